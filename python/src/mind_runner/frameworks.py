@@ -55,11 +55,7 @@ def deepspeed(framework: Framework, own: dict[str, Any], shared: bool) -> dict[s
     Keys of framework.config are paths in it, such as zero_optimization.overlap_comm; zero_stage, offload_optimizer and
     offload_param are short for the most common ones.
     """
-    # Its extensions for the CPU need a compiler; its own probing for accelerators finds none where there is no GPU.
-    import torch
-
-    if not torch.cuda.is_available():
-        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    _without_gpu()
     given = dict(framework.config)
     stage = own.get("zero_stage")
     if stage is None:
@@ -96,3 +92,16 @@ def deepspeed(framework: Framework, own: dict[str, Any], shared: bool) -> dict[s
                 raise config(f"framework.config has {path!r}, and {name!r} is no section of DeepSpeed's configuration")
         part[last] = literal(value)
     return result
+
+
+def _without_gpu() -> None:
+    """Lets DeepSpeed train on the CPU: it does not look for that by itself."""
+    import torch
+
+    if torch.cuda.is_available():
+        return
+    os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    import deepspeed
+
+    # Its own communication by shared memory is compiled when it is first used; gloo needs no compiler.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False

@@ -37,6 +37,10 @@ def mixin(run: Run) -> type:
                 run.checkpoints.save(step, lambda: save(model, trial), run.reports.latest)
             run.reports.resume_clock()
 
+        def create_model_card(self: Any, *args: Any, **kwargs: Any) -> None:
+            # The card is made at the end, by the export; trl makes one at each checkpoint.
+            return
+
         def _run_epoch(self: Any, **kwargs: Any) -> None:
             # A checkpoint of the last step: what is left is the export.
             if self.state.global_step >= self.state.max_steps:

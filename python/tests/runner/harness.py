@@ -61,7 +61,9 @@ class Case:
         return [line["loss"] for line in self.lines("metrics") if "loss" in line]
 
     def resumed(self, name: str, checkpoint: Path, **changes: Any) -> Case:
-        again = Case(self.folder.parent / name, copy.deepcopy(self.config), self.env | {"MIND_RESUME_FROM": str(checkpoint)})
+        again = Case(
+            self.folder.parent / name, copy.deepcopy(self.config), self.env | {"MIND_RESUME_FROM": str(checkpoint)}
+        )
         again.config["training_config"]["hyperparameters"] |= changes
         return again
 

@@ -57,37 +57,13 @@ def test_the_model_card_says_how_it_was_made(single: tuple[list[harness.Case], l
 
 @pytest.fixture(scope="module")
 def double(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, harness.Case]:
-    """Two ranks on two nodes that share no file system."""
+    """FSDP on two ranks, whole and from the middle, and DDP on two ranks."""
     folder = tmp_path_factory.mktemp("double")
-    nodes = []
-    for n in range(2):
-        node = folder / f"node{n}"
-        (node / "checkpoints").mkdir(parents=True)
-        nodes.append(
-            {
-                "MIND_OUTPUT_DIR": f"{node}/output",
-                "MIND_CHECKPOINT_DIR": f"{node}/checkpoints",
-                "MIND_METRICS_FILE": f"{node}/metrics",
-            }
-        )
-    apart = case(tiny, folder / "apart", "SFT", "FSDP")
-    harness.carry_out(folder, [apart], 2, nodes=nodes)
-    kept = folder / "kept"
-    shutil.copytree(folder / "node0" / "checkpoints", kept)
-    # Now only node 1 has the checkpoint, and it is rank 1.
-    for n, env in enumerate(nodes):
-        shutil.rmtree(folder / f"node{n}" / "checkpoints" / "checkpoint-4", ignore_errors=True)
-        env["MIND_RESUME_FROM"] = str(kept / "checkpoint-4") if n == 1 else ""
-    found = case(tiny, folder / "found", "SFT", "FSDP")
-    harness.carry_out(folder, [found], 2, nodes=nodes)
-
     together = case(tiny, folder / "together", "SFT", "FSDP")
     more = together.resumed("more", together.checkpoints / "checkpoint-4")
     ddp = case(tiny, folder / "ddp", "SFT")
     harness.carry_out(folder, [together, more, ddp], 2)
-    fewer = ddp.resumed("fewer", ddp.checkpoints / "checkpoint-4")
-    harness.carry_out(folder, [fewer])
-    return {"apart": apart, "found": found, "together": together, "more": more, "ddp": ddp, "fewer": fewer}
+    return {"together": together, "more": more, "ddp": ddp}
 
 
 def test_fsdp(double: dict[str, harness.Case]) -> None:
@@ -97,23 +73,43 @@ def test_fsdp(double: dict[str, harness.Case]) -> None:
     assert same(whole.output / "model", again.output / "model")
 
 
-def test_nodes_that_share_nothing(double: dict[str, harness.Case]) -> None:
-    folder = double["apart"].folder.parent
-    assert double["apart"].result(1) == {"code": 0}
-    assert {p.name for p in (folder / "kept" / "checkpoint-4").glob("rng*")} == {"rng_state_0.pth", "rng_state_1.pth"}
-    assert same(folder / "kept" / "checkpoint-8", double["together"].checkpoints / "checkpoint-8")
-    assert list((folder / "node1" / "checkpoints").iterdir()) == [], "the other node keeps no half of a checkpoint"
+@pytest.mark.long
+def test_nodes_that_share_nothing(double: dict[str, harness.Case], tiny: Path, tmp_path: Path) -> None:
+    nodes = []
+    for n in range(2):
+        node = tmp_path / f"node{n}"
+        (node / "checkpoints").mkdir(parents=True)
+        nodes.append(
+            {
+                "MIND_OUTPUT_DIR": f"{node}/output",
+                "MIND_CHECKPOINT_DIR": f"{node}/checkpoints",
+                "MIND_METRICS_FILE": f"{node}/metrics",
+            }
+        )
+    apart = case(tiny, tmp_path / "apart", "SFT", "FSDP")
+    harness.carry_out(tmp_path, [apart], 2, nodes=nodes)
+    assert apart.result(0) == apart.result(1) == {"code": 0}
+    kept = tmp_path / "kept"
+    shutil.copytree(tmp_path / "node0" / "checkpoints", kept)
+    assert {p.name for p in (kept / "checkpoint-4").glob("rng*")} == {"rng_state_0.pth", "rng_state_1.pth"}
+    assert same(kept / "checkpoint-8", double["together"].checkpoints / "checkpoint-8")
+    assert list((tmp_path / "node1" / "checkpoints").iterdir()) == [], "the other node keeps no half of a checkpoint"
+
+    # Now only node 1 has the checkpoint, and it is rank 1.
+    shutil.rmtree(tmp_path / "node0" / "checkpoints")
+    nodes[1]["MIND_RESUME_FROM"] = str(kept / "checkpoint-4")
+    found = case(tiny, tmp_path / "found", "SFT", "FSDP")
+    harness.carry_out(tmp_path, [found], 2, nodes=nodes)
+    assert found.result(0) == found.result(1) == {"code": 0}
+    assert same(tmp_path / "node0" / "checkpoints" / "checkpoint-8", kept / "checkpoint-8")
+    assert not (tmp_path / "node0" / "output" / "resume-4").exists(), "the copy is removed when it was read"
 
 
-def test_the_rank_that_has_the_checkpoint_sends_it(double: dict[str, harness.Case]) -> None:
-    folder = double["apart"].folder.parent
-    assert double["found"].result(0) == double["found"].result(1) == {"code": 0}
-    assert same(folder / "node0" / "checkpoints" / "checkpoint-8", folder / "kept" / "checkpoint-8")
-    assert not (folder / "node0" / "output" / "resume-4").exists(), "the copy is removed when it was read"
-
-
-def test_fewer_ranks_continue_with_the_same_samples(double: dict[str, harness.Case]) -> None:
-    whole, again = double["ddp"], double["fewer"]
+@pytest.mark.long
+def test_fewer_ranks_continue_with_the_same_samples(double: dict[str, harness.Case], tmp_path: Path) -> None:
+    whole = double["ddp"]
+    again = whole.resumed("fewer", whole.checkpoints / "checkpoint-4")
+    harness.carry_out(tmp_path, [again])
     assert again.result() == {"code": 0}
     facts = json.loads((again.checkpoints / "checkpoint-8" / "mind.json").read_text())
     assert (facts["world_size"], facts["samples_per_step"]) == (1, 8)
