@@ -21,7 +21,6 @@ PARAMETERS: dict[str, Callable[[str], Any]] = {
     "metric": str,
     "num_fewshot": int,
     "seed": int,
-    "split": str,
     "system_instruction": str,
     "temperature": float,
     "top_p": float,
