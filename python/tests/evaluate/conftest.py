@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-TEXT = ["the quick brown fox jumps over the lazy dog", "two and two are four", "a b c d e f g h i j k l m n o p q r s t u v w x y z"]
+TEXT = [
+    "the quick brown fox jumps over the lazy dog",
+    "two and two are four",
+    "a b c d e f g h i j k l m n o p q r s t u v w x y z",
+]
 
 
 def make_model(folder: Path) -> Path:
@@ -20,7 +24,12 @@ def make_model(folder: Path) -> Path:
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
-    made.train_from_iterator(TEXT, trainers.BpeTrainer(vocab_size=400, special_tokens=["<eos>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    made.train_from_iterator(
+        TEXT,
+        trainers.BpeTrainer(
+            vocab_size=400, special_tokens=["<eos>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+        ),
+    )
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<eos>", pad_token="<eos>")
     torch.manual_seed(7)
     config = LlamaConfig(

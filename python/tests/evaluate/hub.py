@@ -78,7 +78,10 @@ class Hub:
             self._json(request, 401, {"error": "Repository not found"}, {"X-Error-Code": "RepoNotFound"})
             return
         files = sorted(str(f.relative_to(repository)) for f in repository.rglob("*") if f.is_file())
-        entries = [{"type": "file", "path": f, "size": (repository / f).stat().st_size, "oid": _etag(repository / f)} for f in files]
+        entries = [
+            {"type": "file", "path": f, "size": (repository / f).stat().st_size, "oid": _etag(repository / f)}
+            for f in files
+        ]
         if rest[:1] == ["tree"]:
             below = "/".join(rest[2:])
             self._json(request, 200, [e for e in entries if not below or str(e["path"]).startswith(below + "/")])
@@ -92,26 +95,51 @@ class Hub:
             self._json(request, 200, [e for e in entries if e["path"] in wanted])
         elif not rest or rest[0] == "revision":
             siblings = [{"rfilename": f} for f in files]
-            self._json(request, 200, {"id": name, "modelId": name, "sha": COMMIT, "private": False, "tags": [], "siblings": siblings, "downloads": 0})
+            self._json(
+                request,
+                200,
+                {
+                    "id": name,
+                    "modelId": name,
+                    "sha": COMMIT,
+                    "private": False,
+                    "tags": [],
+                    "siblings": siblings,
+                    "downloads": 0,
+                },
+            )
         else:
             self._json(request, 404, {"error": "not found"})
 
     def _file(self, request: BaseHTTPRequestHandler, path: Path, body: bool) -> None:
         if not path.is_file():
-            self._json(request, 404, {"error": "Entry not found"}, {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT})
+            self._json(
+                request, 404, {"error": "Entry not found"}, {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT}
+            )
             return
         data = path.read_bytes()
         request.send_response(200)
-        for name, value in {"ETag": f'"{_etag(path)}"', "X-Repo-Commit": COMMIT, "Content-Length": str(len(data)), "Accept-Ranges": "bytes"}.items():
+        for name, value in {
+            "ETag": f'"{_etag(path)}"',
+            "X-Repo-Commit": COMMIT,
+            "Content-Length": str(len(data)),
+            "Accept-Ranges": "bytes",
+        }.items():
             request.send_header(name, value)
         request.end_headers()
         if body:
             request.wfile.write(data)
 
-    def _json(self, request: BaseHTTPRequestHandler, code: int, value: Any, headers: dict[str, str] | None = None) -> None:
+    def _json(
+        self, request: BaseHTTPRequestHandler, code: int, value: Any, headers: dict[str, str] | None = None
+    ) -> None:
         data = json.dumps(value).encode()
         request.send_response(code)
-        for name, text in {"Content-Type": "application/json", "Content-Length": str(len(data)), **(headers or {})}.items():
+        for name, text in {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(data)),
+            **(headers or {}),
+        }.items():
             request.send_header(name, text)
         request.end_headers()
         if request.command != "HEAD":

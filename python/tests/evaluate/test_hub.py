@@ -54,25 +54,33 @@ def test_a_model_and_a_dataset_of_the_hub_are_loaded_and_scored(tiny: Path, tmp_
     os.symlink(tiny, root / "models" / "acme" / "tiny")
     data = root / "datasets" / "acme" / "parity"
     data.mkdir(parents=True)
-    rows = [{"prompt": f"{n} is", "answer": "even" if n % 2 == 0 else "odd", "choices": ["even", "odd"]} for n in range(12)]
+    rows = [
+        {"prompt": f"{n} is", "answer": "even" if n % 2 == 0 else "odd", "choices": ["even", "odd"]} for n in range(12)
+    ]
     (data / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     tasks.mkdir()
     (tasks / "parity.yaml").write_text(TASK)
     config, events = tmp_path / "config.json", tmp_path / "events.jsonl"
-    config.write_text(json.dumps({"evaluation_config": {"benchmarks": [{"name": "hub_parity", "dataset": str(tasks)}]}}))
+    config.write_text(
+        json.dumps({"evaluation_config": {"benchmarks": [{"name": "hub_parity", "dataset": str(tasks)}]}})
+    )
     with _hub().Hub(root) as hub:
         environment = {
             **os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0",
             "MIND_CONFIG": str(config), "MIND_EVENTS_FILE": str(events), "MIND_MODEL_PATH": str(tiny),
             "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1",
         }  # fmt: skip
-        done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment, check=False, timeout=300)
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment, check=False, timeout=300
+        )
         assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-3000:]}\n{hub.asked}"
     assert "32 True" in done.stdout
     assert "12 even" in done.stdout
     assert any("/acme/tiny/resolve/" in asked and "model.safetensors" in asked for asked in hub.asked)
     assert any("/datasets/acme/parity/resolve/" in asked for asked in hub.asked)
-    result = next(event for event in map(json.loads, events.read_text().splitlines()) if event["event"] == "evaluation_result")
+    result = next(
+        event for event in map(json.loads, events.read_text().splitlines()) if event["event"] == "evaluation_result"
+    )
     assert result["benchmark"] == "hub_parity"
     assert result["num_samples"] == 12
     assert 0 <= result["metrics"]["acc"] <= 1
