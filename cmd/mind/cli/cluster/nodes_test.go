@@ -132,7 +132,7 @@ func TestNodes_showWhatTheyCanTrain(t *testing.T) {
 		{"training_type":"SFT","framework":"DEEPSPEED","works":false,"why":"it lacks deepspeed","install":"pip install x"},
 		{"training_type":"EVALUATION","framework":"EVALUATION","works":true,"why":"","install":""}]}`))
 	g.On("GET /cluster/nodes/n2/training", clitest.Answer(200, `{"node_id":"n2","problem":"node n2 has no python3: install it","cells":[]}`))
-	g.On("GET /cluster/nodes/n3/training", clitest.Answer(404, `{"error":{"code":"NOT_FOUND","message":"no node n3"}}`))
+	g.On("GET /cluster/nodes/n3/training", clitest.Refuse(404, "NOT_FOUND", "no node n3"))
 	stdout, stderr, code := clitest.Run(t, "nodes", "--training")
 	require.Zero(t, code, stderr)
 	lines := strings.Split(clitest.Squeeze(stdout), "\n")
