@@ -144,6 +144,8 @@ var endpoints = []endpoint{
 	{name: "GET /jobs/{id}/metrics/stream", may: view, code: 200, published: true, stream: true, id: ownJob, query: "follow=false"},
 	{name: "GET /jobs/{id}/checkpoints", may: view, code: 200, id: ownJob, has: []string{"checkpoints"}},
 	{name: "GET /checkpoints/{id}", may: view, code: 200, id: ownCheckpoint, has: []string{"checkpoint_id", "job_id", "path", "step", "manifest_digest"}},
+	{name: "POST /checkpoints/{id}/pin", may: manage, code: 200, id: ownCheckpoint, has: []string{"checkpoint_id", "state", "pinned"}},
+	{name: "POST /checkpoints/{id}/unpin", may: manage, code: 200, id: ownCheckpoint, has: []string{"checkpoint_id", "state"}},
 	{name: "DELETE /checkpoints/{id}", may: manage, code: 200, id: ownCheckpoint, skip: "the suite still needs its only checkpoint"},
 
 	{name: "GET /cluster", may: view, code: 200, published: true, has: []string{"nodes_total", "gpus_total", "gpus_allocated", "gpu_allocation", "gpu_utilization", "gpus_measured", "leader", "coordinators"}},

@@ -30,6 +30,8 @@ type scriptedAgent struct {
 	dial  func(ctx context.Context, addr string) (net.Conn, error)
 	gone  func() // its host is free again
 	hello *v1.Hello
+	// saved are the last orders about checkpoints.
+	saved []*v1.CheckpointOrder
 	addrs []string
 
 	mu       sync.Mutex
@@ -316,6 +318,7 @@ func (a *scriptedAgent) obey(orders *v1.Orders) {
 			a.report(&v1.Report{Task: task.ref, Body: &v1.Report_Ended{Ended: &v1.TaskEnded{ExitCode: proto.Int32(143), ErrorType: v1.ErrorType_NODE_LOST}}})
 		}
 	}
+	a.saved = orders.GetCheckpoints()
 	for _, o := range orders.GetTasks() {
 		task := a.tasks[taskName(o.GetTask())]
 		if o.GetSpec() != nil {

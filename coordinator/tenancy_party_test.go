@@ -200,6 +200,10 @@ func (p *party) make(call partyCall, with []grpc.CallOption) (proto.Message, err
 		return jobs.GetCheckpoint(ctx, &v1.GetCheckpointRequest{CheckpointId: p.pick("ckpt", call)}, with...)
 	case "delete checkpoint":
 		return jobs.DeleteCheckpoint(ctx, &v1.DeleteCheckpointRequest{CheckpointId: p.pick("ckpt", call)}, with...)
+	case "pin":
+		return jobs.PinCheckpoint(ctx, &v1.PinCheckpointRequest{CheckpointId: p.pick("ckpt", call)}, with...)
+	case "unpin":
+		return jobs.UnpinCheckpoint(ctx, &v1.UnpinCheckpointRequest{CheckpointId: p.pick("ckpt", call)}, with...)
 	case "queue":
 		return nodes.GetQueue(ctx, &v1.GetQueueRequest{Limit: int32(call.k)}, with...)
 	case "queues":

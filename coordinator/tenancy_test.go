@@ -18,7 +18,7 @@ import (
 // partyCalls are those that a tenant can make, each as often as it should be drawn.
 var partyCalls = []string{
 	"submit", "submit", "submit", "submit", "batch", "get", "list", "list by label", "cancel", "pause", "resume", "resume from another's", "retry",
-	"explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "delete checkpoint", "queue", "queues", "put queue", "delete queue", "validate data", "data cache",
+	"explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "delete checkpoint", "pin", "unpin", "queue", "queues", "put queue", "delete queue", "validate data", "data cache",
 	"cluster", "nodes", "node", "drain", "create token", "tokens", "revoke token", "launchers", "put launcher", "task writes", "task saves", "task saves", "task fetches", "task ends",
 	"quota", "quotas", "put quota", "put quota", "delete quota", "audit", "audit of an object", "enable", "forget",
 	"evaluate", "evaluate a checkpoint", "evaluate a model", "evaluation", "evaluations", "evaluations of", "compare", "task scores",
@@ -42,7 +42,7 @@ var prelude = []partyCall{
 // byID are the calls that name something; each is made with what is the other's.
 var byID = []string{
 	"get", "explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "list by label", "cancel", "pause", "resume",
-	"resume from another's", "retry", "delete checkpoint", "revoke token", "evaluate", "evaluate a checkpoint", "evaluation", "evaluations of",
+	"resume from another's", "retry", "delete checkpoint", "pin", "unpin", "revoke token", "evaluate", "evaluate a checkpoint", "evaluation", "evaluations of",
 	"compare", "quota", "put quota", "delete quota", "audit",
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 func (w *world) image() *bytes.Reader { return bytes.NewReader(snapshotBytes(w.t, w.m)) }
@@ -54,7 +55,7 @@ func TestAudit_recordsWhatPeopleDid(t *testing.T) {
 		access.RevokeToken{Tenant: "acme", ID: 1, Actor: who},
 		work.PutQuota{Tenant: "acme", MaxGPUs: limit(3), Actor: who}, work.DeleteQuota{Tenant: "acme", Actor: who},
 		coordinators.PutCoordinator{Coordinator: coordinators.Coordinator{ID: "c1", RaftAddr: "a:1"}, Actor: who}, coordinators.DeleteCoordinator{ID: "c1", Actor: who},
-		work.DeleteCheckpoint{Tenant: "acme", ID: 9, Actor: who},
+		checkpoints.Delete{Tenant: "acme", ID: 9, Actor: who},
 	)
 	var token ident.Token
 	for k := range w.m.View().TokensOf("acme") {

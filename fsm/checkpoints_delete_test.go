@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 func TestDeleteCheckpoint(t *testing.T) {
@@ -25,10 +26,10 @@ func TestDeleteCheckpoint(t *testing.T) {
 		return r.Checkpoints[0]
 	}
 	first, second := report("/a"), report("/b")
-	require.Equal(t, kernel.CodeNotFound, do[work.CheckpointResult](w, work.DeleteCheckpoint{Tenant: "evil", ID: first}).Refusal.Code)
-	refused := do[work.CheckpointResult](w, work.DeleteCheckpoint{Tenant: "acme", ID: second}).Refusal
+	require.Equal(t, kernel.CodeNotFound, do[checkpoints.Result](w, checkpoints.Delete{Tenant: "evil", ID: first}).Refusal.Code)
+	refused := do[checkpoints.Result](w, checkpoints.Delete{Tenant: "acme", ID: second}).Refusal
 	require.Equal(t, kernel.CodeFailedPrecondition, refused.Code, "the job would go on from it")
-	require.Nil(t, do[work.CheckpointResult](w, work.DeleteCheckpoint{Tenant: "acme", ID: first}).Refusal)
+	require.Nil(t, do[checkpoints.Result](w, checkpoints.Delete{Tenant: "acme", ID: first}).Refusal)
 	_, ok := w.m.View().Checkpoint(first)
 	require.False(t, ok)
 
@@ -37,9 +38,9 @@ func TestDeleteCheckpoint(t *testing.T) {
 	do[work.ReportResult](w, work.ReportTasks{Node: "n1", Reports: []work.TaskReport{{Job: id, Attempt: 1, Token: token, Kind: work.ReportEnded, ExitCode: &zero}}})
 	require.True(t, w.job(id).Terminal())
 	require.Equal(t, third, w.job(id).LastCheckpoint)
-	require.Nil(t, do[work.CheckpointResult](w, work.DeleteCheckpoint{Tenant: "acme", ID: third}).Refusal)
+	require.Nil(t, do[checkpoints.Result](w, checkpoints.Delete{Tenant: "acme", ID: third}).Refusal)
 	require.Equal(t, second, w.job(id).LastCheckpoint, "the newest that is left")
-	require.Nil(t, do[work.CheckpointResult](w, work.DeleteCheckpoint{Tenant: "acme", ID: second}).Refusal)
+	require.Nil(t, do[checkpoints.Result](w, checkpoints.Delete{Tenant: "acme", ID: second}).Refusal)
 	require.Zero(t, w.job(id).LastCheckpoint)
-	require.Equal(t, kernel.CodeNotFound, do[work.CheckpointResult](w, work.DeleteCheckpoint{Tenant: "acme", ID: second}).Refusal.Code)
+	require.Equal(t, kernel.CodeNotFound, do[checkpoints.Result](w, checkpoints.Delete{Tenant: "acme", ID: second}).Refusal.Code)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 // TestMachine_anyLog drives machines with random commands, sensible and absurd, and requires after every step that the
@@ -53,6 +54,7 @@ func TestMachine_anyLog(t *testing.T) {
 			require.Equal(t, g.w.m.View().Hash(), twin.View().Hash())
 
 			checkHistory(t, g.w.m.View(), final, tokens, cmds)
+			checkCheckpoints(t, before, g.w.m.View(), cmds)
 			switch {
 			case restored != nil:
 				restored.Apply(e.Index, e.Data)
@@ -121,6 +123,51 @@ func checkHistory(t *rapid.T, v *fsm.View, final map[ident.Job]finalState, token
 	}
 }
 
+// checkCheckpoints holds what one state cannot show of checkpoints: that they only move forwards, that retention spares what a
+// job would go on from, and that nothing in the archive is forgotten.
+func checkCheckpoints(t *rapid.T, before, after *fsm.View, cmds []kernel.Command) {
+	deletes, reports := false, false
+	for _, c := range cmds {
+		switch c.(type) {
+		case checkpoints.Delete:
+			deletes = true
+		case checkpoints.ReportCheckpoints:
+			reports = true
+		}
+	}
+	newest := map[ident.Job]ident.Checkpoint{}
+	for c := range after.Checkpoints() {
+		if c.Durable() && !c.Model {
+			newest[c.Job] = c.ID
+		}
+	}
+	wasNewest := map[ident.Job]ident.Checkpoint{}
+	for c := range before.Checkpoints() {
+		if c.Durable() && !c.Model {
+			wasNewest[c.Job] = c.ID
+		}
+	}
+	for c := range before.Checkpoints() {
+		now, there := after.Checkpoint(c.ID)
+		switch archived := c.Kept == v1.CheckpointState_UPLOADING || c.Durable() || c.Left&checkpoints.LeftArchived != 0; {
+		case there:
+			require.GreaterOrEqual(t, now.State(), c.State(), "I9: %s went back", c.ID)
+			if now.Expired() && wasNewest[c.Job] == c.ID && !deletes {
+				require.Greater(t, newest[c.Job], c.ID, "I9: the newest durable one of %s was given up", c.Job)
+			}
+			require.False(t, c.Pinned && c.Durable() && now.Expired() && now.Pinned, "I9: %s is pinned and was given up", c.ID)
+		case archived && !reports:
+			_, left := after.Leftover(c.ID)
+			require.True(t, left, "I9: the archive may have %s, and nobody knows", c.ID)
+		}
+	}
+	for j := range after.Jobs(false, 0) {
+		for _, c := range after.ResumePoints(j) {
+			require.True(t, c.Resumable(), "I9: %s is offered to go on from", c.ID)
+		}
+	}
+}
+
 // checkEvents holds that events are in order, and tell of each job a story that the transition table allows.
 func checkEvents(t *rapid.T, events []event.Event) {
 	states := map[ident.Job]v1.JobState_Value{}
@@ -154,7 +201,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) anyCommand() kernel.Command {
-	switch g.n("kind", 0, 30) {
+	switch g.n("kind", 0, 33) {
 	case 0, 1, 2, 3:
 		jobs := make([]work.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -171,6 +218,7 @@ func (g *generator) anyCommand() kernel.Command {
 		n := testNode(g.nodeID(), pick(g, "boot", "boot1", "boot1", "boot2"), g.n("gpus", 0, 4))
 		n.CPUs = uint32(pick(g, "cpus", 4, 64))
 		n.Incarnation = uint64(g.n("incarnation", 0, 3))
+		n.Archive = g.n("no archive", 0, 3) > 0
 		n.RosterAcked = uint64(pick(g, "on disk", 0, 0, int(g.w.m.View().RosterVersion()), int(g.w.index)+5))
 		if len(n.GPUs) > 0 && g.yes("ill") {
 			n.GPUs[0].Health = v1.GpuHealth_QUARANTINED
@@ -205,7 +253,10 @@ func (g *generator) anyCommand() kernel.Command {
 			}}
 		}
 		if g.yes("checkpoint") {
-			return work.DeleteCheckpoint{Tenant: g.tenant(), ID: g.checkpoint()}
+			if g.yes("pin") {
+				return checkpoints.Pin{Tenant: g.tenant(), ID: g.checkpoint(), Off: g.yes("off"), Actor: g.actor()}
+			}
+			return checkpoints.Delete{Tenant: g.tenant(), ID: g.checkpoint()}
 		}
 		if g.yes("launcher") {
 			if g.yes("delete") {
@@ -227,6 +278,8 @@ func (g *generator) anyCommand() kernel.Command {
 		return g.acks()
 	case 27, 28:
 		return g.quotaCommand()
+	case 31, 32, 33:
+		return g.checkpointReports()
 	}
 	return work.Tick{Settled: g.yes("settled")}
 }
@@ -296,6 +349,12 @@ func (g *generator) newJob() work.NewJob {
 	}
 	if g.n("depends", 0, 3) == 0 {
 		n.Dependencies = []work.Dependency{{Job: g.job(), When: work.Condition(g.n("when", 0, 3))}}
+	}
+	if g.yes("retention") {
+		n.Retention = checkpoints.Retention{Keep: uint32(g.n("keep", 0, 2)), Best: uint32(g.n("best", 0, 2)), Metric: pick(g, "metric", "loss", "+loss", "")}
+	}
+	if g.n("scores", 0, 5) == 0 {
+		n.Scores = g.checkpoint()
 	}
 	if g.n("resumes", 0, 9) == 0 {
 		n.ResumeFrom = g.checkpoint()
@@ -405,6 +464,43 @@ func (g *generator) plan() kernel.Command {
 	return p
 }
 
+// checkpointReports tells of checkpoints, mostly what was ordered, sometimes by others or of what is gone.
+func (g *generator) checkpointReports() kernel.Command {
+	r := checkpoints.ReportCheckpoints{Node: g.nodeID()}
+	for _, o := range g.w.m.View().CheckpointOrders(r.Node) {
+		rep := checkpoints.Report{ID: o.ID, Bytes: int64(g.n("bytes", -1, 12)), Key: o.Key, Digest: "sha256:content"}
+		switch o.Action {
+		case v1.CheckpointAction_UPLOAD:
+			rep.Kind = pick(g, "upload", checkpoints.ReportUpload, checkpoints.ReportStored)
+			rep.Gone = g.n("gone", 0, 9) == 0
+			rep.Error = pick(g, "error", "", "", reason.Text("the archive is full"))
+		case v1.CheckpointAction_REMOVE_FILES:
+			rep.Kind = checkpoints.ReportFilesRemoved
+		default:
+			rep.Kind = checkpoints.ReportArchivedRemoved
+		}
+		switch g.n("spoil", 0, 9) {
+		case 0:
+			rep.Kind = checkpoints.ReportKind(g.n("kind", 0, 5))
+		case 1:
+			rep.Key += "x"
+		case 2:
+			rep.ID = g.checkpoint()
+		case 3:
+			continue
+		}
+		r.Reports = append(r.Reports, rep)
+	}
+	for range g.n("absurd", 0, 2) {
+		id := g.checkpoint()
+		r.Reports = append(r.Reports, checkpoints.Report{
+			ID: id, Kind: checkpoints.ReportKind(g.n("kind", 0, 5)), Bytes: 3, Digest: "d",
+			Key: checkpoints.ArchiveKey(g.tenant(), g.job(), id),
+		})
+	}
+	return r
+}
+
 // reports tells of tasks, mostly of live ones in a sensible order, sometimes of attempts that are over.
 func (g *generator) reports() kernel.Command {
 	r := work.ReportTasks{Node: g.nodeID()}
@@ -419,7 +515,9 @@ func (g *generator) reports() kernel.Command {
 					Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token,
 					Kind: work.ReportKind(g.n("kind", 0, 8)), Time: g.w.now,
 					Phase: v1.JobPhase_Value(g.n("phase", 0, 5)), Step: int64(g.n("step", 0, 3)), Total: 3,
-					Path: pick(g, "path", "/c/1", "/c/2"), Digest: pick(g, "digest", "x", "y", ""), Metrics: "{}",
+					Path: pick(g, "path", "/c/1", "/c/2", "/c/3", "/c/3/4"), Digest: pick(g, "digest", "x", "y", ""),
+					Metrics: pick(g, "metrics", "{}", `{"loss":1}`, `{"loss":-2.5}`, `{"loss":null}`, "not JSON"), SizeBytes: int64(g.n("size", 0, 9)),
+					Model:     g.n("model", 0, 7) == 0,
 					Benchmark: pick(g, "benchmark", "mmlu", "mmlu", "arc", ""), Samples: int64(g.n("samples", -1, 2)),
 					Transfer: pick(g, "transfer", "", "a", "b", strings.Repeat("c", work.MaxTransfer+1)),
 				}

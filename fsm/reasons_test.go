@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// TestReasons_anyLogOfMixedLevels applies random logs whose entries are of versions 2 to 4 in turn, and requires that
+// TestReasons_anyLogOfMixedLevels applies random logs whose entries are of versions 2 to 5 in turn, and requires that
 // everything holds after each entry (so every reason can be worded), that a twin is the same, and that a machine which was
 // restored is.
 func TestReasons_anyLogOfMixedLevels(t *testing.T) {
@@ -28,7 +28,7 @@ func TestReasons_anyLogOfMixedLevels(t *testing.T) {
 		g.w.voters("c1", "c2", "c3")
 		for range rapid.IntRange(1, 30).Draw(t, "entries") {
 			g.w.later(time.Duration(rapid.SampledFrom([]int64{0, 1e9, 60e9, 25 * 3600e9}).Draw(t, "dt")))
-			g.w.at = rapid.SampledFrom([]level.Level{2, 3, 4, 4}).Draw(t, "level")
+			g.w.at = rapid.SampledFrom([]level.Level{2, 3, 4, 5, 5}).Draw(t, "level")
 			cmds := make([]kernel.Command, rapid.IntRange(1, 4).Draw(t, "n"))
 			for i := range cmds {
 				cmds[i] = g.command()

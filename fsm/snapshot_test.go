@@ -66,6 +66,7 @@ func story(t require.TestingT) *world {
 	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.m.View().ClassOf(w.job(held)), Reason: reason.New(reason.QuotaOfRunning, 3, 3)}}})
 	w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: &access.Actor{Tenant: "acme", User: "ada"}})
 	restarts(w)
+	archived(w)
 	return w
 }
 

@@ -99,6 +99,8 @@ var replies = map[string]func() any{
 	"DeleteQueue":      func() any { return &v1.DeleteQueueResponse{} },
 	"GetCheckpoint":    func() any { return &v1.GetCheckpointResponse{Checkpoint: &v1.Checkpoint{}} },
 	"DeleteCheckpoint": func() any { return &v1.DeleteCheckpointResponse{} },
+	"PinCheckpoint":    func() any { return &v1.PinCheckpointResponse{Checkpoint: &v1.Checkpoint{}} },
+	"UnpinCheckpoint":  func() any { return &v1.UnpinCheckpointResponse{Checkpoint: &v1.Checkpoint{}} },
 	"ListLaunchers":    func() any { return &v1.ListLaunchersResponse{Launchers: []*v1.Launcher{{Framework: "CUSTOM"}}} },
 	"PutLauncher":      func() any { return &v1.PutLauncherResponse{Launcher: &v1.Launcher{}} },
 	"DeleteLauncher":   func() any { return &v1.DeleteLauncherResponse{Launcher: &v1.Launcher{}} },

@@ -81,6 +81,8 @@ func TestRoutes(t *testing.T) {
 		{"DELETE", p + "/queues/fast", "", auth.PermissionClusterAdmin, 200, "DeleteQueue", &v1.DeleteQueueRequest{Name: "fast"}},
 		{"GET", p + "/checkpoints/ckpt_1", "", auth.PermissionView, 200, "GetCheckpoint", &v1.GetCheckpointRequest{CheckpointId: "ckpt_1"}},
 		{"DELETE", p + "/checkpoints/ckpt_1", "", auth.PermissionManage, 200, "DeleteCheckpoint", &v1.DeleteCheckpointRequest{CheckpointId: "ckpt_1"}},
+		{"POST", p + "/checkpoints/ckpt_1/pin", "", auth.PermissionManage, 200, "PinCheckpoint", &v1.PinCheckpointRequest{CheckpointId: "ckpt_1"}},
+		{"POST", p + "/checkpoints/ckpt_1/unpin", "", auth.PermissionManage, 200, "UnpinCheckpoint", &v1.UnpinCheckpointRequest{CheckpointId: "ckpt_1"}},
 		{"GET", p + "/queues", "", auth.PermissionView, 200, "ListQueues", &v1.ListQueuesRequest{}},
 		{"GET", p + "/launchers", "", auth.PermissionView, 200, "ListLaunchers", &v1.ListLaunchersRequest{}},
 		{"GET", p + "/launchers/CUSTOM", "", auth.PermissionView, 200, "ListLaunchers", &v1.ListLaunchersRequest{}},

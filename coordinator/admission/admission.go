@@ -18,6 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -56,6 +57,11 @@ func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key strin
 	f.Add(reservedForEvaluations(req))
 	job, err := Parse(req, a.capacity)
 	f.Add(err)
+	if job.Retention.Keep > 0 {
+		if locked := level.DurableCheckpoints.Check(a.state.View().Level()); locked != nil {
+			f.Bad("output_config.keep_checkpoints", "%s", locked.Error())
+		}
+	}
 	if wrong := a.checkRoom(ctx, req, &job); wrong != nil && (f.Count() > 0 || !a.acceptedBefore(c.Tenant, key, &job)) {
 		f.Add(wrong)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 // Defaults of a job.
@@ -33,6 +34,8 @@ func Parse(req *v1.SubmitJobRequest, inv Inventory) (work.NewJob, error) {
 	checkLabels(&f, "labels", req.GetLabels())
 	job.Labels = req.GetLabels()
 	checkOutput(&f, req.GetOutputConfig())
+	job.Retention = retentionOf(req.GetOutputConfig())
+	job.Scores, _ = ident.ParseCheckpoint(req.GetEvaluationConfig().GetCheckpointId())
 	if resume := req.GetTrainingConfig().GetResumeFromCheckpoint(); resume != "" {
 		id, ok := ident.ParseCheckpoint(resume)
 		if !ok {
@@ -249,7 +252,33 @@ func checkOutput(f *call.Faults, o *v1.OutputConfig) {
 	if o.GetCheckpointIntervalSteps() < 0 {
 		f.Bad("output_config.checkpoint_interval_steps", "must not be negative")
 	}
-	if o.GetKeepCheckpoints() != 0 {
-		f.Bad("output_config.keep_checkpoints", "has no effect in this version, which keeps all checkpoints: omit it")
+	if o.GetKeepCheckpoints() < 0 {
+		f.Bad("output_config.keep_checkpoints", "must not be negative; 0 keeps all")
+	}
+	name := strings.TrimPrefix(o.GetKeepBestMetric(), "+")
+	switch {
+	case o.GetKeepBest() < 0:
+		f.Bad("output_config.keep_best", "must not be negative")
+	case o.GetKeepBest() > 0 && o.GetKeepCheckpoints() == 0:
+		f.Bad("output_config.keep_best", "needs keep_checkpoints: without it all checkpoints are kept")
+	case o.GetKeepBest() > 0 && name == "":
+		f.Bad("output_config.keep_best_metric", "name the metric that keep_best goes by, such as \"eval_loss\", or \"+accuracy\" if the greatest is the best")
+	case o.GetKeepBest() == 0 && o.GetKeepBestMetric() != "":
+		f.Bad("output_config.keep_best_metric", "has an effect with keep_best only: say how many to keep, or omit it")
+	case len(name) > checkpoints.MaxMetricName:
+		f.Bad("output_config.keep_best_metric", "has %d bytes; at most %d are allowed", len(name), checkpoints.MaxMetricName)
+	}
+	if !slices.Contains(exports, o.GetExport()) {
+		f.Bad("output_config.export", "%q is not one of %s", o.GetExport(), strings.Join(exports[1:], ", "))
+	}
+}
+
+// exports are what a training can leave at its end; empty is the default.
+var exports = []string{"", "safetensors", "adapter", "sharded", "none"}
+
+// retentionOf is which checkpoints of a job are kept.
+func retentionOf(o *v1.OutputConfig) checkpoints.Retention {
+	return checkpoints.Retention{
+		Keep: uint32(max(0, o.GetKeepCheckpoints())), Best: uint32(max(0, o.GetKeepBest())), Metric: o.GetKeepBestMetric(),
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 // State is the state of the cluster as this replica has it, and the way to change it.
@@ -158,9 +159,11 @@ func pinModel(v *fsm.View, tenant string, config *v1.EvaluationConfig) error {
 	if !ok || !known || j.Tenant != tenant {
 		return call.NotFound("job", config.GetJobId())
 	}
-	var newest *work.Checkpoint
+	var newest *checkpoints.Checkpoint
 	for c := range v.CheckpointsOf(id) {
-		newest = c
+		if !c.Expired() {
+			newest = c
+		}
 	}
 	if j.State != v1.JobState_SUCCEEDED && newest == nil {
 		return call.Errorf(codes.FailedPrecondition, "job %s, which is %s, has nothing to score yet: it must succeed, or register a checkpoint", id, jobview.Status(v, j))

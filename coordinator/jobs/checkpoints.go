@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 // GetCheckpoint shows one checkpoint of the caller's tenant.
@@ -34,7 +34,7 @@ func (s *Service) DeleteCheckpoint(ctx context.Context, req *v1.DeleteCheckpoint
 	if !ok {
 		return nil, call.NotFound("checkpoint", req.GetCheckpointId())
 	}
-	result, err := replica.Propose[work.CheckpointResult](ctx, s.state, work.DeleteCheckpoint{Tenant: call.Of(ctx).Tenant, ID: id, Actor: call.Of(ctx).Actor()})
+	result, err := replica.Propose[checkpoints.Result](ctx, s.state, checkpoints.Delete{Tenant: call.Of(ctx).Tenant, ID: id, Actor: call.Of(ctx).Actor()})
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +42,34 @@ func (s *Service) DeleteCheckpoint(ctx context.Context, req *v1.DeleteCheckpoint
 		return nil, call.Refused(result.Refusal)
 	}
 	return &v1.DeleteCheckpointResponse{}, nil
+}
+
+// PinCheckpoint keeps one, whatever the retention of its job says.
+func (s *Service) PinCheckpoint(ctx context.Context, req *v1.PinCheckpointRequest) (*v1.PinCheckpointResponse, error) {
+	c, err := s.pin(ctx, req.GetCheckpointId(), true)
+	return &v1.PinCheckpointResponse{Checkpoint: c}, err
+}
+
+// UnpinCheckpoint ends that.
+func (s *Service) UnpinCheckpoint(ctx context.Context, req *v1.UnpinCheckpointRequest) (*v1.UnpinCheckpointResponse, error) {
+	c, err := s.pin(ctx, req.GetCheckpointId(), false)
+	return &v1.UnpinCheckpointResponse{Checkpoint: c}, err
+}
+
+func (s *Service) pin(ctx context.Context, text string, on bool) (*v1.Checkpoint, error) {
+	id, ok := ident.ParseCheckpoint(text)
+	if !ok {
+		return nil, call.NotFound("checkpoint", text)
+	}
+	command := checkpoints.Pin{Tenant: call.Of(ctx).Tenant, ID: id, Off: !on, Actor: call.Of(ctx).Actor()}
+	result, err := replica.Propose[checkpoints.Result](ctx, s.state, command)
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Refusal != nil:
+		return nil, call.Refused(result.Refusal)
+	}
+	return jobview.Checkpoint(result.Checkpoint), nil
 }
 
 // ListCheckpoints lists the checkpoints of a job, newest first.

@@ -8,11 +8,15 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/coordinator/words"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
+// archiveScheme begins the URI of what the archive has.
+const archiveScheme = "mind://"
+
 // Checkpoint is a checkpoint as users see it.
-func Checkpoint(c *work.Checkpoint) *v1.Checkpoint {
+func Checkpoint(c *checkpoints.Checkpoint) *v1.Checkpoint {
 	out := &v1.Checkpoint{
 		CheckpointId:   c.ID.String(),
 		JobId:          c.Job.String(),
@@ -23,6 +27,18 @@ func Checkpoint(c *work.Checkpoint) *v1.Checkpoint {
 		ManifestDigest: c.Digest,
 		SizeBytes:      c.SizeBytes,
 		CreatedAt:      call.Time(c.CreatedAt),
+		State:          c.State(),
+		Kind:           v1.CheckpointKind_CHECKPOINT,
+		Pinned:         c.Pinned,
+		UploadedBytes:  c.UploadedBytes,
+		ContentDigest:  c.ContentDigest,
+		Reason:         words.Of(c.Reason),
+	}
+	if c.Model {
+		out.Kind = v1.CheckpointKind_MODEL
+	}
+	if c.Durable() {
+		out.Uri = archiveScheme + c.ID.String()
 	}
 	out.Metrics = Metrics(c.Metrics)
 	return out

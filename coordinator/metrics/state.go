@@ -22,13 +22,16 @@ var (
 	descNodes  = prometheus.NewDesc("mind_nodes", "Nodes by state.", []string{"state"}, nil)
 	descLeases = prometheus.NewDesc("mind_leases", "Leases in force.", nil, nil)
 
+	descCheckpoints = prometheus.NewDesc("mind_checkpoints", "Checkpoints and exported models by state.", []string{"state"}, nil)
+	descArchive     = prometheus.NewDesc("mind_checkpoint_archive_bytes", "What checkpoints take in the archive, in bytes, with what is still to be removed.", nil, nil)
+
 	descLevel = prometheus.NewDesc("mind_feature_level", "Feature level of the cluster, as this coordinator has it.", nil, nil)
 	descAhead = prometheus.NewDesc("mind_log_time_ahead_seconds", "By how much the time of the log is ahead of this coordinator's clock.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descLevel, descAhead} {
+	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descCheckpoints, descArchive, descLevel, descAhead} {
 		ch <- d
 	}
 }
@@ -68,6 +71,12 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	gauge(descLeases, v.LeaseCount())
+	for state, name := range v1.CheckpointState_Value_name {
+		if state != 0 {
+			gauge(descCheckpoints, v.CheckpointCount(v1.CheckpointState_Value(state)), name)
+		}
+	}
+	gauge(descArchive, int(v.ArchiveBytes()))
 }
 
 func gpuState(g *work.GPU, use *work.NodeUse) string {

@@ -36,7 +36,9 @@ func (s *Service) GetNeededOutputs(ctx context.Context, req *v1.GetNeededOutputs
 		}
 		// For all nodes: they may share the file system of the outputs.
 		for c := range v.CheckpointsOf(id) {
-			out.CheckpointPaths = append(out.CheckpointPaths, c.Path)
+			if !c.Expired() {
+				out.CheckpointPaths = append(out.CheckpointPaths, c.Path)
+			}
 		}
 	}
 	return out, nil

@@ -13,7 +13,9 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -23,6 +25,7 @@ type inbox struct {
 	table   *Table
 	session *session
 	kept    uint64 // version of the roster that the agent last reported
+	uploads pace
 
 	mu      sync.Mutex
 	reports []*v1.Report
@@ -43,6 +46,9 @@ func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
 		case *v1.SessionRequest_Heartbeat:
 			in.session.Beat(body.Heartbeat.GetSeq(), now)
 			in.table.AskRenewal()
+			if in.unknownArchive() {
+				return errLevelRaised
+			}
 			if kept := body.Heartbeat.GetRosterVersion(); kept != in.kept {
 				in.kept = kept
 				in.table.keep(in.session.Node(), kept)
@@ -61,6 +67,16 @@ func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
 			return call.Bad("session", "only heartbeats, reports and renewals of others follow a hello")
 		}
 	}
+}
+
+// unknownArchive says whether the state could not know yet that the node has an archive when the session began.
+func (in *inbox) unknownArchive() bool {
+	if !in.session.archive {
+		return false
+	}
+	v := in.service.replica.View()
+	row, ok := v.Node(in.session.Node())
+	return ok && !row.Archive && level.DurableCheckpoints.Open(v.Level())
 }
 
 func (in *inbox) put(reports []*v1.Report, gpus []*v1.Gpu) bool {
@@ -124,6 +140,14 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 	command, last := Reports(in.session.Node(), reports)
 	if len(command.Reports) > 0 {
 		if _, err := patiently[work.ReportResult](ctx, in.service.replica, command); err != nil {
+			return err
+		}
+	}
+	saved := CheckpointReports(in.session.Node(), reports)
+	saved.Reports = in.uploads.thin(saved.Reports, time.Now())
+	// Below that level nothing of this was ordered.
+	if len(saved.Reports) > 0 && level.DurableCheckpoints.Open(in.service.replica.View().Level()) {
+		if _, err := patiently[checkpoints.ReportResult](ctx, in.service.replica, saved); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// OrderBook makes the orders of one session. Each Orders lists every task that the node should have; the data for launching
-// a task (its spec) is included only the first time in a session, so that a node with many tasks does not get everything
+// OrderBook makes the orders of one session. Each Orders lists every task that the node should have, and what it has to do with
+// checkpoints; the data for launching a task (its spec) is included only the first time in a session, so that a node with many tasks does not get everything
 // again whenever one of them changes.
 type OrderBook struct {
 	node string
@@ -26,6 +27,8 @@ type OrderBook struct {
 	sent bool
 	// enabledAt is the last value that the session sent.
 	enabledAt uint64
+	// checkpoints are the last orders about checkpoints that the session sent.
+	checkpoints []checkpointOrder
 	// unseal adds the credentials of a job to a specification; nil: there are none.
 	unseal   func(*work.Job, *v1.TaskSpec)
 	launcher Launcher
@@ -59,7 +62,9 @@ func (b *OrderBook) Update(v *fsm.View) *v1.Orders {
 		orders.EnabledAt = n.EnabledAt
 	}
 	next := make(map[taskKey]told, len(b.told))
-	changed := !b.sent || b.enabledAt != orders.GetEnabledAt()
+	var saved []checkpointOrder
+	orders.Checkpoints, saved = checkpointOrders(v, b.node)
+	changed := !b.sent || b.enabledAt != orders.GetEnabledAt() || !slices.Equal(b.checkpoints, saved)
 	for lease := range v.LeasesOn(b.node) {
 		j, ok := v.Job(lease.Job)
 		if !ok || int(lease.Rank) >= len(j.Tasks) {
@@ -95,7 +100,7 @@ func (b *OrderBook) Update(v *fsm.View) *v1.Orders {
 			changed = true
 		}
 	}
-	b.told, b.sent, b.enabledAt = next, true, orders.GetEnabledAt()
+	b.told, b.sent, b.enabledAt, b.checkpoints = next, true, orders.GetEnabledAt(), saved
 	if !changed {
 		return nil
 	}
@@ -127,7 +132,7 @@ func (b *OrderBook) spec(v *fsm.View, j *work.Job, lease *work.Lease) *v1.TaskSp
 		LeaseMs: leaseTime(j).Milliseconds(),
 	}
 	if e := spec.GetJob().GetEvaluationConfig(); e != nil {
-		spec.ModelPath = modelPath(v, j, e)
+		setModel(spec, v, j, e)
 	}
 	spec.Launcher = b.launcher(v, spec.Job)
 	if lease.FractionMilli > 0 {
@@ -137,7 +142,7 @@ func (b *OrderBook) spec(v *fsm.View, j *work.Job, lease *work.Lease) *v1.TaskSp
 		spec.Peers = append(spec.Peers, &v1.TaskPeer{NodeId: j.Tasks[i].Node, Host: hostOf(v, j.Tasks[i].Node)})
 	}
 	for _, c := range v.ResumePoints(j) {
-		spec.ResumePoints = append(spec.ResumePoints, &v1.ResumePoint{Path: c.Path, ManifestDigest: c.Digest, NodeId: c.Node, Step: c.Step})
+		spec.ResumePoints = append(spec.ResumePoints, resumePoint(c))
 	}
 	if len(spec.ResumePoints) > 0 {
 		spec.ResumeFrom = spec.ResumePoints[0].Path
@@ -148,16 +153,17 @@ func (b *OrderBook) spec(v *fsm.View, j *work.Job, lease *work.Lease) *v1.TaskSp
 	return spec
 }
 
-// modelPath is the model that an evaluation scores; empty: the checkpoint is no longer known, and the agent reports that.
-func modelPath(v *fsm.View, j *work.Job, e *v1.EvaluationConfig) string {
+// setModel sets the model that an evaluation scores. If the checkpoint is no longer known, it stays empty, and the agent
+// reports that.
+func setModel(spec *v1.TaskSpec, v *fsm.View, j *work.Job, e *v1.EvaluationConfig) {
 	if e.GetCheckpointId() == "" {
-		return strings.TrimPrefix(e.GetModelUri(), "file://")
+		spec.ModelPath = strings.TrimPrefix(e.GetModelUri(), "file://")
+		return
 	}
 	id, _ := ident.ParseCheckpoint(e.GetCheckpointId())
-	if c, ok := v.Checkpoint(id); ok && c.Tenant == j.Tenant {
-		return c.Path
+	if c, ok := v.Checkpoint(id); ok && c.Tenant == j.Tenant && !c.Expired() {
+		spec.ModelPath, spec.ModelCheckpoint = c.Path, resumePoint(c)
 	}
-	return ""
 }
 
 // leaseTime is how long a task may live without a renewal: until it may be replaced, or until its job would not wait any

@@ -85,6 +85,13 @@ func BenchmarkRoster_1000Members(b *testing.B) {
 
 func TestModelPath_ofACheckpointThatIsGone(t *testing.T) {
 	v := fsm.New().View()
-	require.Empty(t, modelPath(v, &work.Job{Tenant: "t1"}, &v1.EvaluationConfig{CheckpointId: "ckpt_zz"}), "the agent says what is missing")
-	require.Equal(t, "/models/m", modelPath(v, &work.Job{Tenant: "t1"}, &v1.EvaluationConfig{ModelUri: "file:///models/m"}))
+	set := func(e *v1.EvaluationConfig) *v1.TaskSpec {
+		spec := &v1.TaskSpec{}
+		setModel(spec, v, &work.Job{Tenant: "t1"}, e)
+		return spec
+	}
+	gone := set(&v1.EvaluationConfig{CheckpointId: "ckpt_zz"})
+	require.Empty(t, gone.GetModelPath(), "the agent says what is missing")
+	require.Nil(t, gone.GetModelCheckpoint())
+	require.Equal(t, "/models/m", set(&v1.EvaluationConfig{ModelUri: "file:///models/m"}).GetModelPath())
 }

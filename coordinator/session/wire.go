@@ -40,6 +40,7 @@ func nodeOf(h *v1.Hello) work.Node {
 		GRPCAddr: h.GetGrpcAddr(), HTTPAddr: h.GetHttpAddr(), GPUs: gpusOf(h.GetGpus()),
 		CPUs: uint32(max(0, h.GetCpuCount())), MemMB: uint32(max(0, h.GetMemoryMb())), Labels: h.GetLabels(),
 		Incarnation: h.GetIncarnation(), RosterAcked: h.GetRosterVersion(),
+		Archive: h.GetArchivesCheckpoints(),
 	}
 }
 
@@ -77,7 +78,7 @@ func gpusOf(gpus []*v1.Gpu) []work.GPU {
 // sameNode reports whether the state has the node exactly as it describes itself now.
 func sameNode(row, n *work.Node) bool {
 	if row.Hostname != n.Hostname || row.BootID != n.BootID || row.AgentVersion != n.AgentVersion || row.GRPCAddr != n.GRPCAddr ||
-		row.HTTPAddr != n.HTTPAddr || row.CPUs != n.CPUs || row.MemMB != n.MemMB || !maps.Equal(row.Labels, n.Labels) {
+		row.HTTPAddr != n.HTTPAddr || row.CPUs != n.CPUs || row.Archive != n.Archive || row.MemMB != n.MemMB || !maps.Equal(row.Labels, n.Labels) {
 		return false
 	}
 	// A GPU that vanished stays in the row, but not in the agent's inventory.
@@ -112,6 +113,7 @@ func reportOf(r *v1.Report) (work.TaskReport, bool) {
 		c := body.Checkpoint
 		out.Kind, out.Step, out.Path, out.Digest = work.ReportCheckpoint, c.GetStep(), c.GetPath(), c.GetManifestDigest()
 		out.SizeBytes, out.Metrics = c.GetSizeBytes(), call.Clip(c.GetMetricsJson(), maxMetrics)
+		out.Model = c.GetKind() == v1.CheckpointKind_MODEL
 	case *v1.Report_Evaluation:
 		out.Kind = work.ReportEvaluation
 		resultOfBenchmark(&out, body.Evaluation)

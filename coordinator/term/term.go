@@ -102,7 +102,11 @@ func (t *Term) Applied(v *fsm.View, events []event.Event) {
 		case event.TopicNode:
 			nodes = true
 			t.sessions.Wake(e.Nodes)
-		case event.TopicJob, event.TopicLease:
+			if e.NodeFrom != e.NodeTo && v.LeftByOthers() {
+				// Who removes from the archive what a lost node has put there may have changed.
+				t.sessions.WakeAll()
+			}
+		case event.TopicJob, event.TopicLease, event.TopicCheckpoint:
 			t.sessions.Wake(e.Nodes)
 		case event.TopicState:
 			nodes = true

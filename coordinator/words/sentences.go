@@ -106,6 +106,8 @@ var sentences = map[reason.Code]string{
 	reason.TopologyOfManyNodes:  "the topology single_node contradicts {0 node}",
 	reason.BeyondAnyNode:        "no node has so many CPUs or so much memory",
 	reason.QuotaOfJobs:          "tenant quota: {0} of {1 unfinished job}; wait until some are over, cancel some, or have the quota raised",
+	reason.CheckpointExpired:    "checkpoint {0} has expired: {1}",
+	reason.CheckpointIsModel:    "checkpoint {0} is an exported model: name it as the model of a new job, no job goes on from it",
 
 	// Why a placement, or the loss of a node, is refused.
 	reason.JobIs:          "job {0} is {1}",
@@ -161,4 +163,7 @@ var sentences = map[reason.Code]string{
 
 	// What the audit log says of something that was done.
 	reason.TokenFor: "for {0}: {1}",
+
+	// Why a checkpoint is as it is.
+	reason.ReplacedByNewer: "a newer checkpoint was written in its place",
 }

@@ -95,6 +95,8 @@ func init() { // Some of them use Of, which reads the map.
 		reason.QueueSetTo:       queueSetTo,
 		reason.QuotaSetTo:       quotaSetTo,
 		reason.Denied:           denied,
+		reason.NotRetained:      notRetained,
+		reason.FilesGone:        filesGone,
 	}
 }
 
@@ -194,6 +196,28 @@ func tasksNotLost(p []reason.Param) string {
 		}
 	}
 	return "of " + count(p[0].Number, "task") + ", " + strings.Join(said, ", ")
+}
+
+func notRetained(p []reason.Param) string {
+	said := "it is not the newest checkpoint"
+	if p[0].Number != 1 {
+		said = fmt.Sprintf("it is not among the newest %s", count(p[0].Number, "checkpoint"))
+	}
+	switch p[1].Number {
+	case 0:
+		return said
+	case 1:
+		return said + ", and not the best"
+	}
+	return said + fmt.Sprintf(", and not among the best %d", p[1].Number)
+}
+
+func filesGone(p []reason.Param) string {
+	said := "node " + p[0].Text + " does not have its files any more"
+	if p[1].Text != "" {
+		said += ": " + Of(p[1].Reason())
+	}
+	return said
 }
 
 func vouched(p []reason.Param) string { return after("vouched", "for "+Of(p[0].Reason()), p[0]) }

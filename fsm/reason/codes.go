@@ -118,6 +118,8 @@ const (
 	BeyondAnyNode
 	NoSuchGPUType
 	QuotaOfJobs
+	CheckpointExpired
+	CheckpointIsModel
 )
 
 // Why a placement, or the loss of a node, is refused.
@@ -185,4 +187,11 @@ const (
 	QuotaSetTo
 	TokenFor
 	Denied
+)
+
+// Why a checkpoint is as it is.
+const (
+	NotRetained Code = iota + 600
+	ReplacedByNewer
+	FilesGone
 )

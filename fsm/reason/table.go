@@ -111,6 +111,8 @@ var table = [...]definition{
 	BeyondAnyNode:        {"BeyondAnyNode", "", "CPUs and memory are beyond any node"},
 	NoSuchGPUType:        {"NoSuchGPUType", "TT", ""},
 	QuotaOfJobs:          {"QuotaOfJobs", "NN", "tenant quota: %d of %d unfinished jobs; wait until some are over, cancel some, or have the quota raised"},
+	CheckpointExpired:    {"CheckpointExpired", "TR", "checkpoint %s was given up: %s"},
+	CheckpointIsModel:    {"CheckpointIsModel", "T", "checkpoint %s is an exported model"},
 
 	JobIs:          {"JobIs", "TJ", "job %s is %s"},
 	PlanOutdated:   {"PlanOutdated", "NTN", "the plan is for attempt %d of job %s, which is at %d"},
@@ -169,4 +171,8 @@ var table = [...]definition{
 	QuotaSetTo: {"QuotaSetTo", "NNN", ""},
 	TokenFor:   {"TokenFor", "TT", "for %s: %s"},
 	Denied:     {"Denied", "TNNTT", ""},
+
+	NotRetained:     {"NotRetained", "NN", "not among the newest %d or the best %d checkpoints"},
+	ReplacedByNewer: {"ReplacedByNewer", "", "a newer checkpoint was written in its place"},
+	FilesGone:       {"FilesGone", "TR", "its files on node %s are gone: %s"},
 }

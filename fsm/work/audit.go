@@ -19,4 +19,6 @@ var (
 	AuditQuotaDelete      = access.DefineAction(15, "quota.delete", access.AboutOperation)
 	AuditClusterRecover   = access.DefineAction(21, "cluster.recover", access.AboutOperation)
 	AuditSnapshotSave     = access.DefineAction(22, "snapshot.save", access.AboutOperation)
+	AuditCheckpointPin    = access.DefineAction(24, "checkpoint.pin", access.AboutJobs)
+	AuditCheckpointUnpin  = access.DefineAction(25, "checkpoint.unpin", access.AboutJobs)
 )

@@ -6,20 +6,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
-
-// DeleteCheckpoint takes a checkpoint of a tenant out of the state. The files are the user's, and stay.
-type DeleteCheckpoint struct {
-	Tenant string           `cbor:"1,keyasint,omitempty"`
-	ID     ident.Checkpoint `cbor:"2,keyasint,omitempty"`
-	Actor  *access.Actor    `cbor:"3,keyasint,omitempty"`
-}
-
-// CheckpointResult is the checkpoint that was there, or why nothing was done.
-type CheckpointResult struct {
-	Checkpoint *Checkpoint
-	Refusal    *kernel.Refusal
-}
 
 // SubmitJobs creates jobs, each for itself: one that is refused does not keep the others out.
 type SubmitJobs struct {
@@ -56,6 +44,10 @@ type NewJob struct {
 	Credentials []byte `cbor:"21,keyasint,omitempty"`
 	// Request is the id of the request that this job came with, when several were put together; empty: the actor's.
 	Request string `cbor:"22,keyasint,omitempty"`
+	// Retention is which of its checkpoints are kept.
+	Retention checkpoints.Retention `cbor:"23,keyasint,omitempty"`
+	// Scores is the checkpoint that an evaluation scores: it is kept until then. 0: none.
+	Scores ident.Checkpoint `cbor:"24,keyasint,omitempty"`
 }
 
 // SubmitJobsResult has one result per job, in order.
@@ -215,6 +207,8 @@ type TaskReport struct {
 	Samples   int64  `cbor:"18,keyasint,omitempty"`
 	// ReportTransfer; empty: nothing is on its way any more.
 	Transfer string `cbor:"19,keyasint,omitempty"`
+	// Model (ReportCheckpoint): it is an exported model, not to go on from.
+	Model bool `cbor:"20,keyasint,omitempty"`
 }
 
 // ReportResult counts what became of the reports. All of them are settled: none needs to be sent again.

@@ -2,6 +2,7 @@ package work
 
 import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 func (r *EvaluationResult) AppendFields(f kernel.Fields) kernel.Fields {
@@ -72,6 +73,12 @@ func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 	}
 	if s := &j.Streak; *s != (Streak{}) {
 		f = f.Num(uint64(s.Restarts)<<32 | uint64(s.Fruitless)).Int(s.After).Int(s.Best).Flag(s.Gained)
+	}
+	if j.Retention != (checkpoints.Retention{}) {
+		f = j.Retention.AppendFields(f.Text("retention"))
+	}
+	if j.Scores != 0 {
+		f = f.Text("scores").Num(uint64(j.Scores))
 	}
 	return f
 }
@@ -144,6 +151,9 @@ func (n *Node) AppendFields(f kernel.Fields) kernel.Fields {
 	if n.Unheard {
 		f = f.Flag(true)
 	}
+	if n.Archive {
+		f = f.Text("archive")
+	}
 	return f
 }
 
@@ -153,12 +163,6 @@ func (q *Queue) AppendFields(f kernel.Fields) kernel.Fields {
 		f = f.Num(uint64(q.MaxGPUs))
 	}
 	return f
-}
-
-func (c *Checkpoint) AppendFields(f kernel.Fields) kernel.Fields {
-	f = f.Num(uint64(c.ID)).Num(uint64(c.Job)).Text(c.Tenant).Num(uint64(c.Attempt)).Num(c.Token).Num(uint64(c.Rank))
-	f = f.Text(c.Node).Int(c.Step).Text(c.Path).Text(c.Digest).Int(c.SizeBytes).Text(c.Metrics)
-	return f.Int(c.CreatedAt)
 }
 
 func (k *IdempotencyKey) AppendFields(f kernel.Fields) kernel.Fields {

@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 // Job is what a user asked for, and where it stands. Rows are immutable once they are in the state.
@@ -84,6 +85,10 @@ type Job struct {
 	// SettlesAt is when no attempt of it that was lost with a part of the log can be alive any more, Unix nanoseconds; set
 	// with HoldRecovery.
 	SettlesAt int64 `cbor:"48,keyasint,omitempty"`
+	// Retention is which of its checkpoints are kept.
+	Retention checkpoints.Retention `cbor:"49,keyasint,omitempty"`
+	// Scores is the checkpoint that an evaluation scores; 0: none.
+	Scores ident.Checkpoint `cbor:"50,keyasint,omitempty"`
 }
 
 // MaxPastAttempts bounds what a job remembers of its earlier attempts.
@@ -181,3 +186,11 @@ func (j *Job) Live() bool {
 
 // Terminal says whether the job is over, unless somebody retries it.
 func (j *Job) Terminal() bool { return status.Terminal(j.State) }
+
+// Needs are the checkpoints that it goes on from and that it scores, while it is not over; 0: none.
+func (j *Job) Needs() (needs [2]ident.Checkpoint) {
+	if !j.Terminal() {
+		needs = [2]ident.Checkpoint{j.ResumeFrom, j.Scores}
+	}
+	return needs
+}

@@ -1,6 +1,8 @@
 package work
 
 import (
+	"slices"
+
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 )
@@ -9,7 +11,17 @@ import (
 
 // AtLevel implements kernel.Leveled.
 func (c SubmitJobs) AtLevel(at level.Level) (kernel.Command, error) {
-	if c.version() == submitVersion {
+	if !level.DurableCheckpoints.Open(at) && c.version() >= submitVersion {
+		// What is scored is only kept; what is to be given up would not be.
+		c.Jobs = slices.Clone(c.Jobs)
+		for i := range c.Jobs {
+			c.Jobs[i].Scores = 0
+		}
+	}
+	switch c.version() {
+	case submitVersion:
+		return c, level.DurableCheckpoints.Check(at)
+	case submitWithNever:
 		return c, level.NotRestarted.Check(at)
 	}
 	return c, nil
@@ -28,6 +40,7 @@ func (c RegisterNode) AtLevel(at level.Level) (kernel.Command, error) {
 	if !level.Recovery.Open(at) {
 		c.Node.Unheard = false // It is the FSM's, and ignored.
 	}
+	c.Node.Archive = c.Node.Archive && level.DurableCheckpoints.Open(at)
 	return c, nil
 }
 

@@ -4,14 +4,6 @@ import (
 	"math"
 )
 
-const (
-	// MaxCheckpointsPerJob bounds what is remembered; the oldest go first.
-	MaxCheckpointsPerJob = 1000
-)
-
-// MaxResumePoints bounds what ResumePoints returns of a job's own checkpoints.
-const MaxResumePoints = 5
-
 // MinLostAfter is the least time for which a node must be silent before a task on it can be lost, whatever the job says.
 const MinLostAfter = 10 * 1e9
 

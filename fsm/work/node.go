@@ -83,6 +83,8 @@ type Node struct {
 	LostSince int64 `cbor:"22,keyasint,omitempty"`
 	// Unheard: it has not registered since the cluster was recovered.
 	Unheard bool `cbor:"23,keyasint,omitempty"`
+	// Archive: its agent takes orders to upload checkpoints to an archive, and to remove them from there.
+	Archive bool `cbor:"24,keyasint,omitempty"`
 }
 
 // Drain is an operator's wish to empty a node.
@@ -145,25 +147,6 @@ type Queue struct {
 	Revision  uint64 `cbor:"5,keyasint,omitempty"`
 	// MaxGPUs bounds the GPUs that the leases of its jobs hold together; 0: no limit.
 	MaxGPUs uint32 `cbor:"6,keyasint,omitempty"`
-}
-
-// Checkpoint is a saved training state.
-type Checkpoint struct {
-	ID      ident.Checkpoint `cbor:"1,keyasint,omitempty"`
-	Job     ident.Job        `cbor:"2,keyasint,omitempty"`
-	Tenant  string           `cbor:"3,keyasint,omitempty"`
-	Attempt uint32           `cbor:"4,keyasint,omitempty"`
-	Token   uint64           `cbor:"5,keyasint,omitempty"`
-	Rank    uint16           `cbor:"6,keyasint,omitempty"`
-	Node    string           `cbor:"7,keyasint,omitempty"`
-	Step    int64            `cbor:"8,keyasint,omitempty"`
-	Path    string           `cbor:"9,keyasint,omitempty"`
-	// Digest is that of the manifest, SizeBytes that of all files together.
-	Digest    string `cbor:"10,keyasint,omitempty"`
-	SizeBytes int64  `cbor:"11,keyasint,omitempty"`
-	// Metrics is a JSON object, opaque here.
-	Metrics   string `cbor:"12,keyasint,omitempty"`
-	CreatedAt int64  `cbor:"13,keyasint,omitempty"`
 }
 
 // Timer is the deadline of a drain that is still to be enforced; 0: none.

@@ -39,9 +39,6 @@ func (LoseNode) CommandNumber() uint16 { return 13 }
 func (AckRoster) CommandNumber() uint16 { return 14 }
 
 // CommandNumber implements kernel.Command.
-func (DeleteCheckpoint) CommandNumber() uint16 { return 18 }
-
-// CommandNumber implements kernel.Command.
 func (PutQuota) CommandNumber() uint16 { return 21 }
 
 // CommandNumber implements kernel.Command.

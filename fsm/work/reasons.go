@@ -42,8 +42,14 @@ func (c ReportTasks) AtLevel(at level.Level) (kernel.Command, error) {
 			r.ErrorType = v1.ErrorType_EXIT_NONZERO // what it is for replicas that do not know the types
 		}
 	}
+	if !level.DurableCheckpoints.Open(at) && slices.ContainsFunc(c.Reports, exported) {
+		// Registered as a checkpoint, it would be gone on from.
+		c.Reports = slices.DeleteFunc(slices.Clone(c.Reports), exported)
+	}
 	return c, nil
 }
+
+func exported(r TaskReport) bool { return r.Model }
 
 // Reasons calls see for each reason in the row.
 func (j *Job) Reasons(see func(what string, why reason.Reason)) {

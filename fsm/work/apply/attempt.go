@@ -22,6 +22,7 @@ func (tx *tx) saveJob(old, j *work.Job) {
 		j.Credentials = nil
 	}
 	tx.PutJob(old, j)
+	tx.released(old, j)
 	if j.Terminal() && !old.Terminal() {
 		tx.settleDependents(j)
 	}

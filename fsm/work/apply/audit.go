@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 var (
@@ -51,8 +52,16 @@ func auditControlJob(tx *kernel.Tx, c *work.ControlJob, result any) {
 	}
 }
 
-func auditDeleteCheckpoint(tx *kernel.Tx, c *work.DeleteCheckpoint, result any) {
-	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditCheckpointDelete, Object: c.ID.String()}, result.(work.CheckpointResult).Refusal)
+func auditDeleteCheckpoint(tx *kernel.Tx, c *checkpoints.Delete, result any) {
+	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditCheckpointDelete, Object: c.ID.String()}, result.(checkpoints.Result).Refusal)
+}
+
+func auditPinCheckpoint(tx *kernel.Tx, c *checkpoints.Pin, result any) {
+	action := work.AuditCheckpointPin
+	if c.Off {
+		action = work.AuditCheckpointUnpin
+	}
+	access.Record(tx, c.Actor, access.AuditRecord{Action: action, Object: c.ID.String()}, result.(checkpoints.Result).Refusal)
 }
 
 func auditSetNode(tx *kernel.Tx, c *work.SetNode, result any) {

@@ -3,6 +3,7 @@ package apply
 import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
@@ -19,15 +20,20 @@ type tx struct {
 	now   int64
 	// at is the level at which the entry was written.
 	at level.Level
+	// retain are the jobs whose checkpoints are looked at when the command is done.
+	retain []ident.Job
 }
 
 // on lets a command of this aggregate be applied by f.
 func on[T any](f func(tx *tx, c *T) any) func(*kernel.Tx, *T) any {
 	return func(entry *kernel.Tx, c *T) any {
-		return f(&tx{
+		tx := &tx{
 			State: tables.Of(entry.State), meta: entry.Meta().(*work.Meta), entry: entry,
 			index: entry.Index(), now: entry.Now(), at: entry.At(),
-		}, c)
+		}
+		result := f(tx, c)
+		tx.applyRetention()
+		return result
 	}
 }
 
@@ -62,6 +68,8 @@ func Domain() kernel.Domain {
 			kernel.Define("PlaceJobs", on(placeJobs)),
 			kernel.Define("ReportTasks", on(reportTasks)),
 			kernel.DefineAudited("DeleteCheckpoint", on(deleteCheckpoint), auditDeleteCheckpoint),
+			kernel.Define("ReportCheckpoints", on(reportCheckpoints)),
+			kernel.DefineAudited("PinCheckpoint", on(pinCheckpoint), auditPinCheckpoint),
 			kernel.Define("RegisterNode", on(registerNode)),
 			kernel.DefineAudited("SetNode", on(setNode), auditSetNode),
 			kernel.Define("LoseNode", on(loseNode)),

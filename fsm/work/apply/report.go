@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 func reportTasks(tx *tx, c *work.ReportTasks) any {
@@ -186,16 +187,21 @@ func (e *editor) apply(r *work.TaskReport, res *work.ReportResult) bool {
 // checkpoint registers a checkpoint of a live attempt.
 func (e *editor) checkpoint(r *work.TaskReport, res *work.ReportResult) bool {
 	tx, j := e.tx, e.job(r.Job)
-	id, fresh := tx.register(&work.Checkpoint{
+	id, fresh := tx.register(&checkpoints.Checkpoint{
 		Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token, Rank: r.Rank, Node: j.Tasks[r.Rank].Node,
 		Step: r.Step, Path: r.Path, Digest: r.Digest, SizeBytes: r.SizeBytes, Metrics: r.Metrics, CreatedAt: tx.now,
+		Model: r.Model, Score: j.Retention.Score(r.Metrics),
 	})
 	if !fresh {
 		return false
 	}
 	res.Checkpoints = append(res.Checkpoints, id)
 	j = e.edit()
-	j.LastCheckpoint = id
+	if !r.Model {
+		j.LastCheckpoint = id
+	} else if _, there := tx.Checkpoint(j.LastCheckpoint); !there {
+		j.LastCheckpoint = tx.lastOf(j.ID) // The model was written over it.
+	}
 	if tx.open(level.FreeRestarts) {
 		j.Streak.Gained = true
 	}

@@ -40,6 +40,7 @@ func (tx *tx) submit(n *work.NewJob) work.SubmitResult {
 		MaxRuntime: min(max(n.MaxRuntime, 0), work.MaxDuration), LostAfter: orDefault(n.LostAfter, work.DefaultLostAfter),
 		GiveUpAfter: orDefault(n.GiveUpAfter, work.DefaultGiveUpAfter), Grace: orDefault(n.Grace, work.DefaultGrace),
 		NotBefore: n.NotBefore, Dependencies: n.Dependencies, ResumeFrom: n.ResumeFrom, Credentials: n.Credentials,
+		Retention: n.Retention, Scores: n.Scores,
 		CreatedAt: tx.now, UpdatedAt: tx.now, Created: tx.index, Revision: tx.index,
 	}
 	if tx.open(level.FreeRestarts) {
@@ -109,21 +110,13 @@ func (tx *tx) admit(j *work.Job) *kernel.Refusal {
 	if r := tx.admitCheckpoint(j.Tenant, j.ResumeFrom); r != nil {
 		return r
 	}
+	if r := tx.admitScored(j); r != nil {
+		return r
+	}
 	if r := tx.admitShape(&j.Shape); r != nil {
 		return r
 	}
 	return tx.admitOneMore(j.Tenant)
-}
-
-// admitCheckpoint checks that a job of the tenant may go on from a checkpoint.
-func (tx *tx) admitCheckpoint(tenant string, id ident.Checkpoint) *kernel.Refusal {
-	if id == 0 {
-		return nil
-	}
-	if c, ok := tx.Checkpoint(id); !ok || c.Tenant != tenant {
-		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NoCheckpoint, id)
-	}
-	return nil
 }
 
 // admitShape checks a shape, and spells its GPU type as the nodes do. A shape that no node could hold today waits.

@@ -139,12 +139,8 @@ func (tx *tx) dropFinished(res *work.TickResult) {
 	ids := tx.OldestFinished(excess)
 	for _, id := range ids {
 		j, _ := tx.Job(id)
-		var gone []*work.Checkpoint
-		for c := range tx.CheckpointsOf(id) {
-			gone = append(gone, c)
-		}
-		for _, c := range gone {
-			tx.DropCheckpoint(c)
+		for _, c := range slices.Collect(tx.CheckpointsOf(id)) {
+			tx.discard(c)
 		}
 		tx.DropResults(id)
 		tx.DropJob(j)

@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 func checkEvaluations(s *rows, report kernel.Report) {
@@ -55,7 +56,7 @@ func Check(frozen *kernel.State, report kernel.Report) {
 
 func checkJobs(s *rows, report kernel.Report) {
 	var counts work.Counts
-	waiting, active, timers, finished, dependents, awaits, ran, recovering := 0, 0, 0, 0, 0, 0, 0, 0
+	waiting, active, timers, finished, dependents, awaits, ran, recovering, needed := 0, 0, 0, 0, 0, 0, 0, 0, 0
 	for j := range s.jobs.rows.Rows() {
 		counts[j.State&15]++
 		checkJob(s, j, report)
@@ -84,6 +85,14 @@ func checkJobs(s *rows, report kernel.Report) {
 			finished++
 			if !s.jobs.finished.Has(finishedJob{j.FinishedAt, j.ID}) {
 				report("%s is not listed as finished", j.ID)
+			}
+		}
+		for i, c := range j.Needs() {
+			if c == 0 || i > 0 && c == j.Needs()[0] {
+				continue
+			}
+			if needed++; !s.Needed(c) {
+				report("%s needs %s, which is not listed", j.ID, c)
 			}
 		}
 		if j.WaitsForOthers() {
@@ -119,6 +128,7 @@ func checkJobs(s *rows, report kernel.Report) {
 		{"dependents", s.jobs.dependents.Len(), dependents},
 		{"awaited tasks", s.jobs.awaits.Len(), awaits},
 		{"jobs that ran", s.jobs.ran.Len(), ran},
+		{"needed checkpoints", s.NeededCount(), needed},
 		{"jobs held since the recovery", s.jobs.recovering.Len(), recovering},
 	}
 	for _, z := range sizes {
@@ -199,8 +209,8 @@ func checkJob(s *rows, j *work.Job, report kernel.Report) {
 		report("I3: %s: attempt %d, token %d, revision %d at index %d", j.ID, j.Attempt, j.Token, j.Revision, s.meta.Index)
 	}
 	if c := j.LastCheckpoint; c != 0 {
-		if row, ok := s.Checkpoint(c); !ok || row.Job != j.ID {
-			report("I9: %s: its last checkpoint %s is not registered", j.ID, c)
+		if row, ok := s.Checkpoint(c); !ok || row.Job != j.ID || !row.Resumable() {
+			report("I9: %s: its last checkpoint %s is not registered, or nothing goes on from it", j.ID, c)
 		}
 	}
 }
@@ -374,9 +384,8 @@ func checkNodes(s *rows, report kernel.Report) {
 }
 
 func checkCheckpoints(s *rows, report kernel.Report) {
-	n := 0
-	for c := range s.checkpoints.rows.Rows() {
-		n++
+	checkpoints.Check(&s.Tables, report)
+	for c := range s.Checkpoints() {
 		j, ok := s.Job(c.Job)
 		if !ok || j.Tenant != c.Tenant {
 			report("I9: %s belongs to no job of tenant %q", c.ID, c.Tenant)
@@ -393,12 +402,6 @@ func checkCheckpoints(s *rows, report kernel.Report) {
 		if at := uint64(c.ID) >> kernel.IDPositionBits; c.Digest == "" && s.meta.Second != 0 && at >= s.meta.Second {
 			report("I9: %s has no manifest", c.ID)
 		}
-		if !s.checkpoints.byJob.Has(jobCheckpoint{c.Job, c.ID}) {
-			report("%s is not listed for its job", c.ID)
-		}
-	}
-	if n != s.checkpoints.byJob.Len() {
-		report("%d checkpoints, %d listed", n, s.checkpoints.byJob.Len())
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 // TestCheck_canFail breaks a sound state in one place after the other, and requires that Check says so.
@@ -125,19 +126,64 @@ func TestCheck_canFail(t *testing.T) {
 		}, "I4"},
 		"finished and not finished": {func(s *State) { edit(s, func(j *work.Job) { j.FinishedAt = 1 }) }, "I5"},
 		"a row changed in place":    {func(s *State) { firstLive(s).Name = "changed" }, "I8"},
-		"a checkpoint of no job":    {func(s *State) { s.PutCheckpoint(&work.Checkpoint{ID: 9, Job: 99}) }, "I9"},
+		"a durable checkpoint without a digest": {func(s *State) {
+			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.Kept = v1.CheckpointState_DURABLE })
+		}, "I9"},
+		"a digest of contents that nobody stored": {func(s *State) {
+			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.ContentDigest = "d" })
+		}, "I9"},
+		"a checkpoint that is removed although it is wanted": {func(s *State) {
+			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.Left = checkpoints.LeftFiles })
+		}, "I9"},
+		"bytes in the archive that nobody removes": {func(s *State) {
+			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.StoredBytes = 1 })
+		}, "I9"},
+		"an expired checkpoint without a reason": {func(s *State) {
+			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.Kept, c.Left = v1.CheckpointState_EXPIRED, 0 })
+		}, "I9"},
+		"a checkpoint in no state": {func(s *State) {
+			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.Kept = 9 })
+		}, "I9"},
+		"more uploaded than there is": {func(s *State) {
+			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.UploadedBytes = c.SizeBytes + 1 })
+		}, "bytes uploaded"},
+		"a leftover beside its row": {func(s *State) {
+			c := localCheckpoint(s)
+			checkpoints.PutLeftover(&s.Tables, &checkpoints.Leftover{ID: c.ID, Node: c.Node, Key: c.ArchiveKey()})
+		}, "I9"},
+		"a leftover with a key of another": {func(s *State) {
+			checkpoints.PutLeftover(&s.Tables, &checkpoints.Leftover{ID: 7, Node: "n1", Key: checkpoints.ArchiveKey("acme", 1, 8)})
+		}, "I9"},
+		"a last checkpoint that was given up": {func(s *State) {
+			for c := range s.Checkpoints() {
+				if j, ok := s.Job(c.Job); ok && j.LastCheckpoint == c.ID {
+					changed := *c
+					changed.Kept, changed.Reason, changed.ContentDigest = v1.CheckpointState_EXPIRED, "gone", ""
+					checkpoints.Put(&s.Tables, &changed)
+					return
+				}
+			}
+		}, "I9"},
+		"a need that is not listed": {func(s *State) {
+			for j := range s.Jobs(false, 0) {
+				if n := j.Needs(); n[1] != 0 {
+					checkpoints.Need(&s.Tables, j.ID, n, [2]ident.Checkpoint{})
+				}
+			}
+		}, "needs"},
+		"a checkpoint of no job": {func(s *State) { checkpoints.Put(&s.Tables, &checkpoints.Checkpoint{ID: 9, Job: 99}) }, "I9"},
 		"a checkpoint of no attempt": {func(s *State) {
 			j := firstLive(s)
-			s.PutCheckpoint(&work.Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: 7, Token: 7})
+			checkpoints.Put(&s.Tables, &checkpoints.Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: 7, Token: 7})
 		}, "I9"},
 		"a last checkpoint that is not there": {func(s *State) { edit(s, func(j *work.Job) { j.LastCheckpoint = 77 }) }, "I9"},
 		"a checkpoint without a manifest": {func(s *State) {
 			j := firstLive(s)
-			s.PutCheckpoint(&work.Checkpoint{ID: ident.Checkpoint(s.meta.Index << kernel.IDPositionBits), Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token})
+			checkpoints.Put(&s.Tables, &checkpoints.Checkpoint{ID: ident.Checkpoint(s.meta.Index << kernel.IDPositionBits), Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token})
 		}, "has no manifest"},
 		"a checkpoint of an attempt to come": {func(s *State) {
 			j := firstLive(s)
-			s.PutCheckpoint(&work.Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token + 1})
+			checkpoints.Put(&s.Tables, &checkpoints.Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token + 1})
 		}, "I9"},
 		"lost by a minority": {func(s *State) {
 			awaiting(s, func(j *work.Job) { j.Awaits[0].Loss.Votes = 1 })
@@ -309,4 +355,20 @@ func story(t *testing.T) (*kernel.Machine[kernel.View, event.Event], *State) {
 	defer f.Close()
 	require.NoError(t, m.Restore(f))
 	return m, tables
+}
+
+// localCheckpoint is one that is on its node alone.
+func localCheckpoint(s *State) *checkpoints.Checkpoint {
+	for c := range s.Checkpoints() {
+		if c.Kept == v1.CheckpointState_LOCAL {
+			return c
+		}
+	}
+	panic("the story has none")
+}
+
+func editCheckpoint(s *State, change func(*checkpoints.Checkpoint)) {
+	c := *localCheckpoint(s)
+	change(&c)
+	checkpoints.Put(&s.Tables, &c)
 }

@@ -1,78 +1,49 @@
 package tables
 
 import (
-	"iter"
-	"slices"
-
-	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
-type jobCheckpoint struct {
-	job ident.Job
-	id  ident.Checkpoint
+// ResumePoints are the checkpoints from which the next attempt of a job may go on, best first. When a user chose one, only
+// what was saved after the choice comes before it.
+func (v *View) ResumePoints(j *work.Job) []*checkpoints.Checkpoint {
+	return v.Tables.ResumePoints(j.ID, j.ChosenAt, j.ResumeFrom)
 }
 
-type checkpointTables struct {
-	rows  kernel.Table[ident.Checkpoint, *work.Checkpoint]
-	byJob kernel.Index[jobCheckpoint]
+// HasArchive says whether the agent of a node has an archive.
+func (s *rows) HasArchive(node string) bool {
+	n, ok := s.Node(node)
+	return ok && n.Archive
 }
 
-func newCheckpointTables() (t checkpointTables) {
-	t.rows = kernel.NewTable[ident.Checkpoint, *work.Checkpoint](recordCheckpoint, func(a, b ident.Checkpoint) bool { return a < b })
-	t.byJob = kernel.NewIndex(func(a, b jobCheckpoint) bool { return a.job < b.job || a.job == b.job && a.id < b.id })
-	return t
+// Away says whether a node cannot be reached, or is not known.
+func (s *rows) Away(node string) bool {
+	n, ok := s.Node(node)
+	return !ok || n.UnreachableSince != 0
 }
 
-func (t *checkpointTables) freeze() checkpointTables {
-	return checkpointTables{rows: t.rows.Freeze(), byJob: t.byJob.Freeze()}
+// Gone says whether a node was declared lost, or is not known.
+func (s *rows) Gone(node string) bool {
+	n, ok := s.Node(node)
+	return !ok || n.LostSince != 0
 }
 
-func (s *State) PutCheckpoint(c *work.Checkpoint) {
-	s.checkpoints.rows.Put(c.ID, c)
-	s.checkpoints.byJob.Put(jobCheckpoint{c.Job, c.ID})
-}
-
-func (s *State) DropCheckpoint(c *work.Checkpoint) {
-	s.checkpoints.rows.Delete(c.ID)
-	s.checkpoints.byJob.Delete(jobCheckpoint{c.Job, c.ID})
-}
-
-// Checkpoint returns a checkpoint by its id.
-func (s *rows) Checkpoint(id ident.Checkpoint) (*work.Checkpoint, bool) {
-	return s.checkpoints.rows.Get(id)
-}
-
-// ResumePoints are the checkpoints from which the next attempt of a job may go on, best first: the newest ones of its own
-// attempts that are known to be complete, and then the one that it was told to go on from. When a user chose that one,
-// only what was saved after the choice comes before it.
-func (v *View) ResumePoints(j *work.Job) []*work.Checkpoint {
-	var points []*work.Checkpoint
-	v.checkpoints.byJob.DescendFrom(jobCheckpoint{j.ID, ^ident.Checkpoint(0)}, func(k jobCheckpoint) bool {
-		if k.job != j.ID || len(points) == work.MaxResumePoints {
-			return false
+// Archivists lists the nodes that can be reached and have an archive, by id.
+func (s *rows) Archivists() []string {
+	var ids []string
+	for n := range s.Nodes() {
+		if n.Archive && n.UnreachableSince == 0 {
+			ids = append(ids, n.ID)
 		}
-		if c, ok := v.Checkpoint(k.id); ok && c.Digest != "" && c.Attempt > j.ChosenAt {
-			points = append(points, c)
-		}
-		return true
-	})
-	if c, ok := v.Checkpoint(j.ResumeFrom); ok && !slices.Contains(points, c) {
-		points = append(points, c)
 	}
-	return points
+	return ids
 }
 
-// CheckpointsOf iterates the checkpoints of a job, oldest first.
-func (s *rows) CheckpointsOf(job ident.Job) iter.Seq[*work.Checkpoint] {
-	return func(yield func(*work.Checkpoint) bool) {
-		s.checkpoints.byJob.AscendFrom(jobCheckpoint{job: job}, func(k jobCheckpoint) bool {
-			if k.job != job {
-				return false
-			}
-			c, _ := s.Checkpoint(k.id)
-			return yield(c)
-		})
-	}
+// CheckpointOrders lists what a node has to do with checkpoints, the most urgent first.
+func (v *View) CheckpointOrders(node string) []checkpoints.Order {
+	return v.OrdersOf(node, &v.rows)
 }
+
+// LeftByOthers says whether there is anything to remove from the archive that the node which put it there does not remove.
+func (v *View) LeftByOthers() bool { return v.Tables.LeftByOthers(&v.rows) }

@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/groups"
 )
 
@@ -204,6 +205,7 @@ func (s *State) PutJob(old, j *work.Job) {
 	if len(old.Awaits)+len(j.Awaits) > 0 {
 		s.listAwaits(old, j)
 	}
+	checkpoints.Need(&s.Tables, j.ID, old.Needs(), j.Needs())
 	if was, is := old.Settles(), j.Settles(); was != is {
 		if was != 0 {
 			t.recovering.Delete(jobTimer{was, j.ID})

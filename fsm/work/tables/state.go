@@ -4,6 +4,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 // The numbers of the kinds of rows: append-only, never reused, never changed.
@@ -14,7 +15,6 @@ const (
 	recordJob              = 30
 	recordClassReason      = 31
 	recordLease            = 40
-	recordCheckpoint       = 45
 	recordKey              = 50
 	recordEvaluationResult = 80
 	recordQuota            = 100
@@ -22,12 +22,12 @@ const (
 
 // rows are all tables of the aggregate, and what is read of them. A View holds frozen ones.
 type rows struct {
+	checkpoints.Tables
 	meta        *work.Meta
 	jobs        jobTables
 	leases      leaseTables
 	nodes       nodeTables
 	queues      queueTables
-	checkpoints checkpointTables
 	keys        keyTables
 	evaluations evaluationTables
 	quotas      quotaTables
@@ -46,7 +46,7 @@ func Open(s *kernel.State) kernel.Part {
 		kernel: s, work: newWorking(),
 		rows: rows{
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
-			checkpoints: newCheckpointTables(), keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(),
+			Tables: checkpoints.NewTables(), keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(),
 		},
 	}
 }
@@ -56,7 +56,7 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 	s.flush()
 	return &State{kernel: to, rows: rows{
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
-		checkpoints: s.checkpoints.freeze(), keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(),
+		Tables: checkpoints.Freeze(&s.Tables), keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(),
 	}}
 }
 
@@ -73,7 +73,8 @@ func Records() []kernel.RecordDef {
 	quotas := kernel.Rows(recordQuota, "quota", func(s *kernel.State) *kernel.Table[string, *work.Quota] { return &Of(s).quotas.rows },
 		func(s *kernel.State, q *work.Quota) error { Of(s).SetQuota(q.Tenant, q); return nil })
 	queues.Order, quotas.Order = 2, 3
-	return []kernel.RecordDef{
+	saved := checkpoints.Records(func(s *kernel.State) *checkpoints.Tables { return &Of(s).Tables })
+	return append(saved, []kernel.RecordDef{
 		queues,
 		quotas,
 		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },
@@ -98,10 +99,6 @@ func Records() []kernel.RecordDef {
 				Of(s).Grant(l)
 				return nil
 			}),
-		kernel.Rows(recordCheckpoint, "checkpoint", func(s *kernel.State) *kernel.Table[ident.Checkpoint, *work.Checkpoint] {
-			return &Of(s).checkpoints.rows
-		},
-			func(s *kernel.State, c *work.Checkpoint) error { Of(s).PutCheckpoint(c); return nil }),
 		kernel.Rows(recordKey, "idempotency key", func(s *kernel.State) *kernel.Table[keyPlace, *work.IdempotencyKey] { return &Of(s).keys.rows },
 			func(s *kernel.State, k *work.IdempotencyKey) error {
 				k.Tenant = s.Intern(k.Tenant)
@@ -113,5 +110,5 @@ func Records() []kernel.RecordDef {
 				return &Of(s).evaluations.results
 			},
 			func(s *kernel.State, r *work.EvaluationResult) error { Of(s).PutResult(r); return nil }),
-	}
+	}...)
 }
