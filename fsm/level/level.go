@@ -77,7 +77,7 @@ var (
 	CodedReasons = gate(4, "reasons are kept as codes, not as text")
 
 	DurableCheckpoints = gate(5, "checkpoints are uploaded to an archive, kept or given up by retention, and pinned")
-	TrainingErrors = gate(5, "DATA_FORMAT, CONFIG and DIVERGED, and errors that a program reports count as its exit")
+	TrainingErrors     = gate(5, "DATA_FORMAT, CONFIG and DIVERGED, and errors that a program reports count as its exit")
 )
 
 // gates is what gate has made, in order.

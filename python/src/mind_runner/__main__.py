@@ -1,4 +1,4 @@
-"""`python -m mind_runner COMMAND`: each command is a module with `add_arguments` and `run`, imported when it is asked for."""
+"""`python -m mind_runner COMMAND`: each command is a module with `add_arguments` and `run`, imported when asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m mind_runner doctor`: says what of trainings this node can run, and the command that installs what is missing.
+"""`python -m mind_runner doctor`: says what this node can train, and the command that installs what is missing.
 
 It imports torch alone, which says what it sees of GPUs; of other packages it looks for their versions.
 """
@@ -21,8 +21,8 @@ from mind_runner import names_table
 
 #: Packages whose versions are shown, by the name of the distribution.
 PACKAGES = (
-    "accelerate", "bitsandbytes", "datasets", "deepspeed", "lightning", "lm_eval", "mindcoordinator", "peft", "safetensors",
-    "tokenizers", "torch", "transformers", "trl",
+    "accelerate", "bitsandbytes", "datasets", "deepspeed", "lightning", "lm_eval", "mindcoordinator", "peft",
+    "safetensors", "tokenizers", "torch", "transformers", "trl",
 )  # fmt: skip
 
 FRAMEWORKS = ("HF_TRAINER", "FSDP", "DEEPSPEED", "MEGATRON")
@@ -105,7 +105,9 @@ def cells(node: Node) -> list[dict[str, Any]]:
     out = []
     for training_type in names_table.TYPES:
         for framework in FRAMEWORKS:
-            out.append({"training_type": training_type, "framework": framework, **_cell(node, training_type, framework)})
+            out.append(
+                {"training_type": training_type, "framework": framework, **_cell(node, training_type, framework)}
+            )
     out.append({"training_type": EVALUATION, "framework": EVALUATION, **_missing(node, (*_BASE, "lm_eval", "peft"))})
     return out
 
@@ -201,7 +203,10 @@ def run(args: argparse.Namespace) -> int:
 def text(found: dict[str, Any]) -> str:
     """The report for people: a table of types and frameworks, and below it what is missing."""
     lines = [f"Python {found['python']} ({sys.executable})"]
-    lines += [", ".join(f"{name} {version}" for name, version in sorted(found["versions"].items())) or "no packages for training"]
+    lines += [
+        ", ".join(f"{name} {version}" for name, version in sorted(found["versions"].items()))
+        or "no packages for training"
+    ]
     gpus = [f"{gpu['name']}, {gpu['memory_bytes'] / 2**30:.0f} GiB" for gpu in found["gpus"]]
     lines += [f"CUDA {found['cuda']}, NCCL {found['nccl'] or 'missing'}: {'; '.join(gpus)}" if gpus else "no CUDA GPU"]
     lines += [f"gloo {'is there' if found['gloo'] else 'is missing'}"]

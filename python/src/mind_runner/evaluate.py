@@ -1,4 +1,4 @@
-"""`python -m mind_runner evaluate`: scores the model of a request by its benchmarks, and reports each result with its error.
+"""`python -m mind_runner evaluate`: scores the model of a request, and reports each result with its standard error.
 
 A benchmark is a published task of lm-eval, a task of one's own (a folder of lm-eval's YAML, or a JSONL file), or the
 perplexity of a text. One that fails is reported as a result with its error; the others go on.
@@ -34,7 +34,9 @@ class Benchmark:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of `python -m mind_runner evaluate`."""
-    parser.add_argument("--config", default=os.environ.get("MIND_CONFIG"), help="file with the request (default: $MIND_CONFIG)")
+    parser.add_argument(
+        "--config", default=os.environ.get("MIND_CONFIG"), help="file with the request (default: $MIND_CONFIG)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,7 +71,9 @@ def read(path: str | None) -> list[Benchmark]:
     if not given:
         raise errors.config("the request has no evaluation_config.benchmarks")
     return [
-        Benchmark(b["name"], int(b.get("num_samples") or 0) or None, b.get("dataset", ""), dict(b.get("parameters", {})))
+        Benchmark(
+            b["name"], int(b.get("num_samples") or 0) or None, b.get("dataset", ""), dict(b.get("parameters", {}))
+        )
         for b in given
     ]
 
@@ -90,7 +94,8 @@ def _score(model: Any, benchmark: Benchmark) -> str | None:
         failure = errors.classify(error)
         message = failure.message
         if failure.error_type == errors.OOM:
-            message = f"out of memory: give the parameter batch_size a smaller value than {benchmark.parameters.get('batch_size', '8')}"
+            size = benchmark.parameters.get("batch_size", "8")
+            message = f"out of memory: give the parameter batch_size a smaller value than {size}"
         training.evaluation_result(benchmark.name, error=message)
         print(f"{benchmark.name}: {message}", file=sys.stderr)
         return f"{benchmark.name}: {message}"

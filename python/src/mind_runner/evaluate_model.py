@@ -12,7 +12,9 @@ from mind_runner import errors
 def load(path: str | None, batch_size: int) -> Any:
     """Loads the model at a path as lm-eval's HFLM."""
     if not path:
-        raise errors.config("MIND_MODEL_PATH is not set: an evaluation is started by Mind, or set it to the folder of a model")
+        raise errors.config(
+            "MIND_MODEL_PATH is not set: an evaluation is started by Mind, or set it to the folder of a model"
+        )
     folder = Path(path)
     base, adapter = _parts(folder)
     try:
@@ -20,7 +22,9 @@ def load(path: str | None, batch_size: int) -> Any:
         from lm_eval.models.huggingface import HFLM
     except ModuleNotFoundError as error:
         if error.name and error.name.split(".")[0] == "lm_eval":
-            raise errors.config("the Python of this node has no lm_eval: run python3 -m pip install 'mindcoordinator[evaluate]'") from error
+            raise errors.config(
+                "the Python of this node has no lm_eval: run python3 -m pip install 'mindcoordinator[evaluate]'"
+            ) from error
         raise
     cuda = torch.cuda.is_available()
     tokenizer = str(folder) if (folder / "tokenizer_config.json").exists() else None
@@ -30,21 +34,32 @@ def load(path: str | None, batch_size: int) -> Any:
             device="cuda" if cuda else "cpu", parallelize=cuda and torch.cuda.device_count() > 1,
         )  # fmt: skip
     except (OSError, ValueError, KeyError) as error:
-        raise errors.Failure(errors.MODEL_NOT_FOUND, f"the model at {path} cannot be loaded: {_first(error)}") from error
+        raise errors.Failure(
+            errors.MODEL_NOT_FOUND, f"the model at {path} cannot be loaded: {_first(error)}"
+        ) from error
 
 
 def _parts(folder: Path) -> tuple[str, str | None]:
     """The weights to load, and the adapter to put on them."""
     if not folder.is_dir():
-        raise errors.Failure(errors.MODEL_NOT_FOUND, f"there is no folder {folder} on this node: is it on a file system that the node shares?")
+        raise errors.Failure(
+            errors.MODEL_NOT_FOUND,
+            f"there is no folder {folder} on this node: is it on a file system that the node shares?",
+        )
     config = folder / "adapter_config.json"
     if not config.exists():
         if not (folder / "config.json").exists():
-            raise errors.Failure(errors.MODEL_NOT_FOUND, f"{folder} has no config.json and no adapter_config.json: it is not the folder of a model")
+            raise errors.Failure(
+                errors.MODEL_NOT_FOUND,
+                f"{folder} has no config.json and no adapter_config.json: it is not the folder of a model",
+            )
         return str(folder), None
     base = json.loads(config.read_text(encoding="utf-8")).get("base_model_name_or_path") or ""
     if base.startswith("/") and not Path(base).is_dir():
-        raise errors.Failure(errors.MODEL_NOT_FOUND, f"{folder} is an adapter of {base}, which this node has not: export the merged model (safetensors)")
+        raise errors.Failure(
+            errors.MODEL_NOT_FOUND,
+            f"{folder} is an adapter of {base}, which this node has not: export the merged model (safetensors)",
+        )
     if not base:
         raise errors.Failure(errors.MODEL_NOT_FOUND, f"{config} does not name the base model of the adapter")
     return base, str(folder)

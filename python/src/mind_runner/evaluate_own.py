@@ -92,8 +92,12 @@ def _check(path: Path, row: dict[str, Any]) -> None:
         if not isinstance(choices, list) or answer not in choices:
             raise errors.Failure(DATA_FORMAT, f"{where}: answer must be one of choices, which is a list of texts")
         return
-    if not isinstance(answer, str) and not (isinstance(answer, list) and answer and all(isinstance(a, str) for a in answer)):
-        raise errors.Failure(DATA_FORMAT, f"{where} has no answer, which is a text or a list of texts; expected is {_EXAMPLE}")
+    if not isinstance(answer, str) and not (
+        isinstance(answer, list) and answer and all(isinstance(a, str) for a in answer)
+    ):
+        raise errors.Failure(
+            DATA_FORMAT, f"{where} has no answer, which is a text or a list of texts; expected is {_EXAMPLE}"
+        )
 
 
 def _answers(doc: dict[str, Any]) -> list[str]:
@@ -150,7 +154,9 @@ def perplexity(model: Any, texts: list[str]) -> tuple[dict[str, float], int]:
     """The perplexity of texts by token and by byte; the standard errors are those of a ratio over the texts."""
     from lm_eval.api.instance import Instance
 
-    asked = [Instance(request_type="loglikelihood_rolling", doc={}, arguments=(text,), idx=i) for i, text in enumerate(texts)]
+    asked = [
+        Instance(request_type="loglikelihood_rolling", doc={}, arguments=(text,), idx=i) for i, text in enumerate(texts)
+    ]
     losses = [-float(value) for value in model.loglikelihood_rolling(asked)]
     if not all(math.isfinite(loss) for loss in losses):
         raise errors.Failure(None, "the loss of a text is not a number: the model has diverged")

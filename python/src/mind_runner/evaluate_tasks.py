@@ -21,7 +21,6 @@ PARAMETERS: dict[str, Callable[[str], Any]] = {
     "metric": str,
     "num_fewshot": int,
     "seed": int,
-    "split": str,
     "system_instruction": str,
     "temperature": float,
     "top_p": float,
@@ -71,7 +70,9 @@ def _path(dataset: str) -> Path | None:
         return None
     parts = urlsplit(dataset)
     if parts.scheme not in ("", "file"):
-        raise errors.config(f"dataset {dataset} is not on the node: give the path of a folder of tasks, a .jsonl or a .txt file")
+        raise errors.config(
+            f"dataset {dataset} is not on the node: give the path of a folder of tasks, a .jsonl or a .txt file"
+        )
     path = Path(unquote(parts.path))
     if not path.is_absolute():
         path = Path(os.environ.get("MIND_DATA_DIR") or ".") / path
@@ -112,13 +113,16 @@ def _lm_eval(model: Any, benchmark: Benchmark, parameters: dict[str, Any], manag
     found = lm_eval.simple_evaluate(
         model, tasks=[task], task_manager=manager, limit=benchmark.num_samples, bootstrap_iters=1000, log_samples=False,
         num_fewshot=parameters.get("num_fewshot"), gen_kwargs=generation or None,
-        apply_chat_template=parameters.get("apply_chat_template", False), system_instruction=parameters.get("system_instruction"),
+        apply_chat_template=parameters.get("apply_chat_template", False),
+        system_instruction=parameters.get("system_instruction"),
         random_seed=seed, numpy_random_seed=seed, torch_random_seed=seed, fewshot_random_seed=seed,
     )  # fmt: skip
     samples = {name: int(count["effective"]) for name, count in found.get("n-samples", {}).items()}
     results = {**found.get("groups", {}), **found["results"]}
     out = [
-        Result(name, figures(row), samples.get(name) or sum(samples.values())) for name, row in results.items() if figures(row)
+        Result(name, figures(row), samples.get(name) or sum(samples.values()))
+        for name, row in results.items()
+        if figures(row)
     ]
     if not out:
         raise errors.Failure(None, f"lm-eval has no figures of {benchmark.name}")

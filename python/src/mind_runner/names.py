@@ -65,8 +65,8 @@ def translate(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Makes arguments of hyperparameters: of the trainer's configuration, of peft.LoraConfig, and the runner's own.
 
-    The runner's own include, for CONTINUED_PRETRAIN and FULL_FINETUNE, names such as `packing` that the configuration of
-    their trainer lacks. It raises ConfigError where `check` finds something.
+    The runner's own include, for CONTINUED_PRETRAIN and FULL_FINETUNE, names such as `packing` that the configuration
+    of their trainer lacks. It raises ConfigError where `check` finds something.
     """
     problems = check(training_type, hyperparameters)
     if problems:
@@ -143,9 +143,14 @@ def _value(name: str, spec: Spec, value: Any) -> Any:
     text = value if isinstance(value, str) else json.dumps(value)
     if name.endswith("_modules") and text.isidentifier() and text.lower() not in _NULL:
         return [text]  # peft takes a single text as a pattern of whole paths
-    if "choices" in spec and text not in spec["choices"] and set(spec["kinds"]) <= {"str", "int", "null"}:
-        if "null" not in spec["kinds"] or text.lower() not in _NULL:
-            raise ConfigError(f"{name} is {_clip(text)}, and must be one of {', '.join(spec['choices'])}")
+    nothing = "null" in spec["kinds"] and text.lower() in _NULL
+    if (
+        "choices" in spec
+        and text not in spec["choices"]
+        and not nothing
+        and set(spec["kinds"]) <= {"str", "int", "null"}
+    ):
+        raise ConfigError(f"{name} is {_clip(text)}, and must be one of {', '.join(spec['choices'])}")
     for kind in spec["kinds"]:
         if kind == "str" and "choices" in spec and text not in spec["choices"]:
             continue
@@ -155,7 +160,9 @@ def _value(name: str, spec: Spec, value: Any) -> Any:
             return _PARSERS[kind](text)
         except (ValueError, TypeError):
             continue
-    must = " or ".join(_CALLED[kind] for kind in spec["kinds"] if kind != "null" and not (kind == "str" and "choices" in spec))
+    must = " or ".join(
+        _CALLED[kind] for kind in spec["kinds"] if kind != "null" and not (kind == "str" and "choices" in spec)
+    )
     if "choices" in spec:
         must = " or ".join(filter(None, [must, "one of " + ", ".join(spec["choices"])]))
     raise ConfigError(f"{name} is {_clip(text)}, and must be {must}")
@@ -299,7 +306,9 @@ def _kinds(hint: Any, kinds: set[str], choices: list[str], items: list[str]) -> 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of `python -m mind_runner names`."""
-    parser.add_argument("training_type", nargs="?", choices=list(table.TYPES), help="list the names of this type as lines")
+    parser.add_argument(
+        "training_type", nargs="?", choices=list(table.TYPES), help="list the names of this type as lines"
+    )
     parser.add_argument("--output", metavar="FILE", help="write the JSON to FILE")
 
 

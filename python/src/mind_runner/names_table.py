@@ -1,4 +1,4 @@
-"""What the libraries do not say of hyperparameters: other names, names that Mind sets itself, and names of the runner's own.
+"""What the libraries do not say of hyperparameters: other names, what Mind sets itself, and the runner's own.
 
 `python -m mind_runner names` writes these tables and the fields of the libraries' configurations to one file, which the
 coordinators check requests with.

@@ -14,7 +14,7 @@ import pytest
 from mind_runner import doctor
 
 SOURCE = Path(__file__).parents[2] / "src"
-ALL = {name: "1" for name in doctor.PACKAGES}
+ALL = dict.fromkeys(doctor.PACKAGES, "1")
 
 
 def node(**changes: Any) -> doctor.Node:
@@ -54,7 +54,9 @@ def test_a_whole_node_runs_all_but_megatron() -> None:
         ({"problem": "torch 1 cannot be imported: x"}, "SFT", "FSDP", "cannot be imported", "torch"),
     ],
 )
-def test_what_is_missing_is_named(changes: dict[str, Any], training_type: str, framework: str, why: str, extra: str) -> None:
+def test_what_is_missing_is_named(
+    changes: dict[str, Any], training_type: str, framework: str, why: str, extra: str
+) -> None:
     found = cell(node(**changes), training_type, framework)
     assert not found["works"]
     assert why in found["why"]
@@ -70,7 +72,13 @@ def test_other_types_do_not_need_it() -> None:
 def test_the_real_node() -> None:
     pytest.importorskip("trl", reason="trl is not installed: make train-env")
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    done = subprocess.run([sys.executable, "-m", "mind_runner", "doctor", "--json"], capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "mind_runner", "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
     found = json.loads(done.stdout)
     import trl
 
@@ -87,7 +95,13 @@ def test_the_real_node() -> None:
 
 def test_a_python_without_any_of_it() -> None:
     """An interpreter without site-packages, as of a node where nothing was installed."""
-    command = [sys.executable, "-S", "-E", "-c", f"import sys; sys.path.insert(0, {str(SOURCE)!r}); import mind_runner.__main__ as m; sys.exit(m.main(['doctor', '--json']))"]
+    command = [
+        sys.executable,
+        "-S",
+        "-E",
+        "-c",
+        f"import sys; sys.path.insert(0, {str(SOURCE)!r}); import mind_runner.__main__ as m; sys.exit(m.main(['doctor', '--json']))",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-TEXT = ["the quick brown fox jumps over the lazy dog", "two and two are four", "a b c d e f g h i j k l m n o p q r s t u v w x y z"]
+TEXT = [
+    "the quick brown fox jumps over the lazy dog",
+    "two and two are four",
+    "a b c d e f g h i j k l m n o p q r s t u v w x y z",
+]
 
 
 def make_model(folder: Path) -> Path:
@@ -20,7 +24,12 @@ def make_model(folder: Path) -> Path:
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
-    made.train_from_iterator(TEXT, trainers.BpeTrainer(vocab_size=400, special_tokens=["<eos>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    made.train_from_iterator(
+        TEXT,
+        trainers.BpeTrainer(
+            vocab_size=400, special_tokens=["<eos>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+        ),
+    )
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<eos>", pad_token="<eos>")
     torch.manual_seed(7)
     config = LlamaConfig(
@@ -46,16 +55,12 @@ def evaluate(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Any
     def run(*benchmarks: dict[str, Any], model: Path | None = tiny) -> tuple[int, list[dict[str, Any]]]:
         config, events = tmp_path / "config.json", tmp_path / "events.jsonl"
         config.write_text(json.dumps({"evaluation_config": {"model_uri": str(model), "benchmarks": list(benchmarks)}}))
-        events.unlink(missing_ok=True)
+        events.write_text("")  # the reporter keeps the file open
         monkeypatch.setenv("MIND_EVENTS_FILE", str(events))
         monkeypatch.setenv("MIND_CONFIG", str(config))
         monkeypatch.setenv("MIND_MODEL_PATH", str(model))
         code = runner.main(["evaluate"])
-        lines = events.read_text().splitlines() if events.exists() else []
+        lines = events.read_text().splitlines()
         return code, [json.loads(line) for line in lines]
 
     return run
-
-
-def results(events: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {e["benchmark"]: e for e in events if e["event"] == "evaluation_result"}

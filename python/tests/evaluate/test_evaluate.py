@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("lm_eval", reason="lm_eval is not installed: make train-env")
 
-from mind_runner import evaluate_own, evaluate_tasks  # noqa: E402
+from mind_runner import evaluate_own, evaluate_tasks
 
 ROWS = [{"prompt": f"{a} + {b} =", "answer": str(a + b)} for a in range(4) for b in range(3)]
 
@@ -27,7 +27,13 @@ def write(path: Path, rows: list[Any]) -> Path:
 
 def test_rows_texts_and_tasks_of_a_folder(evaluate: Any, tmp_path: Path) -> None:
     rows = write(tmp_path / "sums.jsonl", ROWS)
-    choices = write(tmp_path / "choices.jsonl", [{"prompt": f"{n} is", "answer": "even" if n % 2 == 0 else "odd", "choices": ["even", "odd"]} for n in range(10)])
+    choices = write(
+        tmp_path / "choices.jsonl",
+        [
+            {"prompt": f"{n} is", "answer": "even" if n % 2 == 0 else "odd", "choices": ["even", "odd"]}
+            for n in range(10)
+        ],
+    )
     text = tmp_path / "text.txt"
     text.write_text("the quick brown fox\n\njumps over\n\nthe lazy dog\n")
     folder = tmp_path / "tasks"
@@ -40,7 +46,12 @@ def test_rows_texts_and_tasks_of_a_folder(evaluate: Any, tmp_path: Path) -> None
         "metric_list: [{metric: acc, aggregation: mean, higher_is_better: true}]\n"
     )
     code, events = evaluate(
-        {"name": "sums", "dataset": str(rows), "num_samples": 6, "parameters": {"metric": "all", "max_tokens": "4", "seed": "3"}},
+        {
+            "name": "sums",
+            "dataset": str(rows),
+            "num_samples": 6,
+            "parameters": {"metric": "all", "max_tokens": "4", "seed": "3"},
+        },
         {"name": "parity", "dataset": f"file://{choices}"},
         {"name": "reading", "dataset": str(text)},
         {"name": "capitals", "dataset": str(folder), "num_samples": 8},
@@ -166,5 +177,12 @@ def test_perplexity_of_a_known_model() -> None:
 
 
 def test_figures_of_a_row() -> None:
-    row = {"alias": "x", "acc,none": 0.5, "acc_stderr,none": "N/A", "em,strict": 1, "em_stderr,strict": 0.1, "f,none": float("nan")}
+    row = {
+        "alias": "x",
+        "acc,none": 0.5,
+        "acc_stderr,none": "N/A",
+        "em,strict": 1,
+        "em_stderr,strict": 0.1,
+        "f,none": float("nan"),
+    }
     assert evaluate_tasks.figures(row) == {"acc": 0.5, "em/strict": 1.0, "em/strict_stderr": 0.1}

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("trl", reason="trl is not installed: make train-env")
 
-from mind_runner import names, names_table  # noqa: E402
+from mind_runner import names, names_table
 
 #: Hyperparameters that were taken before there was a list, and those that are published: none may be refused.
 TAKEN = {
@@ -103,7 +103,9 @@ def test_tables_name_what_there_is() -> None:
 
 
 def test_the_committed_list_is_that_of_the_tables() -> None:
-    committed = json.loads((Path(__file__).parents[3] / "coordinator" / "hyperparameters" / "names.json").read_text(encoding="utf-8"))
+    committed = json.loads(
+        (Path(__file__).parents[3] / "coordinator" / "hyperparameters" / "names.json").read_text(encoding="utf-8")
+    )
     now = names.everything()
     if committed["versions"] != now["versions"]:
         pytest.skip("other versions are installed than those of the list: make train-names")

@@ -79,15 +79,20 @@ func (n *node) utilization() *float64 {
 }
 
 func newNodes() *cobra.Command {
-	return rest.Command(&cobra.Command{
+	var training bool
+	cmd := rest.Command(&cobra.Command{
 		Use:   "nodes [NODE]",
 		Short: "List the nodes and their GPUs",
 		Long: `Lists the nodes and their GPUs: which nodes are unreachable and since when, which are being drained, and which GPUs are out of
 service and why. With the id of a node, lists its GPUs.
 
 BUSY is the recent utilization of the GPUs, as reported by their drivers; FREE is the number of GPUs that no job holds.
-Without the permission scaimind:cluster_admin, BUSY is shown only for GPUs that jobs of your tenant hold; - means unknown.`,
+Without the permission scaimind:cluster_admin, BUSY is shown only for GPUs that jobs of your tenant hold; - means unknown.
+
+--training shows which training types run with which frameworks, and what to install for the others: it asks each node's
+Python, which takes a few seconds.`,
 		Example: `  mind nodes
+  mind nodes n1 --training
   mind nodes n1 -o yaml`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeNodes,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
@@ -103,6 +108,9 @@ Without the permission scaimind:cluster_admin, BUSY is shown only for GPUs that 
 		if err != nil {
 			return err
 		}
+		if training {
+			return showTraining(ctx, cmd, c, output, got.Nodes)
+		}
 		if output != "table" {
 			return render.Data(cmd.OutOrStdout(), output, data)
 		}
@@ -112,6 +120,8 @@ Without the permission scaimind:cluster_admin, BUSY is shown only for GPUs that 
 		fmt.Fprintln(cmd.OutOrStdout())
 		return gpuTable(cmd.OutOrStdout(), got.Nodes[0].GPUs)
 	})
+	cmd.Flags().BoolVar(&training, "training", false, "show what the nodes can train")
+	return cmd
 }
 
 func nodeTable(w io.Writer, nodes []node) error {

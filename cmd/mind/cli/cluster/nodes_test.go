@@ -123,3 +123,25 @@ func TestForget_asksForTheName(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "stop its agent first")
 }
+
+func TestNodes_showWhatTheyCanTrain(t *testing.T) {
+	g := clitest.NewGateway(t)
+	g.On("GET /cluster/nodes", clitest.Answer(200, `{"nodes":[{"node_id":"n1"},{"node_id":"n2"},{"node_id":"n3"}]}`))
+	g.On("GET /cluster/nodes/n1/training", clitest.Answer(200, `{"node_id":"n1","problem":"","python":"3.12","cells":[
+		{"training_type":"SFT","framework":"HF_TRAINER","works":true,"why":"","install":""},
+		{"training_type":"SFT","framework":"DEEPSPEED","works":false,"why":"it lacks deepspeed","install":"pip install x"},
+		{"training_type":"EVALUATION","framework":"EVALUATION","works":true,"why":"","install":""}]}`))
+	g.On("GET /cluster/nodes/n2/training", clitest.Answer(200, `{"node_id":"n2","problem":"node n2 has no python3: install it","cells":[]}`))
+	g.On("GET /cluster/nodes/n3/training", clitest.Refuse(404, "NOT_FOUND", "no node n3"))
+	stdout, stderr, code := clitest.Run(t, "nodes", "--training")
+	require.Zero(t, code, stderr)
+	lines := strings.Split(clitest.Squeeze(stdout), "\n")
+	require.Equal(t, "n1 SFT yes - no - -", lines[1])
+	require.Equal(t, "n1 EVALUATION - - - - yes", lines[2])
+	require.Contains(t, stdout, "it lacks deepspeed: pip install x\n  (n1 SFT DEEPSPEED)\n")
+	require.Contains(t, stdout, "node n2 has no python3: install it\n  (n2)\n")
+	require.Contains(t, stdout, "no node n3")
+	stdout, stderr, code = clitest.Run(t, "nodes", "--training", "-o", "json")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, `"python": "3.12"`)
+}

@@ -1,0 +1,32 @@
+package coordinator
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// ReadTraining says what an agent says whose node has no Python.
+func (a *scriptedAgent) ReadTraining(context.Context, *v1.ReadTrainingRequest) (*v1.ReadTrainingResponse, error) {
+	return &v1.ReadTrainingResponse{Training: &v1.NodeTraining{NodeId: "another", Problem: "node n1 has no python3"}}, nil
+}
+
+func TestCluster_aNodeSaysWhatItCanTrain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		c.agent("n1", 8)
+		ask := func(node string) (*v1.GetNodeTrainingResponse, error) {
+			return c.nodes("c1").GetNodeTraining(c.ctx("t1", ""), &v1.GetNodeTrainingRequest{NodeId: node})
+		}
+		got, err := ask("n1")
+		require.NoError(t, err)
+		require.Equal(t, "node n1 has no python3", got.GetTraining().GetProblem())
+		require.Equal(t, "n1", got.GetTraining().GetNodeId())
+		_, err = ask("n2")
+		requireCode(t, codes.NotFound, err)
+	})
+}
