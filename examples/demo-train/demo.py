@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -179,6 +180,8 @@ def main() -> int:
     parser.add_argument("--mind", default="bin/mind", help="the program")
     parser.add_argument("--keep", action="store_true", help="keep the data directory")
     arguments = parser.parse_args()
+    # So that the cluster is stopped in order however this ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp(prefix="mind-demo-train-"))
     failed = True
     try:
