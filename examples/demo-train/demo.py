@@ -28,7 +28,7 @@ from mindcoordinator.requests import BaseModel, JobRequest
 
 STEPS = 120
 EVERY = 15
-KILL_AFTER = 45
+KILL_AFTER = 30
 # How long one part of the story may take, on a machine that has other work, too.
 LIMIT = 300
 
