@@ -49,7 +49,7 @@ func TestPace_writesProgressNowAndThen(t *testing.T) {
 	require.Equal(t, 0, written(2*time.Second, progress(3, "full")))
 	require.Equal(t, 1, written(time.Second+progressPause, progress(4, "full")))
 	require.Equal(t, 1, written(time.Second+progressPause, checkpoints.Report{ID: 5, Kind: checkpoints.ReportStored}))
-	require.Equal(t, 1, written(time.Second+progressPause, progress(0, "")), "it begins anew")
+	require.Equal(t, 1, written(time.Second+progressPause, progress(0, "")), "it begins again")
 	gone := progress(0, "")
 	gone.Gone = true
 	require.Equal(t, 1, written(time.Second+progressPause, gone))
