@@ -180,7 +180,7 @@ func TestArchive_whatIsGoneIsNotGoneOnFrom(t *testing.T) {
 	require.Equal(t, reason.New(reason.FilesGone, "n1", reason.Reason("no such directory")), w.checkpoint(second).Reason)
 	require.Equal(t, first, w.job(id).LastCheckpoint)
 	require.Equal(t, []ident.Checkpoint{first}, w.resumePoints(id))
-	require.NotContains(t, w.orders("n1")[second], v1.CheckpointAction_REMOVE_FILES, "what is there now is something else")
+	require.NotContains(t, w.orders("n1")[second], v1.CheckpointAction_REMOVE_FILES, "another directory has the name now")
 
 	w.breaks(id)
 	require.Equal(t, first, w.job(id).ResumeFrom)

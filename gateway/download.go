@@ -117,7 +117,7 @@ func (x *exchange) downloadable() (*v1.Checkpoint, error) {
 	case c.GetState() == v1.CheckpointState_EXPIRED:
 		return nil, conflict("the checkpoint was given up, and its files are removed: choose another checkpoint of the job")
 	case c.GetState() == v1.CheckpointState_UPLOADING:
-		return nil, conflict(fmt.Sprintf("the checkpoint is on its way to the archive (%d of %d bytes): try again when its state is DURABLE", c.GetUploadedBytes(), c.GetSizeBytes()))
+		return nil, conflict(fmt.Sprintf("the checkpoint is being uploaded to the archive (%d of %d bytes): try again when its state is DURABLE", c.GetUploadedBytes(), c.GetSizeBytes()))
 	case c.GetState() != v1.CheckpointState_DURABLE:
 		return nil, conflict(fmt.Sprintf("the checkpoint is on node %s alone, in %s: to download checkpoints, set checkpoint_archive of the agents and the gateway", c.GetNodeId(), path.Clean(c.GetPath())))
 	case x.server.downloads.store == nil:

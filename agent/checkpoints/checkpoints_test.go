@@ -197,7 +197,7 @@ func TestUpload(t *testing.T) {
 		require.Zero(t, value(t, s.keeper.metrics.waiting).GetGauge().GetValue(), "nothing waits")
 		require.NotZero(t, value(t, s.keeper.metrics.bytes).GetCounter().GetValue())
 
-		// The same orders come again, as in a new session: the report is on its way, and nothing is done twice.
+		// The same orders come again, as in a new session: the report is in flight, and nothing is done twice.
 		require.Empty(t, s.orders(order))
 		// It has arrived, but the order stays: the coordinators want it again.
 		reports[0].Acked()

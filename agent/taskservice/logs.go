@@ -11,8 +11,8 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/datacache"
-	"github.com/mindcoordinator/mind/agent/series"
 	"github.com/mindcoordinator/mind/agent/doctor"
+	"github.com/mindcoordinator/mind/agent/series"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/agent/tasklog"

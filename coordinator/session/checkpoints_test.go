@@ -21,7 +21,9 @@ func TestCheckpointReports_areReadAsWhatTheySay(t *testing.T) {
 	}
 	got := CheckpointReports("n1", []*v1.Report{
 		upload, stored, removed(v1.CheckpointAction_REMOVE_FILES), removed(v1.CheckpointAction_REMOVE_ARCHIVED),
-		removed(v1.CheckpointAction_UPLOAD), {Body: &v1.Report_CheckpointStored{CheckpointStored: &v1.CheckpointStored{CheckpointId: "x"}}}, {Body: &v1.Report_Running{}},
+		removed(v1.CheckpointAction_UPLOAD),
+		{Body: &v1.Report_CheckpointStored{CheckpointStored: &v1.CheckpointStored{CheckpointId: "x"}}},
+		{Body: &v1.Report_Running{}},
 	})
 	require.Equal(t, checkpoints.ReportCheckpoints{Node: "n1", Reports: []checkpoints.Report{
 		{ID: id, Kind: checkpoints.ReportUpload, Bytes: 7, Error: "full", Gone: true},

@@ -50,7 +50,7 @@ func Check(t *Tables, report kernel.Report) {
 			rows, t.byJob.Len(), uploads, t.uploads.Len(), removals, t.removals.Len(), paths, t.paths.Len())
 	}
 	if counts != t.counts || stored != t.stored {
-		report("%v checkpoints by state with %d bytes archived, counted anew %v with %d", t.counts, t.stored, counts, stored)
+		report("%v checkpoints by state with %d bytes archived, counted again %v with %d", t.counts, t.stored, counts, stored)
 	}
 }
 
