@@ -26,7 +26,7 @@ func (a *scriptedAgent) ordered(wanted func([]*v1.CheckpointOrder) bool) []*v1.C
 	return nil
 }
 
-func (a *scriptedAgent) say(r *v1.Report) {
+func (a *scriptedAgent) reportSaved(r *v1.Report) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.report(r)
@@ -58,14 +58,14 @@ func TestCluster_aCheckpointIsUploadedPinnedAndGivenUp(t *testing.T) {
 		c.awaitStatus(at, job, v1.JobStatus_TRAINING)
 		save := func(step int64, path string) string {
 			before := c.get(at, job).GetLastCheckpointId()
-			a.say(&v1.Report{Task: a.ref(job), Body: &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{Path: path, Step: step, ManifestDigest: "d", SizeBytes: 9}}})
+			a.reportSaved(&v1.Report{Task: a.ref(job), Body: &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{Path: path, Step: step, ManifestDigest: "d", SizeBytes: 9}}})
 			return c.await(at, job, func(j *v1.Job) bool { return j.GetLastCheckpointId() != before }).GetLastCheckpointId()
 		}
 		store := func(id string) {
 			orders := a.ordered(func(o []*v1.CheckpointOrder) bool {
 				return len(o) > 0 && o[0].GetCheckpointId() == id && o[0].GetAction() == v1.CheckpointAction_UPLOAD
 			})
-			a.say(&v1.Report{Body: &v1.Report_CheckpointStored{CheckpointStored: &v1.CheckpointStored{CheckpointId: id, ArchiveKey: orders[0].GetArchiveKey(), ContentDigest: "sha256:c", StoredBytes: 9}}})
+			a.reportSaved(&v1.Report{Body: &v1.Report_CheckpointStored{CheckpointStored: &v1.CheckpointStored{CheckpointId: id, ArchiveKey: orders[0].GetArchiveKey(), ContentDigest: "sha256:c", StoredBytes: 9}}})
 			a.ordered(func(o []*v1.CheckpointOrder) bool {
 				return len(o) == 0 || o[0].GetCheckpointId() != id || o[0].GetAction() != v1.CheckpointAction_UPLOAD
 			})
@@ -73,7 +73,7 @@ func TestCluster_aCheckpointIsUploadedPinnedAndGivenUp(t *testing.T) {
 		first := save(1, "/c/1")
 		require.Equal(t, v1.CheckpointState_LOCAL, c.checkpoint(at, first).GetState())
 		a.ordered(func(o []*v1.CheckpointOrder) bool { return len(o) == 1 })
-		a.say(&v1.Report{Body: &v1.Report_CheckpointUpload{CheckpointUpload: &v1.CheckpointUpload{CheckpointId: first, DoneBytes: 4, Error: "the archive is full"}}})
+		a.reportSaved(&v1.Report{Body: &v1.Report_CheckpointUpload{CheckpointUpload: &v1.CheckpointUpload{CheckpointId: first, DoneBytes: 4, Error: "the archive is full"}}})
 		require.Eventually(t, func() bool { return c.checkpoint(at, first).GetUploadedBytes() == 4 }, time.Minute, time.Second)
 		require.Equal(t, v1.CheckpointState_UPLOADING, c.checkpoint(at, first).GetState())
 		require.Equal(t, "the archive is full", c.checkpoint(at, first).GetReason())
@@ -97,7 +97,7 @@ func TestCluster_aCheckpointIsUploadedPinnedAndGivenUp(t *testing.T) {
 		for i, action := range []v1.CheckpointAction_Value{v1.CheckpointAction_REMOVE_FILES, v1.CheckpointAction_REMOVE_ARCHIVED} {
 			require.Equal(t, action, orders[i].GetAction())
 			require.Equal(t, "/c/1", orders[i].GetPath())
-			a.say(&v1.Report{Body: &v1.Report_CheckpointRemoved{CheckpointRemoved: &v1.CheckpointRemoved{CheckpointId: first, Action: action}}})
+			a.reportSaved(&v1.Report{Body: &v1.Report_CheckpointRemoved{CheckpointRemoved: &v1.CheckpointRemoved{CheckpointId: first, Action: action}}})
 		}
 		a.ordered(func(o []*v1.CheckpointOrder) bool { return len(o) == 0 })
 
