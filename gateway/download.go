@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"path"
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -119,7 +118,7 @@ func (x *exchange) downloadable() (*v1.Checkpoint, error) {
 	case c.GetState() == v1.CheckpointState_UPLOADING:
 		return nil, conflict(fmt.Sprintf("the checkpoint is being uploaded to the archive (%d of %d bytes): try again when its state is DURABLE", c.GetUploadedBytes(), c.GetSizeBytes()))
 	case c.GetState() != v1.CheckpointState_DURABLE:
-		return nil, conflict(fmt.Sprintf("the checkpoint is on node %s alone, in %s: to download checkpoints, set checkpoint_archive of the agents and the gateway", c.GetNodeId(), path.Clean(c.GetPath())))
+		return nil, conflict("the checkpoint is on the node that wrote it, and not in the archive: wait until its state is DURABLE; for checkpoints to be archived, the agents and the gateway need checkpoint_archive")
 	case x.server.downloads.store == nil:
 		return nil, conflict("this gateway has no checkpoint_archive: set it to that of the agents")
 	}

@@ -108,8 +108,8 @@ func endpoints() []endpoint {
 		{rpc: v1.JobService_GetCheckpoint_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.JobService_DeleteCheckpoint_FullMethodName},
 		downloadEndpoint(),
-		{rpc: v1.JobService_PinCheckpoint_FullMethodName},
-		{rpc: v1.JobService_UnpinCheckpoint_FullMethodName},
+		{rpc: v1.JobService_PinCheckpoint_FullMethodName, doc: doc{Optional: true}},
+		{rpc: v1.JobService_UnpinCheckpoint_FullMethodName, doc: doc{Optional: true}},
 
 		{rpc: v1.EvaluationService_SubmitEvaluation_FullMethodName, serve: submitEvaluation, doc: doc{Missing: true, In: &v1.NewEvaluation{}, Out: &v1.SubmitEvaluationResponse{}}},
 		{rpc: v1.EvaluationService_ListEvaluations_FullMethodName, query: fromQuery(wire.ListEvaluations), doc: doc{Query: params{

@@ -127,6 +127,7 @@ func TestRoutes(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		tested[method+" "+p+path] = true
 	}
+	tested["GET "+p+"/checkpoints/{id}/download"] = true // download_test.go
 	for _, tc := range cases {
 		t.Run(tc.method+" "+tc.path+" "+tc.body, func(t *testing.T) {
 			c := newScripted(t)

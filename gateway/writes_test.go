@@ -15,7 +15,7 @@ import (
 // ownWrites are the writes that touch nothing but what is the caller's tenant's.
 var ownWrites = []string{
 	"POST /jobs", "POST /jobs/batch", "POST /jobs/{id}/cancel", "POST /jobs/{id}/pause", "POST /jobs/{id}/resume", "POST /jobs/{id}/retry",
-	"DELETE /checkpoints/{id}", "POST /evaluations", "POST /data/validate", "POST /v1/stream-tickets",
+	"DELETE /checkpoints/{id}", "POST /checkpoints/{id}/pin", "POST /checkpoints/{id}/unpin", "POST /evaluations", "POST /data/validate", "POST /v1/stream-tickets",
 }
 
 // beyondTheTenant reads which writes the documentation says reach further, and the permission of each.

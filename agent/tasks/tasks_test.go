@@ -23,6 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/outbox"
 	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/runner"
+	"github.com/mindcoordinator/mind/agent/series"
 	"github.com/mindcoordinator/mind/agent/shim"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -74,7 +75,8 @@ func newTasks(t *testing.T, processes Processes) (*Tasks, *outbox.Outbox) {
 	require.NoError(t, err)
 	box := outbox.New(0)
 	ts := New(Config{
-		Node: "n1", Dir: filepath.Join(dir, "tasks"), MaxLaunches: 4, KeepTasks: 10, KeepTasksFor: time.Hour, Simulated: true,
+		Series: series.NewBook(log),
+		Node:   "n1", Dir: filepath.Join(dir, "tasks"), MaxLaunches: 4, KeepTasks: 10, KeepTasksFor: time.Hour, Simulated: true,
 		Processes: processes, GPUs: monitor, Outbox: box, Inputs: in, Outputs: dirs, Log: log,
 		Leases:   leader.NewLeases("n1", lease.Timing{}, 0, shim.Boottime, log),
 		Launcher: &launch.Launcher{Node: "n1", Visible: monitor.Visible, Outputs: dirs, Log: log},

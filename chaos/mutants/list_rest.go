@@ -298,7 +298,7 @@ var agentMutants = []mutant{
 	{
 		Name: "link-out-of-a-checkpoint", Breaks: "I9", File: "agent/tree/tree.go",
 		What: "a link that leads out of a checkpoint counts as a file in it",
-		Old:  "unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS", New: "0",
+		Old:  "top.open(e.Path, unix.O_PATH|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)", New: "top.open(e.Path, unix.O_PATH|unix.O_CLOEXEC, 0)",
 		Package: "agent/tree", Tests: []string{"TestAWalkStaysInside"},
 	},
 	{
