@@ -21,7 +21,9 @@ func newCheckpoint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
 		Short: "Show, keep or download one checkpoint",
-		Args:  cobra.NoArgs,
+		Example: `  mind checkpoint show ckpt_1a2b
+  mind checkpoint pull ckpt_1a2b model`,
+		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newShowCheckpoint(), newPinCheckpoint("pin", "Keep a checkpoint until it is unpinned"),
 		newPinCheckpoint("unpin", "Let retention have a checkpoint again"), newPullCheckpoint())
