@@ -86,8 +86,24 @@ func TestSurvive_checkpointsOfAnAgentThatIsKilled(t *testing.T) {
 		while ! [ -e `+gate+` ]; do sleep 0.05; done`, func(req *v1.SubmitJobRequest) {
 		req.OutputConfig = &v1.OutputConfig{KeepCheckpoints: 4}
 	})
+	durable := func() (n int) {
+		for _, c := range s.checkpoints(id) {
+			if c.GetState() == v1.CheckpointState_DURABLE {
+				n++
+			}
+		}
+		return n
+	}
 	tested := 0
-	for range 20 {
+	for round := range 20 {
+		if round%5 == 2 { // now and then it lives until something has become durable
+			s.eventually("a checkpoint in the archive", func() error {
+				if durable() == 0 {
+					return errors.New("none says DURABLE")
+				}
+				return nil
+			})
+		}
 		time.Sleep(time.Duration(rand.IntN(600)) * time.Millisecond) // chance decides when it dies
 		n1.killAgent()
 		for _, c := range s.checkpoints(id) {
@@ -146,6 +162,7 @@ func TestSurvive_checkpointsOfAnAgentThatIsKilled(t *testing.T) {
 		}
 		return err
 	}))
+	require.Positive(t, tested, "checkpoints were restored between two deaths")
 	t.Logf("%d times a checkpoint was restored between two deaths", tested)
 }
 
