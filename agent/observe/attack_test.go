@@ -279,7 +279,7 @@ func TestDirectoriesWithoutEndAreNotWalked(t *testing.T) {
 	require.Contains(t, w.checkpoints.tooLarge, "wide")
 	require.Contains(t, w.checkpoints.tooLarge, "deep")
 	left := w.checkpoints.most
-	_, _ = w.checkpoints.scan(t.Context(), w.places, true, &left)
+	_, _ = w.checkpoints.scan(t.Context(), w.places, true, time.Time{}, &left)
 	require.Equal(t, w.checkpoints.most, left, "they are not walked again")
 	var said []string
 	w.remark = func(text string) { said = append(said, text) }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/agent/shim"
 )
 
 // Found by an agent that was away while its jobs went on: they resumed from step 90 and not from 130.
@@ -45,4 +47,34 @@ func TestACheckpointThatWasMissedIsNotToldAfterNewerOnes(t *testing.T) {
 	require.Empty(t, w.checkpointNames(w.scan(began, false)))
 	w.endedWell = true
 	require.Equal(t, []string{"checkpoint-130"}, w.checkpointNames(w.scan(began, true)), "50 would count as the newest")
+}
+
+// A program renames a directory into place and reports it a moment later: the report with its metrics is the one that counts.
+func TestACheckpointThatIsReportedAfterItsRenameKeepsItsMetrics(t *testing.T) {
+	w := newWatched(t).hears()
+	now := time.Unix(1000, 0)
+	events := filepath.Join(w.dir, shim.EventsFile)
+	w.write(events, `{"event": "phase", "phase": "CHECKPOINTING"}`+"\n")
+	w.write(filepath.Join(w.out, "tmp-checkpoint-5", "model"), "a")
+	w.rename("tmp-checkpoint-5", "checkpoint-5")
+	require.Empty(t, w.checkpointNames(w.scan(now, false)), "its event may be about to come")
+
+	w.write(events, `{"event": "checkpoint", "path": "`+filepath.Join(w.out, "checkpoint-5")+`", "step": 5, "metrics": {"eval_loss": 0.5}}`+"\n")
+	found := w.scan(now.Add(Interval), false)
+	require.Equal(t, []string{"checkpoint-5"}, w.checkpointNames(found))
+	for _, f := range found {
+		if c := f.Body.GetCheckpoint(); c != nil {
+			require.JSONEq(t, `{"eval_loss": 0.5}`, c.GetMetricsJson())
+		}
+	}
+	require.Empty(t, w.checkpointNames(w.scan(now.Add(time.Hour), false)), "once")
+
+	w.write(filepath.Join(w.out, "tmp-checkpoint-6", "model"), "a")
+	w.rename("tmp-checkpoint-6", "checkpoint-6")
+	require.Empty(t, w.checkpointNames(w.scan(now.Add(time.Hour), false)))
+	require.Equal(t, []string{"checkpoint-6"}, w.checkpointNames(w.scan(now.Add(time.Hour+eventPatience), false)), "an event is not needed")
+
+	w.write(filepath.Join(w.out, "tmp-checkpoint-7", "model"), "a")
+	w.rename("tmp-checkpoint-7", "checkpoint-7")
+	require.Equal(t, []string{"checkpoint-7"}, w.checkpointNames(w.scan(now.Add(time.Hour+eventPatience), true)), "at the end nothing waits")
 }

@@ -28,6 +28,9 @@ const (
 	maxLookEntries = 4 * maxCheckpointFiles
 	// registeredFile lists the checkpoints that the coordinators know. Agents of older versions wrote it; see journalFile.
 	registeredFile = "registered"
+	// eventPatience is how long a directory that was renamed into place waits for an event that reports it, if the program
+	// reports events: the event has the metrics.
+	eventPatience = time.Second
 	// maxBaseline limits the list of what a checkpoint directory contained before.
 	maxBaseline = 16 << 20
 )
@@ -49,6 +52,8 @@ type checkpointDir struct {
 	calm                 bool      // nothing waits for a second look
 	short                bool      // the last look might not visit all that it had to
 	crowded              bool      // that it holds too much was said
+	// held is when complete directories were seen first that wait for the event of their program, by name.
+	held map[string]time.Time
 
 	loaded bool
 }
@@ -56,7 +61,7 @@ type checkpointDir struct {
 func newCheckpointDir(taskDir, dir string) checkpointDir {
 	return checkpointDir{
 		taskDir: taskDir, dir: dir, most: maxLookEntries, log: slog.New(slog.DiscardHandler), known: make(map[string]string),
-		notRenamed: make(map[string]unix.Timespec), tooLarge: make(map[string]unix.Timespec),
+		notRenamed: make(map[string]unix.Timespec), tooLarge: make(map[string]unix.Timespec), held: make(map[string]time.Time),
 	}
 }
 
@@ -86,9 +91,10 @@ func unfinished(name string) bool {
 
 // scan looks for new complete directories: those that were renamed into place. A directory that is written in place may
 // look idle while half of it is missing, so it counts only after the program has ended successfully, or when the program
-// reports it (event). done: the program has ended successfully. left is how many more entries may be visited. The error is
-// for the task's user: the directory is no longer where it was.
-func (c *checkpointDir) scan(ctx context.Context, may places, done bool, left *int) ([]Finding, error) {
+// reports it (event). done: the program has ended successfully. now is the time if the program reports events, and zero
+// otherwise: such a program may be about to report the directory, with its metrics. left is how many more entries may be
+// visited. The error is for the task's user: the directory is no longer where it was.
+func (c *checkpointDir) scan(ctx context.Context, may places, done bool, now time.Time, left *int) ([]Finding, error) {
 	if c.dir == "" {
 		return nil, nil
 	}
@@ -139,6 +145,10 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, left *i
 			// as the newest.
 			continue
 		}
+		if err == nil && c.hold(child.Name, now) {
+			c.calm = false
+			continue
+		}
 		var m manifest
 		if err == nil {
 			m, err = manifestBelow(ctx, dir, child.Name, left)
@@ -156,6 +166,23 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, left *i
 		found = append(found, c.found(path, m, stepOf(child.Name), ""))
 	}
 	return found, nil
+}
+
+// hold reports whether a complete directory still waits for the event of its program.
+func (c *checkpointDir) hold(name string, now time.Time) bool {
+	if now.IsZero() {
+		return false
+	}
+	first, ok := c.held[name]
+	if !ok {
+		c.held[name] = now
+		return true
+	}
+	if now.Sub(first) < eventPatience {
+		return true
+	}
+	delete(c.held, name)
+	return false
 }
 
 // hopeless reports whether a look that starts with this directory can never complete it.

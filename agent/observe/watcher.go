@@ -92,6 +92,8 @@ type Watcher struct {
 	moved         bool
 	progressAt    time.Time
 	phase, toldAs v1.JobPhase_Value
+	// reports: the program writes events.
+	reports bool
 }
 
 // event is a line of the events file.
@@ -285,7 +287,11 @@ func (w *Watcher) look(ctx context.Context, now time.Time, last bool) (found []F
 	if latest != nil {
 		w.metric(latest)
 	}
-	complete, err := w.checkpoints.scan(ctx, w.places, last && w.endedWell && !more, &left)
+	var hold time.Time
+	if w.reports && !last {
+		hold = now
+	}
+	complete, err := w.checkpoints.scan(ctx, w.places, last && w.endedWell && !more, hold, &left)
 	found = append(found, complete...)
 	if err != nil && !w.refused[w.checkpoints.dir] {
 		w.refused[w.checkpoints.dir] = true
@@ -341,6 +347,7 @@ func (w *Watcher) event(line taskfile.Line) {
 	if line.Long || text == nil || json.Unmarshal(text, &e) != nil {
 		return
 	}
+	w.reports = w.reports || e.Event != ""
 	switch e.Event {
 	case "phase":
 		if phase, ok := v1.JobPhase_Value_value[strings.ToUpper(e.Phase)]; ok {
