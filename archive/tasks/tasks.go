@@ -54,10 +54,9 @@ const (
 
 // series is where the histories of a task's numbers are. They are one file, which changes as a whole: a new one is put into
 // the other of two slots, so that a reader finds that of the manifest that it has read.
-const (
-	series      Stream = "series"
-	seriesSlots        = 2
-)
+const series Stream = "series"
+
+const seriesSlots = 2
 
 // Part is a piece of a stream.
 type Part struct {
