@@ -93,7 +93,7 @@ func (d *Doctor) run() *v1.NodeTraining {
 func (d *Doctor) look() (found *v1.NodeTraining, problem string) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		return nil, fmt.Sprintf("node %s has no python3: install Python 3.10 or newer, then python3 -m pip install 'mindcoordinator[train]'", d.Node)
+		return nil, fmt.Sprintf("node %s has no python3: install Python 3.10 or newer, then python3 -m pip install './python[train]' in a clone of Mind's repository", d.Node)
 	}
 	ctx, cancel := context.WithTimeout(d.Context, patience)
 	defer cancel()
@@ -112,7 +112,7 @@ func (d *Doctor) look() (found *v1.NodeTraining, problem string) {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fmt.Sprintf("node %s: %s -m mind_runner doctor took longer than %v: its disk or a GPU may hang", d.Node, python, patience)
 	case strings.Contains(errs.String(), "No module named mind_runner"):
-		return nil, fmt.Sprintf("node %s has no Python module mind_runner: run %s -m pip install 'mindcoordinator[train]'", d.Node, python)
+		return nil, fmt.Sprintf("node %s has no Python module mind_runner: run %s -m pip install './python[train]' in a clone of Mind's repository", d.Node, python)
 	case err != nil:
 		return nil, fmt.Sprintf("node %s: %s -m mind_runner doctor ended with %v: %.300s", d.Node, python, err, lastLine(errs.Bytes()))
 	}
