@@ -6,12 +6,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// ReadTraining says what an agent says whose node has no Python.
-func (a *scriptedAgent) ReadTraining(context.Context, *v1.ReadTrainingRequest) (*v1.ReadTrainingResponse, error) {
+// ReadTraining says what an agent says whose node has no Python. The node "slow" looks for longer than anybody waits.
+func (a *scriptedAgent) ReadTraining(ctx context.Context, _ *v1.ReadTrainingRequest) (*v1.ReadTrainingResponse, error) {
+	if a.hello.GetNodeId() == "slow" {
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
 	return &v1.ReadTrainingResponse{Training: &v1.NodeTraining{NodeId: "another", Problem: "node n1 has no python3"}}, nil
 }
 
@@ -26,6 +31,11 @@ func TestCluster_aNodeSaysWhatItCanTrain(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "node n1 has no python3", got.GetTraining().GetProblem())
 		require.Equal(t, "n1", got.GetTraining().GetNodeId())
+		c.agent("slow", 8)
+		got, err = ask("slow")
+		require.NoError(t, err, "that it takes long is an answer")
+		require.True(t, got.GetTraining().GetPending())
+		require.Contains(t, got.GetTraining().GetProblem(), "ask again")
 		_, err = ask("n2")
 		requireCode(t, codes.NotFound, err)
 	})

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -27,18 +28,21 @@ func (s *Service) GetNodeTraining(ctx context.Context, req *v1.GetNodeTrainingRe
 	if !ok {
 		return nil, call.NotFound("node", req.GetNodeId())
 	}
-	found, problem := s.askDoctor(ctx, n)
-	if problem != "" {
-		found = &v1.NodeTraining{Problem: problem}
-	}
+	found := s.askDoctor(ctx, n)
 	found.NodeId = n.ID
 	return &v1.GetNodeTrainingResponse{Training: found}, ctx.Err()
 }
 
-func (s *Service) askDoctor(ctx context.Context, n *work.Node) (found *v1.NodeTraining, problem string) {
+// doctorPatience is how long a call waits for a node that is still looking. The look goes on, and the next call has it.
+const doctorPatience = 4 * time.Second
+
+func (s *Service) askDoctor(ctx context.Context, n *work.Node) *v1.NodeTraining {
+	problem := func(why string) *v1.NodeTraining { return &v1.NodeTraining{Problem: why} }
 	if n.GRPCAddr == "" || n.State == v1.NodeState_UNREACHABLE || n.State == v1.NodeState_LOST {
-		return nil, "the node is not connected to the coordinators"
+		return problem("the node is not connected to the coordinators")
 	}
+	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+	defer cancel()
 	conn, err := s.agents.To(n.GRPCAddr)
 	var answer *v1.ReadTrainingResponse
 	if err == nil {
@@ -46,14 +50,14 @@ func (s *Service) askDoctor(ctx context.Context, n *work.Node) (found *v1.NodeTr
 	}
 	switch {
 	case grpcstatus.Code(err) == codes.Unimplemented:
-		return nil, "its agent's version does not look at trainings: upgrade it"
+		return problem("its agent's version does not look at trainings: upgrade it")
 	case grpcstatus.Code(err) == codes.DeadlineExceeded || ctx.Err() != nil:
-		return nil, "the node is still looking, which takes long the first time: ask again"
+		return &v1.NodeTraining{Pending: true, Problem: "the node is still looking, which takes long the first time: ask again"}
 	case err != nil:
 		s.log.Warn("cannot ask a node what it can train", "node", n.ID, "error", err)
-		return nil, "the node did not answer"
+		return problem("the node did not answer")
 	case answer.GetTraining() == nil:
-		return nil, "its agent has no answer"
+		return problem("its agent has no answer")
 	}
-	return answer.GetTraining(), ""
+	return answer.GetTraining()
 }

@@ -1908,12 +1908,14 @@ type NodeTraining struct {
 	// Installed packages, with their versions.
 	Versions map[string]string `protobuf:"bytes,4,rep,name=versions,proto3" json:"versions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Of CUDA and NCCL, as torch has them; empty: torch has none.
-	Cuda          string                 `protobuf:"bytes,5,opt,name=cuda,proto3" json:"cuda,omitempty"`
-	Nccl          string                 `protobuf:"bytes,6,opt,name=nccl,proto3" json:"nccl,omitempty"`
-	Gpus          []*TrainingDevice      `protobuf:"bytes,7,rep,name=gpus,proto3" json:"gpus,omitempty"`
-	Disks         []*TrainingDisk        `protobuf:"bytes,8,rep,name=disks,proto3" json:"disks,omitempty"`
-	Cells         []*TrainingCell        `protobuf:"bytes,9,rep,name=cells,proto3" json:"cells,omitempty"`
-	CheckedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=checked_at,json=checkedAt,proto3" json:"checked_at,omitempty"`
+	Cuda      string                 `protobuf:"bytes,5,opt,name=cuda,proto3" json:"cuda,omitempty"`
+	Nccl      string                 `protobuf:"bytes,6,opt,name=nccl,proto3" json:"nccl,omitempty"`
+	Gpus      []*TrainingDevice      `protobuf:"bytes,7,rep,name=gpus,proto3" json:"gpus,omitempty"`
+	Disks     []*TrainingDisk        `protobuf:"bytes,8,rep,name=disks,proto3" json:"disks,omitempty"`
+	Cells     []*TrainingCell        `protobuf:"bytes,9,rep,name=cells,proto3" json:"cells,omitempty"`
+	CheckedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=checked_at,json=checkedAt,proto3" json:"checked_at,omitempty"`
+	// The node is still looking, as problem says: ask again.
+	Pending       bool `protobuf:"varint,11,opt,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2016,6 +2018,13 @@ func (x *NodeTraining) GetCheckedAt() *timestamppb.Timestamp {
 		return x.CheckedAt
 	}
 	return nil
+}
+
+func (x *NodeTraining) GetPending() bool {
+	if x != nil {
+		return x.Pending
+	}
+	return false
 }
 
 // TrainingDevice is a GPU as torch sees it.
@@ -2354,7 +2363,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x16GetNodeTrainingRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"P\n" +
 	"\x17GetNodeTrainingResponse\x125\n" +
-	"\btraining\x18\x01 \x01(\v2\x19.scaimind.v1.NodeTrainingR\btraining\"\xd1\x03\n" +
+	"\btraining\x18\x01 \x01(\v2\x19.scaimind.v1.NodeTrainingR\btraining\"\xeb\x03\n" +
 	"\fNodeTraining\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x18\n" +
 	"\aproblem\x18\x02 \x01(\tR\aproblem\x12\x16\n" +
@@ -2367,7 +2376,8 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x05cells\x18\t \x03(\v2\x19.scaimind.v1.TrainingCellR\x05cells\x129\n" +
 	"\n" +
 	"checked_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tcheckedAt\x1a;\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tcheckedAt\x12\x18\n" +
+	"\apending\x18\v \x01(\bR\apending\x1a;\n" +
 	"\rVersionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"G\n" +

@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
@@ -25,6 +27,7 @@ const maxAsked = 16
 type training struct {
 	Node     string            `json:"node_id"`
 	Problem  string            `json:"problem"`
+	Pending  bool              `json:"pending"`
 	Python   string            `json:"python"`
 	Versions map[string]string `json:"versions"`
 	Cells    []struct {
@@ -45,7 +48,7 @@ func showTraining(ctx context.Context, cmd *cobra.Command, c *rest.Client, outpu
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			data, err := c.Get(ctx, "/cluster/nodes/"+url.PathEscape(n.ID)+"/training", nil, &found[i])
+			data, err := askTraining(ctx, c, n.ID, &found[i])
 			if err != nil {
 				found[i] = training{Problem: err.Error()}
 				data, _ = json.Marshal(map[string]string{"node_id": n.ID, "problem": err.Error()})
@@ -62,6 +65,30 @@ func showTraining(ctx context.Context, cmd *cobra.Command, c *rest.Client, outpu
 		return render.Data(cmd.OutOrStdout(), output, data)
 	}
 	return trainingTable(cmd.OutOrStdout(), found)
+}
+
+const (
+	// trainingPatience is how long nodes are asked that are still looking, and trainingPause how long it is between two
+	// questions.
+	trainingPatience = 2 * time.Minute
+	trainingPause    = time.Second
+)
+
+// askTraining asks a node until it has looked.
+func askTraining(ctx context.Context, c *rest.Client, node string, into *training) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, trainingPatience)
+	defer cancel()
+	for {
+		*into = training{}
+		data, err := c.Get(ctx, "/cluster/nodes/"+url.PathEscape(node)+"/training", nil, into)
+		if err != nil || !into.Pending {
+			return data, err
+		}
+		wait.For(ctx, trainingPause)
+		if ctx.Err() != nil {
+			return data, nil // It says that it is still looking.
+		}
+	}
 }
 
 // trainingTable has a row for each training type of a node, and below it what is missing.
