@@ -17,9 +17,9 @@ import (
 
 // keyReached is where raft.db has the index that a log in wal/ has reached at least. A segment that was removed, or cut off to
 // nothing, looks like one that was listed and not yet made; and of the entries that are gone nothing else speaks. The index is
-// written when the log is opened and closed, with the first write after that, and with the first write after the list of
-// segments has changed: so each segment that was written to is known here before that write is acknowledged. It costs one more
-// write in every 16 MiB of log.
+// written when the log is opened and closed, with the first write after that, and with the first write into each segment: so
+// each segment that was written to is known here before that write is acknowledged. It costs one more write in every 16 MiB
+// of log.
 var keyReached = []byte("LogReached")
 
 // CheckReached says whether a log in wal/ ends before an entry that it is known to have had.
@@ -64,8 +64,21 @@ func (s *segments) beginReached(c Config) error {
 	if err != nil {
 		return err
 	}
-	s.changed.Store(true) // the newest segment may have nothing yet
+	s.first.Store(true)
 	return s.reach(last)
+}
+
+// wrote is called after each write, with its last entry. A new segment is begun in the background, and may be listed before
+// the write that filled the one before is here: so what counts is whether the newest segment has an entry that was noted.
+func (s *segments) wrote(last uint64) error {
+	newest := s.newest.Load()
+	s.mu.Lock()
+	noted := s.reached >= newest
+	s.mu.Unlock()
+	if s.first.Swap(false) || last >= newest && !noted {
+		return s.reach(last)
+	}
+	return nil
 }
 
 func syncSegments(c Config) error {
@@ -123,14 +136,27 @@ func (s *segments) setReached(index uint64) error {
 	return nil
 }
 
-// listWatch tells when the list of segments has changed.
+// listWatch tells where the newest segment begins.
 type listWatch struct {
 	*metadb.BoltMetaDB
-	changed *atomic.Bool
+	newest *atomic.Uint64
+}
+
+// Load implements types.MetaStore.
+func (m listWatch) Load(dir string) (types.PersistentState, error) {
+	state, err := m.BoltMetaDB.Load(dir)
+	m.saw(state)
+	return state, err
 }
 
 // CommitState implements types.MetaStore.
 func (m listWatch) CommitState(state types.PersistentState) error {
-	m.changed.Store(true)
+	m.saw(state)
 	return m.BoltMetaDB.CommitState(state)
+}
+
+func (m listWatch) saw(state types.PersistentState) {
+	if n := len(state.Segments); n > 0 {
+		m.newest.Store(state.Segments[n-1].BaseIndex)
+	}
 }

@@ -168,3 +168,19 @@ func listIn(t *testing.T, path string) (list []byte) {
 	require.NotEmpty(t, list)
 	return list
 }
+
+// A segment that is full is followed by a new one in the background, which may be listed before the write that filled the old
+// one looks: that write is not one into the new segment.
+func TestReached_theFirstWriteIntoEachSegmentIsNoted(t *testing.T) {
+	dir := filled(t, WAL, nil)
+	s := open(t, dir, WAL)
+	require.NoError(t, s.StoreLogs(entriesFrom(1, 10)))
+	log := s.wal
+	log.newest.Store(12) // listed, while entry 11 is written into the segment before
+	require.NoError(t, s.StoreLogs(entriesFrom(11, 1)))
+	require.Less(t, log.reached, uint64(12))
+	require.NoError(t, s.StoreLogs(entriesFrom(12, 1)))
+	reached, err := readReached(log.votes)
+	require.NoError(t, err)
+	require.EqualValues(t, 12, reached, "the new segment has an entry, and that is known")
+}

@@ -20,8 +20,10 @@ type segments struct {
 	log   *slog.Logger
 	votes raft.StableStore
 	begin *beginWatch
-	// changed: the list of segments is another one since the last write.
-	changed atomic.Bool
+	// newest is the index of the first entry that the newest segment has, or will have.
+	newest atomic.Uint64
+	// first: nothing was written since the log was opened.
+	first atomic.Bool
 	// failed: what is on disk since a write failed is unknown.
 	failed atomic.Bool
 
@@ -84,8 +86,8 @@ func (s *segments) StoreLogs(entries []*raft.Log) error {
 	if why := s.begin.failure(); err != nil && why != nil {
 		err = fmt.Errorf("begin a new segment of the log: %w (%w)", why, err)
 	}
-	if err == nil && len(entries) > 0 && s.changed.Swap(false) {
-		err = s.reach(entries[len(entries)-1].Index)
+	if err == nil && len(entries) > 0 {
+		err = s.wrote(entries[len(entries)-1].Index)
 	}
 	if err != nil {
 		s.failed.Store(true)

@@ -142,7 +142,7 @@ func openLocked(cfg Config) (*opened, error) {
 func (c Config) openSegments(votes raft.StableStore) (*segments, error) {
 	s := &segments{votes: votes, log: c.Logger, begin: newBeginWatch(WALPath(c.Dir))}
 	var err error
-	if s.WAL, err = c.openWAL(listWatch{&metadb.BoltMetaDB{}, &s.changed}, s.begin); err != nil {
+	if s.WAL, err = c.openWAL(listWatch{&metadb.BoltMetaDB{}, &s.newest}, s.begin); err != nil {
 		return nil, err
 	}
 	if err := s.beginReached(c); err != nil {
