@@ -87,6 +87,8 @@ func newJob() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:   "job JOB",
 		Short: "Show one job",
+		Long: `Shows one job, its earlier attempts, and what the GPUs of the newest attempt do: how busy each one is, its memory and power, with the
+mean (of memory the peak) of the attempt. Simulated GPUs have no sensors.`,
 		Example: `  mind job job_1a2b
   mind job job_1a2b -o json`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: CompleteJobs,
@@ -96,7 +98,10 @@ func newJob() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return showJob(cmd, output, data, &j)
+		if err := showJob(cmd, output, data, &j); err != nil || output != "table" {
+			return err
+		}
+		return printUse(ctx, c, cmd.OutOrStdout(), &j)
 	})
 }
 
