@@ -29,7 +29,8 @@ def until(what: str, client: mc.Client, job: mc.Job, reached: Any) -> mc.Job:
     while not reached(now := client.job(job)):
         if now.done:
             now.check()
-        assert not now.done and time.monotonic() < deadline, f"{now.job_id} is {now.status}, not {what}"
+        assert not now.done, f"{now.job_id} is {now.status}, not {what}"
+        assert time.monotonic() < deadline, f"{now.job_id} is {now.status} for too long, not {what}"
         time.sleep(0.1)  # what the cluster does cannot be waited for
     return now
 
