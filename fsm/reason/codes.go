@@ -195,3 +195,17 @@ const (
 	ReplacedByNewer
 	FilesGone
 )
+
+// Why a job gives way to another one, or waits for others to do so, and why a preemption is refused.
+const (
+	GivesWay Code = iota + 650
+	OthersGiveWay
+	ClaimThere
+	TooManyClaims
+	NoVictims
+	VictimNotRunning
+	VictimNotPreemptible
+	VictimNotBelow
+	VictimProtected
+	VictimNotNeeded
+)
