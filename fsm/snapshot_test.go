@@ -72,7 +72,7 @@ func story(t require.TestingT) *world {
 	return w
 }
 
-// makesRoom goes on with a job that gives way to another one.
+// makesRoom goes on with a job that another one preempts.
 func makesRoom(w *world) {
 	w.node("n7", 1)
 	low, high := oneGPU(), oneGPU()

@@ -32,7 +32,7 @@ type PreemptionView interface {
 // maxPreemptions is how many jobs are made room for in one pass. The next pass sees what came of them.
 const maxPreemptions = 16
 
-// Preempt chooses, for the first jobs of classes that fit nowhere, running jobs that give way to them: preemptible ones of
+// Preempt chooses, for the first jobs of classes that fit nowhere, running jobs to preempt: preemptible ones of
 // lower priority whose attempts have run for longer than the policy protects them. It takes those that lose the least:
 // GPU-seconds since their last checkpoint, and those that their restart costs. None is taken that need not be.
 //
@@ -52,7 +52,7 @@ func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Pree
 	slices.SortStableFunc(heads, func(a, b *work.Job) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
 	})
-	p := &preemptor{view: v, victims: victims, taken: map[string]uint64{}}
+	p := &preemptor{view: v, victims: victims, taken: map[string]work.Claimed{}}
 	for _, j := range heads {
 		if len(p.made) == maxPreemptions || len(p.victims) == 0 {
 			break
@@ -96,8 +96,8 @@ func candidates(v PreemptionView, now int64) map[ident.Job]*victim {
 type preemptor struct {
 	view    PreemptionView
 	victims map[ident.Job]*victim
-	// taken are the GPUs, by node, that earlier jobs of the same pass get.
-	taken map[string]uint64
+	// taken is what earlier jobs of the same pass get, by node.
+	taken map[string]work.Claimed
 	// made is what was decided so far.
 	made []claims.Preemption
 }
@@ -119,7 +119,7 @@ type spot struct {
 	cost    float64
 }
 
-// preempt finds places for all tasks of a job; false: there are none, whoever left.
+// preempt finds places for all tasks of a job; false: there are none, even if all victims left.
 func (p *preemptor) preempt(j *work.Job) bool {
 	byKind := map[string][]*spot{}
 	var kinds []string
@@ -198,11 +198,11 @@ func (p *preemptor) gang(j *work.Job, spots []*spot) ([]*spot, map[ident.Job]boo
 	return chosen, leave, total
 }
 
-// survey finds the victims that have to leave a node for a task, beside those that leave anyway; false: it does not fit,
-// whoever left.
+// survey finds the victims that have to leave a node for a task, beside those that leave anyway; false: it does not fit
+// even if all left.
 func (p *preemptor) survey(j *work.Job, s *spot, leave map[ident.Job]bool) bool {
 	use := p.view.Use(s.node.ID)
-	use.Claimed.GPUs |= p.taken[s.node.ID]
+	use.Claim(p.taken[s.node.ID])
 	var leases []*work.Lease
 	for l := range p.view.LeasesOn(s.node.ID) {
 		if leave[l.Job] {
@@ -272,7 +272,7 @@ func (p *preemptor) spare(j *work.Job, spots []*spot, leave map[ident.Job]bool) 
 		delete(leave, id)
 		for _, s := range spots {
 			use := p.view.Use(s.node.ID)
-			use.Claimed.GPUs |= p.taken[s.node.ID]
+			use.Claim(p.taken[s.node.ID])
 			for l := range p.view.LeasesOn(s.node.ID) {
 				if leave[l.Job] {
 					use.Remove(l)
@@ -318,7 +318,9 @@ func (p *preemptor) decide(j *work.Job, spots []*spot, leave map[ident.Job]bool)
 	m := claims.Preemption{Job: j.ID, Attempt: j.Attempt + 1}
 	for _, s := range spots {
 		m.Tasks = append(m.Tasks, work.TaskPlacement{Node: s.node.ID, GPUs: s.gpus})
-		p.taken[s.node.ID] |= s.gpus
+		taken := work.NodeUse{Claimed: p.taken[s.node.ID]}
+		taken.Claim(work.Claimed{GPUs: s.gpus, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB})
+		p.taken[s.node.ID] = taken.Claimed
 	}
 	for _, id := range slices.Sorted(maps.Keys(leave)) {
 		m.Victims = append(m.Victims, claims.Victim{Job: id, Attempt: p.victims[id].job.Attempt})

@@ -107,7 +107,7 @@ func TestPreempt_aJobOfHigherPriorityGetsItsPlacesWhenItsVictimsHaveLeft(t *test
 	require.Len(t, made[0].Victims, 4, "both nodes are needed whole")
 	for _, id := range jobs {
 		require.Equal(t, v1.StopReason_PREEMPT, s.get(id).Stop)
-		require.Equal(t, reason.GivesWay, s.get(id).Reason.Code())
+		require.Equal(t, reason.PreemptedFor, s.get(id).Reason.Code())
 	}
 	require.Empty(t, s.preempt(), "what is under way is not asked for again")
 

@@ -29,7 +29,7 @@ func Reason(v *fsm.View, j *work.Job) string {
 		return "not yet considered by the scheduler"
 	}
 	if c, kept := v.ClaimOf(j.ID); kept {
-		return words.Of(reason.New(reason.OthersGiveWay, len(c.Victims), c.GPUs()))
+		return words.Of(reason.New(reason.PreemptsOthers, len(c.Victims), c.GPUs()))
 	}
 	why := words.Of(j.Reason)
 	if said := v.ClassReason(v.ClassOf(j)); said != "" {

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// preemptPace is the least time between two looks for jobs that could give way.
+	// preemptPace is the least time between two looks for jobs to preempt.
 	preemptPace = time.Second
 	// preemptAgain is how long after a look the next one is due while jobs wait: the time for which a running job is protected
 	// ends without an event.
 	preemptAgain = 10 * time.Second
 )
 
-// preempting looks for running jobs that give way to blocked ones, at its own pace.
+// preempting looks for running jobs to preempt for blocked ones, at its own pace.
 type preempting struct {
 	timer *time.Timer
 	last  time.Time
@@ -40,7 +40,7 @@ func (p *preempting) due(blocked map[work.ClassKey]bool) {
 	}
 }
 
-// makeRoom asks running jobs to give way to those that fit nowhere.
+// makeRoom preempts running jobs for those that fit nowhere.
 func (p *planner) makeRoom(ctx context.Context) {
 	v := p.state.View()
 	if !level.Preemption.Open(v.Level()) || len(p.blocked) == 0 {

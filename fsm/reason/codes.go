@@ -196,10 +196,10 @@ const (
 	FilesGone
 )
 
-// Why a job gives way to another one, or waits for others to do so, and why a preemption is refused.
+// Why a job is preempted, or waits for others that are, and why a preemption is refused.
 const (
-	GivesWay Code = iota + 650
-	OthersGiveWay
+	PreemptedFor Code = iota + 650
+	PreemptsOthers
 	ClaimThere
 	TooManyClaims
 	NoVictims

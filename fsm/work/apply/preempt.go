@@ -74,7 +74,7 @@ func (tx *tx) preempt(p *claims.Preemption) *kernel.Refusal {
 	return nil
 }
 
-// mayPreempt says why a running job does not give way to a waiting one; nil: it does.
+// mayPreempt says why a running job is not preempted by a waiting one; nil: it may be.
 func (tx *tx) mayPreempt(j *work.Job, v claims.Victim) *kernel.Refusal {
 	at, ok := tx.Job(v.Job)
 	policy := tx.Policy()
@@ -131,7 +131,7 @@ func (tx *tx) claim(old *work.Job, places []work.TaskPlacement, victims []ident.
 		at, _ := tx.Job(v)
 		longest = max(longest, at.Grace)
 		j := *at
-		tx.askToStop(&j, v1.StopReason_PREEMPT, j.Grace, reason.New(reason.GivesWay, old.Priority))
+		tx.askToStop(&j, v1.StopReason_PREEMPT, j.Grace, reason.New(reason.PreemptedFor, old.Priority))
 		tx.saveJob(at, &j)
 	}
 	c := &claims.Claim{
