@@ -2,6 +2,7 @@ package fsm_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 )
 
 // TestMachine_anyLog drives machines with random commands, sensible and absurd, and requires after every step that the
@@ -201,7 +203,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) anyCommand() kernel.Command {
-	switch g.n("kind", 0, 33) {
+	switch g.n("kind", 0, 35) {
 	case 0, 1, 2, 3:
 		jobs := make([]work.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -280,6 +282,8 @@ func (g *generator) anyCommand() kernel.Command {
 		return g.quotaCommand()
 	case 31, 32, 33:
 		return g.checkpointReports()
+	case 34, 35:
+		return g.preempt()
 	}
 	return work.Tick{Settled: g.yes("settled")}
 }
@@ -344,6 +348,7 @@ func (g *generator) newJob() work.NewJob {
 		GiveUpAfter: int64(pick(g, "give up", 0, 60e9)),
 	}
 	n.Retry.Never = g.n("not restartable", 0, 4) == 0
+	n.Preemptible = g.yes("preemptible")
 	if g.n("evaluates", 0, 2) == 0 {
 		n.Labels = map[string]string{work.EvaluationLabel: work.EvaluationValue}
 	}
@@ -460,6 +465,54 @@ func (g *generator) plan() kernel.Command {
 			}
 			p.Placements = append(p.Placements, place)
 		}
+	}
+	return p
+}
+
+// preempt asks jobs to make room, mostly well, sometimes for one that is not below, or more of them than needed.
+func (g *generator) preempt() kernel.Command {
+	v := g.w.m.View()
+	var c claims.PreemptJobs
+	for key := range v.Classes() {
+		for j := range v.ClassJobs(key) {
+			for at := range v.ActiveJobs() {
+				if (at.Priority >= j.Priority || !at.Preemptible || at.Stop != 0) && g.n("though", 0, 9) > 0 {
+					continue
+				}
+				c.Preemptions = append(c.Preemptions, g.preemption(v, j, at))
+			}
+			break
+		}
+	}
+	return c
+}
+
+// preemption takes the nodes of one job for another, and then any.
+func (g *generator) preemption(v *fsm.View, j, at *work.Job) claims.Preemption {
+	p := claims.Preemption{Job: j.ID, Attempt: j.Attempt + 1, Victims: []claims.Victim{{Job: at.ID, Attempt: at.Attempt}}}
+	nodes := work.TaskNodes(at.Tasks)
+	for n := range v.Nodes() {
+		if !slices.Contains(nodes, n.ID) {
+			nodes = append(nodes, n.ID)
+		}
+	}
+	for _, id := range nodes[:min(len(nodes), int(j.Shape.Nodes))] {
+		n, _ := v.Node(id)
+		use := v.Use(id)
+		for l := range v.LeasesOn(id) {
+			if l.Job == at.ID {
+				use.Remove(l)
+			}
+		}
+		free, t := work.Eligible(n, &use, j.Shape), work.TaskPlacement{Node: id}
+		for want := int(j.Shape.GPUs) + int(min(1, j.Shape.FractionMilli)); want > 0 && free != 0; want-- {
+			t.GPUs |= free & -free
+			free &= free - 1
+		}
+		p.Tasks = append(p.Tasks, t)
+	}
+	if g.n("spoil", 0, 9) == 0 {
+		p.Attempt++
 	}
 	return p
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 )
 
 // story is a short log in which every kind of row comes to be.
@@ -67,7 +68,21 @@ func story(t require.TestingT) *world {
 	w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: &access.Actor{Tenant: "acme", User: "ada"}})
 	restarts(w)
 	archived(w)
+	makesRoom(w)
 	return w
+}
+
+// makesRoom goes on with a job that another one preempts.
+func makesRoom(w *world) {
+	w.node("n7", 1)
+	low, high := oneGPU(), oneGPU()
+	low.Priority, low.Preemptible, high.Priority = 1, true, 9
+	victim, urgent := w.submit(low), w.submit(high)
+	w.place(victim, "n7")
+	r := do[claims.PreemptResult](w, claims.PreemptJobs{Preemptions: []claims.Preemption{{
+		Job: urgent, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n7", GPUs: 1}}, Victims: []claims.Victim{{Job: victim, Attempt: 1}},
+	}}})
+	require.Empty(w.t, r.Refused)
 }
 
 // restarts goes on with a job that pauses before its next attempt, and one that is not restartable.

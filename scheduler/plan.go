@@ -12,7 +12,6 @@
 // coming: a class that does not fit is skipped. Future policies would be added here:
 //   - fair share decides the order in which classes are offered (order.go),
 //   - backfill keeps later jobs from what a blocked gang is waiting for (where blocked is set, in this file),
-//   - preemption frees what a blocked job needs (the same place: a blocked class and its reason are its input).
 package scheduler
 
 import (

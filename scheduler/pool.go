@@ -75,11 +75,11 @@ func newPool(v View, classes []*class) *pool {
 }
 
 func newHost(node *work.Node, use work.NodeUse, k *kind) host {
-	h := host{node: node, kind: k, cpus: sub(node.CPUs, use.CPUs), mem: sub(node.MemMB, use.MemMB)}
+	h := host{node: node, kind: k, cpus: use.FreeCPUs(node), mem: use.FreeMemMB(node)}
 	for i := range node.GPUs {
 		g := &node.GPUs[i]
 		bit := uint64(1) << g.Index
-		if g.Health != v1.GpuHealth_HEALTHY || use.Exclusive&bit != 0 {
+		if g.Health != v1.GpuHealth_HEALTHY || (use.Exclusive|use.Claimed.GPUs)&bit != 0 {
 			continue
 		}
 		if use.Shared&bit == 0 {

@@ -44,6 +44,8 @@ type taskKey struct {
 type told struct {
 	token uint64
 	stop  v1.StopReason_Value
+	// grace may get shorter while the task is being stopped.
+	grace int64
 }
 
 // NewOrderBook makes the orders of a new session of a node. launcher returns what a task needs of its launcher; unseal adds
@@ -75,7 +77,7 @@ func (b *OrderBook) Update(v *fsm.View) *v1.Orders {
 			continue
 		}
 		key := taskKey{job: lease.Job, rank: lease.Rank}
-		now := told{token: lease.Token, stop: j.Stop}
+		now := told{token: lease.Token, stop: j.Stop, grace: j.StopGrace}
 		before, known := b.told[key]
 		known = known && before.token == now.token
 		changed = changed || !known || before != now

@@ -105,13 +105,15 @@ type planner struct {
 	// placed is when a pass last placed something.
 	placed time.Time
 	// quiet runs until the next quiet write is due.
-	quiet   *time.Timer
-	pending bool
+	quiet      *time.Timer
+	pending    bool
+	preempting *preempting
 }
 
 func (t *Term) plan(ctx context.Context) {
-	p := &planner{Term: t, blocked: map[work.ClassKey]bool{}, quiet: time.NewTimer(0)}
+	p := &planner{Term: t, blocked: map[work.ClassKey]bool{}, quiet: time.NewTimer(0), preempting: newPreempting()}
 	defer p.quiet.Stop()
+	defer p.preempting.timer.Stop()
 	<-p.quiet.C
 	idle := true // the quiet timer is not running
 	for {
@@ -121,6 +123,8 @@ func (t *Term) plan(ctx context.Context) {
 		case <-t.demand.wake:
 		case <-p.quiet.C:
 			idle = true
+		case <-p.preempting.timer.C:
+			p.makeRoom(ctx)
 		}
 		if left := passPace - time.Since(p.placed); left > 0 {
 			wait.For(ctx, left)
@@ -132,6 +136,7 @@ func (t *Term) plan(ctx context.Context) {
 		}
 		if freed || p.worthwhile(v, fresh) {
 			p.pass(ctx, v)
+			p.preempting.due(p.blocked)
 			v = t.state.View()
 		}
 		p.pending = p.pending || newest > v.Considered()

@@ -166,4 +166,16 @@ var sentences = map[reason.Code]string{
 
 	// Why a checkpoint is as it is.
 	reason.ReplacedByNewer: "a newer checkpoint was written in its place",
+
+	// Preemption.
+	reason.PreemptedFor:             "preempted by a job of priority {0}",
+	reason.PreemptsOthers:        "preempts {0 job}: {1 GPU} {1 is|are} kept for it until they have stopped",
+	reason.ClaimThere:           "places are kept for {0} already",
+	reason.TooManyClaims:        "places are kept for {0 job} already",
+	reason.NoVictims:            "a preemption for {0} needs 1 to {1} victims",
+	reason.VictimNotRunning:     "attempt {1} of {0} is not running, or is being stopped already",
+	reason.VictimNotPreemptible: "{0} is not preemptible",
+	reason.VictimNotBelow:       "{0} has priority {1}, and is not preempted by a job of priority {2}",
+	reason.VictimProtected:      "{0} is protected from preemption for another {1}",
+	reason.VictimNotNeeded:      "{0} need not be preempted by {1}",
 }

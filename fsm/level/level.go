@@ -80,6 +80,7 @@ var (
 	TrainingErrors     = gate(5, "DATA_FORMAT, CONFIG and DIVERGED, and errors that a program reports count as its exit")
 
 	LateModels = gate(6, "a registered checkpoint that is reported as a model becomes one")
+	Preemption = gate(6, "running jobs make room for waiting ones: mind submit --preemptible")
 )
 
 // gates is what gate has made, in order.

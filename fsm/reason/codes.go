@@ -195,3 +195,17 @@ const (
 	ReplacedByNewer
 	FilesGone
 )
+
+// Why a job is preempted, or waits for others that are, and why a preemption is refused.
+const (
+	PreemptedFor Code = iota + 650
+	PreemptsOthers
+	ClaimThere
+	TooManyClaims
+	NoVictims
+	VictimNotRunning
+	VictimNotPreemptible
+	VictimNotBelow
+	VictimProtected
+	VictimNotNeeded
+)

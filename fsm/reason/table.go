@@ -175,4 +175,15 @@ var table = [...]definition{
 	NotRetained:     {"NotRetained", "NN", "not among the newest %d or the best %d checkpoints"},
 	ReplacedByNewer: {"ReplacedByNewer", "", "a newer checkpoint was written in its place"},
 	FilesGone:       {"FilesGone", "TR", "its files on node %s are gone: %s"},
+
+	PreemptedFor:             {"PreemptedFor", "N", "preempted by a job of priority %d"},
+	PreemptsOthers:        {"PreemptsOthers", "NN", "preempts %d jobs: %d GPUs are kept for it"},
+	ClaimThere:           {"ClaimThere", "T", "places are kept for job %s already"},
+	TooManyClaims:        {"TooManyClaims", "N", "places are kept for %d jobs already"},
+	NoVictims:            {"NoVictims", "TN", "a preemption for job %s needs 1 to %d victims"},
+	VictimNotRunning:     {"VictimNotRunning", "TN", "attempt %[2]d of job %[1]s is not running, or is being stopped already"},
+	VictimNotPreemptible: {"VictimNotPreemptible", "T", "job %s is not preemptible"},
+	VictimNotBelow:       {"VictimNotBelow", "TNN", "job %s has priority %d, and is not preempted by one of priority %d"},
+	VictimProtected:      {"VictimProtected", "TD", "job %s is protected from preemption for another %s"},
+	VictimNotNeeded:      {"VictimNotNeeded", "TT", "job %s need not be preempted by job %s"},
 }

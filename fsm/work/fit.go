@@ -25,7 +25,7 @@ func Eligible(n *Node, u *NodeUse, s Shape) uint64 {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		bit := uint64(1) << (g.Index & (MaxGPUs - 1))
-		if g.Health != v1.GpuHealth_HEALTHY || u.Exclusive&bit != 0 || !GPUMatches(g, &s) {
+		if g.Health != v1.GpuHealth_HEALTHY || (u.Exclusive|u.Claimed.GPUs)&bit != 0 || !GPUMatches(g, &s) {
 			continue
 		}
 		if s.FractionMilli == 0 && u.Shared&bit != 0 {
@@ -60,11 +60,11 @@ func CheckTask(n *Node, u *NodeUse, s Shape, gpus uint64) *kernel.Refusal {
 			return kernel.Refuse(kernel.CodeFailedPrecondition, reason.GPUsNotLinked, n.ID)
 		}
 	}
-	if cpus := s.CPUDemand(); uint64(u.CPUs)+uint64(cpus) > uint64(n.CPUs) {
-		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.CPUsNotFree, n.ID, n.CPUs-min(u.CPUs, n.CPUs), n.CPUs, cpus)
+	if cpus, free := s.CPUDemand(), u.FreeCPUs(n); cpus > free {
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.CPUsNotFree, n.ID, free, n.CPUs, cpus)
 	}
-	if uint64(u.MemMB)+uint64(s.MemMB) > uint64(n.MemMB) {
-		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.MemoryNotFree, n.ID, n.MemMB-min(u.MemMB, n.MemMB), n.MemMB, s.MemMB)
+	if free := u.FreeMemMB(n); s.MemMB > free {
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.MemoryNotFree, n.ID, free, n.MemMB, s.MemMB)
 	}
 	if !MatchesSelector(n.Labels, s.Selector) {
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.LabelMissing, n.ID, s.Selector)

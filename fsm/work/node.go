@@ -112,7 +112,7 @@ type GPU struct {
 	Simulated    bool               `cbor:"11,keyasint,omitempty"`
 }
 
-// NodeUse is what the leases on a node take of it.
+// NodeUse is what the leases on a node take of it, and what claims keep of it.
 type NodeUse struct {
 	// Exclusive is the set of GPUs leased whole.
 	Exclusive uint64
@@ -121,6 +121,38 @@ type NodeUse struct {
 	Milli       [MaxGPUs]uint16
 	CPUs, MemMB uint32
 	Tasks       int
+	// Claimed is what is kept for jobs that wait for others to leave. GPUs in it may still be leased.
+	Claimed Claimed
+}
+
+// FreeCPUs is what is left of the CPUs of the node.
+func (u *NodeUse) FreeCPUs(n *Node) uint32 {
+	return uint32(max(0, int64(n.CPUs)-int64(u.CPUs)-int64(u.Claimed.CPUs)))
+}
+
+// FreeMemMB is what is left of the memory of the node.
+func (u *NodeUse) FreeMemMB(n *Node) uint32 {
+	return uint32(max(0, int64(n.MemMB)-int64(u.MemMB)-int64(u.Claimed.MemMB)))
+}
+
+// Claimed is what claims keep of a node.
+type Claimed struct {
+	GPUs        uint64
+	CPUs, MemMB uint32
+}
+
+// Claim adds a claim, which has no GPU in common with others.
+func (u *NodeUse) Claim(c Claimed) {
+	u.Claimed.GPUs |= c.GPUs
+	u.Claimed.CPUs += c.CPUs
+	u.Claimed.MemMB += c.MemMB
+}
+
+// Unclaim takes a claim away.
+func (u *NodeUse) Unclaim(c Claimed) {
+	u.Claimed.GPUs &^= c.GPUs
+	u.Claimed.CPUs -= c.CPUs
+	u.Claimed.MemMB -= c.MemMB
 }
 
 // Lease is the right of one task to GPUs on one node.

@@ -26,6 +26,12 @@ func (tx *tx) saveJob(old, j *work.Job) {
 	if j.Terminal() && !old.Terminal() {
 		tx.settleDependents(j)
 	}
+	if c, kept := tx.ClaimOf(j.ID); kept && j.State != v1.JobState_QUEUED {
+		tx.endClaim(c) // It was canceled or paused meanwhile.
+	}
+	if old.Live() && !j.Live() {
+		tx.left(j.ID)
+	}
 }
 
 // move changes the state, and says so. A move that the table does not allow is a mistake of this package.

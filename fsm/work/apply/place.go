@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"slices"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
@@ -42,6 +44,25 @@ func (tx *tx) place(p *work.Placement) *kernel.Refusal {
 	if node := twice(p.Tasks); node != "" {
 		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NodeTwice, node, p.Job)
 	}
+	c, kept := tx.ClaimOf(old.ID)
+	if kept {
+		tx.DropClaim(c) // What is kept for the job may be used by it.
+	}
+	if r := tx.placeable(old, p); r != nil {
+		if kept {
+			tx.PutClaim(c)
+		}
+		return r
+	}
+	if kept && !slices.Equal(c.Tasks, p.Tasks) {
+		tx.emitUnkept(old, c)
+	}
+	tx.grant(old, p)
+	return nil
+}
+
+// placeable says why the tasks of a job cannot be at places that were proposed; nil: they can.
+func (tx *tx) placeable(old *work.Job, p *work.Placement) *kernel.Refusal {
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
 		n, ok := tx.Node(t.Node)
@@ -59,6 +80,11 @@ func (tx *tx) place(p *work.Placement) *kernel.Refusal {
 	if why := tx.overQuota(old); why != "" {
 		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Reason: reason.New(reason.JobBarred, p.Job, why), Quota: true}
 	}
+	return nil
+}
+
+// grant makes all leases of a new attempt.
+func (tx *tx) grant(old *work.Job, p *work.Placement) {
 	j := *old
 	j.Attempt, j.Token = p.Attempt, tx.index
 	j.Streak.Gained = false
@@ -78,7 +104,6 @@ func (tx *tx) place(p *work.Placement) *kernel.Refusal {
 		Nodes: work.TaskNodes(j.Tasks), Granted: true,
 	})
 	tx.saveJob(old, &j)
-	return nil
 }
 
 // twice returns a node that is in the gang more than once; empty: none.

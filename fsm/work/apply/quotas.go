@@ -2,15 +2,29 @@ package apply
 
 import (
 	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // overQuota says why a job must not be given its leases now; empty: it may.
-func (tx *tx) overQuota(j *work.Job) reason.Reason {
+func (tx *tx) overQuota(j *work.Job) reason.Reason { return tx.overQuotaWithout(j, nil) }
+
+// overQuotaWithout says why it must not be given its leases even when some running jobs have left.
+func (tx *tx) overQuotaWithout(j *work.Job, gone []ident.Job) reason.Reason {
+	queue, tenant := 0, work.Usage{}
+	for _, id := range gone {
+		v, _ := tx.Job(id)
+		if v.Queue == j.Queue {
+			queue += v.Shape.GPUMilli()
+		}
+		if v.Tenant == j.Tenant {
+			tenant.Grant(v.Shape)
+		}
+	}
 	if q, ok := tx.Queue(j.Queue); ok && q.MaxGPUs != 0 {
-		if why := q.Bars(tx.GPUsIn(j.Queue), j.Shape); why != "" {
+		if why := q.Bars(tx.GPUsIn(j.Queue)-queue, j.Shape); why != "" {
 			return why
 		}
 	}
@@ -18,7 +32,10 @@ func (tx *tx) overQuota(j *work.Job) reason.Reason {
 		return ""
 	}
 	q, _ := tx.Quota(j.Tenant)
-	return q.Bars(tx.UsageNow(j.Tenant), j.Shape)
+	u := tx.UsageNow(j.Tenant)
+	u.GPUMilli -= tenant.GPUMilli
+	u.Running -= tenant.Running
+	return q.Bars(u, j.Shape)
 }
 
 // admitOneMore says why a tenant may not have one more unfinished job; nil: it may.

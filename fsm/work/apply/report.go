@@ -198,6 +198,9 @@ func (e *editor) checkpoint(r *work.TaskReport, res *work.ReportResult) bool {
 	res.Checkpoints = append(res.Checkpoints, id)
 	j = e.edit()
 	if !r.Model {
+		tx.committed(j)
+	}
+	if !r.Model {
 		j.LastCheckpoint = id
 	} else if last, there := tx.Checkpoint(j.LastCheckpoint); !there || last.Model {
 		j.LastCheckpoint = tx.lastOf(j.ID) // The model was written over it, or it became the model.

@@ -21,6 +21,7 @@ func applyTick(tx *tx, c *work.Tick) any {
 	tx.fireTimers(&res)
 	tx.releaseRecovered(&res)
 	tx.enforceDrains()
+	tx.endClaims()
 	if c.Settled || !tx.open(level.SettledTicks) {
 		tx.giveUp(c.Renewing, &res)
 	}

@@ -48,6 +48,7 @@ func Check(frozen *kernel.State, report kernel.Report) {
 	checkNodes(s, report)
 	checkJobs(s, report)
 	checkLeases(s, report)
+	s.CheckClaims(s.Job, report)
 	checkCheckpoints(s, report)
 	checkKeys(s, report)
 	checkEvaluations(s, report)
@@ -309,6 +310,14 @@ func checkLeases(s *rows, report kernel.Report) {
 			if i := bits.TrailingZeros64(m); u.Milli[i] > 1000 {
 				report("I1: %s: GPU %d is leased to %d thousandths", l.Node, i, u.Milli[i])
 			}
+		}
+	}
+	for c := range s.Claims() {
+		for i := range c.Tasks {
+			if want[c.Tasks[i].Node] == nil {
+				want[c.Tasks[i].Node] = &work.NodeUse{}
+			}
+			want[c.Tasks[i].Node].Claim(c.Of(i))
 		}
 	}
 	for u := range s.leases.use.All() {

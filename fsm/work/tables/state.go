@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 )
 
 // The numbers of the kinds of rows: append-only, never reused, never changed.
@@ -23,6 +24,7 @@ const (
 // rows are all tables of the aggregate, and what is read of them. A View holds frozen ones.
 type rows struct {
 	checkpoints.Tables
+	claims.Book
 	meta        *work.Meta
 	jobs        jobTables
 	leases      leaseTables
@@ -46,7 +48,7 @@ func Open(s *kernel.State) kernel.Part {
 		kernel: s, work: newWorking(),
 		rows: rows{
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
-			Tables: checkpoints.NewTables(), keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(),
+			Tables: checkpoints.NewTables(), Book: claims.NewBook(), keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(),
 		},
 	}
 }
@@ -56,7 +58,7 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 	s.flush()
 	return &State{kernel: to, rows: rows{
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
-		Tables: checkpoints.Freeze(&s.Tables), keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(),
+		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(),
 	}}
 }
 
@@ -74,7 +76,8 @@ func Records() []kernel.RecordDef {
 		func(s *kernel.State, q *work.Quota) error { Of(s).SetQuota(q.Tenant, q); return nil })
 	queues.Order, quotas.Order = 2, 3
 	saved := checkpoints.Records(func(s *kernel.State) *checkpoints.Tables { return &Of(s).Tables })
-	return append(saved, []kernel.RecordDef{
+	kept := claims.Record(func(s *kernel.State) *claims.Book { return &Of(s).Book }, func(s *kernel.State, c *claims.Claim) { Of(s).PutClaim(c) })
+	return append(append(saved, kept), []kernel.RecordDef{
 		queues,
 		quotas,
 		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },

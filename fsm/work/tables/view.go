@@ -92,6 +92,9 @@ func NextDue(frozen *kernel.State) (int64, bool) {
 	if t, ok := s.jobs.recovering.Min(); ok && s.nodes.unheard.Len() == 0 {
 		consider(t.at)
 	}
+	if at, ok := s.NextEnd(); ok {
+		consider(at)
+	}
 	return due, any
 }
 
