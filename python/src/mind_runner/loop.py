@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,6 +38,16 @@ def mixin(run: Run) -> type:
                 run.checkpoints.save(step, lambda: save(model, trial), run.reports.latest)
             run.reports.resume_clock()
 
+        def save_model(self: Any, output_dir: str | None = None, _internal_call: bool = False) -> None:
+            staging = run.checkpoints.staging if _internal_call and output_dir else None
+            if staging is None or not staging.weights(self, Path(output_dir)):
+                super().save_model(output_dir, _internal_call)  # type: ignore[misc]
+
+        def _save_optimizer_and_scheduler(self: Any, output_dir: str) -> None:
+            staging = run.checkpoints.staging
+            if staging is None or not staging.optimizer(self, Path(output_dir)):
+                super()._save_optimizer_and_scheduler(output_dir)  # type: ignore[misc]
+
         def create_model_card(self: Any, *args: Any, **kwargs: Any) -> None:
             # The card is made at the end, by the export; trl makes one at each checkpoint.
             return
@@ -56,6 +67,7 @@ def mixin(run: Run) -> type:
             return loss
 
         def _maybe_log_save_evaluate(self: Any, tr_loss: Any, grad_norm: Any, *args: Any, **kwargs: Any) -> Any:
+            run.checkpoints.check()
             # A gradient that is no number has spoilt the weights: they must not become a checkpoint. With fp16 the
             # scaler has left such a step out.
             if grad_norm is not None and (self.control.should_save or self.control.should_log) and not self.args.fp16:

@@ -1,0 +1,161 @@
+"""The state of a training, copied to memory, so that a thread can write it while the training goes on.
+
+The small parts of a checkpoint (random states, learning rate, tokenizer) are written at once. Weights and optimizer
+are copied by torch.distributed.checkpoint's stager, which keeps its buffers, pinned where there is a GPU. What was
+gathered from other ranks is a copy already. The files are those that the trainer would have written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch.utils import _pytree as pytree
+
+log = logging.getLogger(__name__)
+
+# The names that the trainer and accelerate give their files, and look for on a resume.
+_FSDP_WEIGHTS, _FSDP_OPTIMIZER = "pytorch_model_fsdp", "optimizer"
+_OPTIMIZER, _SCHEDULER, _ARGUMENTS = "optimizer.pt", "scheduler.pt", "training_args.bin"
+
+
+class Staging:
+    """Takes what a checkpoint is made of, and leaves what is to be written later."""
+
+    def __init__(self, beside: Any) -> None:
+        # The group over which the threads that write agree.
+        self.beside = beside
+        self.later: list[Callable[[], None]] = []
+        self._stager: Any = None
+
+    def take(self) -> list[Callable[[], None]]:
+        """What is to be written; the next checkpoint begins with nothing."""
+        taken, self.later = self.later, []
+        return taken
+
+    def weights(self, trainer: Any, folder: Path) -> bool:
+        """Stages the weights; False if the trainer has to write them itself, as those of an adapter, which are small."""
+        if not _stageable(trainer) or not isinstance(trainer.model, transformers.PreTrainedModel):
+            return False
+        if _sharded(trainer):
+            return True  # the trainer writes them beside the optimizer alone
+        if trainer.is_fsdp_enabled:
+            state = self._own(_fsdp_weights(trainer), trainer)
+        elif trainer.args.should_save:
+            state = self._own(dict(trainer.model.state_dict()), trainer)
+        if not trainer.args.should_save:
+            return True
+        folder.mkdir(parents=True, exist_ok=True)
+        if trainer.is_fsdp_enabled:
+            self._save(state, folder / f"{_FSDP_WEIGHTS}.bin")
+        model = trainer.model
+        # The last: it takes entries out of the dictionary.
+        self.later.append(lambda: model.save_pretrained(folder, state_dict=dict(state), is_main_process=True))
+        if trainer.processing_class is not None:
+            trainer.processing_class.save_pretrained(folder)
+        torch.save(trainer.args, folder / _ARGUMENTS)
+        return True
+
+    def optimizer(self, trainer: Any, folder: Path) -> bool:
+        """Stages the optimizer; False if the trainer has to write it itself, as that of DeepSpeed."""
+        if not _stageable(trainer):
+            return False
+        if trainer.is_fsdp_enabled:
+            if not isinstance(trainer.model, transformers.PreTrainedModel):
+                return False  # an adapter
+            if _sharded(trainer):
+                self._shard({"model": _fsdp_weights(trainer)}, folder / f"{_FSDP_WEIGHTS}_0", trainer)
+                self._shard({"optimizer": _fsdp_optimizer(trainer)}, folder / f"{_FSDP_OPTIMIZER}_0", trainer)
+            else:
+                state = self._own(_fsdp_optimizer(trainer), trainer)
+                if trainer.args.should_save:
+                    self._save(state, folder / f"{_FSDP_OPTIMIZER}.bin")
+        elif trainer.args.should_save:
+            self._save(self._own(trainer.optimizer.state_dict(), trainer), folder / _OPTIMIZER)
+        if trainer.args.should_save:
+            torch.save(trainer.lr_scheduler.state_dict(), folder / _SCHEDULER)
+        return True
+
+    def _save(self, state: Any, path: Path) -> None:
+        self.later.append(lambda: torch.save(state, path))
+
+    def _shard(self, state: dict[str, Any], folder: Path, trainer: Any) -> None:
+        """Every rank writes its share, and rank 0 says where what is."""
+        import torch.distributed.checkpoint as dcp
+
+        folder.mkdir(parents=True, exist_ok=True)
+        own = self._own(state, trainer)
+        self.later.append(
+            lambda: dcp.save(own, storage_writer=dcp.FileSystemWriter(folder), process_group=self.beside)
+        )
+
+    def _own(self, state: Any, trainer: Any) -> Any:
+        """The state with copies in place of all that the training will change."""
+        if self._stager is None:
+            self._stager = _stager()
+        live = _live(trainer)
+        leaves, shape = pytree.tree_flatten(state)
+        shared = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and _is_live(leaf, live)]
+        # All in one: it waits once for the copies from a GPU.
+        for i, copy in zip(shared, self._stager.stage([leaves[i] for i in shared]), strict=True):
+            leaves[i] = copy
+        return pytree.tree_unflatten(leaves, shape)
+
+
+def _stager() -> Any:
+    from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+
+    cuda = torch.cuda.is_available()
+    return DefaultStager(
+        StagingOptions(
+            use_pinned_memory=cuda, use_shared_memory=False, use_async_staging=False, use_non_blocking_copy=cuda
+        )
+    )
+
+
+def _stageable(trainer: Any) -> bool:
+    return not trainer.is_deepspeed_enabled
+
+
+def _sharded(trainer: Any) -> bool:
+    return trainer.is_fsdp_enabled and "SHARDED" in str(trainer.accelerator.state.fsdp_plugin.state_dict_type)
+
+
+def _options(trainer: Any) -> Any:
+    from torch.distributed.checkpoint.state_dict import StateDictOptions
+
+    full = not _sharded(trainer)
+    gather = full and trainer.args.world_size > 1
+    return StateDictOptions(full_state_dict=full, cpu_offload=gather, broadcast_from_rank0=gather)
+
+
+def _fsdp_weights(trainer: Any) -> dict[str, Any]:
+    from torch.distributed.checkpoint.state_dict import get_model_state_dict
+
+    return get_model_state_dict(trainer.model, options=_options(trainer))
+
+
+def _fsdp_optimizer(trainer: Any) -> dict[str, Any]:
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+    return get_optimizer_state_dict(trainer.model, trainer.optimizer, options=_options(trainer))
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def _live(trainer: Any) -> set[int]:
+    """Where in memory the training keeps its state."""
+    kept = [*trainer.model.parameters(), *trainer.model.buffers()]
+    kept += [v for v in pytree.tree_leaves(list(trainer.optimizer.state.values())) if isinstance(v, torch.Tensor)]
+    return {_local(tensor).untyped_storage().data_ptr() for tensor in kept}
+
+
+def _is_live(tensor: torch.Tensor, live: set[int]) -> bool:
+    local = _local(tensor)
+    return local.device.type != "cpu" or local.untyped_storage().data_ptr() in live
