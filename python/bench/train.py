@@ -21,12 +21,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve()
-sys.path.insert(0, str(HERE.parents[1] / "tests" / "runner"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "runner"))
 
 import harness
 import tiny
 
+HERE = Path(__file__).resolve()
 # Steps between two reports of the figures, as by default.
 BLOCK = 10
 STEPS = {"max_steps": "18", "learning_rate": "1e-4", "logging_steps": str(BLOCK)}
@@ -36,6 +36,7 @@ LAYOUTS = {"1 rank": (1, "HF_TRAINER", ""), "FSDP 2": (2, "FSDP", ""), "sharded 
 
 
 def main() -> None:
+    """Measures, or is one rank of what is measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rank", metavar="CASES", help=argparse.SUPPRESS)
     parser.add_argument("--repeats", type=int, default=3, help="how often each kind of training runs; default 3")
@@ -80,7 +81,9 @@ def reports(folder: Path, ranks: int, repeats: int) -> str:
     run(folder, [case], ranks)
     found = json.loads((case.folder / "blocks").read_text())
     # The first block of each kind warms up.
-    on, off = (statistics.median([b["seconds"] for b in found if b["on"] is kind][1:]) / BLOCK for kind in (True, False))
+    on, off = (
+        statistics.median([b["seconds"] for b in found if b["on"] is kind][1:]) / BLOCK for kind in (True, False)
+    )
     spent = statistics.median([b["spent"] for b in found if b["on"]][1:]) / BLOCK
     name = "1 rank" if ranks == 1 else f"{ranks} ranks"
     return (
@@ -159,7 +162,9 @@ def rank(cases: list[dict[str, Any]]) -> None:
         train._train(request.load(os.environ["MIND_CONFIG"]), place.here(), {})
         if os.environ.get("RANK", "0") == "0":
             saved = Path(os.environ["MIND_CHECKPOINT_DIR"])
-            size = sum(f.stat().st_size for f in saved.glob("*/**/*") if f.is_file()) // max(1, len(list(saved.iterdir())))
+            size = sum(f.stat().st_size for f in saved.glob("*/**/*") if f.is_file()) // max(
+                1, len(list(saved.iterdir()))
+            )
             (Path(case["folder"]) / "size").write_text(str(size))
             shutil.rmtree(saved)
         tidy()

@@ -39,14 +39,16 @@ _SETTLE_SECONDS = 600.0
 class Checkpoints:
     """The checkpoints of one training, at one rank."""
 
-    def __init__(self, place: Place, group: Group, seeing: list[int], facts: dict[str, Any], stage: bool = True) -> None:
+    def __init__(
+        self, place: Place, group: Group, seeing: list[int], facts: dict[str, Any], stage: bool = True
+    ) -> None:
         self.directory = place.checkpoint_dir
         self.group = group
         self.facts = facts
         self.saved = -1
         # The threads that write agree over a group of their own: the training uses the others at the same time.
         self._beside = Group(place, _PATIENCE)
-        self.staging = Staging(self._beside.processes) if stage else None
+        self.staging = Staging(self._beside) if stage else None
         leads = group.gather(group.leader)
         # One rank of each node that does not see what rank 0 writes.
         self.senders = [r for r, leader in enumerate(leads) if leader and r not in seeing]

@@ -27,6 +27,14 @@ def mixin(run: Run) -> type:
     """Makes the class that goes before that of the trainer."""
 
     class Loop:
+        def train(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return super().train(*args, **kwargs)  # type: ignore[misc]
+            except BaseException:
+                # What is being written becomes a checkpoint before the process ends.
+                run.checkpoints.settle()
+                raise
+
         def _get_output_dir(self: Any, trial: Any) -> str:
             # Asked for while saving: the directory in which checkpoint-N is made.
             return str(run.checkpoints.parent(self.state.global_step))
@@ -39,9 +47,10 @@ def mixin(run: Run) -> type:
             run.reports.resume_clock()
 
         def save_model(self: Any, output_dir: str | None = None, _internal_call: bool = False) -> None:
-            staging = run.checkpoints.staging if _internal_call and output_dir else None
-            if staging is None or not staging.weights(self, Path(output_dir)):
-                super().save_model(output_dir, _internal_call)  # type: ignore[misc]
+            staging = run.checkpoints.staging
+            if output_dir and _internal_call and staging is not None and staging.weights(self, Path(output_dir)):
+                return
+            super().save_model(output_dir, _internal_call)  # type: ignore[misc]
 
         def _save_optimizer_and_scheduler(self: Any, output_dir: str) -> None:
             staging = run.checkpoints.staging

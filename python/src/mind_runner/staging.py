@@ -8,6 +8,7 @@ gathered from other ranks is a copy already. The files are those that the traine
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from typing import Any
 import torch
 import transformers
 from torch.utils import _pytree as pytree
+
+from mind_runner import memory
+from mind_runner.group import Group
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +30,12 @@ _OPTIMIZER, _SCHEDULER, _ARGUMENTS = "optimizer.pt", "scheduler.pt", "training_a
 class Staging:
     """Takes what a checkpoint is made of, and leaves what is to be written later."""
 
-    def __init__(self, beside: Any) -> None:
+    def __init__(self, beside: Group) -> None:
         # The group over which the threads that write agree.
         self.beside = beside
         self.later: list[Callable[[], None]] = []
         self._stager: Any = None
+        self._room: bool | None = None
 
     def take(self) -> list[Callable[[], None]]:
         """What is to be written; the next checkpoint begins with nothing."""
@@ -38,8 +43,8 @@ class Staging:
         return taken
 
     def weights(self, trainer: Any, folder: Path) -> bool:
-        """Stages the weights; False if the trainer has to write them itself, as those of an adapter, which are small."""
-        if not _stageable(trainer) or not isinstance(trainer.model, transformers.PreTrainedModel):
+        """Stages the weights; False if the trainer has to write them itself, as those of an adapter."""
+        if not self._stageable(trainer) or not isinstance(trainer.model, transformers.PreTrainedModel):
             return False
         if _sharded(trainer):
             return True  # the trainer writes them beside the optimizer alone
@@ -62,7 +67,7 @@ class Staging:
 
     def optimizer(self, trainer: Any, folder: Path) -> bool:
         """Stages the optimizer; False if the trainer has to write it itself, as that of DeepSpeed."""
-        if not _stageable(trainer):
+        if not self._stageable(trainer):
             return False
         if trainer.is_fsdp_enabled:
             if not isinstance(trainer.model, transformers.PreTrainedModel):
@@ -80,6 +85,19 @@ class Staging:
             torch.save(trainer.lr_scheduler.state_dict(), folder / _SCHEDULER)
         return True
 
+    def _stageable(self, trainer: Any) -> bool:
+        if trainer.is_deepspeed_enabled:
+            return False
+        if self._room is None:
+            # Asked once, by all ranks: the buffers are kept.
+            self._room = not self.beside.any(not memory.fits(_needed(trainer)))
+            if not self._room:
+                log.warning(
+                    "the memory of the host has no room for a copy of the state (%d MB): "
+                    "the training stands still while a checkpoint is written", _needed(trainer) >> 20,
+                )  # fmt: skip
+        return self._room
+
     def _save(self, state: Any, path: Path) -> None:
         self.later.append(lambda: torch.save(state, path))
 
@@ -90,7 +108,7 @@ class Staging:
         folder.mkdir(parents=True, exist_ok=True)
         own = self._own(state, trainer)
         self.later.append(
-            lambda: dcp.save(own, storage_writer=dcp.FileSystemWriter(folder), process_group=self.beside)
+            lambda: dcp.save(own, storage_writer=dcp.FileSystemWriter(folder), process_group=self.beside.processes)
         )
 
     def _own(self, state: Any, trainer: Any) -> Any:
@@ -117,12 +135,8 @@ def _stager() -> Any:
     )
 
 
-def _stageable(trainer: Any) -> bool:
-    return not trainer.is_deepspeed_enabled
-
-
 def _sharded(trainer: Any) -> bool:
-    return trainer.is_fsdp_enabled and "SHARDED" in str(trainer.accelerator.state.fsdp_plugin.state_dict_type)
+    return bool(trainer.is_fsdp_enabled) and "SHARDED" in str(trainer.accelerator.state.fsdp_plugin.state_dict_type)
 
 
 def _options(trainer: Any) -> Any:
@@ -136,24 +150,41 @@ def _options(trainer: Any) -> Any:
 def _fsdp_weights(trainer: Any) -> dict[str, Any]:
     from torch.distributed.checkpoint.state_dict import get_model_state_dict
 
-    return get_model_state_dict(trainer.model, options=_options(trainer))
+    state: dict[str, Any] = get_model_state_dict(trainer.model, options=_options(trainer))
+    return state
 
 
 def _fsdp_optimizer(trainer: Any) -> dict[str, Any]:
     from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
-    return get_optimizer_state_dict(trainer.model, trainer.optimizer, options=_options(trainer))
+    state: dict[str, Any] = get_optimizer_state_dict(trainer.model, trainer.optimizer, options=_options(trainer))
+    return state
 
 
 def _local(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
+def _kept(trainer: Any) -> list[torch.Tensor]:
+    """What the training keeps its state in."""
+    state = pytree.tree_leaves(list(trainer.optimizer.state.values()))
+    # The weights of an adapter are not staged, and those of its base do not change.
+    whole = isinstance(trainer.model, transformers.PreTrainedModel)
+    weights = [*trainer.model.parameters(), *trainer.model.buffers()] if whole else []
+    return [*weights, *(value for value in state if isinstance(value, torch.Tensor))]
+
+
 def _live(trainer: Any) -> set[int]:
-    """Where in memory the training keeps its state."""
-    kept = [*trainer.model.parameters(), *trainer.model.buffers()]
-    kept += [v for v in pytree.tree_leaves(list(trainer.optimizer.state.values())) if isinstance(v, torch.Tensor)]
-    return {_local(tensor).untyped_storage().data_ptr() for tensor in kept}
+    """Where in memory that is."""
+    return {_local(tensor).untyped_storage().data_ptr() for tensor in _kept(trainer)}
+
+
+def _needed(trainer: Any) -> int:
+    """The bytes of memory that a copy takes, of all ranks of this node that make one."""
+    if _sharded(trainer):
+        ranks = int(os.environ.get("LOCAL_WORLD_SIZE", trainer.args.world_size))
+        return ranks * sum(int(_local(tensor).nbytes) for tensor in _kept(trainer))
+    return sum(int(tensor.nbytes) for tensor in _kept(trainer)) if trainer.args.should_save else 0
 
 
 def _is_live(tensor: torch.Tensor, live: set[int]) -> bool:

@@ -110,11 +110,7 @@ def _train(asked: Request, here: Place, batch: dict[str, int]) -> int:
     trainer = trainers.build(asked, loop.mixin(run_), args, model, tokenizer, loaded, adapter, own, [told])
     log.info("%s with %s on %d ranks", asked.training_type, asked.framework.type, here.world_size)
 
-    try:
-        trainer.train(resume_from_checkpoint=str(begin.path) if begin.path else None)
-    except BaseException:
-        checkpoints.settle()
-        raise
+    trainer.train(resume_from_checkpoint=str(begin.path) if begin.path else None)
     group.barrier()
     begin.done()
     checkpoints.finish()

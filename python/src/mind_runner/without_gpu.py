@@ -11,8 +11,8 @@ def spread(args: Any) -> None:
     The state that its Accelerator would make is made before it, and says FSDP.
     """
     import torch
-    from accelerate.state import AcceleratorState
-    from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin, TorchDynamoPlugin
+    from accelerate.state import AcceleratorState  # type: ignore[import-untyped]
+    from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin, TorchDynamoPlugin  # type: ignore[import-untyped]
 
     if args.fsdp_plugin_args is None or torch.cuda.is_available():
         return
@@ -21,7 +21,11 @@ def spread(args: Any) -> None:
     precision = "bf16" if args.bf16 else "fp16" if args.fp16 else "no"
     plugin = FullyShardedDataParallelPlugin(**args.fsdp_plugin_args)
     state = AcceleratorState(
-        mixed_precision=precision, cpu=True, dynamo_plugin=TorchDynamoPlugin(), fsdp_plugin=plugin, _from_accelerator=True
+        mixed_precision=precision,
+        cpu=True,
+        dynamo_plugin=TorchDynamoPlugin(),
+        fsdp_plugin=plugin,
+        _from_accelerator=True,
     )
     if precision != "no":
         plugin.set_mixed_precision(precision)
