@@ -90,12 +90,15 @@ class Staging:
             return False
         if self._room is None:
             # Asked once, by all ranks: the buffers are kept.
-            self._room = not self.beside.any(not memory.fits(_needed(trainer)))
+            self._stager = _stager()
+            self._room = not self.beside.any(self._stager is None or not memory.fits(_needed(trainer)))
             if not self._room:
                 log.warning(
-                    "the memory of the host has no room for a copy of the state (%d MB): "
-                    "the training stands still while a checkpoint is written", _needed(trainer) >> 20,
-                )  # fmt: skip
+                    "%s: the training stands still while a checkpoint is written",
+                    f"torch {torch.__version__} cannot copy the state of a training"
+                    if self._stager is None
+                    else f"the memory of the hosts has no room for a copy of the state ({_needed(trainer) >> 20} MiB)",
+                )
         return self._room
 
     def _save(self, state: Any, path: Path) -> None:
@@ -113,8 +116,6 @@ class Staging:
 
     def _own(self, state: Any, trainer: Any) -> Any:
         """The state with copies in place of all that the training will change."""
-        if self._stager is None:
-            self._stager = _stager()
         live = _live(trainer)
         leaves, shape = pytree.tree_flatten(state)
         shared = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and _is_live(leaf, live)]
@@ -125,8 +126,11 @@ class Staging:
 
 
 def _stager() -> Any:
-    from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
-
+    """What copies tensors; None with a torch that has no such thing yet."""
+    try:
+        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+    except ImportError:
+        return None
     cuda = torch.cuda.is_available()
     return DefaultStager(
         StagingOptions(
