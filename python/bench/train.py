@@ -29,7 +29,7 @@ import tiny
 HERE = Path(__file__).resolve()
 # Steps between two reports of the figures, as by default.
 BLOCK = 10
-STEPS = {"max_steps": "18", "learning_rate": "1e-4", "logging_steps": str(BLOCK)}
+STEPS = {"max_steps": "12", "learning_rate": "1e-4", "logging_steps": str(BLOCK)}
 EVERY = 6
 # What is measured with checkpoints: ranks, framework, and what FSDP writes.
 LAYOUTS = {"1 rank": (1, "HF_TRAINER", ""), "FSDP 2": (2, "FSDP", ""), "sharded 2": (2, "FSDP", "SHARDED_STATE_DICT")}
@@ -73,7 +73,8 @@ def larger(folder: Path) -> None:
 
 def reports(folder: Path, ranks: int, repeats: int) -> str:
     """Blocks of ten steps with reports and without, in turn, in one training."""
-    case = harness.case(folder / "tiny", folder / f"reports-{ranks}", "SFT", max_steps=str(4 * BLOCK * repeats))
+    blocks = 4 * repeats * (2 if ranks == 1 else 1)
+    case = harness.case(folder / "tiny", folder / f"reports-{ranks}", "SFT", max_steps=str(blocks * BLOCK))
     case.config["training_config"]["hyperparameters"]["logging_steps"] = str(BLOCK)
     case.config["data_config"]["batch_size"] = 1
     case.config["output_config"] = {"export": "none"}
