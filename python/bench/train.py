@@ -74,18 +74,16 @@ def larger(folder: Path) -> None:
 def reports(folder: Path, ranks: int, repeats: int) -> str:
     """Blocks of ten steps with reports and without, in turn, in one training."""
     blocks = 4 * repeats * (2 if ranks == 1 else 1)
-    case = harness.case(folder / "tiny", folder / f"reports-{ranks}", "SFT", max_steps=str(blocks * BLOCK))
+    case = harness.case(folder / "tiny", folder / f"reports-{ranks}", "SFT", max_steps=str((blocks + 1) * BLOCK))
     case.config["training_config"]["hyperparameters"]["logging_steps"] = str(BLOCK)
     case.config["data_config"]["batch_size"] = 1
     case.config["output_config"] = {"export": "none"}
     case.env["BENCH_BLOCKS"] = str(case.folder / "blocks")
     run(folder, [case], ranks)
     found = json.loads((case.folder / "blocks").read_text())
-    # The first block of each kind warms up.
-    on, off = (
-        statistics.median([b["seconds"] for b in found if b["on"] is kind][1:]) / BLOCK for kind in (True, False)
-    )
-    spent = statistics.median([b["spent"] for b in found if b["on"]][1:]) / BLOCK
+    found = found[1:]  # the first one warms up
+    on, off = (statistics.median(b["seconds"] for b in found if b["on"] is kind) / BLOCK for kind in (True, False))
+    spent = statistics.median(b["spent"] for b in found if b["on"]) / BLOCK
     name = "1 rank" if ranks == 1 else f"{ranks} ranks"
     return (
         f"reports, {name}: step {1000 * off:.1f} ms without, {1000 * on:.1f} ms with ({100 * (on / off - 1):+.2f} %); "
