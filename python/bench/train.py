@@ -82,11 +82,15 @@ def reports(folder: Path, ranks: int, repeats: int) -> str:
     run(folder, [case], ranks)
     found = json.loads((case.folder / "blocks").read_text())
     found = found[1:]  # the first one warms up
-    on, off = (statistics.median(b["seconds"] for b in found if b["on"] is kind) / BLOCK for kind in (True, False))
+    (on, busy), (off, idle) = (
+        [statistics.median(b[what] for b in found if b["on"] is kind) / BLOCK for what in ("seconds", "processor")]
+        for kind in (True, False)
+    )
     spent = statistics.median(b["spent"] for b in found if b["on"]) / BLOCK
     name = "1 rank" if ranks == 1 else f"{ranks} ranks"
     return (
         f"reports, {name}: step {1000 * off:.1f} ms without, {1000 * on:.1f} ms with ({100 * (on / off - 1):+.2f} %); "
+        f"of processor time {1000 * idle:.1f} and {1000 * busy:.1f} ms ({100 * (busy / idle - 1):+.2f} %); "
         f"in the reports themselves {1000 * spent:.3f} ms a step ({100 * spent / off:.2f} %)"
     )
 
@@ -177,7 +181,7 @@ def in_turn(plain: type) -> type:
             super().__init__(*args)
             self.on = True
             self.blocks: list[dict[str, Any]] = []
-            self.began = 0.0
+            self.began = self.used = 0.0
 
         def count(self, inputs: Any) -> None:
             if self.on:
@@ -188,12 +192,13 @@ def in_turn(plain: type) -> type:
                 return
             now = time.perf_counter()
             if state.global_step:
-                self.blocks.append({"on": self.on, "seconds": now - self.began, "spent": self.spent})
+                used = time.process_time() - self.used
+                self.blocks.append({"on": self.on, "seconds": now - self.began, "processor": used, "spent": self.spent})
             # With, without, without, with: what drifts hits both.
             self.on = (state.global_step // BLOCK) % 4 in (0, 3)
             self.spent = 0.0
             self.resume_clock()
-            self.began = time.perf_counter()
+            self.began, self.used = time.perf_counter(), time.process_time()
 
         def on_step_end(self, *args: Any, **kwargs: Any) -> None:
             if self.on:
