@@ -77,7 +77,7 @@ func TestWrite_laysOutTheSources(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "a.jsonl"), []byte("local rows\n"), 0o600))
 	in := opened(t, t.TempDir(), func(c *Config) { c.Roots = []string{root} })
 	spec := needs(url+"/rows.jsonl", root, filepath.Join(root, "a.jsonl"))
-	require.True(t, in.Needed(spec))
+	require.True(t, in.Needed(task(1), spec))
 	data, err := in.Fetch(t.Context(), task(1), spec, quiet)
 	require.NoError(t, err)
 
@@ -184,7 +184,7 @@ func TestFailure_saysWhatIsMissing(t *testing.T) {
 func TestModel_aBareName(t *testing.T) {
 	in := opened(t, t.TempDir(), nil)
 	spec := trains(&v1.BaseModel{ModelId: "acme/tiny"})
-	require.False(t, in.Needed(spec))
+	require.False(t, in.Needed(task(1), spec))
 	data, err := in.Fetch(t.Context(), task(1), spec, quiet)
 	require.NoError(t, err)
 	require.Equal(t, "acme/tiny", ModelPath(spec, "/tasks/job_1", data))
