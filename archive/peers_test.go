@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,14 +16,20 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// alone is a machine without an archive.
+// alone is a machine without an archive, that shares no file system with those before it.
 func (s *site) alone(id string, change func(*agent.Config)) *machine {
-	return s.machine(id, func(c *agent.Config) {
+	s.t.Helper()
+	if exec.Command("unshare", "--map-root-user", "--mount", "true").Run() != nil {
+		s.t.Skip("no machine with a file system of its own: unshare cannot make a mount namespace here")
+	}
+	m := s.machine(id, func(c *agent.Config) {
 		c.LogArchive = agent.LogArchive{}
 		if change != nil {
 			change(c)
 		}
 	})
+	s.apart = append(s.apart, m)
+	return m
 }
 
 // saves makes checkpoints, and resumes with a line for each in the file told: the path, and a digest of what is in it.
@@ -65,10 +72,10 @@ func (s *site) saved(job string, count int) (newest *v1.Checkpoint, sum string) 
 			newest = c
 		}
 	}
-	return newest, digest(s.t, newest.GetPath())
+	return newest, digestOf(s.t, newest.GetPath())
 }
 
-func digest(t *testing.T, checkpoint string) string {
+func digestOf(t *testing.T, checkpoint string) string {
 	weights, err := os.ReadFile(filepath.Join(checkpoint, "weights"))
 	require.NoError(t, err)
 	return fmt.Sprintf("%x", sha256.Sum256(append(weights, "optimizer\n"...)))
