@@ -136,6 +136,18 @@ func apart(t *testing.T, hides []string) *exec.Cmd {
 
 // boot starts the agent and waits until its node takes tasks.
 func (m *machine) boot() {
+	m.start()
+	m.site.eventually("a node that is ready", func() error {
+		resp, err := m.site.cluster().GetNode(m.site.ctx(), &v1.GetNodeRequest{NodeId: m.cfg.NodeID})
+		if err == nil && resp.GetNode().GetState() != v1.NodeState_READY {
+			err = fmt.Errorf("it is %s", resp.GetNode().GetState())
+		}
+		return err
+	})
+}
+
+// start starts the agent.
+func (m *machine) start() {
 	text, err := json.Marshal(m.cfg)
 	require.NoError(m.site.t, err)
 	m.cmd = exec.Command("/proc/self/exe")
@@ -145,13 +157,6 @@ func (m *machine) boot() {
 	m.cmd.Env = append(os.Environ(), agentEnv+"="+string(text))
 	m.cmd.Stderr = os.Stderr
 	require.NoError(m.site.t, m.cmd.Start())
-	m.site.eventually("a node that is ready", func() error {
-		resp, err := m.site.cluster().GetNode(m.site.ctx(), &v1.GetNodeRequest{NodeId: m.cfg.NodeID})
-		if err == nil && resp.GetNode().GetState() != v1.NodeState_READY {
-			err = fmt.Errorf("it is %s", resp.GetNode().GetState())
-		}
-		return err
-	})
 }
 
 // killAgent kills the agent; its tasks go on.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 )
 
 // alone is a machine without an archive, that shares no file system with those before it.
@@ -117,7 +118,8 @@ func TestPeers_aJobResumesFromTheNodeThatHasTheCheckpoint(t *testing.T) {
 func TestPeers_aFetchGoesOnWhenTheAgentIsBack(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "")
-	n1 := s.alone("n1", func(c *agent.Config) { c.CheckpointServeRate = 2_000_000 })
+	address := porttest.Claim(t)
+	n1 := s.alone("n1", func(c *agent.Config) { c.GRPCAddr, c.CheckpointServeRate = address, 2_000_000 })
 	told := filepath.Join(t.TempDir(), "told")
 	id := s.submit(fmt.Sprintf(saves, told, "7", 6_000_000), func(req *v1.SubmitJobRequest) { req.SchedulingConfig.MaxRetries = proto.Int32(1) })
 	_, sum := s.saved(id, 1)
@@ -125,7 +127,7 @@ func TestPeers_aFetchGoesOnWhenTheAgentIsBack(t *testing.T) {
 	s.drain("n1")
 	s.midway(n2)
 	n1.killAgent()
-	n1.boot()
+	n1.start() // it stays drained
 	got := s.lines(id, told)
 	require.Len(t, got, 1)
 	require.Contains(t, got[0], sum)
