@@ -101,6 +101,7 @@ func (s *server) register(at, addr string) {
 	digest, err := observe.Digest(s.t.Context(), dir)
 	require.NoError(s.t, err)
 	s.point = &v1.ResumePoint{CheckpointId: "c1", Path: at, ManifestDigest: digest, NodeId: "n1", NodeAddr: addr}
+	clear(s.allowed) // in a cluster a checkpoint stays what it is
 	s.of = &v1.GetServedCheckpointResponse{Checkpoint: s.point, TenantId: "acme", JobId: "job_1"}
 }
 
