@@ -25,6 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/pki"
 )
 
 // others are the calls of other parts of the agent.
@@ -52,6 +53,11 @@ func (s *server) registered(_ context.Context, checkpoint, reader string) (*v1.G
 }
 
 func serve(t *testing.T, change func(*Config)) *server {
+	return serveAs(t, insecure.NewCredentials(), func(string) credentials.TransportCredentials { return insecure.NewCredentials() }, change)
+}
+
+// serveAs serves with some credentials, and calls with others.
+func serveAs(t *testing.T, ours credentials.TransportCredentials, callers func(node string) credentials.TransportCredentials, change func(*Config)) *server {
 	s := &server{t: t, data: t.TempDir()}
 	config := Config{
 		Node: "n1", Registered: s.registered, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
@@ -63,7 +69,7 @@ func serve(t *testing.T, change func(*Config)) *server {
 	s.Service = NewService(config)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	server := grpc.NewServer()
+	server := grpc.NewServer(grpc.Creds(ours))
 	v1.RegisterPeerServiceServer(server, s)
 	done := make(chan struct{})
 	go func() {
@@ -76,7 +82,7 @@ func serve(t *testing.T, change func(*Config)) *server {
 	})
 	s.client = NewClient("n2", grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-	}), func(string) credentials.TransportCredentials { return insecure.NewCredentials() })
+	}), callers)
 	t.Cleanup(s.client.Close)
 	at := filepath.Join(s.data, "outputs", "acme", "job_1.checkpoints", "c-7")
 	s.write(filepath.Join(at, "weights"), strings.Repeat("w", 1<<20))
@@ -210,6 +216,31 @@ func TestServe_aFileThatChangesIsNotSent(t *testing.T) {
 func TestServe_whoCallsMustBeWhoAsks(t *testing.T) {
 	s := serve(t, func(c *Config) { c.Identified = true })
 	s.refuses("cannot ask for node n2")
+}
+
+// With certificates an agent asks in its own name, and only the node that is asked can answer.
+func TestServe_withCertificates(t *testing.T) {
+	dir := t.TempDir()
+	ca, err := pki.CreateCA(dir)
+	require.NoError(t, err)
+	of := func(id string) *pki.Keys {
+		files, err := ca.Issue(dir, id, pki.RoleAgent)
+		require.NoError(t, err)
+		keys, err := pki.Open(files, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		return keys
+	}
+	start := func(server, caller string) *server {
+		agent := of(caller).Client(pki.RoleAgent)
+		return serveAs(t, credentials.NewTLS(of(server).Server(pki.RoleAgent)),
+			func(node string) credentials.TransportCredentials { return agent.Named(node).Credentials() }, func(c *Config) { c.Identified = true })
+	}
+	files, err := start("n1", "n2").files()
+	require.NoError(t, err)
+	require.Len(t, files, 3)
+	start("n1", "n3").refuses("cannot ask for node n2")
+	_, err = start("n4", "n2").files()
+	require.ErrorContains(t, err, "cannot be read", "another node answers")
 }
 
 // impostor lists other files than were registered.
