@@ -6,11 +6,14 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -168,4 +171,46 @@ func TestResume_onThisNodeFirst(t *testing.T) {
 	// It has changed: the registered one is elsewhere.
 	require.NoError(t, os.WriteFile(filepath.Join(here.GetPath(), "more"), []byte("x"), 0o600))
 	require.Equal(t, []string{"of step-30-rank-0"}, g.fetch(t))
+}
+
+// Rank 0 decides when all have what it proposed, and not for a rank whose agent says nothing for a minute.
+func TestAgree_rank0WaitsForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := openAgreements(t.TempDir(), slog.New(slog.DiscardHandler))
+		id := attempt{"job_1", 2, 7}
+		waiting := func() (done chan bool) {
+			g.propose(id, point(30, 0))
+			done = make(chan bool, 1)
+			go func() {
+				all, err := g.others(t.Context(), id, 3)
+				done <- all && err == nil
+			}()
+			return done
+		}
+		answers := func(rank int32, answer v1.ResumeAnswer_Value) {
+			g.mu.Lock()
+			a := g.of(id)
+			req := &v1.AgreeOnResumeRequest{Task: &v1.TaskRef{JobId: "job_1", Attempt: 2, Rank: rank, Token: 7}, Round: a.round, Proposal: a.proposal, Answer: answer}
+			g.mu.Unlock()
+			go func() { _, _ = g.ask(t.Context(), req) }()
+			synctest.Wait()
+		}
+		done := waiting()
+		answers(1, v1.ResumeAnswer_HAS_IT)
+		answers(2, v1.ResumeAnswer_UNSPECIFIED)
+		require.Empty(t, done, "rank 2 is still fetching")
+		answers(2, v1.ResumeAnswer_HAS_IT)
+		require.True(t, <-done)
+
+		done = waiting()
+		answers(1, v1.ResumeAnswer_HAS_IT)
+		answers(2, v1.ResumeAnswer_CANNOT_GET_IT)
+		require.False(t, <-done)
+
+		done = waiting()
+		answers(1, v1.ResumeAnswer_HAS_IT)
+		began := time.Now()
+		require.True(t, <-done, "the agent of rank 2 may be of an earlier version")
+		require.Greater(t, time.Since(began), silence)
+	})
 }

@@ -60,7 +60,7 @@ var checkpointMutants = []mutant{
 		Name: "rank-0-decides-alone", Breaks: "checkpoints.md", File: "agent/inputs/agreement.go",
 		What: "rank 0 resumes from a checkpoint before the others have it",
 		Old:  "case waits == 0:", New: "case waits >= 0:",
-		Package: "agent/inputs", Tests: []string{"TestAgree_onTheNewestThatAllCanGet"},
+		Package: "agent/inputs", Tests: []string{"TestAgree_rank0WaitsForAll"},
 	},
 	{
 		Name: "decided-again", Breaks: "checkpoints.md", File: "agent/inputs/agreement.go",
