@@ -52,6 +52,8 @@ type Config struct {
 	S3 datacache.S3
 	// Archive has the checkpoints that have left their nodes; nil: there is none.
 	Archive archive.Store
+	// Peers are the agents of other nodes; nil: they are not asked.
+	Peers Peers
 	// TellEvery is how often the progress of a transfer is reported; 0: every 2 s.
 	TellEvery time.Duration
 }
@@ -62,6 +64,8 @@ type Inputs struct {
 	node  string
 	cache *datacache.Cache
 	log   *slog.Logger
+	// agreements are those of the attempts whose rank 0 is on this node.
+	agreements *agreements
 }
 
 // Validate joins all faults of the configuration of an agent with this data directory.
@@ -86,7 +90,7 @@ func Open(cfg Config, node, dataDir string, own func(tenant string) string, log 
 	if err != nil {
 		return nil, err
 	}
-	return &Inputs{cfg: cfg, node: node, cache: cache, log: log}, nil
+	return &Inputs{cfg: cfg, node: node, cache: cache, log: log, agreements: openAgreements(dataDir, log)}, nil
 }
 
 // Data is the sources of a task, in order, and its model.
@@ -100,8 +104,8 @@ type Data struct {
 }
 
 // Needed reports whether a task has something to fetch, or to look for on a file system that may be slow.
-func (in *Inputs) Needed(spec *v1.TaskSpec) bool {
-	return len(spec.GetJob().GetDataConfig().GetSources()) > 0 || in.needsModel(spec) || in.needsResume(spec)
+func (in *Inputs) Needed(id taskid.ID, spec *v1.TaskSpec) bool {
+	return len(spec.GetJob().GetDataConfig().GetSources()) > 0 || in.needsModel(spec) || in.needsResume(id, spec)
 }
 
 // Fetch brings the model and all sources of a task to the node, one after the other. It reports progress to tell. What was
@@ -153,7 +157,15 @@ func Failure(err error) string {
 }
 
 // Release releases everything that is held for a task.
-func (in *Inputs) Release(id taskid.ID) { in.cache.Release(id.Name()) }
+func (in *Inputs) Release(id taskid.ID) {
+	in.agreements.forget(id)
+	in.cache.Release(id.Name())
+}
+
+// Agree answers a task of another node in an agreement.
+func (in *Inputs) Agree(ctx context.Context, req *v1.AgreeOnResumeRequest) (*v1.AgreeOnResumeResponse, error) {
+	return in.agreements.ask(ctx, req)
+}
 
 // CredentialsOf collects the credentials of a job for its data.
 func CredentialsOf(tokens *v1.DataCredentials, env map[string]string) datacache.Credentials {

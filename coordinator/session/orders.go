@@ -141,11 +141,13 @@ func (b *OrderBook) spec(v *fsm.View, j *work.Job, lease *work.Lease) *v1.TaskSp
 		spec.GpuFraction = float64(lease.FractionMilli) / 1000
 	}
 	for i := range j.Tasks {
-		spec.Peers = append(spec.Peers, &v1.TaskPeer{NodeId: j.Tasks[i].Node, Host: hostOf(v, j.Tasks[i].Node)})
+		peer := &v1.TaskPeer{NodeId: j.Tasks[i].Node, Host: hostOf(v, j.Tasks[i].Node)}
+		if n, ok := v.Node(peer.GetNodeId()); ok {
+			peer.GrpcAddr = n.GRPCAddr
+		}
+		spec.Peers = append(spec.Peers, peer)
 	}
-	for _, c := range v.ResumePoints(j) {
-		spec.ResumePoints = append(spec.ResumePoints, resumePoint(c))
-	}
+	spec.ResumePoints = resumePoints(v, j, lease)
 	if len(spec.ResumePoints) > 0 {
 		spec.ResumeFrom = spec.ResumePoints[0].Path
 	}
@@ -164,7 +166,7 @@ func setModel(spec *v1.TaskSpec, v *fsm.View, j *work.Job, e *v1.EvaluationConfi
 	}
 	id, _ := ident.ParseCheckpoint(e.GetCheckpointId())
 	if c, ok := v.Checkpoint(id); ok && c.Tenant == j.Tenant && !c.Expired() {
-		spec.ModelPath, spec.ModelCheckpoint = c.Path, resumePoint(c)
+		spec.ModelPath, spec.ModelCheckpoint = c.Path, resumePoint(v, c)
 	}
 }
 
