@@ -65,7 +65,8 @@ def load(request: Request, place: Place, streaming: bool = False) -> Loaded:
 
     if not request.data.sources:
         raise config("data_config.sources is empty: name at least one file, folder or data set")
-    train, evaluation = [], []
+    train: list[Any] = []
+    evaluation: list[Any] = []
     for index, source in enumerate(request.data.sources):
         data = _source(request, source, find(source, index, place), streaming)
         (evaluation if source.split.lower() in EVALUATION_SPLITS else train).append(data)

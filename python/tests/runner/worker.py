@@ -46,6 +46,12 @@ def tidy() -> None:
 
     if dist.is_initialized():
         dist.destroy_process_group()
+    if "deepspeed" in sys.modules:
+        import deepspeed
+
+        # The groups of the case that ended, which torch has destroyed.
+        deepspeed.comm.comm.cdb = None
+        deepspeed.utils.groups._release_process_group_references(group=None)
     AcceleratorState._reset_state(True)
     PartialState._reset_state()
     unset_hf_deepspeed_config()
