@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-HEAD = ("type", "framework", "ranks", "loss at step 1", "at step 8", "resume")
+HEAD = ("type", "ranks", "framework", "loss at step 1", "at step 8", "resume")
 
 
 class Row(NamedTuple):
@@ -22,7 +22,7 @@ class Row(NamedTuple):
     def columns(self, frameworks: str) -> tuple[str, ...]:
         first = f"{self.first:.3f}" if self.figure == "loss" else f"{self.figure} {self.first:.3f}"
         resume = "equal" if self.equal else "not equal"
-        return (f"`{self.kind}`", frameworks, str(self.ranks), first, f"{self.last:.3f}", resume)
+        return (f"`{self.kind}`", str(self.ranks), frameworks, first, f"{self.last:.3f}", resume)
 
 
 def record(row: Row, framework: str) -> None:
@@ -34,12 +34,12 @@ def record(row: Row, framework: str) -> None:
     mine = row.columns(framework)
     rows: dict[tuple[str, ...], list[str]] = {}
     for line in path.read_text().splitlines()[2:] if path.exists() else []:
-        kind, frameworks, ranks, *figures = parts(line)
+        kind, ranks, frameworks, *figures = parts(line)
         # What this cell gave before goes.
-        kept = [f for f in frameworks.split(", ") if (kind, f, ranks) != mine[:3]]
+        kept = [f for f in frameworks.split(", ") if (kind, ranks, f) != mine[:3]]
         rows[(kind, ranks, *figures)] = kept
-    rows.setdefault((mine[0], *mine[2:]), []).append(framework)
-    lines = [(key[0], ", ".join(names), *key[1:]) for key, names in rows.items() if names]
+    rows.setdefault((*mine[:2], *mine[3:]), []).append(framework)
+    lines = sorted((key[0], key[1], ", ".join(sorted(names)), *key[2:]) for key, names in rows.items() if names)
     path.write_text("".join(f"| {' | '.join(line)} |\n" for line in [HEAD, ("---",) * len(HEAD), *lines]))
 
 
