@@ -88,17 +88,22 @@ def failed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, di
     lines = (tiny / "text.jsonl").read_text().splitlines()
     broken = folder / "broken.jsonl"
     # Past what is read to know the columns, which is 10 MB.
-    many = [json.dumps({"text": "x" * 1000})] * 11000
+    many = [json.dumps({"text": "to " * 333})] * 11000
     broken.write_text("\n".join([*lines[:8], *many, "{not json"]))
     missing = folder / "missing.jsonl"
     missing.write_text("\n".join([*lines[:20], json.dumps({"text": None}), *lines[20:]]))
     cases = {
-        "broken": streamed(tiny, folder / "broken", "CONTINUED_PRETRAIN", max_steps="4000", logging_steps="4000"),
+        "broken": streamed(tiny, folder / "broken", "SFT", max_steps="100"),
         "missing": streamed(tiny, folder / "missing", "SFT"),
         "endless": streamed(tiny, folder / "endless", "SFT", max_steps="-1"),
         "split": streamed(tiny, folder / "split", "SFT"),
     }
-    cases["broken"].config["data_config"] |= {"sources": [{"path": str(broken)}], "max_seq_length": 4}
+    cases["broken"].config["output_config"] = {"export": "none"}
+    cases["broken"].config["data_config"] |= {
+        "sources": [{"path": str(broken)}],
+        "max_seq_length": 4,
+        "batch_size": 512,
+    }
     cases["missing"].config["data_config"]["sources"] = [{"path": str(missing)}]
     cases["split"].config["data_config"]["validation_split"] = 0.1
     harness.carry_out(folder, list(cases.values()))
