@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import types
 from pathlib import Path
 
 import harness
@@ -101,3 +102,27 @@ def test_nodes_that_share_nothing(double: dict[str, harness.Case], tiny: Path, t
     assert found.result(0) == found.result(1) == {"code": 0}
     assert same(tmp_path / "node0" / "checkpoints" / "checkpoint-8", kept / "checkpoint-8")
     assert not (tmp_path / "node0" / "output" / "resume-4").exists(), "the copy is removed when it was read"
+
+
+@pytest.mark.parametrize(
+    ("samples", "ranks", "size", "accumulation"),
+    [(8, 1, 4, 2), (4, 2, 2, 1), (12, 3, 4, 1), (16, 8, 2, 1), (9, 2, 4, 5)],
+    ids=["fewer", "more", "as many samples", "many more", "cannot be shared"],
+)
+def test_another_number_of_ranks(samples: int, ranks: int, size: int, accumulation: int) -> None:
+    from mind_runner import resume
+
+    args = types.SimpleNamespace(per_device_train_batch_size=4, gradient_accumulation_steps=5)
+    resume.same_batch(args, ranks, {"world_size": 99, "samples_per_step": samples, "framework": "FSDP"})
+    assert (args.per_device_train_batch_size, args.gradient_accumulation_steps) == (size, accumulation)
+
+
+def test_deepspeed_needs_the_same_number_of_ranks() -> None:
+    from mind_runner import errors, resume
+
+    args = types.SimpleNamespace(per_device_train_batch_size=4, gradient_accumulation_steps=1)
+    facts = {"world_size": 2, "samples_per_step": 8, "framework": "DEEPSPEED"}
+    resume.same_batch(args, 2, facts)
+    with pytest.raises(errors.Failure, match="gpu_count to 2") as failure:
+        resume.same_batch(args, 4, facts)
+    assert failure.value.error_type == "CONFIG"
