@@ -87,3 +87,23 @@ def test_qlora(tiny: Path, tmp_path: Path) -> None:
     record(Row("QLORA", 1, "loss", losses[0], losses[-1], equal), shown("HF_TRAINER"))
     assert equal
     assert losses[-1] < losses[0]
+
+
+def test_rlhf_earns_more(tiny: Path, tmp_path: Path) -> None:
+    reward = tmp_path / "letters.py"
+    reward.write_text("def letters(completions, **columns):\n    return [c.count('e') / 8 for c in completions]\n")
+    options = {
+        "max_steps": "60",
+        "lr_scheduler_type": "constant",
+        "num_generations": "16",
+        "reward_function": f"{reward}:letters",
+    }
+    one = case(tiny, tmp_path / "earns", "RLHF", **options)
+    one.config["data_config"]["batch_size"] = 32
+    one.config["output_config"] = {"export": "none"}
+    stderr = harness.carry_out(tmp_path, [one])
+    assert one.result() == {"code": 0}, stderr
+    rewards = one.figures("reward")
+    first, last = sum(rewards[:10]) / 10, sum(rewards[-10:]) / 10
+    print(f"the reward went from {first:.3f} to {last:.3f}, as means of ten steps")
+    assert last > 4 * first
