@@ -69,7 +69,7 @@ def _train(asked: Request, here: Place, batch: dict[str, int]) -> int:
     import torch.distributed as dist
     import transformers
 
-    from mind_runner import export, loop, models, reports, resume, trainers
+    from mind_runner import export, loop, models, reports, resume, trainers, without_gpu
     from mind_runner.checkpoints import Checkpoints
     from mind_runner.group import Group
 
@@ -111,6 +111,7 @@ def _train(asked: Request, here: Place, batch: dict[str, int]) -> int:
     background = os.environ.get("MIND_CHECKPOINT_BACKGROUND", "1") != "0"
     checkpoints = Checkpoints(here, group, seeing, facts, background)
     run_ = loop.Run(checkpoints, told)
+    without_gpu.spread(args)
     trainer = trainers.build(asked, loop.mixin(run_), args, model, tokenizer, loaded, adapter, own, [told])
     log.info("%s with %s on %d ranks", asked.training_type, asked.framework.type, here.world_size)
 
