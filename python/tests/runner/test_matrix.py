@@ -17,6 +17,10 @@ from table import Row, record
 
 TYPES = ("SFT", "LORA", "DPO", "RLHF", "CONTINUED_PRETRAIN", "FULL_FINETUNE")
 FRAMEWORKS = ("HF_TRAINER", "FSDP", "ZeRO 1", "ZeRO 2", "ZeRO 3")
+SPREAD = {
+    ("HF_TRAINER", 1): "NO", ("HF_TRAINER", 2): "MULTI_CPU", ("FSDP", 1): "FSDP", ("FSDP", 2): "FSDP",
+    ("ZeRO", 1): "DEEPSPEED", ("ZeRO", 2): "DEEPSPEED",
+}  # fmt: skip
 OPTIONS = {"LORA": {"lora_dropout": "0.2"}, "RLHF": {"learning_rate": "1e-3"}}
 
 pytestmark = pytest.mark.long
@@ -63,6 +67,11 @@ def test_cell(column: Column, kind: str) -> None:
     for rank in range(column.ranks):
         assert whole.result(rank) == {"code": 0}, column.stderr
         assert again.result(rank) == {"code": 0}, column.stderr
+        assert (
+            whole.distributed(rank)
+            == again.distributed(rank)
+            == SPREAD[column.framework.partition(" ")[0], column.ranks]
+        )
     figure = "reward" if kind == "RLHF" else "loss"
     figures = whole.figures(figure)
     equal = same(whole.output / "model", again.output / "model")

@@ -32,7 +32,12 @@ def main() -> None:
 def one(case: dict) -> dict:
     try:
         with samples_noted():
-            return {"code": train._train(request.load(case["config"]), place.here(), {})}
+            code = train._train(request.load(case["config"]), place.here(), {})
+        from accelerate.state import AcceleratorState
+
+        kind = AcceleratorState().distributed_type.value
+        Path(f"{case['result']}.{os.environ.get('RANK', '0')}.kind").write_text(kind)
+        return {"code": code}
     except errors.Failure as failure:
         return {"code": 1, "type": failure.error_type, "message": failure.message}
     except Exception as error:
