@@ -19,6 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/datacache"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/taskid"
+	"github.com/mindcoordinator/mind/api/model"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive"
 )
@@ -105,7 +106,16 @@ type Data struct {
 
 // Needed reports whether a task has something to fetch, or to look for on a file system that may be slow.
 func (in *Inputs) Needed(id taskid.ID, spec *v1.TaskSpec) bool {
-	return len(spec.GetJob().GetDataConfig().GetSources()) > 0 || in.needsModel(spec) || in.needsResume(id, spec)
+	return len(sourcesOf(spec.GetJob())) > 0 || in.needsModel(spec) || in.needsResume(id, spec)
+}
+
+// sourcesOf is the data of a job: its sources, or the datasets of an evaluation.
+func sourcesOf(job *v1.SubmitJobRequest) []*v1.DataSource {
+	sources := job.GetDataConfig().GetSources()
+	for _, uri := range model.Datasets(job.GetEvaluationConfig()) {
+		sources = append(sources, &v1.DataSource{Path: uri})
+	}
+	return sources
 }
 
 // Fetch brings the model and all sources of a task to the node, one after the other. It reports progress to tell. What was
@@ -129,7 +139,7 @@ func (in *Inputs) Fetch(ctx context.Context, id taskid.ID, spec *v1.TaskSpec, te
 		}
 		return data, err
 	}
-	out := &Data{sources: spec.GetJob().GetDataConfig().GetSources()}
+	out := &Data{sources: sourcesOf(spec.GetJob())}
 	out.onlyResume = len(out.sources) == 0 && !in.needsModel(spec)
 	var err error
 	if out.model, err = in.fetchModel(ctx, spec, fetch); err != nil {

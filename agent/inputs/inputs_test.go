@@ -121,6 +121,35 @@ func TestWrite_laysOutTheSources(t *testing.T) {
 	}
 }
 
+// The datasets of an evaluation are fetched like sources, except for those that the node has.
+func TestFetch_theDatasetsOfAnEvaluation(t *testing.T) {
+	url, gets := store(t, 12)
+	scored := t.TempDir()
+	in := opened(t, t.TempDir(), func(c *Config) { c.Roots = []string{scored} })
+	spec := &v1.TaskSpec{TenantId: "acme", ModelPath: scored, Job: &v1.SubmitJobRequest{EvaluationConfig: &v1.EvaluationConfig{
+		ModelUri: scored, Benchmarks: []*v1.Benchmark{
+			{Name: "mmlu"},
+			{Name: "own", Dataset: url + "/rows.jsonl"},
+			{Name: "again", Dataset: url + "/rows.jsonl"},
+			{Name: "here", Dataset: "/srv/rows.jsonl"},
+			{Name: "there", Dataset: "file:///srv/rows.jsonl"},
+		},
+	}}}
+	data, err := in.Fetch(t.Context(), task(1), spec, quiet)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, gets.Load())
+	made := t.TempDir()
+	require.NoError(t, data.Write(made, "/tasks/job_1"))
+	text, err := os.ReadFile(filepath.Join(made, Manifest))
+	require.NoError(t, err)
+	var told struct{ Sources []struct{ Path, Dir string } }
+	require.NoError(t, json.Unmarshal(text, &told))
+	require.Equal(t, []struct{ Path, Dir string }{{url + "/rows.jsonl", "/tasks/job_1/" + Folder + "/0"}}, told.Sources)
+	rows, err := os.ReadFile(filepath.Join(made, Folder, "0", "rows.jsonl"))
+	require.NoError(t, err)
+	require.Len(t, rows, 12)
+}
+
 // What a task uses makes way for nothing until it is released, also after the agent has started again.
 func TestHold_keepsWhatATaskUses(t *testing.T) {
 	url, gets := store(t, 700)
