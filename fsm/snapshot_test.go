@@ -67,7 +67,20 @@ func story(t require.TestingT) *world {
 	w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: &access.Actor{Tenant: "acme", User: "ada"}})
 	restarts(w)
 	archived(w)
+	shared(w)
 	return w
+}
+
+// shared goes on with queues below another one, and a policy.
+func shared(w *world) {
+	w.do(work.PutQueue{Queue: work.Queue{Name: "research", Weight: 2, MaxGPUs: 12}}, work.PutQueue{Queue: work.Queue{Name: "fast", Weight: 3, Parent: "research"}})
+	p := w.m.View().Policy()
+	p.HalfLife = int64(24 * time.Hour)
+	w.do(work.PutPolicy{Policy: p, Base: p.Revision, Actor: &access.Actor{Tenant: "ops", User: "root"}})
+	w.later(time.Minute)
+	below := oneGPU()
+	below.Queue, below.User = "fast", "ann"
+	w.runOn(w.submit(below), "n1")
 }
 
 // restarts goes on with a job that pauses before its next attempt, and one that is not restartable.
@@ -193,7 +206,7 @@ func TestRestore_refusesWhatIsNotWhole(t *testing.T) {
 	}{
 		"nothing":              {nil, "cut off"},
 		"something else":       {bytes.Repeat([]byte("x"), 100), "no snapshot of mind"},
-		"a newer version":      {seal(change(9, byte(level.Newest)+1)), "version 6; this version of mind reads versions 1 to 5"},
+		"a newer version":      {seal(change(9, byte(level.Newest)+1)), "version 7; this version of mind reads versions 1 to 6"},
 		"an unknown record":    {seal(change(int(firstRecord), 99)), "unknown record type 99: a newer version of mind wrote it"},
 		"a flipped bit":        {change(len(good)/2, good[len(good)/2]^1), ""},
 		"a flipped checksum":   {change(len(good)-1, good[len(good)-1]^1), "checksum is wrong"},

@@ -189,6 +189,18 @@ const (
 	Denied
 )
 
+// About queues in a tree, and the policy of the scheduler.
+const (
+	NoParentQueue Code = iota + 650
+	QueueOfItself
+	QueueTooDeep
+	QueueIsParent
+	QueueBelowSetTo
+	BadPolicy
+	PolicyOutdated
+	PolicySetTo
+)
+
 // Why a checkpoint is as it is.
 const (
 	NotRetained Code = iota + 600

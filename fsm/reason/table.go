@@ -175,4 +175,13 @@ var table = [...]definition{
 	NotRetained:     {"NotRetained", "NN", "not among the newest %d or the best %d checkpoints"},
 	ReplacedByNewer: {"ReplacedByNewer", "", "a newer checkpoint was written in its place"},
 	FilesGone:       {"FilesGone", "TR", "its files on node %s are gone: %s"},
+
+	NoParentQueue:   {"NoParentQueue", "T", "there is no queue %q to be the parent"},
+	QueueOfItself:   {"QueueOfItself", "TT", "the queue %q cannot be a part of %q, which is a part of it"},
+	QueueTooDeep:    {"QueueTooDeep", "N", "at most %d queues may be below each other"},
+	QueueIsParent:   {"QueueIsParent", "TT", "the queue %q is the parent of %q"},
+	QueueBelowSetTo: {"QueueBelowSetTo", "NNT", "weight %d, max_gpus %d, parent %s"},
+	BadPolicy:       {"BadPolicy", "T", "%s"},
+	PolicyOutdated:  {"PolicyOutdated", "NN", "the policy was changed meanwhile: it is of index %d, not %d"},
+	PolicySetTo:     {"PolicySetTo", "T", "%s"},
 }

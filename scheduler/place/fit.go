@@ -59,9 +59,11 @@ func (k *kind) selected(selector string, keys []string) bool {
 	return true
 }
 
-// Place takes capacity for one job, for all tasks or none.
-func (f *Fit) Place() ([]work.TaskPlacement, bool) {
-	want := max(1, int(f.shape.Nodes))
+// Fits says whether there is capacity for one more job, and takes none.
+func (f *Fit) Fits() bool { return f.find(max(1, int(f.shape.Nodes))) }
+
+// find looks for so many hosts, and leaves them in the scratch.
+func (f *Fit) find(want int) bool {
 	f.nodes, f.masks = f.nodes[:0], f.masks[:0]
 	switch {
 	case f.shape.FractionMilli > 0:
@@ -71,7 +73,13 @@ func (f *Fit) Place() ([]work.TaskPlacement, bool) {
 	default:
 		f.gang(want)
 	}
-	if len(f.nodes) < want {
+	return len(f.nodes) >= want
+}
+
+// Place takes capacity for one job, for all tasks or none.
+func (f *Fit) Place() ([]work.TaskPlacement, bool) {
+	want := max(1, int(f.shape.Nodes))
+	if !f.find(want) {
 		return nil, false
 	}
 	tasks := make([]work.TaskPlacement, want)

@@ -93,6 +93,12 @@ func (a *Account) Settle(now int64, life Life) {
 	a.At = at
 }
 
+// Change brings the sums up to a time, and makes them such as go on with another half-life. The means stay what they are.
+func (a *Account) Change(now int64, from, to Life) {
+	a.Settle(now, from)
+	a.Used = Amount{from.rescaled(a.Used.GPUMilli, to), from.rescaled(a.Used.CPUs, to), from.rescaled(a.Used.Mem, to)}
+}
+
 // keptFor is how many half-lives an account is kept in which nothing is held: a thousandth is left then.
 const keptFor = 10
 

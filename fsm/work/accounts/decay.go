@@ -94,6 +94,16 @@ func (l Life) after(sum, held, t uint64) uint64 {
 	return min(sum+min(hi<<48|lo>>16, most), most)
 }
 
+// rescaled is the sum with another half-life that has the mean which a sum has with this one.
+func (l Life) rescaled(sum uint64, to Life) uint64 {
+	hi, lo := bits.Mul64(sum, to.span())
+	if hi >= l.span() {
+		return most
+	}
+	q, _ := bits.Div64(hi, lo, l.span())
+	return min(q, most)
+}
+
 // mean is how much was held on average for the sum to come to this, with 20 bits after the point.
 func (l Life) mean(sum uint64) uint64 {
 	span := l.span()

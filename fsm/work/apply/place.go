@@ -9,6 +9,7 @@ import (
 )
 
 func placeJobs(tx *tx, c *work.PlaceJobs) any {
+	tx.openAccounts()
 	res := work.PlaceResult{Placed: make([]work.PlacedJob, 0, len(c.Placements))}
 	for i := range c.Placements {
 		p := &c.Placements[i]
@@ -72,6 +73,7 @@ func (tx *tx) place(p *work.Placement) *kernel.Refusal {
 			Token: tx.index, GrantedAt: tx.now,
 		})
 	}
+	tx.charge(&j)
 	tx.move(&j, v1.JobState_ALLOCATED, "")
 	tx.emit(event.Event{
 		Topic: event.TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue,

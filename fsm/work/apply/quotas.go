@@ -9,8 +9,8 @@ import (
 
 // overQuota says why a job must not be given its leases now; empty: it may.
 func (tx *tx) overQuota(j *work.Job) reason.Reason {
-	if q, ok := tx.Queue(j.Queue); ok && q.MaxGPUs != 0 {
-		if why := q.Bars(tx.GPUsIn(j.Queue), j.Shape); why != "" {
+	for q := range tx.Lineage(j.Queue) {
+		if why := q.Bars(tx.GPUsIn(q.Name), j.Shape); why != "" {
 			return why
 		}
 	}
