@@ -47,8 +47,10 @@ func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *work
 		}
 	}
 	v, need := a.state.View(), job.Shape.GPUMilli()
-	if q, ok := v.Queue(job.Queue); ok && q.MaxGPUs != 0 && need > 1000*int(q.MaxGPUs) {
-		return call.Bad("scheduling_config.queue", "%s%s", words.Of(q.Bars(0, job.Shape)), waitAnyway)
+	for q := range v.Lineage(job.Queue) {
+		if why := q.Bars(0, job.Shape); why != "" {
+			return call.Bad("scheduling_config.queue", "%s%s", words.Of(why), waitAnyway)
+		}
 	}
 	if q, ok := v.Quota(tenant); ok && q.MaxGPUs != nil && need > 1000*int(*q.MaxGPUs) {
 		return call.Bad("resource_config.gpu_count", "%s%s", words.Of(q.Bars(work.Usage{}, job.Shape)), waitAnyway)

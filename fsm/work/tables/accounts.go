@@ -41,6 +41,17 @@ func (t *accountTables) freeze() accountTables {
 // Accounts iterates the accounts by queue, tenant and user.
 func (s *rows) Accounts() iter.Seq[*accounts.Account] { return s.accounts.rows.Rows() }
 
+// AccountsOf iterates the accounts of a tenant's users in a queue.
+func (s *rows) AccountsOf(queue, tenant string) iter.Seq[*accounts.Account] {
+	return func(yield func(*accounts.Account) bool) {
+		for a := range s.accounts.rows.RowsFrom(accounts.Key{Queue: queue, Tenant: tenant}) {
+			if a.Queue != queue || a.Tenant != tenant || !yield(a) {
+				return
+			}
+		}
+	}
+}
+
 // Policy is how the scheduler decides.
 func (s *rows) Policy() work.Policy {
 	if p, ok := s.accounts.policy.Get(policyKey); ok {
