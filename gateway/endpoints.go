@@ -149,7 +149,7 @@ func endpoints() []endpoint {
 		{rpc: v1.DataService_GetDataCache_FullMethodName, doc: doc{Query: read}},
 
 		{rpc: v1.EventService_WatchEvents_FullMethodName, serve: streamEvents, doc: doc{Query: params{
-			texts("topic", "only events about job, lease, checkpoint, node, queue, quota or coordinator; repeatable"),
+			texts("topic", "only events about job, lease, checkpoint, node, queue, quota, policy or coordinator; repeatable"),
 			{Name: "since_index", Text: "start after this state index; default: now", Schema: object{"type": "integer", "minimum": 0}},
 			lastEvent, ticket, consistency,
 		}}},
