@@ -189,6 +189,13 @@ const (
 	Denied
 )
 
+// Why a checkpoint is as it is.
+const (
+	NotRetained Code = iota + 600
+	ReplacedByNewer
+	FilesGone
+)
+
 // About queues in a tree, and the policy of the scheduler.
 const (
 	NoParentQueue Code = iota + 650
@@ -199,11 +206,4 @@ const (
 	BadPolicy
 	PolicyOutdated
 	PolicySetTo
-)
-
-// Why a checkpoint is as it is.
-const (
-	NotRetained Code = iota + 600
-	ReplacedByNewer
-	FilesGone
 )

@@ -181,7 +181,7 @@ var table = [...]definition{
 	QueueTooDeep:    {"QueueTooDeep", "N", "at most %d queues may be below each other"},
 	QueueIsParent:   {"QueueIsParent", "TT", "the queue %q is the parent of %q"},
 	QueueBelowSetTo: {"QueueBelowSetTo", "NNT", "weight %d, max_gpus %d, parent %s"},
-	BadPolicy:       {"BadPolicy", "T", "%s"},
+	BadPolicy:       {"BadPolicy", "T", "the policy is not valid: %s"},
 	PolicyOutdated:  {"PolicyOutdated", "NN", "the policy was changed meanwhile: it is of index %d, not %d"},
-	PolicySetTo:     {"PolicySetTo", "T", "%s"},
+	PolicySetTo:     {"PolicySetTo", "T", "changed: %s"},
 }
