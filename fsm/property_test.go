@@ -237,7 +237,14 @@ func (g *generator) anyCommand() kernel.Command {
 		if g.yes("delete") {
 			return work.DeleteQueue{Name: g.queue(), Actor: g.actor()}
 		}
-		return work.PutQueue{Queue: work.Queue{Name: g.queue(), Weight: 3, MaxGPUs: uint32(pick(g, "queue gpus", 0, 0, 4))}}
+		if g.n("policy", 0, 3) == 0 {
+			return g.policy()
+		}
+		q := work.Queue{Name: g.queue(), Weight: 3, MaxGPUs: uint32(pick(g, "queue gpus", 0, 0, 4))}
+		if g.yes("below another") {
+			q.Parent = g.queue()
+		}
+		return work.PutQueue{Queue: q, Actor: g.actor()}
 	case 22:
 		if g.yes("configure") {
 			return work.Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5)), KeepAudit: uint32(pick(g, "keep audit", 0, 1, 3))}
@@ -303,6 +310,15 @@ func (g *generator) lose() kernel.Command {
 	return c
 }
 
+func (g *generator) policy() kernel.Command {
+	c := work.PutPolicy{Policy: g.w.m.View().Policy(), Actor: g.actor()}
+	if c.Base = c.Policy.Revision; g.n("outdated", 0, 4) == 0 {
+		c.Base = 3
+	}
+	c.Policy.HalfLife = int64(pick(g, "half-life", 0, 60e9, 3600e9, 7*24*3600e9))
+	return c
+}
+
 func (g *generator) acks() kernel.Command {
 	var c work.AckRoster
 	for _, n := range []string{"n1", "n2", "n3", "n9"} {
@@ -335,13 +351,15 @@ func (g *generator) tasks(node string) []work.TaskRef {
 
 func (g *generator) nodeID() string { return pick(g, "node", "n1", "n2", "n3") }
 
-func (g *generator) queue() string { return pick(g, "queue", "", "default", "default", "fast", "nope") }
+func (g *generator) queue() string {
+	return pick(g, "queue", "", "default", "default", "fast", "small", "nope")
+}
 
 func (g *generator) tenant() string { return pick(g, "tenant", "acme", "acme", "umbrella") }
 
 func (g *generator) newJob() work.NewJob {
 	n := work.NewJob{
-		Tenant: g.tenant(), Name: "j", Queue: g.queue(), Priority: uint8(pick(g, "priority", 0, 5, 5, 10, 11)),
+		Tenant: g.tenant(), User: pick(g, "user", "", "ann", "bob"), Name: "j", Queue: g.queue(), Priority: uint8(pick(g, "priority", 0, 5, 5, 10, 11)),
 		Spec: []byte("spec"), Shape: g.shape(), Labels: map[string]string{"a": "1", "b": "2"},
 		Retry:      work.RetryPolicy{Max: uint16(g.n("retries", 0, 2)), On: work.RetryCause(pick(g, "on", 0, int(work.RetryInfrastructure), int(work.RetryInfrastructure), int(work.RetryAll), 255))},
 		MaxRuntime: int64(pick(g, "limit", 0, 0, 30e9, -1)), NotBefore: pick(g, "not before", 0, 0, 0, startOfTime+90e9),

@@ -68,8 +68,21 @@ func story(t require.TestingT) *world {
 	w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: &access.Actor{Tenant: "acme", User: "ada"}})
 	restarts(w)
 	archived(w)
+	shared(w)
 	makesRoom(w)
 	return w
+}
+
+// shared goes on with queues below another one, and a policy.
+func shared(w *world) {
+	w.do(work.PutQueue{Queue: work.Queue{Name: "research", Weight: 2, MaxGPUs: 12}}, work.PutQueue{Queue: work.Queue{Name: "fast", Weight: 3, Parent: "research"}})
+	p := w.m.View().Policy()
+	p.HalfLife = int64(24 * time.Hour)
+	w.do(work.PutPolicy{Policy: p, Base: p.Revision, Actor: &access.Actor{Tenant: "ops", User: "root"}})
+	w.later(time.Minute)
+	below := oneGPU()
+	below.Queue, below.User = "fast", "ann"
+	w.runOn(w.submit(below), "n1")
 }
 
 // makesRoom goes on with a job that another one preempts.

@@ -77,6 +77,7 @@ func Foresee(v *fsm.View, tenant string, now time.Time, opts ForecastOptions) *F
 	}
 	heap.Init(&ends)
 	at, freed := now.UnixNano(), []*holding(nil)
+	f.at = max(f.at, at)
 	for {
 		out.Passes++
 		plan, causes := Plan(f, Options{Quiet: true}), newCauses(freed)
@@ -110,6 +111,7 @@ func Foresee(v *fsm.View, tenant string, now time.Time, opts ForecastOptions) *F
 		for len(ends) > 0 && ends[0].at <= until {
 			e := heap.Pop(&ends).(ending)
 			at = e.at
+			f.at = max(f.at, at)
 			f.end(e.of)
 			freed = append(freed, e.of)
 		}

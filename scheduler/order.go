@@ -1,102 +1,52 @@
 package scheduler
 
-import "github.com/mindcoordinator/mind/fsm/work"
+import (
+	"github.com/mindcoordinator/mind/fsm/work"
+)
 
-// readAhead is how many jobs of a class are read at a time.
+// readAhead is how many jobs of a lane are read at a time.
 const readAhead = 128
 
-// line is all waiting jobs in the order in which they are offered: a merge of the classes by their first jobs.
-type line struct {
-	view View
-	heap []*class // a binary heap: the class to offer next is heap[0]
-	all  []*class
-}
-
-// class is a group of waiting jobs with the same needs.
-type class struct {
-	key  work.ClassKey
-	head *work.Job
-	fit  *fit
-	// limits are those of its tenant and its queue, once they were read.
-	limits limits
+// lane is the waiting jobs of one user that have the same needs.
+type lane struct {
+	key   work.LaneKey
+	class *class
+	head  *work.Job
 	// rest are the next jobs, read ahead a few at a time once the head was placed.
 	rest []*work.Job
 	buf  []*work.Job
 }
 
-// before is the policy: which of two classes is offered first. Fair share belongs here: it would compare the usage of the
-// queues and tenants of the two before their jobs.
-func before(a, b *class) bool {
-	if a.head.Priority != b.head.Priority {
-		return a.head.Priority > b.head.Priority
+// urgency is what comes before fair share: the priority of a job.
+func urgency(j *work.Job) int { return int(j.Priority) }
+
+// before is the order among the jobs of one user: which of two is offered first.
+func before(a, b *work.Job) bool {
+	if x, y := urgency(a), urgency(b); x != y {
+		return x > y
 	}
-	return a.head.ID < b.head.ID
+	return a.ID < b.ID
 }
 
-func newLine(v View) *line {
-	l := &line{view: v}
-	for key := range v.Classes() {
-		c := &class{key: key}
-		for job := range v.ClassJobs(key) {
-			c.head = job
-			break
-		}
-		if c.head != nil {
-			l.all = append(l.all, c)
-		}
+// openLane finds the first job of a lane; nil: it has none.
+func openLane(v View, key work.LaneKey, c *class) *lane {
+	for job := range v.LaneJobs(key) {
+		return &lane{key: key, class: c, head: job}
 	}
-	l.heap = append(l.heap, l.all...)
-	for i := len(l.heap)/2 - 1; i >= 0; i-- {
-		l.sink(i)
-	}
-	return l
+	return nil
 }
 
-// first returns the job to offer now, or nil at the end.
-func (l *line) first() (*class, *work.Job) {
-	if len(l.heap) == 0 {
-		return nil, nil
-	}
-	return l.heap[0], l.heap[0].head
-}
-
-// next moves on to the following job of the first class.
-func (l *line) next() {
-	c := l.heap[0]
-	if len(c.rest) == 0 {
-		if c.buf == nil {
-			c.buf = make([]*work.Job, readAhead)
+// next moves on to the following job of the lane; false: there is none.
+func (l *lane) next(v View) bool {
+	if len(l.rest) == 0 {
+		if l.buf == nil {
+			l.buf = make([]*work.Job, readAhead)
 		}
-		c.rest = l.view.ClassJobsAfter(c.key, c.head, c.buf)
+		l.rest = v.LaneJobsAfter(l.key, l.head, l.buf)
 	}
-	if len(c.rest) == 0 {
-		l.drop()
-		return
+	if len(l.rest) == 0 {
+		return false
 	}
-	c.head, c.rest = c.rest[0], c.rest[1:]
-	l.sink(0)
-}
-
-// drop ends the first class for this pass.
-func (l *line) drop() {
-	last := len(l.heap) - 1
-	l.heap[0] = l.heap[last]
-	l.heap = l.heap[:last]
-	l.sink(0)
-}
-
-func (l *line) sink(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(l.heap); child++ {
-			if before(l.heap[child], l.heap[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		l.heap[i], l.heap[least] = l.heap[least], l.heap[i]
-		i = least
-	}
+	l.head, l.rest = l.rest[0], l.rest[1:]
+	return true
 }

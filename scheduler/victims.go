@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 // PreemptionView is what choosing victims reads beside what planning does. *fsm.View implements it.
@@ -26,7 +27,7 @@ type PreemptionView interface {
 	LeasesOn(node string) iter.Seq[*work.Lease]
 	Checkpoint(ident.Checkpoint) (*checkpoints.Checkpoint, bool)
 	ClaimOf(ident.Job) (*claims.Claim, bool)
-	Policy() work.Policy
+	Lineage(queue string) iter.Seq[*work.Queue]
 }
 
 // maxPreemptions is how many jobs are made room for in one pass. The next pass sees what came of them.
@@ -44,9 +45,17 @@ func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Pree
 	}
 	var heads []*work.Job
 	for _, key := range blocked {
-		for j := range v.ClassJobs(key) {
-			heads = append(heads, j)
-			break
+		var first *work.Job
+		for lane := range v.Lanes(key) {
+			for j := range v.LaneJobs(lane) {
+				if first == nil || before(j, first) {
+					first = j
+				}
+				break
+			}
+		}
+		if first != nil {
+			heads = append(heads, first)
 		}
 	}
 	slices.SortStableFunc(heads, func(a, b *work.Job) int {
@@ -253,7 +262,7 @@ func choose(n *work.Node, use *work.NodeUse, s work.Shape) (uint64, bool) {
 		if bits.OnesCount64(free) < want {
 			return 0, false
 		}
-		picked, ok := wire(n.GPUs).pick(free, want, s.Topology == work.TopologyNVLink)
+		picked, ok := place.Choose(n, free, want, s.Topology == work.TopologyNVLink)
 		if !ok {
 			return 0, false
 		}
@@ -289,10 +298,10 @@ func (p *preemptor) spare(j *work.Job, spots []*spot, leave map[ident.Job]bool) 
 // barred says whether a limit of the job's tenant or queue keeps it from running even when its victims have left, and those
 // that places are kept for have started.
 func (p *preemptor) barred(j *work.Job, leave map[ident.Job]bool) bool {
-	queue, tenant := p.view.QueueGPUs(j.Queue), p.view.Usage(j.Tenant)
+	queues, tenant := map[string]int{}, p.view.Usage(j.Tenant)
 	count := func(o *work.Job, sign int) {
-		if o.Queue == j.Queue {
-			queue += sign * o.Shape.GPUMilli()
+		for q := range p.view.Lineage(o.Queue) {
+			queues[q.Name] += sign * o.Shape.GPUMilli()
 		}
 		if o.Tenant == j.Tenant {
 			tenant.GPUMilli += sign * o.Shape.GPUMilli()
@@ -307,8 +316,10 @@ func (p *preemptor) barred(j *work.Job, leave map[ident.Job]bool) bool {
 			count(o, 1)
 		}
 	}
-	if q, ok := p.view.Queue(j.Queue); ok && q.Bars(queue, j.Shape) != "" {
-		return true
+	for q := range p.view.Lineage(j.Queue) {
+		if q.Bars(p.view.QueueTreeGPUs(q.Name)+queues[q.Name], j.Shape) != "" {
+			return true
+		}
 	}
 	q, ok := p.view.Quota(j.Tenant)
 	return ok && q.Bars(tenant, j.Shape) != ""

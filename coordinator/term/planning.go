@@ -64,7 +64,7 @@ func (d *demand) note(events []event.Event) {
 			} else {
 				d.freed = true
 			}
-		case e.Topic == event.TopicLease && !e.Granted, e.Topic == event.TopicNode, e.Topic == event.TopicQueue, e.Topic == event.TopicQuota, e.Topic == event.TopicState:
+		case e.Topic == event.TopicLease && !e.Granted, e.Topic == event.TopicNode, e.Topic == event.TopicQueue, e.Topic == event.TopicQuota, e.Topic == event.TopicPolicy, e.Topic == event.TopicState:
 			news, d.freed = true, true
 		}
 	}

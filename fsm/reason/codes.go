@@ -196,9 +196,21 @@ const (
 	FilesGone
 )
 
+// About queues in a tree, and the policy of the scheduler.
+const (
+	NoParentQueue Code = iota + 650
+	QueueOfItself
+	QueueTooDeep
+	QueueIsParent
+	QueueBelowSetTo
+	BadPolicy
+	PolicyOutdated
+	PolicySetTo
+)
+
 // Why a job is preempted, or waits for others that are, and why a preemption is refused.
 const (
-	PreemptedFor Code = iota + 650
+	PreemptedFor Code = iota + 680
 	PreemptsOthers
 	ClaimThere
 	TooManyClaims

@@ -6,6 +6,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
 // GPUMilli is what the lease holds, in thousandths of a GPU.
@@ -179,6 +180,15 @@ type Queue struct {
 	Revision  uint64 `cbor:"5,keyasint,omitempty"`
 	// MaxGPUs bounds the GPUs that the leases of its jobs hold together; 0: no limit.
 	MaxGPUs uint32 `cbor:"6,keyasint,omitempty"`
+	// Parent is the queue that it is a part of; empty: none. What its jobs hold counts for the parent, too.
+	Parent string `cbor:"7,keyasint,omitempty"`
+	// Moved is the index at which it got this parent: what was granted before it was not measured by the parent's limit.
+	Moved uint64 `cbor:"8,keyasint,omitempty"`
+}
+
+// Amount is what the node has.
+func (n *Node) Amount() accounts.Amount {
+	return accounts.Amount{GPUMilli: 1000 * uint64(len(n.GPUs)), CPUs: uint64(n.CPUs), Mem: accounts.Mem(uint64(n.MemMB))}
 }
 
 // Timer is the deadline of a drain that is still to be enforced; 0: none.

@@ -137,6 +137,7 @@ func (tx *tx) finishAttempt(j *work.Job) {
 	for i := range j.Tasks {
 		tx.Release(tables.LeaseKey{Node: j.Tasks[i].Node, Job: j.ID, Rank: j.Tasks[i].Rank}, j)
 	}
+	tx.discharge(j)
 	tx.emit(event.Event{Topic: event.TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue, Nodes: work.TaskNodes(j.Tasks)})
 	tx.outcome(j)
 	for i := range j.Tasks {

@@ -33,6 +33,7 @@ func on[T any](f func(tx *tx, c *T) any) func(*kernel.Tx, *T) any {
 		}
 		result := f(tx, c)
 		tx.applyRetention()
+		tx.SettleAccounts()
 		return result
 	}
 }
@@ -77,6 +78,7 @@ func Domain() kernel.Domain {
 			kernel.Define("AckRoster", on(ackRoster)),
 			kernel.DefineAudited("PutQueue", on(putQueue), auditPutQueue),
 			kernel.DefineAudited("DeleteQueue", on(deleteQueue), auditDeleteQueue),
+			kernel.DefineAudited("PutPolicy", on(putPolicy), auditPutPolicy),
 			kernel.DefineAudited("PutQuota", on(putQuota), auditPutQuota),
 			kernel.DefineAudited("DeleteQuota", on(deleteQuota), auditDeleteQuota),
 			kernel.Define("Tick", on(applyTick)),

@@ -11,6 +11,7 @@ import (
 )
 
 func placeJobs(tx *tx, c *work.PlaceJobs) any {
+	tx.openAccounts()
 	res := work.PlaceResult{Placed: make([]work.PlacedJob, 0, len(c.Placements))}
 	for i := range c.Placements {
 		p := &c.Placements[i]
@@ -98,6 +99,7 @@ func (tx *tx) grant(old *work.Job, p *work.Placement) {
 			Token: tx.index, GrantedAt: tx.now,
 		})
 	}
+	tx.charge(&j)
 	tx.move(&j, v1.JobState_ALLOCATED, "")
 	tx.emit(event.Event{
 		Topic: event.TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue,

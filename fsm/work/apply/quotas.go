@@ -13,18 +13,18 @@ func (tx *tx) overQuota(j *work.Job) reason.Reason { return tx.overQuotaWithout(
 
 // overQuotaWithout says why it must not be given its leases even when some running jobs have left.
 func (tx *tx) overQuotaWithout(j *work.Job, gone []ident.Job) reason.Reason {
-	queue, tenant := 0, work.Usage{}
+	left, tenant := map[string]int{}, work.Usage{}
 	for _, id := range gone {
 		v, _ := tx.Job(id)
-		if v.Queue == j.Queue {
-			queue += v.Shape.GPUMilli()
+		for q := range tx.Lineage(v.Queue) {
+			left[q.Name] += v.Shape.GPUMilli()
 		}
 		if v.Tenant == j.Tenant {
 			tenant.Grant(v.Shape)
 		}
 	}
-	if q, ok := tx.Queue(j.Queue); ok && q.MaxGPUs != 0 {
-		if why := q.Bars(tx.GPUsIn(j.Queue)-queue, j.Shape); why != "" {
+	for q := range tx.Lineage(j.Queue) {
+		if why := q.Bars(tx.GPUsIn(q.Name)-left[q.Name], j.Shape); why != "" {
 			return why
 		}
 	}

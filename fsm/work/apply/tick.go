@@ -17,6 +17,8 @@ const (
 
 func applyTick(tx *tx, c *work.Tick) any {
 	var res work.TickResult
+	tx.openAccounts()
+	tx.dropFaded(&res)
 	tx.expireKeys(&res)
 	tx.fireTimers(&res)
 	tx.releaseRecovered(&res)

@@ -47,7 +47,7 @@ func (s *State) Grant(l *work.Lease) {
 	u.Add(l)
 	s.work.touchUse(u)
 	if j, ok := s.Job(l.Job); ok {
-		s.work.queueOf(j.Queue).gpuMilli += l.GPUMilli()
+		s.holdIn(j.Queue, l.GPUMilli())
 		s.work.shareOf(j.Tenant, j.Queue).hold(l.GPUMilli())
 	}
 }
@@ -62,7 +62,7 @@ func (s *State) Release(k LeaseKey, j *work.Job) bool {
 	u := s.work.useOf(l.Node)
 	u.Remove(l)
 	s.work.touchUse(u)
-	s.work.queueOf(j.Queue).gpuMilli -= l.GPUMilli()
+	s.holdIn(j.Queue, -l.GPUMilli())
 	s.work.shareOf(j.Tenant, j.Queue).hold(-l.GPUMilli())
 	return true
 }

@@ -3,6 +3,7 @@ package tables
 import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
 // working is what the applying goroutine keeps beside the tables to be quick: figures that are changed in place and
@@ -18,17 +19,27 @@ type working struct {
 	totals map[string]*queueFigures
 	keys   map[keyName]*work.IdempotencyKey
 	blocks map[blockKey]*blockSlot
+	// lanes are the jobs of one user in a class; queueNumbers are those of the queues that jobs wait in.
+	lanes        map[work.LaneKey]*laneSlot
+	queueNumbers map[string]uint32
+	// charges are the accounts that the present command has changed; charged says where each is.
+	charges []chargedAccount
+	charged map[accounts.Key]int
 	// What changed since the last publish, in the order of the changes.
 	dirtyUse    []*useSlot
 	dirtyQueues []*queueSlot
 	dirtyShares []*shareSlot
 	dirtyBlocks []*blockSlot
 	nextTenant  uint32
-	nextClass   uint32
+	nextLane    uint32
 }
 
 type classSlot struct {
-	key    work.ClassKey
+	key  work.ClassKey
+	jobs int
+}
+
+type laneSlot struct {
 	number uint32
 	jobs   int
 }
@@ -64,6 +75,10 @@ func newWorking() *working {
 		totals:  map[string]*queueFigures{},
 		keys:    map[keyName]*work.IdempotencyKey{},
 		blocks:  map[blockKey]*blockSlot{},
+		lanes:   map[work.LaneKey]*laneSlot{},
+		charged: map[accounts.Key]int{},
+
+		queueNumbers: map[string]uint32{},
 	}
 }
 
