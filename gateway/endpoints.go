@@ -139,7 +139,7 @@ func endpoints() []endpoint {
 		{rpc: v1.ClusterService_PutQueue_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.ClusterService_DeleteQueue_FullMethodName},
 		{rpc: v1.ClusterService_GetPolicy_FullMethodName, serve: getPolicy, doc: doc{Out: &v1.Policy{}, Query: read}},
-		{rpc: v1.ClusterService_PutPolicy_FullMethodName, serve: putPolicy, doc: doc{In: &v1.Policy{}, Without: policyToldOnly, Out: &v1.Policy{}}},
+		{rpc: v1.ClusterService_PutPolicy_FullMethodName, serve: putPolicy, doc: doc{In: &v1.Policy{}, Without: policyToldOnly, Optional: true, Out: &v1.Policy{}}},
 
 		{rpc: v1.LauncherService_ListLaunchers_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.LauncherService_ListLaunchers_FullMethodName, variant: "one", serve: getLauncher, doc: doc{Out: &v1.Launcher{}, Query: read}},

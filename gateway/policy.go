@@ -16,7 +16,7 @@ func getPolicy(x *exchange) error {
 
 func putPolicy(x *exchange) error {
 	policy := &v1.Policy{}
-	if _, err := x.decode(policy, false, policyToldOnly...); err != nil {
+	if _, err := x.decode(policy, true, policyToldOnly...); err != nil {
 		return err
 	}
 	return unary(x, &v1.PutPolicyRequest{Policy: policy}, x.server.cluster.PutPolicy,

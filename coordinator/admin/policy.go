@@ -31,7 +31,11 @@ func (s *Service) PutPolicy(ctx context.Context, req *v1.PutPolicyRequest) (*v1.
 	}
 	p := v.Policy()
 	base := p.Revision
-	if err := setPolicy(&p, req.GetPolicy()); err != nil {
+	to := req.GetPolicy()
+	if to == nil {
+		return nil, call.Bad("policy", "is missing")
+	}
+	if err := setPolicy(&p, to); err != nil {
 		return nil, err
 	}
 	p.UpdatedBy = c.User
