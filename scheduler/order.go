@@ -1,6 +1,11 @@
 package scheduler
 
-import "github.com/mindcoordinator/mind/fsm/work"
+import (
+	"iter"
+
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler/place"
+)
 
 // readAhead is how many jobs of a class are read at a time.
 const readAhead = 128
@@ -16,7 +21,7 @@ type line struct {
 type class struct {
 	key  work.ClassKey
 	head *work.Job
-	fit  *fit
+	fit  *place.Fit
 	// limits are those of its tenant and its queue, once they were read.
 	limits limits
 	// rest are the next jobs, read ahead a few at a time once the head was placed.
@@ -50,6 +55,17 @@ func newLine(v View) *line {
 		l.sink(i)
 	}
 	return l
+}
+
+// shapes are those of all classes.
+func (l *line) shapes() iter.Seq[work.Shape] {
+	return func(yield func(work.Shape) bool) {
+		for _, c := range l.all {
+			if !yield(c.key.Shape) {
+				return
+			}
+		}
+	}
 }
 
 // first returns the job to offer now, or nil at the end.

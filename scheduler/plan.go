@@ -20,6 +20,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 // View is what planning reads from the state. *fsm.View implements it.
@@ -81,7 +82,7 @@ func Plan(v View, opts Options) Result {
 		res     Result
 		reasons []work.ClassReason
 		line    = newLine(v)
-		pool    *pool
+		pool    *place.Pool
 		room    = newRoom(v)
 		batch   []work.Placement
 	)
@@ -108,21 +109,21 @@ func Plan(v View, opts Options) Result {
 			continue
 		}
 		if pool == nil {
-			pool = newPool(v, line.all)
+			pool = place.New(v, line.shapes())
 		}
 		if class.fit == nil {
-			class.fit = pool.fit(class.key.Shape)
+			class.fit = pool.For(class.key.Shape)
 			if class.key.Own != 0 {
-				class.fit.narrow(job, opts.Settled)
+				class.fit.Narrow(job, opts.Settled)
 			}
 		}
 		res.Offered++
-		tasks, ok := class.fit.place()
+		tasks, ok := class.fit.Place()
 		if !ok {
-			res.Settling = res.Settling || class.fit.own != nil && class.fit.own.settling(&class.fit.shape)
+			res.Settling = res.Settling || class.fit.Settling()
 			var why reason.Reason
 			if !opts.Quiet {
-				why = class.fit.reason()
+				why = class.fit.Reason()
 			}
 			blocked(class, why)
 			continue

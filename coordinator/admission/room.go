@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 // waitAnyway says how to submit a job for which there is no room yet.
@@ -76,11 +76,11 @@ func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Inva
 	}
 
 	switch room.Lacks {
-	case scheduler.NeedNothing:
+	case place.NeedNothing:
 		return nil
-	case scheduler.NeedLabels:
+	case place.NeedLabels:
 		return fault("node_selector", "no node has the labels %s", shape.Selector)
-	case scheduler.NeedNodes:
+	case place.NeedNodes:
 		if shape.GPUs == 0 {
 			gpus = "a task of it"
 		}
@@ -90,22 +90,22 @@ func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Inva
 		beside = append(beside, "the labels "+shape.Selector)
 	}
 	switch room.Lacks {
-	case scheduler.NeedGPUType:
+	case place.NeedGPUType:
 		if types := inv.GPUTypes(); shape.GPUType != "" && len(types) > 0 {
 			return fault("gpu_type", "%s has GPUs of type %q; the types there are: %s", such(), shape.GPUType, strings.Join(types, ", "))
 		}
 		return fault("gpu_count", "%s has GPUs", such())
-	case scheduler.NeedGPUMemory:
+	case place.NeedGPUMemory:
 		return fault("gpu_memory_mb", "%s has a GPU with %d MiB; the largest has %d", such(), shape.GPUMemMB, room.Most)
-	case scheduler.NeedGPUs:
+	case place.NeedGPUs:
 		return fault("gpu_count", "%s has %s; the largest has %d%s", such(), gpus, room.Most, instead(r, shape, inv))
-	case scheduler.NeedNVLink:
+	case place.NeedNVLink:
 		return fault("topology", "%s has %s that are all linked by NVLink", such(), gpus)
 	}
 	if shape.NeedsGPU() {
 		beside = append(beside, gpus)
 	}
-	if room.Lacks == scheduler.NeedCPUs {
+	if room.Lacks == place.NeedCPUs {
 		return fault("cpu_count", "%s has %s; the largest has %d", such(), call.Plural(int(shape.CPUDemand()), "CPU"), room.Most)
 	}
 	if shape.CPUs > 0 {

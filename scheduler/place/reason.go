@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"math/bits"
@@ -7,8 +7,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// reason says why nothing fits now.
-func (f *fit) reason() reason.Reason {
+// Reason says why nothing fits now.
+func (f *Fit) Reason() reason.Reason {
 	if f.own == nil {
 		return f.shortage()
 	}
@@ -16,7 +16,7 @@ func (f *fit) reason() reason.Reason {
 }
 
 // shortage says why nothing of this shape fits now.
-func (f *fit) shortage() reason.Reason {
+func (f *Fit) shortage() reason.Reason {
 	s := &f.shape
 	if len(f.pool.hosts) == 0 {
 		return reason.New(reason.NoNodeReady)
@@ -58,7 +58,7 @@ func (f *fit) shortage() reason.Reason {
 
 // survey counts the hosts that have enough GPUs free, and those that have everything a task needs; most is the greatest
 // number of suitable free GPUs on any host. Hosts with too few are not examined one by one.
-func (f *fit) survey() (most, enough, fitting int) {
+func (f *Fit) survey() (most, enough, fitting int) {
 	for _, c := range f.kinds {
 		all := bits.OnesCount64(c.gpus) == len(c.kind.gpus) && f.own == nil
 		if all {
@@ -93,7 +93,7 @@ func (f *fit) survey() (most, enough, fitting int) {
 }
 
 // never explains why no ready node could take the shape even when empty.
-func (f *fit) never(need reason.Reason) reason.Reason {
+func (f *Fit) never(need reason.Reason) reason.Reason {
 	s := &f.shape
 	labelled, typed, largest := false, false, 0
 	for _, k := range f.pool.kinds {

@@ -1,6 +1,15 @@
-package scheduler
+// Package place finds places for tasks: which node and which GPUs each task of a job gets.
+//
+// Contract. A [Pool] is the free capacity during one pass. A [Fit] finds places in it for the jobs of one shape, takes what
+// they use, and says why nothing fits. Nothing here knows of queues, quotas or priorities: the scheduler decides which job
+// is asked about next.
+//
+// Guarantees. No GPU, CPU or memory is given twice. A job that fits is placed: a policy may choose among the places, never
+// refuse. Equal pools and equal questions give equal places.
+package place
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 	"strings"
@@ -9,8 +18,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// pool is the free capacity of the cluster during one pass. It only shrinks.
-type pool struct {
+// Pool is the free capacity of the cluster during one pass. It only shrinks.
+type Pool struct {
 	hosts []host
 	kinds []*kind
 	keys  []string // the labels that any waiting job asks for
@@ -50,10 +59,16 @@ type kind struct {
 	hosts           int
 }
 
-// newPool looks at every node once.
-func newPool(v View, classes []*class) *pool {
-	keys := selectorKeys(classes)
-	p := &pool{hosts: make([]host, 0, 64), keys: keys}
+// View is what a pool reads from the state: the nodes, and what is in use on each.
+type View interface {
+	Nodes() iter.Seq[*work.Node]
+	Use(node string) work.NodeUse
+}
+
+// New looks at every node once. Only the labels that one of the shapes selects by can be asked for later.
+func New(v View, shapes iter.Seq[work.Shape]) *Pool {
+	keys := selectorKeys(shapes)
+	p := &Pool{hosts: make([]host, 0, 64), keys: keys}
 	values, has := make([]string, len(keys)), make([]bool, len(keys))
 	var last *kind
 	for node := range v.Nodes() {
@@ -108,7 +123,7 @@ func sub(a, b uint32) uint32 {
 	return a - b
 }
 
-func (p *pool) kindOf(node *work.Node, values []string, has []bool) *kind {
+func (p *Pool) kindOf(node *work.Node, values []string, has []bool) *kind {
 	spec := len(p.kinds)
 	for i := len(p.kinds) - 1; i >= 0; i-- {
 		if !p.kinds[i].sameGPUs(node) {
@@ -147,7 +162,7 @@ func (k *kind) sameGPUs(node *work.Node) bool {
 }
 
 // enter puts a host into the buckets of its kind.
-func (p *pool) enter(i int) {
+func (p *Pool) enter(i int) {
 	h := &p.hosts[i]
 	k, n := h.kind, bits.OnesCount64(h.free)
 	if k.byFree[n] == nil {
@@ -164,7 +179,7 @@ func (p *pool) enter(i int) {
 	}
 }
 
-func (p *pool) leave(i int) {
+func (p *Pool) leave(i int) {
 	h := &p.hosts[i]
 	k, n := h.kind, bits.OnesCount64(h.free)
 	k.byFree[n].remove(i)
@@ -178,7 +193,7 @@ func (p *pool) leave(i int) {
 }
 
 // take removes what a task of this shape uses from a host.
-func (p *pool) take(i int, s *work.Shape, gpus uint64) {
+func (p *Pool) take(i int, s *work.Shape, gpus uint64) {
 	h := &p.hosts[i]
 	h.cpus -= min(h.cpus, s.CPUDemand())
 	h.mem -= min(h.mem, s.MemMB)
@@ -213,12 +228,12 @@ func (h *host) wiring() *wiring {
 	return h.wire
 }
 
-// selectorKeys are the labels that the classes ask for.
-func selectorKeys(classes []*class) []string {
+// selectorKeys are the labels that the shapes ask for.
+func selectorKeys(shapes iter.Seq[work.Shape]) []string {
 	var keys []string
 	seen := map[string]bool{}
-	for _, c := range classes {
-		selector := c.key.Shape.Selector
+	for s := range shapes {
+		selector := s.Selector
 		if selector == "" || seen[selector] {
 			continue
 		}

@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"math/bits"
@@ -6,10 +6,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// fit finds places for the jobs of one shape. Capacity only shrinks during a pass, so a host without room now has none
+// Fit finds places for the jobs of one shape. Capacity only shrinks during a pass, so a host without room now has none
 // later in the pass: such hosts are skipped.
-type fit struct {
-	pool  *pool
+type Fit struct {
+	pool  *Pool
 	shape work.Shape
 	kinds []candidate
 	spent bitset
@@ -25,8 +25,8 @@ type candidate struct {
 	gpus uint64
 }
 
-func (p *pool) fit(shape work.Shape) *fit {
-	f := &fit{pool: p, shape: shape, spent: newBitset(len(p.hosts))}
+func (p *Pool) For(shape work.Shape) *Fit {
+	f := &Fit{pool: p, shape: shape, spent: newBitset(len(p.hosts))}
 	for _, k := range p.kinds {
 		if !k.selected(shape.Selector, p.keys) {
 			continue
@@ -59,8 +59,8 @@ func (k *kind) selected(selector string, keys []string) bool {
 	return true
 }
 
-// place takes capacity for one job, for all tasks or none.
-func (f *fit) place() ([]work.TaskPlacement, bool) {
+// Place takes capacity for one job, for all tasks or none.
+func (f *Fit) Place() ([]work.TaskPlacement, bool) {
 	want := max(1, int(f.shape.Nodes))
 	f.nodes, f.masks = f.nodes[:0], f.masks[:0]
 	switch {
@@ -83,7 +83,7 @@ func (f *fit) place() ([]work.TaskPlacement, bool) {
 }
 
 // gang finds hosts with the same GPUs: the slowest rank determines the speed of all.
-func (f *fit) gang(want int) {
+func (f *Fit) gang(want int) {
 	tried := uint64(0) // the first 64 specs; further ones only repeat work
 	for _, c := range f.kinds {
 		if c.spec < 64 && tried&(1<<c.spec) != 0 {
@@ -99,7 +99,7 @@ func (f *fit) gang(want int) {
 
 // gather collects want hosts, those with the fewest free GPUs that still fit first, so that whole nodes stay free for jobs
 // that need them. spec -1: of any kind.
-func (f *fit) gather(spec, want int) {
+func (f *Fit) gather(spec, want int) {
 	most := 0
 	for _, c := range f.kinds {
 		most = max(most, c.most)
@@ -125,7 +125,7 @@ func (f *fit) gather(spec, want int) {
 }
 
 // whole chooses whole GPUs on a host, or none for a job without GPUs.
-func (f *fit) whole(h *host, suited uint64) (uint64, bool) {
+func (f *Fit) whole(h *host, suited uint64) (uint64, bool) {
 	if h.cpus < f.shape.CPUDemand() || h.mem < f.shape.MemMB {
 		return 0, false
 	}
@@ -135,10 +135,10 @@ func (f *fit) whole(h *host, suited uint64) (uint64, bool) {
 	return h.wiring().pick(h.free&suited, int(f.shape.GPUs), f.shape.Topology == work.TopologyNVLink)
 }
 
-func (f *fit) barred(i int) bool { return f.own != nil && f.own.barred.has(i) }
+func (f *Fit) barred(i int) bool { return f.own != nil && f.own.barred.has(i) }
 
 // share chooses a part of one GPU: the fullest shared GPU with enough left, or a free one on the host with the fewest free.
-func (f *fit) share() {
+func (f *Fit) share() {
 	need := f.shape.FractionMilli
 	host, gpu, least := -1, 0, uint16(1001)
 	for _, c := range f.kinds {
