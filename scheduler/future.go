@@ -87,17 +87,6 @@ func (f *future) wait(most int) {
 	}
 }
 
-// inOrder compares two jobs by the order in which they are offered.
-func inOrder(a, b *work.Job) int {
-	switch {
-	case before(&class{head: a}, &class{head: b}):
-		return -1
-	case a.ID == b.ID:
-		return 0
-	}
-	return 1
-}
-
 // start places a waiting job as planned. Plan takes the jobs of a class from its head.
 func (f *future) start(p *work.Placement) *holding {
 	j := f.waiting[p.Job]

@@ -18,9 +18,11 @@ package scheduler
 import (
 	"iter"
 
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
 // View is what planning reads from the state. *fsm.View implements it.
@@ -52,6 +54,13 @@ type Options struct {
 	Settled func(node string) bool
 	// Quiet omits the reasons why classes are blocked.
 	Quiet bool
+	// Policy decides the order; nil: priority, then age. Now is the time that aging counts to, in Unix nanoseconds.
+	Policy *work.Policy
+	Now    int64
+	// Model predicts durations for Policy.Order SHORTEST, and for preemption; nil: it knows nothing.
+	Model *predict.Model
+	// Running are the attempts that preemption may choose from; nil: no decision to preempt is due.
+	Running iter.Seq[Running]
 }
 
 // Result is the result of a pass.
@@ -63,6 +72,8 @@ type Result struct {
 	Offered int
 	// Blocked are the classes whose first job does not fit: until something is released, none of their jobs does.
 	Blocked []work.ClassKey
+	// Preempt are jobs to stop, and who gets their GPUs.
+	Preempt []Preemption
 	// ReasonsOnly: nothing was placed; the one command only updates reasons, and is not urgent.
 	ReasonsOnly bool
 	// Settling: a job only waits for nodes to settle. No event reports that: plan again in a second.
@@ -81,11 +92,14 @@ func Plan(v View, opts Options) Result {
 	var (
 		res     Result
 		reasons []work.ClassReason
-		line    = newLine(v)
+		line    = newLine(v, newRanking(opts))
 		pool    *place.Pool
 		room    = newRoom(v)
 		batch   []work.Placement
 	)
+	if opts.Running != nil && opts.Policy != nil && opts.Policy.Preemption.Enabled {
+		line.placed = map[ident.Job]*work.Job{}
+	}
 	flush := func() {
 		if len(batch) > 0 {
 			res.Commands = append(res.Commands, work.PlaceJobs{BasedOn: v.Index(), Placements: batch})
@@ -129,6 +143,9 @@ func Plan(v View, opts Options) Result {
 			continue
 		}
 		class.limits.take(class.key.Shape)
+		if line.placed != nil {
+			line.placed[job.ID] = job
+		}
 		batch = append(batch, work.Placement{Job: job.ID, Attempt: job.Attempt + 1, Tasks: tasks})
 		if len(batch) == opts.PerCommand {
 			flush()
@@ -140,6 +157,9 @@ func Plan(v View, opts Options) Result {
 		line.next()
 	}
 	flush()
+	if line.placed != nil && !res.More {
+		res.Preempt = preempt(v, line, res.Commands, room, opts.Running)
+	}
 	switch {
 	case len(res.Commands) > 0:
 		res.Commands[len(res.Commands)-1].Reasons = reasons
