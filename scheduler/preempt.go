@@ -96,7 +96,7 @@ type way struct {
 	cost    float64
 }
 
-func newPreemptor(v View, r *ranking, placed []work.PlaceJobs, running iter.Seq[Running]) *preemptor {
+func newPreemptor(v View, r *ranking, running iter.Seq[Running]) *preemptor {
 	p := &preemptor{ranking: r, byName: map[string]*holder{}, gone: map[ident.Job]bool{}, hopeless: map[work.Shape]int{}}
 	for node := range v.Nodes() {
 		if node.State != v1.NodeState_READY {
@@ -298,7 +298,7 @@ func cheapest(ways []way, want int) []way {
 
 // preempt decides for the waiting jobs that the pass has left, in their order.
 func preempt(v View, l *line, placed []work.PlaceJobs, limited *room, running iter.Seq[Running]) []Preemption {
-	p := newPreemptor(v, &l.ranking, placed, running)
+	p := newPreemptor(v, &l.ranking, running)
 	for _, c := range placed {
 		for i := range c.Placements {
 			if j := l.placed[c.Placements[i].Job]; j != nil {

@@ -69,10 +69,16 @@ func (r *ranking) need(j *work.Job) float64 {
 	return 0
 }
 
-// remaining is how much longer a job is predicted to run.
+// remaining is how much longer a job is predicted to run. With the order ATTAINED nothing is learned from other jobs: a job
+// is expected to go on for as long as it has run.
 func (r *ranking) remaining(j *work.Job) int64 {
 	ran := Attained(j, r.now)
-	left := r.model.Remaining(j, ran)
+	var left int64
+	if r.policy.Order == work.OrderAttained {
+		left = max(ran, r.policy.Preemption.Every)
+	} else {
+		left = r.model.Remaining(j, ran)
+	}
 	if j.MaxRuntime > 0 {
 		left = min(left, max(j.MaxRuntime-ran, 1))
 	}

@@ -63,7 +63,7 @@ type Preemption struct {
 	Enabled bool `cbor:"1,keyasint,omitempty"`
 	// Protect is how long an attempt is left alone from its start (protect_seconds).
 	Protect int64 `cbor:"2,keyasint,omitempty"`
-	// Ratio is how many times longer the victim is predicted to need still than the job that gets its GPUs (ratio).
+	// Ratio is how many times more GPU time the victim is predicted to need than the job that gets its GPUs (ratio).
 	Ratio uint32 `cbor:"3,keyasint,omitempty"`
 	// Every is the time between two decisions to preempt for the sake of Policy.Order (every_seconds).
 	Every int64 `cbor:"4,keyasint,omitempty"`
@@ -85,11 +85,11 @@ const MaxAging = 10
 // DefaultPolicy is what holds until an operator sets something else.
 func DefaultPolicy() Policy {
 	return Policy{
-		Order:     OrderFIFO,
+		Order:     OrderShortest,
 		HalfLife:  int64(7 * 24 * time.Hour),
-		AgingStep: int64(24 * time.Hour),
+		AgingStep: int64(5 * 24 * time.Hour),
 		Preemption: Preemption{
-			Protect: int64(2 * time.Hour), Ratio: 16, Every: int64(10 * time.Minute), RestartCost: int64(5 * time.Minute),
+			Enabled: true, Protect: int64(2 * time.Hour), Ratio: 4, Every: int64(10 * time.Minute), RestartCost: int64(5 * time.Minute),
 		},
 		Backfill: Backfill{Reservations: 8, After: int64(time.Hour)},
 	}
