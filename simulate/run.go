@@ -78,11 +78,19 @@ func Run(ctx context.Context, nodes []*work.Node, jobs []trace.Job, policy work.
 			return Measures{}, err
 		}
 	}
+	if err := r.all(ctx, progress); err != nil {
+		return Measures{}, err
+	}
+	return r.measures(), nil
+}
+
+// all runs from the first arrival to the last end.
+func (r *run) all(ctx context.Context, progress func(ended int)) error {
 	next, ended := 0, 0
 	for steps := 0; next < len(r.jobs) || len(r.ends) > 0; steps++ {
 		if steps%256 == 0 {
 			if err := ctx.Err(); err != nil {
-				return Measures{}, err
+				return err
 			}
 			progress(ended)
 		}
@@ -93,13 +101,13 @@ func Run(ctx context.Context, nodes []*work.Node, jobs []trace.Job, policy work.
 			r.cluster.wait(r.jobs[next].row)
 		}
 		if err := r.plan(); err != nil {
-			return Measures{}, err
+			return err
 		}
 		if len(r.ends) == 0 && next == len(r.jobs) && r.cluster.waiting > 0 {
-			return Measures{}, fmt.Errorf("%d jobs wait on an empty cluster", r.cluster.waiting)
+			return fmt.Errorf("%d jobs wait on an empty cluster", r.cluster.waiting)
 		}
 	}
-	return r.measures(), nil
+	return nil
 }
 
 func newRun(nodes []*work.Node, jobs []trace.Job, policy work.Policy) *run {
