@@ -53,7 +53,7 @@ type Preemption struct {
 
 // preemptor decides who is stopped for whom, on a picture of the nodes in which what it decided has already happened.
 //
-// A victim gives way for one of three reasons:
+// A victim is stopped for one of three reasons:
 //   - the other job has a higher priority, after aging,
 //   - the other job needs so much less GPU time (Preemption.Ratio) that it is worth the victims' waiting,
 //   - the victim is small and finds another place at once, so that it loses no more than its restart. This makes room for

@@ -133,7 +133,7 @@ func TestPlan_shortestFirst(t *testing.T) {
 	b := newBoard(1)
 	b.runs("n0", 0, 6, 0)
 	b.policy.Preemption.Enabled = false
-	long, short, short2 := b.waits(1, 1000), b.waits(1, 1), b.waits(1, 0)
+	long, short, short2 := b.waits(1, 1000), b.waits(1, 0), b.waits(1, 0)
 	require.Equal(t, []ident.Job{short.ID, short2.ID}, placed(b.plan()))
 	b.policy.Order = work.OrderFIFO
 	require.Equal(t, []ident.Job{long.ID, short.ID}, placed(b.plan()))

@@ -126,7 +126,7 @@ func quantile(sorted []float64, part float64) float64 {
 }
 
 // Policies are the policies by name, in the order in which they are shown.
-func Policies() []string { return []string{"fifo", "shortest", "attained", "default"} }
+func Policies() []string { return []string{"fifo", "shortest", "attained", "preemptive", "default"} }
 
 // Policy is the policy of a name.
 func Policy(name string) (work.Policy, bool) {
@@ -137,6 +137,8 @@ func Policy(name string) (work.Policy, bool) {
 		p.Order, p.AgingStep, p.Preemption.Enabled = work.OrderFIFO, 0, false
 	case "shortest":
 		p.Order, p.Preemption.Enabled = work.OrderShortest, false
+	case "preemptive":
+		p.Order, p.Preemption.Enabled = work.OrderShortest, true
 	case "attained":
 		p.Order, p.Preemption.Enabled = work.OrderAttained, true
 	default:

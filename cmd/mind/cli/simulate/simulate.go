@@ -51,10 +51,12 @@ Formats (--format; without it the header of the trace decides):
           measured when they demand --until-demand of all GPUs. Nodes: --inventory, with sn, cpu_milli, memory_mib, gpu, model.
 
 Policies (--policy, repeatable: they are shown side by side):
-  fifo      the oldest job first; what does not fit is skipped
-  shortest  the job first that is predicted to need the least GPU time; nothing is preempted
-  attained  the job first that has had the least GPU time; preempts; nothing is predicted
-  default   what a fresh cluster uses: shortest, with preemption and aging
+  fifo        the oldest job first; what does not fit is skipped; nothing is preempted
+  shortest    the job first that is predicted to need the least GPU time; nothing is preempted
+  attained    the job first that has had the least GPU time; preempts; nothing is predicted
+  preemptive  as shortest, and jobs are preempted for those that need much less
+  default     what a cluster uses whose operator has set nothing
+All but fifo let jobs rise in priority while they wait.
 
 A job that is preempted pays: 5 minutes for each restart, and its work since its last checkpoint (one every 30 minutes of
 work). Its wait is its time from submission to end without its duration. Durations are told to no policy: predictions come
