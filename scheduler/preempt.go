@@ -17,9 +17,9 @@ const (
 	mostPreempted = 8
 	// mostOffered is how many waiting jobs one decision looks at.
 	mostOffered = 256
-	// worthwhile is how many times its restart a victim must need still: below that it is nearly done.
+	// worthwhile is how many times its restart a stoppable must need still: below that it is nearly done.
 	worthwhile = 12
-	// movable is the most GPUs of a victim that is taken to find another place at once when as many are free elsewhere.
+	// movable is the most GPUs of a stoppable that is taken to find another place at once when as many are free elsewhere.
 	movable = 2
 )
 
@@ -51,7 +51,7 @@ type Preemption struct {
 	For     work.Placement
 }
 
-// preemptor decides who is stopped for whom, on a picture of the nodes in which what it decided has already happened.
+// exchanger decides who is stopped for whom, on a picture of the nodes in which what it decided has already happened.
 //
 // A victim is stopped for one of three reasons:
 //   - the other job has a higher priority, after aging,
@@ -60,7 +60,7 @@ type Preemption struct {
 //     jobs that need whole nodes while the free GPUs are scattered; it takes as many victims as the job has waited for.
 //
 // For the last two, only jobs are stopped that saved a checkpoint since the last decision, so that nearly no work is lost.
-type preemptor struct {
+type exchanger struct {
 	ranking *ranking
 	hosts   []*holder
 	byName  map[string]*holder
@@ -75,11 +75,11 @@ type holder struct {
 	node *work.Node
 	use  work.NodeUse
 	free int
-	held []*victim
+	held []*stoppable
 }
 
-// victim is a running job that may be stopped.
-type victim struct {
+// stoppable is a running job that may be stopped.
+type stoppable struct {
 	job   *work.Job
 	above int     // as in rank
 	left  int64   // predicted
@@ -91,13 +91,13 @@ type victim struct {
 // way is how a job could get one node, and the GPU time that it costs.
 type way struct {
 	host    *holder
-	victims []*victim
+	victims []*stoppable
 	gpus    uint64
 	cost    float64
 }
 
-func newPreemptor(v View, r *ranking, running iter.Seq[Running]) *preemptor {
-	p := &preemptor{ranking: r, byName: map[string]*holder{}, gone: map[ident.Job]bool{}, hopeless: map[work.Shape]int{}}
+func newExchanger(v View, r *ranking, running iter.Seq[Running]) *exchanger {
+	p := &exchanger{ranking: r, byName: map[string]*holder{}, gone: map[ident.Job]bool{}, hopeless: map[work.Shape]int{}}
 	for node := range v.Nodes() {
 		if node.State != v1.NodeState_READY {
 			continue
@@ -118,20 +118,20 @@ func newPreemptor(v View, r *ranking, running iter.Seq[Running]) *preemptor {
 		}
 	}
 	for _, h := range p.hosts {
-		slices.SortStableFunc(h.held, func(a, b *victim) int { return cmp.Compare(float64(a.loss)*a.gpus, float64(b.loss)*b.gpus) })
+		slices.SortStableFunc(h.held, func(a, b *stoppable) int { return cmp.Compare(float64(a.loss)*a.gpus, float64(b.loss)*b.gpus) })
 	}
 	return p
 }
 
 // mayStop says whether a running job may be stopped at all.
-func (p *preemptor) mayStop(x Running) (*victim, bool) {
+func (p *exchanger) mayStop(x Running) (*stoppable, bool) {
 	j, rule := x.Job, &p.ranking.policy.Preemption
 	now := p.ranking.now
 	if !j.Preemptible || j.State != v1.JobState_RUNNING || j.Stop != v1.StopReason_UNSPECIFIED || j.Shape.FractionMilli > 0 ||
 		now-j.StartedAt < rule.Protect || j.Retries.Preempted >= mostPreempted {
 		return nil, false
 	}
-	y := &victim{job: j, gpus: float64(j.Shape.GPUs), loss: now - max(x.SavedAt, j.StartedAt), left: p.ranking.remaining(j)}
+	y := &stoppable{job: j, gpus: float64(j.Shape.GPUs), loss: now - max(x.SavedAt, j.StartedAt), left: p.ranking.remaining(j)}
 	y.above = -int(j.Priority) - p.ranking.aged(j)
 	y.saved = x.SavedAt >= j.StartedAt && y.loss <= rule.Every
 	return y, y.left >= worthwhile*rule.RestartCost
@@ -148,7 +148,7 @@ func (h *holder) count() {
 }
 
 // place notes what a plan has placed.
-func (p *preemptor) place(s *work.Shape, tasks []work.TaskPlacement) {
+func (p *exchanger) place(s *work.Shape, tasks []work.TaskPlacement) {
 	for i := range tasks {
 		h := p.byName[tasks[i].Node]
 		if h == nil {
@@ -162,7 +162,7 @@ func (p *preemptor) place(s *work.Shape, tasks []work.TaskPlacement) {
 }
 
 // release notes that a victim is stopped, on all its nodes.
-func (p *preemptor) release(y *victim) {
+func (p *exchanger) release(y *stoppable) {
 	if p.gone[y.job.ID] {
 		return
 	}
@@ -184,7 +184,7 @@ func leaseOf(j *work.Job, t *work.Task) *work.Lease {
 }
 
 // decide finds the cheapest way to make room for a job; nil: there is none that is worth it.
-func (p *preemptor) decide(j *work.Job, at rank) *Preemption {
+func (p *exchanger) decide(j *work.Job, at rank) *Preemption {
 	if best, ok := p.hopeless[j.Shape]; ok && at.above >= best {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (p *preemptor) decide(j *work.Job, at rank) *Preemption {
 }
 
 // on finds victims on one node so that a task of the job fits: those that lose the least first.
-func (p *preemptor) on(h *holder, j *work.Job, at rank, needs int64) (way, bool) {
+func (p *exchanger) on(h *holder, j *work.Job, at rank, needs int64) (way, bool) {
 	w := way{host: h}
 	use, elsewhere := h.use, p.free-h.free
 	least, waiting, delay := math.Inf(1), 0.0, int64(0)
@@ -298,7 +298,7 @@ func cheapest(ways []way, want int) []way {
 
 // preempt decides for the waiting jobs that the pass has left, in their order.
 func preempt(v View, l *line, placed []work.PlaceJobs, limited *room, running iter.Seq[Running]) []Preemption {
-	p := newPreemptor(v, &l.ranking, running)
+	p := newExchanger(v, &l.ranking, running)
 	for _, c := range placed {
 		for i := range c.Placements {
 			if j := l.placed[c.Placements[i].Job]; j != nil {
