@@ -17,7 +17,7 @@ const (
 	mostPreempted = 8
 	// mostOffered is how many waiting jobs one decision looks at.
 	mostOffered = 256
-	// worthwhile is how many times its restart a stoppable must need still: below that it is nearly done.
+	// worthwhile is how many times its restart a victim must need still: below that it is nearly done.
 	worthwhile = 12
 	// movable is the most GPUs of a stoppable that is taken to find another place at once when as many are free elsewhere.
 	movable = 2
@@ -78,7 +78,7 @@ type holder struct {
 	held []*stoppable
 }
 
-// stoppable is a running job that may be stopped.
+// stoppable is a running job that may be a victim.
 type stoppable struct {
 	job   *work.Job
 	above int     // as in rank

@@ -18,8 +18,8 @@ import (
 func TestRun_philly(t *testing.T) {
 	nodes, jobs := philly(t)
 	for name, waits := range map[string]struct{ mean, p99, longest float64 }{
-		"fifo":    {142, 1400, 10080},
-		"default": {70, 1344, 10080},
+		"fifo":       {142, 1400, 10080},
+		"preemptive": {70, 1344, 10080},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy, _ := Policy(name)

@@ -63,7 +63,7 @@ func TestRun_preemptionPays(t *testing.T) {
 	for range 4 {
 		jobs = append(jobs, asked("short", 8, 205*time.Minute, 20*time.Minute))
 	}
-	policy := named(t, "default")
+	policy := named(t, "preemptive")
 	r := simulated(t, nodes(t, 1, 8), jobs, policy)
 	require.Equal(t, 1, r.seen.preemptions)
 	long := r.jobs[1]

@@ -59,7 +59,7 @@ func ParseOrder(name string) (Order, error) {
 
 // Preemption is when a running job is stopped for one that waits (preemption). Only jobs that may be preempted are.
 type Preemption struct {
-	// Enabled: for the sake of Policy.Order too, not only for priority and borrowed quota (enabled).
+	// Enabled: also for jobs that need much less, and to empty nodes for those that need whole ones (enabled).
 	Enabled bool `cbor:"1,keyasint,omitempty"`
 	// Protect is how long an attempt is left alone from its start (protect_seconds).
 	Protect int64 `cbor:"2,keyasint,omitempty"`
@@ -85,11 +85,11 @@ const MaxAging = 10
 // DefaultPolicy is what holds until an operator sets something else.
 func DefaultPolicy() Policy {
 	return Policy{
-		Order:     OrderShortest,
+		Order:     OrderFIFO,
 		HalfLife:  int64(7 * 24 * time.Hour),
 		AgingStep: int64(5 * 24 * time.Hour),
 		Preemption: Preemption{
-			Enabled: true, Protect: int64(2 * time.Hour), Ratio: 4, Every: int64(10 * time.Minute), RestartCost: int64(5 * time.Minute),
+			Protect: int64(2 * time.Hour), Ratio: 4, Every: int64(10 * time.Minute), RestartCost: int64(5 * time.Minute),
 		},
 		Backfill: Backfill{Reservations: 8, After: int64(time.Hour)},
 	}

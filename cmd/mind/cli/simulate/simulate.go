@@ -55,14 +55,14 @@ Policies (--policy, repeatable: they are shown side by side):
   shortest    the job first that is predicted to need the least GPU time; nothing is preempted
   attained    the job first that has had the least GPU time; preempts; nothing is predicted
   preemptive  as shortest, and jobs are preempted for those that need much less
-  default     what a cluster uses whose operator has set nothing
+  default     what a cluster uses whose operator has set nothing: as fifo
 All but fifo let jobs rise in priority while they wait.
 
 A job that is preempted pays: 5 minutes for each restart, and its work since its last checkpoint (one every 30 minutes of
 work). Its wait is its time from submission to end without its duration. Durations are told to no policy: predictions come
 from the jobs of the trace that have ended before.`,
-		Example: `  mind simulate --trace philly_jobs.csv --nodes 140x8 --policy fifo --policy default
-  mind simulate --trace philly_jobs.csv --policy fifo --policy default -o svg > waits.svg
+		Example: `  mind simulate --trace philly_jobs.csv --nodes 140x8 --policy fifo --policy preemptive
+  mind simulate --trace philly_jobs.csv --policy fifo --policy preemptive -o svg > waits.svg
   mind simulate --inventory nodes.csv --trace pods.csv --format openb --seed 42 --seed 43 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -84,7 +84,7 @@ from the jobs of the trace that have ended before.`,
 	f.StringVar(&o.inventory, "inventory", "", "CSV file of the nodes (sn, cpu_milli, memory_mib, gpu, model)")
 	f.StringVar(&o.nodes, "nodes", "140x8", "nodes and GPUs of each, instead of an inventory; philly only")
 	f.StringVar(&o.format, "format", "", "openb or philly (default: as the header of the trace says)")
-	f.StringArrayVar(&o.policies, "policy", []string{"default"}, "policy: "+strings.Join(simulate.Policies(), ", "))
+	f.StringArrayVar(&o.policies, "policy", nil, "policy: "+strings.Join(simulate.Policies(), ", ")+" (default: all, side by side)")
 	f.UintSliceVar(&o.seeds, "seed", []uint{42}, "seed of the order of arrival; openb only")
 	f.Float64Var(&o.until, "until-demand", 1, "measure when this part of all GPUs is demanded, up to 1.3; openb only")
 	f.StringVarP(&o.output, "output", "o", "table", "output format: table, json, yaml or svg")
@@ -119,6 +119,9 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (results, error) {
 	nodes, jobs, err := o.read()
 	if err != nil {
 		return results{}, err
+	}
+	if len(o.policies) == 0 {
+		o.policies = simulate.Policies()
 	}
 	res := results{Runs: []simulate.Measures{}}
 	for _, name := range o.policies {
