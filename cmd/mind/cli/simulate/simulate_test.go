@@ -78,7 +78,7 @@ func TestSimulate_openb(t *testing.T) {
 		} `json:"runs"`
 	}
 	out := clitest.Done(t, "simulate", "--trace", file(t, "pods.csv", openbJobs), "--inventory", file(t, "nodes.csv", openbNodes),
-		"--until-demand", "0.5", "--seed", "42", "--seed", "43", "-o", "json")
+		"--policy", "default", "--until-demand", "0.5", "--seed", "42", "--seed", "43", "-o", "json")
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
 	require.Len(t, got.Runs, 2)
 	require.Equal(t, 43, got.Runs[1].Seed)
