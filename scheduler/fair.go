@@ -12,7 +12,8 @@ import (
 //
 // A placement is charged at once, to all that it goes through, so jobs that come at the same time take turns.
 type tree struct {
-	view View
+	view    View
+	ranking *ranking
 	// per is one over what the cluster has of each resource; 0 where it has none.
 	per    [3]float64
 	root   *node
@@ -39,8 +40,8 @@ type node struct {
 	own *node
 }
 
-func newTree(v View) *tree {
-	t := &tree{view: v, root: &node{perWeight: 1}, queues: map[string]*node{}}
+func newTree(v View, r *ranking) *tree {
+	t := &tree{view: v, ranking: r, root: &node{perWeight: 1}, queues: map[string]*node{}}
 	total := v.Total()
 	for i, n := range [...]uint64{total.GPUMilli, total.CPUs, total.Mem} {
 		if n > 0 {
@@ -176,8 +177,8 @@ func (t *tree) shareOf(n *node) float64 {
 
 // turn says whose turn it is of two nodes that are beside each other.
 func turn(a, b *node) bool {
-	if x, y := urgency(a.best.head), urgency(b.best.head); x != y {
-		return x > y
+	if x, y := a.best.rank.above, b.best.rank.above; x != y {
+		return x < y
 	}
 	if a.share != b.share {
 		return a.share < b.share
@@ -185,7 +186,7 @@ func turn(a, b *node) bool {
 	return laneBefore(a.best, b.best)
 }
 
-func laneBefore(a, b *lane) bool { return before(a.head, b.head) }
+func laneBefore(a, b *lane) bool { return a.rank.before(b.rank) }
 
 // first returns the job to offer now; nil at the end.
 func (t *tree) first() (*lane, *work.Job) {
@@ -201,7 +202,7 @@ func (t *tree) first() (*lane, *work.Job) {
 // placed charges the first job, and moves on.
 func (t *tree) placed() {
 	l := t.root.best
-	t.advance(l.next(t.view), l.class.costs)
+	t.advance(l.next(t.view, t.ranking), l.class.costs)
 }
 
 // advance moves on from the first lane, which goes on or not, after a job of it was given so much.

@@ -113,17 +113,6 @@ func (f *future) laneOf(j *work.Job) work.LaneKey {
 	return work.LaneKey{Class: f.now.ClassOf(j), Tenant: j.Tenant, User: j.User}
 }
 
-// inOrder compares two jobs of one user by the order in which they are offered.
-func inOrder(a, b *work.Job) int {
-	switch {
-	case before(a, b):
-		return -1
-	case a.ID == b.ID:
-		return 0
-	}
-	return 1
-}
-
 // start places a waiting job as planned. Plan takes the jobs of a class from its head.
 func (f *future) start(p *work.Placement) *holding {
 	j := f.waiting[p.Job]

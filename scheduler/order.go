@@ -1,10 +1,14 @@
 package scheduler
 
 import (
+	"slices"
+
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// readAhead is how many jobs of a lane are read at a time.
+// readAhead is how many jobs of one lane and priority are read at a time. Orders other than FIFO sort them, so a shorter job
+// passes this many older ones of its lane at most in one pass.
 const readAhead = 128
 
 // lane is the waiting jobs of one user that have the same needs.
@@ -12,41 +16,122 @@ type lane struct {
 	key   work.LaneKey
 	class *class
 	head  *work.Job
-	// rest are the next jobs, read ahead a few at a time once the head was placed.
-	rest []*work.Job
+	rank  rank
+	// strata are its jobs by priority: aging may put old jobs of a lower one first.
+	strata []*stratum
+}
+
+// stratum is the jobs of one lane with one priority, oldest first in the state.
+type stratum struct {
+	last *work.Job // read last
+	rest []ranked
 	buf  []*work.Job
 }
 
-// urgency is what comes before fair share: the priority of a job.
-func urgency(j *work.Job) int { return int(j.Priority) }
+type ranked struct {
+	job   *work.Job
+	rank  rank
+	class *class
+}
 
-// before is the order among the jobs of one user: which of two is offered first.
+func byRank(a, b ranked) int {
+	switch {
+	case a.rank.before(b.rank):
+		return -1
+	case b.rank.before(a.rank):
+		return 1
+	}
+	return 0
+}
+
+// before is the order in the state of two jobs of one user: higher priority first, then older.
 func before(a, b *work.Job) bool {
-	if x, y := urgency(a), urgency(b); x != y {
-		return x > y
+	if a.Priority != b.Priority {
+		return a.Priority > b.Priority
 	}
 	return a.ID < b.ID
 }
 
-// openLane finds the first job of a lane; nil: it has none.
-func openLane(v View, key work.LaneKey, c *class) *lane {
-	for job := range v.LaneJobs(key) {
-		return &lane{key: key, class: c, head: job}
+// inOrder compares two jobs of one user by their order in the state.
+func inOrder(a, b *work.Job) int {
+	switch {
+	case before(a, b):
+		return -1
+	case a.ID == b.ID:
+		return 0
 	}
-	return nil
+	return 1
+}
+
+// openLane finds the priorities of a lane, and its first job; nil: it has none.
+func openLane(v View, r *ranking, key work.LaneKey, c *class) *lane {
+	l := &lane{key: key, class: c}
+	var at *work.Job
+	for job := range v.LaneJobs(key) {
+		at = job
+		break
+	}
+	var buf [1]*work.Job
+	for at != nil {
+		s := &stratum{rest: []ranked{{at, r.of(at), c}}, last: at}
+		if r.policy.Order != work.OrderFIFO {
+			s.rest, s.last = nil, nil
+			l.read(v, r, s, &work.Job{Priority: at.Priority})
+		}
+		l.strata = append(l.strata, s)
+		if !r.stratified() || at.Priority == 0 {
+			break
+		}
+		below := v.LaneJobsAfter(key, &work.Job{Priority: at.Priority, ID: ^ident.Job(0) - 1}, buf[:])
+		if at = nil; len(below) > 0 {
+			at = below[0]
+		}
+	}
+	if !l.choose() {
+		return nil
+	}
+	return l
+}
+
+// choose makes the first job of all strata the head; false: there is none left.
+func (l *lane) choose() bool {
+	l.head = nil
+	for _, s := range l.strata {
+		if len(s.rest) > 0 && (l.head == nil || s.rest[0].rank.before(l.rank)) {
+			l.head, l.rank = s.rest[0].job, s.rest[0].rank
+		}
+	}
+	return l.head != nil
+}
+
+// read gets the next jobs of a stratum.
+func (l *lane) read(v View, r *ranking, s *stratum, after *work.Job) {
+	if s.buf == nil {
+		s.buf = make([]*work.Job, readAhead)
+	}
+	s.rest = s.rest[:0]
+	for _, j := range v.LaneJobsAfter(l.key, after, s.buf) {
+		if j.Priority != after.Priority && r.stratified() {
+			break
+		}
+		s.rest = append(s.rest, ranked{j, r.of(j), l.class})
+		s.last = j
+	}
+	if r.policy.Order != work.OrderFIFO {
+		slices.SortFunc(s.rest, byRank)
+	}
 }
 
 // next moves on to the following job of the lane; false: there is none.
-func (l *lane) next(v View) bool {
-	if len(l.rest) == 0 {
-		if l.buf == nil {
-			l.buf = make([]*work.Job, readAhead)
+func (l *lane) next(v View, r *ranking) bool {
+	for _, s := range l.strata {
+		if len(s.rest) == 0 || s.rest[0].job != l.head {
+			continue
 		}
-		l.rest = v.LaneJobsAfter(l.key, l.head, l.buf)
+		if s.rest = s.rest[1:]; len(s.rest) == 0 {
+			l.read(v, r, s, s.last)
+		}
+		break
 	}
-	if len(l.rest) == 0 {
-		return false
-	}
-	l.head, l.rest = l.rest[0], l.rest[1:]
-	return true
+	return l.choose()
 }

@@ -19,10 +19,12 @@ package scheduler
 import (
 	"iter"
 
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
 // View is what planning reads from the state. *fsm.View implements it.
@@ -63,6 +65,10 @@ type Options struct {
 	Settled func(node string) bool
 	// Quiet omits the reasons why classes are blocked.
 	Quiet bool
+	// Model predicts durations for the order SHORTEST, and for exchanges; nil: it knows nothing.
+	Model *predict.Model
+	// Running are the attempts that may be exchanged for waiting jobs; nil: no decision about that is due.
+	Running iter.Seq[Running]
 }
 
 // Result is the result of a pass.
@@ -74,6 +80,8 @@ type Result struct {
 	Offered int
 	// Blocked are the classes whose first job does not fit: until something is released, none of their jobs does.
 	Blocked []work.ClassKey
+	// Exchange are jobs to preempt for the sake of the policy's order, and who gets their GPUs.
+	Exchange []Exchange
 	// ReasonsOnly: nothing was placed; the one command only updates reasons, and is not urgent.
 	ReasonsOnly bool
 	// Settling: a job only waits for nodes to settle. No event reports that: plan again in a second.
@@ -115,11 +123,15 @@ func Plan(v View, opts Options) Result {
 type pass struct {
 	view    View
 	opts    Options
+	ranking *ranking
 	line    *tree
+	room    *room
 	pool    *place.Pool
 	blocked []*class
 	batch   []work.Placement
-	res     Result
+	// placed are the jobs that were placed, for exchanges; nil: none are due.
+	placed map[ident.Job]*work.Job
+	res    Result
 }
 
 // newPass looks at each class once, and lets the users of those that fit wait in line.
@@ -127,10 +139,13 @@ func newPass(v View, opts Options) *pass {
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512
 	}
-	p := &pass{view: v, opts: opts, line: newTree(v)}
-	room := newRoom(v)
+	p := &pass{view: v, opts: opts, ranking: newRanking(v, opts), room: newRoom(v)}
+	p.line = newTree(v, p.ranking)
+	if opts.Running != nil && p.ranking.policy.Preemption.Enabled {
+		p.placed = map[ident.Job]*work.Job{}
+	}
 	for key := range v.Classes() {
-		c := &class{key: key, limits: room.limitsOf(key), costs: key.Shape.Amount().Now()}
+		c := &class{key: key, limits: p.room.limitsOf(key), costs: key.Shape.Amount().Now()}
 		if c.limits.bars(key.Shape) != "" {
 			p.block(c)
 			continue
@@ -149,7 +164,7 @@ func newPass(v View, opts Options) *pass {
 			continue
 		}
 		for lane := range v.Lanes(key) {
-			if l := openLane(v, lane, c); l != nil {
+			if l := openLane(v, p.ranking, lane, c); l != nil {
 				p.line.add(l)
 			}
 		}
@@ -203,6 +218,9 @@ func (p *pass) offer(c *class, job *work.Job) bool {
 	p.res.Offered++
 	p.res.Placed++
 	c.limits.take(c.key.Shape)
+	if p.placed != nil {
+		p.placed[job.ID] = job
+	}
 	p.batch = append(p.batch, work.Placement{Job: job.ID, Attempt: job.Attempt + 1, Tasks: tasks})
 	if len(p.batch) == p.opts.PerCommand {
 		p.flush()
@@ -236,6 +254,9 @@ func (p *pass) result() Result {
 		}
 	}
 	p.flush()
+	if p.placed != nil && !p.res.More {
+		p.res.Exchange = p.exchange()
+	}
 	switch res := &p.res; {
 	case len(res.Commands) > 0:
 		res.Commands[len(res.Commands)-1].Reasons = reasons

@@ -59,11 +59,11 @@ func ParseOrder(name string) (Order, error) {
 
 // Preemption is when a running job is stopped for one that waits (preemption). Only jobs that may be preempted are.
 type Preemption struct {
-	// Enabled: for the sake of Policy.Order too, not only for priority and borrowed quota (enabled).
+	// Enabled: also for jobs that need much less, and to empty nodes for those that need whole ones (enabled).
 	Enabled bool `cbor:"1,keyasint,omitempty"`
 	// Protect is how long an attempt is left alone from its start (protect_seconds).
 	Protect int64 `cbor:"2,keyasint,omitempty"`
-	// Ratio is how many times longer the victim is predicted to need still than the job that gets its GPUs (ratio).
+	// Ratio is how many times more GPU time the victim is predicted to need than the job that gets its GPUs (ratio).
 	Ratio uint32 `cbor:"3,keyasint,omitempty"`
 	// Every is the time between two decisions to preempt for the sake of Policy.Order (every_seconds).
 	Every int64 `cbor:"4,keyasint,omitempty"`
@@ -87,9 +87,9 @@ func DefaultPolicy() Policy {
 	return Policy{
 		Order:     OrderFIFO,
 		HalfLife:  int64(7 * 24 * time.Hour),
-		AgingStep: int64(24 * time.Hour),
+		AgingStep: int64(5 * 24 * time.Hour),
 		Preemption: Preemption{
-			Protect: int64(2 * time.Hour), Ratio: 16, Every: int64(10 * time.Minute), RestartCost: int64(5 * time.Minute),
+			Protect: int64(2 * time.Hour), Ratio: 4, Every: int64(10 * time.Minute), RestartCost: int64(5 * time.Minute),
 		},
 		Backfill: Backfill{Reservations: 8, After: int64(time.Hour)},
 	}
