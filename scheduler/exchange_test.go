@@ -35,6 +35,7 @@ type board struct {
 
 func newBoard(nodes int) *board {
 	b := &board{use: map[string]*work.NodeUse{}, policy: work.DefaultPolicy()}
+	b.policy.Order, b.policy.Preemption.Enabled = work.OrderShortest, true
 	for i := range nodes {
 		n := &work.Node{ID: fmt.Sprint("n", i), State: v1.NodeState_READY}
 		for g := range 8 {
