@@ -109,7 +109,7 @@ func Plan(v View, opts Options) Result {
 			continue
 		}
 		if pool == nil {
-			pool = place.New(v, line.shapes())
+			pool = place.New(v, line.shapes(), nil)
 		}
 		if class.fit == nil {
 			class.fit = pool.For(class.key.Shape)

@@ -10,12 +10,20 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
-// GPUMatches says whether a GPU is what the shape asks for: its type or model by name, and its memory.
+// GPUMatches says whether a GPU is what the shape asks for: one of its types or models by name, and its memory.
 func GPUMatches(g *GPU, s *Shape) bool {
 	if s.GPUMemMB > g.MemMB {
 		return false
 	}
-	return s.GPUType == "" || strings.EqualFold(s.GPUType, g.Type) || strings.EqualFold(s.GPUType, g.Model)
+	if s.GPUType == "" {
+		return true
+	}
+	for one := range strings.SplitSeq(s.GPUType, "|") {
+		if strings.EqualFold(one, g.Type) || strings.EqualFold(one, g.Model) {
+			return true
+		}
+	}
+	return false
 }
 
 // Eligible is the set of GPUs of a node that a task of this shape could use now: healthy, what the shape asks for, and
