@@ -39,6 +39,8 @@ type View interface {
 	Usage(tenant string) work.Usage
 	Queue(name string) (*work.Queue, bool)
 	QueueGPUs(queue string) int
+	// Mix is what the jobs ask for, those that ended as well, with the number of jobs.
+	Mix() iter.Seq2[work.Shape, int]
 }
 
 // Options configure a pass.
@@ -50,6 +52,9 @@ type Options struct {
 	// Settled reports whether a node has been in session for long enough to run the next attempt of a job whose last one
 	// may still be alive; nil: all have. It does not affect other jobs.
 	Settled func(node string) bool
+	// Prices returns what decides between the places of a job; nil: they are learned from the view. It is called when
+	// something is first to be placed.
+	Prices func() *place.Prices
 	// Quiet omits the reasons why classes are blocked.
 	Quiet bool
 }
@@ -77,6 +82,9 @@ type Result struct {
 func Plan(v View, opts Options) Result {
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512
+	}
+	if opts.Prices == nil {
+		opts.Prices = func() *place.Prices { return place.Learn(v.Mix(), v.Nodes()) }
 	}
 	var (
 		res     Result
@@ -109,7 +117,7 @@ func Plan(v View, opts Options) Result {
 			continue
 		}
 		if pool == nil {
-			pool = place.New(v, line.shapes(), nil)
+			pool = place.New(v, line.shapes(), opts.Prices)
 		}
 		if class.fit == nil {
 			class.fit = pool.For(class.key.Shape)

@@ -160,6 +160,11 @@ func (g *group) bestPart(s *work.Shape, suited uint64, loss func(left uint16) fl
 // score is what a task costs on a host of the group, the less the better, and the remainder of the GPU that a fraction
 // should go to.
 func (p *Pool) score(g *group, s *work.Shape, suited uint64) (float64, uint16) {
+	if p.learn != nil {
+		prices := p.learn()
+		p.learn = nil
+		p.Reprice(prices)
+	}
 	if p.prices == nil {
 		return p.simpleScore(g, s, suited)
 	}

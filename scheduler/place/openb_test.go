@@ -3,6 +3,7 @@ package place_test
 import (
 	"encoding/csv"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -128,11 +129,7 @@ func inflate(nodes cluster, tasks []work.Shape, capacity int) (x100, x130 float6
 	for i, s := range tasks {
 		if seen[s]++; i+1 == learn {
 			learn += 1 + learn/5
-			var mix place.Mix
-			for shape, n := range seen {
-				mix = append(mix, place.Weighted{Shape: shape, Weight: float64(n)})
-			}
-			pool.Reprice(place.Learn(mix, nodes.Nodes()))
+			pool.Reprice(place.Learn(maps.All(seen), nodes.Nodes()))
 			clear(fits)
 		}
 		if fits[s] == nil {

@@ -24,7 +24,9 @@ type Pool struct {
 	kinds  []*kind
 	keys   []string // the labels that any waiting job asks for
 	groups map[load]*group
+	// prices are what to place by; learn makes them when something is first to be placed.
 	prices *Prices
+	learn  func() *Prices
 	// empty caches, for each shape, the hosts that could hold a task of it if they were empty; settled are the hosts that
 	// may run replacements, nil before the first use.
 	empty   map[work.Shape]bitset
@@ -73,11 +75,11 @@ type View interface {
 	Use(node string) work.NodeUse
 }
 
-// New looks at every node once. Only the labels that one of the shapes selects by can be asked for later. Without prices,
-// the places are those of the best fit.
-func New(v View, shapes iter.Seq[work.Shape], prices *Prices) *Pool {
+// New looks at every node once. Only the labels that one of the shapes selects by can be asked for later.
+// Prices are asked for when something is first to be placed; without any, the places are those of the best fit.
+func New(v View, shapes iter.Seq[work.Shape], prices func() *Prices) *Pool {
 	keys := selectorKeys(shapes)
-	p := &Pool{hosts: make([]host, 0, 64), keys: keys, groups: map[load]*group{}, prices: prices}
+	p := &Pool{hosts: make([]host, 0, 64), keys: keys, groups: map[load]*group{}, learn: prices}
 	values, has := make([]string, len(keys)), make([]bool, len(keys))
 	var last *kind
 	for node := range v.Nodes() {
@@ -146,9 +148,6 @@ func (p *Pool) kindOf(node *work.Node, values []string, has []bool) *kind {
 	k := &kind{
 		number: len(p.kinds), gpus: node.GPUs, alike: alike(node.GPUs), labels: slices.Clone(values), has: slices.Clone(has), spec: spec,
 		log: make([][]*group, len(node.GPUs)+1), counts: make([]int, len(node.GPUs)+1),
-	}
-	if p.prices != nil {
-		k.terms = p.prices.specs[specKey(node.GPUs)]
 	}
 	p.kinds = append(p.kinds, k)
 	return k

@@ -8,14 +8,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Mix is what jobs ask for: shapes, each with the number of tasks that asked for it.
-type Mix []Weighted
-
-// Weighted is a shape with its weight.
-type Weighted struct {
-	Shape  work.Shape
-	Weight float64
-}
+// Mix is what jobs ask for: shapes, each with the number of jobs. A shape may come more than once.
+type Mix = iter.Seq2[work.Shape, int]
 
 const (
 	// maxTerms bounds what a score costs: only the heaviest shapes of a mix count.
@@ -125,10 +119,11 @@ func Learn(mix Mix, nodes iter.Seq[*work.Node]) *Prices {
 // termsOf are the heaviest shapes of a mix, one term for all that need the same of a node.
 func termsOf(mix Mix) ([]term, []work.Shape) {
 	weights := map[work.Shape]float64{}
-	for _, m := range mix {
-		if s := m.Shape; s.NeedsGPU() {
+	for s, n := range mix {
+		if s.NeedsGPU() {
+			n *= max(1, int(s.Nodes))
 			s.Nodes, s.Topology, s.Selector = 1, 0, ""
-			weights[s] += m.Weight * float64(max(1, m.Shape.Nodes))
+			weights[s] += float64(n)
 		}
 	}
 	shapes := make([]work.Shape, 0, len(weights))

@@ -41,6 +41,8 @@ type jobTables struct {
 	timers     kernel.Index[jobTimer]
 	finished   kernel.Index[finishedJob]
 	dependents kernel.Index[dependentJob]
+	// shapes counts the jobs by tenant and shape.
+	shapes kernel.Index[shapeCount]
 	// ran lists the jobs that tell how long others like them will take.
 	ran kernel.Index[ranJob]
 	// awaits lists the jobs that wait to hear of a task on a node.
@@ -64,6 +66,7 @@ func newJobTables() jobTables {
 		dependents: kernel.NewIndex(func(a, b dependentJob) bool {
 			return a.on < b.on || a.on == b.on && a.id < b.id
 		}),
+		shapes: kernel.NewIndex(shapeLess),
 		ran:    kernel.NewIndex(ranLess),
 		awaits: kernel.NewIndex(func(a, b awaitingJob) bool { return a.node < b.node || a.node == b.node && a.id < b.id }),
 
@@ -77,7 +80,7 @@ func (t *jobTables) freeze() jobTables {
 		groups: t.groups.Freeze(), tenants: t.tenants.Freeze(),
 		waiting: t.waiting.Freeze(), classes: t.classes.Freeze(), blocks: t.blocks.Freeze(), active: t.active.Freeze(),
 		timers: t.timers.Freeze(), finished: t.finished.Freeze(), dependents: t.dependents.Freeze(),
-		awaits: t.awaits.Freeze(), ran: t.ran.Freeze(), recovering: t.recovering.Freeze(),
+		awaits: t.awaits.Freeze(), shapes: t.shapes.Freeze(), ran: t.ran.Freeze(), recovering: t.recovering.Freeze(),
 	}
 }
 
@@ -143,9 +146,15 @@ var noJob work.Job
 func (s *State) PutJob(old, j *work.Job) {
 	t := &s.jobs
 	t.rows.Put(j.ID, j)
-	if old == nil {
+	switch {
+	case old == nil:
 		old = &noJob
-	} else {
+		s.countShape(j, 1)
+	case old.Shape != j.Shape:
+		s.countShape(old, -1)
+		s.countShape(j, 1)
+	}
+	if old != &noJob {
 		s.count(old, -1)
 	}
 	s.count(j, 1)
@@ -220,6 +229,7 @@ func (s *State) PutJob(old, j *work.Job) {
 func (s *State) DropJob(j *work.Job) {
 	t := &s.jobs
 	t.rows.Delete(j.ID)
+	s.countShape(j, -1)
 	s.regroup(j, &noJob)
 	t.finished.Delete(finishedJob{j.FinishedAt, j.ID})
 	if j.RanThrough() {

@@ -18,11 +18,13 @@ type working struct {
 	totals map[string]*queueFigures
 	keys   map[keyName]*work.IdempotencyKey
 	blocks map[blockKey]*blockSlot
+	shapes map[tenantShape]*shapeSlot
 	// What changed since the last publish, in the order of the changes.
 	dirtyUse    []*useSlot
 	dirtyQueues []*queueSlot
 	dirtyShares []*shareSlot
 	dirtyBlocks []*blockSlot
+	dirtyShapes []*shapeSlot
 	nextTenant  uint32
 	nextClass   uint32
 }
@@ -64,6 +66,7 @@ func newWorking() *working {
 		totals:  map[string]*queueFigures{},
 		keys:    map[keyName]*work.IdempotencyKey{},
 		blocks:  map[blockKey]*blockSlot{},
+		shapes:  map[tenantShape]*shapeSlot{},
 	}
 }
 
@@ -155,5 +158,6 @@ func (s *State) flush() {
 		s.queues.shares.Put(tenantFigures{of: f.of, figures: &figures})
 	}
 	s.flushBlocks()
+	s.flushShapes()
 	w.dirtyUse, w.dirtyQueues, w.dirtyShares = w.dirtyUse[:0], w.dirtyQueues[:0], w.dirtyShares[:0]
 }
