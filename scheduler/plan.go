@@ -1,7 +1,8 @@
 // Package scheduler plans: from a view of the state and the time, it decides which waiting jobs should get which GPUs.
 //
 // Contract. [Plan] is a pure function: it reads the view, changes nothing and keeps nothing. Its result is only a proposal;
-// the state checks each placement again when it applies it, and refuses those that no longer fit.
+// the state checks each placement again when it applies it, and refuses those that no longer fit. A [Planner] makes the same
+// plans, and keeps what it would have to read again.
 //
 // Guarantees. Within one plan no GPU, CPU or memory is given twice, no job appears twice, a gang has all its tasks or is
 // absent, and no quota and no limit of a queue is exceeded. A plan that is applied to the state it was made from is never
@@ -80,6 +81,13 @@ type Result struct {
 // does not fit ends the class for this pass (all its jobs need the same), so a pass that changes nothing costs as much as
 // there are classes and nodes, however long the queue is.
 func Plan(v View, opts Options) Result {
+	return plan(v, opts, func(l *line, prices func() *place.Prices) *place.Pool {
+		return place.New(v, l.shapes(), prices)
+	})
+}
+
+// plan is Plan with a pool from whoever has one.
+func plan(v View, opts Options, poolOf func(*line, func() *place.Prices) *place.Pool) Result {
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512
 	}
@@ -117,7 +125,7 @@ func Plan(v View, opts Options) Result {
 			continue
 		}
 		if pool == nil {
-			pool = place.New(v, line.shapes(), opts.Prices)
+			pool = poolOf(line, opts.Prices)
 		}
 		if class.fit == nil {
 			class.fit = pool.For(class.key.Shape)

@@ -99,6 +99,7 @@ func (d *demand) again() {
 // holds it: Propose returns when its entry is applied here.
 type planner struct {
 	*Term
+	plans scheduler.Planner
 	// blocked are the classes that fit nowhere, since the last time that anything was freed. A new job of one of them
 	// needs no look: it needs what the others do.
 	blocked map[work.ClassKey]bool
@@ -156,7 +157,7 @@ func (p *planner) worthwhile(v *fsm.View, fresh []ident.Job) bool {
 // pass plans and places until nothing more fits.
 func (p *planner) pass(ctx context.Context, v *fsm.View) {
 	start := time.Now()
-	result := scheduler.Plan(v, scheduler.Options{
+	result := p.plans.Plan(v, scheduler.Options{
 		PerCommand: p.config.Placements, PerPass: 16 * p.config.Placements, Settled: p.settled,
 	})
 	p.config.Figures.Planned(time.Since(start))
@@ -197,7 +198,7 @@ func (t *Term) settled(node string) bool { return t.liveness.Settled(node, time.
 // may be old by the time they may be written.
 func (p *planner) write(ctx context.Context, v *fsm.View) {
 	p.pending = false
-	result := scheduler.Plan(v, scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.settled})
+	result := p.plans.Plan(v, scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.settled})
 	command := work.PlaceJobs{BasedOn: v.Index()}
 	if result.Placed > 0 {
 		p.demand.again() // Something fits after all: a pass is due.

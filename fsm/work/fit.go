@@ -18,7 +18,7 @@ func GPUMatches(g *GPU, s *Shape) bool {
 	if s.GPUType == "" {
 		return true
 	}
-	for one := range strings.SplitSeq(s.GPUType, "|") {
+	for one := range strings.SplitSeq(s.GPUType, GPUTypeOr) {
 		if strings.EqualFold(one, g.Type) || strings.EqualFold(one, g.Model) {
 			return true
 		}
@@ -102,6 +102,24 @@ func linked(n *Node, gpus uint64) bool {
 		}
 	}
 	return true
+}
+
+// GPUTypeOr is between the alternatives of Shape.GPUType.
+const GPUTypeOr = "|"
+
+// CanonicalGPUType makes the Shape.GPUType of alternatives: sorted, and each once.
+func CanonicalGPUType(want string) string {
+	if !strings.Contains(want, GPUTypeOr) {
+		return want
+	}
+	var types []string
+	for one := range strings.SplitSeq(want, GPUTypeOr) {
+		if one = strings.TrimSpace(one); one != "" {
+			types = append(types, one)
+		}
+	}
+	slices.Sort(types)
+	return strings.Join(slices.Compact(types), GPUTypeOr)
 }
 
 // CanonicalSelector makes the Shape.Selector of a node selector: equal for equal selectors.

@@ -3,6 +3,7 @@ package place
 import (
 	"cmp"
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -170,11 +171,11 @@ func (p *Pool) score(g *group, s *work.Shape, suited uint64) (float64, uint16) {
 	}
 	cpus, mem := g.cpus-s.CPUDemand(), g.mem-s.MemMB
 	if s.FractionMilli == 0 {
-		return g.value - p.prices.value(g.kind.terms, cpus, mem, int(g.number)-int(s.GPUs), g.left), 0
+		return p.loss(g, cpus, mem, int(g.number)-int(s.GPUs), g.left), 0
 	}
 	least, from := 0.0, uint16(0)
 	loss := func(left uint16) float64 {
-		l := g.value - p.prices.value(g.kind.terms, cpus, mem, int(g.number), p.cut(g.left, left, s.FractionMilli))
+		l := p.loss(g, cpus, mem, int(g.number), p.cut(g.left, left, s.FractionMilli))
 		if from == 0 || l < least {
 			least, from = l, left
 		}
@@ -182,12 +183,18 @@ func (p *Pool) score(g *group, s *work.Shape, suited uint64) (float64, uint16) {
 	}
 	g.bestPart(s, suited, loss)
 	if g.opens(suited) > 0 {
-		l := g.value - p.prices.value(g.kind.terms, cpus, mem, int(g.number)-1, p.cut(g.left, 0, s.FractionMilli))
+		l := p.loss(g, cpus, mem, int(g.number)-1, p.cut(g.left, 0, s.FractionMilli))
 		if from == 0 || l < least {
 			least, from = l, whole
 		}
 	}
 	return least, from
+}
+
+// loss is the value that a group's host loses when this is left on it. It is rounded, so that places which cost the same
+// compare equal, in whatever order the sums were made.
+func (p *Pool) loss(g *group, cpus, mem uint32, free int, left []uint16) float64 {
+	return math.Round((g.value-p.prices.value(g.kind.terms, cpus, mem, free, left))*1024) / 1024
 }
 
 // simpleScore is the best fit: hosts with the fewest free GPUs, and for fractions the fullest GPU.

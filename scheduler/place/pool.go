@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Pool is the free capacity of the cluster during one pass. It only shrinks.
+// Pool is the free capacity of the cluster during one pass, in which it only shrinks.
 type Pool struct {
 	hosts  []host
 	kinds  []*kind
@@ -31,6 +31,7 @@ type Pool struct {
 	// may run replacements, nil before the first use.
 	empty   map[work.Shape]bitset
 	settled bitset
+	taken   []int // hosts on which something was placed
 	scratch []byte
 	remains []uint16
 }
@@ -101,9 +102,21 @@ func New(v View, shapes iter.Seq[work.Shape], prices func() *Prices) *Pool {
 }
 
 func newHost(node *work.Node, use work.NodeUse, k *kind) host {
-	h := host{node: node, kind: k, cpus: sub(node.CPUs, use.CPUs), mem: sub(node.MemMB, use.MemMB)}
-	for i := range node.GPUs {
-		g := &node.GPUs[i]
+	h := host{node: node, kind: k}
+	h.load(use)
+	k.hosts++
+	k.maxGPUs = max(k.maxGPUs, len(node.GPUs))
+	k.maxCPUs = max(k.maxCPUs, node.CPUs)
+	k.maxMem = max(k.maxMem, node.MemMB)
+	return h
+}
+
+// load sets what is left on a host when this is in use.
+func (h *host) load(use work.NodeUse) {
+	h.cpus, h.mem = sub(h.node.CPUs, use.CPUs), sub(h.node.MemMB, use.MemMB)
+	h.free, h.shared = 0, 0
+	for i := range h.node.GPUs {
+		g := &h.node.GPUs[i]
 		bit := uint64(1) << g.Index
 		if g.Health != v1.GpuHealth_HEALTHY || use.Exclusive&bit != 0 {
 			continue
@@ -112,7 +125,7 @@ func newHost(node *work.Node, use work.NodeUse, k *kind) host {
 			h.free |= bit
 			continue
 		}
-		if left := sub(1000, uint32(use.Milli[g.Index])); left > 0 {
+		if left := sub(whole, uint32(use.Milli[g.Index])); left > 0 {
 			if h.left == nil {
 				h.left = new([work.MaxGPUs]uint16)
 			}
@@ -120,11 +133,6 @@ func newHost(node *work.Node, use work.NodeUse, k *kind) host {
 			h.left[g.Index] = uint16(left)
 		}
 	}
-	k.hosts++
-	k.maxGPUs = max(k.maxGPUs, len(node.GPUs))
-	k.maxCPUs = max(k.maxCPUs, node.CPUs)
-	k.maxMem = max(k.maxMem, node.MemMB)
-	return h
 }
 
 func sub(a, b uint32) uint32 {
@@ -188,6 +196,7 @@ func alike(gpus []work.GPU) bool {
 // take removes what a task of this shape uses from a host.
 func (p *Pool) take(i int, s *work.Shape, gpus uint64) {
 	h := &p.hosts[i]
+	p.taken = append(p.taken, i)
 	p.leave(i)
 	h.cpus -= min(h.cpus, s.CPUDemand())
 	h.mem -= min(h.mem, s.MemMB)
@@ -234,6 +243,7 @@ func selectorKeys(shapes iter.Seq[work.Shape]) []string {
 			}
 		}
 	}
+	slices.Sort(keys)
 	return keys
 }
 

@@ -36,6 +36,8 @@ const (
 //
 // Prices do not change, and may be used by several pools.
 type Prices struct {
+	// Jobs is the number of jobs that they were learned from.
+	Jobs  int
 	worth [whole + 1]float64 // in thousandths of a GPU
 	specs map[string][]term
 }
@@ -60,11 +62,11 @@ type machineClass struct {
 // Learn makes prices for a mix on these nodes; nil if no shape of the mix asks for a GPU. It depends on the mix and on the
 // nodes as they are when they are empty, not on what runs on them.
 func Learn(mix Mix, nodes iter.Seq[*work.Node]) *Prices {
-	terms, shapes := termsOf(mix)
+	terms, shapes, jobs := termsOf(mix)
 	if len(terms) == 0 {
 		return nil
 	}
-	p := &Prices{specs: map[string][]term{}}
+	p := &Prices{Jobs: jobs, specs: map[string][]term{}}
 	p.learnWorth(terms)
 	count, gpus := map[machineClass]int{}, map[string][]work.GPU{}
 	var classes []machineClass
@@ -117,16 +119,17 @@ func Learn(mix Mix, nodes iter.Seq[*work.Node]) *Prices {
 }
 
 // termsOf are the heaviest shapes of a mix, one term for all that need the same of a node.
-func termsOf(mix Mix) ([]term, []work.Shape) {
+func termsOf(mix Mix) (terms []term, shapes []work.Shape, jobs int) {
 	weights := map[work.Shape]float64{}
 	for s, n := range mix {
 		if s.NeedsGPU() {
+			jobs += n
 			n *= max(1, int(s.Nodes))
 			s.Nodes, s.Topology, s.Selector = 1, 0, ""
 			weights[s] += float64(n)
 		}
 	}
-	shapes := make([]work.Shape, 0, len(weights))
+	shapes = make([]work.Shape, 0, len(weights))
 	for s := range weights { // order-free: sorted below
 		shapes = append(shapes, s)
 	}
@@ -140,7 +143,7 @@ func termsOf(mix Mix) ([]term, []work.Shape) {
 		return 1
 	})
 	shapes = shapes[:min(len(shapes), maxTerms)]
-	terms := make([]term, len(shapes))
+	terms = make([]term, len(shapes))
 	for i := range shapes {
 		s := &shapes[i]
 		t := term{weight: weights[*s], gpus: int(s.GPUs), milli: int(s.FractionMilli), demand: float64(s.GPUMilli()), cpus: s.CPUs, mem: s.MemMB}
@@ -152,7 +155,7 @@ func termsOf(mix Mix) ([]term, []work.Shape) {
 		}
 		terms[i] = t
 	}
-	return terms, shapes
+	return terms, shapes, jobs
 }
 
 // learnWorth prices the remainders of GPUs, by the fractions among the terms.
@@ -223,6 +226,9 @@ func matching(gpus []work.GPU, s *work.Shape) uint64 {
 
 // Reprice changes the prices. A Fit that was made before must not be used afterwards.
 func (p *Pool) Reprice(prices *Prices) {
+	if prices == p.prices {
+		return
+	}
 	p.prices = prices
 	for _, k := range p.kinds {
 		k.terms = nil
