@@ -152,15 +152,15 @@ func (tx *tx) admitShape(s *work.Shape) *kernel.Refusal {
 
 // admitGPUChoice spells each of several GPU types as the nodes do. Some node must have had one of them.
 func (tx *tx) admitGPUChoice(s *work.Shape) *kernel.Refusal {
-	any := false
+	known := false
 	var types []string
 	for one := range strings.SplitSeq(s.GPUType, work.GPUTypeOr) {
 		if spelled, ok := tx.KnownGPU(one); ok {
-			one, any = spelled, true
+			one, known = spelled, true
 		}
 		types = append(types, one)
 	}
-	if !any {
+	if !known {
 		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NoSuchGPUType, s.GPUType, strings.Join(tx.GPUTypes(), ", "))
 	}
 	s.GPUType = work.CanonicalGPUType(strings.Join(types, work.GPUTypeOr))
