@@ -86,7 +86,7 @@ func Plan(v View, opts Options) Result {
 	})
 }
 
-// plan is Plan with a pool from whoever has one.
+// plan is Plan with the pool of the caller.
 func plan(v View, opts Options, poolOf func(*line, func() *place.Prices) *place.Pool) Result {
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512

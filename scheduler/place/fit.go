@@ -126,7 +126,7 @@ func (f *Fit) gather(queues []queue, want int) float64 {
 		}
 		e := *next
 		if want > 1 {
-			of.aside = append(of.aside, of.pop())
+			of.off = append(of.off, of.pop())
 			// An entry that was emptied and filled again may be there twice.
 			for len(of.heap) > 0 && of.heap[0].group == e.group {
 				of.pop()

@@ -8,7 +8,7 @@ type queue struct {
 	spec  int
 	kinds []candidate
 	heap  []scored
-	aside []scored // entries taken off while a gang is gathered
+	off   []scored // entries taken off while a gang is gathered
 }
 
 // candidate is a kind of host that meets the shape's needs; gpus are the indices of the GPUs of the right type and size, and
@@ -63,17 +63,17 @@ func (q *queue) best(f *Fit) (*scored, int, uint64) {
 		if h, gpus := f.hostOf(top, 0); h >= 0 {
 			return top, h, gpus
 		}
-		q.aside = append(q.aside, q.pop())
+		q.off = append(q.off, q.pop())
 	}
 	return nil, -1, 0
 }
 
-// restore puts back what was set aside.
+// restore puts back what was taken off.
 func (q *queue) restore() {
-	for _, e := range q.aside {
+	for _, e := range q.off {
 		q.push(e)
 	}
-	q.aside = q.aside[:0]
+	q.off = q.off[:0]
 }
 
 func (q *queue) push(e scored) {

@@ -134,7 +134,7 @@ func (k *Kept) remember(v Changing) {
 	}
 }
 
-// forgetEmpty lists the groups anew, and forgets those without hosts when they are most.
+// forgetEmpty lists the groups again, and forgets those without hosts when they are most.
 func (p *Pool) forgetEmpty() {
 	for _, k := range p.kinds {
 		live := 0

@@ -137,7 +137,7 @@ func checkJobs(s *rows, report kernel.Report) {
 		}
 	}
 	checkClasses(s, report)
-	checkShapes(s, report)
+	s.jobs.shapes.Check(s.jobs.rows.Rows(), report)
 	s.jobs.groups.Check(s.jobs.rows.Rows(), report)
 	checkBlocks(s, report)
 }

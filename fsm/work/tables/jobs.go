@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/groups"
+	"github.com/mindcoordinator/mind/fsm/work/mix"
 )
 
 func (r *classReason) AppendFields(f kernel.Fields) kernel.Fields {
@@ -42,7 +43,7 @@ type jobTables struct {
 	finished   kernel.Index[finishedJob]
 	dependents kernel.Index[dependentJob]
 	// shapes counts the jobs by tenant and shape.
-	shapes kernel.Index[shapeCount]
+	shapes mix.Index
 	// ran lists the jobs that tell how long others like them will take.
 	ran kernel.Index[ranJob]
 	// awaits lists the jobs that wait to hear of a task on a node.
@@ -66,7 +67,7 @@ func newJobTables() jobTables {
 		dependents: kernel.NewIndex(func(a, b dependentJob) bool {
 			return a.on < b.on || a.on == b.on && a.id < b.id
 		}),
-		shapes: kernel.NewIndex(shapeLess),
+		shapes: mix.New(),
 		ran:    kernel.NewIndex(ranLess),
 		awaits: kernel.NewIndex(func(a, b awaitingJob) bool { return a.node < b.node || a.node == b.node && a.id < b.id }),
 
@@ -149,10 +150,10 @@ func (s *State) PutJob(old, j *work.Job) {
 	switch {
 	case old == nil:
 		old = &noJob
-		s.countShape(j, 1)
+		t.shapes.Count(j, 1)
 	case old.Shape != j.Shape:
-		s.countShape(old, -1)
-		s.countShape(j, 1)
+		t.shapes.Count(old, -1)
+		t.shapes.Count(j, 1)
 	}
 	if old != &noJob {
 		s.count(old, -1)
@@ -229,7 +230,7 @@ func (s *State) PutJob(old, j *work.Job) {
 func (s *State) DropJob(j *work.Job) {
 	t := &s.jobs
 	t.rows.Delete(j.ID)
-	s.countShape(j, -1)
+	t.shapes.Count(j, -1)
 	s.regroup(j, &noJob)
 	t.finished.Delete(finishedJob{j.FinishedAt, j.ID})
 	if j.RanThrough() {

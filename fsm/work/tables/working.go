@@ -18,13 +18,11 @@ type working struct {
 	totals map[string]*queueFigures
 	keys   map[keyName]*work.IdempotencyKey
 	blocks map[blockKey]*blockSlot
-	shapes map[tenantShape]*shapeSlot
 	// What changed since the last publish, in the order of the changes.
 	dirtyUse    []*useSlot
 	dirtyQueues []*queueSlot
 	dirtyShares []*shareSlot
 	dirtyBlocks []*blockSlot
-	dirtyShapes []*shapeSlot
 	nextTenant  uint32
 	nextClass   uint32
 }
@@ -66,7 +64,6 @@ func newWorking() *working {
 		totals:  map[string]*queueFigures{},
 		keys:    map[keyName]*work.IdempotencyKey{},
 		blocks:  map[blockKey]*blockSlot{},
-		shapes:  map[tenantShape]*shapeSlot{},
 	}
 }
 
@@ -158,6 +155,6 @@ func (s *State) flush() {
 		s.queues.shares.Put(tenantFigures{of: f.of, figures: &figures})
 	}
 	s.flushBlocks()
-	s.flushShapes()
+	s.jobs.shapes.Flush()
 	w.dirtyUse, w.dirtyQueues, w.dirtyShares = w.dirtyUse[:0], w.dirtyQueues[:0], w.dirtyShares[:0]
 }
