@@ -58,6 +58,8 @@ type kind struct {
 	has    []bool   // whether the label exists
 	spec   int      // number shared by kinds with the same GPUs
 	terms  []term   // what the prices say about these GPUs
+	wire   *wiring  // of the host that was last asked for it, whose GPUs are wired
+	wired  []work.GPU
 	// groups are all that have been; log[n] lists those with n free GPUs whenever they get their first host.
 	groups []*group
 	log    [][]*group
@@ -222,9 +224,22 @@ func (p *Pool) take(i int, s *work.Shape, gpus uint64) {
 
 func (h *host) wiring() *wiring {
 	if h.wire == nil {
-		h.wire = wire(h.node.GPUs)
+		if k := h.kind; k.wire == nil || !sameLinks(k.wired, h.node.GPUs) {
+			k.wire, k.wired = wire(h.node.GPUs), h.node.GPUs
+		}
+		h.wire = h.kind.wire
 	}
 	return h.wire
+}
+
+// sameLinks says whether equal GPUs are linked in the same way.
+func sameLinks(x, y []work.GPU) bool {
+	for i := range x {
+		if x[i].NVLink != y[i].NVLink || x[i].NUMA != y[i].NUMA {
+			return false
+		}
+	}
+	return true
 }
 
 // selectorKeys are the labels that the shapes ask for.

@@ -38,24 +38,33 @@ func TestPrices_choose(t *testing.T) {
 	}{
 		"a type that others need is left to them": {
 			cluster{nodeOf("n1", "A100", 2, 64), nodeOf("n2", "H100", 8, 64)},
-			map[work.Shape]int{one: 10, typed: 10}, []work.Shape{one, typed}, "n2:1 n1:1",
+			map[work.Shape]int{one: 10, typed: 10},
+			[]work.Shape{one, typed},
+			"n2:1 n1:1",
 		},
 		"a job of few CPUs leaves the many to others": {
 			cluster{nodeOf("n1", "A100", 2, 24), nodeOf("n2", "A100", 2, 4)},
-			map[work.Shape]int{hungry: 10, modest: 10}, []work.Shape{modest, hungry, modest}, "n2:1 n1:1 n2:2",
+			map[work.Shape]int{hungry: 10, modest: 10},
+			[]work.Shape{modest, hungry, modest},
+			"n2:1 n1:1 n2:2",
 		},
 		"a job without GPUs leaves CPUs beside GPUs": {
 			cluster{nodeOf("n1", "A100", 2, 24), nodeOf("n2", "A100", 2, 64), nodeOf("n3", "A100", 2, 24)},
-			map[work.Shape]int{hungry: 10}, []work.Shape{cpuOnly}, "n2:0",
+			map[work.Shape]int{hungry: 10},
+			[]work.Shape{cpuOnly},
+			"n2:0",
 		},
 		"one GPU goes where no pair is broken": {
 			cluster{nodeOf("n1", "A100", 2, 64), nodeOf("n2", "A100", 3, 64)},
-			map[work.Shape]int{one: 10, pair: 10}, []work.Shape{one, pair, pair}, "n2:1 n1:3 n2:6",
+			map[work.Shape]int{one: 10, pair: 10},
+			[]work.Shape{one, pair, pair},
+			"n2:1 n1:3 n2:6",
 		},
 		"a fraction goes where the rest is of use": {
 			cluster{nodeOf("n1", "A100", 2, 64)},
 			map[work.Shape]int{part(800): 10, part(500): 10, part(200): 10},
-			[]work.Shape{part(800), part(500), part(200), part(500)}, "n1:1 n1:2 n1:1 n1:2",
+			[]work.Shape{part(800), part(500), part(200), part(500)},
+			"n1:1 n1:2 n1:1 n1:2",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

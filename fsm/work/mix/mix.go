@@ -62,6 +62,14 @@ func (x *Index) Count(j *work.Job, by int) {
 	}
 }
 
+// Change counts a job that takes the place of its former row.
+func (x *Index) Change(old, j *work.Job) {
+	if old.Shape != j.Shape {
+		x.Count(old, -1)
+		x.Count(j, 1)
+	}
+}
+
 // Flush makes what was counted visible to Freeze.
 func (x *Index) Flush() {
 	for _, s := range x.dirty {

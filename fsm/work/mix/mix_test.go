@@ -30,6 +30,12 @@ func TestIndex_countsByTenantAndShape(t *testing.T) {
 	require.Equal(t, map[work.Shape]int{one: 1, two: 2}, maps.Collect(before.Of("b")), "a frozen copy never changes")
 	require.Empty(t, maps.Collect(after.Of("c")))
 
+	x.Change(c, &work.Job{Tenant: "b", Shape: two})
+	x.Change(c, &work.Job{Tenant: "b", Shape: one})
+	x.Flush()
+	changed := x.Freeze()
+	require.Equal(t, map[work.Shape]int{one: 1}, maps.Collect(changed.Of("b")))
+
 	wrong := 0
 	after.Check(slices.Values([]*work.Job{a, c}), func(string, ...any) { wrong++ })
 	require.Zero(t, wrong)

@@ -147,16 +147,12 @@ var noJob work.Job
 func (s *State) PutJob(old, j *work.Job) {
 	t := &s.jobs
 	t.rows.Put(j.ID, j)
-	switch {
-	case old == nil:
+	if old == nil {
 		old = &noJob
 		t.shapes.Count(j, 1)
-	case old.Shape != j.Shape:
-		t.shapes.Count(old, -1)
-		t.shapes.Count(j, 1)
-	}
-	if old != &noJob {
+	} else {
 		s.count(old, -1)
+		t.shapes.Change(old, j)
 	}
 	s.count(j, 1)
 	s.regroup(old, j)
