@@ -141,7 +141,7 @@ func (h *holder) count() {
 	h.free = 0
 	for i := range h.node.GPUs {
 		bit := uint64(1) << h.node.GPUs[i].Index
-		if h.node.GPUs[i].Health == v1.GpuHealth_HEALTHY && (h.use.Exclusive|h.use.Shared)&bit == 0 {
+		if h.node.GPUs[i].Health == v1.GpuHealth_HEALTHY && (h.use.Exclusive|h.use.Shared|h.use.Claimed.GPUs)&bit == 0 {
 			h.free++
 		}
 	}

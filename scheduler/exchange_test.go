@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -91,6 +92,7 @@ func (b *board) QueueTreeGPUs(string) int                { return 0 }
 func (b *board) Policy() work.Policy                     { return b.policy }
 func (b *board) Now() int64                              { return testNow }
 func (b *board) Total() accounts.Amount                  { return accounts.Amount{} }
+func (b *board) Mix() iter.Seq2[work.Shape, int]         { return maps.All(map[work.Shape]int{}) }
 func (b *board) Accounts() iter.Seq[*accounts.Account] {
 	return slices.Values([]*accounts.Account(nil))
 }

@@ -208,6 +208,9 @@ func (f *future) Usage(string) work.Usage                 { return f.usage }
 func (f *future) ClassReason(work.ClassKey) reason.Reason { return "" }
 func (f *future) Classes() iter.Seq[work.ClassKey]        { return slices.Values(f.classes) }
 
+// Mix is that of the tenant: what others ask for must not show.
+func (f *future) Mix() iter.Seq2[work.Shape, int] { return f.now.MixOf(f.tenant) }
+
 func (f *future) Use(node string) work.NodeUse {
 	if u := f.use[node]; u != nil {
 		return *u

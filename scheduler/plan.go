@@ -52,6 +52,8 @@ type View interface {
 	Now() int64
 	Accounts() iter.Seq[*accounts.Account]
 	Total() accounts.Amount
+	// Mix is what the jobs ask for, those that ended as well, with the number of jobs.
+	Mix() iter.Seq2[work.Shape, int]
 }
 
 // Options configure a pass.
@@ -63,6 +65,9 @@ type Options struct {
 	// Settled reports whether a node has been in session for long enough to run the next attempt of a job whose last one
 	// may still be alive; nil: all have. It does not affect other jobs.
 	Settled func(node string) bool
+	// Prices returns what decides between the places of a job; nil: they are learned from the view. It is called when
+	// something is first to be placed.
+	Prices func() *place.Prices
 	// Quiet omits the reasons why classes are blocked.
 	Quiet bool
 	// Model predicts durations for the order SHORTEST, and for exchanges; nil: it knows nothing.
@@ -105,7 +110,15 @@ type class struct {
 // pass, because capacity only shrinks and all its jobs need the same. So what waits and fits nowhere costs as much as there
 // are classes and nodes, however many users and jobs there are.
 func Plan(v View, opts Options) Result {
-	p := newPass(v, opts)
+	return plan(v, opts, func(prices func() *place.Prices) *place.Pool { return place.New(v, shapes(v), prices) })
+}
+
+// plan is Plan with the pool of the caller.
+func plan(v View, opts Options, poolOf func(prices func() *place.Prices) *place.Pool) Result {
+	if opts.Prices == nil {
+		opts.Prices = func() *place.Prices { return place.Learn(v.Mix(), v.Nodes()) }
+	}
+	p := newPass(v, opts, poolOf)
 	for l, job := p.line.first(); job != nil; l, job = p.line.first() {
 		if !p.offer(l.class, job) {
 			continue
@@ -135,7 +148,7 @@ type pass struct {
 }
 
 // newPass looks at each class once, and lets the users of those that fit wait in line.
-func newPass(v View, opts Options) *pass {
+func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *place.Pool) *pass {
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512
 	}
@@ -151,7 +164,7 @@ func newPass(v View, opts Options) *pass {
 			continue
 		}
 		if p.pool == nil {
-			p.pool = place.New(v, shapes(v))
+			p.pool = poolOf(opts.Prices)
 		}
 		c.fit = p.pool.For(key.Shape)
 		if key.Own != 0 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -19,7 +20,10 @@ import (
 type cluster struct {
 	nodes []*work.Node
 	at    map[string]int
-	use   []work.NodeUse
+	// use is replaced, never changed: the planner sees by its address that something is new.
+	use []*work.NodeUse
+	// mix counts the jobs that have arrived, by what they need.
+	mix map[work.Shape]int
 	// classes are those with waiting jobs, in order; lines are their jobs, oldest first.
 	classes []work.ClassKey
 	lines   map[work.ClassKey][]*work.Job
@@ -30,14 +34,18 @@ type cluster struct {
 	// policy is how to decide, and now the virtual time, in Unix nanoseconds.
 	policy work.Policy
 	now    int64
+	// planner is the scheduler of the cluster.
+	planner scheduler.Planner
 }
 
-var _ scheduler.View = (*cluster)(nil)
+var _ scheduler.ChangingView = (*cluster)(nil)
 
 func newCluster(nodes []*work.Node) *cluster {
-	c := &cluster{nodes: nodes, at: map[string]int{}, use: make([]work.NodeUse, len(nodes)), lines: map[work.ClassKey][]*work.Job{}}
+	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b *work.Node) int { return cmp.Compare(a.ID, b.ID) })
+	c := &cluster{nodes: nodes, at: map[string]int{}, lines: map[work.ClassKey][]*work.Job{}, mix: map[work.Shape]int{}}
 	for i, n := range nodes {
 		c.at[n.ID] = i
+		c.use = append(c.use, &work.NodeUse{})
 		c.total += 1000 * len(n.GPUs)
 	}
 	return c
@@ -54,6 +62,9 @@ func (c *cluster) wait(j *work.Job) {
 	i, _ := slices.BinarySearchFunc(line, j, byAge)
 	c.lines[key] = slices.Insert(line, i, j)
 	c.waiting++
+	if j.Attempt == 0 {
+		c.mix[j.Shape]++
+	}
 }
 
 // leave takes a job out of its line.
@@ -83,11 +94,13 @@ func (c *cluster) hold(j *work.Job, tasks []work.TaskPlacement) error {
 		if !ok {
 			return fmt.Errorf("%s was placed on %q, which does not exist", j.ID, t.Node)
 		}
-		if refusal := work.CheckTask(c.nodes[n], &c.use[n], j.Shape, t.GPUs); refusal != nil {
+		if refusal := work.CheckTask(c.nodes[n], c.use[n], j.Shape, t.GPUs); refusal != nil {
 			return fmt.Errorf("%s cannot be placed on %s: %v", j.ID, t.Node, refusal)
 		}
 		task := work.Task{Rank: uint16(i), Node: t.Node, GPUs: t.GPUs, State: v1.TaskState_RUNNING}
-		c.use[n].Add(leaseOf(j, &task))
+		use := *c.use[n]
+		use.Add(leaseOf(j, &task))
+		c.use[n] = &use
 		j.Tasks = append(j.Tasks, task)
 	}
 	c.used += j.Shape.GPUMilli()
@@ -97,7 +110,10 @@ func (c *cluster) hold(j *work.Job, tasks []work.TaskPlacement) error {
 // release takes a job's leases.
 func (c *cluster) release(j *work.Job) {
 	for i := range j.Tasks {
-		c.use[c.at[j.Tasks[i].Node]].Remove(leaseOf(j, &j.Tasks[i]))
+		n := c.at[j.Tasks[i].Node]
+		use := *c.use[n]
+		use.Remove(leaseOf(j, &j.Tasks[i]))
+		c.use[n] = &use
 	}
 	c.used -= j.Shape.GPUMilli()
 	j.Tasks = nil
@@ -125,7 +141,7 @@ func byClass(a, b work.ClassKey) int {
 
 func (c *cluster) Index() uint64                           { return 0 }
 func (c *cluster) Nodes() iter.Seq[*work.Node]             { return slices.Values(c.nodes) }
-func (c *cluster) Use(node string) work.NodeUse            { return c.use[c.at[node]] }
+func (c *cluster) Use(node string) work.NodeUse            { return *c.use[c.at[node]] }
 func (c *cluster) Classes() iter.Seq[work.ClassKey]        { return slices.Values(c.classes) }
 func (c *cluster) ClassReason(work.ClassKey) reason.Reason { return "" }
 func (c *cluster) Quota(string) (*work.Quota, bool)        { return nil, false }
@@ -133,10 +149,22 @@ func (c *cluster) Usage(string) work.Usage                 { return c.usage }
 func (c *cluster) Queue(string) (*work.Queue, bool)        { return nil, false }
 func (c *cluster) QueueTreeGPUs(string) int                { return 0 }
 func (c *cluster) Policy() work.Policy                     { return c.policy }
+func (c *cluster) Mix() iter.Seq2[work.Shape, int]         { return maps.All(c.mix) }
 func (c *cluster) Now() int64                              { return c.now }
 func (c *cluster) Total() accounts.Amount                  { return accounts.Amount{} }
 func (c *cluster) Accounts() iter.Seq[*accounts.Account] {
 	return slices.Values([]*accounts.Account(nil))
+}
+
+// Uses implements place.Changing.
+func (c *cluster) Uses() iter.Seq2[string, *work.NodeUse] {
+	return func(yield func(string, *work.NodeUse) bool) {
+		for i, use := range c.use {
+			if !yield(c.nodes[i].ID, use) {
+				return
+			}
+		}
+	}
 }
 
 // Lanes has all jobs of a class in one: the policies are compared without fair share.

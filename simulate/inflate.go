@@ -43,7 +43,7 @@ func Inflate(ctx context.Context, nodes []*work.Node, tasks []trace.Job, policy 
 		}
 		c.wait(row)
 		c.policy, c.now = policy, row.CreatedAt
-		result := scheduler.Plan(c, scheduler.Options{Quiet: true})
+		result := c.planner.Plan(c, scheduler.Options{Quiet: true})
 		if err := c.leave(row); err != nil {
 			return m, err
 		}

@@ -184,7 +184,7 @@ func (r *run) plan() error {
 		r.decided = r.cluster.now
 		opts.Running = r.attempts()
 	}
-	result := scheduler.Plan(r.cluster, opts)
+	result := r.cluster.planner.Plan(r.cluster, opts)
 	if err := r.place(result); err != nil || len(result.Exchange) == 0 {
 		return err
 	}
@@ -197,7 +197,7 @@ func (r *run) plan() error {
 		}
 	}
 	opts.Running = nil
-	return r.place(scheduler.Plan(r.cluster, opts))
+	return r.place(r.cluster.planner.Plan(r.cluster, opts))
 }
 
 func (r *run) place(result scheduler.Result) error {

@@ -39,7 +39,7 @@ func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv Inventory) work.Shape
 		return work.Shape{}
 	}
 	shape := work.Shape{
-		GPUType: r.GetGpuType(), FractionMilli: uint16(math.Round(r.GetGpuFraction() * 1000)), GPUMemMB: uint32(r.GetGpuMemoryMb()),
+		GPUType: work.CanonicalGPUType(r.GetGpuType()), FractionMilli: uint16(math.Round(r.GetGpuFraction() * 1000)), GPUMemMB: uint32(r.GetGpuMemoryMb()),
 		CPUs: uint32(r.GetCpuCount()), MemMB: uint32(r.GetMemoryMb()), Topology: topology,
 		Selector: work.CanonicalSelector(r.GetNodeSelector()),
 	}

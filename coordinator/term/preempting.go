@@ -25,6 +25,8 @@ const (
 type preempting struct {
 	timer *time.Timer
 	last  time.Time
+	// exchanged is when preemption for the sake of the policy's order was last decided.
+	exchanged time.Time
 }
 
 func newPreempting() *preempting {
@@ -48,7 +50,31 @@ func (p *planner) makeRoom(ctx context.Context) {
 	}
 	p.preempting.last = time.Now()
 	defer p.preempting.timer.Reset(preemptAgain)
-	made := scheduler.Preempt(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano()))
+	p.preempt(ctx, scheduler.Preempt(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
+	if policy := v.Policy(); policy.Preemption.Enabled && time.Since(p.preempting.exchanged) >= time.Duration(policy.Preemption.Every) {
+		p.preempting.exchanged = time.Now()
+		p.pass(ctx, p.state.View(), true)
+	}
+}
+
+// exchange preempts the jobs that a plan has chosen for the sake of the policy's order. It goes by priorities after aging; the
+// state refuses a victim whose own priority is the higher one.
+func (p *planner) exchange(ctx context.Context, chosen []scheduler.Exchange) {
+	v := p.state.View()
+	var made []claims.Preemption
+	for _, x := range chosen {
+		m := claims.Preemption{Job: x.For.Job, Attempt: x.For.Attempt, Tasks: x.For.Tasks}
+		for _, id := range x.Victims {
+			if j, ok := v.Job(id); ok {
+				m.Victims = append(m.Victims, claims.Victim{Job: id, Attempt: j.Attempt})
+			}
+		}
+		made = append(made, m)
+	}
+	p.preempt(ctx, made)
+}
+
+func (p *planner) preempt(ctx context.Context, made []claims.Preemption) {
 	if len(made) == 0 {
 		return
 	}

@@ -10,12 +10,20 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
-// GPUMatches says whether a GPU is what the shape asks for: its type or model by name, and its memory.
+// GPUMatches says whether a GPU is what the shape asks for: one of its types or models by name, and its memory.
 func GPUMatches(g *GPU, s *Shape) bool {
 	if s.GPUMemMB > g.MemMB {
 		return false
 	}
-	return s.GPUType == "" || strings.EqualFold(s.GPUType, g.Type) || strings.EqualFold(s.GPUType, g.Model)
+	if s.GPUType == "" {
+		return true
+	}
+	for one := range strings.SplitSeq(s.GPUType, GPUTypeOr) {
+		if strings.EqualFold(one, g.Type) || strings.EqualFold(one, g.Model) {
+			return true
+		}
+	}
+	return false
 }
 
 // Eligible is the set of GPUs of a node that a task of this shape could use now: healthy, what the shape asks for, and
@@ -94,6 +102,24 @@ func linked(n *Node, gpus uint64) bool {
 		}
 	}
 	return true
+}
+
+// GPUTypeOr is between the alternatives of Shape.GPUType.
+const GPUTypeOr = "|"
+
+// CanonicalGPUType makes the Shape.GPUType of alternatives: sorted, and each once.
+func CanonicalGPUType(want string) string {
+	if !strings.Contains(want, GPUTypeOr) {
+		return want
+	}
+	var types []string
+	for one := range strings.SplitSeq(want, GPUTypeOr) {
+		if one = strings.TrimSpace(one); one != "" {
+			types = append(types, one)
+		}
+	}
+	slices.Sort(types)
+	return strings.Join(slices.Compact(types), GPUTypeOr)
 }
 
 // CanonicalSelector makes the Shape.Selector of a node selector: equal for equal selectors.

@@ -28,7 +28,7 @@ type Shape struct {
 	// Nodes is the size of the gang, at least 1. All else is per node.
 	Nodes uint16 `cbor:"1,keyasint,omitempty"`
 	GPUs  uint16 `cbor:"2,keyasint,omitempty"`
-	// GPUType is a short type or a model name; empty: any.
+	// GPUType is a short type or a model name, or several of them, sorted and joined with "|"; empty: any.
 	GPUType string `cbor:"3,keyasint,omitempty"`
 	// FractionMilli is a share of one GPU, 1-999, instead of GPUs.
 	FractionMilli uint16 `cbor:"4,keyasint,omitempty"`

@@ -45,3 +45,12 @@ func (b bitset) nextNotIn(other bitset, i int) int {
 	}
 	return -1
 }
+
+// countNotIn is how many members are not in other. Both sets have the same size.
+func (b bitset) countNotIn(other bitset) int {
+	n := 0
+	for i, w := range b {
+		n += bits.OnesCount64(w &^ other[i])
+	}
+	return n
+}

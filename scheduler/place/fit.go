@@ -9,34 +9,25 @@ import (
 // Fit finds places for the jobs of one shape. Capacity only shrinks during a pass, so a host without room now has none
 // later in the pass: such hosts are skipped.
 type Fit struct {
-	pool  *Pool
-	shape work.Shape
-	kinds []candidate
-	spent bitset
+	pool   *Pool
+	shape  work.Shape
+	kinds  []candidate
+	queues []queue
+	spent  bitset
 	// own is nil for jobs that only their shape limits.
 	own   *own
-	nodes []int // scratch: hosts of the gang being placed
+	nodes []int // scratch: hosts of the job being placed
 	masks []uint64
 }
 
-// candidate is a kind of host that meets the shape's needs; gpus are the indices of the GPUs of the right type and size.
-type candidate struct {
-	*kind
-	gpus uint64
-}
-
+// For finds places for jobs of a shape. It looks at the hosts when it is first asked for one.
 func (p *Pool) For(shape work.Shape) *Fit {
 	f := &Fit{pool: p, shape: shape, spent: newBitset(len(p.hosts))}
 	for _, k := range p.kinds {
 		if !k.selected(shape.Selector, p.keys) {
 			continue
 		}
-		c := candidate{kind: k}
-		for i := range k.gpus {
-			if work.GPUMatches(&k.gpus[i], &shape) {
-				c.gpus |= 1 << k.gpus[i].Index
-			}
-		}
+		c := candidate{kind: k, gpus: matching(k.gpus, &shape)}
 		if shape.NeedsGPU() && bits.OnesCount64(c.gpus) < max(1, int(shape.GPUs)) {
 			continue
 		}
@@ -62,20 +53,6 @@ func (k *kind) selected(selector string, keys []string) bool {
 // Fits says whether there is capacity for one more job, and takes none.
 func (f *Fit) Fits() bool { return f.find(max(1, int(f.shape.Nodes))) }
 
-// find looks for so many hosts, and leaves them in the scratch.
-func (f *Fit) find(want int) bool {
-	f.nodes, f.masks = f.nodes[:0], f.masks[:0]
-	switch {
-	case f.shape.FractionMilli > 0:
-		f.share()
-	case want == 1 || !f.shape.NeedsGPU():
-		f.gather(-1, want)
-	default:
-		f.gang(want)
-	}
-	return len(f.nodes) >= want
-}
-
 // Place takes capacity for one job, for all tasks or none.
 func (f *Fit) Place() ([]work.TaskPlacement, bool) {
 	want := max(1, int(f.shape.Nodes))
@@ -90,46 +67,87 @@ func (f *Fit) Place() ([]work.TaskPlacement, bool) {
 	return tasks, true
 }
 
-// gang finds hosts with the same GPUs: the slowest rank determines the speed of all.
-func (f *Fit) gang(want int) {
-	tried := uint64(0) // the first 64 specs; further ones only repeat work
-	for _, c := range f.kinds {
-		if c.spec < 64 && tried&(1<<c.spec) != 0 {
+// find chooses the hosts, and the GPUs on each, that cost the least. The tasks of a gang run on equal GPUs: the slowest rank
+// determines the speed of all.
+func (f *Fit) find(want int) bool {
+	f.enqueue()
+	for i := range f.queues {
+		f.queues[i].catchUp(f)
+	}
+	f.nodes, f.masks = f.nodes[:0], f.masks[:0]
+	if want == 1 || !f.shape.NeedsGPU() {
+		f.gather(f.queues, want)
+		return len(f.nodes) == want
+	}
+	least, kept := 0.0, 0
+	for i := range f.queues {
+		cost := f.gather(f.queues[i:i+1], want)
+		if len(f.nodes)-kept < want || kept > 0 && cost >= least {
+			f.nodes, f.masks = f.nodes[:kept], f.masks[:kept]
 			continue
 		}
-		tried |= 1 << (c.spec & 63)
-		f.nodes, f.masks = f.nodes[:0], f.masks[:0]
-		if f.gather(c.spec, want); len(f.nodes) == want {
-			return
+		least = cost
+		f.nodes, f.masks = append(f.nodes[:0], f.nodes[kept:]...), append(f.masks[:0], f.masks[kept:]...)
+		kept = want
+	}
+	return kept == want
+}
+
+// enqueue makes a queue for each set of GPUs.
+func (f *Fit) enqueue() {
+	if f.queues != nil {
+		return
+	}
+	at := map[int]int{}
+	for _, c := range f.kinds {
+		i, ok := at[c.spec]
+		if !ok {
+			i = len(f.queues)
+			at[c.spec] = i
+			f.queues = append(f.queues, queue{spec: c.spec})
 		}
+		c.seen = make([]int, len(c.log))
+		f.queues[i].kinds = append(f.queues[i].kinds, c)
 	}
 }
 
-// gather collects want hosts, those with the fewest free GPUs that still fit first, so that whole nodes stay free for jobs
-// that need them. spec -1: of any kind.
-func (f *Fit) gather(spec, want int) {
-	most := 0
-	for _, c := range f.kinds {
-		most = max(most, c.most)
-	}
-	for n := int(f.shape.GPUs); n <= most; n++ {
-		for _, c := range f.kinds {
-			if (spec >= 0 && c.spec != spec) || c.counts[n] == 0 {
-				continue
-			}
-			for h := c.byFree[n].nextNotIn(f.spent, 0); h >= 0; h = c.byFree[n].nextNotIn(f.spent, h+1) {
-				gpus, ok := f.whole(&f.pool.hosts[h], c.gpus)
-				if !ok {
-					f.spent.add(h)
-					continue
-				}
-				f.nodes, f.masks = append(f.nodes, h), append(f.masks, gpus)
-				if len(f.nodes) == want {
-					return
-				}
+// gather adds up to want hosts, the cheapest of the queues first, and returns what they cost together.
+func (f *Fit) gather(queues []queue, want int) float64 {
+	total, begun := 0.0, len(f.nodes)
+	for len(f.nodes)-begun < want {
+		var next *scored
+		var of *queue
+		var host int
+		var gpus uint64
+		for i := range queues {
+			if e, h, g := queues[i].best(f); e != nil && (next == nil || e.before(next)) {
+				next, of, host, gpus = e, &queues[i], h, g
 			}
 		}
+		if next == nil {
+			break
+		}
+		e := *next
+		if want > 1 {
+			of.off = append(of.off, of.pop())
+			// An entry that was emptied and filled again may be there twice.
+			for len(of.heap) > 0 && of.heap[0].group == e.group {
+				of.pop()
+			}
+		}
+		for host >= 0 && len(f.nodes)-begun < want {
+			f.nodes, f.masks = append(f.nodes, host), append(f.masks, gpus)
+			total += e.cost
+			if want == 1 {
+				break
+			}
+			host, gpus = f.hostOf(&e, host+1)
+		}
 	}
+	for i := range queues {
+		queues[i].restore()
+	}
+	return total
 }
 
 // whole chooses whole GPUs on a host, or none for a job without GPUs.
@@ -144,50 +162,3 @@ func (f *Fit) whole(h *host, suited uint64) (uint64, bool) {
 }
 
 func (f *Fit) barred(i int) bool { return f.own != nil && f.own.barred.has(i) }
-
-// share chooses a part of one GPU: the fullest shared GPU with enough left, or a free one on the host with the fewest free.
-func (f *Fit) share() {
-	need := f.shape.FractionMilli
-	host, gpu, least := -1, 0, uint16(1001)
-	for _, c := range f.kinds {
-		if c.partial == nil {
-			continue
-		}
-		for i := c.partial.next(0); i >= 0; i = c.partial.next(i + 1) {
-			h := &f.pool.hosts[i]
-			if h.cpus < f.shape.CPUDemand() || h.mem < f.shape.MemMB || f.barred(i) {
-				continue
-			}
-			for rest := h.shared & c.gpus; rest != 0; rest &= rest - 1 {
-				g := bits.TrailingZeros64(rest)
-				if left := h.left[g]; left >= need && left < least {
-					host, gpu, least = i, g, left
-				}
-			}
-			if least == need {
-				break
-			}
-		}
-	}
-	if host >= 0 {
-		f.nodes, f.masks = append(f.nodes, host), append(f.masks, 1<<gpu)
-		return
-	}
-	for n := 1; n <= work.MaxGPUs; n++ {
-		for _, c := range f.kinds {
-			if n > c.most || c.counts[n] == 0 {
-				continue
-			}
-			for i := c.byFree[n].nextNotIn(f.spent, 0); i >= 0; i = c.byFree[n].nextNotIn(f.spent, i+1) {
-				h := &f.pool.hosts[i]
-				if h.cpus < f.shape.CPUDemand() || h.mem < f.shape.MemMB || h.free&c.gpus == 0 {
-					f.spent.add(i)
-					continue
-				}
-				gpus, _ := h.wiring().pick(h.free&c.gpus, 1, false)
-				f.nodes, f.masks = append(f.nodes, i), append(f.masks, gpus)
-				return
-			}
-		}
-	}
-}

@@ -18,15 +18,22 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Pool is the free capacity of the cluster during one pass. It only shrinks.
+// Pool is the free capacity of the cluster during one pass, in which it only shrinks.
 type Pool struct {
-	hosts []host
-	kinds []*kind
-	keys  []string // the labels that any waiting job asks for
+	hosts  []host
+	kinds  []*kind
+	keys   []string // the labels that any waiting job asks for
+	groups map[load]*group
+	// prices are what to place by; learn makes them when something is first to be placed.
+	prices *Prices
+	learn  func() *Prices
 	// empty caches, for each shape, the hosts that could hold a task of it if they were empty; settled are the hosts that
 	// may run replacements, nil before the first use.
 	empty   map[work.Shape]bitset
 	settled bitset
+	taken   []int // hosts on which something was placed
+	scratch []byte
+	remains []uint16
 }
 
 // host is a node that may get tasks.
@@ -38,21 +45,27 @@ type host struct {
 	free, shared uint64
 	left         *[work.MaxGPUs]uint16
 	cpus, mem    uint32
+	group        *group
 }
 
-// kind groups the hosts that are equal for every selector in use: same GPUs, same values of the labels that any waiting job
-// asks for. The hosts of a kind are in buckets by their number of free GPUs, so that the best fit is found without looking
-// at the others.
+// kind is the hosts that are equal for every selector in use: same GPUs, same values of the labels that any waiting job
+// asks for.
 type kind struct {
+	number int
 	gpus   []work.GPU
+	alike  bool     // all GPUs are of one type and size
 	labels []string // values, in the order of the pool's keys
 	has    []bool   // whether the label exists
 	spec   int      // number shared by kinds with the same GPUs
-	// byFree[n] are the hosts with n free GPUs; counts has their number; partial those with a shared GPU.
-	byFree  [work.MaxGPUs + 1]bitset
-	counts  [work.MaxGPUs + 1]int
-	most    int
-	partial bitset
+	terms  []term   // what the prices say about these GPUs
+	wire   *wiring  // of the host that was last asked for it, whose GPUs are wired
+	wired  []work.GPU
+	// groups are all that have been; log[n] lists those with n free GPUs whenever they get their first host.
+	groups []*group
+	log    [][]*group
+	// counts[n] is the number of hosts with n free GPUs, most the greatest n of any.
+	counts []int
+	most   int
 	// Largest amounts of any host of this kind, used or not: what could ever fit.
 	maxGPUs         int
 	maxCPUs, maxMem uint32
@@ -66,9 +79,10 @@ type View interface {
 }
 
 // New looks at every node once. Only the labels that one of the shapes selects by can be asked for later.
-func New(v View, shapes iter.Seq[work.Shape]) *Pool {
+// Prices are asked for when something is first to be placed; without any, the places are those of the best fit.
+func New(v View, shapes iter.Seq[work.Shape], prices func() *Prices) *Pool {
 	keys := selectorKeys(shapes)
-	p := &Pool{hosts: make([]host, 0, 64), keys: keys}
+	p := &Pool{hosts: make([]host, 0, 64), keys: keys, groups: map[load]*group{}, learn: prices}
 	values, has := make([]string, len(keys)), make([]bool, len(keys))
 	var last *kind
 	for node := range v.Nodes() {
@@ -90,9 +104,21 @@ func New(v View, shapes iter.Seq[work.Shape]) *Pool {
 }
 
 func newHost(node *work.Node, use work.NodeUse, k *kind) host {
-	h := host{node: node, kind: k, cpus: use.FreeCPUs(node), mem: use.FreeMemMB(node)}
-	for i := range node.GPUs {
-		g := &node.GPUs[i]
+	h := host{node: node, kind: k}
+	h.load(use)
+	k.hosts++
+	k.maxGPUs = max(k.maxGPUs, len(node.GPUs))
+	k.maxCPUs = max(k.maxCPUs, node.CPUs)
+	k.maxMem = max(k.maxMem, node.MemMB)
+	return h
+}
+
+// load sets what is left on a host when this is in use.
+func (h *host) load(use work.NodeUse) {
+	h.cpus, h.mem = use.FreeCPUs(h.node), use.FreeMemMB(h.node)
+	h.free, h.shared = 0, 0
+	for i := range h.node.GPUs {
+		g := &h.node.GPUs[i]
 		bit := uint64(1) << g.Index
 		if g.Health != v1.GpuHealth_HEALTHY || (use.Exclusive|use.Claimed.GPUs)&bit != 0 {
 			continue
@@ -101,7 +127,7 @@ func newHost(node *work.Node, use work.NodeUse, k *kind) host {
 			h.free |= bit
 			continue
 		}
-		if left := sub(1000, uint32(use.Milli[g.Index])); left > 0 {
+		if left := sub(whole, uint32(use.Milli[g.Index])); left > 0 {
 			if h.left == nil {
 				h.left = new([work.MaxGPUs]uint16)
 			}
@@ -109,11 +135,6 @@ func newHost(node *work.Node, use work.NodeUse, k *kind) host {
 			h.left[g.Index] = uint16(left)
 		}
 	}
-	k.hosts++
-	k.maxGPUs = max(k.maxGPUs, len(node.GPUs))
-	k.maxCPUs = max(k.maxCPUs, node.CPUs)
-	k.maxMem = max(k.maxMem, node.MemMB)
-	return h
 }
 
 func sub(a, b uint32) uint32 {
@@ -126,7 +147,7 @@ func sub(a, b uint32) uint32 {
 func (p *Pool) kindOf(node *work.Node, values []string, has []bool) *kind {
 	spec := len(p.kinds)
 	for i := len(p.kinds) - 1; i >= 0; i-- {
-		if !p.kinds[i].sameGPUs(node) {
+		if !sameGPUs(p.kinds[i].gpus, node.GPUs) {
 			continue
 		}
 		spec = p.kinds[i].spec
@@ -134,7 +155,10 @@ func (p *Pool) kindOf(node *work.Node, values []string, has []bool) *kind {
 			return p.kinds[i]
 		}
 	}
-	k := &kind{gpus: node.GPUs, labels: slices.Clone(values), has: slices.Clone(has), spec: spec}
+	k := &kind{
+		number: len(p.kinds), gpus: node.GPUs, alike: alike(node.GPUs), labels: slices.Clone(values), has: slices.Clone(has), spec: spec,
+		log: make([][]*group, len(node.GPUs)+1), counts: make([]int, len(node.GPUs)+1),
+	}
 	p.kinds = append(p.kinds, k)
 	return k
 }
@@ -145,15 +169,15 @@ func (k *kind) holds(node *work.Node, values []string, has []bool) bool {
 			return false
 		}
 	}
-	return k.sameGPUs(node)
+	return sameGPUs(k.gpus, node.GPUs)
 }
 
-func (k *kind) sameGPUs(node *work.Node) bool {
-	if len(k.gpus) != len(node.GPUs) {
+func sameGPUs(x, y []work.GPU) bool {
+	if len(x) != len(y) {
 		return false
 	}
-	for i := range k.gpus {
-		a, b := &k.gpus[i], &node.GPUs[i]
+	for i := range x {
+		a, b := &x[i], &y[i]
 		if a.Index != b.Index || a.MemMB != b.MemMB || a.Type != b.Type || a.Model != b.Model {
 			return false
 		}
@@ -161,46 +185,23 @@ func (k *kind) sameGPUs(node *work.Node) bool {
 	return true
 }
 
-// enter puts a host into the buckets of its kind.
-func (p *Pool) enter(i int) {
-	h := &p.hosts[i]
-	k, n := h.kind, bits.OnesCount64(h.free)
-	if k.byFree[n] == nil {
-		k.byFree[n] = newBitset(len(p.hosts))
-	}
-	k.byFree[n].add(i)
-	k.counts[n]++
-	k.most = max(k.most, n)
-	if h.shared != 0 {
-		if k.partial == nil {
-			k.partial = newBitset(len(p.hosts))
+// alike says whether all GPUs suit the same shapes.
+func alike(gpus []work.GPU) bool {
+	for i := range gpus {
+		if g, first := &gpus[i], &gpus[0]; g.MemMB != first.MemMB || g.Type != first.Type || g.Model != first.Model {
+			return false
 		}
-		k.partial.add(i)
 	}
-}
-
-func (p *Pool) leave(i int) {
-	h := &p.hosts[i]
-	k, n := h.kind, bits.OnesCount64(h.free)
-	k.byFree[n].remove(i)
-	k.counts[n]--
-	for k.most > 0 && k.counts[k.most] == 0 {
-		k.most--
-	}
-	if h.shared != 0 {
-		k.partial.remove(i)
-	}
+	return true
 }
 
 // take removes what a task of this shape uses from a host.
 func (p *Pool) take(i int, s *work.Shape, gpus uint64) {
 	h := &p.hosts[i]
+	p.taken = append(p.taken, i)
+	p.leave(i)
 	h.cpus -= min(h.cpus, s.CPUDemand())
 	h.mem -= min(h.mem, s.MemMB)
-	if gpus == 0 {
-		return
-	}
-	p.leave(i)
 	if s.FractionMilli == 0 {
 		h.free &^= gpus
 	} else {
@@ -223,9 +224,22 @@ func (p *Pool) take(i int, s *work.Shape, gpus uint64) {
 
 func (h *host) wiring() *wiring {
 	if h.wire == nil {
-		h.wire = wire(h.node.GPUs)
+		if k := h.kind; k.wire == nil || !sameLinks(k.wired, h.node.GPUs) {
+			k.wire, k.wired = wire(h.node.GPUs), h.node.GPUs
+		}
+		h.wire = h.kind.wire
 	}
 	return h.wire
+}
+
+// sameLinks says whether equal GPUs are linked in the same way.
+func sameLinks(x, y []work.GPU) bool {
+	for i := range x {
+		if x[i].NVLink != y[i].NVLink || x[i].NUMA != y[i].NUMA {
+			return false
+		}
+	}
+	return true
 }
 
 // selectorKeys are the labels that the shapes ask for.
@@ -244,6 +258,7 @@ func selectorKeys(shapes iter.Seq[work.Shape]) []string {
 			}
 		}
 	}
+	slices.Sort(keys)
 	return keys
 }
 

@@ -141,6 +141,7 @@ func checkJobs(s *rows, report kernel.Report) {
 		}
 	}
 	checkClasses(s, report)
+	s.jobs.shapes.Check(s.jobs.rows.Rows(), report)
 	s.jobs.groups.Check(s.jobs.rows.Rows(), report)
 	checkBlocks(s, report)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/groups"
+	"github.com/mindcoordinator/mind/fsm/work/mix"
 )
 
 func (r *classReason) AppendFields(f kernel.Fields) kernel.Fields {
@@ -46,6 +47,8 @@ type jobTables struct {
 	timers     kernel.Index[jobTimer]
 	finished   kernel.Index[finishedJob]
 	dependents kernel.Index[dependentJob]
+	// shapes counts the jobs by tenant and shape.
+	shapes mix.Index
 	// ran lists the jobs that tell how long others like them will take.
 	ran kernel.Index[ranJob]
 	// awaits lists the jobs that wait to hear of a task on a node.
@@ -72,6 +75,7 @@ func newJobTables() jobTables {
 		dependents: kernel.NewIndex(func(a, b dependentJob) bool {
 			return a.on < b.on || a.on == b.on && a.id < b.id
 		}),
+		shapes: mix.New(),
 		ran:    kernel.NewIndex(ranLess),
 		awaits: kernel.NewIndex(func(a, b awaitingJob) bool { return a.node < b.node || a.node == b.node && a.id < b.id }),
 
@@ -86,7 +90,7 @@ func (t *jobTables) freeze() jobTables {
 		waiting: t.waiting.Freeze(), queued: t.queued.Freeze(), classes: t.classes.Freeze(),
 		lanes: t.lanes.Freeze(), queues: t.queues.Freeze(), blocks: t.blocks.Freeze(), active: t.active.Freeze(),
 		timers: t.timers.Freeze(), finished: t.finished.Freeze(), dependents: t.dependents.Freeze(),
-		awaits: t.awaits.Freeze(), ran: t.ran.Freeze(), recovering: t.recovering.Freeze(),
+		awaits: t.awaits.Freeze(), shapes: t.shapes.Freeze(), ran: t.ran.Freeze(), recovering: t.recovering.Freeze(),
 	}
 }
 
@@ -170,8 +174,10 @@ func (s *State) PutJob(old, j *work.Job) {
 	t.rows.Put(j.ID, j)
 	if old == nil {
 		old = &noJob
+		t.shapes.Count(j, 1)
 	} else {
 		s.count(old, -1)
+		t.shapes.Change(old, j)
 	}
 	s.count(j, 1)
 	s.regroup(old, j)
@@ -245,6 +251,7 @@ func (s *State) PutJob(old, j *work.Job) {
 func (s *State) DropJob(j *work.Job) {
 	t := &s.jobs
 	t.rows.Delete(j.ID)
+	t.shapes.Count(j, -1)
 	s.regroup(j, &noJob)
 	t.finished.Delete(finishedJob{j.FinishedAt, j.ID})
 	if j.RanThrough() {

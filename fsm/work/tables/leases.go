@@ -78,6 +78,14 @@ func (v *View) Use(node string) work.NodeUse {
 	return work.NodeUse{}
 }
 
+// Uses are what the leases take of each node that has had any, in the order of the nodes. The figures of a node are the same
+// in every view until one of its leases changes.
+func (v *View) Uses() iter.Seq2[string, *work.NodeUse] {
+	return func(yield func(string, *work.NodeUse) bool) {
+		v.leases.use.All()(func(u nodeUse) bool { return yield(u.node, u.use) })
+	}
+}
+
 // Leases iterates all leases by node, job and rank.
 func (s *rows) Leases() iter.Seq[*work.Lease] { return s.leases.rows.Rows() }
 

@@ -131,6 +131,13 @@ func (v *View) Pending(j *work.Job) bool {
 	return j.State == v1.JobState_QUEUED && j.Attempt == 0 && j.Created > v.meta.Considered
 }
 
+// Mix iterates what the jobs of the state ask for, those that ended as well, with the number of jobs. A shape comes once for
+// each tenant that has it.
+func (v *View) Mix() iter.Seq2[work.Shape, int] { return v.jobs.shapes.All() }
+
+// MixOf is Mix for the jobs of one tenant.
+func (v *View) MixOf(tenant string) iter.Seq2[work.Shape, int] { return v.jobs.shapes.Of(tenant) }
+
 // Classes iterates the classes of which a job waits.
 func (v *View) Classes() iter.Seq[work.ClassKey] { return v.jobs.classes.All() }
 
