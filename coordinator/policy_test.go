@@ -16,15 +16,15 @@ func TestCluster_policy(t *testing.T) {
 		at := c.follower()
 		got, err := c.nodes(at).GetPolicy(c.ctx("t1", ""), &v1.GetPolicyRequest{})
 		require.NoError(t, err)
-		require.Equal(t, "FIFO", got.GetPolicy().GetOrder())
+		require.Equal(t, "ATTAINED", got.GetPolicy().GetOrder())
 		require.EqualValues(t, 7*24*3600, got.GetPolicy().GetHalfLifeSeconds())
 		require.Zero(t, got.GetPolicy().GetRevision())
 
 		put, err := c.nodes(at).PutPolicy(c.ctx("t1", ""), &v1.PutPolicyRequest{Policy: &v1.Policy{
-			Order: proto.String("ATTAINED"), Preemption: &v1.PreemptionPolicy{Ratio: proto.Int32(4)},
+			Order: proto.String("FIFO"), Preemption: &v1.PreemptionPolicy{Ratio: proto.Int32(8)},
 		}})
 		require.NoError(t, err)
-		require.Equal(t, "order FIFO -> ATTAINED, preemption.ratio 16 -> 4", put.GetChanged())
+		require.Equal(t, "order ATTAINED -> FIFO, preemption.ratio 4 -> 8", put.GetChanged())
 		require.EqualValues(t, 7*24*3600, put.GetPolicy().GetHalfLifeSeconds(), "what is left out stays")
 		require.NotZero(t, put.GetPolicy().GetRevision())
 		require.Empty(t, put.GetPolicy().GetUpdatedBy(), "for operators only")

@@ -150,10 +150,10 @@ func TestPolicy_isSetWithItsRevision(t *testing.T) {
 	bad := p
 	bad.HalfLife = 5
 	require.Equal(t, kernel.CodeInvalidArgument, do[work.PolicyResult](w, work.PutPolicy{Policy: bad, Actor: root}).Refusal.Code)
-	p.Order, p.HalfLife = work.OrderAttained, int64(24*time.Hour)
+	p.Order, p.HalfLife = work.OrderShortest, int64(24*time.Hour)
 	r := do[work.PolicyResult](w, work.PutPolicy{Policy: p, Actor: root})
 	require.Nil(t, r.Refusal)
-	require.Equal(t, "order FIFO -> ATTAINED, half_life_seconds 604800 -> 86400", r.Changed)
+	require.Equal(t, "order ATTAINED -> SHORTEST, half_life_seconds 604800 -> 86400", r.Changed)
 	require.Equal(t, w.index, w.m.View().Policy().Revision)
 	require.Equal(t, kernel.CodeAborted, do[work.PolicyResult](w, work.PutPolicy{Policy: p, Actor: root}).Refusal.Code)
 	require.Equal(t, "nothing", do[work.PolicyResult](w, work.PutPolicy{Policy: p, Base: r.Policy.Revision, Actor: root}).Changed)

@@ -67,6 +67,9 @@ func (r *ranking) need(j *work.Job) float64 {
 	case work.OrderShortest:
 		return gpus(j) * float64(r.remaining(j))
 	case work.OrderAttained:
+		if j.Retries.Preempted == 0 && !j.Live() {
+			return 0 // What it has lost by a failure is no reason to let others go first.
+		}
 		return gpus(j) * float64(Attained(j, r.now))
 	}
 	return 0

@@ -24,6 +24,8 @@ type cluster struct {
 	use []*work.NodeUse
 	// mix counts the jobs that have arrived, by what they need.
 	mix map[work.Shape]int
+	// blind: the mix is not told, so places are best fit.
+	blind bool
 	// classes are those with waiting jobs, in order; lines are their jobs, oldest first.
 	classes []work.ClassKey
 	lines   map[work.ClassKey][]*work.Job
@@ -149,11 +151,18 @@ func (c *cluster) Usage(string) work.Usage                 { return c.usage }
 func (c *cluster) Queue(string) (*work.Queue, bool)        { return nil, false }
 func (c *cluster) QueueTreeGPUs(string) int                { return 0 }
 func (c *cluster) Policy() work.Policy                     { return c.policy }
-func (c *cluster) Mix() iter.Seq2[work.Shape, int]         { return maps.All(c.mix) }
 func (c *cluster) Now() int64                              { return c.now }
 func (c *cluster) Total() accounts.Amount                  { return accounts.Amount{} }
 func (c *cluster) Accounts() iter.Seq[*accounts.Account] {
 	return slices.Values([]*accounts.Account(nil))
+}
+
+// Mix is what the jobs that have arrived ask for.
+func (c *cluster) Mix() iter.Seq2[work.Shape, int] {
+	if c.blind {
+		return maps.All(map[work.Shape]int(nil))
+	}
+	return maps.All(c.mix)
 }
 
 // Uses implements place.Changing.

@@ -138,7 +138,7 @@ func Policy(name string) (work.Policy, bool) {
 	case "shortest":
 		p.Order, p.Preemption.Enabled = work.OrderShortest, false
 	case "preemptive":
-		p.Order, p.Preemption.Enabled = work.OrderShortest, true
+		p.Order, p.Preemption.Enabled, p.Preemption.Ratio = work.OrderShortest, true, 8
 	case "attained":
 		p.Order, p.Preemption.Enabled = work.OrderAttained, true
 	default:

@@ -33,7 +33,8 @@ const (
 	OrderFIFO Order = iota
 	// OrderShortest: the one that is predicted to need the least time.
 	OrderShortest
-	// OrderAttained: the one that has had the least GPU time, so that nothing has to be predicted.
+	// OrderAttained: the one that has had the least GPU time, so that nothing has to be predicted. A job that was never
+	// preempted has had none: it keeps its place by age after a failure.
 	OrderAttained
 )
 
@@ -85,11 +86,11 @@ const MaxAging = 10
 // DefaultPolicy is what holds until an operator sets something else.
 func DefaultPolicy() Policy {
 	return Policy{
-		Order:     OrderFIFO,
+		Order:     OrderAttained,
 		HalfLife:  int64(7 * 24 * time.Hour),
 		AgingStep: int64(5 * 24 * time.Hour),
 		Preemption: Preemption{
-			Protect: int64(2 * time.Hour), Ratio: 4, Every: int64(10 * time.Minute), RestartCost: int64(5 * time.Minute),
+			Enabled: true, Protect: int64(2 * time.Hour), Ratio: 4, Every: int64(10 * time.Minute), RestartCost: int64(5 * time.Minute),
 		},
 		Backfill: Backfill{Reservations: 8, After: int64(time.Hour)},
 	}
