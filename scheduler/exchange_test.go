@@ -161,8 +161,10 @@ func TestPlan_leastAttainedFirst(t *testing.T) {
 	b.policy.Order, b.policy.Preemption.Enabled = work.OrderAttained, false
 	had, fresh := b.waits(1, 100), b.waits(1, 1)
 	had.Past = []work.PastAttempt{{Attempt: 1, StartedAt: testNow - 90*testMinute, EndedAt: testNow - 80*testMinute}}
+	require.Equal(t, []ident.Job{had.ID}, placed(b.plan()), "it has failed: it keeps its place")
+	had.Retries.Preempted = 1
 	require.Equal(t, []ident.Job{fresh.ID}, placed(b.plan()))
-	fresh.Past = []work.PastAttempt{{Attempt: 1, StartedAt: testNow - 90*testMinute, EndedAt: testNow - 70*testMinute}}
+	fresh.Past, fresh.Retries.Preempted = []work.PastAttempt{{Attempt: 1, StartedAt: testNow - 90*testMinute, EndedAt: testNow - 70*testMinute}}, 1
 	require.Equal(t, []ident.Job{had.ID}, placed(b.plan()))
 }
 

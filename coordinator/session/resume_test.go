@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 // The tasks of an attempt get the same checkpoints, with where other nodes serve them. Each gets what its own rank saved at one
@@ -22,7 +22,7 @@ func TestTaskSpec_checkpointsToResumeFrom(t *testing.T) {
 	request := sleeper()
 	request.ResourceConfig = &v1.ResourceConfig{GpuCount: 2, NodeCount: 2}
 	request.SchedulingConfig = &v1.SchedulingConfig{MaxRetries: proto.Int32(3)}
-	spec, err := admission.Parse(request, scheduler.NewCapacity())
+	spec, err := admission.Parse(request, place.NewCapacity())
 	require.NoError(t, err)
 	spec.Tenant = "t1"
 	node := func(id, addr string) work.RegisterNode {

@@ -31,16 +31,16 @@ func TestSimulate_philly(t *testing.T) {
 	require.Equal(t, strings.TrimPrefix(`
 MEASURE fifo preemptive
 GPU allocation 100.00 % 100.00 %
-wait, mean 6h59m 3h30m
-wait, median 9h59m 3h59m
-wait, 99 % below 10h58m 4h58m
-wait, longest 10h58m 4h58m
-completion, mean 10h49m 7h20m
-completion, median 10h59m 5h28m
+wait, mean 6h59m 6h10m
+wait, median 9h59m 7h59m
+wait, 99 % below 10h58m 8h58m
+wait, longest 10h58m 8h58m
+completion, mean 10h49m 10h00m
+completion, median 10h59m 9h28m
 completion, 99 % below 11h28m 11h35m
 utilisation 100.00 % 99.28 %
-fairness of users (Jain) 0.998 0.991
-slowdown of the worst user 11.97 6.05
+fairness of users (Jain) 0.998 0.997
+slowdown of the worst user 11.97 10.05
 preemptions 0 1
 GPU-hours that they cost 0 1
 jobs 3 3`, "\n"), clitest.Squeeze(clitest.Done(t, args...)))
