@@ -176,8 +176,8 @@ var sentences = map[reason.Code]string{
 	reason.ReplacedByNewer: "a newer checkpoint was written in its place",
 
 	// Preemption.
-	reason.PreemptedFor:             "preempted by a job of priority {0}",
-	reason.PreemptsOthers:        "preempts {0 job}: {1 GPU} {1 is|are} kept for it until they have stopped",
+	reason.PreemptedFor:         "preempted by a job of priority {0}",
+	reason.PreemptsOthers:       "preempts {0 job}: {1 GPU} {1 is|are} kept for it until they have stopped",
 	reason.ClaimThere:           "places are kept for {0} already",
 	reason.TooManyClaims:        "places are kept for {0 job} already",
 	reason.NoVictims:            "a preemption for {0} needs 1 to {1} victims",

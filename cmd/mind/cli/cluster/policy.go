@@ -22,13 +22,13 @@ var policyKeys = [][2]string{
 	{"order", "who comes first among the waiting jobs of one user with the same priority: FIFO (the oldest), SHORTEST (the one that is predicted to need the least time) or ATTAINED (the one that has had the least GPU time)"},
 	{"half_life_seconds", "after how long what was used counts half for fair share"},
 	{"aging_step_seconds", "the waiting that is worth one step of priority; 0: none is"},
-	{"preemption.enabled", "true: a running job may be stopped for the sake of the order"},
+	{"preemption.enabled", "true: a preemptible job may also be preempted for one of the same priority that comes first by the order; false: only for a higher priority"},
 	{"preemption.protect_seconds", "how long an attempt is left alone from its start"},
-	{"preemption.ratio", "how many times longer the victim must be predicted to need still than the job that gets its GPUs"},
+	{"preemption.ratio", "how many times more GPU time the victim must be predicted to need still than the job that gets its GPUs"},
 	{"preemption.every_seconds", "the time between two decisions to preempt for the sake of the order"},
 	{"preemption.restart_cost_seconds", "what a restart takes, beyond the work since the last checkpoint"},
-	{"backfill.reservations", "how many blocked jobs have their start reserved at a time; 0: none"},
-	{"backfill.after_seconds", "how long a job waits before a start is reserved for it"},
+	{"backfill.reservations", "how many blocked jobs have their start reserved at a time; 0: none. This version reserves none yet"},
+	{"backfill.after_seconds", "how long a job waits before a start is reserved for it. This version reserves none yet"},
 }
 
 func newPolicy() *cobra.Command {
