@@ -223,7 +223,7 @@ func (p *exchanger) on(h *holder, j *work.Job, at rank, needs int64) (way, bool)
 	nodes := float64(max(1, int(j.Shape.Nodes)))
 	restart := p.ranking.policy.Preemption.RestartCost
 	for i := 0; ; i++ {
-		if gpus, ok := fits(h.node, &use, &j.Shape); ok {
+		if gpus, ok := choose(h.node, &use, j.Shape); ok {
 			w.gpus = gpus
 			break
 		}
@@ -260,35 +260,15 @@ func (p *exchanger) on(h *holder, j *work.Job, at rank, needs int64) (way, bool)
 	return w, float64(delay)*nodes <= float64(p.ranking.waited(j))
 }
 
-// fits says which GPUs of a node a task of a shape could have.
-func fits(n *work.Node, use *work.NodeUse, s *work.Shape) (uint64, bool) {
-	eligible, gpus := work.Eligible(n, use, *s), uint64(0)
-	for want := int(s.GPUs); want > 0; want-- {
-		if eligible == 0 {
-			return 0, false
-		}
-		gpus |= eligible & -eligible
-		eligible &= eligible - 1
-	}
-	return gpus, work.CheckTask(n, use, *s, gpus) == nil
-}
-
 // cheapest chooses as many nodes as the job needs, for a gang all with the same GPUs.
 func cheapest(ways []way, want int) []way {
 	slices.SortStableFunc(ways, func(a, b way) int { return cmp.Compare(a.cost, b.cost) })
 	if want == 1 && len(ways) > 0 {
 		return ways[:1]
 	}
-	type gpus struct {
-		model string
-		count int
-	}
-	alike := map[gpus][]way{}
+	alike := map[string][]way{}
 	for _, w := range ways {
-		key := gpus{count: len(w.host.node.GPUs)}
-		if key.count > 0 {
-			key.model = w.host.node.GPUs[0].Model
-		}
+		key := gpuKind(w.host.node)
 		if alike[key] = append(alike[key], w); len(alike[key]) == want {
 			return alike[key]
 		}

@@ -37,6 +37,9 @@ const maxPreemptions = 16
 // lower priority whose attempts have run for longer than the policy protects them. It takes those that lose the least:
 // GPU-seconds since their last checkpoint, and those that their restart costs. None is taken that need not be.
 //
+// A job whose last attempt may still be alive gets no places this way: where it may run is known to the leader alone, and
+// the places are granted without it (rule R3).
+//
 // now is in Unix nanoseconds. Like [Plan] it is pure, and the state checks what it proposes.
 func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Preemption {
 	victims := candidates(v, now)
@@ -66,7 +69,7 @@ func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Pree
 		if len(p.made) == maxPreemptions || len(p.victims) == 0 {
 			break
 		}
-		if _, has := v.ClaimOf(j.ID); !has && j.Priority > p.least() {
+		if _, has := v.ClaimOf(j.ID); !has && !j.Replacement() && j.Priority > p.least() {
 			p.preempt(j)
 		}
 	}
@@ -133,7 +136,7 @@ func (p *preemptor) preempt(j *work.Job) bool {
 	byKind := map[string][]*spot{}
 	var kinds []string
 	for n := range p.view.Nodes() {
-		if n.State != v1.NodeState_READY || !j.MayRunOn(n) {
+		if n.State != v1.NodeState_READY || j.Avoids(n.ID) {
 			continue
 		}
 		s := &spot{node: n}

@@ -196,6 +196,29 @@ func TestPreempt_theNoticeClosesWhenTheCheckpointIsCommitted(t *testing.T) {
 	require.Equal(t, v1.StopReason_PREEMPT, s.get(jobs[0]).Stop)
 }
 
+// Where a job may run whose last attempt may still be alive is known to the leader alone (rule R3), so nothing is granted to it
+// by an entry that somebody else's end has written.
+func TestPreempt_notForAJobThatMayStillRun(t *testing.T) {
+	s, jobs := busy(t, 2, 8, 8, 3*time.Hour)
+	s.node("z", gpus("z", "H100", 8, 8), nil)
+	s.ack()
+	j := s.job(work.Shape{GPUs: 8}, 9)
+	j.Retry = work.RetryPolicy{Max: 9, On: work.RetryInfrastructure}
+	lost := s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult).Results[0].Job
+	s.run()
+	require.Equal(t, "z:0,1,2,3,4,5,6,7", s.placed(lost))
+	s.start(lost)
+	s.away("z")
+	s.pass(10 * time.Minute)
+	require.Equal(t, 1, s.lose("z", "a", "b"))
+	require.True(t, s.get(lost).Replacement())
+	require.Empty(t, s.preempt())
+	r := s.apply(claims.PreemptJobs{Preemptions: []claims.Preemption{{
+		Job: lost, Attempt: 2, Tasks: []work.TaskPlacement{{Node: "a", GPUs: 0xff}}, Victims: []claims.Victim{{Job: jobs[0], Attempt: 1}},
+	}}})[0].(claims.PreemptResult)
+	require.Equal(t, reason.MayNotTakeOver, r.Refused[0].Reason.Code())
+}
+
 // A claim outlives neither the wish of its job nor its time.
 func TestPreempt_claimsEnd(t *testing.T) {
 	s, jobs := busy(t, 1, 8, 4, 3*time.Hour)

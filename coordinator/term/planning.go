@@ -184,9 +184,9 @@ func (p *planner) pass(ctx context.Context, v *fsm.View, exchange bool) {
 	if result.More {
 		p.demand.again()
 	}
-	defer p.exchange(ctx, result.Exchange)
 	if result.ReasonsOnly {
 		p.pending = true
+		p.exchange(ctx, v, result.Exchange)
 		return
 	}
 	p.placed = start
@@ -207,6 +207,7 @@ func (p *planner) pass(ctx context.Context, v *fsm.View, exchange bool) {
 			p.demand.again()
 		}
 	}
+	p.exchange(ctx, v, result.Exchange)
 }
 
 // settled says whether a node may be given a task that may still be alive elsewhere (rule R3).

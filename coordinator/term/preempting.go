@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
@@ -57,10 +58,9 @@ func (p *planner) makeRoom(ctx context.Context) {
 	}
 }
 
-// exchange preempts the jobs that a plan has chosen for the sake of the policy's order. It goes by priorities after aging; the
-// state refuses a victim whose own priority is the higher one.
-func (p *planner) exchange(ctx context.Context, chosen []scheduler.Exchange) {
-	v := p.state.View()
+// exchange preempts the jobs that a plan of a view has chosen for the sake of the policy's order. It goes by priorities after
+// aging; the state refuses a victim whose own priority is the higher one, and one that is in another attempt by now.
+func (p *planner) exchange(ctx context.Context, v *fsm.View, chosen []scheduler.Exchange) {
 	var made []claims.Preemption
 	for _, x := range chosen {
 		m := claims.Preemption{Job: x.For.Job, Attempt: x.For.Attempt, Tasks: x.For.Tasks}

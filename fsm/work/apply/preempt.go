@@ -37,6 +37,9 @@ func (tx *tx) preempt(p *claims.Preemption) *kernel.Refusal {
 		return kernel.Refuse(kernel.CodeAborted, reason.PlanOutdated, p.Attempt, p.Job, old.Attempt)
 	case len(p.Tasks) != int(old.Shape.Nodes):
 		return kernel.Refuse(kernel.CodeInvalidArgument, reason.WrongPlaces, len(p.Tasks), old.Shape.Nodes, p.Job)
+	case old.Replacement():
+		// Only the leader knows which nodes have been in session for long enough, and a grant does not ask it.
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.MayNotTakeOver, p.Tasks[0].Node, old.Awaits[0].Node, old.Awaits[0].Attempt, p.Job)
 	case tx.ClaimCount() >= claims.Max:
 		return kernel.Refuse(kernel.CodeResourceExhausted, reason.TooManyClaims, claims.Max)
 	case len(p.Victims) == 0 || len(p.Victims) > claims.MaxVictims:
@@ -99,9 +102,6 @@ func (tx *tx) wouldFit(j *work.Job, t *work.TaskPlacement, gone []ident.Job) *ke
 	n, ok := tx.Node(t.Node)
 	if !ok {
 		return kernel.Refuse(kernel.CodeNotFound, reason.NoNode, t.Node)
-	}
-	if !j.MayRunOn(n) {
-		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.MayNotTakeOver, n.ID, j.Awaits[0].Node, j.Awaits[0].Attempt, j.ID)
 	}
 	use := *tx.InUse(n.ID)
 	for l := range tx.LeasesOn(n.ID) {
