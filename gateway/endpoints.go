@@ -82,7 +82,11 @@ func endpoints() []endpoint {
 			text("order_by", "created_at, created_at desc (default) or priority desc"),
 			consistency,
 		}}},
-		{rpc: v1.JobService_ExplainJob_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.JobService_ExplainJob_FullMethodName, query: fromQuery(wire.ExplainJob), doc: doc{Query: params{
+			texts("what_if", "say what would become of a waiting job with this different, KEY=VALUE; repeatable"),
+			openapi.Parameter{Name: "remedies", Text: "default true; false: do not look for what would let it start now", Schema: object{"type": "boolean"}},
+			consistency,
+		}}},
 		{rpc: v1.JobService_CancelJob_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.JobService_PauseJob_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.JobService_ResumeJob_FullMethodName, doc: doc{Optional: true}},

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
@@ -26,7 +25,7 @@ const (
 //
 // A job without any of these has an unknown duration.
 type durations struct {
-	view  *fsm.View
+	view  ForecastView
 	known map[sampleKey][]int64
 }
 

@@ -2,11 +2,12 @@ package scheduler
 
 import (
 	"container/heap"
+	"iter"
 	"sync"
 	"time"
 
-	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
@@ -18,6 +19,16 @@ const (
 	// fraction of the time until then.
 	forecastSlack = 20
 )
+
+// ForecastView is what a forecast reads. *fsm.View implements it.
+type ForecastView interface {
+	PreemptionView
+	ClassOf(j *work.Job) work.ClassKey
+	ClassJobs(class work.ClassKey) iter.Seq[*work.Job]
+	MixOf(tenant string) iter.Seq2[work.Shape, int]
+	// RanLike are the jobs of a tenant that ran through and have a name like this one, newest first.
+	RanLike(tenant, name string) iter.Seq[*work.Job]
+}
 
 // ForecastOptions limit a forecast.
 type ForecastOptions struct {
@@ -52,7 +63,7 @@ func (f *Forecast) Start(id ident.Job) (Start, bool) {
 // whenever a job is expected to end. It uses the tenant's own jobs and shared data (nodes, and the limits of queues), but
 // nothing of other tenants, so that it reveals nothing about them. Its result is therefore the earliest possible start, as
 // far as durations are known: a job behind one of unknown duration has no start. Like Plan it is pure.
-func Foresee(v *fsm.View, tenant string, now time.Time, opts ForecastOptions) *Forecast {
+func Foresee(v ForecastView, tenant string, now time.Time, opts ForecastOptions) *Forecast {
 	if opts.Jobs <= 0 {
 		opts.Jobs = forecastJobs
 	}

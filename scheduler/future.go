@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -17,7 +16,7 @@ import (
 // future is the view of a future time, as if one tenant had the cluster to itself. The embedded interface is hidden: future
 // passes on shared data, and of tenants only its own.
 type future struct {
-	now    *fsm.View
+	now    ForecastView
 	tenant string
 
 	use     map[string]*work.NodeUse
@@ -46,7 +45,7 @@ type holding struct {
 
 var _ View = (*future)(nil)
 
-func newFuture(v *fsm.View, tenant string) *future {
+func newFuture(v ForecastView, tenant string) *future {
 	f := &future{now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}, users: map[accounts.Key]*accounts.Account{}}
 	f.usage = work.Usage{Unfinished: v.Usage(tenant).Unfinished}
 	f.life, f.at = accounts.Life(v.Policy().HalfLife), v.Now()

@@ -208,6 +208,17 @@ func WaitOf(f *scheduler.Forecast, j *work.Job) *float64 {
 	return proto.Float64(math.Round(max(0, time.Until(at).Seconds())))
 }
 
+// After is the id of the job whose end a waiting job waits for first; empty: unknown, or none of its tenant's.
+func After(f *scheduler.Forecast, j *work.Job) string {
+	if f == nil || !j.Waiting() {
+		return ""
+	}
+	if start, ok := f.Start(j.ID); ok && start.After != 0 {
+		return start.After.String()
+	}
+	return ""
+}
+
 // Waits returns, for jobs that were just accepted, in how many seconds each is expected to start. It does not wait long for
 // a forecast.
 func (e *Forecasts) Waits(ctx context.Context, v *fsm.View, tenant string) func(id ident.Job) *float64 {

@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/explain"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
@@ -58,6 +59,7 @@ type Service struct {
 	admission          Admission
 	sealer             Sealer
 	forecasts          *forecast.Forecasts
+	explainer          *explain.Explainer
 	renewsThroughPeers func(node string) bool
 	entryBytes         int
 }
@@ -65,7 +67,7 @@ type Service struct {
 // New makes a Service.
 func New(c Config) *Service {
 	return &Service{
-		state: c.State, admission: c.Admission, sealer: c.Sealer, forecasts: c.Forecasts,
+		state: c.State, admission: c.Admission, sealer: c.Sealer, forecasts: c.Forecasts, explainer: explain.New(),
 		renewsThroughPeers: c.RenewsThroughPeers, entryBytes: c.EntryBytes,
 	}
 }

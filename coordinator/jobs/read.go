@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/explain"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
 	"github.com/mindcoordinator/mind/coordinator/joblist"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
@@ -42,9 +43,24 @@ func (s *Service) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v
 	seen := jobview.Of(v, j, true)
 	out := &v1.ExplainJobResponse{JobId: seen.JobId, State: j.State, Status: seen.Status, Reason: seen.Reason, QueuePosition: seen.QueuePosition}
 	if j.State == v1.JobState_QUEUED {
-		out.Details = forecast.Explain(s.forecasts.Job(ctx, v, j), j)
+		foreseen := s.forecasts.Job(ctx, v, j)
+		out.Details = forecast.Explain(foreseen, j)
+		if at, ok := forecast.StartOf(foreseen, j); ok {
+			out.EstimatedStartAt = timestamppb.New(at)
+		}
+		out.StartsAfter = forecast.After(foreseen, j)
 	}
 	out.Details = append(out.Details, jobview.Explain(v, j)...)
+	out.Obstacles = explain.Obstacles(v, j, jobview.Said(v, j))
+	if len(req.GetWhatIf()) > 0 {
+		out.WhatIf, err = s.explainer.WhatIf(ctx, v, j, req.GetWhatIf())
+		return out, err
+	}
+	if req.Remedies == nil || req.GetRemedies() {
+		looked := false
+		out.Remedies, looked = s.explainer.Remedies(ctx, v, j)
+		out.RemediesOmitted = !looked
+	}
 	return out, nil
 }
 

@@ -31,14 +31,19 @@ func Reason(v *fsm.View, j *work.Job) string {
 	if c, kept := v.ClaimOf(j.ID); kept {
 		return words.Of(reason.New(reason.PreemptsOthers, len(c.Victims), c.GPUs()))
 	}
-	why := words.Of(j.Reason)
-	if said := v.ClassReason(v.ClassOf(j)); said != "" {
-		why = words.Of(said)
-	}
+	why := words.Of(Said(v, j))
 	if awaits := awaitReason(v, j); awaits != "" {
 		why += suffix(awaits)
 	}
 	return why
+}
+
+// Said is what the scheduler last said of a waiting job, or the job's own reason.
+func Said(v *fsm.View, j *work.Job) reason.Reason {
+	if said := v.ClassReason(v.ClassOf(j)); said != "" {
+		return said
+	}
+	return j.Reason
 }
 
 // heldReason says until when a job is held back, and why.

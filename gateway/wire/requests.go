@@ -76,6 +76,14 @@ func ListAuditRecords(query url.Values, now time.Time) (*v1.ListAuditRecordsRequ
 	return request, faults
 }
 
+// ExplainJob reads what is supposed to be different.
+func ExplainJob(query url.Values) (*v1.ExplainJobRequest, []Fault) {
+	request := &v1.ExplainJobRequest{WhatIf: query["what_if"]}
+	var faults []Fault
+	request.Remedies, faults = Bool(query, "remedies", faults)
+	return request, faults
+}
+
 // GetJobSeries reads which series of a job are wanted.
 func GetJobSeries(query url.Values) (*v1.GetJobSeriesRequest, []Fault) {
 	request := &v1.GetJobSeriesRequest{Names: query["name"]}

@@ -1729,8 +1729,12 @@ func (x *RetryJobResponse) GetJob() *Job {
 }
 
 type ExplainJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// What is supposed to be different, KEY=VALUE: the answer has what_if.
+	WhatIf []string `protobuf:"bytes,2,rep,name=what_if,json=whatIf,proto3" json:"what_if,omitempty"`
+	// Default true: say what would let it start now.
+	Remedies      *bool `protobuf:"varint,3,opt,name=remedies,proto3,oneof" json:"remedies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1772,6 +1776,20 @@ func (x *ExplainJobRequest) GetJobId() string {
 	return ""
 }
 
+func (x *ExplainJobRequest) GetWhatIf() []string {
+	if x != nil {
+		return x.WhatIf
+	}
+	return nil
+}
+
+func (x *ExplainJobRequest) GetRemedies() bool {
+	if x != nil && x.Remedies != nil {
+		return *x.Remedies
+	}
+	return false
+}
+
 type ExplainJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -1779,8 +1797,20 @@ type ExplainJobResponse struct {
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	QueuePosition *int32                 `protobuf:"varint,4,opt,name=queue_position,json=queuePosition,proto3,oneof" json:"queue_position,omitempty"`
 	// What stands in the way, most telling first.
-	Details       []string        `protobuf:"bytes,5,rep,name=details,proto3" json:"details,omitempty"`
-	Status        JobStatus_Value `protobuf:"varint,6,opt,name=status,proto3,enum=scaimind.v1.JobStatus_Value" json:"status,omitempty"`
+	Details []string        `protobuf:"bytes,5,rep,name=details,proto3" json:"details,omitempty"`
+	Status  JobStatus_Value `protobuf:"varint,6,opt,name=status,proto3,enum=scaimind.v1.JobStatus_Value" json:"status,omitempty"`
+	// The same as facts.
+	Obstacles []*JobObstacle `protobuf:"bytes,7,rep,name=obstacles,proto3" json:"obstacles,omitempty"`
+	// When it is expected to start, as far as that is known from the jobs of its tenant; starts_after is the job whose end
+	// it waits for.
+	EstimatedStartAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=estimated_start_at,json=estimatedStartAt,proto3" json:"estimated_start_at,omitempty"`
+	StartsAfter      string                 `protobuf:"bytes,9,opt,name=starts_after,json=startsAfter,proto3" json:"starts_after,omitempty"`
+	// Single changes with which it would start now: each was planned.
+	Remedies []*Remedy `protobuf:"bytes,10,rep,name=remedies,proto3" json:"remedies,omitempty"`
+	// Remedies were not looked for: it took long the last time, and it is too early to do it again.
+	RemediesOmitted bool `protobuf:"varint,11,opt,name=remedies_omitted,json=remediesOmitted,proto3" json:"remedies_omitted,omitempty"`
+	// The answer to what_if.
+	WhatIf        *WhatIf `protobuf:"bytes,12,opt,name=what_if,json=whatIf,proto3" json:"what_if,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1855,6 +1885,48 @@ func (x *ExplainJobResponse) GetStatus() JobStatus_Value {
 		return x.Status
 	}
 	return JobStatus_UNSPECIFIED
+}
+
+func (x *ExplainJobResponse) GetObstacles() []*JobObstacle {
+	if x != nil {
+		return x.Obstacles
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetEstimatedStartAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EstimatedStartAt
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetStartsAfter() string {
+	if x != nil {
+		return x.StartsAfter
+	}
+	return ""
+}
+
+func (x *ExplainJobResponse) GetRemedies() []*Remedy {
+	if x != nil {
+		return x.Remedies
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetRemediesOmitted() bool {
+	if x != nil {
+		return x.RemediesOmitted
+	}
+	return false
+}
+
+func (x *ExplainJobResponse) GetWhatIf() *WhatIf {
+	if x != nil {
+		return x.WhatIf
+	}
+	return nil
 }
 
 type StreamJobLogsRequest struct {
@@ -3336,7 +3408,7 @@ var File_scaimind_v1_jobs_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\n" +
-	"\x16scaimind/v1/jobs.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/configs.proto\x1a\x17scaimind/v1/enums.proto\x1a\x19scaimind/v1/options.proto\"\x85\x05\n" +
+	"\x16scaimind/v1/jobs.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/configs.proto\x1a\x17scaimind/v1/enums.proto\x1a\x19scaimind/v1/explain.proto\x1a\x19scaimind/v1/options.proto\"\x85\x05\n" +
 	"\x10SubmitJobRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12D\n" +
 	"\x0ftraining_config\x18\x02 \x01(\v2\x1b.scaimind.v1.TrainingConfigR\x0etrainingConfig\x128\n" +
@@ -3503,16 +3575,26 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\rcheckpoint_id\x18\x02 \x01(\tR\fcheckpointId\x12F\n" +
 	"\x10modify_resources\x18\x03 \x01(\v2\x1b.scaimind.v1.ResourceConfigR\x0fmodifyResources\"6\n" +
 	"\x10RetryJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job\"*\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job\"q\n" +
 	"\x11ExplainJobRequest\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"\x85\x02\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x17\n" +
+	"\awhat_if\x18\x02 \x03(\tR\x06whatIf\x12\x1f\n" +
+	"\bremedies\x18\x03 \x01(\bH\x00R\bremedies\x88\x01\x01B\v\n" +
+	"\t_remedies\"\xb4\x04\n" +
 	"\x12ExplainJobResponse\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x121\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1b.scaimind.v1.JobState.ValueR\x05state\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12*\n" +
 	"\x0equeue_position\x18\x04 \x01(\x05H\x00R\rqueuePosition\x88\x01\x01\x12\x18\n" +
 	"\adetails\x18\x05 \x03(\tR\adetails\x124\n" +
-	"\x06status\x18\x06 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\x06statusB\x11\n" +
+	"\x06status\x18\x06 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\x06status\x126\n" +
+	"\tobstacles\x18\a \x03(\v2\x18.scaimind.v1.JobObstacleR\tobstacles\x12H\n" +
+	"\x12estimated_start_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x10estimatedStartAt\x12!\n" +
+	"\fstarts_after\x18\t \x01(\tR\vstartsAfter\x12/\n" +
+	"\bremedies\x18\n" +
+	" \x03(\v2\x13.scaimind.v1.RemedyR\bremedies\x12)\n" +
+	"\x10remedies_omitted\x18\v \x01(\bR\x0fremediesOmitted\x12,\n" +
+	"\awhat_if\x18\f \x01(\v2\x13.scaimind.v1.WhatIfR\x06whatIfB\x11\n" +
 	"\x0f_queue_position\"\xfd\x01\n" +
 	"\x14StreamJobLogsRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x17\n" +
@@ -3747,9 +3829,12 @@ var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(ErrorType_Value)(0),             // 60: scaimind.v1.ErrorType.Value
 	(StopReason_Value)(0),            // 61: scaimind.v1.StopReason.Value
 	(TaskState_Value)(0),             // 62: scaimind.v1.TaskState.Value
-	(*structpb.Struct)(nil),          // 63: google.protobuf.Struct
-	(CheckpointState_Value)(0),       // 64: scaimind.v1.CheckpointState.Value
-	(CheckpointKind_Value)(0),        // 65: scaimind.v1.CheckpointKind.Value
+	(*JobObstacle)(nil),              // 63: scaimind.v1.JobObstacle
+	(*Remedy)(nil),                   // 64: scaimind.v1.Remedy
+	(*WhatIf)(nil),                   // 65: scaimind.v1.WhatIf
+	(*structpb.Struct)(nil),          // 66: google.protobuf.Struct
+	(CheckpointState_Value)(0),       // 67: scaimind.v1.CheckpointState.Value
+	(CheckpointKind_Value)(0),        // 68: scaimind.v1.CheckpointKind.Value
 }
 var file_scaimind_v1_jobs_proto_depIdxs = []int32{
 	49, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
@@ -3802,65 +3887,69 @@ var file_scaimind_v1_jobs_proto_depIdxs = []int32{
 	5,  // 47: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
 	57, // 48: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
 	56, // 49: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
-	59, // 50: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
-	26, // 51: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
-	59, // 52: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
-	63, // 53: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
-	7,  // 54: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
-	31, // 55: scaimind.v1.GetJobSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
-	32, // 56: scaimind.v1.MetricSeries.points:type_name -> scaimind.v1.MetricPoint
-	59, // 57: scaimind.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
-	35, // 58: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
-	59, // 59: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
-	63, // 60: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
-	59, // 61: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	64, // 62: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
-	65, // 63: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
-	36, // 64: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	36, // 65: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	36, // 66: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
-	36, // 67: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	0,  // 68: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
-	2,  // 69: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
-	10, // 70: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
-	12, // 71: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
-	14, // 72: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
-	16, // 73: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
-	18, // 74: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
-	20, // 75: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
-	22, // 76: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
-	24, // 77: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
-	27, // 78: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
-	29, // 79: scaimind.v1.JobService.GetJobSeries:input_type -> scaimind.v1.GetJobSeriesRequest
-	33, // 80: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
-	37, // 81: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
-	43, // 82: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
-	38, // 83: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
-	40, // 84: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
-	45, // 85: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
-	1,  // 86: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
-	3,  // 87: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
-	11, // 88: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
-	13, // 89: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
-	15, // 90: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
-	17, // 91: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
-	19, // 92: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
-	21, // 93: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
-	23, // 94: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
-	25, // 95: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
-	28, // 96: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
-	30, // 97: scaimind.v1.JobService.GetJobSeries:output_type -> scaimind.v1.GetJobSeriesResponse
-	34, // 98: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
-	42, // 99: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
-	44, // 100: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
-	39, // 101: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
-	41, // 102: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
-	46, // 103: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
-	86, // [86:104] is the sub-list for method output_type
-	68, // [68:86] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	63, // 50: scaimind.v1.ExplainJobResponse.obstacles:type_name -> scaimind.v1.JobObstacle
+	59, // 51: scaimind.v1.ExplainJobResponse.estimated_start_at:type_name -> google.protobuf.Timestamp
+	64, // 52: scaimind.v1.ExplainJobResponse.remedies:type_name -> scaimind.v1.Remedy
+	65, // 53: scaimind.v1.ExplainJobResponse.what_if:type_name -> scaimind.v1.WhatIf
+	59, // 54: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
+	26, // 55: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
+	59, // 56: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
+	66, // 57: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
+	7,  // 58: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
+	31, // 59: scaimind.v1.GetJobSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
+	32, // 60: scaimind.v1.MetricSeries.points:type_name -> scaimind.v1.MetricPoint
+	59, // 61: scaimind.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
+	35, // 62: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
+	59, // 63: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
+	66, // 64: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
+	59, // 65: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	67, // 66: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
+	68, // 67: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	36, // 68: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	36, // 69: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	36, // 70: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
+	36, // 71: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	0,  // 72: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
+	2,  // 73: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
+	10, // 74: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
+	12, // 75: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
+	14, // 76: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
+	16, // 77: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
+	18, // 78: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
+	20, // 79: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
+	22, // 80: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
+	24, // 81: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
+	27, // 82: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
+	29, // 83: scaimind.v1.JobService.GetJobSeries:input_type -> scaimind.v1.GetJobSeriesRequest
+	33, // 84: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
+	37, // 85: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
+	43, // 86: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
+	38, // 87: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
+	40, // 88: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
+	45, // 89: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
+	1,  // 90: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
+	3,  // 91: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
+	11, // 92: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
+	13, // 93: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
+	15, // 94: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
+	17, // 95: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
+	19, // 96: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
+	21, // 97: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
+	23, // 98: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
+	25, // 99: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
+	28, // 100: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
+	30, // 101: scaimind.v1.JobService.GetJobSeries:output_type -> scaimind.v1.GetJobSeriesResponse
+	34, // 102: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
+	42, // 103: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
+	44, // 104: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
+	39, // 105: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
+	41, // 106: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
+	46, // 107: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
+	90, // [90:108] is the sub-list for method output_type
+	72, // [72:90] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_jobs_proto_init() }
@@ -3870,12 +3959,14 @@ func file_scaimind_v1_jobs_proto_init() {
 	}
 	file_scaimind_v1_configs_proto_init()
 	file_scaimind_v1_enums_proto_init()
+	file_scaimind_v1_explain_proto_init()
 	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_jobs_proto_msgTypes[1].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[5].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[6].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[9].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[16].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[22].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[23].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[24].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[32].OneofWrappers = []any{}

@@ -1,0 +1,164 @@
+package explain
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/words"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler/whatif"
+)
+
+const (
+	// rest is the pause before remedies are looked for again for the same tenant, as a multiple of the time that it took.
+	rest = 20
+	// quick is what needs no pause.
+	quick = 10 * time.Millisecond
+	// maxResting bounds the tenants whose pauses are remembered.
+	maxResting = 1000
+)
+
+// Explainer answers what would let jobs start. One question is answered at a time.
+type Explainer struct {
+	turn chan struct{}
+
+	mu sync.Mutex
+	// resting is until when remedies are not looked for, by tenant.
+	resting map[string]time.Time
+}
+
+// New makes an Explainer.
+func New() *Explainer {
+	return &Explainer{turn: make(chan struct{}, 1), resting: map[string]time.Time{}}
+}
+
+// Remedies are changes with which a QUEUED job would start now; false: they were not looked for, as the last look for the
+// tenant took long and is not long ago.
+func (e *Explainer) Remedies(ctx context.Context, v *fsm.View, j *work.Job) ([]*v1.Remedy, bool) {
+	if j.State != v1.JobState_QUEUED || claimed(v, j) {
+		return nil, true
+	}
+	if e.rests(j.Tenant) || !e.begin(ctx) {
+		return nil, false
+	}
+	defer e.end()
+	start := time.Now()
+	found := whatif.Remedies(v, j, logTime(v, start))
+	e.took(j.Tenant, time.Since(start))
+	var out []*v1.Remedy
+	for i := range found {
+		out = append(out, remedy(&found[i]))
+	}
+	return out, true
+}
+
+// WhatIf says what would become of a QUEUED job with a change.
+func (e *Explainer) WhatIf(ctx context.Context, v *fsm.View, j *work.Job, suppose []string) (*v1.WhatIf, error) {
+	c, err := e.change(ctx, v, j, suppose)
+	if err != nil {
+		return nil, err
+	}
+	if !e.begin(ctx) {
+		return nil, ctx.Err()
+	}
+	defer e.end()
+	now := logTime(v, time.Now())
+	a, err := whatif.Try(v, j, c, now, whatif.Prices(v))
+	if err != nil {
+		return nil, call.Bad("what_if", "%s", err)
+	}
+	out := answer(suppose, a)
+	if a.Starts() {
+		return out, nil
+	}
+	if a.Job.HeldBack() {
+		out.Obstacles = held(v, a.Job)
+	} else {
+		out.Obstacles = waiting(v, a.View, a.Job, a.Why)
+	}
+	if out.Reason = words.Of(a.Why); out.Reason == "" && len(out.Obstacles) > 0 {
+		out.Reason = out.Obstacles[0].Message
+	}
+	if a.Known && a.Start.At != 0 {
+		out.EstimatedStartAt = call.Time(a.Start.At)
+	}
+	if a.Start.After != 0 {
+		out.StartsAfter = a.Start.After.String()
+	}
+	return out, nil
+}
+
+// change reads what is supposed, and checks that the caller may suppose it.
+func (e *Explainer) change(ctx context.Context, v *fsm.View, j *work.Job, suppose []string) (whatif.Change, error) {
+	c, err := whatif.Parse(suppose)
+	switch {
+	case err != nil:
+		return c, call.Bad("what_if", "%s", err)
+	case j.State != v1.JobState_QUEUED:
+		return c, call.Bad("what_if", "%s is %s: only what waits can be asked about", j.ID, j.State)
+	case claimed(v, j):
+		return c, call.Bad("what_if", "%s has its places already, and starts when the jobs there have stopped", j.ID)
+	}
+	for _, id := range c.Cancel {
+		if _, err := call.Of(ctx).Job(v, id.String()); err != nil {
+			return c, err
+		}
+	}
+	if c.Queue != nil {
+		if _, ok := v.Queue(*c.Queue); !ok {
+			return c, call.Bad("what_if", "there is no queue %q: the queues are %s", *c.Queue, v.QueueNames())
+		}
+	}
+	return c, nil
+}
+
+func answer(suppose []string, a *whatif.Answer) *v1.WhatIf {
+	return &v1.WhatIf{WhatIf: suppose, StartsNow: a.Starts(), NodeIds: a.Nodes, Preempts: int32(a.Preempts)}
+}
+
+func claimed(v *fsm.View, j *work.Job) bool {
+	_, kept := v.ClaimOf(j.ID)
+	return kept
+}
+
+// logTime is the time by this replica's clock, or the log's if that is ahead.
+func logTime(v *fsm.View, now time.Time) time.Time { return time.Unix(0, max(v.Now(), now.UnixNano())) }
+
+func (e *Explainer) begin(ctx context.Context) bool {
+	select {
+	case e.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (e *Explainer) end() { <-e.turn }
+
+func (e *Explainer) rests(tenant string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return time.Now().Before(e.resting[tenant])
+}
+
+// took begins the pause of a tenant.
+func (e *Explainer) took(tenant string, d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.resting, tenant)
+	if d < quick {
+		return
+	}
+	if now := time.Now(); len(e.resting) >= maxResting {
+		for name, until := range e.resting { // order-free: all that are over
+			if now.After(until) {
+				delete(e.resting, name)
+			}
+		}
+	}
+	e.resting[tenant] = time.Now().Add(rest * d)
+}

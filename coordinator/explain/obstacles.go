@@ -1,0 +1,202 @@
+// Package explain says what keeps a job from running, as facts, and what would let it run.
+//
+// Guarantees. A caller is told of its own tenant, of nodes, and of what queues may have: no id of another tenant's job, and
+// no figure that tells what another tenant has. What would let a job start is what the planner says of it, not a guess.
+// On one replica one such question is answered at a time, and what takes long is not asked again soon for the same tenant.
+package explain
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/words"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/census"
+)
+
+// maxNamed bounds the jobs and nodes that one fact names.
+const maxNamed = 8
+
+// View is what is read of the state, as it is or as it would be.
+type View = scheduler.ForecastView
+
+// Obstacles are what keeps a job from running, the most telling first. why is what the planner says of it.
+func Obstacles(v *fsm.View, j *work.Job, why reason.Reason) []*v1.JobObstacle {
+	if j.State == v1.JobState_PAUSED {
+		return []*v1.JobObstacle{{Kind: v1.ObstacleKind_PAUSED, Message: "a user has paused it"}}
+	}
+	if j.State != v1.JobState_QUEUED {
+		return nil
+	}
+	if j.HeldBack() {
+		return held(v, j)
+	}
+	if c, kept := v.ClaimOf(j.ID); kept {
+		return []*v1.JobObstacle{{
+			Kind: v1.ObstacleKind_PREEMPTION, Message: words.Of(reason.New(reason.PreemptsOthers, len(c.Victims), c.GPUs())),
+			Count: proto.Int32(int32(len(c.Victims))),
+		}}
+	}
+	return waiting(v, v, j, why)
+}
+
+// waiting lists what the scheduler meets on the way. own are the rows of jobs, v what is planned with.
+func waiting(own *fsm.View, v View, j *work.Job, why reason.Reason) []*v1.JobObstacle {
+	out := limits(v, j)
+	said := len(out) > 0 || why == ""
+	if o := nodes(v, j); o != nil {
+		if !said {
+			o.Message = words.Of(why)
+		}
+		out, said = append(out, o), true
+	}
+	if o := mayStillRun(j); o != nil {
+		out, said = append(out, o), true
+	}
+	if !said {
+		out = append(out, &v1.JobObstacle{Kind: v1.ObstacleKind_OTHER, Message: words.Of(why)})
+	}
+	if o := order(own, j); o != nil {
+		out = append(out, o)
+	}
+	return out
+}
+
+// held says what keeps a job from the scheduler.
+func held(v *fsm.View, j *work.Job) (out []*v1.JobObstacle) {
+	until := func(at int64, what string) {
+		out = append(out, &v1.JobObstacle{
+			Kind: v1.ObstacleKind_HOLD, Until: call.Time(at),
+			Message: fmt.Sprintf("held until %s (%s)", time.Unix(0, at).UTC().Format(time.RFC3339), what),
+		})
+	}
+	rest := j.Held
+	if rest&work.HoldNotBefore != 0 {
+		until(j.NotBefore, "not_before")
+	}
+	if rest&work.HoldDependency != 0 {
+		out = append(out, dependencies(v, j))
+	}
+	if rest&work.HoldBackoff != 0 {
+		until(j.Streak.After, "a pause before its next restart")
+	}
+	if rest &^= work.HoldNotBefore | work.HoldDependency | work.HoldBackoff; rest != 0 {
+		out = append(out, &v1.JobObstacle{Kind: v1.ObstacleKind_OTHER, Message: words.Of(work.HoldReason(j))})
+	}
+	return out
+}
+
+func dependencies(v *fsm.View, j *work.Job) *v1.JobObstacle {
+	o := &v1.JobObstacle{Kind: v1.ObstacleKind_DEPENDENCY}
+	n := 0
+	for _, d := range j.Dependencies {
+		on, _ := v.Job(d.Job)
+		if d.Judge(on) == work.Met {
+			continue
+		}
+		if n++; n <= maxNamed {
+			o.JobIds = append(o.JobIds, d.Job.String())
+		}
+	}
+	o.Count = proto.Int32(int32(n))
+	o.Message = fmt.Sprintf("waits for the end of %s: %s", call.Plural(n, "job"), listed(o.JobIds, n))
+	return o
+}
+
+// limits says which limits of its tenant and of queues leave no room for it.
+func limits(v View, j *work.Job) (out []*v1.JobObstacle) {
+	milli := func(n int) *float64 { return proto.Float64(float64(n) / 1000) }
+	s := j.Shape
+	if q, ok := v.Quota(j.Tenant); ok {
+		u := v.Usage(j.Tenant)
+		if why := q.Bars(u, s); why != "" {
+			o := &v1.JobObstacle{Kind: v1.ObstacleKind_QUOTA, Tenant: j.Tenant, Message: words.Of(why)}
+			switch why.Code() {
+			case reason.QuotaOfRunning:
+				o.Resource = "running_jobs"
+				o.Limit, o.Used, o.Needed = proto.Float64(float64(*q.MaxRunning)), proto.Float64(float64(u.Running)), proto.Float64(1)
+			case reason.QuotaOfGPUs, reason.QuotaBelowNeed:
+				o.Resource = "gpus"
+				o.Limit, o.Used, o.Needed = proto.Float64(float64(*q.MaxGPUs)), milli(u.GPUMilli), milli(s.GPUMilli())
+			}
+			out = append(out, o)
+		}
+	}
+	for q := range v.Lineage(j.Queue) {
+		if why := q.Bars(v.QueueTreeGPUs(q.Name), s); why != "" {
+			out = append(out, &v1.JobObstacle{
+				Kind: v1.ObstacleKind_QUEUE_LIMIT, Queue: q.Name, Message: words.Of(why),
+				Resource: "gpus", Limit: proto.Float64(float64(q.MaxGPUs)), Needed: milli(s.GPUMilli()),
+			})
+		}
+	}
+	return out
+}
+
+// nodes counts the nodes by what keeps the job off; nil: enough have room.
+func nodes(v View, j *work.Job) *v1.JobObstacle {
+	want, fits, all := max(1, int(j.Shape.Nodes)), 0, 0
+	o := &v1.JobObstacle{Kind: v1.ObstacleKind_NODES, Needed: proto.Float64(float64(want)), Resource: "nodes"}
+	for _, c := range census.Of(v, j) {
+		all += c.Nodes
+		if c.Check == v1.NodeCheck_FITS {
+			fits = c.Nodes
+		}
+		o.Nodes = append(o.Nodes, &v1.NodeCount{Check: c.Check, Nodes: int32(c.Nodes), Examples: c.Examples})
+	}
+	if fits >= want {
+		return nil
+	}
+	o.Message = fmt.Sprintf("needs %s with room for a task of it now, and there are %d of %d", call.Plural(want, "node"), fits, all)
+	return o
+}
+
+func mayStillRun(j *work.Job) *v1.JobObstacle {
+	if len(j.Awaits) == 0 {
+		return nil
+	}
+	o := &v1.JobObstacle{Kind: v1.ObstacleKind_MAY_STILL_RUN}
+	for i := range j.Awaits {
+		if n := j.Awaits[i].Node; len(o.NodeIds) < maxNamed {
+			o.NodeIds = append(o.NodeIds, n)
+		}
+	}
+	o.Message = "an earlier attempt may still run on " + listed(o.NodeIds, len(j.Awaits)) + ", so it may only go to nodes that would be asked first"
+	return o
+}
+
+// order says who comes first. It names jobs of the same tenant, and counts all, as queue_position does.
+func order(v *fsm.View, j *work.Job) *v1.JobObstacle {
+	ahead := v.Ahead(j)
+	if ahead == 0 || !j.Waiting() {
+		return nil
+	}
+	o := &v1.JobObstacle{Kind: v1.ObstacleKind_ORDER, Queue: j.Queue, Count: proto.Int32(int32(min(ahead, math.MaxInt32)))}
+	for other := range v.ClassJobs(v.ClassOf(j)) {
+		if other.Tenant == j.Tenant && other.ID != j.ID && (other.Priority > j.Priority || other.Priority == j.Priority && other.ID < j.ID) {
+			if o.JobIds = append(o.JobIds, other.ID.String()); len(o.JobIds) == maxNamed {
+				break
+			}
+		}
+	}
+	o.Message = fmt.Sprintf("ahead of it in queue %q, by priority and age: %s", j.Queue, call.Plural(ahead, "job"))
+	return o
+}
+
+// listed names some of so many.
+func listed(names []string, all int) string {
+	text := strings.Join(names, ", ")
+	if more := all - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,77 @@
+package whatif
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// Change is what is supposed to be different. nil is as it is.
+type Change struct {
+	// GPUs are those of all nodes together, Nodes the size of the gang. Fraction is in thousandths of one GPU.
+	GPUs, Nodes, Fraction *int
+	// CPUs and MemMB are per node, GPUMemMB per GPU.
+	CPUs, MemMB, GPUMemMB *uint32
+	GPUType, Selector     *string
+	Topology              *uint8
+	Queue                 *string
+	Priority              *uint8
+	MaxRuntime            *time.Duration
+	// Released: it is not held, neither until a time nor for other jobs.
+	Released bool
+	// QuotaGPUs and QuotaRunning are the limits of the job's tenant, QueueGPUs that of its queue; negative: there is none.
+	QuotaGPUs, QuotaRunning, QueueGPUs *int32
+	// Cancel are jobs of its tenant that are gone.
+	Cancel []ident.Job
+}
+
+// job is the job as it would be.
+func (c *Change) job(j *work.Job) (*work.Job, error) {
+	out := *j
+	s := &out.Shape
+	set(&s.GPUMemMB, c.GPUMemMB)
+	set(&s.CPUs, c.CPUs)
+	set(&s.MemMB, c.MemMB)
+	set(&s.GPUType, c.GPUType)
+	set(&s.Selector, c.Selector)
+	set(&s.Topology, c.Topology)
+	set(&out.Queue, c.Queue)
+	set(&out.Priority, c.Priority)
+	if c.MaxRuntime != nil {
+		out.MaxRuntime = int64(*c.MaxRuntime)
+	}
+	if c.Released {
+		out.Held = 0
+	}
+	if c.Fraction != nil {
+		s.FractionMilli, s.GPUs, s.Nodes = uint16(*c.Fraction), 0, 1
+		return &out, nil
+	}
+	if c.GPUs == nil && c.Nodes == nil {
+		return &out, nil
+	}
+	nodes := max(1, int(s.Nodes))
+	gpus := nodes * int(s.GPUs)
+	set(&nodes, c.Nodes)
+	set(&gpus, c.GPUs)
+	if gpus%nodes != 0 {
+		return nil, fmt.Errorf("%d GPUs cannot be shared equally by %d nodes: give gpus and nodes that can", gpus, nodes)
+	}
+	if gpus/nodes > work.MaxGPUs || nodes > math.MaxUint16 {
+		return nil, fmt.Errorf("%d GPUs on each of %d nodes is too much: a node has at most %d", gpus/nodes, nodes, work.MaxGPUs)
+	}
+	s.Nodes, s.GPUs = uint16(nodes), uint16(gpus/nodes)
+	if c.GPUs != nil {
+		s.FractionMilli = 0
+	}
+	return &out, nil
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}

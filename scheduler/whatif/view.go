@@ -1,0 +1,301 @@
+package whatif
+
+import (
+	"iter"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/scheduler"
+)
+
+// view is a view of the state with a change in it. What is not changed comes from the state.
+type view struct {
+	*fsm.View
+	// job is the job in question as it would be, a class of its own that waits; key is that class.
+	job *work.Job
+	key work.ClassKey
+	// gone are the jobs that are canceled. What they held is free: use has it by node, freed by queue.
+	gone   map[ident.Job]*work.Job
+	use    map[string]work.NodeUse
+	freed  map[string]int
+	quota  *work.Quota
+	queues map[string]*work.Queue
+	usage  work.Usage
+	now    int64
+}
+
+var _ scheduler.ForecastView = (*view)(nil)
+
+// with makes the view with a change.
+func with(v *fsm.View, j *work.Job, c *Change, now int64) (*view, error) {
+	changed, err := c.job(j)
+	if err != nil {
+		return nil, err
+	}
+	w := &view{
+		View: v, job: changed, gone: map[ident.Job]*work.Job{}, use: map[string]work.NodeUse{}, freed: map[string]int{},
+		queues: map[string]*work.Queue{}, usage: v.Usage(j.Tenant), now: max(now, v.Now()),
+	}
+	w.limit(c)
+	w.key = work.ClassKey{Queue: changed.Queue, Shape: changed.Shape, Own: changed.ID}
+	if w.quota != nil {
+		w.key.Tenant = changed.Tenant
+	}
+	for _, id := range c.Cancel {
+		if other, ok := v.Job(id); ok && other.Tenant == j.Tenant && id != j.ID && w.gone[id] == nil {
+			w.cancel(other)
+		}
+	}
+	return w, nil
+}
+
+// limit puts other limits in force.
+func (w *view) limit(c *Change) {
+	if q, ok := w.View.Quota(w.job.Tenant); ok {
+		copied := *q
+		w.quota = &copied
+	}
+	if c.QuotaGPUs != nil || c.QuotaRunning != nil {
+		if w.quota == nil {
+			w.quota = &work.Quota{Tenant: w.job.Tenant}
+		}
+		limit(&w.quota.MaxGPUs, c.QuotaGPUs)
+		limit(&w.quota.MaxRunning, c.QuotaRunning)
+	}
+	if q, ok := w.View.Queue(w.job.Queue); ok && c.QueueGPUs != nil {
+		copied := *q
+		copied.MaxGPUs = uint32(max(0, *c.QueueGPUs))
+		w.queues[q.Name] = &copied
+	}
+}
+
+func limit(to **int32, from *int32) {
+	switch {
+	case from == nil:
+	case *from < 0:
+		*to = nil
+	default:
+		*to = from
+	}
+}
+
+// cancel takes a job away, and gives back what it holds.
+func (w *view) cancel(j *work.Job) {
+	w.gone[j.ID] = j
+	w.usage.Unfinished--
+	if !j.Live() {
+		return
+	}
+	for i := range j.Tasks {
+		for l := range w.View.LeasesOn(j.Tasks[i].Node) {
+			if l.Job != j.ID {
+				continue
+			}
+			u := w.Use(l.Node)
+			u.Remove(l)
+			w.use[l.Node] = u
+			w.usage.GPUMilli -= l.GPUMilli()
+			for q := range w.View.Lineage(j.Queue) {
+				w.freed[q.Name] += l.GPUMilli()
+			}
+		}
+	}
+	w.usage.Running--
+}
+
+func (w *view) Now() int64 { return w.now }
+
+func (w *view) Use(node string) work.NodeUse {
+	if u, ok := w.use[node]; ok {
+		return u
+	}
+	return w.View.Use(node)
+}
+
+func (w *view) Quota(tenant string) (*work.Quota, bool) {
+	if tenant == w.job.Tenant {
+		return w.quota, w.quota != nil
+	}
+	return w.View.Quota(tenant)
+}
+
+func (w *view) Usage(tenant string) work.Usage {
+	if tenant == w.job.Tenant {
+		return w.usage
+	}
+	return w.View.Usage(tenant)
+}
+
+func (w *view) Queue(name string) (*work.Queue, bool) {
+	if q, ok := w.queues[name]; ok {
+		return q, true
+	}
+	return w.View.Queue(name)
+}
+
+func (w *view) Lineage(queue string) iter.Seq[*work.Queue] {
+	return func(yield func(*work.Queue) bool) {
+		for q := range w.View.Lineage(queue) {
+			if other, ok := w.queues[q.Name]; ok {
+				q = other
+			}
+			if !yield(q) {
+				return
+			}
+		}
+	}
+}
+
+func (w *view) QueueTreeGPUs(queue string) int { return w.View.QueueTreeGPUs(queue) - w.freed[queue] }
+
+// Accounts has what the canceled jobs held no more among what is held now.
+func (w *view) Accounts() iter.Seq[*accounts.Account] {
+	given := map[accounts.Key]accounts.Amount{}
+	for _, j := range w.gone { // order-free: sums
+		if j.Live() {
+			key := accounts.Key{Queue: j.Queue, Tenant: j.Tenant, User: j.User}
+			sum := given[key]
+			sum.Add(j.Shape.Amount())
+			given[key] = sum
+		}
+	}
+	return func(yield func(*accounts.Account) bool) {
+		life := accounts.Life(w.Policy().HalfLife)
+		for a := range w.View.Accounts() {
+			if amount, ok := given[a.Key()]; ok {
+				b := *a
+				b.Settle(w.now, life)
+				b.Holds.Sub(amount)
+				a = &b
+			}
+			if !yield(a) {
+				return
+			}
+		}
+	}
+}
+
+func (w *view) Job(id ident.Job) (*work.Job, bool) {
+	if id == w.job.ID {
+		return w.job, true
+	}
+	if w.gone[id] != nil {
+		return nil, false
+	}
+	return w.View.Job(id)
+}
+
+func (w *view) ActiveJobs() iter.Seq[*work.Job] {
+	return func(yield func(*work.Job) bool) {
+		for j := range w.View.ActiveJobs() {
+			if w.gone[j.ID] == nil && !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+func (w *view) LeasesOn(node string) iter.Seq[*work.Lease] {
+	return func(yield func(*work.Lease) bool) {
+		for l := range w.View.LeasesOn(node) {
+			if w.gone[l.Job] == nil && !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// Classes are those of the state and that of the job.
+func (w *view) Classes() iter.Seq[work.ClassKey] {
+	return func(yield func(work.ClassKey) bool) {
+		for key := range w.View.Classes() {
+			if key != w.key && !yield(key) {
+				return
+			}
+		}
+		if w.job.Waiting() {
+			yield(w.key)
+		}
+	}
+}
+
+func (w *view) ClassOf(j *work.Job) work.ClassKey {
+	if j.ID == w.job.ID {
+		return w.key
+	}
+	return w.View.ClassOf(j)
+}
+
+func (w *view) ClassReason(key work.ClassKey) reason.Reason {
+	if key == w.key {
+		return ""
+	}
+	return w.View.ClassReason(key)
+}
+
+func (w *view) lane() work.LaneKey {
+	return work.LaneKey{Class: w.key, Tenant: w.job.Tenant, User: w.job.User}
+}
+
+func (w *view) Lanes(class work.ClassKey) iter.Seq[work.LaneKey] {
+	if class == w.key {
+		return func(yield func(work.LaneKey) bool) { yield(w.lane()) }
+	}
+	return w.View.Lanes(class)
+}
+
+// stays says whether a job waits where the state has it.
+func (w *view) stays(j *work.Job) bool { return j.ID != w.job.ID && w.gone[j.ID] == nil }
+
+func (w *view) filter(jobs iter.Seq[*work.Job]) iter.Seq[*work.Job] {
+	return func(yield func(*work.Job) bool) {
+		for j := range jobs {
+			if w.stays(j) && !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+func (w *view) ClassJobs(class work.ClassKey) iter.Seq[*work.Job] {
+	if class == w.key {
+		return func(yield func(*work.Job) bool) { yield(w.job) }
+	}
+	return w.filter(w.View.ClassJobs(class))
+}
+
+func (w *view) LaneJobs(lane work.LaneKey) iter.Seq[*work.Job] {
+	if lane == w.lane() {
+		return func(yield func(*work.Job) bool) { yield(w.job) }
+	}
+	return w.filter(w.View.LaneJobs(lane))
+}
+
+func (w *view) LaneJobsAfter(lane work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job {
+	if lane == w.lane() {
+		if len(buf) == 0 || after != nil && (after.Priority < w.job.Priority || after.Priority == w.job.Priority && after.ID >= w.job.ID) {
+			return buf[:0]
+		}
+		buf[0] = w.job
+		return buf[:1]
+	}
+	for {
+		read := w.View.LaneJobsAfter(lane, after, buf)
+		if len(read) == 0 {
+			return read
+		}
+		last, kept := read[len(read)-1], buf[:0]
+		for _, j := range read {
+			if w.stays(j) {
+				kept = append(kept, j)
+			}
+		}
+		if len(kept) > 0 {
+			return kept
+		}
+		after = last
+	}
+}
