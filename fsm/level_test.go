@@ -51,7 +51,7 @@ func TestLevel_isRaisedAndNeverFalls(t *testing.T) {
 	require.Nil(t, w.raise(level.Newest).Refusal)
 	require.Equal(t, level.Newest, w.m.View().Level())
 	require.NotEqual(t, before, w.m.View().Hash())
-	require.Equal(t, reason.New(reason.LevelReached, 5), w.raise(3).Refusal.Reason)
+	require.Equal(t, reason.New(reason.LevelReached, 6), w.raise(3).Refusal.Reason)
 	w.at = level.Base
 	w.do(work.Tick{})
 	require.Equal(t, level.Newest, w.m.View().Level(), "an entry of an older view lowers nothing")
@@ -73,7 +73,7 @@ func TestLevel_anEntryAboveItRaisesIt(t *testing.T) {
 func TestLevel_aReplicaThatDoesNotSupportItStops(t *testing.T) {
 	w := raised(t)
 	entry := w.entry(coordinators.RaiseLevel{To: level.Newest + 1, VotersIndex: w.m.View().VotersIndex()})
-	require.ErrorContains(t, fsm.CheckEntry(entry), "the cluster was raised to feature level 6, and this version of mind supports levels up to 5: start a newer version")
+	require.ErrorContains(t, fsm.CheckEntry(entry), "the cluster was raised to feature level 7, and this version of mind supports levels up to 6: start a newer version")
 	require.Panics(t, func() { w.m.Apply(w.index+1, entry) })
 }
 
@@ -167,7 +167,7 @@ func TestLevel_commandsHaveNoFieldAboveIt(t *testing.T) {
 		})
 	}
 	require.Greater(t, written, 200)
-	require.Equal(t, 31, locked, "fields of level 3: Never, Vouch, and those of Recover and NoteSnapshot; of level 5: Retention, and those of Pin and ReportCheckpoints")
+	require.Equal(t, 34, locked, "fields of level 3: Never, Vouch, and those of Recover and NoteSnapshot; of level 5: Retention, and those of Pin and ReportCheckpoints; of level 6: arrays")
 }
 
 // eachField calls f with a value for each field that can be reached, in which that field alone is set.

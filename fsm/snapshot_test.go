@@ -67,7 +67,22 @@ func story(t require.TestingT) *world {
 	w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: &access.Actor{Tenant: "acme", User: "ada"}})
 	restarts(w)
 	archived(w)
+	anArray(w)
 	return w
+}
+
+// anArray goes on with a job array: of its elements one has succeeded, one has failed, one runs, one was canceled, and the
+// others wait.
+func anArray(w *world) {
+	n := inArray(0, 5, 2)
+	id := w.submit(n)
+	w.runOn(id.At(0), "n1")
+	w.runOn(id.At(1), "n1")
+	w.report(id.At(0), 0, work.ReportEnded, exit(0))
+	w.report(id.At(1), 0, work.ReportEnded, exit(4))
+	w.runOn(id.At(2), "n1")
+	w.do(work.ControlJob{Job: id.At(5), Action: work.ActionCancel})
+	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(id).Class(), Reason: reason.New(reason.MaxParallelReached, 2, 2)}}})
 }
 
 // restarts goes on with a job that pauses before its next attempt, and one that is not restartable.
@@ -193,7 +208,7 @@ func TestRestore_refusesWhatIsNotWhole(t *testing.T) {
 	}{
 		"nothing":              {nil, "cut off"},
 		"something else":       {bytes.Repeat([]byte("x"), 100), "no snapshot of mind"},
-		"a newer version":      {seal(change(9, byte(level.Newest)+1)), "version 6; this version of mind reads versions 1 to 5"},
+		"a newer version":      {seal(change(9, byte(level.Newest)+1)), "version 7; this version of mind reads versions 1 to 6"},
 		"an unknown record":    {seal(change(int(firstRecord), 99)), "unknown record type 99: a newer version of mind wrote it"},
 		"a flipped bit":        {change(len(good)/2, good[len(good)/2]^1), ""},
 		"a flipped checksum":   {change(len(good)-1, good[len(good)-1]^1), "checksum is wrong"},

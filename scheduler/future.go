@@ -27,6 +27,8 @@ type future struct {
 	classes []work.ClassKey
 	lines   map[work.ClassKey][]*work.Job
 	waiting map[ident.Job]*work.Job
+	// live is how many elements of each array with a bound run.
+	live map[ident.Job]uint32
 }
 
 // holding is a job with its resources.
@@ -38,7 +40,7 @@ type holding struct {
 var _ View = (*future)(nil)
 
 func newFuture(v *fsm.View, tenant string) *future {
-	f := &future{now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}}
+	f := &future{now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}, live: map[ident.Job]uint32{}}
 	f.usage = work.Usage{Unfinished: v.Usage(tenant).Unfinished}
 	for j := range v.ActiveJobs() {
 		if j.Tenant != tenant {
@@ -68,8 +70,11 @@ func (f *future) wait(most int) {
 			if j.Tenant != f.tenant {
 				continue
 			}
-			all = append(all, j)
-			if own++; own == most {
+			for _, one := range inFull(j, most-own) {
+				all = append(all, one)
+				own++
+			}
+			if own == most {
 				break
 			}
 		}
@@ -85,6 +90,19 @@ func (f *future) wait(most int) {
 		f.lines[key] = append(f.lines[key], j)
 		f.waiting[j.ID] = j
 	}
+}
+
+// inFull lists the elements of an array that wait for their first placement, n at most; any other job is itself.
+func inFull(j *work.Job, n int) []*work.Job {
+	if j.Array == nil {
+		return []*work.Job{j}
+	}
+	var all []*work.Job
+	number, ok := j.Array.Waiting.Next(0)
+	for ; ok && len(all) < n; number, ok = j.Array.Waiting.Next(number + 1) {
+		all = append(all, j.Element(number))
+	}
+	return all
 }
 
 // inOrder compares two jobs by the order in which they are offered.
@@ -134,6 +152,9 @@ func (f *future) hold(h *holding) {
 	}
 	f.usage.Grant(*s)
 	f.byQueue[h.job.Queue] += s.GPUMilli()
+	if h.job.MaxParallel != 0 {
+		f.live[h.job.ID.Submitted()]++
+	}
 }
 
 func (f *future) end(h *holding) {
@@ -157,6 +178,22 @@ func (f *future) end(h *holding) {
 	f.usage.Running--
 	f.usage.Unfinished--
 	f.byQueue[h.job.Queue] -= s.GPUMilli()
+	if h.job.MaxParallel != 0 {
+		f.live[h.job.ID.Submitted()]--
+	}
+}
+
+// Array is the row of an array as it will be.
+func (f *future) Array(id ident.Job) (*work.Job, bool) {
+	j, ok := f.now.Array(id)
+	if !ok {
+		return nil, false
+	}
+	row := *j
+	a := *j.Array
+	a.Rows.Live = f.live[id]
+	row.Array = &a
+	return &row, true
 }
 
 func (f *future) Index() uint64                           { return f.now.Index() }

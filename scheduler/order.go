@@ -1,6 +1,9 @@
 package scheduler
 
-import "github.com/mindcoordinator/mind/fsm/work"
+import (
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
 
 // readAhead is how many jobs of a class are read at a time.
 const readAhead = 128
@@ -16,7 +19,9 @@ type line struct {
 type class struct {
 	key  work.ClassKey
 	head *work.Job
-	fit  *fit
+	// element is the number of the element to offer, when the head is an array.
+	element uint32
+	fit     *fit
 	// limits are those of its tenant and its queue, once they were read.
 	limits limits
 	// rest are the next jobs, read ahead a few at a time once the head was placed.
@@ -30,7 +35,31 @@ func before(a, b *class) bool {
 	if a.head.Priority != b.head.Priority {
 		return a.head.Priority > b.head.Priority
 	}
-	return a.head.ID < b.head.ID
+	return a.head.ID.Older(b.head.ID)
+}
+
+// lead makes a job the head of its class: of an array, the first element that waits.
+func (c *class) lead(j *work.Job) {
+	if c.head, c.element = j, 0; j.Array != nil {
+		c.element, _ = j.Array.Waiting.Next(0)
+	}
+}
+
+// offered is what a placement of the head names: the job and the number of its next attempt.
+func (c *class) offered() (id ident.Job, attempt uint32) {
+	if c.head.Array != nil {
+		return c.head.ID.At(c.element), c.head.Array.Base + 1
+	}
+	return c.head.ID, c.head.Attempt + 1
+}
+
+// nextElement moves on to the next element of an array; false: there is none, or the head is no array.
+func (c *class) nextElement() (ok bool) {
+	if c.head.Array == nil {
+		return false
+	}
+	c.element, ok = c.head.Array.Waiting.Next(c.element + 1)
+	return ok
 }
 
 func newLine(v View) *line {
@@ -38,7 +67,7 @@ func newLine(v View) *line {
 	for key := range v.Classes() {
 		c := &class{key: key}
 		for job := range v.ClassJobs(key) {
-			c.head = job
+			c.lead(job)
 			break
 		}
 		if c.head != nil {
@@ -60,9 +89,13 @@ func (l *line) first() (*class, *work.Job) {
 	return l.heap[0], l.heap[0].head
 }
 
-// next moves on to the following job of the first class.
+// next moves on to the following job of the first class. The elements of an array are as many jobs as wait, at the cost of
+// those that are placed.
 func (l *line) next() {
 	c := l.heap[0]
+	if c.nextElement() {
+		return
+	}
 	if len(c.rest) == 0 {
 		if c.buf == nil {
 			c.buf = make([]*work.Job, readAhead)
@@ -73,7 +106,8 @@ func (l *line) next() {
 		l.drop()
 		return
 	}
-	c.head, c.rest = c.rest[0], c.rest[1:]
+	c.lead(c.rest[0])
+	c.rest = c.rest[1:]
 	l.sink(0)
 }
 

@@ -18,6 +18,7 @@ package scheduler
 import (
 	"iter"
 
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -33,6 +34,8 @@ type View interface {
 	// ClassJobsAfter fills buf with the jobs after a given one.
 	ClassJobsAfter(key work.ClassKey, after *work.Job, buf []*work.Job) []*work.Job
 	ClassReason(work.ClassKey) reason.Reason
+	// Array returns the row of an array.
+	Array(ident.Job) (*work.Job, bool)
 	// Quota is what a tenant may have, Usage what it has; QueueGPUs is what the jobs of a queue hold.
 	Quota(tenant string) (*work.Quota, bool)
 	Usage(tenant string) work.Usage
@@ -128,7 +131,8 @@ func Plan(v View, opts Options) Result {
 			continue
 		}
 		class.limits.take(class.key.Shape)
-		batch = append(batch, work.Placement{Job: job.ID, Attempt: job.Attempt + 1, Tasks: tasks})
+		id, attempt := class.offered()
+		batch = append(batch, work.Placement{Job: id, Attempt: attempt, Tasks: tasks})
 		if len(batch) == opts.PerCommand {
 			flush()
 		}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -11,7 +12,11 @@ type room struct {
 	view    View
 	tenants map[string]*tenantRoom
 	queues  map[string]*queueRoom
+	arrays  map[ident.Job]*arrayRoom
 }
+
+// arrayRoom is how many elements of an array run, and may.
+type arrayRoom struct{ live, most uint32 }
 
 type tenantRoom struct {
 	quota *work.Quota
@@ -28,10 +33,11 @@ type limits struct {
 	known  bool
 	tenant *tenantRoom
 	queue  *queueRoom
+	array  *arrayRoom
 }
 
 func newRoom(v View) *room {
-	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string]*queueRoom{}}
+	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string]*queueRoom{}, arrays: map[ident.Job]*arrayRoom{}}
 }
 
 // limitsOf finds the limits of a class. Only the classes of tenants with a quota name their tenant.
@@ -52,6 +58,14 @@ func (r *room) limitsOf(key work.ClassKey) limits {
 		}
 		r.queues[key.Queue] = l.queue
 	}
+	if key.Array != 0 {
+		if l.array, asked = r.arrays[key.Array]; !asked {
+			if j, ok := r.view.Array(key.Array); ok {
+				l.array = &arrayRoom{live: j.Array.Rows.Live, most: j.MaxParallel}
+			}
+			r.arrays[key.Array] = l.array
+		}
+	}
 	return l
 }
 
@@ -63,7 +77,12 @@ func (l *limits) bars(s work.Shape) reason.Reason {
 		}
 	}
 	if l.queue != nil {
-		return l.queue.queue.Bars(l.queue.gpuMilli, s)
+		if why := l.queue.queue.Bars(l.queue.gpuMilli, s); why != "" {
+			return why
+		}
+	}
+	if l.array != nil && l.array.live >= l.array.most {
+		return reason.New(reason.MaxParallelReached, int(l.array.live), int(l.array.most))
 	}
 	return ""
 }
@@ -75,5 +94,8 @@ func (l *limits) take(s work.Shape) {
 	}
 	if l.queue != nil {
 		l.queue.gpuMilli += s.GPUMilli()
+	}
+	if l.array != nil {
+		l.array.live++
 	}
 }

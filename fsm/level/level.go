@@ -19,7 +19,7 @@ const (
 	// Base is the level of a state that was never raised: what a version of mind without levels writes.
 	Base Level = 2
 	// Newest is the highest level that this version of mind supports.
-	Newest Level = 5
+	Newest Level = 6
 )
 
 // Gate is something that is done from a level on.
@@ -78,6 +78,8 @@ var (
 
 	DurableCheckpoints = gate(5, "checkpoints are uploaded to an archive, kept or given up by retention, and pinned")
 	TrainingErrors     = gate(5, "DATA_FORMAT, CONFIG and DIVERGED, and errors that a program reports count as its exit")
+
+	Arrays = gate(6, "job arrays")
 )
 
 // gates is what gate has made, in order.

@@ -195,3 +195,16 @@ const (
 	ReplacedByNewer
 	FilesGone
 )
+
+// Of job arrays.
+const (
+	MaxParallelReached Code = iota + 700
+	BadArray
+	NoArrayID
+	ElementNotStarted
+	ElementsStopping
+	NothingFailed
+	NotForAnArray
+	ElementsFailed
+	ElementsCanceled
+)

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
@@ -25,6 +26,8 @@ type Meta struct {
 	// Recovered is the index of the last Recover, RecoveredAt its log time; 0: there was none.
 	Recovered   uint64 `cbor:"13,keyasint,omitempty"`
 	RecoveredAt int64  `cbor:"14,keyasint,omitempty"`
+	// LastArray is the newest job array; 0: there was none.
+	LastArray ident.Job `cbor:"56,keyasint,omitempty"`
 }
 
 // Copy implements kernel.MetaRow.
@@ -45,6 +48,9 @@ func (m *Meta) AppendFields(f kernel.Fields) kernel.Fields {
 	}
 	if m.Recovered != 0 {
 		f = f.Num(m.Recovered).Int(m.RecoveredAt)
+	}
+	if m.LastArray != 0 {
+		f = f.Text("array").Num(uint64(m.LastArray))
 	}
 	return m.AppendLevel(f)
 }

@@ -157,10 +157,13 @@ func (v *View) ClassJobsAfter(k work.ClassKey, after *work.Job, buf []*work.Job)
 	}
 	from := waitingJob{place: uint64(c.number) << 8}
 	if after != nil {
-		from = waitingJob{place: waitingPlace(c.number, after.Priority), id: after.ID + 1}
+		from = waitingJob{place: waitingPlace(c.number, after.Priority), id: after.ID}
 	}
 	n := 0
 	v.ascendClass(from, c.number, func(j *work.Job) bool {
+		if after != nil && j.ID == after.ID {
+			return true
+		}
 		buf[n] = j
 		n++
 		return n < len(buf)
