@@ -13,7 +13,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev clean test race fuzz bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants generate breaking map release released s3-server oauth-server train-env train-names test-train demo-train
+.PHONY: help build demo dev clean test race fuzz bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants generate breaking map release released s3-server oauth-server train-env train-names test-train demo-train bench-train
 
 help: ## Say what each target does.
 	@awk '/^##@ / {print "\n" substr($$0, 5)} /^[a-z0-9-]+:.*## / {name = $$0; sub(/:.*/, "", name); sub(/.*## /, ""); printf "  %-13s %s\n", name, $$0}' $(firstword $(MAKEFILE_LIST))
@@ -93,6 +93,9 @@ ci: ## What .ci/run runs.
 
 bench: build ## The whole system beside its yardsticks; prints the tables of docs/develop/benchmarks.md.
 	$(GO) run ./chaos/bench -mind $(BIN)/mind
+
+bench-train: ## What the runner costs a training, reports and checkpoints, in the environment of `make train-env`.
+	cd python && ./train-env run python bench/train.py
 
 chaos: build ## Break clusters of real processes and of virtual time, and check every promise; MIND_CHAOS=long for all of it.
 	$(GO) run ./chaos/attack -mind $(BIN)/mind -virtual

@@ -28,7 +28,10 @@ import (
 	// The shim is the same executable, started again: see its package comment.
 	_ "github.com/mindcoordinator/mind/agent/shim"
 
+	"google.golang.org/grpc"
+
 	"github.com/mindcoordinator/mind/agent/checkpoints"
+	"github.com/mindcoordinator/mind/agent/exchange"
 	"github.com/mindcoordinator/mind/agent/gpus"
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/launch"
@@ -79,7 +82,9 @@ type agent struct {
 	shipper   *ship.Shipper // nil: no log archive
 	// checkpoints carries out orders for checkpoints.
 	checkpoints *checkpoints.Keeper
-	tasks       *tasks.Tasks
+	// exchange fetches checkpoints from other nodes.
+	exchange *exchange.Client
+	tasks    *tasks.Tasks
 
 	leases   *leader.Leases
 	rosters  *leader.Rosters
@@ -238,6 +243,9 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	if err := a.openCheckpoints(); err != nil {
 		return err
 	}
+	a.exchange = exchange.NewClient(cfg.NodeID, grpc.WithContextDialer(cfg.Machine.Network.Dial), a.peerCredentials)
+	undo.add(a.exchange.Close)
+	a.cfg.Data.Peers = a.exchange
 	if a.inputs, err = inputs.Open(a.cfg.Data, cfg.NodeID, cfg.DataDir, a.outputs.Tenant, a.log); err != nil {
 		return err
 	}

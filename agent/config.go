@@ -87,6 +87,8 @@ type Config struct {
 	LogArchive LogArchive
 	// CheckpointArchive keeps checkpoints when the node is gone.
 	CheckpointArchive CheckpointArchive
+	// CheckpointServeRate limits in bytes per second what other nodes fetch of this node's checkpoints; 0: no limit.
+	CheckpointServeRate int64
 	// Data says where the data of jobs may come from.
 	Data inputs.Config
 	// CgroupParent is a cgroup v2 directory, delegated to the agent, in which every task gets a group. Empty: none; then
@@ -140,6 +142,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.CheckpointArchive.validate(); err != nil {
 		faults = append(faults, err)
+	}
+	if c.CheckpointServeRate < 0 {
+		faults = append(faults, errors.New("the rate at which checkpoints are served is negative"))
 	}
 	if err := c.Data.Validate(c.DataDir); err != nil {
 		faults = append(faults, err)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/mindcoordinator/mind/agent/doctor"
+	"github.com/mindcoordinator/mind/agent/exchange"
 	"github.com/mindcoordinator/mind/agent/launch"
 	"github.com/mindcoordinator/mind/agent/leader"
 	"github.com/mindcoordinator/mind/agent/taskservice"
@@ -20,6 +21,12 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/profiling"
 )
+
+// peerService is what other agents may call.
+type peerService struct {
+	*leader.PeerService
+	*exchange.Service
+}
 
 // listen opens two listeners: gRPC for coordinators (TaskService) and other agents (PeerService), HTTP for operators. The
 // returned function stops both and waits for them.
@@ -39,7 +46,13 @@ func (a *agent) listen(fatal chan<- error) (stop func(), err error) {
 		Node: a.cfg.NodeID, Tasks: a.tasks, Cache: a.inputs.Cache(), Series: a.series, MetricsBytes: a.cfg.MetricsBytes,
 		Doctor: &doctor.Doctor{Node: a.cfg.NodeID, Env: launch.Inherited(), Context: a.tasks.Context()},
 	})
-	v1.RegisterPeerServiceServer(server, leader.NewPeerService(a.cfg.NodeID, a.leases, a.relays, a.serverTLS != nil))
+	v1.RegisterPeerServiceServer(server, peerService{
+		leader.NewPeerService(a.cfg.NodeID, a.leases, a.relays, a.serverTLS != nil),
+		exchange.NewService(exchange.Config{
+			Node: a.cfg.NodeID, Checkpoints: a.checkpoints, Registered: a.sessions.ServedCheckpoint, Agree: a.inputs.Agree,
+			Rate: a.cfg.CheckpointServeRate, Identified: a.serverTLS != nil, Log: a.log, Metrics: a.cfg.Metrics,
+		}),
+	})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -61,6 +61,8 @@ type site struct {
 	archive string
 	conn    *grpc.ClientConn
 	dir     string
+	// apart are machines whose disks those that are started later do not see.
+	apart []*machine
 }
 
 func startSite(t *testing.T, archiveURL string) *site {
@@ -103,6 +105,8 @@ type machine struct {
 	site *site
 	cfg  agent.Config
 	cmd  *exec.Cmd
+	// hides are directories of other machines, which this one does not see.
+	hides []string
 }
 
 // machine starts one with an agent that ships to the archive of the site.
@@ -111,6 +115,9 @@ func (s *site) machine(id string, change func(*agent.Config)) *machine {
 		NodeID: id, DataDir: filepath.Join(s.dir, id), Coordinators: []string{s.addr}, GPUs: "none", CPUs: 4, MemMB: 4096, SpareShims: -1,
 		LogArchive: agent.LogArchive{URL: s.archive, Flush: 100 * time.Millisecond},
 	}}
+	for _, other := range s.apart {
+		m.hides = append(m.hides, other.cfg.DataDir)
+	}
 	if change != nil {
 		change(&m.cfg)
 	}
@@ -119,14 +126,17 @@ func (s *site) machine(id string, change func(*agent.Config)) *machine {
 	return m
 }
 
+// apart runs this program where some directories are empty, as on another machine.
+func apart(t *testing.T, hides []string) *exec.Cmd {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	// unshare and the shell become the program: it has the process id of the command.
+	return exec.Command("unshare", append([]string{"--map-root-user", "--mount", "sh", "-ec", `for dir; do mount -t tmpfs none "$dir"; done; exec "$0"`, self}, hides...)...)
+}
+
 // boot starts the agent and waits until its node takes tasks.
 func (m *machine) boot() {
-	text, err := json.Marshal(m.cfg)
-	require.NoError(m.site.t, err)
-	m.cmd = exec.Command("/proc/self/exe")
-	m.cmd.Env = append(os.Environ(), agentEnv+"="+string(text))
-	m.cmd.Stderr = os.Stderr
-	require.NoError(m.site.t, m.cmd.Start())
+	m.start()
 	m.site.eventually("a node that is ready", func() error {
 		resp, err := m.site.cluster().GetNode(m.site.ctx(), &v1.GetNodeRequest{NodeId: m.cfg.NodeID})
 		if err == nil && resp.GetNode().GetState() != v1.NodeState_READY {
@@ -134,6 +144,19 @@ func (m *machine) boot() {
 		}
 		return err
 	})
+}
+
+// start starts the agent.
+func (m *machine) start() {
+	text, err := json.Marshal(m.cfg)
+	require.NoError(m.site.t, err)
+	m.cmd = exec.Command("/proc/self/exe")
+	if len(m.hides) > 0 {
+		m.cmd = apart(m.site.t, m.hides)
+	}
+	m.cmd.Env = append(os.Environ(), agentEnv+"="+string(text))
+	m.cmd.Stderr = os.Stderr
+	require.NoError(m.site.t, m.cmd.Start())
 }
 
 // killAgent kills the agent; its tasks go on.

@@ -171,6 +171,8 @@ var endpoints = []endpoint{
 	{name: "PUT /tenants/{id}/quota", may: admin, code: 200, id: ownTenant, body: func(*party) any { return map[string]any{"max_gpus": 4} }},
 	{name: "GET /tenants/{id}/quota", may: view, code: 200, id: ownTenant},
 	{name: "DELETE /tenants/{id}/quota", may: admin, code: 200, id: ownQuota},
+	{name: "GET /policy", may: view, code: 200, has: []string{"order", "half_life_seconds"}},
+	{name: "PUT /policy", may: admin, code: 200, body: func(*party) any { return map[string]any{"backfill": map[string]any{"reservations": 8}} }, has: []string{"order", "backfill"}},
 	{name: "GET /quotas", may: view, code: 200, has: []string{"quotas"}},
 
 	{name: "POST /evaluations", may: evaluate, code: 201, published: true, body: func(p *party) any { return p.evaluationBody() }, has: []string{"evaluation_id", "status"}},

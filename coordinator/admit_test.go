@@ -100,6 +100,7 @@ func TestTenancy_whatIsATenantsNeedsATenant(t *testing.T) {
 		require.Equal(t, []string{
 			"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List", "/grpc.health.v1.Health/Watch",
 			"/scaimind.v1.AgentService/GetNeededOutputs",
+			"/scaimind.v1.AgentService/GetServedCheckpoint",
 			"/scaimind.v1.AgentService/Session",
 			"/scaimind.v1.AuditService/RecordDenials",
 			"/scaimind.v1.OperatorService/DescribeReplica",

@@ -100,7 +100,7 @@ func TestCluster_whatUsersSeeOfIt(t *testing.T) {
 		require.EqualValues(t, 2, explained.GetQueuePosition())
 		require.Equal(t, []string{
 			"starts at the earliest when " + running + " ends; that time is unknown: set max_runtime_seconds, or wait for a job of that name to complete",
-			`ahead of it in queue "default": 1 job`, "ready: 1 node, of which 1 could hold a task of it when empty",
+			`ahead of it in queue "default", by priority and age: 1 job`, "ready: 1 node, of which 1 could hold a task of it when empty",
 			"free now: 1 GPU of the kind that it needs",
 		}, explained.GetDetails())
 

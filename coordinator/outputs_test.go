@@ -53,3 +53,48 @@ func TestCluster_whatJobsWroteThatIsStillNeeded(t *testing.T) {
 		requireCode(t, codes.InvalidArgument, err)
 	})
 }
+
+// A checkpoint is served by the node that has registered it, to nodes with a task that needs it.
+func TestCluster_whoServesACheckpointToWhom(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		a := c.agent("n1", 1)
+		at := c.leader()
+		id := c.submit(at, sleeper(1, 0))
+		c.awaitStatus(at, id, v1.JobStatus_TRAINING)
+		a.mu.Lock()
+		for _, task := range a.tasks {
+			a.report(&v1.Report{Task: task.ref, Body: &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{Path: "/out/c-1", Step: 1, ManifestDigest: "d", SizeBytes: 1}}})
+		}
+		a.mu.Unlock()
+		saved := c.await(at, id, func(j *v1.Job) bool { return j.GetLastCheckpointId() != "" }).GetLastCheckpointId()
+		c.agent("n2", 1)
+		other := c.submit(at, sleeper(1, 0))
+		c.awaitStatus(at, other, v1.JobStatus_TRAINING) // on n2
+
+		ask := func(server, checkpoint, reader string) (*v1.GetServedCheckpointResponse, error) {
+			return v1.NewAgentServiceClient(c.members[c.follower()].conn).GetServedCheckpoint(c.ctx("", ""),
+				&v1.GetServedCheckpointRequest{NodeId: server, CheckpointId: checkpoint, ReaderNodeId: reader})
+		}
+		out, err := ask("n1", saved, "n1")
+		require.NoError(t, err, "another task of the job could be there")
+		require.Equal(t, "/out/c-1", out.GetCheckpoint().GetPath())
+		require.Equal(t, "d", out.GetCheckpoint().GetManifestDigest())
+		require.Equal(t, id, out.GetJobId())
+		require.Equal(t, "t1", out.GetTenantId())
+		_, err = ask("n2", saved, "n1")
+		requireCode(t, codes.NotFound, err)
+		_, err = ask("n1", "ckpt_zzzz", "n1")
+		requireCode(t, codes.NotFound, err)
+		_, err = ask("n1", saved, "n2")
+		requireCode(t, codes.PermissionDenied, err)
+		a.end(id, 0)
+		c.awaitStatus(at, id, v1.JobStatus_COMPLETED)
+		_, err = ask("n1", saved, "n1")
+		requireCode(t, codes.PermissionDenied, err)
+		_, err = c.jobs(at).DeleteCheckpoint(c.ctx("t1", ""), &v1.DeleteCheckpointRequest{CheckpointId: saved})
+		require.NoError(t, err)
+		_, err = ask("n1", saved, "n1")
+		requireCode(t, codes.NotFound, err)
+	})
+}

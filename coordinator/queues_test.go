@@ -20,12 +20,27 @@ func TestCluster_queues(t *testing.T) {
 			_, err := c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: name})
 			requireCode(t, codes.InvalidArgument, err)
 		}
-		for _, weight := range []int32{-1, 2, 3} {
+		for _, weight := range []int32{-1, 1_000_001} {
 			_, err = c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "x", Weight: weight})
 			requireCode(t, codes.InvalidArgument, err)
-			require.ErrorContains(t, err, "weight: ")
-			require.ErrorContains(t, err, "have no effect in this version")
+			require.ErrorContains(t, err, "weight: must be 1 to 1000000")
 		}
+		below, err := c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "vision", Parent: "research", Weight: 3})
+		require.NoError(t, err)
+		require.Equal(t, "research", below.GetQueue().GetParent())
+		require.InDelta(t, 50, below.GetQueue().GetSharePercent(), 0.01, "beside the default queue")
+		_, err = c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "research", Parent: "vision"})
+		requireCode(t, codes.FailedPrecondition, err)
+		require.ErrorContains(t, err, `the queue "research" cannot be a part of "vision", which is a part of it`)
+		big := sleeper(8, 0)
+		big.SchedulingConfig = &v1.SchedulingConfig{Queue: "vision"}
+		_, err = c.jobs(at).SubmitJob(c.ctx("t1", ""), big)
+		requireCode(t, codes.InvalidArgument, err)
+		require.ErrorContains(t, err, "scheduling_config.queue: ")
+		_, err = c.nodes(at).DeleteQueue(c.ctx("t1", ""), &v1.DeleteQueueRequest{Name: "research"})
+		require.ErrorContains(t, err, `the parent of "vision"`)
+		_, err = c.nodes(at).DeleteQueue(c.ctx("t1", ""), &v1.DeleteQueueRequest{Name: "vision"})
+		require.NoError(t, err)
 		in := sleeper(0, 0)
 		in.SchedulingConfig = &v1.SchedulingConfig{Queue: "research"}
 		id := c.submit(at, in)

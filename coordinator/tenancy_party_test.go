@@ -210,6 +210,10 @@ func (p *party) make(call partyCall, with []grpc.CallOption) (proto.Message, err
 		return nodes.GetQueue(ctx, &v1.GetQueueRequest{Limit: int32(call.k)}, with...)
 	case "queues":
 		return nodes.ListQueues(ctx, &v1.ListQueuesRequest{}, with...)
+	case "policy":
+		return nodes.GetPolicy(ctx, &v1.GetPolicyRequest{}, with...)
+	case "put policy":
+		return nodes.PutPolicy(ctx, &v1.PutPolicyRequest{Policy: &v1.Policy{AgingStepSeconds: proto.Int32(int32(3600 * (1 + call.n%2)))}}, with...)
 	case "put queue":
 		return nodes.PutQueue(ctx, &v1.PutQueueRequest{Name: "default", Weight: 1}, with...)
 	case "delete queue":

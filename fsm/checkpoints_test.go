@@ -13,11 +13,15 @@ import (
 
 // saves reports a complete checkpoint of rank 0 and returns its id.
 func (w *world) saves(id ident.Job, step int64) ident.Checkpoint {
-	r := w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) {
-		r.Path, r.Digest, r.Step = fmt.Sprintf("/c/%d", step), fmt.Sprintf("sha256:%d", step), step
-	})
+	r := w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { *r = w.saved(*r, step) })
 	require.Len(w.t, r.Checkpoints, 1)
 	return r.Checkpoints[0]
+}
+
+// saved makes a report of the checkpoint of a step.
+func (w *world) saved(r work.TaskReport, step int64) work.TaskReport {
+	r.Path, r.Digest, r.Step = fmt.Sprintf("/c/%d", step), fmt.Sprintf("sha256:%d", step), step
+	return r
 }
 
 func (w *world) resumePoints(id ident.Job) []ident.Checkpoint {

@@ -51,7 +51,7 @@ func TestLevel_isRaisedAndNeverFalls(t *testing.T) {
 	require.Nil(t, w.raise(level.Newest).Refusal)
 	require.Equal(t, level.Newest, w.m.View().Level())
 	require.NotEqual(t, before, w.m.View().Hash())
-	require.Equal(t, reason.New(reason.LevelReached, 6), w.raise(3).Refusal.Reason)
+	require.Equal(t, reason.New(reason.LevelReached, int64(level.Newest)), w.raise(3).Refusal.Reason)
 	w.at = level.Base
 	w.do(work.Tick{})
 	require.Equal(t, level.Newest, w.m.View().Level(), "an entry of an older view lowers nothing")
@@ -167,7 +167,7 @@ func TestLevel_commandsHaveNoFieldAboveIt(t *testing.T) {
 		})
 	}
 	require.Greater(t, written, 200)
-	require.Equal(t, 34, locked, "fields of level 3: Never, Vouch, and those of Recover and NoteSnapshot; of level 5: Retention, and those of Pin and ReportCheckpoints; of level 6: arrays")
+	require.Equal(t, 59, locked, "fields of level 3: Never, Vouch, and those of Recover and NoteSnapshot; of level 5: Retention, and those of Pin and ReportCheckpoints; of level 6: Queue.Parent, and those of PutPolicy and PreemptJobs, and arrays")
 }
 
 // eachField calls f with a value for each field that can be reached, in which that field alone is set.

@@ -2,6 +2,7 @@ package fsm_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 )
 
 // TestMachine_anyLog drives machines with random commands, sensible and absurd, and requires after every step that the
@@ -212,7 +214,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) anyCommand() kernel.Command {
-	switch g.n("kind", 0, 33) {
+	switch g.n("kind", 0, 35) {
 	case 0, 1, 2, 3:
 		jobs := make([]work.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -246,7 +248,14 @@ func (g *generator) anyCommand() kernel.Command {
 		if g.yes("delete") {
 			return work.DeleteQueue{Name: g.queue(), Actor: g.actor()}
 		}
-		return work.PutQueue{Queue: work.Queue{Name: g.queue(), Weight: 3, MaxGPUs: uint32(pick(g, "queue gpus", 0, 0, 4))}}
+		if g.n("policy", 0, 3) == 0 {
+			return g.policy()
+		}
+		q := work.Queue{Name: g.queue(), Weight: 3, MaxGPUs: uint32(pick(g, "queue gpus", 0, 0, 4))}
+		if g.yes("below another") {
+			q.Parent = g.queue()
+		}
+		return work.PutQueue{Queue: q, Actor: g.actor()}
 	case 22:
 		if g.yes("configure") {
 			return work.Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5)), KeepAudit: uint32(pick(g, "keep audit", 0, 1, 3))}
@@ -291,6 +300,8 @@ func (g *generator) anyCommand() kernel.Command {
 		return g.quotaCommand()
 	case 31, 32, 33:
 		return g.checkpointReports()
+	case 34, 35:
+		return g.preempt()
 	}
 	return work.Tick{Settled: g.yes("settled")}
 }
@@ -307,6 +318,15 @@ func (g *generator) lose() kernel.Command {
 			Incarnation: uint64(pick(g, "of", 0, 3, 3, 1)),
 		})
 	}
+	return c
+}
+
+func (g *generator) policy() kernel.Command {
+	c := work.PutPolicy{Policy: g.w.m.View().Policy(), Actor: g.actor()}
+	if c.Base = c.Policy.Revision; g.n("outdated", 0, 4) == 0 {
+		c.Base = 3
+	}
+	c.Policy.HalfLife = int64(pick(g, "half-life", 0, 60e9, 3600e9, 7*24*3600e9))
 	return c
 }
 
@@ -342,13 +362,15 @@ func (g *generator) tasks(node string) []work.TaskRef {
 
 func (g *generator) nodeID() string { return pick(g, "node", "n1", "n2", "n3") }
 
-func (g *generator) queue() string { return pick(g, "queue", "", "default", "default", "fast", "nope") }
+func (g *generator) queue() string {
+	return pick(g, "queue", "", "default", "default", "fast", "small", "nope")
+}
 
 func (g *generator) tenant() string { return pick(g, "tenant", "acme", "acme", "umbrella") }
 
 func (g *generator) newJob() work.NewJob {
 	n := work.NewJob{
-		Tenant: g.tenant(), Name: "j", Queue: g.queue(), Priority: uint8(pick(g, "priority", 0, 5, 5, 10, 11)),
+		Tenant: g.tenant(), User: pick(g, "user", "", "ann", "bob"), Name: "j", Queue: g.queue(), Priority: uint8(pick(g, "priority", 0, 5, 5, 10, 11)),
 		Spec: []byte("spec"), Shape: g.shape(), Labels: map[string]string{"a": "1", "b": "2"},
 		Retry:      work.RetryPolicy{Max: uint16(g.n("retries", 0, 2)), On: work.RetryCause(pick(g, "on", 0, int(work.RetryInfrastructure), int(work.RetryInfrastructure), int(work.RetryAll), 255))},
 		MaxRuntime: int64(pick(g, "limit", 0, 0, 30e9, -1)), NotBefore: pick(g, "not before", 0, 0, 0, startOfTime+90e9),
@@ -359,6 +381,7 @@ func (g *generator) newJob() work.NewJob {
 		n.Array = &work.NewArray{Start: uint32(pick(g, "start", 0, 0, 3, 200)), End: uint32(pick(g, "end", 0, 2, 5, 131071, 131072))}
 		n.MaxParallel = uint32(pick(g, "parallel", 0, 1, 2))
 	}
+	n.Preemptible = g.yes("preemptible")
 	if g.n("evaluates", 0, 2) == 0 {
 		n.Labels = map[string]string{work.EvaluationLabel: work.EvaluationValue}
 	}
@@ -488,6 +511,54 @@ func (g *generator) plan() kernel.Command {
 			}
 			p.Placements = append(p.Placements, place)
 		}
+	}
+	return p
+}
+
+// preempt asks jobs to make room, mostly well, sometimes for one that is not below, or more of them than needed.
+func (g *generator) preempt() kernel.Command {
+	v := g.w.m.View()
+	var c claims.PreemptJobs
+	for key := range v.Classes() {
+		for j := range v.ClassJobs(key) {
+			for at := range v.ActiveJobs() {
+				if (at.Priority >= j.Priority || !at.Preemptible || at.Stop != 0) && g.n("though", 0, 9) > 0 {
+					continue
+				}
+				c.Preemptions = append(c.Preemptions, g.preemption(v, j, at))
+			}
+			break
+		}
+	}
+	return c
+}
+
+// preemption takes the nodes of one job for another, and then any.
+func (g *generator) preemption(v *fsm.View, j, at *work.Job) claims.Preemption {
+	p := claims.Preemption{Job: j.ID, Attempt: j.Attempt + 1, Victims: []claims.Victim{{Job: at.ID, Attempt: at.Attempt}}}
+	nodes := work.TaskNodes(at.Tasks)
+	for n := range v.Nodes() {
+		if !slices.Contains(nodes, n.ID) {
+			nodes = append(nodes, n.ID)
+		}
+	}
+	for _, id := range nodes[:min(len(nodes), int(j.Shape.Nodes))] {
+		n, _ := v.Node(id)
+		use := v.Use(id)
+		for l := range v.LeasesOn(id) {
+			if l.Job == at.ID {
+				use.Remove(l)
+			}
+		}
+		free, t := work.Eligible(n, &use, j.Shape), work.TaskPlacement{Node: id}
+		for want := int(j.Shape.GPUs) + int(min(1, j.Shape.FractionMilli)); want > 0 && free != 0; want-- {
+			t.GPUs |= free & -free
+			free &= free - 1
+		}
+		p.Tasks = append(p.Tasks, t)
+	}
+	if g.n("spoil", 0, 9) == 0 {
+		p.Attempt++
 	}
 	return p
 }

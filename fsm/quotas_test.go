@@ -150,6 +150,7 @@ func classIDs(v *fsm.View, key work.ClassKey) []ident.Job {
 	for j := range v.ClassJobs(key) {
 		ids = append(ids, j.ID)
 	}
+	slices.Sort(ids)
 	return ids
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 )
 
 // story is a short log in which every kind of row comes to be.
@@ -67,8 +68,35 @@ func story(t require.TestingT) *world {
 	w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: &access.Actor{Tenant: "acme", User: "ada"}})
 	restarts(w)
 	archived(w)
+	shared(w)
+	makesRoom(w)
 	anArray(w)
 	return w
+}
+
+// shared goes on with queues below another one, and a policy.
+func shared(w *world) {
+	w.do(work.PutQueue{Queue: work.Queue{Name: "research", Weight: 2, MaxGPUs: 12}}, work.PutQueue{Queue: work.Queue{Name: "fast", Weight: 3, Parent: "research"}})
+	p := w.m.View().Policy()
+	p.HalfLife = int64(24 * time.Hour)
+	w.do(work.PutPolicy{Policy: p, Base: p.Revision, Actor: &access.Actor{Tenant: "ops", User: "root"}})
+	w.later(time.Minute)
+	below := oneGPU()
+	below.Queue, below.User = "fast", "ann"
+	w.runOn(w.submit(below), "n1")
+}
+
+// makesRoom goes on with a job that another one preempts.
+func makesRoom(w *world) {
+	w.node("n7", 1)
+	low, high := oneGPU(), oneGPU()
+	low.Priority, low.Preemptible, high.Priority = 1, true, 9
+	victim, urgent := w.submit(low), w.submit(high)
+	w.place(victim, "n7")
+	r := do[claims.PreemptResult](w, claims.PreemptJobs{Preemptions: []claims.Preemption{{
+		Job: urgent, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n7", GPUs: 1}}, Victims: []claims.Victim{{Job: victim, Attempt: 1}},
+	}}})
+	require.Empty(w.t, r.Refused)
 }
 
 // anArray goes on with a job array: of its elements one has succeeded, one has failed, one runs, one was canceled, and the

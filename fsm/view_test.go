@@ -67,6 +67,7 @@ func TestView_queueOrder(t *testing.T) {
 			n.Queue = rapid.SampledFrom([]string{"default", "fast"}).Draw(t, "queue")
 			n.Priority = uint8(rapid.IntRange(0, 10).Draw(t, "priority"))
 			n.Shape.GPUs = uint16(rapid.IntRange(0, 3).Draw(t, "gpus"))
+			n.User = rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "user")
 			c.Jobs = append(c.Jobs, n)
 		}
 		w.do(c)
@@ -80,20 +81,33 @@ func TestView_queueOrder(t *testing.T) {
 				}
 			}
 		}
-		for key := range v.Classes() {
-			whole := slices.Collect(v.ClassJobs(key))
-			var pieces []*work.Job
-			var last *work.Job
-			for {
-				part := v.ClassJobsAfter(key, last, make([]*work.Job, 7))
-				if len(part) == 0 {
-					break
+		read := 0
+		for class := range v.Classes() {
+			var inClass []*work.Job
+			for lane := range v.Lanes(class) {
+				whole := slices.Collect(v.LaneJobs(lane))
+				require.NotEmpty(t, whole)
+				inClass = append(inClass, whole...)
+				var pieces []*work.Job
+				var last *work.Job
+				for {
+					part := v.LaneJobsAfter(lane, last, make([]*work.Job, 7))
+					if len(part) == 0 {
+						break
+					}
+					pieces = append(pieces, part...)
+					last = part[len(part)-1]
 				}
-				pieces = append(pieces, part...)
-				last = part[len(part)-1]
+				require.Equal(t, ids(whole), ids(pieces))
+				for i, j := range whole {
+					require.Equal(t, lane, work.LaneKey{Class: v.ClassOf(j), Tenant: j.Tenant, User: j.User})
+					require.True(t, i == 0 || whole[i-1].Priority > j.Priority || whole[i-1].Priority == j.Priority && whole[i-1].ID < j.ID)
+				}
 			}
-			require.Equal(t, ids(whole), ids(pieces))
+			require.Equal(t, ids(inClass), ids(slices.Collect(v.ClassJobs(class))))
+			read += len(inClass)
 		}
+		require.Len(t, c.Jobs, read)
 	})
 }
 

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/bounds"
+	"github.com/mindcoordinator/mind/gateway/downloads"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/origins"
@@ -51,7 +53,7 @@ type Config struct {
 	JobCacheKeep time.Duration
 
 	// CheckpointArchive is where checkpoints are downloaded from.
-	CheckpointArchive CheckpointArchive
+	CheckpointArchive downloads.Archive
 
 	// RateLimits limit the requests of callers; the zero value sets no limit.
 	RateLimits RateLimits
@@ -77,62 +79,14 @@ type Config struct {
 // StaticToken is a bearer token from the configuration.
 type StaticToken = auth.StaticToken
 
-// Timeouts are the durations that a gateway uses.
-type Timeouts struct {
-	// Request bounds a request whose caller sent no X-Request-Timeout; default 30 s.
-	Request time.Duration
-	// MaxRequest bounds what X-Request-Timeout may ask for; default 5 min.
-	MaxRequest time.Duration
-	// Stream is how long a stream of a coordinator is read before it is reopened after its last entry; default: no limit.
-	Stream time.Duration
-	// NoLeader is how long a request is retried while no coordinator accepts it; default 10 s.
-	NoLeader time.Duration
-	// Header and Body bound the reading of a request; defaults 10 s and 60 s.
-	Header time.Duration
-	Body   time.Duration
-	// Keepalive is the interval of comments on an idle event stream; default 15 s.
-	Keepalive time.Duration
-	// StreamToken is how often the token behind an event stream is checked again; default 30 s.
-	StreamToken time.Duration
-	// Denials is how often denied requests are reported to the coordinators; default 1 min.
-	Denials time.Duration
-	// Shutdown limits how long requests may take to finish at shutdown; default 5 s.
-	Shutdown time.Duration
-}
-
-// Limits bound the size of a request.
-type Limits struct {
-	// Body and BatchBody are bytes of a request body; defaults 1 MiB and 8 MiB.
-	Body      int64
-	BatchBody int64
-	// BatchJobs is the number of jobs of a batch; default 1,000.
-	BatchJobs int
-}
+// Timeouts and Limits bound what requests and shutdowns take.
+type (
+	Timeouts = bounds.Timeouts
+	Limits   = bounds.Limits
+)
 
 func (c Config) withDefaults() Config {
-	duration := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	duration(&c.Timeouts.Request, 30*time.Second)
-	duration(&c.Timeouts.MaxRequest, 5*time.Minute)
-	duration(&c.Timeouts.NoLeader, 10*time.Second)
-	duration(&c.Timeouts.Header, 10*time.Second)
-	duration(&c.Timeouts.Body, time.Minute)
-	duration(&c.Timeouts.Keepalive, 15*time.Second)
-	duration(&c.Timeouts.StreamToken, 30*time.Second)
-	duration(&c.Timeouts.Denials, time.Minute)
-	duration(&c.Timeouts.Shutdown, 5*time.Second)
-	if c.Limits.Body == 0 {
-		c.Limits.Body = 1 << 20
-	}
-	if c.Limits.BatchBody == 0 {
-		c.Limits.BatchBody = 8 << 20
-	}
-	if c.Limits.BatchJobs == 0 {
-		c.Limits.BatchJobs = 1000
-	}
+	c.Timeouts, c.Limits = c.Timeouts.WithDefaults(), c.Limits.WithDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

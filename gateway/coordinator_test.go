@@ -97,6 +97,8 @@ var replies = map[string]func() any{
 	"EnableNode":       func() any { return &v1.EnableNodeResponse{Node: &v1.Node{}} },
 	"GetQueue":         func() any { return &v1.GetQueueResponse{} },
 	"ListQueues":       func() any { return &v1.ListQueuesResponse{} },
+	"GetPolicy":        func() any { return &v1.GetPolicyResponse{Policy: &v1.Policy{}} },
+	"PutPolicy":        func() any { return &v1.PutPolicyResponse{Policy: &v1.Policy{}} },
 	"PutQueue":         func() any { return &v1.PutQueueResponse{Queue: &v1.Queue{}} },
 	"DeleteQueue":      func() any { return &v1.DeleteQueueResponse{} },
 	"GetCheckpoint":    func() any { return &v1.GetCheckpointResponse{Checkpoint: &v1.Checkpoint{}} },

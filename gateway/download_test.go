@@ -12,6 +12,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/archive/checkpoints"
+	"github.com/mindcoordinator/mind/gateway/downloads"
 )
 
 // textFile is a file of a checkpoint in memory.
@@ -55,7 +56,7 @@ func TestDownload(t *testing.T) {
 	a := g.do("GET", path, "")
 	require.Equal(t, http.StatusOK, a.code, a.body)
 	require.Equal(t, "application/x-tar", a.header.Get("Content-Type"))
-	require.Equal(t, c.GetContentDigest(), a.header.Get(headerContentDigest))
+	require.Equal(t, c.GetContentDigest(), a.header.Get(downloads.HeaderDigest))
 	digest, err := checkpoints.Digest(bytes.NewReader([]byte(a.body)))
 	require.NoError(t, err)
 	require.Equal(t, c.GetContentDigest(), digest, "what was sent is what was saved")

@@ -144,6 +144,8 @@ func endpoints() []endpoint {
 		{rpc: v1.ClusterService_ListQueues_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.ClusterService_PutQueue_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.ClusterService_DeleteQueue_FullMethodName},
+		{rpc: v1.ClusterService_GetPolicy_FullMethodName, serve: getPolicy, doc: doc{Out: &v1.Policy{}, Query: read}},
+		{rpc: v1.ClusterService_PutPolicy_FullMethodName, serve: putPolicy, doc: doc{In: &v1.Policy{}, Without: policyToldOnly, Optional: true, Out: &v1.Policy{}}},
 
 		{rpc: v1.LauncherService_ListLaunchers_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.LauncherService_ListLaunchers_FullMethodName, variant: "one", serve: getLauncher, doc: doc{Out: &v1.Launcher{}, Query: read}},
@@ -153,7 +155,7 @@ func endpoints() []endpoint {
 		{rpc: v1.DataService_GetDataCache_FullMethodName, doc: doc{Query: read}},
 
 		{rpc: v1.EventService_WatchEvents_FullMethodName, serve: streamEvents, doc: doc{Query: params{
-			texts("topic", "only events about job, lease, checkpoint, node, queue, quota or coordinator; repeatable"),
+			texts("topic", "only events about job, lease, checkpoint, node, queue, quota, policy or coordinator; repeatable"),
 			{Name: "since_index", Text: "start after this state index; default: now", Schema: object{"type": "integer", "minimum": 0}},
 			lastEvent, ticket, consistency,
 		}}},

@@ -106,6 +106,11 @@ func TestRoutes(t *testing.T) {
 		},
 		{"GET", p + "/data/cache", "", auth.PermissionManage, 200, "GetDataCache", &v1.GetDataCacheRequest{}},
 		{"PUT", p + "/queues/fast", `{"max_gpus":8}`, auth.PermissionClusterAdmin, 200, "PutQueue", &v1.PutQueueRequest{Name: "fast", MaxGpus: 8}},
+		{"GET", p + "/policy", "", auth.PermissionView, 200, "GetPolicy", &v1.GetPolicyRequest{}},
+		{
+			"PUT", p + "/policy", `{"order":"SHORTEST","preemption":{"ratio":4}}`, auth.PermissionClusterAdmin, 200, "PutPolicy",
+			&v1.PutPolicyRequest{Policy: &v1.Policy{Order: proto.String("SHORTEST"), Preemption: &v1.PreemptionPolicy{Ratio: proto.Int32(4)}}},
+		},
 		{"GET", p + "/quotas", "", auth.PermissionView, 200, "ListQuotas", &v1.ListQuotasRequest{}},
 		{"GET", p + "/tenants/acme/quota", "", auth.PermissionView, 200, "GetQuota", &v1.GetQuotaRequest{TenantId: "acme"}},
 		{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/methods"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/downloads"
 	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/origins"
 	"github.com/mindcoordinator/mind/gateway/wire"
@@ -118,7 +119,7 @@ func (s *server) router() http.Handler {
 	}})
 	return origins.Allow(router, s.config.CORSOrigins,
 		[]string{"Authorization", "Content-Type", headerIdempotencyKey, headerLastEventID, headerRequestID, headerTimeout, headerConsistency},
-		[]string{headerRequestID, headerIndex, headerContentDigest, "Retry-After", headerLimit, headerRemaining, headerReset})
+		[]string{headerRequestID, headerIndex, downloads.HeaderDigest, "Retry-After", headerLimit, headerRemaining, headerReset})
 }
 
 // methodsOf lists the methods of a path, except OPTIONS, which every path accepts.

@@ -18,6 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/api/denials"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/downloads"
 	"github.com/mindcoordinator/mind/gateway/fanout"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
 	"github.com/mindcoordinator/mind/gateway/metrics"
@@ -64,7 +65,7 @@ type server struct {
 	// document is the OpenAPI document, built at the first request for it.
 	document func() []byte
 	// downloads sends checkpoints.
-	downloads *downloads
+	downloads *downloads.Sender
 	index     atomic.Uint64 // the newest index in any answer
 
 	draining atomic.Bool
@@ -106,7 +107,7 @@ func newServer(config Config) (*server, error) {
 	s.quotas, s.audit = v1.NewQuotaServiceClient(c), v1.NewAuditServiceClient(c)
 	s.issued = auth.NewAPITokens(s.tokens)
 	s.ready = readiness.New(s.cluster, config.Timeouts.NoLeader)
-	if s.downloads, err = openDownloads(config.CheckpointArchive); err != nil {
+	if s.downloads, err = downloads.Open(config.CheckpointArchive); err != nil {
 		return nil, err
 	}
 	if config.TokenExchange != nil {

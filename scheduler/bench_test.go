@@ -111,3 +111,50 @@ func benchmarkForesee(b *testing.B, s *state, tenant string) {
 	}
 	b.ReportMetric(float64(passes)/float64(b.N), "plans")
 }
+
+// crowd is the same with jobs of ten users of each of 200 tenants, in four queues.
+func crowd(b *testing.B, jobs int) *state {
+	s := loaded(b, 0)
+	for i := range 4 {
+		s.queue(fmt.Sprint("q", i), "", uint32(i+1))
+	}
+	for i := range jobs / 1000 {
+		batch := work.SubmitJobs{}
+		for k := range 1000 {
+			n := i*1000 + k
+			batch.Jobs = append(batch.Jobs, s.of(fmt.Sprint("q", n%4), fmt.Sprint("t", n%200), fmt.Sprint("u", n/200%10), work.Shape{GPUs: 1, GPUType: "H100"}))
+		}
+		s.apply(batch)
+	}
+	return s
+}
+
+func BenchmarkPlan_100kQueuedOf2000Users_1250x8(b *testing.B) {
+	s := crowd(b, 100_000)
+	v := s.machine.View()
+	b.ReportAllocs()
+	placed := 0
+	for b.Loop() {
+		placed += scheduler.Plan(v, scheduler.Options{}).Placed
+	}
+	b.ReportMetric(float64(placed)/b.Elapsed().Seconds(), "placements/s")
+}
+
+// One job has ended: each user has an account, and everybody waits for the one GPU.
+func BenchmarkPlan_afterOneEndOf2000Users(b *testing.B) {
+	s := crowd(b, 100_000)
+	for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {
+		s.apply(c)
+	}
+	for j := range s.machine.View().ActiveJobs() {
+		s.end(j.ID)
+		break
+	}
+	v := s.machine.View()
+	b.ReportAllocs()
+	for b.Loop() {
+		if placed := scheduler.Plan(v, scheduler.Options{}).Placed; placed != 1 {
+			b.Fatalf("%d placed", placed)
+		}
+	}
+}

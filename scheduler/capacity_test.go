@@ -11,10 +11,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-func capacityOf(nodes ...*work.Node) *scheduler.Capacity {
-	c := scheduler.NewCapacity()
+func capacityOf(nodes ...*work.Node) *place.Capacity {
+	c := place.NewCapacity()
 	for _, n := range nodes {
 		c.Put(n)
 	}
@@ -34,25 +35,25 @@ func TestCapacity_saysWhatIsLacking(t *testing.T) {
 	)
 	for name, tt := range map[string]struct {
 		shape work.Shape
-		want  scheduler.Room
+		want  place.Room
 	}{
-		"fits":                          {work.Shape{Nodes: 1, GPUs: 8, GPUType: "h100"}, scheduler.Room{}},
-		"a fraction fits":               {work.Shape{Nodes: 1, FractionMilli: 500, GPUType: "A100"}, scheduler.Room{}},
-		"a gang fits":                   {work.Shape{Nodes: 2, GPUs: 8}, scheduler.Room{}},
-		"tasks without GPUs anywhere":   {work.Shape{Nodes: 4, CPUs: 32}, scheduler.Room{}},
-		"no such label":                 {work.Shape{Nodes: 1, Selector: "zone=c"}, scheduler.Room{Lacks: scheduler.NeedLabels}},
-		"no such type":                  {work.Shape{Nodes: 1, GPUs: 1, GPUType: "B200"}, scheduler.Room{Lacks: scheduler.NeedGPUType}},
-		"no such type with these":       {work.Shape{Nodes: 1, GPUs: 1, GPUType: "A100", Selector: "zone=a"}, scheduler.Room{Lacks: scheduler.NeedGPUType}},
-		"GPU memory":                    {work.Shape{Nodes: 1, GPUs: 1, GPUMemMB: 90_000}, scheduler.Room{Lacks: scheduler.NeedGPUMemory, Most: 80_000}},
-		"GPUs on one node":              {work.Shape{Nodes: 1, GPUs: 8, GPUType: "A100"}, scheduler.Room{Lacks: scheduler.NeedGPUs, Most: 4}},
-		"linked GPUs":                   {work.Shape{Nodes: 1, GPUs: 8, Topology: work.TopologyNVLink}, scheduler.Room{Lacks: scheduler.NeedNVLink}},
-		"CPUs":                          {work.Shape{Nodes: 1, CPUs: 4000}, scheduler.Room{Lacks: scheduler.NeedCPUs, Most: 256}},
-		"CPUs beside GPUs":              {work.Shape{Nodes: 1, GPUs: 8, CPUs: 128}, scheduler.Room{Lacks: scheduler.NeedCPUs, Most: 64}},
-		"memory":                        {work.Shape{Nodes: 1, MemMB: 1 << 20}, scheduler.Room{Lacks: scheduler.NeedMemory, Most: 512_000}},
-		"memory where the CPUs are":     {work.Shape{Nodes: 1, CPUs: 200, MemMB: 100_000}, scheduler.Room{Lacks: scheduler.NeedMemory, Most: 64_000}},
-		"nodes with equal GPUs":         {work.Shape{Nodes: 3, GPUs: 4}, scheduler.Room{Lacks: scheduler.NeedNodes, Most: 2}},
-		"nodes at all":                  {work.Shape{Nodes: 5}, scheduler.Room{Lacks: scheduler.NeedNodes, Most: 4}},
-		"nodes that have the rest, too": {work.Shape{Nodes: 2, GPUs: 8, CPUs: 64}, scheduler.Room{Lacks: scheduler.NeedNodes, Most: 1}},
+		"fits":                          {work.Shape{Nodes: 1, GPUs: 8, GPUType: "h100"}, place.Room{}},
+		"a fraction fits":               {work.Shape{Nodes: 1, FractionMilli: 500, GPUType: "A100"}, place.Room{}},
+		"a gang fits":                   {work.Shape{Nodes: 2, GPUs: 8}, place.Room{}},
+		"tasks without GPUs anywhere":   {work.Shape{Nodes: 4, CPUs: 32}, place.Room{}},
+		"no such label":                 {work.Shape{Nodes: 1, Selector: "zone=c"}, place.Room{Lacks: place.NeedLabels}},
+		"no such type":                  {work.Shape{Nodes: 1, GPUs: 1, GPUType: "B200"}, place.Room{Lacks: place.NeedGPUType}},
+		"no such type with these":       {work.Shape{Nodes: 1, GPUs: 1, GPUType: "A100", Selector: "zone=a"}, place.Room{Lacks: place.NeedGPUType}},
+		"GPU memory":                    {work.Shape{Nodes: 1, GPUs: 1, GPUMemMB: 90_000}, place.Room{Lacks: place.NeedGPUMemory, Most: 80_000}},
+		"GPUs on one node":              {work.Shape{Nodes: 1, GPUs: 8, GPUType: "A100"}, place.Room{Lacks: place.NeedGPUs, Most: 4}},
+		"linked GPUs":                   {work.Shape{Nodes: 1, GPUs: 8, Topology: work.TopologyNVLink}, place.Room{Lacks: place.NeedNVLink}},
+		"CPUs":                          {work.Shape{Nodes: 1, CPUs: 4000}, place.Room{Lacks: place.NeedCPUs, Most: 256}},
+		"CPUs beside GPUs":              {work.Shape{Nodes: 1, GPUs: 8, CPUs: 128}, place.Room{Lacks: place.NeedCPUs, Most: 64}},
+		"memory":                        {work.Shape{Nodes: 1, MemMB: 1 << 20}, place.Room{Lacks: place.NeedMemory, Most: 512_000}},
+		"memory where the CPUs are":     {work.Shape{Nodes: 1, CPUs: 200, MemMB: 100_000}, place.Room{Lacks: place.NeedMemory, Most: 64_000}},
+		"nodes with equal GPUs":         {work.Shape{Nodes: 3, GPUs: 4}, place.Room{Lacks: place.NeedNodes, Most: 2}},
+		"nodes at all":                  {work.Shape{Nodes: 5}, place.Room{Lacks: place.NeedNodes, Most: 4}},
+		"nodes that have the rest, too": {work.Shape{Nodes: 2, GPUs: 8, CPUs: 64}, place.Room{Lacks: place.NeedNodes, Most: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, tt.want, c.RoomFor(tt.shape))
@@ -76,12 +77,12 @@ func TestCapacity_saysWhatIsLacking(t *testing.T) {
 
 // What changes what a node can hold is seen at once; what does not, such as its state, costs no answer.
 func TestCapacity_followsTheNodes(t *testing.T) {
-	c := scheduler.NewCapacity()
+	c := place.NewCapacity()
 	four, eight := work.Shape{Nodes: 1, GPUs: 4}, work.Shape{Nodes: 1, GPUs: 8}
-	require.Equal(t, scheduler.Room{Lacks: scheduler.NeedLabels}, c.RoomFor(four), "there is no node")
+	require.Equal(t, place.Room{Lacks: place.NeedLabels}, c.RoomFor(four), "there is no node")
 	c.Put(machine("n1", gpus("n1", "H100", 4, 4), 64, 1000, nil))
 	require.Zero(t, c.RoomFor(four))
-	require.Equal(t, scheduler.Room{Lacks: scheduler.NeedGPUs, Most: 4}, c.RoomFor(eight))
+	require.Equal(t, place.Room{Lacks: place.NeedGPUs, Most: 4}, c.RoomFor(eight))
 	c.Put(machine("n1", gpus("n1", "H100", 8, 8), 64, 1000, nil))
 	require.Zero(t, c.RoomFor(eight))
 	c.Put(machine("n2", gpus("n2", "H100", 8, 8), 64, 1000, nil))
@@ -97,7 +98,7 @@ func TestCapacity_followsTheNodes(t *testing.T) {
 	c.Remove("n1")
 	c.Remove("n1")
 	require.Equal(t, 1, c.Nodes())
-	require.Equal(t, scheduler.Room{Lacks: scheduler.NeedNodes, Most: 1}, c.RoomFor(work.Shape{Nodes: 2, GPUs: 8}))
+	require.Equal(t, place.Room{Lacks: place.NeedNodes, Most: 1}, c.RoomFor(work.Shape{Nodes: 2, GPUs: 8}))
 	c.Remove("n2")
 	require.Zero(t, c.Nodes())
 	require.NotZero(t, c.RoomFor(four))
@@ -106,7 +107,7 @@ func TestCapacity_followsTheNodes(t *testing.T) {
 // There is room for a shape exactly if the planner places it when nothing else runs and all nodes are well.
 func TestCapacity_isWhatThePlannerPlaces(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		s, c := newState(t), scheduler.NewCapacity()
+		s, c := newState(t), place.NewCapacity()
 		drawNodes(r, s)
 		well := newState(t)
 		for n := range s.machine.View().Nodes() {
@@ -142,14 +143,14 @@ func TestCapacity_isWhatThePlannerPlaces(t *testing.T) {
 			result := w.apply(work.SubmitJobs{Jobs: []work.NewJob{w.job(j.Shape, 5)}})[0].(work.SubmitJobsResult).Results[0]
 			require.Nil(r, result.Refusal)
 			placed := scheduler.Plan(w.machine.View(), scheduler.Options{}).Placed
-			require.Equal(r, placed == 1, c.RoomFor(j.Shape) == scheduler.Room{}, "%+v on %d nodes: %+v", j.Shape, c.Nodes(), c.RoomFor(j.Shape))
+			require.Equal(r, placed == 1, c.RoomFor(j.Shape) == place.Room{}, "%+v on %d nodes: %+v", j.Shape, c.Nodes(), c.RoomFor(j.Shape))
 		}
 	})
 }
 
 // What a submit pays, on a cluster in which no two nodes have the same labels.
 func BenchmarkCapacity(b *testing.B) {
-	c := scheduler.NewCapacity()
+	c := place.NewCapacity()
 	for i := range 10_000 {
 		id := fmt.Sprintf("n%05d", i)
 		c.Put(machine(id, gpus(id, "H100", 8, 8), 64, 512_000, map[string]string{"name": id, "rack": fmt.Sprint(i / 40)}))

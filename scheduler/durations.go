@@ -6,6 +6,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
 const (
@@ -39,14 +40,12 @@ func (d *durations) whole(j *work.Job) (int64, bool) { return d.beyond(j, 0) }
 
 // beyond estimates how long a job takes that has already run for some time.
 func (d *durations) beyond(j *work.Job, ran int64) (int64, bool) {
-	samples := d.samples(j)
-	i, _ := slices.BinarySearch(samples, ran+1)
-	longer := samples[i:]
+	took, known := predict.MedianBeyond(d.samples(j), ran)
 	switch {
-	case len(longer) > 0 && j.MaxRuntime > 0:
-		return min(longer[len(longer)/2], j.MaxRuntime), true
-	case len(longer) > 0:
-		return longer[len(longer)/2], true
+	case known && j.MaxRuntime > 0:
+		return min(took, j.MaxRuntime), true
+	case known:
+		return took, true
 	case j.MaxRuntime > ran:
 		return j.MaxRuntime, true
 	}

@@ -2,10 +2,12 @@ package scheduler
 
 import (
 	"container/heap"
+	"sync"
 	"time"
 
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 // Limits of a forecast.
@@ -77,9 +79,11 @@ func Foresee(v *fsm.View, tenant string, now time.Time, opts ForecastOptions) *F
 	}
 	heap.Init(&ends)
 	at, freed := now.UnixNano(), []*holding(nil)
+	f.at = max(f.at, at)
+	prices := sync.OnceValue(func() *place.Prices { return place.Learn(f.Mix(), f.Nodes()) })
 	for {
 		out.Passes++
-		plan, causes := Plan(f, Options{Quiet: true}), newCauses(freed)
+		plan, causes := Plan(f, Options{Quiet: true, Prices: prices}), newCauses(freed)
 		for i := range plan.Commands {
 			for _, p := range plan.Commands[i].Placements {
 				held := f.start(&p)
@@ -116,6 +120,7 @@ func Foresee(v *fsm.View, tenant string, now time.Time, opts ForecastOptions) *F
 		for len(ends) > 0 && ends[0].at <= until {
 			e := heap.Pop(&ends).(ending)
 			at = e.at
+			f.at = max(f.at, at)
 			f.end(e.of)
 			freed = append(freed, e.of)
 		}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"iter"
+	"maps"
 	"math/bits"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
 // future is the view of a future time, as if one tenant had the cluster to itself. The embedded interface is hidden: future
@@ -20,12 +22,19 @@ type future struct {
 
 	use     map[string]*work.NodeUse
 	usage   work.Usage
-	byQueue map[string]int // thousandths of GPUs
+	byQueue map[string]int // thousandths of GPUs, of a queue and those below it
+	// users are the accounts of its users, in each queue.
+	users map[accounts.Key]*accounts.Account
+	life  accounts.Life
+	// at is the future time.
+	at int64
 	// running are the tenant's jobs that hold resources now.
 	running []*holding
-	// classes are the groups of its waiting jobs; lines their jobs, in order; waiting maps a job to its class.
+	// classes are the groups of its waiting jobs, lanes the parts of each by user; lines their jobs, in order; waiting has all
+	// of them.
 	classes []work.ClassKey
-	lines   map[work.ClassKey][]*work.Job
+	lanes   map[work.ClassKey][]work.LaneKey
+	lines   map[work.LaneKey][]*work.Job
 	waiting map[ident.Job]*work.Job
 	// live is how many elements of each array with a bound run.
 	live map[ident.Job]uint32
@@ -40,8 +49,20 @@ type holding struct {
 var _ View = (*future)(nil)
 
 func newFuture(v *fsm.View, tenant string) *future {
-	f := &future{now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}, live: map[ident.Job]uint32{}}
+	f := &future{
+		now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{},
+		users: map[accounts.Key]*accounts.Account{}, live: map[ident.Job]uint32{},
+	}
 	f.usage = work.Usage{Unfinished: v.Usage(tenant).Unfinished}
+	f.life, f.at = accounts.Life(v.Policy().HalfLife), v.Now()
+	for a := range v.Accounts() {
+		if a.Tenant == tenant {
+			b := *a
+			b.Settle(f.at, f.life)
+			b.Holds = accounts.Amount{} // Its running jobs are about to be counted.
+			f.users[a.Key()] = &b
+		}
+	}
 	for j := range v.ActiveJobs() {
 		if j.Tenant != tenant {
 			continue
@@ -81,49 +102,36 @@ func (f *future) wait(most int) {
 	}
 	slices.SortFunc(all, inOrder)
 	all = all[:min(len(all), most)]
-	f.lines, f.waiting = map[work.ClassKey][]*work.Job{}, make(map[ident.Job]*work.Job, len(all))
+	f.lanes = map[work.ClassKey][]work.LaneKey{}
+	f.lines, f.waiting = map[work.LaneKey][]*work.Job{}, make(map[ident.Job]*work.Job, len(all))
 	for _, j := range all {
-		key := f.now.ClassOf(j)
+		key := f.laneOf(j)
 		if f.lines[key] == nil {
-			f.classes = append(f.classes, key)
+			if f.lanes[key.Class] == nil {
+				f.classes = append(f.classes, key.Class)
+			}
+			f.lanes[key.Class] = append(f.lanes[key.Class], key)
 		}
 		f.lines[key] = append(f.lines[key], j)
 		f.waiting[j.ID] = j
 	}
 }
 
-// inFull lists the elements of an array that wait for their first placement, n at most; any other job is itself.
-func inFull(j *work.Job, n int) []*work.Job {
-	if j.Array == nil {
-		return []*work.Job{j}
-	}
-	var all []*work.Job
-	number, ok := j.Array.Waiting.Next(0)
-	for ; ok && len(all) < n; number, ok = j.Array.Waiting.Next(number + 1) {
-		all = append(all, j.Element(number))
-	}
-	return all
-}
-
-// inOrder compares two jobs by the order in which they are offered.
-func inOrder(a, b *work.Job) int {
-	switch {
-	case before(&class{head: a}, &class{head: b}):
-		return -1
-	case a.ID == b.ID:
-		return 0
-	}
-	return 1
+func (f *future) laneOf(j *work.Job) work.LaneKey {
+	return work.LaneKey{Class: f.now.ClassOf(j), Tenant: j.Tenant, User: j.User}
 }
 
 // start places a waiting job as planned. Plan takes the jobs of a class from its head.
 func (f *future) start(p *work.Placement) *holding {
 	j := f.waiting[p.Job]
 	delete(f.waiting, p.Job)
-	key := f.now.ClassOf(j)
+	key := f.laneOf(j)
 	if f.lines[key] = f.lines[key][1:]; len(f.lines[key]) == 0 {
 		delete(f.lines, key)
-		f.classes = slices.DeleteFunc(f.classes, func(k work.ClassKey) bool { return k == key })
+		f.lanes[key.Class] = slices.DeleteFunc(f.lanes[key.Class], func(k work.LaneKey) bool { return k == key })
+		if len(f.lanes[key.Class]) == 0 {
+			f.classes = slices.DeleteFunc(f.classes, func(k work.ClassKey) bool { return k == key.Class })
+		}
 	}
 	h := &holding{job: j, tasks: p.Tasks}
 	f.hold(h)
@@ -151,9 +159,28 @@ func (f *future) hold(h *holding) {
 		u.Milli[bits.TrailingZeros64(t.GPUs)&63] += s.FractionMilli
 	}
 	f.usage.Grant(*s)
-	f.byQueue[h.job.Queue] += s.GPUMilli()
-	if h.job.MaxParallel != 0 {
-		f.live[h.job.ID.Submitted()]++
+	f.count(h.job, 1)
+}
+
+// count counts a job that holds its resources (1), or does not any more (-1).
+func (f *future) count(j *work.Job, by int) {
+	for q := range f.now.Lineage(j.Queue) {
+		f.byQueue[q.Name] += by * j.Shape.GPUMilli()
+	}
+	key := accounts.Key{Queue: j.Queue, Tenant: j.Tenant, User: j.User}
+	a := f.users[key]
+	if a == nil {
+		a = &accounts.Account{Queue: key.Queue, Tenant: key.Tenant, User: key.User, At: f.at / 1e6}
+		f.users[key] = a
+	}
+	a.Settle(f.at, f.life)
+	if by > 0 {
+		a.Holds.Add(j.Shape.Amount())
+	} else {
+		a.Holds.Sub(j.Shape.Amount())
+	}
+	if j.MaxParallel != 0 {
+		f.live[j.ID.Submitted()] += uint32(by)
 	}
 }
 
@@ -177,10 +204,7 @@ func (f *future) end(h *holding) {
 	f.usage.GPUMilli -= s.GPUMilli()
 	f.usage.Running--
 	f.usage.Unfinished--
-	f.byQueue[h.job.Queue] -= s.GPUMilli()
-	if h.job.MaxParallel != 0 {
-		f.live[h.job.ID.Submitted()]--
-	}
+	f.count(h.job, -1)
 }
 
 // Array is the row of an array as it will be.
@@ -199,11 +223,17 @@ func (f *future) Array(id ident.Job) (*work.Job, bool) {
 func (f *future) Index() uint64                           { return f.now.Index() }
 func (f *future) Nodes() iter.Seq[*work.Node]             { return f.now.Nodes() }
 func (f *future) Queue(name string) (*work.Queue, bool)   { return f.now.Queue(name) }
-func (f *future) QueueGPUs(queue string) int              { return f.byQueue[queue] }
+func (f *future) QueueTreeGPUs(queue string) int          { return f.byQueue[queue] }
+func (f *future) Policy() work.Policy                     { return f.now.Policy() }
+func (f *future) Now() int64                              { return f.at }
+func (f *future) Total() accounts.Amount                  { return f.now.Total() }
 func (f *future) Quota(tenant string) (*work.Quota, bool) { return f.now.Quota(tenant) }
 func (f *future) Usage(string) work.Usage                 { return f.usage }
 func (f *future) ClassReason(work.ClassKey) reason.Reason { return "" }
 func (f *future) Classes() iter.Seq[work.ClassKey]        { return slices.Values(f.classes) }
+
+// Mix is that of the tenant: what others ask for must not show.
+func (f *future) Mix() iter.Seq2[work.Shape, int] { return f.now.MixOf(f.tenant) }
 
 func (f *future) Use(node string) work.NodeUse {
 	if u := f.use[node]; u != nil {
@@ -212,9 +242,20 @@ func (f *future) Use(node string) work.NodeUse {
 	return work.NodeUse{}
 }
 
-func (f *future) ClassJobs(key work.ClassKey) iter.Seq[*work.Job] { return slices.Values(f.lines[key]) }
+// Accounts are those of the tenant's users.
+func (f *future) Accounts() iter.Seq[*accounts.Account] {
+	all := slices.Collect(maps.Values(f.users))
+	slices.SortFunc(all, func(a, b *accounts.Account) int { return a.Key().Compare(b.Key()) })
+	return slices.Values(all)
+}
 
-func (f *future) ClassJobsAfter(key work.ClassKey, after *work.Job, buf []*work.Job) []*work.Job {
+func (f *future) Lanes(class work.ClassKey) iter.Seq[work.LaneKey] {
+	return slices.Values(f.lanes[class])
+}
+
+func (f *future) LaneJobs(lane work.LaneKey) iter.Seq[*work.Job] { return slices.Values(f.lines[lane]) }
+
+func (f *future) LaneJobsAfter(key work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job {
 	line := f.lines[key]
 	if after != nil {
 		i, found := slices.BinarySearchFunc(line, after, inOrder)

@@ -1,136 +1,187 @@
 package scheduler
 
 import (
+	"slices"
+
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// readAhead is how many jobs of a class are read at a time.
+// readAhead is how many jobs of one lane and priority are read at a time. Orders other than FIFO sort them, so a shorter job
+// passes this many older ones of its lane at most in one pass.
 const readAhead = 128
 
-// line is all waiting jobs in the order in which they are offered: a merge of the classes by their first jobs.
-type line struct {
-	view View
-	heap []*class // a binary heap: the class to offer next is heap[0]
-	all  []*class
-}
-
-// class is a group of waiting jobs with the same needs.
-type class struct {
-	key  work.ClassKey
-	head *work.Job
+// lane is the waiting jobs of one user that have the same needs.
+type lane struct {
+	key   work.LaneKey
+	class *class
+	head  *work.Job
 	// element is the number of the element to offer, when the head is an array.
 	element uint32
-	fit     *fit
-	// limits are those of its tenant and its queue, once they were read.
-	limits limits
-	// rest are the next jobs, read ahead a few at a time once the head was placed.
-	rest []*work.Job
+	rank    rank
+	// strata are its jobs by priority: aging may put old jobs of a lower one first.
+	strata []*stratum
+}
+
+// stratum is the jobs of one lane with one priority, oldest first in the state.
+type stratum struct {
+	last *work.Job // read last
+	rest []ranked
 	buf  []*work.Job
 }
 
-// before is the policy: which of two classes is offered first. Fair share belongs here: it would compare the usage of the
-// queues and tenants of the two before their jobs.
-func before(a, b *class) bool {
-	if a.head.Priority != b.head.Priority {
-		return a.head.Priority > b.head.Priority
-	}
-	return a.head.ID.Older(b.head.ID)
+type ranked struct {
+	job   *work.Job
+	rank  rank
+	class *class
 }
 
-// lead makes a job the head of its class: of an array, the first element that waits.
-func (c *class) lead(j *work.Job) {
-	if c.head, c.element = j, 0; j.Array != nil {
-		c.element, _ = j.Array.Waiting.Next(0)
+func byRank(a, b ranked) int {
+	switch {
+	case a.rank.before(b.rank):
+		return -1
+	case b.rank.before(a.rank):
+		return 1
 	}
+	return 0
 }
 
-// offered is what a placement of the head names: the job and the number of its next attempt.
-func (c *class) offered() (id ident.Job, attempt uint32) {
-	if c.head.Array != nil {
-		return c.head.ID.At(c.element), c.head.Array.Base + 1
+// before is the order in the state of two jobs of one user: higher priority first, then older.
+func before(a, b *work.Job) bool {
+	if a.Priority != b.Priority {
+		return a.Priority > b.Priority
 	}
-	return c.head.ID, c.head.Attempt + 1
+	return a.ID.Older(b.ID)
 }
 
-// nextElement moves on to the next element of an array; false: there is none, or the head is no array.
-func (c *class) nextElement() (ok bool) {
-	if c.head.Array == nil {
-		return false
+// byAge compares two jobs by their age, elements of an array by number.
+func byAge(a, b ident.Job) int {
+	switch {
+	case a.Older(b):
+		return -1
+	case a == b:
+		return 0
 	}
-	c.element, ok = c.head.Array.Waiting.Next(c.element + 1)
-	return ok
+	return 1
 }
 
-func newLine(v View) *line {
-	l := &line{view: v}
-	for key := range v.Classes() {
-		c := &class{key: key}
-		for job := range v.ClassJobs(key) {
-			c.lead(job)
+// inOrder compares two jobs of one user by their order in the state.
+func inOrder(a, b *work.Job) int {
+	switch {
+	case before(a, b):
+		return -1
+	case a.ID == b.ID:
+		return 0
+	}
+	return 1
+}
+
+// inFull lists the elements of an array that wait for their first placement, n at most; any other job is itself.
+func inFull(j *work.Job, n int) []*work.Job {
+	if j.Array == nil {
+		return []*work.Job{j}
+	}
+	var all []*work.Job
+	number, ok := j.Array.Waiting.Next(0)
+	for ; ok && len(all) < n; number, ok = j.Array.Waiting.Next(number + 1) {
+		all = append(all, j.Element(number))
+	}
+	return all
+}
+
+// openLane finds the priorities of a lane, and its first job; nil: it has none.
+func openLane(v View, r *ranking, key work.LaneKey, c *class) *lane {
+	l := &lane{key: key, class: c}
+	var at *work.Job
+	for job := range v.LaneJobs(key) {
+		at = job
+		break
+	}
+	var buf [1]*work.Job
+	for at != nil {
+		s := &stratum{rest: []ranked{{at, r.of(at), c}}, last: at}
+		if r.policy.Order != work.OrderFIFO {
+			s.rest, s.last = nil, nil
+			l.read(v, r, s, &work.Job{Priority: at.Priority})
+		}
+		l.strata = append(l.strata, s)
+		if !r.stratified() || at.Priority == 0 {
 			break
 		}
-		if c.head != nil {
-			l.all = append(l.all, c)
+		below := v.LaneJobsAfter(key, &work.Job{Priority: at.Priority, ID: ^ident.Job(0) - 1}, buf[:])
+		if at = nil; len(below) > 0 {
+			at = below[0]
 		}
 	}
-	l.heap = append(l.heap, l.all...)
-	for i := len(l.heap)/2 - 1; i >= 0; i-- {
-		l.sink(i)
+	if !l.choose() {
+		return nil
 	}
 	return l
 }
 
-// first returns the job to offer now, or nil at the end.
-func (l *line) first() (*class, *work.Job) {
-	if len(l.heap) == 0 {
-		return nil, nil
+// choose makes the first job of all strata the head, of an array its first element that waits; false: there is none left.
+func (l *lane) choose() bool {
+	l.head = nil
+	for _, s := range l.strata {
+		if len(s.rest) > 0 && (l.head == nil || s.rest[0].rank.before(l.rank)) {
+			l.head, l.rank = s.rest[0].job, s.rest[0].rank
+		}
 	}
-	return l.heap[0], l.heap[0].head
+	if l.head != nil && l.head.Array != nil {
+		l.element, _ = l.head.Array.Waiting.Next(0)
+	}
+	return l.head != nil
 }
 
-// next moves on to the following job of the first class. The elements of an array are as many jobs as wait, at the cost of
-// those that are placed.
-func (l *line) next() {
-	c := l.heap[0]
-	if c.nextElement() {
-		return
+// offered is what a placement of the head names: the job, of an array an element, and the number of its next attempt.
+func (l *lane) offered() (id ident.Job, attempt uint32) {
+	if l.head.Array != nil {
+		return l.head.ID.At(l.element), l.head.Array.Base + 1
 	}
-	if len(c.rest) == 0 {
-		if c.buf == nil {
-			c.buf = make([]*work.Job, readAhead)
-		}
-		c.rest = l.view.ClassJobsAfter(c.key, c.head, c.buf)
-	}
-	if len(c.rest) == 0 {
-		l.drop()
-		return
-	}
-	c.lead(c.rest[0])
-	c.rest = c.rest[1:]
-	l.sink(0)
+	return l.head.ID, l.head.Attempt + 1
 }
 
-// drop ends the first class for this pass.
-func (l *line) drop() {
-	last := len(l.heap) - 1
-	l.heap[0] = l.heap[last]
-	l.heap = l.heap[:last]
-	l.sink(0)
+// nextElement moves on to the next element of an array; false: there is none, or the head is no array.
+func (l *lane) nextElement() (ok bool) {
+	if l.head.Array == nil {
+		return false
+	}
+	l.element, ok = l.head.Array.Waiting.Next(l.element + 1)
+	return ok
 }
 
-func (l *line) sink(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(l.heap); child++ {
-			if before(l.heap[child], l.heap[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		l.heap[i], l.heap[least] = l.heap[least], l.heap[i]
-		i = least
+// read gets the next jobs of a stratum.
+func (l *lane) read(v View, r *ranking, s *stratum, after *work.Job) {
+	if s.buf == nil {
+		s.buf = make([]*work.Job, readAhead)
 	}
+	s.rest = s.rest[:0]
+	for _, j := range v.LaneJobsAfter(l.key, after, s.buf) {
+		if j.Priority != after.Priority && r.stratified() {
+			break
+		}
+		s.rest = append(s.rest, ranked{j, r.of(j), l.class})
+		s.last = j
+	}
+	if r.policy.Order != work.OrderFIFO {
+		slices.SortFunc(s.rest, byRank)
+	}
+}
+
+// next moves on to the following job of the lane; false: there is none. The elements of an array are as many jobs as wait,
+// at the cost of those that are placed.
+func (l *lane) next(v View, r *ranking) bool {
+	if l.nextElement() {
+		return true
+	}
+	for _, s := range l.strata {
+		if len(s.rest) == 0 || s.rest[0].job != l.head {
+			continue
+		}
+		if s.rest = s.rest[1:]; len(s.rest) == 0 {
+			l.read(v, r, s, s.last)
+		}
+		break
+	}
+	return l.choose()
 }

@@ -54,7 +54,7 @@ func TestPlan_gangAllOrNone(t *testing.T) {
 	pair := s.submit(work.Shape{Nodes: 2, GPUs: 8}, 5)
 	s.run()
 	require.Equal(t, v1.JobState_QUEUED, s.get(gang).State)
-	require.Equal(t, "needs 8 x GPU on each of 3 nodes; 2 nodes have that free", s.reason(gang))
+	require.Equal(t, "needs 8 x GPU on each of 3 nodes; most free on a node is 7", s.reason(gang))
 	require.Equal(t, "n2:0,1,2,3,4,5,6,7 n3:0,1,2,3,4,5,6,7", s.placed(pair), "what fits is not held up")
 	s.end(pair)
 	s.end(blocker)
@@ -72,6 +72,25 @@ func TestPlan_gangOfOneKindOfGPU(t *testing.T) {
 	s.node("c", gpus("c", "H100", 8, 8), nil)
 	s.run()
 	require.Equal(t, "b:0,1,2,3,4,5,6,7 c:0,1,2,3,4,5,6,7", s.placed(gang))
+}
+
+// A job that names several types of GPU gets one of them, a gang the same on all nodes.
+func TestPlan_oneOfSeveralTypesOfGPU(t *testing.T) {
+	s := newState(t)
+	s.node("n1", gpus("n1", "A100", 2, 2), nil)
+	s.node("n2", gpus("n2", "H100", 2, 2), nil)
+	s.node("n3", gpus("n3", "V100", 2, 2), nil)
+	s.node("n4", gpus("n4", "H100", 2, 2), nil)
+	gang := s.submit(work.Shape{Nodes: 2, GPUs: 2, GPUType: "v100|h100|h100"}, 5)
+	one := s.submit(work.Shape{GPUs: 2, GPUType: "B200|A100"}, 5)
+	none := s.submit(work.Shape{GPUs: 2, GPUType: "A100|H100"}, 5)
+	require.Equal(t, "H100|V100", s.get(gang).Shape.GPUType, "as the nodes spell them, sorted, each once")
+	s.run()
+	require.Equal(t, "n2:0,1 n4:0,1", s.placed(gang))
+	require.Equal(t, "n1:0,1", s.placed(one))
+	require.Equal(t, "needs 2 x A100|H100 on one node; most free on a node is 0", s.reason(none))
+	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{s.job(work.Shape{GPUs: 1, GPUType: "B200|B300"}, 5)}})[0].(work.SubmitJobsResult)
+	require.NotNil(t, r.Results[0].Refusal)
 }
 
 func TestPlan_whatIsAskedIsHonoured(t *testing.T) {
@@ -143,7 +162,7 @@ func TestPlan_sickAndSilentNodesGetNothing(t *testing.T) {
 	eight := s.submit(work.Shape{GPUs: 8}, 5)
 	four := s.submit(work.Shape{GPUs: 4}, 5)
 	s.run()
-	require.Equal(t, "needs 8 x GPU on one node; most free on a node is 4", s.reason(eight))
+	require.Equal(t, "needs 8 x GPU on one node; most free on a node is 0", s.reason(eight))
 	require.Equal(t, "n1:4,5,6,7", s.placed(four))
 	s.apply(work.SetNode{ID: "n2", Action: work.NodeReachable})
 	s.run()

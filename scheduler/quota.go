@@ -11,7 +11,8 @@ import (
 type room struct {
 	view    View
 	tenants map[string]*tenantRoom
-	queues  map[string]*queueRoom
+	queues  map[string][]*queueRoom
+	limited map[string]*queueRoom
 	arrays  map[ident.Job]*arrayRoom
 }
 
@@ -28,22 +29,20 @@ type queueRoom struct {
 	gpuMilli int
 }
 
-// limits are those that apply to a class; nil: none.
+// limits are those that apply to a class: of its tenant (nil: none), of its queue and of the queues that this is a part of.
 type limits struct {
-	known  bool
 	tenant *tenantRoom
-	queue  *queueRoom
 	array  *arrayRoom
+	queues []*queueRoom
 }
 
 func newRoom(v View) *room {
-	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string]*queueRoom{}, arrays: map[ident.Job]*arrayRoom{}}
+	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string][]*queueRoom{}, limited: map[string]*queueRoom{}, arrays: map[ident.Job]*arrayRoom{}}
 }
 
 // limitsOf finds the limits of a class. Only the classes of tenants with a quota name their tenant.
 func (r *room) limitsOf(key work.ClassKey) limits {
-	l := limits{known: true}
-	asked := false
+	l, asked := limits{}, false
 	if key.Tenant != "" {
 		if l.tenant, asked = r.tenants[key.Tenant]; !asked {
 			if q, ok := r.view.Quota(key.Tenant); ok {
@@ -52,11 +51,9 @@ func (r *room) limitsOf(key work.ClassKey) limits {
 			r.tenants[key.Tenant] = l.tenant
 		}
 	}
-	if l.queue, asked = r.queues[key.Queue]; !asked {
-		if q, ok := r.view.Queue(key.Queue); ok && q.MaxGPUs != 0 {
-			l.queue = &queueRoom{queue: q, gpuMilli: r.view.QueueGPUs(key.Queue)}
-		}
-		r.queues[key.Queue] = l.queue
+	if l.queues, asked = r.queues[key.Queue]; !asked {
+		l.queues = r.lineage(key.Queue)
+		r.queues[key.Queue] = l.queues
 	}
 	if key.Array != 0 {
 		if l.array, asked = r.arrays[key.Array]; !asked {
@@ -69,6 +66,26 @@ func (r *room) limitsOf(key work.ClassKey) limits {
 	return l
 }
 
+// lineage finds the queues with a limit from one of them up.
+func (r *room) lineage(name string) (found []*queueRoom) {
+	for range work.MaxQueueDepth {
+		q, ok := r.view.Queue(name)
+		if !ok {
+			break
+		}
+		if q.MaxGPUs != 0 {
+			if r.limited[name] == nil {
+				r.limited[name] = &queueRoom{queue: q, gpuMilli: r.view.QueueTreeGPUs(name)}
+			}
+			found = append(found, r.limited[name])
+		}
+		if name = q.Parent; name == "" {
+			break
+		}
+	}
+	return found
+}
+
 // bars says why no more job of a shape may run; empty: one may.
 func (l *limits) bars(s work.Shape) reason.Reason {
 	if l.tenant != nil {
@@ -76,8 +93,8 @@ func (l *limits) bars(s work.Shape) reason.Reason {
 			return why
 		}
 	}
-	if l.queue != nil {
-		if why := l.queue.queue.Bars(l.queue.gpuMilli, s); why != "" {
+	for _, q := range l.queues {
+		if why := q.queue.Bars(q.gpuMilli, s); why != "" {
 			return why
 		}
 	}
@@ -92,8 +109,8 @@ func (l *limits) take(s work.Shape) {
 	if l.tenant != nil {
 		l.tenant.usage.Grant(s)
 	}
-	if l.queue != nil {
-		l.queue.gpuMilli += s.GPUMilli()
+	for _, q := range l.queues {
+		q.gpuMilli += s.GPUMilli()
 	}
 	if l.array != nil {
 		l.array.live++

@@ -206,7 +206,9 @@ type Request struct {
 	// safetensors, the other formats are skipped.
 	OneFormat bool
 	// Checkpoint is what to fetch from the archive of checkpoints; nil: Path is a source. Path then only names it.
-	Checkpoint  *Checkpoint
+	Checkpoint *Checkpoint
+	// Remote is a checkpoint to fetch from another node; nil: Path is a source, or Checkpoint is set.
+	Remote      *Remote
 	Credentials Credentials
 	// Owner holds the result until Release.
 	Owner string
@@ -285,6 +287,9 @@ func (c *Cache) resolveWell(ctx context.Context, r Request) (*source, error) {
 func (c *Cache) resolveRequest(ctx context.Context, r Request) (*source, error) {
 	if r.Checkpoint != nil {
 		return c.checkpoint(ctx, r.Checkpoint)
+	}
+	if r.Remote != nil {
+		return c.remote(ctx, r.Remote)
 	}
 	return c.resolve(ctx, r.Tenant, r.Path, r.Credentials)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/datacache"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/taskid"
+	"github.com/mindcoordinator/mind/api/model"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive"
 )
@@ -52,6 +53,8 @@ type Config struct {
 	S3 datacache.S3
 	// Archive has the checkpoints that have left their nodes; nil: there is none.
 	Archive archive.Store
+	// Peers are the agents of other nodes; nil: they are not asked.
+	Peers Peers
 	// TellEvery is how often the progress of a transfer is reported; 0: every 2 s.
 	TellEvery time.Duration
 }
@@ -62,6 +65,8 @@ type Inputs struct {
 	node  string
 	cache *datacache.Cache
 	log   *slog.Logger
+	// agreements are those of the attempts whose rank 0 is on this node.
+	agreements *agreements
 }
 
 // Validate joins all faults of the configuration of an agent with this data directory.
@@ -86,7 +91,7 @@ func Open(cfg Config, node, dataDir string, own func(tenant string) string, log 
 	if err != nil {
 		return nil, err
 	}
-	return &Inputs{cfg: cfg, node: node, cache: cache, log: log}, nil
+	return &Inputs{cfg: cfg, node: node, cache: cache, log: log, agreements: openAgreements(dataDir, log)}, nil
 }
 
 // Data is the sources of a task, in order, and its model.
@@ -100,8 +105,17 @@ type Data struct {
 }
 
 // Needed reports whether a task has something to fetch, or to look for on a file system that may be slow.
-func (in *Inputs) Needed(spec *v1.TaskSpec) bool {
-	return len(spec.GetJob().GetDataConfig().GetSources()) > 0 || in.needsModel(spec) || in.needsResume(spec)
+func (in *Inputs) Needed(id taskid.ID, spec *v1.TaskSpec) bool {
+	return len(sourcesOf(spec.GetJob())) > 0 || in.needsModel(spec) || in.needsResume(id, spec)
+}
+
+// sourcesOf is the data of a job: its sources, or the datasets of an evaluation.
+func sourcesOf(job *v1.SubmitJobRequest) []*v1.DataSource {
+	sources := job.GetDataConfig().GetSources()
+	for _, uri := range model.Datasets(job.GetEvaluationConfig()) {
+		sources = append(sources, &v1.DataSource{Path: uri})
+	}
+	return sources
 }
 
 // Fetch brings the model and all sources of a task to the node, one after the other. It reports progress to tell. What was
@@ -125,7 +139,7 @@ func (in *Inputs) Fetch(ctx context.Context, id taskid.ID, spec *v1.TaskSpec, te
 		}
 		return data, err
 	}
-	out := &Data{sources: spec.GetJob().GetDataConfig().GetSources()}
+	out := &Data{sources: sourcesOf(spec.GetJob())}
 	out.onlyResume = len(out.sources) == 0 && !in.needsModel(spec)
 	var err error
 	if out.model, err = in.fetchModel(ctx, spec, fetch); err != nil {
@@ -153,7 +167,15 @@ func Failure(err error) string {
 }
 
 // Release releases everything that is held for a task.
-func (in *Inputs) Release(id taskid.ID) { in.cache.Release(id.Name()) }
+func (in *Inputs) Release(id taskid.ID) {
+	in.agreements.forget(id)
+	in.cache.Release(id.Name())
+}
+
+// Agree answers a task of another node in an agreement.
+func (in *Inputs) Agree(ctx context.Context, req *v1.AgreeOnResumeRequest) (*v1.AgreeOnResumeResponse, error) {
+	return in.agreements.ask(ctx, req)
+}
 
 // CredentialsOf collects the credentials of a job for its data.
 func CredentialsOf(tokens *v1.DataCredentials, env map[string]string) datacache.Credentials {

@@ -77,7 +77,7 @@ func TestWrite_laysOutTheSources(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "a.jsonl"), []byte("local rows\n"), 0o600))
 	in := opened(t, t.TempDir(), func(c *Config) { c.Roots = []string{root} })
 	spec := needs(url+"/rows.jsonl", root, filepath.Join(root, "a.jsonl"))
-	require.True(t, in.Needed(spec))
+	require.True(t, in.Needed(task(1), spec))
 	data, err := in.Fetch(t.Context(), task(1), spec, quiet)
 	require.NoError(t, err)
 
@@ -119,6 +119,35 @@ func TestWrite_laysOutTheSources(t *testing.T) {
 		require.Len(t, s.Files, 1)
 		require.Equal(t, "jsonl", s.Source.Format)
 	}
+}
+
+// The datasets of an evaluation are fetched like sources, except for those that the node has.
+func TestFetch_theDatasetsOfAnEvaluation(t *testing.T) {
+	url, gets := store(t, 12)
+	scored := t.TempDir()
+	in := opened(t, t.TempDir(), func(c *Config) { c.Roots = []string{scored} })
+	spec := &v1.TaskSpec{TenantId: "acme", ModelPath: scored, Job: &v1.SubmitJobRequest{EvaluationConfig: &v1.EvaluationConfig{
+		ModelUri: scored, Benchmarks: []*v1.Benchmark{
+			{Name: "mmlu"},
+			{Name: "own", Dataset: url + "/rows.jsonl"},
+			{Name: "again", Dataset: url + "/rows.jsonl"},
+			{Name: "here", Dataset: "/srv/rows.jsonl"},
+			{Name: "there", Dataset: "file:///srv/rows.jsonl"},
+		},
+	}}}
+	data, err := in.Fetch(t.Context(), task(1), spec, quiet)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, gets.Load())
+	made := t.TempDir()
+	require.NoError(t, data.Write(made, "/tasks/job_1"))
+	text, err := os.ReadFile(filepath.Join(made, Manifest))
+	require.NoError(t, err)
+	var told struct{ Sources []struct{ Path, Dir string } }
+	require.NoError(t, json.Unmarshal(text, &told))
+	require.Equal(t, []struct{ Path, Dir string }{{url + "/rows.jsonl", "/tasks/job_1/" + Folder + "/0"}}, told.Sources)
+	rows, err := os.ReadFile(filepath.Join(made, Folder, "0", "rows.jsonl"))
+	require.NoError(t, err)
+	require.Len(t, rows, 12)
 }
 
 // What a task uses makes way for nothing until it is released, also after the agent has started again.
@@ -168,7 +197,7 @@ func TestFailure_saysWhatIsMissing(t *testing.T) {
 		"a checkpoint removed":  {scores("", &v1.EvaluationConfig{CheckpointId: "ckpt_1"}), "MODEL_NOT_FOUND", "checkpoint ckpt_1, which is to be scored, was removed"},
 		"a checkpoint not here": {scores(filepath.Join(root, "none"), &v1.EvaluationConfig{CheckpointId: "ckpt_1"}), "MODEL_NOT_FOUND", "node n1 has no " + filepath.Join(root, "none")},
 	} {
-		require.True(t, in.Needed(tt.spec), name)
+		require.True(t, in.Needed(task(1), tt.spec), name)
 		_, err := in.Fetch(t.Context(), task(1), tt.spec, quiet)
 		require.ErrorContains(t, err, tt.says, name)
 		require.Equal(t, tt.kind, Failure(err), "%s: %v", name, err)
@@ -184,15 +213,15 @@ func TestFailure_saysWhatIsMissing(t *testing.T) {
 func TestModel_aBareName(t *testing.T) {
 	in := opened(t, t.TempDir(), nil)
 	spec := trains(&v1.BaseModel{ModelId: "acme/tiny"})
-	require.False(t, in.Needed(spec))
+	require.False(t, in.Needed(task(1), spec))
 	data, err := in.Fetch(t.Context(), task(1), spec, quiet)
 	require.NoError(t, err)
 	require.Equal(t, "acme/tiny", ModelPath(spec, "/tasks/job_1", data))
 
 	hub := opened(t, t.TempDir(), func(c *Config) { c.HubToken = "hf_x" })
-	require.True(t, hub.Needed(spec))
-	require.False(t, hub.Needed(trains(&v1.BaseModel{ModelId: "acme/tiny", Source: "program"})))
-	require.False(t, hub.Needed(&v1.TaskSpec{Job: &v1.SubmitJobRequest{CommandConfig: &v1.CommandConfig{Argv: []string{"true"}}}}), "a command says itself what it reads")
+	require.True(t, hub.Needed(task(1), spec))
+	require.False(t, hub.Needed(task(1), trains(&v1.BaseModel{ModelId: "acme/tiny", Source: "program"})))
+	require.False(t, hub.Needed(task(1), &v1.TaskSpec{Job: &v1.SubmitJobRequest{CommandConfig: &v1.CommandConfig{Argv: []string{"true"}}}}), "a command says itself what it reads")
 }
 
 // A model on the node is used where it is, and the process is told of it as of what was fetched.

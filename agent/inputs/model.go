@@ -108,15 +108,15 @@ func (in *Inputs) fetchModel(ctx context.Context, spec *v1.TaskSpec, fetch func(
 // fetchScored fetches the checkpoint that an evaluation scores, if the node has not got it; nil: it has.
 func (in *Inputs) fetchScored(ctx context.Context, spec *v1.TaskSpec, fetch func(datacache.Request) (*datacache.Data, error)) (*taskModel, error) {
 	point := spec.GetModelCheckpoint()
-	if in.cfg.Archive == nil || point.GetArchiveKey() == "" || observe.Verify(ctx, point) == nil {
+	if !in.isElsewhere(point) || observe.Verify(ctx, point) == nil {
 		return nil, in.lacksCheckpoint(spec)
 	}
-	found, err := fetch(checkpointRequest(point))
+	found, _, why, err := in.elsewhere(ctx, point, fetch)
 	switch {
-	case datacache.Missing(err):
-		return nil, noModel{err}
 	case err != nil:
 		return nil, err
+	case found == nil:
+		return nil, noModel{why}
 	}
 	return &taskModel{model.Ref{Name: point.GetPath()}, found, spec.GetJob().GetEvaluationConfig()}, nil
 }

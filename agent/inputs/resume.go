@@ -3,14 +3,11 @@ package inputs
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/mindcoordinator/mind/agent/datacache"
-	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -24,55 +21,44 @@ type resume struct {
 	path  string          // of a checkpoint on the node; "" and no found: from the start
 	name  string          // of the fetched checkpoint
 	found *datacache.Data // nil: it is on the node
+	from  string          // where it was, for the log
 }
 
-// needsResume reports whether a checkpoint may have to be fetched.
-func (in *Inputs) needsResume(spec *v1.TaskSpec) bool {
-	return in.cfg.Archive != nil && slices.ContainsFunc(spec.GetResumePoints(), archived)
+// Peers are the agents of other nodes.
+type Peers interface {
+	// Checkpoint is a checkpoint of the node that registered it.
+	Checkpoint(point *v1.ResumePoint) *datacache.Remote
+	// Agree asks the agent of rank 0 in an agreement.
+	Agree(ctx context.Context, with *v1.TaskPeer, req *v1.AgreeOnResumeRequest) (*v1.AgreeOnResumeResponse, error)
 }
 
-func archived(p *v1.ResumePoint) bool { return p.GetArchiveKey() != "" }
+// needsResume reports whether a task has checkpoints to resume from, or has to tell the other tasks of its attempt that there
+// are none.
+func (in *Inputs) needsResume(id taskid.ID, spec *v1.TaskSpec) bool {
+	return len(spec.GetResumePoints()) > 0 || id.Rank == 0 && id.Attempt > 1 && in.agrees(spec)
+}
 
-// fetchResume finds the checkpoint that a task resumes from, and fetches it if it is not on the node: the first one that the
-// node or the archive has, unchanged since its registration. An older one that is here never counts before a newer one that
-// is there. nil: nothing needs to be fetched, so the launcher decides.
+// agrees reports whether the tasks of an attempt have to agree on a checkpoint. Older coordinators do not say how.
+func (in *Inputs) agrees(spec *v1.TaskSpec) bool {
+	return in.cfg.Peers != nil && len(spec.GetPeers()) > 1 && spec.GetPeers()[0].GetGrpcAddr() != ""
+}
+
+// fetchResume finds the checkpoint that a task resumes from, and fetches it if it is not on the node: the first one that is
+// here, in the archive, or on the node that registered it, unchanged since its registration. An older one that is here never
+// counts before a newer one that is elsewhere. All tasks of an attempt resume from the same step. nil: there is nothing to
+// decide.
 func (in *Inputs) fetchResume(ctx context.Context, id taskid.ID, spec *v1.TaskSpec, fetch func(datacache.Request) (*datacache.Data, error)) (*resume, error) {
-	if !in.needsResume(spec) {
+	if !in.needsResume(id, spec) {
 		return nil, nil
 	}
-	log := in.log.With("job", id.Job, "attempt", id.Attempt, "rank", id.Rank)
-	for i, point := range spec.GetResumePoints() {
-		log := log.With("path", point.GetPath(), "checkpoint", point.GetCheckpointId(), "step", point.GetStep(), "passed_over", i)
-		err := observe.Verify(ctx, point)
-		switch {
-		case ctx.Err() != nil:
-			return nil, errors.New("stopped while its checkpoint was being looked for")
-		case err == nil:
-			log.Info("resuming from a checkpoint")
-			return &resume{path: point.GetPath()}, nil
-		case !archived(point):
-			log.Warn("cannot resume from a checkpoint", "why", err, "registered_by", point.GetNodeId())
-			continue
-		}
-		found, err := fetch(checkpointRequest(point))
-		switch {
-		case err == nil:
-			log.Info("resuming from a checkpoint of the archive")
-			return &resume{name: baseOf(point.GetPath()), found: found}, nil
-		case !datacache.Missing(err):
-			return nil, fmt.Errorf("the checkpoint to resume from: %w", err)
-		}
-		log.Warn("cannot resume from a checkpoint", "why", err)
+	s := in.newSearch(id, spec, fetch)
+	switch {
+	case !in.agrees(spec):
+		return s.first(ctx)
+	case id.Rank == 0:
+		return s.lead(ctx)
 	}
-	log.Warn("no checkpoint can be used: starting from the beginning", "checkpoints", len(spec.GetResumePoints()))
-	return &resume{}, nil
-}
-
-func checkpointRequest(p *v1.ResumePoint) datacache.Request {
-	return datacache.Request{
-		Path: "mind://" + p.GetCheckpointId(), What: "checkpoint",
-		Checkpoint: &datacache.Checkpoint{Key: p.GetArchiveKey(), Digest: p.GetContentDigest()},
-	}
+	return s.follow(ctx)
 }
 
 // baseOf is the last name of a path.

@@ -32,7 +32,7 @@ type place struct {
 func (l *Launcher) placeOf(id taskid.ID, dir string, spec *v1.TaskSpec, data *inputs.Data, output, checkpoints string) place {
 	p := place{
 		id: id, config: filepath.Join(dir, configFile), output: output, checkpoints: checkpoints,
-		visible: l.Visible(spec.GetGpus()), resume: l.resumeFrom(id, dir, spec, data),
+		visible: l.Visible(spec.GetGpus()), resume: resumeFrom(dir, spec, data),
 		master: "127.0.0.1", nodes: max(1, len(spec.GetPeers())), perNode: max(1, len(spec.GetGpus())),
 	}
 	if peers := spec.GetPeers(); len(peers) > 1 && peers[0].GetHost() != "" {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -15,25 +17,56 @@ import (
 const neededTime = 30 * time.Second
 
 // NeededOutputs asks the coordinators, one after the other, which outputs of some jobs are still needed.
-func (s *Sessions) NeededOutputs(ctx context.Context, jobs []string) (*v1.GetNeededOutputsResponse, error) {
+func (s *Sessions) NeededOutputs(ctx context.Context, jobs []string) (out *v1.GetNeededOutputsResponse, err error) {
+	err = s.anyCoordinator(ctx, func(ctx context.Context, c v1.AgentServiceClient) (err error) {
+		out, err = c.GetNeededOutputs(ctx, &v1.GetNeededOutputsRequest{NodeId: s.cfg.Node, JobIds: jobs})
+		return err
+	})
+	return out, err
+}
+
+// ServedCheckpoint asks the coordinators, one after the other, what this node has to serve of a checkpoint to another node.
+// What one of them refuses is refused: its error has its code.
+func (s *Sessions) ServedCheckpoint(ctx context.Context, checkpoint, reader string) (out *v1.GetServedCheckpointResponse, err error) {
+	var refused error
+	err = s.anyCoordinator(ctx, func(ctx context.Context, c v1.AgentServiceClient) (err error) {
+		out, err = c.GetServedCheckpoint(ctx, &v1.GetServedCheckpointRequest{NodeId: s.cfg.Node, CheckpointId: checkpoint, ReaderNodeId: reader})
+		switch status.Code(err) {
+		case codes.NotFound, codes.PermissionDenied:
+			refused = err
+			return nil
+		}
+		return err
+	})
+	switch {
+	case refused != nil:
+		return nil, refused
+	case err != nil:
+		return nil, status.Errorf(codes.Unavailable, "node %s cannot ask a coordinator: %v", s.cfg.Node, err)
+	}
+	return out, nil
+}
+
+// anyCoordinator asks one coordinator after the other.
+func (s *Sessions) anyCoordinator(ctx context.Context, ask func(context.Context, v1.AgentServiceClient) error) error {
 	var faults []error
 	for _, addr := range s.cfg.Coordinators {
-		out, err := s.neededOutputsFrom(ctx, addr, jobs)
+		err := s.coordinator(ctx, addr, ask)
 		if err == nil {
-			return out, nil
+			return nil
 		}
 		faults = append(faults, fmt.Errorf("%s: %w", addr, err))
 	}
-	return nil, errors.Join(faults...)
+	return errors.Join(faults...)
 }
 
-func (s *Sessions) neededOutputsFrom(ctx context.Context, addr string, jobs []string) (*v1.GetNeededOutputsResponse, error) {
+func (s *Sessions) coordinator(ctx context.Context, addr string, ask func(context.Context, v1.AgentServiceClient) error) error {
 	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(s.cfg.Credentials), grpc.WithContextDialer(s.cfg.Network.Dial))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, neededTime)
 	defer cancel()
-	return v1.NewAgentServiceClient(conn).GetNeededOutputs(ctx, &v1.GetNeededOutputsRequest{NodeId: s.cfg.Node, JobIds: jobs})
+	return ask(ctx, v1.NewAgentServiceClient(conn))
 }

@@ -307,5 +307,5 @@ func TestAJournalIsBelievedInWhatAWatcherWrites(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, []string{"EVALUATING"}, words(w.scan(time.Unix(1001, 0), false)))
-	require.Len(t, w.journal.digests, 1)
+	require.Len(t, w.journal.known, 1)
 }

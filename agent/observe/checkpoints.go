@@ -43,8 +43,8 @@ type checkpointDir struct {
 	renames      *Renames
 	// before holds what earlier attempts left, by name.
 	before map[string]string
-	// known maps paths to the digests that were found.
-	known map[string]string
+	// known has what was found, by path.
+	known map[string]knownDir
 	// notRenamed are directories that were not renamed into place, and tooLarge are those that cannot be checkpoints, by
 	// name, with their change time when that was found.
 	notRenamed, tooLarge map[string]unix.Timespec
@@ -58,9 +58,20 @@ type checkpointDir struct {
 	loaded bool
 }
 
+// knownDir is a directory that was found to be a checkpoint, or a model.
+type knownDir struct {
+	digest string
+	step   int64
+	model  bool
+}
+
+func knownOf(c *v1.CheckpointReport) knownDir {
+	return knownDir{c.GetManifestDigest(), c.GetStep(), c.GetKind() == v1.CheckpointKind_MODEL}
+}
+
 func newCheckpointDir(taskDir, dir string) checkpointDir {
 	return checkpointDir{
-		taskDir: taskDir, dir: dir, most: maxLookEntries, log: slog.New(slog.DiscardHandler), known: make(map[string]string),
+		taskDir: taskDir, dir: dir, most: maxLookEntries, log: slog.New(slog.DiscardHandler), known: make(map[string]knownDir),
 		notRenamed: make(map[string]unix.Timespec), tooLarge: make(map[string]unix.Timespec), held: make(map[string]time.Time),
 	}
 }
@@ -78,7 +89,7 @@ func (c *checkpointDir) load() {
 	if data, err := taskfile.Read(c.taskDir, registeredFile, maxBaseline); err == nil {
 		for line := range strings.Lines(string(data)) {
 			if digest, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
-				c.known[path] = digest
+				c.known[path] = knownDir{digest: digest}
 			}
 		}
 	}
@@ -247,26 +258,33 @@ func (c *checkpointDir) renamed(ctx context.Context, dir *tree.Dir, child tree.C
 	return err == nil, err
 }
 
-// event handles a checkpoint that the program itself reported; the error is for its user.
-func (c *checkpointDir) event(ctx context.Context, may places, path string, step int64, metrics string, left *int) (f Finding, ok bool, err error) {
+// event handles a checkpoint or a model that the program itself reported; the error is for its user. A checkpoint that is
+// said to be a model later is found again: as a model, of the step that it had if the event names none. A model stays one.
+func (c *checkpointDir) event(ctx context.Context, may places, path string, said *v1.CheckpointReport, left *int) (f Finding, ok bool, err error) {
 	m, err := manifestWithin(ctx, may, path, left)
-	if err != nil || c.known[path] == m.digest {
+	model := said.GetKind() == v1.CheckpointKind_MODEL
+	known, was := c.known[path]
+	was = was && known.digest == m.digest
+	if err != nil || was && (known.model || !model) {
 		return Finding{}, false, err
 	}
-	if step == 0 {
+	step := said.GetStep()
+	switch {
+	case step == 0 && was:
+		step = known.step
+	case step == 0:
 		step = stepOf(filepath.Base(path))
 	}
-	return c.found(path, m, step, metrics), true, nil
+	f = c.found(path, m, step, said.GetMetricsJson())
+	f.Body.GetCheckpoint().Kind = said.GetKind()
+	c.known[path] = knownOf(f.Body.GetCheckpoint())
+	return f, true, nil
 }
 
 func (c *checkpointDir) found(path string, m manifest, step int64, metrics string) Finding {
-	c.known[path] = m.digest
-	return Finding{
-		kept: true,
-		Body: &v1.Report{Body: &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{
-			Path: path, Step: step, ManifestDigest: m.digest, SizeBytes: m.size, MetricsJson: metrics,
-		}}},
-	}
+	found := &v1.CheckpointReport{Path: path, Step: step, ManifestDigest: m.digest, SizeBytes: m.size, MetricsJson: metrics}
+	c.known[path] = knownOf(found)
+	return Finding{kept: true, Body: &v1.Report{Body: &v1.Report_Checkpoint{Checkpoint: found}}}
 }
 
 // stepOf parses the number at the end of a name such as checkpoint-200.

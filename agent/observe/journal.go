@@ -33,7 +33,7 @@ type journal struct {
 	// eventsDone is the offset in the events file up to which checkpoints and results were handled.
 	eventsDone int64
 	phase      v1.JobPhase_Value
-	digests    map[string]string // of the checkpoints in it, by path
+	known      map[string]knownDir // the checkpoints in it, by path
 	unacked    []journalEntry
 }
 
@@ -55,7 +55,7 @@ type journalLine struct {
 
 // openJournal reads the journal. An incomplete line ends it.
 func openJournal(dir string) *journal {
-	j := &journal{dir: dir, next: 1, digests: make(map[string]string)}
+	j := &journal{dir: dir, next: 1, known: make(map[string]knownDir)}
 	data, err := taskfile.Read(dir, journalFile, maxJournal)
 	if err != nil {
 		return j
@@ -96,7 +96,7 @@ func (j *journal) take(line journalLine) {
 
 func (j *journal) note(body *v1.Report) {
 	if c := body.GetCheckpoint(); c != nil {
-		j.digests[c.GetPath()] = c.GetManifestDigest()
+		j.known[c.GetPath()] = knownOf(c)
 	}
 	if p := body.GetPhase(); p != nil {
 		j.phase = p.GetPhase()

@@ -109,6 +109,15 @@ func digestOf(lines []manifestLine) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
+// DigestOf is the digest of the manifest of listed files.
+func DigestOf(files []*v1.CheckpointFile) string {
+	lines := make([]manifestLine, len(files))
+	for i, f := range files {
+		lines[i] = manifestLine{f.GetPath(), strconv.FormatInt(f.GetSize(), 10)}
+	}
+	return digestOf(lines)
+}
+
 // MaxEntries limits how many files and directories of a checkpoint are visited.
 const MaxEntries = maxLookEntries
 

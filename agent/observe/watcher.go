@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -218,9 +219,7 @@ func (w *Watcher) load(ctx context.Context) []Finding {
 		found = append(found, f)
 	}
 	w.journal.unacked = nil
-	for path, digest := range w.journal.digests {
-		w.checkpoints.known[path] = digest
-	}
+	maps.Copy(w.checkpoints.known, w.journal.known)
 	return found
 }
 
@@ -433,11 +432,11 @@ func (w *Watcher) checkpoint(ctx context.Context, e keptEvent, left *int) (f Fin
 		w.say("mind: the metrics of checkpoint %.200q are not kept: they have %d bytes; at most %d are kept", e.Path, len(metrics), maxCheckpointMetrics)
 		metrics = ""
 	}
-	f, ok, err = w.checkpoints.event(ctx, w.places, filepath.Clean(path), int64(e.Step), metrics, left)
-	if ok && strings.EqualFold(e.Kind, v1.CheckpointKind_MODEL.String()) {
-		f.Body.GetCheckpoint().Kind = v1.CheckpointKind_MODEL
+	said := &v1.CheckpointReport{Step: int64(e.Step), MetricsJson: metrics}
+	if strings.EqualFold(e.Kind, v1.CheckpointKind_MODEL.String()) {
+		said.Kind = v1.CheckpointKind_MODEL
 	}
-	return f, ok, err
+	return w.checkpoints.event(ctx, w.places, filepath.Clean(path), said, left)
 }
 
 // dealtWith reports whether an earlier agent has handled the event that ends there.

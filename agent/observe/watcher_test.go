@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -311,4 +312,38 @@ func TestManifestDependsOnNamesAndSizes(t *testing.T) {
 	require.Equal(t, one, written("same", map[string]string{"a": "z", "b/c": "ww"}))
 	require.NotEqual(t, one, written("size", map[string]string{"a": "x", "b/c": "yyy"}))
 	require.NotEqual(t, one, written("name", map[string]string{"a": "x", "b/d": "yy"}))
+}
+
+func TestARegisteredCheckpointBecomesAModelAndStaysOne(t *testing.T) {
+	w := newWatched(t).hears()
+	now := time.Unix(1000, 0)
+	w.write(filepath.Join(w.out, "tmp-x", "f"), "x")
+	w.rename("tmp-x", "step-40")
+	kinds := func(found []Finding) (all []string) {
+		for _, f := range found {
+			if c := f.Body.GetCheckpoint(); c != nil {
+				all = append(all, fmt.Sprint(filepath.Base(c.GetPath()), " ", c.GetKind(), " ", c.GetStep()))
+			}
+		}
+		return all
+	}
+	require.Equal(t, []string{"step-40 UNSPECIFIED 40"}, kinds(w.scan(now, false)), "by its rename")
+	w.announce(`{"event": "checkpoint", "path": "step-40", "kind": "model"}`)
+	require.Equal(t, []string{"step-40 MODEL 40"}, kinds(w.scan(now, false)))
+
+	w.write(filepath.Join(w.out, "best", "f"), "x")
+	w.announce(`{"event": "checkpoint", "path": "best", "step": 50}`)
+	require.Equal(t, []string{"best UNSPECIFIED 50"}, kinds(w.scan(now, false)))
+	w = w.restarted()
+	require.Len(t, kinds(w.scan(now, false)), 3, "none was acknowledged")
+	w.announce(`{"event": "checkpoint", "path": "best", "kind": "MODEL"}`)
+	require.Equal(t, []string{"best MODEL 50"}, kinds(w.scan(now, false)), "of the step that it had")
+	for _, again := range []string{`"kind": "model"`, `"step": 50`, `"step": 60`} {
+		w.announce(`{"event": "checkpoint", "path": "best", ` + again + `}`)
+		require.Empty(t, kinds(w.scan(now, false)), again)
+	}
+	w = w.restarted()
+	require.Equal(t, []string{"step-40 UNSPECIFIED 40", "step-40 MODEL 40", "best UNSPECIFIED 50", "best MODEL 50"}, kinds(w.scan(now, false)))
+	w.announce(`{"event": "checkpoint", "path": "best", "step": 50}`)
+	require.Empty(t, kinds(w.scan(now, false)), "the next agent knows that it is a model")
 }

@@ -39,7 +39,7 @@ func (w *work) dir(id taskid.ID) string { return filepath.Join(w.cfg.Dir, id.Nam
 
 // Fetch implements table.Work.
 func (w *work) Fetch(t *table.Task, spec *v1.TaskSpec) (cancel func(), needed bool) {
-	if !w.cfg.Inputs.Needed(spec) {
+	if !w.cfg.Inputs.Needed(t.ID, spec) {
 		return nil, false
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -23,7 +23,7 @@ var writers = []string{
 	v1.JobService_PauseJob_FullMethodName, v1.JobService_ResumeJob_FullMethodName, v1.JobService_RetryJob_FullMethodName,
 	v1.JobService_DeleteCheckpoint_FullMethodName, v1.JobService_PinCheckpoint_FullMethodName, v1.JobService_UnpinCheckpoint_FullMethodName,
 	v1.ClusterService_DrainNode_FullMethodName, v1.ClusterService_EnableNode_FullMethodName, v1.ClusterService_ForgetNode_FullMethodName,
-	v1.ClusterService_PutQueue_FullMethodName, v1.ClusterService_DeleteQueue_FullMethodName,
+	v1.ClusterService_PutQueue_FullMethodName, v1.ClusterService_DeleteQueue_FullMethodName, v1.ClusterService_PutPolicy_FullMethodName,
 	v1.TokenService_CreateToken_FullMethodName, v1.TokenService_RevokeToken_FullMethodName,
 	v1.TokenService_CreateStreamTicket_FullMethodName, v1.TokenService_RedeemStreamTicket_FullMethodName,
 	v1.QuotaService_PutQuota_FullMethodName, v1.QuotaService_DeleteQuota_FullMethodName,

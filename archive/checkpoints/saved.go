@@ -10,7 +10,6 @@ import (
 	"io"
 	"path"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/mindcoordinator/mind/archive"
@@ -45,41 +44,14 @@ func (s *Saved) Stored() int64 {
 // Files are its files, sorted by path. The caller must not change them.
 func (s *Saved) Files() []File { return s.m.Files }
 
-// Flat returns its files with copies in the place of links, for a place that has no links. A link to a directory gets the
-// files below it, but not the links to directories there.
+// Flat returns its files with copies in the place of links, for a place that has no links.
 func (s *Saved) Flat() (flat []File) {
-	files := s.m.Files
-	for i := range files {
-		f := files[i]
-		if f.Link == "" {
-			flat = append(flat, f)
-			continue
-		}
-		if to, found := find(files, f.Link); found {
-			flat = append(flat, renamed(files[to], f.Path))
-			continue
-		}
-		below := f.Link + "/"
-		first, _ := find(files, below)
-		for ; first < len(files) && strings.HasPrefix(files[first].Path, below); first++ {
-			one := files[first]
-			name := f.Path + "/" + strings.TrimPrefix(one.Path, below)
-			if one.Link != "" {
-				to, found := find(files, one.Link)
-				if !found {
-					continue
-				}
-				one = files[to]
-			}
-			flat = append(flat, renamed(one, name))
-		}
+	for _, c := range Flat(s.m.Files) {
+		f := c.File
+		f.Path = c.Path
+		flat = append(flat, f)
 	}
 	return flat
-}
-
-func renamed(f File, name string) File {
-	f.Path = name
-	return f
 }
 
 // Read reads one of its files from an offset on. Each part that is read from its start is compared with its digest.

@@ -117,7 +117,7 @@ func (r *Replicas) grants(v *fsm.View) {
 	}
 	for q := range v.Queues() {
 		if old, ok := before.Queue(q.Name); ok && old.Revision == q.Revision && q.MaxGPUs != 0 {
-			over("thousandths of GPUs", "queue "+q.Name, v.QueueGPUs(q.Name), before.QueueGPUs(q.Name), 1000*int(q.MaxGPUs))
+			over("thousandths of GPUs", "queue "+q.Name, v.QueueTreeGPUs(q.Name), before.QueueTreeGPUs(q.Name), 1000*int(q.MaxGPUs))
 		}
 	}
 }

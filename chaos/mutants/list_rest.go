@@ -45,13 +45,13 @@ var coordinatorMutants = []mutant{
 		Package: "coordinator", Tests: []string{"TestCluster_tenantsSeeOnlyTheirOwn"},
 	},
 	{
-		Name: "failed-node-not-avoided", Breaks: "I2", File: "scheduler/own.go",
+		Name: "failed-node-not-avoided", Breaks: "I2", File: "scheduler/place/own.go",
 		What: "the next attempt goes to the node that failed",
 		Old:  "if job.Avoids(h.node.ID) {", New: "if false {",
 		Package: "scheduler", Tests: []string{"TestPlan_staysAwayFromWhereItFailed"},
 	},
 	{
-		Name: "replacement-on-whom-nobody-trusts", Breaks: "R3", File: "scheduler/own.go",
+		Name: "replacement-on-whom-nobody-trusts", Breaks: "R3", File: "scheduler/place/own.go",
 		What: "a plan takes nodes that are not in session for long enough",
 		Old:  "if job.Replacement() && !p.isSettled(i, settled) {", New: "if false {",
 		Package: "scheduler", Tests: []string{"TestPlan_replacementsGoWhereTheLostNodeWouldAsk"},

@@ -79,6 +79,7 @@ func agentKeys(c *agent.Config) []settings.Key {
 		{Name: "checkpoint_archive_key_id", Into: &c.CheckpointArchive.Access.KeyID, Help: "access key id for the bucket of checkpoint_archive; default: AWS_ACCESS_KEY_ID"},
 		{Name: "checkpoint_archive_secret", Into: &c.CheckpointArchive.Access.Secret, Secret: true, Help: "secret key for the bucket of checkpoint_archive; default: AWS_SECRET_ACCESS_KEY"},
 		{Name: "checkpoint_archive_ca_file", Into: &c.CheckpointArchive.Access.CAFile, Help: "CA certificates (PEM) that verify the endpoint of checkpoint_archive; default: those of the machine"},
+		{Name: "checkpoint_serve_rate", Into: &c.CheckpointServeRate, Help: "limit in bytes per second of what other nodes fetch of this node's checkpoints; default: no limit"},
 		{Name: "data_cache_dir", Into: &c.Data.CacheDir, Help: "directory for data fetched for jobs; default datacache in data_dir"},
 		{Name: "data_cache_bytes", Into: &c.Data.CacheBytes, Help: "size limit of data_cache_dir in bytes; the least recently used data is removed first; default 107374182400"},
 		{Name: "data_roots", Into: &c.Data.Roots, Help: "directories from which jobs may use local data and models; default: none, only what the tenant's own jobs wrote below data_dir"},

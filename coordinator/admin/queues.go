@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"math"
 	"regexp"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -9,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
 // queueName matches names of queues: they are used in paths and in commands.
@@ -19,14 +21,14 @@ func (s *Service) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Pu
 	if !queueName.MatchString(req.GetName()) {
 		return nil, call.Bad("name", "a queue name has 1 to 63 lower-case letters, digits, dots, dashes or underscores, and begins and ends with a letter or digit")
 	}
-	if req.GetWeight() < 0 || req.GetWeight() > 1 {
-		return nil, call.Bad("weight", "weights other than 1 have no effect in this version: omit it; max_gpus limits what a queue may hold")
+	if req.GetWeight() < 0 || req.GetWeight() > work.MaxQueueWeight {
+		return nil, call.Bad("weight", "must be 1 to %d; omit it for 1", work.MaxQueueWeight)
 	}
 	if req.GetMaxGpus() < 0 {
 		return nil, call.Bad("max_gpus", "must be 1 or more, or 0 for no limit")
 	}
 	result, err := replica.Propose[work.QueueResult](ctx, s.replica, work.PutQueue{
-		Queue: work.Queue{Name: req.GetName(), Weight: uint32(req.GetWeight()), MaxGPUs: uint32(req.GetMaxGpus())}, Actor: call.Of(ctx).Actor(),
+		Queue: work.Queue{Name: req.GetName(), Weight: uint32(req.GetWeight()), MaxGPUs: uint32(req.GetMaxGpus()), Parent: req.GetParent()}, Actor: call.Of(ctx).Actor(),
 	})
 	if err != nil {
 		return nil, err
@@ -62,6 +64,30 @@ func (s *Service) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.
 	return out, nil
 }
 
+// due is the part of the cluster that the weights give to a queue.
+func due(v *fsm.View, q *work.Queue) float64 {
+	part := 1.0
+	for above := range v.Lineage(q.Name) {
+		all := 0.0
+		for beside := range v.Queues() {
+			if beside.Parent == above.Parent {
+				all += float64(max(beside.Weight, 1))
+			}
+		}
+		part *= float64(max(above.Weight, 1)) / all
+	}
+	return part
+}
+
+// lately is how many GPUs the users of a tenant held in a queue lately.
+func lately(v *fsm.View, tenant, queue string) float64 {
+	sum, life := accounts.Usage{}, accounts.Life(v.Policy().HalfLife)
+	for a := range v.AccountsOf(queue, tenant) {
+		sum.Add(a.Lately(v.Now(), life))
+	}
+	return float64(sum.GPUMilli>>accounts.UsageBits) / 1000
+}
+
 func queueView(v *fsm.View, q *work.Queue, tenant string) *v1.Queue {
 	counts, held := v.QueueCountsOf(tenant, q.Name), v.QueueHeldOf(tenant, q.Name)
 	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
@@ -69,5 +95,6 @@ func queueView(v *fsm.View, q *work.Queue, tenant string) *v1.Queue {
 		Name: q.Name, Weight: int32(q.Weight), MaxGpus: int32(q.MaxGPUs), Queued: int32(counts[v1.JobState_QUEUED] - held), Held: int32(held), Running: int32(live),
 		// The state counts in thousandths; a shared GPU is allocated like any other.
 		GpusAllocated: int32((v.QueueGPUsOf(tenant, q.Name) + 999) / 1000),
+		Parent:        q.Parent, SharePercent: math.Round(1e4*due(v, q)) / 100, GpusLately: lately(v, tenant, q.Name),
 	}
 }

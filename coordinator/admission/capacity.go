@@ -5,7 +5,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 // Capacity is what the nodes of the newest view could hold. Submits use it, so it re-reads only the nodes that have changed
@@ -19,7 +19,7 @@ type Capacity struct {
 	anew   bool
 
 	asking sync.Mutex
-	sum    *scheduler.Capacity
+	sum    *place.Capacity
 }
 
 // NewCapacity counts the nodes of the newest view.
@@ -52,7 +52,7 @@ func (c *Capacity) Replaced() {
 }
 
 // with calls ask with what the nodes could hold.
-func (c *Capacity) with(ask func(*scheduler.Capacity)) {
+func (c *Capacity) with(ask func(*place.Capacity)) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
 	c.noting.Lock()
@@ -63,7 +63,7 @@ func (c *Capacity) with(ask func(*scheduler.Capacity)) {
 	// The view is taken after the changes: later changes are recorded for the next use.
 	v := c.view()
 	if anew {
-		c.sum = scheduler.NewCapacity()
+		c.sum = place.NewCapacity()
 		for n := range v.Nodes() {
 			c.sum.Put(n)
 		}
@@ -80,32 +80,32 @@ func (c *Capacity) with(ask func(*scheduler.Capacity)) {
 
 // Nodes implements Inventory.
 func (c *Capacity) Nodes() (n int) {
-	c.with(func(sum *scheduler.Capacity) { n = sum.Nodes() })
+	c.with(func(sum *place.Capacity) { n = sum.Nodes() })
 	return n
 }
 
 // RoomFor implements Inventory.
-func (c *Capacity) RoomFor(shape work.Shape) (r scheduler.Room) {
-	c.with(func(sum *scheduler.Capacity) { r = sum.RoomFor(shape) })
+func (c *Capacity) RoomFor(shape work.Shape) (r place.Room) {
+	c.with(func(sum *place.Capacity) { r = sum.RoomFor(shape) })
 	return r
 }
 
 // GPUTypes implements Inventory.
 func (c *Capacity) GPUTypes() (types []string) {
-	c.with(func(sum *scheduler.Capacity) { types = sum.GPUTypes() })
+	c.with(func(sum *place.Capacity) { types = sum.GPUTypes() })
 	return types
 }
 
 // Largest implements Inventory.
 func (c *Capacity) Largest(shape work.Shape) (gpus, nodes int) {
-	c.with(func(sum *scheduler.Capacity) { gpus, nodes = sum.Largest(shape) })
+	c.with(func(sum *place.Capacity) { gpus, nodes = sum.Largest(shape) })
 	return gpus, nodes
 }
 
 // Inventory is what validation needs to know about the cluster: what its nodes could hold.
 type Inventory interface {
 	Nodes() int
-	RoomFor(shape work.Shape) scheduler.Room
+	RoomFor(shape work.Shape) place.Room
 	Largest(shape work.Shape) (gpus, nodes int)
 	GPUTypes() []string
 }

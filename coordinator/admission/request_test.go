@@ -19,12 +19,12 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 // largest is a cluster of a hundred equal nodes with so many GPUs, which are linked; 0: it has no node.
-func largest(gpus int) *scheduler.Capacity {
-	c := scheduler.NewCapacity()
+func largest(gpus int) *place.Capacity {
+	c := place.NewCapacity()
 	for i := range min(100, 100*gpus) {
 		n := &work.Node{ID: fmt.Sprint("n", i), CPUs: 64, MemMB: 1 << 20, Labels: map[string]string{"a": "2", "z": "1"}}
 		for g := range gpus {

@@ -10,7 +10,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 var topologies = map[string]uint8{
@@ -39,7 +39,7 @@ func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv Inventory) work.Shape
 		return work.Shape{}
 	}
 	shape := work.Shape{
-		GPUType: r.GetGpuType(), FractionMilli: uint16(math.Round(r.GetGpuFraction() * 1000)), GPUMemMB: uint32(r.GetGpuMemoryMb()),
+		GPUType: work.CanonicalGPUType(r.GetGpuType()), FractionMilli: uint16(math.Round(r.GetGpuFraction() * 1000)), GPUMemMB: uint32(r.GetGpuMemoryMb()),
 		CPUs: uint32(r.GetCpuCount()), MemMB: uint32(r.GetMemoryMb()), Topology: topology,
 		Selector: work.CanonicalSelector(r.GetNodeSelector()),
 	}
@@ -127,7 +127,7 @@ func nodesFor(req *v1.SubmitJobRequest, shape work.Shape, inv Inventory) int {
 	// It does not fit the current cluster. The largest node decides how it would be spread.
 	largest := usualNode
 	shape.Nodes, shape.GPUs = 1, work.MaxGPUs+1
-	if room := inv.RoomFor(shape); room.Lacks == scheduler.NeedGPUs {
+	if room := inv.RoomFor(shape); room.Lacks == place.NeedGPUs {
 		largest = room.Most
 	}
 	nodes := (gpus + largest - 1) / largest
@@ -144,7 +144,7 @@ func fewest(shape work.Shape, gpus int, inv Inventory) int {
 			continue
 		}
 		shape.Nodes, shape.GPUs = uint16(n), uint16(gpus/n)
-		if inv.RoomFor(shape).Lacks == scheduler.NeedNothing {
+		if inv.RoomFor(shape).Lacks == place.NeedNothing {
 			return n
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 // waitAnyway says how to submit a job for which there is no room yet.
@@ -47,8 +47,10 @@ func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *work
 		}
 	}
 	v, need := a.state.View(), job.Shape.GPUMilli()
-	if q, ok := v.Queue(job.Queue); ok && q.MaxGPUs != 0 && need > 1000*int(q.MaxGPUs) {
-		return call.Bad("scheduling_config.queue", "%s%s", words.Of(q.Bars(0, job.Shape)), waitAnyway)
+	for q := range v.Lineage(job.Queue) {
+		if why := q.Bars(0, job.Shape); why != "" {
+			return call.Bad("scheduling_config.queue", "%s%s", words.Of(why), waitAnyway)
+		}
 	}
 	if q, ok := v.Quota(tenant); ok && q.MaxGPUs != nil && need > 1000*int(*q.MaxGPUs) {
 		return call.Bad("resource_config.gpu_count", "%s%s", words.Of(q.Bars(work.Usage{}, job.Shape)), waitAnyway)
@@ -76,11 +78,11 @@ func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Inva
 	}
 
 	switch room.Lacks {
-	case scheduler.NeedNothing:
+	case place.NeedNothing:
 		return nil
-	case scheduler.NeedLabels:
+	case place.NeedLabels:
 		return fault("node_selector", "no node has the labels %s", shape.Selector)
-	case scheduler.NeedNodes:
+	case place.NeedNodes:
 		if shape.GPUs == 0 {
 			gpus = "a task of it"
 		}
@@ -90,22 +92,22 @@ func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Inva
 		beside = append(beside, "the labels "+shape.Selector)
 	}
 	switch room.Lacks {
-	case scheduler.NeedGPUType:
+	case place.NeedGPUType:
 		if types := inv.GPUTypes(); shape.GPUType != "" && len(types) > 0 {
 			return fault("gpu_type", "%s has GPUs of type %q; the types there are: %s", such(), shape.GPUType, strings.Join(types, ", "))
 		}
 		return fault("gpu_count", "%s has GPUs", such())
-	case scheduler.NeedGPUMemory:
+	case place.NeedGPUMemory:
 		return fault("gpu_memory_mb", "%s has a GPU with %d MiB; the largest has %d", such(), shape.GPUMemMB, room.Most)
-	case scheduler.NeedGPUs:
+	case place.NeedGPUs:
 		return fault("gpu_count", "%s has %s; the largest has %d%s", such(), gpus, room.Most, instead(r, shape, inv))
-	case scheduler.NeedNVLink:
+	case place.NeedNVLink:
 		return fault("topology", "%s has %s that are all linked by NVLink", such(), gpus)
 	}
 	if shape.NeedsGPU() {
 		beside = append(beside, gpus)
 	}
-	if room.Lacks == scheduler.NeedCPUs {
+	if room.Lacks == place.NeedCPUs {
 		return fault("cpu_count", "%s has %s; the largest has %d", such(), call.Plural(int(shape.CPUDemand()), "CPU"), room.Most)
 	}
 	if shape.CPUs > 0 {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/agnivade/levenshtein"
 )
 
 // spec says which values a hyperparameter takes.
@@ -93,7 +95,7 @@ func nearest(name string, candidates []string) string {
 	slices.Sort(candidates)
 	best, fewest := "", min(4, len(name)/2+1)
 	for _, candidate := range candidates {
-		if d := distance(plain(name), plain(candidate)); d < fewest {
+		if d := levenshtein.ComputeDistance(plain(name), plain(candidate)); d < fewest {
 			best, fewest = candidate, d
 		}
 	}
@@ -103,24 +105,4 @@ func nearest(name string, candidates []string) string {
 // plain is a name without case, and without what joins its words.
 func plain(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(name))
-}
-
-// distance counts the letters to insert, delete or replace (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

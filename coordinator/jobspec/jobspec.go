@@ -51,7 +51,7 @@ func Inputs(req *v1.SubmitJobRequest) []string {
 	for _, source := range req.GetDataConfig().GetSources() {
 		paths = append(paths, source.GetPath())
 	}
-	return paths
+	return append(paths, model.Datasets(req.GetEvaluationConfig())...)
 }
 
 // modelSource is where the model of a job is fetched from; empty: it is not fetched, or is a checkpoint.

@@ -48,6 +48,16 @@ func TestInputs_areTheModelAndTheData(t *testing.T) {
 			DataConfig:     &v1.DataConfig{Sources: []*v1.DataSource{{Path: "scaidrive://acme/d"}}},
 		}, []string{"scaiatlas://acme/m", "scaidrive://acme/d"}},
 		"an evaluation of a model": {&v1.SubmitJobRequest{EvaluationConfig: &v1.EvaluationConfig{ModelUri: "hf://o/m"}}, []string{"hf://models/o/m"}},
+		"an evaluation with data": {&v1.SubmitJobRequest{EvaluationConfig: &v1.EvaluationConfig{
+			CheckpointId: "c", Benchmarks: []*v1.Benchmark{
+				{Name: "a", Dataset: "scaidrive://acme/d"},
+				{Name: "b", Dataset: "scaidrive://acme/d"},
+				{Name: "c", Dataset: "/rows.jsonl"},
+				{Name: "d", Dataset: "file:///rows.jsonl"},
+				{Name: "e", Dataset: "s3://b/rows.jsonl"},
+				{Name: "f"},
+			},
+		}}, []string{"", "scaidrive://acme/d", "s3://b/rows.jsonl"}},
 		"an evaluation of a checkpoint": {&v1.SubmitJobRequest{EvaluationConfig: &v1.EvaluationConfig{
 			CheckpointId: "c", ModelUri: "hf://o/m",
 		}}, []string{""}},

@@ -33,7 +33,7 @@ func explainQueued(v *fsm.View, j *work.Job) []string {
 	}
 	var out []string
 	out = append(out, explainAvoided(v, j)...)
-	out = append(out, fmt.Sprintf("ahead of it in queue %q: %s", j.Queue, call.Plural(v.Ahead(j), "job")))
+	out = append(out, fmt.Sprintf("ahead of it in queue %q, by priority and age: %s", j.Queue, call.Plural(v.Ahead(j), "job")))
 	suited, free, ready := 0, 0, 0
 	for n := range v.Nodes() {
 		if n.State != v1.NodeState_READY {

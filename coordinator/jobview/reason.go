@@ -7,6 +7,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -26,6 +27,9 @@ func Reason(v *fsm.View, j *work.Job) string {
 		return words.Of(j.Reason)
 	case !Considered(v, j):
 		return "not yet considered by the scheduler"
+	}
+	if c, kept := v.ClaimOf(j.ID); kept {
+		return words.Of(reason.New(reason.PreemptsOthers, len(c.Victims), c.GPUs()))
 	}
 	why := words.Of(j.Reason)
 	if said := v.ClassReason(v.ClassOf(j)); said != "" {

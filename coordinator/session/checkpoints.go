@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
@@ -36,14 +37,49 @@ func checkpointOrders(v *fsm.View, node string) ([]*v1.CheckpointOrder, []checkp
 }
 
 // resumePoint is a checkpoint as an agent goes on from it.
-func resumePoint(c *checkpoints.Checkpoint) *v1.ResumePoint {
+func resumePoint(v *fsm.View, c *checkpoints.Checkpoint) *v1.ResumePoint {
 	p := &v1.ResumePoint{
 		Path: c.Path, ManifestDigest: c.Digest, NodeId: c.Node, Step: c.Step, CheckpointId: c.ID.String(), SizeBytes: c.SizeBytes,
+		Rank: int32(c.Rank), Attempt: int32(c.Attempt),
 	}
 	if c.Durable() {
 		p.ArchiveKey, p.ContentDigest = c.ArchiveKey(), c.ContentDigest
 	}
+	if n, ok := v.Node(c.Node); ok && n.LostSince == 0 {
+		p.NodeAddr = n.GRPCAddr
+	}
 	return p
+}
+
+// resumePoints are the checkpoints from which a task may go on, best first. What the same rank has saved of a step that is
+// among them is among them too: where each rank saves its own part, the newest ones may be those of other ranks. What the
+// attempt itself has saved is not: its ranks, which may get their orders at different times, must all get the same list.
+func resumePoints(v *fsm.View, j *work.Job, lease *work.Lease) []*v1.ResumePoint {
+	var points []*v1.ResumePoint
+	type step struct {
+		attempt uint32
+		number  int64
+	}
+	listed, steps := map[ident.Checkpoint]bool{}, map[step]bool{}
+	for _, c := range v.ResumePoints(j) {
+		if c.Job == j.ID && c.Attempt >= lease.Attempt {
+			continue
+		}
+		points = append(points, resumePoint(v, c))
+		listed[c.ID] = true
+		if c.Job == j.ID && c.Step > 0 {
+			steps[step{c.Attempt, c.Step}] = true
+		}
+	}
+	if len(j.Tasks) == 1 || len(points) == 0 {
+		return points
+	}
+	for c := range v.CheckpointsOf(j.ID) {
+		if c.Rank == lease.Rank && steps[step{c.Attempt, c.Step}] && !listed[c.ID] && c.Digest != "" && c.Resumable() {
+			points = append(points, resumePoint(v, c))
+		}
+	}
+	return points
 }
 
 // CheckpointReports is how the state takes what a batch says of checkpoints.

@@ -44,6 +44,8 @@ type taskKey struct {
 type told struct {
 	token uint64
 	stop  v1.StopReason_Value
+	// grace may get shorter while the task is being stopped.
+	grace int64
 }
 
 // NewOrderBook makes the orders of a new session of a node. launcher returns what a task needs of its launcher; unseal adds
@@ -75,7 +77,7 @@ func (b *OrderBook) Update(v *fsm.View) *v1.Orders {
 			continue
 		}
 		key := taskKey{job: lease.Job, rank: lease.Rank}
-		now := told{token: lease.Token, stop: j.Stop}
+		now := told{token: lease.Token, stop: j.Stop, grace: j.StopGrace}
 		before, known := b.told[key]
 		known = known && before.token == now.token
 		changed = changed || !known || before != now
@@ -139,11 +141,13 @@ func (b *OrderBook) spec(v *fsm.View, j *work.Job, lease *work.Lease) *v1.TaskSp
 		spec.GpuFraction = float64(lease.FractionMilli) / 1000
 	}
 	for i := range j.Tasks {
-		spec.Peers = append(spec.Peers, &v1.TaskPeer{NodeId: j.Tasks[i].Node, Host: hostOf(v, j.Tasks[i].Node)})
+		peer := &v1.TaskPeer{NodeId: j.Tasks[i].Node, Host: hostOf(v, j.Tasks[i].Node)}
+		if n, ok := v.Node(peer.GetNodeId()); ok {
+			peer.GrpcAddr = n.GRPCAddr
+		}
+		spec.Peers = append(spec.Peers, peer)
 	}
-	for _, c := range v.ResumePoints(j) {
-		spec.ResumePoints = append(spec.ResumePoints, resumePoint(c))
-	}
+	spec.ResumePoints = resumePoints(v, j, lease)
 	if len(spec.ResumePoints) > 0 {
 		spec.ResumeFrom = spec.ResumePoints[0].Path
 	}
@@ -162,7 +166,7 @@ func setModel(spec *v1.TaskSpec, v *fsm.View, j *work.Job, e *v1.EvaluationConfi
 	}
 	id, _ := ident.ParseCheckpoint(e.GetCheckpointId())
 	if c, ok := v.Checkpoint(id); ok && c.Tenant == j.Tenant && !c.Expired() {
-		spec.ModelPath, spec.ModelCheckpoint = c.Path, resumePoint(c)
+		spec.ModelPath, spec.ModelCheckpoint = c.Path, resumePoint(v, c)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 // stateOf applies commands, one entry each, and returns the machine.
@@ -45,7 +45,7 @@ func sleeper() *v1.SubmitJobRequest {
 }
 
 func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
-	spec, err := admission.Parse(sleeper(), scheduler.NewCapacity())
+	spec, err := admission.Parse(sleeper(), place.NewCapacity())
 	require.NoError(t, err)
 	spec.Tenant = "t1"
 	m, apply := stateOf(t,
@@ -120,9 +120,9 @@ func TestTaskSpec_bringsTheLauncherInForce(t *testing.T) {
 			Framework:    &v1.Framework{Type: v1.FrameworkType_HF_TRAINER},
 		},
 		DataConfig: &v1.DataConfig{Sources: []*v1.DataSource{{Path: "/data/train.jsonl"}}},
-	}, scheduler.NewCapacity())
+	}, place.NewCapacity())
 	require.NoError(t, err)
-	command, err := admission.Parse(sleeper(), scheduler.NewCapacity())
+	command, err := admission.Parse(sleeper(), place.NewCapacity())
 	require.NoError(t, err)
 	training.Tenant, command.Tenant = "t1", "t1"
 	m, apply := stateOf(t,

@@ -37,6 +37,8 @@ type demand struct {
 	// fresh are jobs that began to wait; freed says that capacity may have grown.
 	fresh []ident.Job
 	freed bool
+	// ended are jobs that succeeded, at most maxFresh.
+	ended []ident.Job
 	// newest is the greatest index of a job's creation.
 	newest uint64
 }
@@ -64,7 +66,9 @@ func (d *demand) note(events []event.Event) {
 			} else {
 				d.freed = true
 			}
-		case e.Topic == event.TopicLease && !e.Granted, e.Topic == event.TopicNode, e.Topic == event.TopicQueue, e.Topic == event.TopicQuota, e.Topic == event.TopicState:
+		case e.Topic == event.TopicJob && e.To == v1.JobState_SUCCEEDED && e.From != e.To && len(d.ended) < maxFresh:
+			d.ended = append(d.ended, e.Job)
+		case e.Topic == event.TopicLease && !e.Granted, e.Topic == event.TopicNode, e.Topic == event.TopicQueue, e.Topic == event.TopicQuota, e.Topic == event.TopicPolicy, e.Topic == event.TopicState:
 			news, d.freed = true, true
 		}
 	}
@@ -76,12 +80,12 @@ func (d *demand) note(events []event.Event) {
 	}
 }
 
-func (d *demand) take() (fresh []ident.Job, freed bool, newest uint64) {
+func (d *demand) take() (fresh, ended []ident.Job, freed bool, newest uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fresh, freed = d.fresh, d.freed
-	d.fresh, d.freed = nil, false
-	return fresh, freed, d.newest
+	fresh, ended, freed = d.fresh, d.ended, d.freed
+	d.fresh, d.ended, d.freed = nil, nil, false
+	return fresh, ended, freed, d.newest
 }
 
 // again asks for another look at everything.
@@ -99,19 +103,23 @@ func (d *demand) again() {
 // holds it: Propose returns when its entry is applied here.
 type planner struct {
 	*Term
+	plans    scheduler.Planner
+	learning learning
 	// blocked are the classes that fit nowhere, since the last time that anything was freed. A new job of one of them
 	// needs no look: it needs what the others do.
 	blocked map[work.ClassKey]bool
 	// placed is when a pass last placed something.
 	placed time.Time
 	// quiet runs until the next quiet write is due.
-	quiet   *time.Timer
-	pending bool
+	quiet      *time.Timer
+	pending    bool
+	preempting *preempting
 }
 
 func (t *Term) plan(ctx context.Context) {
-	p := &planner{Term: t, blocked: map[work.ClassKey]bool{}, quiet: time.NewTimer(0)}
+	p := &planner{Term: t, blocked: map[work.ClassKey]bool{}, quiet: time.NewTimer(0), preempting: newPreempting()}
 	defer p.quiet.Stop()
+	defer p.preempting.timer.Stop()
 	<-p.quiet.C
 	idle := true // the quiet timer is not running
 	for {
@@ -121,18 +129,24 @@ func (t *Term) plan(ctx context.Context) {
 		case <-t.demand.wake:
 		case <-p.quiet.C:
 			idle = true
+		case <-p.preempting.timer.C:
+			p.makeRoom(ctx)
 		}
 		if left := passPace - time.Since(p.placed); left > 0 {
 			wait.For(ctx, left)
 		}
-		fresh, freed, newest := t.demand.take()
+		fresh, ended, freed, newest := t.demand.take()
 		v := t.state.View()
+		p.learning.ended(v, ended)
 		if freed {
 			clear(p.blocked)
 		}
 		if freed || p.worthwhile(v, fresh) {
-			p.pass(ctx, v)
+			p.pass(ctx, v, false)
 			v = t.state.View()
+		}
+		if freed || len(fresh) > 0 {
+			p.preempting.due(p.blocked)
 		}
 		p.pending = p.pending || newest > v.Considered()
 		if p.pending && idle {
@@ -153,12 +167,16 @@ func (p *planner) worthwhile(v *fsm.View, fresh []ident.Job) bool {
 	return false
 }
 
-// pass plans and places until nothing more fits.
-func (p *planner) pass(ctx context.Context, v *fsm.View) {
+// pass plans and places until nothing more fits. With exchange it also preempts for the sake of the policy's order.
+func (p *planner) pass(ctx context.Context, v *fsm.View, exchange bool) {
 	start := time.Now()
-	result := scheduler.Plan(v, scheduler.Options{
-		PerCommand: p.config.Placements, PerPass: 16 * p.config.Placements, Settled: p.settled,
-	})
+	opts := scheduler.Options{
+		PerCommand: p.config.Placements, PerPass: 16 * p.config.Placements, Settled: p.settled, Model: p.learning.of(v),
+	}
+	if exchange {
+		opts.Running = scheduler.RunningIn(v)
+	}
+	result := p.plans.Plan(v, opts)
 	p.config.Figures.Planned(time.Since(start))
 	for _, class := range result.Blocked {
 		p.blocked[class] = true
@@ -168,6 +186,7 @@ func (p *planner) pass(ctx context.Context, v *fsm.View) {
 	}
 	if result.ReasonsOnly {
 		p.pending = true
+		p.exchange(ctx, v, result.Exchange)
 		return
 	}
 	p.placed = start
@@ -188,6 +207,7 @@ func (p *planner) pass(ctx context.Context, v *fsm.View) {
 			p.demand.again()
 		}
 	}
+	p.exchange(ctx, v, result.Exchange)
 }
 
 // settled says whether a node may be given a task that may still be alive elsewhere (rule R3).
@@ -197,7 +217,7 @@ func (t *Term) settled(node string) bool { return t.liveness.Settled(node, time.
 // may be old by the time they may be written.
 func (p *planner) write(ctx context.Context, v *fsm.View) {
 	p.pending = false
-	result := scheduler.Plan(v, scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.settled})
+	result := p.plans.Plan(v, scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.settled, Model: p.learning.of(v)})
 	command := work.PlaceJobs{BasedOn: v.Index()}
 	if result.Placed > 0 {
 		p.demand.again() // Something fits after all: a pass is due.

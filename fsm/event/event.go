@@ -24,6 +24,8 @@ const (
 	TopicCoordinator Topic = "coordinator"
 	// TopicQuota: what a tenant may have was changed.
 	TopicQuota Topic = "quota"
+	// TopicPolicy: how the scheduler decides was changed.
+	TopicPolicy Topic = "policy"
 	// TopicState: the whole state was replaced by a snapshot; look at everything again.
 	TopicState Topic = "state"
 )

@@ -26,6 +26,9 @@ func Array(index uint64) (Job, bool) {
 	return Job(index<<kernel.IDPositionBits | arrayPlace), index <= maxArrayIndex
 }
 
+// MayBeArray says whether a job can be an array. (Jobs of old logs can have such an id, too.)
+func (id Job) MayBeArray() bool { return id&elementFlag == 0 && id&arrayPlace == arrayPlace }
+
 // ArrayIndex is the index of an array.
 func (id Job) ArrayIndex() uint64 { return uint64(id) >> kernel.IDPositionBits }
 

@@ -196,6 +196,32 @@ const (
 	FilesGone
 )
 
+// About queues in a tree, and the policy of the scheduler.
+const (
+	NoParentQueue Code = iota + 650
+	QueueOfItself
+	QueueTooDeep
+	QueueIsParent
+	QueueBelowSetTo
+	BadPolicy
+	PolicyOutdated
+	PolicySetTo
+)
+
+// Why a job is preempted, or waits for others that are, and why a preemption is refused.
+const (
+	PreemptedFor Code = iota + 680
+	PreemptsOthers
+	ClaimThere
+	TooManyClaims
+	NoVictims
+	VictimNotRunning
+	VictimNotPreemptible
+	VictimNotBelow
+	VictimProtected
+	VictimNotNeeded
+)
+
 // Of job arrays.
 const (
 	MaxParallelReached Code = iota + 700

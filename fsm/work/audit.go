@@ -21,4 +21,5 @@ var (
 	AuditSnapshotSave     = access.DefineAction(22, "snapshot.save", access.AboutOperation)
 	AuditCheckpointPin    = access.DefineAction(24, "checkpoint.pin", access.AboutJobs)
 	AuditCheckpointUnpin  = access.DefineAction(25, "checkpoint.unpin", access.AboutJobs)
+	AuditPolicyPut        = access.DefineAction(26, "policy.put", access.AboutOperation)
 )

@@ -23,6 +23,23 @@ type QueueResult struct {
 	Refusal *kernel.Refusal
 }
 
+// PutPolicy replaces the policy of the scheduler.
+type PutPolicy struct {
+	Policy Policy `cbor:"1,keyasint,omitempty"`
+	// Base is the revision of the policy that it was made from, 0 for the default one. Another one meanwhile refuses it, so
+	// that two who change different values do not undo each other's change.
+	Base  uint64        `cbor:"2,keyasint,omitempty"`
+	Actor *access.Actor `cbor:"3,keyasint,omitempty"`
+}
+
+// PolicyResult is the policy as it is after the command, with what it changed; or why nothing was done.
+type PolicyResult struct {
+	Policy *Policy
+	// Changed is what changed, for people: "order FIFO -> SHORTEST".
+	Changed string
+	Refusal *kernel.Refusal
+}
+
 // PutQuota sets all limits of a tenant. It takes nothing away that the tenant has.
 type PutQuota struct {
 	Tenant     string        `cbor:"1,keyasint,omitempty"`

@@ -10,12 +10,20 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
-// GPUMatches says whether a GPU is what the shape asks for: its type or model by name, and its memory.
+// GPUMatches says whether a GPU is what the shape asks for: one of its types or models by name, and its memory.
 func GPUMatches(g *GPU, s *Shape) bool {
 	if s.GPUMemMB > g.MemMB {
 		return false
 	}
-	return s.GPUType == "" || strings.EqualFold(s.GPUType, g.Type) || strings.EqualFold(s.GPUType, g.Model)
+	if s.GPUType == "" {
+		return true
+	}
+	for one := range strings.SplitSeq(s.GPUType, GPUTypeOr) {
+		if strings.EqualFold(one, g.Type) || strings.EqualFold(one, g.Model) {
+			return true
+		}
+	}
+	return false
 }
 
 // Eligible is the set of GPUs of a node that a task of this shape could use now: healthy, what the shape asks for, and
@@ -25,7 +33,7 @@ func Eligible(n *Node, u *NodeUse, s Shape) uint64 {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		bit := uint64(1) << (g.Index & (MaxGPUs - 1))
-		if g.Health != v1.GpuHealth_HEALTHY || u.Exclusive&bit != 0 || !GPUMatches(g, &s) {
+		if g.Health != v1.GpuHealth_HEALTHY || (u.Exclusive|u.Claimed.GPUs)&bit != 0 || !GPUMatches(g, &s) {
 			continue
 		}
 		if s.FractionMilli == 0 && u.Shared&bit != 0 {
@@ -60,11 +68,11 @@ func CheckTask(n *Node, u *NodeUse, s Shape, gpus uint64) *kernel.Refusal {
 			return kernel.Refuse(kernel.CodeFailedPrecondition, reason.GPUsNotLinked, n.ID)
 		}
 	}
-	if cpus := s.CPUDemand(); uint64(u.CPUs)+uint64(cpus) > uint64(n.CPUs) {
-		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.CPUsNotFree, n.ID, n.CPUs-min(u.CPUs, n.CPUs), n.CPUs, cpus)
+	if cpus, free := s.CPUDemand(), u.FreeCPUs(n); cpus > free {
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.CPUsNotFree, n.ID, free, n.CPUs, cpus)
 	}
-	if uint64(u.MemMB)+uint64(s.MemMB) > uint64(n.MemMB) {
-		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.MemoryNotFree, n.ID, n.MemMB-min(u.MemMB, n.MemMB), n.MemMB, s.MemMB)
+	if free := u.FreeMemMB(n); s.MemMB > free {
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.MemoryNotFree, n.ID, free, n.MemMB, s.MemMB)
 	}
 	if !MatchesSelector(n.Labels, s.Selector) {
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.LabelMissing, n.ID, s.Selector)
@@ -94,6 +102,24 @@ func linked(n *Node, gpus uint64) bool {
 		}
 	}
 	return true
+}
+
+// GPUTypeOr is between the alternatives of Shape.GPUType.
+const GPUTypeOr = "|"
+
+// CanonicalGPUType makes the Shape.GPUType of alternatives: sorted, and each once.
+func CanonicalGPUType(want string) string {
+	if !strings.Contains(want, GPUTypeOr) {
+		return want
+	}
+	var types []string
+	for one := range strings.SplitSeq(want, GPUTypeOr) {
+		if one = strings.TrimSpace(one); one != "" {
+			types = append(types, one)
+		}
+	}
+	slices.Sort(types)
+	return strings.Join(slices.Compact(types), GPUTypeOr)
 }
 
 // CanonicalSelector makes the Shape.Selector of a node selector: equal for equal selectors.

@@ -171,6 +171,9 @@ func (q *Queue) AppendFields(f kernel.Fields) kernel.Fields {
 	if q.MaxGPUs != 0 {
 		f = f.Num(uint64(q.MaxGPUs))
 	}
+	if q.Parent != "" || q.Moved != 0 {
+		f = f.Text("parent").Text(q.Parent).Num(q.Moved)
+	}
 	return f
 }
 
@@ -182,4 +185,11 @@ func (k *IdempotencyKey) AppendFields(f kernel.Fields) kernel.Fields {
 func (q *Quota) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Text(q.Tenant).Optional(q.MaxGPUs).Optional(q.MaxRunning).Optional(q.MaxJobs)
 	return f.Text(q.UpdatedBy).Int(q.UpdatedAt).Num(q.Revision)
+}
+
+func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Num(uint64(p.Order)).Int(p.HalfLife).Int(p.AgingStep)
+	f = f.Flag(p.Preemption.Enabled).Int(p.Preemption.Protect).Num(uint64(p.Preemption.Ratio)).Int(p.Preemption.Every)
+	f = f.Int(p.Preemption.RestartCost).Num(uint64(p.Backfill.Reservations)).Int(p.Backfill.After)
+	return f.Text(p.UpdatedBy).Int(p.UpdatedAt).Num(p.Revision)
 }

@@ -194,6 +194,15 @@ func (j *Job) Live() bool {
 	return j.State == v1.JobState_ALLOCATED || j.State == v1.JobState_STARTING || j.State == v1.JobState_RUNNING
 }
 
+// ProtectedUntil is until when a live attempt is left alone by preemption, Unix nanoseconds. One that does not run yet has
+// nothing to lose.
+func (j *Job) ProtectedUntil(p *Policy) int64 {
+	if j.StartedAt == 0 {
+		return 0
+	}
+	return j.StartedAt + p.Preemption.Protect
+}
+
 // Terminal says whether the job is over, unless somebody retries it.
 func (j *Job) Terminal() bool { return status.Terminal(j.State) }
 

@@ -39,6 +39,20 @@ func (c ControlJob) AtLevel(at level.Level) (kernel.Command, error) {
 }
 
 // AtLevel implements kernel.Leveled.
+func (c PutQueue) AtLevel(at level.Level) (kernel.Command, error) {
+	c.Queue.Moved = 0 // It is the FSM's, and ignored.
+	if c.Queue.Parent != "" {
+		return c, level.FairShare.Check(at)
+	}
+	return c, nil
+}
+
+// AtLevel implements kernel.Leveled.
+func (c PutPolicy) AtLevel(at level.Level) (kernel.Command, error) {
+	return c, level.FairShare.Check(at)
+}
+
+// AtLevel implements kernel.Leveled.
 func (c RegisterNode) AtLevel(at level.Level) (kernel.Command, error) {
 	if !level.Recovery.Open(at) {
 		c.Node.Unheard = false // It is the FSM's, and ignored.

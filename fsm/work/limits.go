@@ -13,6 +13,12 @@ const DefaultQueue = "default"
 // MaxQueueName bounds the name of a queue, in bytes.
 const MaxQueueName = 63
 
+// MaxQueueDepth bounds the tree of queues: how many there are from a root to a leaf.
+const MaxQueueDepth = 8
+
+// MaxQueueWeight bounds the weight of a queue.
+const MaxQueueWeight = 1_000_000
+
 const (
 	// maxQuotaText bounds the texts of a quota, in bytes.
 	MaxQuotaText = 256

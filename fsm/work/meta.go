@@ -26,6 +26,8 @@ type Meta struct {
 	// Recovered is the index of the last Recover, RecoveredAt its log time; 0: there was none.
 	Recovered   uint64 `cbor:"13,keyasint,omitempty"`
 	RecoveredAt int64  `cbor:"14,keyasint,omitempty"`
+	// Accounting is the index from which on the accounts of users are kept; 0: they are not yet.
+	Accounting uint64 `cbor:"51,keyasint,omitempty"`
 	// LastArray is the newest job array; 0: there was none.
 	LastArray ident.Job `cbor:"56,keyasint,omitempty"`
 }
@@ -48,6 +50,9 @@ func (m *Meta) AppendFields(f kernel.Fields) kernel.Fields {
 	}
 	if m.Recovered != 0 {
 		f = f.Num(m.Recovered).Int(m.RecoveredAt)
+	}
+	if m.Accounting != 0 {
+		f = f.Text("accounting").Num(m.Accounting)
 	}
 	if m.LastArray != 0 {
 		f = f.Text("array").Num(uint64(m.LastArray))

@@ -6,6 +6,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
 // GPUMilli is what the lease holds, in thousandths of a GPU.
@@ -112,7 +113,7 @@ type GPU struct {
 	Simulated    bool               `cbor:"11,keyasint,omitempty"`
 }
 
-// NodeUse is what the leases on a node take of it.
+// NodeUse is what the leases on a node take of it, and what claims keep of it.
 type NodeUse struct {
 	// Exclusive is the set of GPUs leased whole.
 	Exclusive uint64
@@ -121,6 +122,38 @@ type NodeUse struct {
 	Milli       [MaxGPUs]uint16
 	CPUs, MemMB uint32
 	Tasks       int
+	// Claimed is what is kept for jobs that wait for others to leave. GPUs in it may still be leased.
+	Claimed Claimed
+}
+
+// FreeCPUs is what is left of the CPUs of the node.
+func (u *NodeUse) FreeCPUs(n *Node) uint32 {
+	return uint32(max(0, int64(n.CPUs)-int64(u.CPUs)-int64(u.Claimed.CPUs)))
+}
+
+// FreeMemMB is what is left of the memory of the node.
+func (u *NodeUse) FreeMemMB(n *Node) uint32 {
+	return uint32(max(0, int64(n.MemMB)-int64(u.MemMB)-int64(u.Claimed.MemMB)))
+}
+
+// Claimed is what claims keep of a node.
+type Claimed struct {
+	GPUs        uint64
+	CPUs, MemMB uint32
+}
+
+// Claim adds a claim, which has no GPU in common with others.
+func (u *NodeUse) Claim(c Claimed) {
+	u.Claimed.GPUs |= c.GPUs
+	u.Claimed.CPUs += c.CPUs
+	u.Claimed.MemMB += c.MemMB
+}
+
+// Unclaim takes a claim away.
+func (u *NodeUse) Unclaim(c Claimed) {
+	u.Claimed.GPUs &^= c.GPUs
+	u.Claimed.CPUs -= c.CPUs
+	u.Claimed.MemMB -= c.MemMB
 }
 
 // Lease is the right of one task to GPUs on one node.
@@ -147,6 +180,15 @@ type Queue struct {
 	Revision  uint64 `cbor:"5,keyasint,omitempty"`
 	// MaxGPUs bounds the GPUs that the leases of its jobs hold together; 0: no limit.
 	MaxGPUs uint32 `cbor:"6,keyasint,omitempty"`
+	// Parent is the queue that it is a part of; empty: none. What its jobs hold counts for the parent, too.
+	Parent string `cbor:"7,keyasint,omitempty"`
+	// Moved is the index at which it got this parent: what was granted before it was not measured by the parent's limit.
+	Moved uint64 `cbor:"8,keyasint,omitempty"`
+}
+
+// Amount is what the node has.
+func (n *Node) Amount() accounts.Amount {
+	return accounts.Amount{GPUMilli: 1000 * uint64(len(n.GPUs)), CPUs: uint64(n.CPUs), Mem: accounts.Mem(uint64(n.MemMB))}
 }
 
 // Timer is the deadline of a drain that is still to be enforced; 0: none.

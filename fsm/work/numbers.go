@@ -45,6 +45,9 @@ func (PutQuota) CommandNumber() uint16 { return 21 }
 func (DeleteQuota) CommandNumber() uint16 { return 22 }
 
 // CommandNumber implements kernel.Command.
+func (PutPolicy) CommandNumber() uint16 { return 30 }
+
+// CommandNumber implements kernel.Command.
 func (Recover) CommandNumber() uint16 { return 24 }
 
 // CommandNumber implements kernel.Command.

@@ -35,6 +35,9 @@ func Unfinished(c Counts) int {
 
 // Said is what a queue is set to.
 func (q *Queue) Said() reason.Reason {
+	if q.Parent != "" {
+		return reason.New(reason.QueueBelowSetTo, max(q.Weight, 1), q.MaxGPUs, q.Parent)
+	}
 	return reason.New(reason.QueueSetTo, max(q.Weight, 1), q.MaxGPUs)
 }
 

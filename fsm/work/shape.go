@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
 // Class is the class of a job whose tenant has no quota.
@@ -30,7 +31,7 @@ type Shape struct {
 	// Nodes is the size of the gang, at least 1. All else is per node.
 	Nodes uint16 `cbor:"1,keyasint,omitempty"`
 	GPUs  uint16 `cbor:"2,keyasint,omitempty"`
-	// GPUType is a short type or a model name; empty: any.
+	// GPUType is a short type or a model name, or several of them, sorted and joined with "|"; empty: any.
 	GPUType string `cbor:"3,keyasint,omitempty"`
 	// FractionMilli is a share of one GPU, 1-999, instead of GPUs.
 	FractionMilli uint16 `cbor:"4,keyasint,omitempty"`
@@ -55,6 +56,23 @@ type ClassKey struct {
 	Array ident.Job `cbor:"5,keyasint,omitempty"`
 }
 
+// LaneKey names the waiting jobs of a class that one user has: between lanes, fair share decides.
+type LaneKey struct {
+	Class        ClassKey
+	Tenant, User string
+}
+
+// LaneLess orders lanes: by class, then tenant and user.
+func LaneLess(a, b LaneKey) bool {
+	switch {
+	case a.Class != b.Class:
+		return ClassLess(a.Class, b.Class)
+	case a.Tenant != b.Tenant:
+		return a.Tenant < b.Tenant
+	}
+	return a.User < b.User
+}
+
 // CPUDemand is the CPUs that a task of this shape counts on its node: a job without GPUs counts one at least.
 func (s Shape) CPUDemand() uint32 {
 	if s.CPUs == 0 && s.GPUs == 0 && s.FractionMilli == 0 {
@@ -66,6 +84,14 @@ func (s Shape) CPUDemand() uint32 {
 // GPUMilli is what all tasks of this shape hold together, in thousandths of a GPU.
 func (s Shape) GPUMilli() int {
 	return max(1, int(s.Nodes)) * (1000*int(s.GPUs) + int(s.FractionMilli))
+}
+
+// Amount is what all tasks of this shape hold together.
+func (s Shape) Amount() accounts.Amount {
+	nodes := max(1, uint64(s.Nodes))
+	return accounts.Amount{
+		GPUMilli: uint64(s.GPUMilli()), CPUs: nodes * uint64(s.CPUDemand()), Mem: nodes * accounts.Mem(uint64(s.MemMB)),
+	}
 }
 
 // NeedsGPU says whether a task of this shape touches any GPU.

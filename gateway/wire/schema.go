@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/agnivade/levenshtein"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
@@ -127,12 +128,18 @@ func (f *schemaField) description() string {
 	return "a whole number"
 }
 
+// maxSuggested is the length of a name to which the nearest one is looked for: callers choose how long theirs are.
+const maxSuggested = 64
+
 // suggest returns the known name that is closest to an unknown one, or "".
 func (s *schema) suggest(unknown string) string {
-	best, bestDistance := "", 3
+	best, fewest := "", 3
 	for _, name := range s.names {
-		if d := distance(strings.ToLower(unknown), name, bestDistance); d < bestDistance {
-			best, bestDistance = name, d
+		if len(unknown) > maxSuggested {
+			break
+		}
+		if d := levenshtein.ComputeDistance(strings.ToLower(unknown), name); d < fewest {
+			best, fewest = name, d
 		}
 	}
 	if best != "" {
@@ -149,28 +156,4 @@ func (s *schema) suggest(unknown string) string {
 		}
 	}
 	return ""
-}
-
-// distance is Levenshtein's, or limit when it is at least that.
-func distance(a, b string, limit int) int {
-	if len(a) > 64 || len(a)-len(b) >= limit || len(b)-len(a) >= limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diagonal = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return min(row[len(b)], limit)
 }

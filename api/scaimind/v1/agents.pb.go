@@ -81,7 +81,179 @@ func (x CheckpointAction_Value) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CheckpointAction_Value.Descriptor instead.
 func (CheckpointAction_Value) EnumDescriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20, 0}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22, 0}
+}
+
+type ResumeAnswer_Value int32
+
+const (
+	ResumeAnswer_UNSPECIFIED   ResumeAnswer_Value = 0
+	ResumeAnswer_HAS_IT        ResumeAnswer_Value = 1
+	ResumeAnswer_CANNOT_GET_IT ResumeAnswer_Value = 2
+)
+
+// Enum value maps for ResumeAnswer_Value.
+var (
+	ResumeAnswer_Value_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "HAS_IT",
+		2: "CANNOT_GET_IT",
+	}
+	ResumeAnswer_Value_value = map[string]int32{
+		"UNSPECIFIED":   0,
+		"HAS_IT":        1,
+		"CANNOT_GET_IT": 2,
+	}
+)
+
+func (x ResumeAnswer_Value) Enum() *ResumeAnswer_Value {
+	p := new(ResumeAnswer_Value)
+	*p = x
+	return p
+}
+
+func (x ResumeAnswer_Value) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ResumeAnswer_Value) Descriptor() protoreflect.EnumDescriptor {
+	return file_scaimind_v1_agents_proto_enumTypes[1].Descriptor()
+}
+
+func (ResumeAnswer_Value) Type() protoreflect.EnumType {
+	return &file_scaimind_v1_agents_proto_enumTypes[1]
+}
+
+func (x ResumeAnswer_Value) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ResumeAnswer_Value.Descriptor instead.
+func (ResumeAnswer_Value) EnumDescriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{49, 0}
+}
+
+type GetServedCheckpointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who is to serve it.
+	NodeId       string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	CheckpointId string `protobuf:"bytes,2,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	// Who asks for it.
+	ReaderNodeId  string `protobuf:"bytes,3,opt,name=reader_node_id,json=readerNodeId,proto3" json:"reader_node_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetServedCheckpointRequest) Reset() {
+	*x = GetServedCheckpointRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetServedCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetServedCheckpointRequest) ProtoMessage() {}
+
+func (x *GetServedCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetServedCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*GetServedCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *GetServedCheckpointRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *GetServedCheckpointRequest) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+func (x *GetServedCheckpointRequest) GetReaderNodeId() string {
+	if x != nil {
+		return x.ReaderNodeId
+	}
+	return ""
+}
+
+type GetServedCheckpointResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Checkpoint *ResumePoint           `protobuf:"bytes,1,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	TenantId   string                 `protobuf:"bytes,2,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	// The job that saved it.
+	JobId         string `protobuf:"bytes,3,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetServedCheckpointResponse) Reset() {
+	*x = GetServedCheckpointResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetServedCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetServedCheckpointResponse) ProtoMessage() {}
+
+func (x *GetServedCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetServedCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*GetServedCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *GetServedCheckpointResponse) GetCheckpoint() *ResumePoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+func (x *GetServedCheckpointResponse) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *GetServedCheckpointResponse) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
 }
 
 type GetNeededOutputsRequest struct {
@@ -95,7 +267,7 @@ type GetNeededOutputsRequest struct {
 
 func (x *GetNeededOutputsRequest) Reset() {
 	*x = GetNeededOutputsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[0]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -107,7 +279,7 @@ func (x *GetNeededOutputsRequest) String() string {
 func (*GetNeededOutputsRequest) ProtoMessage() {}
 
 func (x *GetNeededOutputsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[0]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -120,7 +292,7 @@ func (x *GetNeededOutputsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNeededOutputsRequest.ProtoReflect.Descriptor instead.
 func (*GetNeededOutputsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{0}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *GetNeededOutputsRequest) GetNodeId() string {
@@ -149,7 +321,7 @@ type GetNeededOutputsResponse struct {
 
 func (x *GetNeededOutputsResponse) Reset() {
 	*x = GetNeededOutputsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[1]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -161,7 +333,7 @@ func (x *GetNeededOutputsResponse) String() string {
 func (*GetNeededOutputsResponse) ProtoMessage() {}
 
 func (x *GetNeededOutputsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[1]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -174,7 +346,7 @@ func (x *GetNeededOutputsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNeededOutputsResponse.ProtoReflect.Descriptor instead.
 func (*GetNeededOutputsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{1}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetNeededOutputsResponse) GetUnfinishedJobIds() []string {
@@ -206,7 +378,7 @@ type SessionRequest struct {
 
 func (x *SessionRequest) Reset() {
 	*x = SessionRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[2]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -218,7 +390,7 @@ func (x *SessionRequest) String() string {
 func (*SessionRequest) ProtoMessage() {}
 
 func (x *SessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[2]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -231,7 +403,7 @@ func (x *SessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRequest.ProtoReflect.Descriptor instead.
 func (*SessionRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{2}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SessionRequest) GetBody() isSessionRequest_Body {
@@ -321,7 +493,7 @@ type Renewal struct {
 
 func (x *Renewal) Reset() {
 	*x = Renewal{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[3]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -333,7 +505,7 @@ func (x *Renewal) String() string {
 func (*Renewal) ProtoMessage() {}
 
 func (x *Renewal) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[3]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -346,7 +518,7 @@ func (x *Renewal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewal.ProtoReflect.Descriptor instead.
 func (*Renewal) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{3}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Renewal) GetNodeId() string {
@@ -388,7 +560,7 @@ type RenewalAck struct {
 
 func (x *RenewalAck) Reset() {
 	*x = RenewalAck{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[4]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -400,7 +572,7 @@ func (x *RenewalAck) String() string {
 func (*RenewalAck) ProtoMessage() {}
 
 func (x *RenewalAck) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[4]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -413,7 +585,7 @@ func (x *RenewalAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewalAck.ProtoReflect.Descriptor instead.
 func (*RenewalAck) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{4}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RenewalAck) GetNodeId() string {
@@ -459,7 +631,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[5]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +643,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[5]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +656,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{5}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Hello) GetNodeId() string {
@@ -598,7 +770,7 @@ type TaskRef struct {
 
 func (x *TaskRef) Reset() {
 	*x = TaskRef{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[6]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +782,7 @@ func (x *TaskRef) String() string {
 func (*TaskRef) ProtoMessage() {}
 
 func (x *TaskRef) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[6]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +795,7 @@ func (x *TaskRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRef.ProtoReflect.Descriptor instead.
 func (*TaskRef) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TaskRef) GetJobId() string {
@@ -670,7 +842,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[7]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +854,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[7]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +867,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Heartbeat) GetGpus() []*Gpu {
@@ -739,7 +911,7 @@ type GpuSample struct {
 
 func (x *GpuSample) Reset() {
 	*x = GpuSample{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +923,7 @@ func (x *GpuSample) String() string {
 func (*GpuSample) ProtoMessage() {}
 
 func (x *GpuSample) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +936,7 @@ func (x *GpuSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuSample.ProtoReflect.Descriptor instead.
 func (*GpuSample) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GpuSample) GetIndex() int32 {
@@ -797,7 +969,7 @@ type ReportBatch struct {
 
 func (x *ReportBatch) Reset() {
 	*x = ReportBatch{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +981,7 @@ func (x *ReportBatch) String() string {
 func (*ReportBatch) ProtoMessage() {}
 
 func (x *ReportBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +994,7 @@ func (x *ReportBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportBatch.ProtoReflect.Descriptor instead.
 func (*ReportBatch) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReportBatch) GetReports() []*Report {
@@ -858,7 +1030,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +1042,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +1055,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{10}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Report) GetSeq() uint64 {
@@ -1092,7 +1264,7 @@ type TaskStarting struct {
 
 func (x *TaskStarting) Reset() {
 	*x = TaskStarting{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1276,7 @@ func (x *TaskStarting) String() string {
 func (*TaskStarting) ProtoMessage() {}
 
 func (x *TaskStarting) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1289,7 @@ func (x *TaskStarting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStarting.ProtoReflect.Descriptor instead.
 func (*TaskStarting) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{11}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{13}
 }
 
 type TaskRunning struct {
@@ -1129,7 +1301,7 @@ type TaskRunning struct {
 
 func (x *TaskRunning) Reset() {
 	*x = TaskRunning{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1313,7 @@ func (x *TaskRunning) String() string {
 func (*TaskRunning) ProtoMessage() {}
 
 func (x *TaskRunning) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1326,7 @@ func (x *TaskRunning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRunning.ProtoReflect.Descriptor instead.
 func (*TaskRunning) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{12}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TaskRunning) GetPid() int32 {
@@ -1178,7 +1350,7 @@ type TaskEnded struct {
 
 func (x *TaskEnded) Reset() {
 	*x = TaskEnded{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1362,7 @@ func (x *TaskEnded) String() string {
 func (*TaskEnded) ProtoMessage() {}
 
 func (x *TaskEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1375,7 @@ func (x *TaskEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEnded.ProtoReflect.Descriptor instead.
 func (*TaskEnded) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{13}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TaskEnded) GetExitCode() int32 {
@@ -1236,7 +1408,7 @@ type PhaseReport struct {
 
 func (x *PhaseReport) Reset() {
 	*x = PhaseReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1420,7 @@ func (x *PhaseReport) String() string {
 func (*PhaseReport) ProtoMessage() {}
 
 func (x *PhaseReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1433,7 @@ func (x *PhaseReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseReport.ProtoReflect.Descriptor instead.
 func (*PhaseReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PhaseReport) GetPhase() JobPhase_Value {
@@ -1281,7 +1453,7 @@ type ProgressReport struct {
 
 func (x *ProgressReport) Reset() {
 	*x = ProgressReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1465,7 @@ func (x *ProgressReport) String() string {
 func (*ProgressReport) ProtoMessage() {}
 
 func (x *ProgressReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1478,7 @@ func (x *ProgressReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressReport.ProtoReflect.Descriptor instead.
 func (*ProgressReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ProgressReport) GetStep() int64 {
@@ -1338,7 +1510,7 @@ type CheckpointReport struct {
 
 func (x *CheckpointReport) Reset() {
 	*x = CheckpointReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1522,7 @@ func (x *CheckpointReport) String() string {
 func (*CheckpointReport) ProtoMessage() {}
 
 func (x *CheckpointReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1535,7 @@ func (x *CheckpointReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReport.ProtoReflect.Descriptor instead.
 func (*CheckpointReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CheckpointReport) GetPath() string {
@@ -1424,7 +1596,7 @@ type CheckpointUpload struct {
 
 func (x *CheckpointUpload) Reset() {
 	*x = CheckpointUpload{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1608,7 @@ func (x *CheckpointUpload) String() string {
 func (*CheckpointUpload) ProtoMessage() {}
 
 func (x *CheckpointUpload) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1621,7 @@ func (x *CheckpointUpload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointUpload.ProtoReflect.Descriptor instead.
 func (*CheckpointUpload) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CheckpointUpload) GetCheckpointId() string {
@@ -1496,7 +1668,7 @@ type CheckpointStored struct {
 
 func (x *CheckpointStored) Reset() {
 	*x = CheckpointStored{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1680,7 @@ func (x *CheckpointStored) String() string {
 func (*CheckpointStored) ProtoMessage() {}
 
 func (x *CheckpointStored) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1693,7 @@ func (x *CheckpointStored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointStored.ProtoReflect.Descriptor instead.
 func (*CheckpointStored) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CheckpointStored) GetCheckpointId() string {
@@ -1563,7 +1735,7 @@ type CheckpointRemoved struct {
 
 func (x *CheckpointRemoved) Reset() {
 	*x = CheckpointRemoved{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1747,7 @@ func (x *CheckpointRemoved) String() string {
 func (*CheckpointRemoved) ProtoMessage() {}
 
 func (x *CheckpointRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1760,7 @@ func (x *CheckpointRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRemoved.ProtoReflect.Descriptor instead.
 func (*CheckpointRemoved) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CheckpointRemoved) GetCheckpointId() string {
@@ -1614,7 +1786,7 @@ type CheckpointAction struct {
 
 func (x *CheckpointAction) Reset() {
 	*x = CheckpointAction{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1798,7 @@ func (x *CheckpointAction) String() string {
 func (*CheckpointAction) ProtoMessage() {}
 
 func (x *CheckpointAction) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1811,7 @@ func (x *CheckpointAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointAction.ProtoReflect.Descriptor instead.
 func (*CheckpointAction) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
 }
 
 // CheckpointOrder is something to do with a checkpoint. It stays in the orders until it is reported as done; what leaves the
@@ -1662,7 +1834,7 @@ type CheckpointOrder struct {
 
 func (x *CheckpointOrder) Reset() {
 	*x = CheckpointOrder{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1846,7 @@ func (x *CheckpointOrder) String() string {
 func (*CheckpointOrder) ProtoMessage() {}
 
 func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1859,7 @@ func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointOrder.ProtoReflect.Descriptor instead.
 func (*CheckpointOrder) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CheckpointOrder) GetCheckpointId() string {
@@ -1763,7 +1935,7 @@ type TransferReport struct {
 
 func (x *TransferReport) Reset() {
 	*x = TransferReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +1947,7 @@ func (x *TransferReport) String() string {
 func (*TransferReport) ProtoMessage() {}
 
 func (x *TransferReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +1960,7 @@ func (x *TransferReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferReport.ProtoReflect.Descriptor instead.
 func (*TransferReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TransferReport) GetPath() string {
@@ -1841,7 +2013,7 @@ type EvaluationReport struct {
 
 func (x *EvaluationReport) Reset() {
 	*x = EvaluationReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +2025,7 @@ func (x *EvaluationReport) String() string {
 func (*EvaluationReport) ProtoMessage() {}
 
 func (x *EvaluationReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +2038,7 @@ func (x *EvaluationReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluationReport.ProtoReflect.Descriptor instead.
 func (*EvaluationReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EvaluationReport) GetBenchmark() string {
@@ -1913,7 +2085,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2097,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2110,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SessionResponse) GetBody() isSessionResponse_Body {
@@ -2039,7 +2211,7 @@ type Roster struct {
 
 func (x *Roster) Reset() {
 	*x = Roster{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2051,7 +2223,7 @@ func (x *Roster) String() string {
 func (*Roster) ProtoMessage() {}
 
 func (x *Roster) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2064,7 +2236,7 @@ func (x *Roster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roster.ProtoReflect.Descriptor instead.
 func (*Roster) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Roster) GetVersion() uint64 {
@@ -2092,7 +2264,7 @@ type RosterMember struct {
 
 func (x *RosterMember) Reset() {
 	*x = RosterMember{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2276,7 @@ func (x *RosterMember) String() string {
 func (*RosterMember) ProtoMessage() {}
 
 func (x *RosterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2289,7 @@ func (x *RosterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterMember.ProtoReflect.Descriptor instead.
 func (*RosterMember) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RosterMember) GetNodeId() string {
@@ -2147,7 +2319,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2331,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2344,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Welcome) GetCoordinatorId() string {
@@ -2211,7 +2383,7 @@ type Orders struct {
 
 func (x *Orders) Reset() {
 	*x = Orders{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2395,7 @@ func (x *Orders) String() string {
 func (*Orders) ProtoMessage() {}
 
 func (x *Orders) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2408,7 @@ func (x *Orders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Orders.ProtoReflect.Descriptor instead.
 func (*Orders) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Orders) GetIndex() uint64 {
@@ -2284,7 +2456,7 @@ type TaskOrder struct {
 
 func (x *TaskOrder) Reset() {
 	*x = TaskOrder{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2468,7 @@ func (x *TaskOrder) String() string {
 func (*TaskOrder) ProtoMessage() {}
 
 func (x *TaskOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2481,7 @@ func (x *TaskOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskOrder.ProtoReflect.Descriptor instead.
 func (*TaskOrder) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TaskOrder) GetTask() *TaskRef {
@@ -2382,7 +2554,7 @@ type TaskSpec struct {
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2394,7 +2566,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2407,7 +2579,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TaskSpec) GetJob() *SubmitJobRequest {
@@ -2540,7 +2712,7 @@ type DataCredentials struct {
 
 func (x *DataCredentials) Reset() {
 	*x = DataCredentials{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2552,7 +2724,7 @@ func (x *DataCredentials) String() string {
 func (*DataCredentials) ProtoMessage() {}
 
 func (x *DataCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2565,7 +2737,7 @@ func (x *DataCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataCredentials.ProtoReflect.Descriptor instead.
 func (*DataCredentials) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DataCredentials) GetScaidriveToken() string {
@@ -2596,13 +2768,18 @@ type ResumePoint struct {
 	ArchiveKey string `protobuf:"bytes,7,opt,name=archive_key,json=archiveKey,proto3" json:"archive_key,omitempty"`
 	// SHA-256 over the names, sizes and contents of its files, of one that the archive has.
 	ContentDigest string `protobuf:"bytes,8,opt,name=content_digest,json=contentDigest,proto3" json:"content_digest,omitempty"`
+	// Where the node serves PeerService; empty: it is not known, or was declared lost.
+	NodeAddr string `protobuf:"bytes,9,opt,name=node_addr,json=nodeAddr,proto3" json:"node_addr,omitempty"`
+	// Which task saved it.
+	Rank          int32 `protobuf:"varint,10,opt,name=rank,proto3" json:"rank,omitempty"`
+	Attempt       int32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResumePoint) Reset() {
 	*x = ResumePoint{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2791,7 @@ func (x *ResumePoint) String() string {
 func (*ResumePoint) ProtoMessage() {}
 
 func (x *ResumePoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2804,7 @@ func (x *ResumePoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumePoint.ProtoReflect.Descriptor instead.
 func (*ResumePoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResumePoint) GetPath() string {
@@ -2686,17 +2863,40 @@ func (x *ResumePoint) GetContentDigest() string {
 	return ""
 }
 
+func (x *ResumePoint) GetNodeAddr() string {
+	if x != nil {
+		return x.NodeAddr
+	}
+	return ""
+}
+
+func (x *ResumePoint) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *ResumePoint) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 type TaskPeer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	Host          string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Host   string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	// Where the node serves PeerService.
+	GrpcAddr      string `protobuf:"bytes,3,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskPeer) Reset() {
 	*x = TaskPeer{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +2908,7 @@ func (x *TaskPeer) String() string {
 func (*TaskPeer) ProtoMessage() {}
 
 func (x *TaskPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +2921,7 @@ func (x *TaskPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPeer.ProtoReflect.Descriptor instead.
 func (*TaskPeer) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TaskPeer) GetNodeId() string {
@@ -2734,6 +2934,13 @@ func (x *TaskPeer) GetNodeId() string {
 func (x *TaskPeer) GetHost() string {
 	if x != nil {
 		return x.Host
+	}
+	return ""
+}
+
+func (x *TaskPeer) GetGrpcAddr() string {
+	if x != nil {
+		return x.GrpcAddr
 	}
 	return ""
 }
@@ -2751,7 +2958,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2970,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2983,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Ack) GetHeartbeatSeq() uint64 {
@@ -2801,7 +3008,7 @@ type ReadTrainingRequest struct {
 
 func (x *ReadTrainingRequest) Reset() {
 	*x = ReadTrainingRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2813,7 +3020,7 @@ func (x *ReadTrainingRequest) String() string {
 func (*ReadTrainingRequest) ProtoMessage() {}
 
 func (x *ReadTrainingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2826,7 +3033,7 @@ func (x *ReadTrainingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTrainingRequest.ProtoReflect.Descriptor instead.
 func (*ReadTrainingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
 }
 
 type ReadTrainingResponse struct {
@@ -2838,7 +3045,7 @@ type ReadTrainingResponse struct {
 
 func (x *ReadTrainingResponse) Reset() {
 	*x = ReadTrainingResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2850,7 +3057,7 @@ func (x *ReadTrainingResponse) String() string {
 func (*ReadTrainingResponse) ProtoMessage() {}
 
 func (x *ReadTrainingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2863,7 +3070,7 @@ func (x *ReadTrainingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTrainingResponse.ProtoReflect.Descriptor instead.
 func (*ReadTrainingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReadTrainingResponse) GetTraining() *NodeTraining {
@@ -2884,7 +3091,7 @@ type ProbeDataRequest struct {
 
 func (x *ProbeDataRequest) Reset() {
 	*x = ProbeDataRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2896,7 +3103,7 @@ func (x *ProbeDataRequest) String() string {
 func (*ProbeDataRequest) ProtoMessage() {}
 
 func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2909,7 +3116,7 @@ func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataRequest.ProtoReflect.Descriptor instead.
 func (*ProbeDataRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ProbeDataRequest) GetTenantId() string {
@@ -2942,7 +3149,7 @@ type ProbeDataResponse struct {
 
 func (x *ProbeDataResponse) Reset() {
 	*x = ProbeDataResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +3161,7 @@ func (x *ProbeDataResponse) String() string {
 func (*ProbeDataResponse) ProtoMessage() {}
 
 func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3174,7 @@ func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataResponse.ProtoReflect.Descriptor instead.
 func (*ProbeDataResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ProbeDataResponse) GetSources() []*DataSourceCheck {
@@ -2986,7 +3193,7 @@ type ReadDataCacheRequest struct {
 
 func (x *ReadDataCacheRequest) Reset() {
 	*x = ReadDataCacheRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2998,7 +3205,7 @@ func (x *ReadDataCacheRequest) String() string {
 func (*ReadDataCacheRequest) ProtoMessage() {}
 
 func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3011,7 +3218,7 @@ func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheRequest.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReadDataCacheRequest) GetTenantId() string {
@@ -3030,7 +3237,7 @@ type ReadDataCacheResponse struct {
 
 func (x *ReadDataCacheResponse) Reset() {
 	*x = ReadDataCacheResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3249,7 @@ func (x *ReadDataCacheResponse) String() string {
 func (*ReadDataCacheResponse) ProtoMessage() {}
 
 func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3262,7 @@ func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheResponse.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReadDataCacheResponse) GetCache() *NodeDataCache {
@@ -3063,6 +3270,512 @@ func (x *ReadDataCacheResponse) GetCache() *NodeDataCache {
 		return x.Cache
 	}
 	return nil
+}
+
+type ListCheckpointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who asks.
+	NodeId       string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	CheckpointId string `protobuf:"bytes,2,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	// What the caller was told of it; NOT_FOUND if the coordinators know better.
+	Path           string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	ManifestDigest string `protobuf:"bytes,4,opt,name=manifest_digest,json=manifestDigest,proto3" json:"manifest_digest,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ListCheckpointRequest) Reset() {
+	*x = ListCheckpointRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCheckpointRequest) ProtoMessage() {}
+
+func (x *ListCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*ListCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ListCheckpointRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *ListCheckpointRequest) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+func (x *ListCheckpointRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ListCheckpointRequest) GetManifestDigest() string {
+	if x != nil {
+		return x.ManifestDigest
+	}
+	return ""
+}
+
+// ListCheckpointResponse is a part of the list.
+type ListCheckpointResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         []*CheckpointFile      `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCheckpointResponse) Reset() {
+	*x = ListCheckpointResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCheckpointResponse) ProtoMessage() {}
+
+func (x *ListCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*ListCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ListCheckpointResponse) GetFiles() []*CheckpointFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// CheckpointFile is a file of a checkpoint, or a link in it.
+type CheckpointFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Relative to the checkpoint.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// As it counts in the manifest.
+	Size int64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// Where a link leads in the end, relative to the checkpoint; empty: it is a file.
+	Link string `protobuf:"bytes,3,opt,name=link,proto3" json:"link,omitempty"`
+	Mode uint32 `protobuf:"varint,4,opt,name=mode,proto3" json:"mode,omitempty"`
+	// Changes when the file does.
+	Version       string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointFile) Reset() {
+	*x = CheckpointFile{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointFile) ProtoMessage() {}
+
+func (x *CheckpointFile) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointFile.ProtoReflect.Descriptor instead.
+func (*CheckpointFile) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *CheckpointFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *CheckpointFile) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *CheckpointFile) GetLink() string {
+	if x != nil {
+		return x.Link
+	}
+	return ""
+}
+
+func (x *CheckpointFile) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
+func (x *CheckpointFile) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+type ReadCheckpointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who asks.
+	NodeId       string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	CheckpointId string `protobuf:"bytes,2,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	// Of the file.
+	Path          string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	Offset        int64  `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadCheckpointRequest) Reset() {
+	*x = ReadCheckpointRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadCheckpointRequest) ProtoMessage() {}
+
+func (x *ReadCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*ReadCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ReadCheckpointRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *ReadCheckpointRequest) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+func (x *ReadCheckpointRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ReadCheckpointRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ReadCheckpointRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type ReadCheckpointResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadCheckpointResponse) Reset() {
+	*x = ReadCheckpointResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadCheckpointResponse) ProtoMessage() {}
+
+func (x *ReadCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*ReadCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ReadCheckpointResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type AgreeOnResumeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who asks, and for which task.
+	NodeId string   `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Task   *TaskRef `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	// The round and the proposal in it that the caller answers; 0: none yet.
+	Round    string `protobuf:"bytes,3,opt,name=round,proto3" json:"round,omitempty"`
+	Proposal int32  `protobuf:"varint,4,opt,name=proposal,proto3" json:"proposal,omitempty"`
+	// What the caller answers; UNSPECIFIED: it is still fetching.
+	Answer        ResumeAnswer_Value `protobuf:"varint,5,opt,name=answer,proto3,enum=scaimind.v1.ResumeAnswer_Value" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgreeOnResumeRequest) Reset() {
+	*x = AgreeOnResumeRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgreeOnResumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgreeOnResumeRequest) ProtoMessage() {}
+
+func (x *AgreeOnResumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgreeOnResumeRequest.ProtoReflect.Descriptor instead.
+func (*AgreeOnResumeRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *AgreeOnResumeRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *AgreeOnResumeRequest) GetTask() *TaskRef {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *AgreeOnResumeRequest) GetRound() string {
+	if x != nil {
+		return x.Round
+	}
+	return ""
+}
+
+func (x *AgreeOnResumeRequest) GetProposal() int32 {
+	if x != nil {
+		return x.Proposal
+	}
+	return 0
+}
+
+func (x *AgreeOnResumeRequest) GetAnswer() ResumeAnswer_Value {
+	if x != nil {
+		return x.Answer
+	}
+	return ResumeAnswer_UNSPECIFIED
+}
+
+// ResumeAnswer is what a task says to the proposal of a checkpoint.
+type ResumeAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeAnswer) Reset() {
+	*x = ResumeAnswer{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeAnswer) ProtoMessage() {}
+
+func (x *ResumeAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeAnswer.ProtoReflect.Descriptor instead.
+func (*ResumeAnswer) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{49}
+}
+
+type AgreeOnResumeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Changes when rank 0 begins anew.
+	Round string `protobuf:"bytes,1,opt,name=round,proto3" json:"round,omitempty"`
+	// The number of the proposal, from 1 on; 0: there is none yet.
+	Proposal int32 `protobuf:"varint,2,opt,name=proposal,proto3" json:"proposal,omitempty"`
+	// What is proposed; absent: to start from the beginning.
+	Point *ResumePoint `protobuf:"bytes,3,opt,name=point,proto3" json:"point,omitempty"`
+	// All tasks resume from it, whatever else is said.
+	Decided       bool `protobuf:"varint,4,opt,name=decided,proto3" json:"decided,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgreeOnResumeResponse) Reset() {
+	*x = AgreeOnResumeResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgreeOnResumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgreeOnResumeResponse) ProtoMessage() {}
+
+func (x *AgreeOnResumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgreeOnResumeResponse.ProtoReflect.Descriptor instead.
+func (*AgreeOnResumeResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *AgreeOnResumeResponse) GetRound() string {
+	if x != nil {
+		return x.Round
+	}
+	return ""
+}
+
+func (x *AgreeOnResumeResponse) GetProposal() int32 {
+	if x != nil {
+		return x.Proposal
+	}
+	return 0
+}
+
+func (x *AgreeOnResumeResponse) GetPoint() *ResumePoint {
+	if x != nil {
+		return x.Point
+	}
+	return nil
+}
+
+func (x *AgreeOnResumeResponse) GetDecided() bool {
+	if x != nil {
+		return x.Decided
+	}
+	return false
 }
 
 type PingRequest struct {
@@ -3075,7 +3788,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3087,7 +3800,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3100,7 +3813,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PingRequest) GetNodeId() string {
@@ -3122,7 +3835,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3134,7 +3847,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3147,7 +3860,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PingResponse) GetNodeId() string {
@@ -3173,7 +3886,7 @@ type RelayRequest struct {
 
 func (x *RelayRequest) Reset() {
 	*x = RelayRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3185,7 +3898,7 @@ func (x *RelayRequest) String() string {
 func (*RelayRequest) ProtoMessage() {}
 
 func (x *RelayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3198,7 +3911,7 @@ func (x *RelayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayRequest.ProtoReflect.Descriptor instead.
 func (*RelayRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{43}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RelayRequest) GetRenewal() *Renewal {
@@ -3217,7 +3930,7 @@ type RelayResponse struct {
 
 func (x *RelayResponse) Reset() {
 	*x = RelayResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3229,7 +3942,7 @@ func (x *RelayResponse) String() string {
 func (*RelayResponse) ProtoMessage() {}
 
 func (x *RelayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3242,7 +3955,7 @@ func (x *RelayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayResponse.ProtoReflect.Descriptor instead.
 func (*RelayResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{44}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RelayResponse) GetSeq() uint64 {
@@ -3269,7 +3982,7 @@ type ReadTaskLogsRequest struct {
 
 func (x *ReadTaskLogsRequest) Reset() {
 	*x = ReadTaskLogsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3281,7 +3994,7 @@ func (x *ReadTaskLogsRequest) String() string {
 func (*ReadTaskLogsRequest) ProtoMessage() {}
 
 func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3294,7 +4007,7 @@ func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{45}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ReadTaskLogsRequest) GetJobId() string {
@@ -3359,7 +4072,7 @@ type ReadTaskLogsResponse struct {
 
 func (x *ReadTaskLogsResponse) Reset() {
 	*x = ReadTaskLogsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +4084,7 @@ func (x *ReadTaskLogsResponse) String() string {
 func (*ReadTaskLogsResponse) ProtoMessage() {}
 
 func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +4097,7 @@ func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{46}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ReadTaskLogsResponse) GetEntries() []*TaskLogEntry {
@@ -3421,7 +4134,7 @@ type TaskLogEntry struct {
 
 func (x *TaskLogEntry) Reset() {
 	*x = TaskLogEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +4146,7 @@ func (x *TaskLogEntry) String() string {
 func (*TaskLogEntry) ProtoMessage() {}
 
 func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +4159,7 @@ func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogEntry.ProtoReflect.Descriptor instead.
 func (*TaskLogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{47}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TaskLogEntry) GetOffset() uint64 {
@@ -3490,7 +4203,7 @@ type ReadTaskMetricsRequest struct {
 
 func (x *ReadTaskMetricsRequest) Reset() {
 	*x = ReadTaskMetricsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3502,7 +4215,7 @@ func (x *ReadTaskMetricsRequest) String() string {
 func (*ReadTaskMetricsRequest) ProtoMessage() {}
 
 func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3515,7 +4228,7 @@ func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{48}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ReadTaskMetricsRequest) GetJobId() string {
@@ -3563,7 +4276,7 @@ type ReadTaskMetricsResponse struct {
 
 func (x *ReadTaskMetricsResponse) Reset() {
 	*x = ReadTaskMetricsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3575,7 +4288,7 @@ func (x *ReadTaskMetricsResponse) String() string {
 func (*ReadTaskMetricsResponse) ProtoMessage() {}
 
 func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3588,7 +4301,7 @@ func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{49}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReadTaskMetricsResponse) GetEntries() []*TaskMetricsEntry {
@@ -3616,7 +4329,7 @@ type TaskMetricsEntry struct {
 
 func (x *TaskMetricsEntry) Reset() {
 	*x = TaskMetricsEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3628,7 +4341,7 @@ func (x *TaskMetricsEntry) String() string {
 func (*TaskMetricsEntry) ProtoMessage() {}
 
 func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3641,7 +4354,7 @@ func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMetricsEntry.ProtoReflect.Descriptor instead.
 func (*TaskMetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{50}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *TaskMetricsEntry) GetOffset() uint64 {
@@ -3680,7 +4393,7 @@ type ReadTaskSeriesRequest struct {
 
 func (x *ReadTaskSeriesRequest) Reset() {
 	*x = ReadTaskSeriesRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +4405,7 @@ func (x *ReadTaskSeriesRequest) String() string {
 func (*ReadTaskSeriesRequest) ProtoMessage() {}
 
 func (x *ReadTaskSeriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +4418,7 @@ func (x *ReadTaskSeriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskSeriesRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskSeriesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{51}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ReadTaskSeriesRequest) GetJobId() string {
@@ -3752,7 +4465,7 @@ type ReadTaskSeriesResponse struct {
 
 func (x *ReadTaskSeriesResponse) Reset() {
 	*x = ReadTaskSeriesResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3764,7 +4477,7 @@ func (x *ReadTaskSeriesResponse) String() string {
 func (*ReadTaskSeriesResponse) ProtoMessage() {}
 
 func (x *ReadTaskSeriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3777,7 +4490,7 @@ func (x *ReadTaskSeriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskSeriesResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskSeriesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{52}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ReadTaskSeriesResponse) GetSeries() []*MetricSeries {
@@ -3801,7 +4514,7 @@ type TaskSeries struct {
 
 func (x *TaskSeries) Reset() {
 	*x = TaskSeries{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[53]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3813,7 +4526,7 @@ func (x *TaskSeries) String() string {
 func (*TaskSeries) ProtoMessage() {}
 
 func (x *TaskSeries) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[53]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3826,7 +4539,7 @@ func (x *TaskSeries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSeries.ProtoReflect.Descriptor instead.
 func (*TaskSeries) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{53}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *TaskSeries) GetMetricsOffset() int64 {
@@ -3875,7 +4588,7 @@ type NumberHistory struct {
 
 func (x *NumberHistory) Reset() {
 	*x = NumberHistory{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[54]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3887,7 +4600,7 @@ func (x *NumberHistory) String() string {
 func (*NumberHistory) ProtoMessage() {}
 
 func (x *NumberHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[54]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3900,7 +4613,7 @@ func (x *NumberHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumberHistory.ProtoReflect.Descriptor instead.
 func (*NumberHistory) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{54}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *NumberHistory) GetName() string {
@@ -3991,7 +4704,17 @@ var File_scaimind_v1_agents_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/agents.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/cluster.proto\x1a\x19scaimind/v1/configs.proto\x1a\x16scaimind/v1/data.proto\x1a\x17scaimind/v1/enums.proto\x1a\x16scaimind/v1/jobs.proto\x1a\x1bscaimind/v1/launchers.proto\x1a\x19scaimind/v1/options.proto\"K\n" +
+	"\x18scaimind/v1/agents.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/cluster.proto\x1a\x19scaimind/v1/configs.proto\x1a\x16scaimind/v1/data.proto\x1a\x17scaimind/v1/enums.proto\x1a\x16scaimind/v1/jobs.proto\x1a\x1bscaimind/v1/launchers.proto\x1a\x19scaimind/v1/options.proto\"\x80\x01\n" +
+	"\x1aGetServedCheckpointRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
+	"\rcheckpoint_id\x18\x02 \x01(\tR\fcheckpointId\x12$\n" +
+	"\x0ereader_node_id\x18\x03 \x01(\tR\freaderNodeId\"\x8b\x01\n" +
+	"\x1bGetServedCheckpointResponse\x128\n" +
+	"\n" +
+	"checkpoint\x18\x01 \x01(\v2\x18.scaimind.v1.ResumePointR\n" +
+	"checkpoint\x12\x1b\n" +
+	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x15\n" +
+	"\x06job_id\x18\x03 \x01(\tR\x05jobId\"K\n" +
 	"\x17GetNeededOutputsRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x17\n" +
 	"\ajob_ids\x18\x02 \x03(\tR\x06jobIds\"s\n" +
@@ -4195,7 +4918,7 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x10model_checkpoint\x18\x11 \x01(\v2\x18.scaimind.v1.ResumePointR\x0fmodelCheckpoint\"c\n" +
 	"\x0fDataCredentials\x12'\n" +
 	"\x0fscaidrive_token\x18\x01 \x01(\tR\x0escaidriveToken\x12'\n" +
-	"\x0fscaiatlas_token\x18\x02 \x01(\tR\x0escaiatlasToken\"\x83\x02\n" +
+	"\x0fscaiatlas_token\x18\x02 \x01(\tR\x0escaiatlasToken\"\xce\x02\n" +
 	"\vResumePoint\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12'\n" +
 	"\x0fmanifest_digest\x18\x02 \x01(\tR\x0emanifestDigest\x12\x17\n" +
@@ -4206,10 +4929,15 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"size_bytes\x18\x06 \x01(\x03R\tsizeBytes\x12\x1f\n" +
 	"\varchive_key\x18\a \x01(\tR\n" +
 	"archiveKey\x12%\n" +
-	"\x0econtent_digest\x18\b \x01(\tR\rcontentDigest\"7\n" +
+	"\x0econtent_digest\x18\b \x01(\tR\rcontentDigest\x12\x1b\n" +
+	"\tnode_addr\x18\t \x01(\tR\bnodeAddr\x12\x12\n" +
+	"\x04rank\x18\n" +
+	" \x01(\x05R\x04rank\x12\x18\n" +
+	"\aattempt\x18\v \x01(\x05R\aattempt\"T\n" +
 	"\bTaskPeer\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x12\n" +
-	"\x04host\x18\x02 \x01(\tR\x04host\"I\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x1b\n" +
+	"\tgrpc_addr\x18\x03 \x01(\tR\bgrpcAddr\"I\n" +
 	"\x03Ack\x12#\n" +
 	"\rheartbeat_seq\x18\x01 \x01(\x04R\fheartbeatSeq\x12\x1d\n" +
 	"\n" +
@@ -4226,7 +4954,45 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x14ReadDataCacheRequest\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\"I\n" +
 	"\x15ReadDataCacheResponse\x120\n" +
-	"\x05cache\x18\x01 \x01(\v2\x1a.scaimind.v1.NodeDataCacheR\x05cache\"&\n" +
+	"\x05cache\x18\x01 \x01(\v2\x1a.scaimind.v1.NodeDataCacheR\x05cache\"\x92\x01\n" +
+	"\x15ListCheckpointRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
+	"\rcheckpoint_id\x18\x02 \x01(\tR\fcheckpointId\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\x12'\n" +
+	"\x0fmanifest_digest\x18\x04 \x01(\tR\x0emanifestDigest\"K\n" +
+	"\x16ListCheckpointResponse\x121\n" +
+	"\x05files\x18\x01 \x03(\v2\x1b.scaimind.v1.CheckpointFileR\x05files\"z\n" +
+	"\x0eCheckpointFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
+	"\x04link\x18\x03 \x01(\tR\x04link\x12\x12\n" +
+	"\x04mode\x18\x04 \x01(\rR\x04mode\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\"\x9b\x01\n" +
+	"\x15ReadCheckpointRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
+	"\rcheckpoint_id\x18\x02 \x01(\tR\fcheckpointId\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12\x16\n" +
+	"\x06offset\x18\x05 \x01(\x03R\x06offset\",\n" +
+	"\x16ReadCheckpointResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\xc4\x01\n" +
+	"\x14AgreeOnResumeRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12(\n" +
+	"\x04task\x18\x02 \x01(\v2\x14.scaimind.v1.TaskRefR\x04task\x12\x14\n" +
+	"\x05round\x18\x03 \x01(\tR\x05round\x12\x1a\n" +
+	"\bproposal\x18\x04 \x01(\x05R\bproposal\x127\n" +
+	"\x06answer\x18\x05 \x01(\x0e2\x1f.scaimind.v1.ResumeAnswer.ValueR\x06answer\"G\n" +
+	"\fResumeAnswer\"7\n" +
+	"\x05Value\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06HAS_IT\x10\x01\x12\x11\n" +
+	"\rCANNOT_GET_IT\x10\x02\"\x93\x01\n" +
+	"\x15AgreeOnResumeResponse\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\tR\x05round\x12\x1a\n" +
+	"\bproposal\x18\x02 \x01(\x05R\bproposal\x12.\n" +
+	"\x05point\x18\x03 \x01(\v2\x18.scaimind.v1.ResumePointR\x05point\x12\x18\n" +
+	"\adecided\x18\x04 \x01(\bR\adecided\"&\n" +
 	"\vPingRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"N\n" +
 	"\fPingResponse\x12\x17\n" +
@@ -4297,20 +5063,24 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x04maxs\x18\n" +
 	" \x03(\x01R\x04maxs\x12\x14\n" +
 	"\x05means\x18\v \x03(\x01R\x05means\x12\x14\n" +
-	"\x05lasts\x18\f \x03(\x01R\x05lasts2\xd3\x01\n" +
+	"\x05lasts\x18\f \x03(\x01R\x05lasts2\xca\x02\n" +
 	"\fAgentService\x12U\n" +
 	"\aSession\x12\x1b.scaimind.v1.SessionRequest\x1a\x1c.scaimind.v1.SessionResponse\"\v\x8a\xb5\x18\a\b\x03\x12\x01\x01\x18\x01(\x010\x01\x12l\n" +
-	"\x10GetNeededOutputs\x12$.scaimind.v1.GetNeededOutputsRequest\x1a%.scaimind.v1.GetNeededOutputsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x012\xe6\x04\n" +
+	"\x10GetNeededOutputs\x12$.scaimind.v1.GetNeededOutputsRequest\x1a%.scaimind.v1.GetNeededOutputsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x01\x12u\n" +
+	"\x13GetServedCheckpoint\x12'.scaimind.v1.GetServedCheckpointRequest\x1a(.scaimind.v1.GetServedCheckpointResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x012\xe6\x04\n" +
 	"\vTaskService\x12b\n" +
 	"\fReadTaskLogs\x12 .scaimind.v1.ReadTaskLogsRequest\x1a!.scaimind.v1.ReadTaskLogsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x010\x01\x12k\n" +
 	"\x0fReadTaskMetrics\x12#.scaimind.v1.ReadTaskMetricsRequest\x1a$.scaimind.v1.ReadTaskMetricsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x010\x01\x12f\n" +
 	"\x0eReadTaskSeries\x12\".scaimind.v1.ReadTaskSeriesRequest\x1a#.scaimind.v1.ReadTaskSeriesResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12W\n" +
 	"\tProbeData\x12\x1d.scaimind.v1.ProbeDataRequest\x1a\x1e.scaimind.v1.ProbeDataResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12`\n" +
 	"\fReadTraining\x12 .scaimind.v1.ReadTrainingRequest\x1a!.scaimind.v1.ReadTrainingResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12c\n" +
-	"\rReadDataCache\x12!.scaimind.v1.ReadDataCacheRequest\x1a\".scaimind.v1.ReadDataCacheResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x012\xa4\x01\n" +
+	"\rReadDataCache\x12!.scaimind.v1.ReadDataCacheRequest\x1a\".scaimind.v1.ReadDataCacheResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x012\xdd\x03\n" +
 	"\vPeerService\x12H\n" +
 	"\x04Ping\x12\x18.scaimind.v1.PingRequest\x1a\x19.scaimind.v1.PingResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x01\x12K\n" +
-	"\x05Relay\x12\x19.scaimind.v1.RelayRequest\x1a\x1a.scaimind.v1.RelayResponse\"\v\x8a\xb5\x18\a\b\x03\x12\x01\x01\x18\x01B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\x05Relay\x12\x19.scaimind.v1.RelayRequest\x1a\x1a.scaimind.v1.RelayResponse\"\v\x8a\xb5\x18\a\b\x03\x12\x01\x01\x18\x01\x12h\n" +
+	"\x0eListCheckpoint\x12\".scaimind.v1.ListCheckpointRequest\x1a#.scaimind.v1.ListCheckpointResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x010\x01\x12h\n" +
+	"\x0eReadCheckpoint\x12\".scaimind.v1.ReadCheckpointRequest\x1a#.scaimind.v1.ReadCheckpointResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x010\x01\x12c\n" +
+	"\rAgreeOnResume\x12!.scaimind.v1.AgreeOnResumeRequest\x1a\".scaimind.v1.AgreeOnResumeResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x01B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_agents_proto_rawDescOnce sync.Once
@@ -4324,163 +5094,187 @@ func file_scaimind_v1_agents_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_agents_proto_rawDescData
 }
 
-var file_scaimind_v1_agents_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_scaimind_v1_agents_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_scaimind_v1_agents_proto_goTypes = []any{
-	(CheckpointAction_Value)(0),      // 0: scaimind.v1.CheckpointAction.Value
-	(*GetNeededOutputsRequest)(nil),  // 1: scaimind.v1.GetNeededOutputsRequest
-	(*GetNeededOutputsResponse)(nil), // 2: scaimind.v1.GetNeededOutputsResponse
-	(*SessionRequest)(nil),           // 3: scaimind.v1.SessionRequest
-	(*Renewal)(nil),                  // 4: scaimind.v1.Renewal
-	(*RenewalAck)(nil),               // 5: scaimind.v1.RenewalAck
-	(*Hello)(nil),                    // 6: scaimind.v1.Hello
-	(*TaskRef)(nil),                  // 7: scaimind.v1.TaskRef
-	(*Heartbeat)(nil),                // 8: scaimind.v1.Heartbeat
-	(*GpuSample)(nil),                // 9: scaimind.v1.GpuSample
-	(*ReportBatch)(nil),              // 10: scaimind.v1.ReportBatch
-	(*Report)(nil),                   // 11: scaimind.v1.Report
-	(*TaskStarting)(nil),             // 12: scaimind.v1.TaskStarting
-	(*TaskRunning)(nil),              // 13: scaimind.v1.TaskRunning
-	(*TaskEnded)(nil),                // 14: scaimind.v1.TaskEnded
-	(*PhaseReport)(nil),              // 15: scaimind.v1.PhaseReport
-	(*ProgressReport)(nil),           // 16: scaimind.v1.ProgressReport
-	(*CheckpointReport)(nil),         // 17: scaimind.v1.CheckpointReport
-	(*CheckpointUpload)(nil),         // 18: scaimind.v1.CheckpointUpload
-	(*CheckpointStored)(nil),         // 19: scaimind.v1.CheckpointStored
-	(*CheckpointRemoved)(nil),        // 20: scaimind.v1.CheckpointRemoved
-	(*CheckpointAction)(nil),         // 21: scaimind.v1.CheckpointAction
-	(*CheckpointOrder)(nil),          // 22: scaimind.v1.CheckpointOrder
-	(*TransferReport)(nil),           // 23: scaimind.v1.TransferReport
-	(*EvaluationReport)(nil),         // 24: scaimind.v1.EvaluationReport
-	(*SessionResponse)(nil),          // 25: scaimind.v1.SessionResponse
-	(*Roster)(nil),                   // 26: scaimind.v1.Roster
-	(*RosterMember)(nil),             // 27: scaimind.v1.RosterMember
-	(*Welcome)(nil),                  // 28: scaimind.v1.Welcome
-	(*Orders)(nil),                   // 29: scaimind.v1.Orders
-	(*TaskOrder)(nil),                // 30: scaimind.v1.TaskOrder
-	(*TaskSpec)(nil),                 // 31: scaimind.v1.TaskSpec
-	(*DataCredentials)(nil),          // 32: scaimind.v1.DataCredentials
-	(*ResumePoint)(nil),              // 33: scaimind.v1.ResumePoint
-	(*TaskPeer)(nil),                 // 34: scaimind.v1.TaskPeer
-	(*Ack)(nil),                      // 35: scaimind.v1.Ack
-	(*ReadTrainingRequest)(nil),      // 36: scaimind.v1.ReadTrainingRequest
-	(*ReadTrainingResponse)(nil),     // 37: scaimind.v1.ReadTrainingResponse
-	(*ProbeDataRequest)(nil),         // 38: scaimind.v1.ProbeDataRequest
-	(*ProbeDataResponse)(nil),        // 39: scaimind.v1.ProbeDataResponse
-	(*ReadDataCacheRequest)(nil),     // 40: scaimind.v1.ReadDataCacheRequest
-	(*ReadDataCacheResponse)(nil),    // 41: scaimind.v1.ReadDataCacheResponse
-	(*PingRequest)(nil),              // 42: scaimind.v1.PingRequest
-	(*PingResponse)(nil),             // 43: scaimind.v1.PingResponse
-	(*RelayRequest)(nil),             // 44: scaimind.v1.RelayRequest
-	(*RelayResponse)(nil),            // 45: scaimind.v1.RelayResponse
-	(*ReadTaskLogsRequest)(nil),      // 46: scaimind.v1.ReadTaskLogsRequest
-	(*ReadTaskLogsResponse)(nil),     // 47: scaimind.v1.ReadTaskLogsResponse
-	(*TaskLogEntry)(nil),             // 48: scaimind.v1.TaskLogEntry
-	(*ReadTaskMetricsRequest)(nil),   // 49: scaimind.v1.ReadTaskMetricsRequest
-	(*ReadTaskMetricsResponse)(nil),  // 50: scaimind.v1.ReadTaskMetricsResponse
-	(*TaskMetricsEntry)(nil),         // 51: scaimind.v1.TaskMetricsEntry
-	(*ReadTaskSeriesRequest)(nil),    // 52: scaimind.v1.ReadTaskSeriesRequest
-	(*ReadTaskSeriesResponse)(nil),   // 53: scaimind.v1.ReadTaskSeriesResponse
-	(*TaskSeries)(nil),               // 54: scaimind.v1.TaskSeries
-	(*NumberHistory)(nil),            // 55: scaimind.v1.NumberHistory
-	nil,                              // 56: scaimind.v1.Hello.LabelsEntry
-	(*Gpu)(nil),                      // 57: scaimind.v1.Gpu
-	(*timestamppb.Timestamp)(nil),    // 58: google.protobuf.Timestamp
-	(ErrorType_Value)(0),             // 59: scaimind.v1.ErrorType.Value
-	(JobPhase_Value)(0),              // 60: scaimind.v1.JobPhase.Value
-	(CheckpointKind_Value)(0),        // 61: scaimind.v1.CheckpointKind.Value
-	(StopReason_Value)(0),            // 62: scaimind.v1.StopReason.Value
-	(*SubmitJobRequest)(nil),         // 63: scaimind.v1.SubmitJobRequest
-	(*Launcher)(nil),                 // 64: scaimind.v1.Launcher
-	(*NodeTraining)(nil),             // 65: scaimind.v1.NodeTraining
-	(*DataSource)(nil),               // 66: scaimind.v1.DataSource
-	(*DataSourceCheck)(nil),          // 67: scaimind.v1.DataSourceCheck
-	(*NodeDataCache)(nil),            // 68: scaimind.v1.NodeDataCache
-	(*MetricSeries)(nil),             // 69: scaimind.v1.MetricSeries
+	(CheckpointAction_Value)(0),         // 0: scaimind.v1.CheckpointAction.Value
+	(ResumeAnswer_Value)(0),             // 1: scaimind.v1.ResumeAnswer.Value
+	(*GetServedCheckpointRequest)(nil),  // 2: scaimind.v1.GetServedCheckpointRequest
+	(*GetServedCheckpointResponse)(nil), // 3: scaimind.v1.GetServedCheckpointResponse
+	(*GetNeededOutputsRequest)(nil),     // 4: scaimind.v1.GetNeededOutputsRequest
+	(*GetNeededOutputsResponse)(nil),    // 5: scaimind.v1.GetNeededOutputsResponse
+	(*SessionRequest)(nil),              // 6: scaimind.v1.SessionRequest
+	(*Renewal)(nil),                     // 7: scaimind.v1.Renewal
+	(*RenewalAck)(nil),                  // 8: scaimind.v1.RenewalAck
+	(*Hello)(nil),                       // 9: scaimind.v1.Hello
+	(*TaskRef)(nil),                     // 10: scaimind.v1.TaskRef
+	(*Heartbeat)(nil),                   // 11: scaimind.v1.Heartbeat
+	(*GpuSample)(nil),                   // 12: scaimind.v1.GpuSample
+	(*ReportBatch)(nil),                 // 13: scaimind.v1.ReportBatch
+	(*Report)(nil),                      // 14: scaimind.v1.Report
+	(*TaskStarting)(nil),                // 15: scaimind.v1.TaskStarting
+	(*TaskRunning)(nil),                 // 16: scaimind.v1.TaskRunning
+	(*TaskEnded)(nil),                   // 17: scaimind.v1.TaskEnded
+	(*PhaseReport)(nil),                 // 18: scaimind.v1.PhaseReport
+	(*ProgressReport)(nil),              // 19: scaimind.v1.ProgressReport
+	(*CheckpointReport)(nil),            // 20: scaimind.v1.CheckpointReport
+	(*CheckpointUpload)(nil),            // 21: scaimind.v1.CheckpointUpload
+	(*CheckpointStored)(nil),            // 22: scaimind.v1.CheckpointStored
+	(*CheckpointRemoved)(nil),           // 23: scaimind.v1.CheckpointRemoved
+	(*CheckpointAction)(nil),            // 24: scaimind.v1.CheckpointAction
+	(*CheckpointOrder)(nil),             // 25: scaimind.v1.CheckpointOrder
+	(*TransferReport)(nil),              // 26: scaimind.v1.TransferReport
+	(*EvaluationReport)(nil),            // 27: scaimind.v1.EvaluationReport
+	(*SessionResponse)(nil),             // 28: scaimind.v1.SessionResponse
+	(*Roster)(nil),                      // 29: scaimind.v1.Roster
+	(*RosterMember)(nil),                // 30: scaimind.v1.RosterMember
+	(*Welcome)(nil),                     // 31: scaimind.v1.Welcome
+	(*Orders)(nil),                      // 32: scaimind.v1.Orders
+	(*TaskOrder)(nil),                   // 33: scaimind.v1.TaskOrder
+	(*TaskSpec)(nil),                    // 34: scaimind.v1.TaskSpec
+	(*DataCredentials)(nil),             // 35: scaimind.v1.DataCredentials
+	(*ResumePoint)(nil),                 // 36: scaimind.v1.ResumePoint
+	(*TaskPeer)(nil),                    // 37: scaimind.v1.TaskPeer
+	(*Ack)(nil),                         // 38: scaimind.v1.Ack
+	(*ReadTrainingRequest)(nil),         // 39: scaimind.v1.ReadTrainingRequest
+	(*ReadTrainingResponse)(nil),        // 40: scaimind.v1.ReadTrainingResponse
+	(*ProbeDataRequest)(nil),            // 41: scaimind.v1.ProbeDataRequest
+	(*ProbeDataResponse)(nil),           // 42: scaimind.v1.ProbeDataResponse
+	(*ReadDataCacheRequest)(nil),        // 43: scaimind.v1.ReadDataCacheRequest
+	(*ReadDataCacheResponse)(nil),       // 44: scaimind.v1.ReadDataCacheResponse
+	(*ListCheckpointRequest)(nil),       // 45: scaimind.v1.ListCheckpointRequest
+	(*ListCheckpointResponse)(nil),      // 46: scaimind.v1.ListCheckpointResponse
+	(*CheckpointFile)(nil),              // 47: scaimind.v1.CheckpointFile
+	(*ReadCheckpointRequest)(nil),       // 48: scaimind.v1.ReadCheckpointRequest
+	(*ReadCheckpointResponse)(nil),      // 49: scaimind.v1.ReadCheckpointResponse
+	(*AgreeOnResumeRequest)(nil),        // 50: scaimind.v1.AgreeOnResumeRequest
+	(*ResumeAnswer)(nil),                // 51: scaimind.v1.ResumeAnswer
+	(*AgreeOnResumeResponse)(nil),       // 52: scaimind.v1.AgreeOnResumeResponse
+	(*PingRequest)(nil),                 // 53: scaimind.v1.PingRequest
+	(*PingResponse)(nil),                // 54: scaimind.v1.PingResponse
+	(*RelayRequest)(nil),                // 55: scaimind.v1.RelayRequest
+	(*RelayResponse)(nil),               // 56: scaimind.v1.RelayResponse
+	(*ReadTaskLogsRequest)(nil),         // 57: scaimind.v1.ReadTaskLogsRequest
+	(*ReadTaskLogsResponse)(nil),        // 58: scaimind.v1.ReadTaskLogsResponse
+	(*TaskLogEntry)(nil),                // 59: scaimind.v1.TaskLogEntry
+	(*ReadTaskMetricsRequest)(nil),      // 60: scaimind.v1.ReadTaskMetricsRequest
+	(*ReadTaskMetricsResponse)(nil),     // 61: scaimind.v1.ReadTaskMetricsResponse
+	(*TaskMetricsEntry)(nil),            // 62: scaimind.v1.TaskMetricsEntry
+	(*ReadTaskSeriesRequest)(nil),       // 63: scaimind.v1.ReadTaskSeriesRequest
+	(*ReadTaskSeriesResponse)(nil),      // 64: scaimind.v1.ReadTaskSeriesResponse
+	(*TaskSeries)(nil),                  // 65: scaimind.v1.TaskSeries
+	(*NumberHistory)(nil),               // 66: scaimind.v1.NumberHistory
+	nil,                                 // 67: scaimind.v1.Hello.LabelsEntry
+	(*Gpu)(nil),                         // 68: scaimind.v1.Gpu
+	(*timestamppb.Timestamp)(nil),       // 69: google.protobuf.Timestamp
+	(ErrorType_Value)(0),                // 70: scaimind.v1.ErrorType.Value
+	(JobPhase_Value)(0),                 // 71: scaimind.v1.JobPhase.Value
+	(CheckpointKind_Value)(0),           // 72: scaimind.v1.CheckpointKind.Value
+	(StopReason_Value)(0),               // 73: scaimind.v1.StopReason.Value
+	(*SubmitJobRequest)(nil),            // 74: scaimind.v1.SubmitJobRequest
+	(*Launcher)(nil),                    // 75: scaimind.v1.Launcher
+	(*NodeTraining)(nil),                // 76: scaimind.v1.NodeTraining
+	(*DataSource)(nil),                  // 77: scaimind.v1.DataSource
+	(*DataSourceCheck)(nil),             // 78: scaimind.v1.DataSourceCheck
+	(*NodeDataCache)(nil),               // 79: scaimind.v1.NodeDataCache
+	(*MetricSeries)(nil),                // 80: scaimind.v1.MetricSeries
 }
 var file_scaimind_v1_agents_proto_depIdxs = []int32{
-	6,  // 0: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
-	8,  // 1: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
-	10, // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
-	4,  // 3: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
-	57, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
-	56, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
-	7,  // 6: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
-	57, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
-	9,  // 8: scaimind.v1.Heartbeat.samples:type_name -> scaimind.v1.GpuSample
-	11, // 9: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
-	7,  // 10: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
-	58, // 11: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
-	12, // 12: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
-	13, // 13: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
-	14, // 14: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
-	15, // 15: scaimind.v1.Report.phase:type_name -> scaimind.v1.PhaseReport
-	16, // 16: scaimind.v1.Report.progress:type_name -> scaimind.v1.ProgressReport
-	17, // 17: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
-	24, // 18: scaimind.v1.Report.evaluation:type_name -> scaimind.v1.EvaluationReport
-	23, // 19: scaimind.v1.Report.transfer:type_name -> scaimind.v1.TransferReport
-	18, // 20: scaimind.v1.Report.checkpoint_upload:type_name -> scaimind.v1.CheckpointUpload
-	19, // 21: scaimind.v1.Report.checkpoint_stored:type_name -> scaimind.v1.CheckpointStored
-	20, // 22: scaimind.v1.Report.checkpoint_removed:type_name -> scaimind.v1.CheckpointRemoved
-	59, // 23: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
-	60, // 24: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
-	61, // 25: scaimind.v1.CheckpointReport.kind:type_name -> scaimind.v1.CheckpointKind.Value
-	0,  // 26: scaimind.v1.CheckpointRemoved.action:type_name -> scaimind.v1.CheckpointAction.Value
-	0,  // 27: scaimind.v1.CheckpointOrder.action:type_name -> scaimind.v1.CheckpointAction.Value
-	28, // 28: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
-	29, // 29: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
-	35, // 30: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
-	26, // 31: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
-	5,  // 32: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
-	27, // 33: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
-	30, // 34: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
-	22, // 35: scaimind.v1.Orders.checkpoints:type_name -> scaimind.v1.CheckpointOrder
-	7,  // 36: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
-	62, // 37: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
-	31, // 38: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
-	63, // 39: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
-	34, // 40: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
-	58, // 41: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
-	33, // 42: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
-	64, // 43: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
-	32, // 44: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
-	33, // 45: scaimind.v1.TaskSpec.model_checkpoint:type_name -> scaimind.v1.ResumePoint
-	65, // 46: scaimind.v1.ReadTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
-	66, // 47: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
-	32, // 48: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
-	67, // 49: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
-	68, // 50: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
-	4,  // 51: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
-	58, // 52: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	48, // 53: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
-	51, // 54: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
-	69, // 55: scaimind.v1.ReadTaskSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
-	55, // 56: scaimind.v1.TaskSeries.histories:type_name -> scaimind.v1.NumberHistory
-	3,  // 57: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
-	1,  // 58: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
-	46, // 59: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
-	49, // 60: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
-	52, // 61: scaimind.v1.TaskService.ReadTaskSeries:input_type -> scaimind.v1.ReadTaskSeriesRequest
-	38, // 62: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
-	36, // 63: scaimind.v1.TaskService.ReadTraining:input_type -> scaimind.v1.ReadTrainingRequest
-	40, // 64: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
-	42, // 65: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
-	44, // 66: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
-	25, // 67: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
-	2,  // 68: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
-	47, // 69: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
-	50, // 70: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
-	53, // 71: scaimind.v1.TaskService.ReadTaskSeries:output_type -> scaimind.v1.ReadTaskSeriesResponse
-	39, // 72: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
-	37, // 73: scaimind.v1.TaskService.ReadTraining:output_type -> scaimind.v1.ReadTrainingResponse
-	41, // 74: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
-	43, // 75: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
-	45, // 76: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
-	67, // [67:77] is the sub-list for method output_type
-	57, // [57:67] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	36, // 0: scaimind.v1.GetServedCheckpointResponse.checkpoint:type_name -> scaimind.v1.ResumePoint
+	9,  // 1: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
+	11, // 2: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
+	13, // 3: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
+	7,  // 4: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
+	68, // 5: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
+	67, // 6: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
+	10, // 7: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
+	68, // 8: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
+	12, // 9: scaimind.v1.Heartbeat.samples:type_name -> scaimind.v1.GpuSample
+	14, // 10: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
+	10, // 11: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
+	69, // 12: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
+	15, // 13: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
+	16, // 14: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
+	17, // 15: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
+	18, // 16: scaimind.v1.Report.phase:type_name -> scaimind.v1.PhaseReport
+	19, // 17: scaimind.v1.Report.progress:type_name -> scaimind.v1.ProgressReport
+	20, // 18: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
+	27, // 19: scaimind.v1.Report.evaluation:type_name -> scaimind.v1.EvaluationReport
+	26, // 20: scaimind.v1.Report.transfer:type_name -> scaimind.v1.TransferReport
+	21, // 21: scaimind.v1.Report.checkpoint_upload:type_name -> scaimind.v1.CheckpointUpload
+	22, // 22: scaimind.v1.Report.checkpoint_stored:type_name -> scaimind.v1.CheckpointStored
+	23, // 23: scaimind.v1.Report.checkpoint_removed:type_name -> scaimind.v1.CheckpointRemoved
+	70, // 24: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
+	71, // 25: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
+	72, // 26: scaimind.v1.CheckpointReport.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	0,  // 27: scaimind.v1.CheckpointRemoved.action:type_name -> scaimind.v1.CheckpointAction.Value
+	0,  // 28: scaimind.v1.CheckpointOrder.action:type_name -> scaimind.v1.CheckpointAction.Value
+	31, // 29: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
+	32, // 30: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
+	38, // 31: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
+	29, // 32: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
+	8,  // 33: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
+	30, // 34: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
+	33, // 35: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
+	25, // 36: scaimind.v1.Orders.checkpoints:type_name -> scaimind.v1.CheckpointOrder
+	10, // 37: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
+	73, // 38: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
+	34, // 39: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
+	74, // 40: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
+	37, // 41: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
+	69, // 42: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
+	36, // 43: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
+	75, // 44: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
+	35, // 45: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
+	36, // 46: scaimind.v1.TaskSpec.model_checkpoint:type_name -> scaimind.v1.ResumePoint
+	76, // 47: scaimind.v1.ReadTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
+	77, // 48: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
+	35, // 49: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
+	78, // 50: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
+	79, // 51: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
+	47, // 52: scaimind.v1.ListCheckpointResponse.files:type_name -> scaimind.v1.CheckpointFile
+	10, // 53: scaimind.v1.AgreeOnResumeRequest.task:type_name -> scaimind.v1.TaskRef
+	1,  // 54: scaimind.v1.AgreeOnResumeRequest.answer:type_name -> scaimind.v1.ResumeAnswer.Value
+	36, // 55: scaimind.v1.AgreeOnResumeResponse.point:type_name -> scaimind.v1.ResumePoint
+	7,  // 56: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
+	69, // 57: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	59, // 58: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
+	62, // 59: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
+	80, // 60: scaimind.v1.ReadTaskSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
+	66, // 61: scaimind.v1.TaskSeries.histories:type_name -> scaimind.v1.NumberHistory
+	6,  // 62: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
+	4,  // 63: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
+	2,  // 64: scaimind.v1.AgentService.GetServedCheckpoint:input_type -> scaimind.v1.GetServedCheckpointRequest
+	57, // 65: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
+	60, // 66: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
+	63, // 67: scaimind.v1.TaskService.ReadTaskSeries:input_type -> scaimind.v1.ReadTaskSeriesRequest
+	41, // 68: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
+	39, // 69: scaimind.v1.TaskService.ReadTraining:input_type -> scaimind.v1.ReadTrainingRequest
+	43, // 70: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
+	53, // 71: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
+	55, // 72: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
+	45, // 73: scaimind.v1.PeerService.ListCheckpoint:input_type -> scaimind.v1.ListCheckpointRequest
+	48, // 74: scaimind.v1.PeerService.ReadCheckpoint:input_type -> scaimind.v1.ReadCheckpointRequest
+	50, // 75: scaimind.v1.PeerService.AgreeOnResume:input_type -> scaimind.v1.AgreeOnResumeRequest
+	28, // 76: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
+	5,  // 77: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
+	3,  // 78: scaimind.v1.AgentService.GetServedCheckpoint:output_type -> scaimind.v1.GetServedCheckpointResponse
+	58, // 79: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
+	61, // 80: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
+	64, // 81: scaimind.v1.TaskService.ReadTaskSeries:output_type -> scaimind.v1.ReadTaskSeriesResponse
+	42, // 82: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
+	40, // 83: scaimind.v1.TaskService.ReadTraining:output_type -> scaimind.v1.ReadTrainingResponse
+	44, // 84: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
+	54, // 85: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
+	56, // 86: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
+	46, // 87: scaimind.v1.PeerService.ListCheckpoint:output_type -> scaimind.v1.ListCheckpointResponse
+	49, // 88: scaimind.v1.PeerService.ReadCheckpoint:output_type -> scaimind.v1.ReadCheckpointResponse
+	52, // 89: scaimind.v1.PeerService.AgreeOnResume:output_type -> scaimind.v1.AgreeOnResumeResponse
+	76, // [76:90] is the sub-list for method output_type
+	62, // [62:76] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_agents_proto_init() }
@@ -4495,14 +5289,14 @@ func file_scaimind_v1_agents_proto_init() {
 	file_scaimind_v1_jobs_proto_init()
 	file_scaimind_v1_launchers_proto_init()
 	file_scaimind_v1_options_proto_init()
-	file_scaimind_v1_agents_proto_msgTypes[2].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[4].OneofWrappers = []any{
 		(*SessionRequest_Hello)(nil),
 		(*SessionRequest_Heartbeat)(nil),
 		(*SessionRequest_Reports)(nil),
 		(*SessionRequest_Relayed)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[8].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[10].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[10].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[12].OneofWrappers = []any{
 		(*Report_Starting)(nil),
 		(*Report_Running)(nil),
 		(*Report_Ended)(nil),
@@ -4515,23 +5309,23 @@ func file_scaimind_v1_agents_proto_init() {
 		(*Report_CheckpointStored)(nil),
 		(*Report_CheckpointRemoved)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[13].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[24].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[15].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[26].OneofWrappers = []any{
 		(*SessionResponse_Welcome)(nil),
 		(*SessionResponse_Orders)(nil),
 		(*SessionResponse_Ack)(nil),
 		(*SessionResponse_Roster)(nil),
 		(*SessionResponse_RelayedAck)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[45].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[46].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[55].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[56].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_agents_proto_rawDesc), len(file_scaimind_v1_agents_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   56,
+			NumEnums:      2,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -26,8 +26,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AgentService_Session_FullMethodName          = "/scaimind.v1.AgentService/Session"
-	AgentService_GetNeededOutputs_FullMethodName = "/scaimind.v1.AgentService/GetNeededOutputs"
+	AgentService_Session_FullMethodName             = "/scaimind.v1.AgentService/Session"
+	AgentService_GetNeededOutputs_FullMethodName    = "/scaimind.v1.AgentService/GetNeededOutputs"
+	AgentService_GetServedCheckpoint_FullMethodName = "/scaimind.v1.AgentService/GetServedCheckpoint"
 )
 
 // AgentServiceClient is the client API for AgentService service.
@@ -39,6 +40,9 @@ type AgentServiceClient interface {
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
 	// Says what is still needed of what some jobs wrote on the node, before it removes that. Any coordinator answers.
 	GetNeededOutputs(ctx context.Context, in *GetNeededOutputsRequest, opts ...grpc.CallOption) (*GetNeededOutputsResponse, error)
+	// Says what a node has to serve of a checkpoint to another node that asks it for the files. Any coordinator answers.
+	// NOT_FOUND: the node has not registered it. PERMISSION_DENIED: no task of the other node needs it.
+	GetServedCheckpoint(ctx context.Context, in *GetServedCheckpointRequest, opts ...grpc.CallOption) (*GetServedCheckpointResponse, error)
 }
 
 type agentServiceClient struct {
@@ -72,6 +76,16 @@ func (c *agentServiceClient) GetNeededOutputs(ctx context.Context, in *GetNeeded
 	return out, nil
 }
 
+func (c *agentServiceClient) GetServedCheckpoint(ctx context.Context, in *GetServedCheckpointRequest, opts ...grpc.CallOption) (*GetServedCheckpointResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetServedCheckpointResponse)
+	err := c.cc.Invoke(ctx, AgentService_GetServedCheckpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AgentServiceServer is the server API for AgentService service.
 // All implementations must embed UnimplementedAgentServiceServer
 // for forward compatibility.
@@ -81,6 +95,9 @@ type AgentServiceServer interface {
 	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
 	// Says what is still needed of what some jobs wrote on the node, before it removes that. Any coordinator answers.
 	GetNeededOutputs(context.Context, *GetNeededOutputsRequest) (*GetNeededOutputsResponse, error)
+	// Says what a node has to serve of a checkpoint to another node that asks it for the files. Any coordinator answers.
+	// NOT_FOUND: the node has not registered it. PERMISSION_DENIED: no task of the other node needs it.
+	GetServedCheckpoint(context.Context, *GetServedCheckpointRequest) (*GetServedCheckpointResponse, error)
 	mustEmbedUnimplementedAgentServiceServer()
 }
 
@@ -96,6 +113,9 @@ func (UnimplementedAgentServiceServer) Session(grpc.BidiStreamingServer[SessionR
 }
 func (UnimplementedAgentServiceServer) GetNeededOutputs(context.Context, *GetNeededOutputsRequest) (*GetNeededOutputsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetNeededOutputs not implemented")
+}
+func (UnimplementedAgentServiceServer) GetServedCheckpoint(context.Context, *GetServedCheckpointRequest) (*GetServedCheckpointResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetServedCheckpoint not implemented")
 }
 func (UnimplementedAgentServiceServer) mustEmbedUnimplementedAgentServiceServer() {}
 func (UnimplementedAgentServiceServer) testEmbeddedByValue()                      {}
@@ -143,6 +163,24 @@ func _AgentService_GetNeededOutputs_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AgentService_GetServedCheckpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetServedCheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServiceServer).GetServedCheckpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentService_GetServedCheckpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServiceServer).GetServedCheckpoint(ctx, req.(*GetServedCheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AgentService_ServiceDesc is the grpc.ServiceDesc for AgentService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -153,6 +191,10 @@ var AgentService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetNeededOutputs",
 			Handler:    _AgentService_GetNeededOutputs_Handler,
+		},
+		{
+			MethodName: "GetServedCheckpoint",
+			Handler:    _AgentService_GetServedCheckpoint_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
@@ -478,8 +520,11 @@ var TaskService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	PeerService_Ping_FullMethodName  = "/scaimind.v1.PeerService/Ping"
-	PeerService_Relay_FullMethodName = "/scaimind.v1.PeerService/Relay"
+	PeerService_Ping_FullMethodName           = "/scaimind.v1.PeerService/Ping"
+	PeerService_Relay_FullMethodName          = "/scaimind.v1.PeerService/Relay"
+	PeerService_ListCheckpoint_FullMethodName = "/scaimind.v1.PeerService/ListCheckpoint"
+	PeerService_ReadCheckpoint_FullMethodName = "/scaimind.v1.PeerService/ReadCheckpoint"
+	PeerService_AgreeOnResume_FullMethodName  = "/scaimind.v1.PeerService/AgreeOnResume"
 )
 
 // PeerServiceClient is the client API for PeerService service.
@@ -492,6 +537,13 @@ type PeerServiceClient interface {
 	Ping(ctx context.Context, in *PingRequest, opts ...grpc.CallOption) (*PingResponse, error)
 	// Passes a renewal on to the leader, and answers once the leader acknowledged it. UNAVAILABLE: not in session.
 	Relay(ctx context.Context, in *RelayRequest, opts ...grpc.CallOption) (*RelayResponse, error)
+	// Lists the files of a checkpoint that the agent's node has registered.
+	ListCheckpoint(ctx context.Context, in *ListCheckpointRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListCheckpointResponse], error)
+	// Reads one of these files. FAILED_PRECONDITION: it is no longer the one that was listed.
+	ReadCheckpoint(ctx context.Context, in *ReadCheckpointRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadCheckpointResponse], error)
+	// Takes part in the agreement of the tasks of an attempt on the checkpoint that they resume from. The agent of rank 0
+	// answers: as soon as there is something new, or with what there is after a while.
+	AgreeOnResume(ctx context.Context, in *AgreeOnResumeRequest, opts ...grpc.CallOption) (*AgreeOnResumeResponse, error)
 }
 
 type peerServiceClient struct {
@@ -522,6 +574,54 @@ func (c *peerServiceClient) Relay(ctx context.Context, in *RelayRequest, opts ..
 	return out, nil
 }
 
+func (c *peerServiceClient) ListCheckpoint(ctx context.Context, in *ListCheckpointRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListCheckpointResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PeerService_ServiceDesc.Streams[0], PeerService_ListCheckpoint_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListCheckpointRequest, ListCheckpointResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PeerService_ListCheckpointClient = grpc.ServerStreamingClient[ListCheckpointResponse]
+
+func (c *peerServiceClient) ReadCheckpoint(ctx context.Context, in *ReadCheckpointRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadCheckpointResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PeerService_ServiceDesc.Streams[1], PeerService_ReadCheckpoint_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadCheckpointRequest, ReadCheckpointResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PeerService_ReadCheckpointClient = grpc.ServerStreamingClient[ReadCheckpointResponse]
+
+func (c *peerServiceClient) AgreeOnResume(ctx context.Context, in *AgreeOnResumeRequest, opts ...grpc.CallOption) (*AgreeOnResumeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AgreeOnResumeResponse)
+	err := c.cc.Invoke(ctx, PeerService_AgreeOnResume_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerServiceServer is the server API for PeerService service.
 // All implementations must embed UnimplementedPeerServiceServer
 // for forward compatibility.
@@ -532,6 +632,13 @@ type PeerServiceServer interface {
 	Ping(context.Context, *PingRequest) (*PingResponse, error)
 	// Passes a renewal on to the leader, and answers once the leader acknowledged it. UNAVAILABLE: not in session.
 	Relay(context.Context, *RelayRequest) (*RelayResponse, error)
+	// Lists the files of a checkpoint that the agent's node has registered.
+	ListCheckpoint(*ListCheckpointRequest, grpc.ServerStreamingServer[ListCheckpointResponse]) error
+	// Reads one of these files. FAILED_PRECONDITION: it is no longer the one that was listed.
+	ReadCheckpoint(*ReadCheckpointRequest, grpc.ServerStreamingServer[ReadCheckpointResponse]) error
+	// Takes part in the agreement of the tasks of an attempt on the checkpoint that they resume from. The agent of rank 0
+	// answers: as soon as there is something new, or with what there is after a while.
+	AgreeOnResume(context.Context, *AgreeOnResumeRequest) (*AgreeOnResumeResponse, error)
 	mustEmbedUnimplementedPeerServiceServer()
 }
 
@@ -547,6 +654,15 @@ func (UnimplementedPeerServiceServer) Ping(context.Context, *PingRequest) (*Ping
 }
 func (UnimplementedPeerServiceServer) Relay(context.Context, *RelayRequest) (*RelayResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Relay not implemented")
+}
+func (UnimplementedPeerServiceServer) ListCheckpoint(*ListCheckpointRequest, grpc.ServerStreamingServer[ListCheckpointResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListCheckpoint not implemented")
+}
+func (UnimplementedPeerServiceServer) ReadCheckpoint(*ReadCheckpointRequest, grpc.ServerStreamingServer[ReadCheckpointResponse]) error {
+	return status.Error(codes.Unimplemented, "method ReadCheckpoint not implemented")
+}
+func (UnimplementedPeerServiceServer) AgreeOnResume(context.Context, *AgreeOnResumeRequest) (*AgreeOnResumeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AgreeOnResume not implemented")
 }
 func (UnimplementedPeerServiceServer) mustEmbedUnimplementedPeerServiceServer() {}
 func (UnimplementedPeerServiceServer) testEmbeddedByValue()                     {}
@@ -605,6 +721,46 @@ func _PeerService_Relay_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_ListCheckpoint_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListCheckpointRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(PeerServiceServer).ListCheckpoint(m, &grpc.GenericServerStream[ListCheckpointRequest, ListCheckpointResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PeerService_ListCheckpointServer = grpc.ServerStreamingServer[ListCheckpointResponse]
+
+func _PeerService_ReadCheckpoint_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadCheckpointRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(PeerServiceServer).ReadCheckpoint(m, &grpc.GenericServerStream[ReadCheckpointRequest, ReadCheckpointResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PeerService_ReadCheckpointServer = grpc.ServerStreamingServer[ReadCheckpointResponse]
+
+func _PeerService_AgreeOnResume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AgreeOnResumeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).AgreeOnResume(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_AgreeOnResume_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).AgreeOnResume(ctx, req.(*AgreeOnResumeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PeerService_ServiceDesc is the grpc.ServiceDesc for PeerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -620,7 +776,22 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Relay",
 			Handler:    _PeerService_Relay_Handler,
 		},
+		{
+			MethodName: "AgreeOnResume",
+			Handler:    _PeerService_AgreeOnResume_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ListCheckpoint",
+			Handler:       _PeerService_ListCheckpoint_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ReadCheckpoint",
+			Handler:       _PeerService_ReadCheckpoint_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "scaimind/v1/agents.proto",
 }

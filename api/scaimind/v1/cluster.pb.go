@@ -1458,8 +1458,14 @@ type Queue struct {
 	Running       int32 `protobuf:"varint,4,opt,name=running,proto3" json:"running,omitempty"`
 	GpusAllocated int32 `protobuf:"varint,5,opt,name=gpus_allocated,json=gpusAllocated,proto3" json:"gpus_allocated,omitempty"`
 	// GPUs that its jobs hold at once, at most, over all tenants; 0: no limit.
-	MaxGpus       int32 `protobuf:"varint,6,opt,name=max_gpus,json=maxGpus,proto3" json:"max_gpus,omitempty"`
-	Held          int32 `protobuf:"varint,7,opt,name=held,proto3" json:"held,omitempty"`
+	MaxGpus int32 `protobuf:"varint,6,opt,name=max_gpus,json=maxGpus,proto3" json:"max_gpus,omitempty"`
+	Held    int32 `protobuf:"varint,7,opt,name=held,proto3" json:"held,omitempty"`
+	// The queue that it is a part of; empty: none.
+	Parent string `protobuf:"bytes,8,opt,name=parent,proto3" json:"parent,omitempty"`
+	// What is its due of the cluster while there is work in all queues, by the weights, in percent.
+	SharePercent float64 `protobuf:"fixed64,9,opt,name=share_percent,json=sharePercent,proto3" json:"share_percent,omitempty"`
+	// How many GPUs the caller's tenant held in it lately: the mean that fair share goes by.
+	GpusLately    float64 `protobuf:"fixed64,10,opt,name=gpus_lately,json=gpusLately,proto3" json:"gpus_lately,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1539,6 +1545,27 @@ func (x *Queue) GetMaxGpus() int32 {
 func (x *Queue) GetHeld() int32 {
 	if x != nil {
 		return x.Held
+	}
+	return 0
+}
+
+func (x *Queue) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *Queue) GetSharePercent() float64 {
+	if x != nil {
+		return x.SharePercent
+	}
+	return 0
+}
+
+func (x *Queue) GetGpusLately() float64 {
+	if x != nil {
+		return x.GpusLately
 	}
 	return 0
 }
@@ -1626,10 +1653,12 @@ func (x *ListQueuesResponse) GetQueues() []*Queue {
 type PutQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Share of the queue beside the others; default 1. Has no effect yet, so anything else is refused.
+	// What is its due beside the queues with the same parent, in proportion; default 1.
 	Weight int32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
-	// 0: no limit.
-	MaxGpus       int32 `protobuf:"varint,3,opt,name=max_gpus,json=maxGpus,proto3" json:"max_gpus,omitempty"`
+	// Of its jobs and those of all queues below it; 0: no limit.
+	MaxGpus int32 `protobuf:"varint,3,opt,name=max_gpus,json=maxGpus,proto3" json:"max_gpus,omitempty"`
+	// The queue that it is a part of; empty: none.
+	Parent        string `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1683,6 +1712,13 @@ func (x *PutQueueRequest) GetMaxGpus() int32 {
 		return x.MaxGpus
 	}
 	return 0
+}
+
+func (x *PutQueueRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
 }
 
 type PutQueueResponse struct {
@@ -2216,7 +2252,7 @@ var File_scaimind_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x19scaimind/v1/cluster.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\x1a\x19scaimind/v1/options.proto\"\x13\n" +
+	"\x19scaimind/v1/cluster.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\x1a\x19scaimind/v1/options.proto\x1a\x18scaimind/v1/policy.proto\"\x13\n" +
 	"\x11GetClusterRequest\"\xc2\x04\n" +
 	"\x12GetClusterResponse\x12\x1f\n" +
 	"\vnodes_total\x18\x01 \x01(\x05R\n" +
@@ -2339,7 +2375,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\x16estimated_wait_seconds\x18\n" +
 	" \x01(\x01H\x00R\x14estimatedWaitSeconds\x88\x01\x01B\x19\n" +
-	"\x17_estimated_wait_seconds\"\xbb\x01\n" +
+	"\x17_estimated_wait_seconds\"\x99\x02\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x05R\x06weight\x12\x16\n" +
@@ -2347,14 +2383,20 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\arunning\x18\x04 \x01(\x05R\arunning\x12%\n" +
 	"\x0egpus_allocated\x18\x05 \x01(\x05R\rgpusAllocated\x12\x19\n" +
 	"\bmax_gpus\x18\x06 \x01(\x05R\amaxGpus\x12\x12\n" +
-	"\x04held\x18\a \x01(\x05R\x04held\"\x13\n" +
+	"\x04held\x18\a \x01(\x05R\x04held\x12\x16\n" +
+	"\x06parent\x18\b \x01(\tR\x06parent\x12#\n" +
+	"\rshare_percent\x18\t \x01(\x01R\fsharePercent\x12\x1f\n" +
+	"\vgpus_lately\x18\n" +
+	" \x01(\x01R\n" +
+	"gpusLately\"\x13\n" +
 	"\x11ListQueuesRequest\"@\n" +
 	"\x12ListQueuesResponse\x12*\n" +
-	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues\"X\n" +
+	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues\"p\n" +
 	"\x0fPutQueueRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x05R\x06weight\x12\x19\n" +
-	"\bmax_gpus\x18\x03 \x01(\x05R\amaxGpus\"<\n" +
+	"\bmax_gpus\x18\x03 \x01(\x05R\amaxGpus\x12\x16\n" +
+	"\x06parent\x18\x04 \x01(\tR\x06parent\"<\n" +
 	"\x10PutQueueResponse\x12(\n" +
 	"\x05queue\x18\x01 \x01(\v2\x12.scaimind.v1.QueueR\x05queue\"(\n" +
 	"\x12DeleteQueueRequest\x12\x12\n" +
@@ -2393,7 +2435,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\tframework\x18\x02 \x01(\tR\tframework\x12\x14\n" +
 	"\x05works\x18\x03 \x01(\bR\x05works\x12\x10\n" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12\x18\n" +
-	"\ainstall\x18\x05 \x01(\tR\ainstall2\xee\x13\n" +
+	"\ainstall\x18\x05 \x01(\tR\ainstall2\x9a\x17\n" +
 	"\x0eClusterService\x12\x9d\x01\n" +
 	"\n" +
 	"GetCluster\x12\x1e.scaimind.v1.GetClusterRequest\x1a\x1f.scaimind.v1.GetClusterResponse\"N\x8a\xb5\x18J\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ2:\x12Sum up the cluster\n" +
@@ -2416,7 +2458,11 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"ListQueues\x12\x1e.scaimind.v1.ListQueuesRequest\x1a\x1f.scaimind.v1.ListQueuesResponse\"L\x8a\xb5\x18H\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ0:\x0fList the queuesH\x01\n" +
 	"\x1b/v1/modules/scaimind/queues\x12\xca\x01\n" +
 	"\bPutQueue\x12\x1c.scaimind.v1.PutQueueRequest\x1a\x1d.scaimind.v1.PutQueueResponse\"\x80\x01\x8a\xb5\x18|\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\tqueue.putZP:\x1bMake a queue, or change oneH\x01Z\x04nameb\x05queue\x1a\"/v1/modules/scaimind/queues/{name}\x12\xe5\x01\n" +
-	"\vDeleteQueue\x12\x1f.scaimind.v1.DeleteQueueRequest\x1a .scaimind.v1.DeleteQueueResponse\"\x92\x01\x8a\xb5\x18\x8d\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\fqueue.deleteZ^:.Take away a queue that no unfinished job is inH\x01Z\x04nameh\x01\"\"/v1/modules/scaimind/queues/{name}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\vDeleteQueue\x12\x1f.scaimind.v1.DeleteQueueRequest\x1a .scaimind.v1.DeleteQueueResponse\"\x92\x01\x8a\xb5\x18\x8d\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\fqueue.deleteZ^:.Take away a queue that no unfinished job is inH\x01Z\x04nameh\x01\"\"/v1/modules/scaimind/queues/{name}\x12\xb6\x01\n" +
+	"\tGetPolicy\x12\x1d.scaimind.v1.GetPolicyRequest\x1a\x1e.scaimind.v1.GetPolicyResponse\"j\x8a\xb5\x18f\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\rmind:operatorZ?:\x1eShow how the scheduler decidesH\x01\n" +
+	"\x1b/v1/modules/scaimind/policy\x12\xf0\x01\n" +
+	"\tPutPolicy\x12\x1d.scaimind.v1.PutPolicyRequest\x1a\x1e.scaimind.v1.PutPolicyResponse\"\xa3\x01\x8a\xb5\x18\x9e\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\rmind:operatorR\n" +
+	"policy.putZb:AChange how the scheduler decides; what is left out stays as it isH\x01\x1a\x1b/v1/modules/scaimind/policyB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_cluster_proto_rawDescOnce sync.Once
@@ -2471,6 +2517,10 @@ var file_scaimind_v1_cluster_proto_goTypes = []any{
 	(GpuHealth_Value)(0),            // 36: scaimind.v1.GpuHealth.Value
 	(NodeState_Value)(0),            // 37: scaimind.v1.NodeState.Value
 	(*timestamppb.Timestamp)(nil),   // 38: google.protobuf.Timestamp
+	(*GetPolicyRequest)(nil),        // 39: scaimind.v1.GetPolicyRequest
+	(*PutPolicyRequest)(nil),        // 40: scaimind.v1.PutPolicyRequest
+	(*GetPolicyResponse)(nil),       // 41: scaimind.v1.GetPolicyResponse
+	(*PutPolicyResponse)(nil),       // 42: scaimind.v1.PutPolicyResponse
 }
 var file_scaimind_v1_cluster_proto_depIdxs = []int32{
 	33, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
@@ -2511,19 +2561,23 @@ var file_scaimind_v1_cluster_proto_depIdxs = []int32{
 	21, // 35: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
 	23, // 36: scaimind.v1.ClusterService.PutQueue:input_type -> scaimind.v1.PutQueueRequest
 	25, // 37: scaimind.v1.ClusterService.DeleteQueue:input_type -> scaimind.v1.DeleteQueueRequest
-	1,  // 38: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
-	7,  // 39: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
-	9,  // 40: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
-	28, // 41: scaimind.v1.ClusterService.GetNodeTraining:output_type -> scaimind.v1.GetNodeTrainingResponse
-	11, // 42: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
-	16, // 43: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
-	14, // 44: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
-	18, // 45: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
-	22, // 46: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
-	24, // 47: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
-	26, // 48: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
-	38, // [38:49] is the sub-list for method output_type
-	27, // [27:38] is the sub-list for method input_type
+	39, // 38: scaimind.v1.ClusterService.GetPolicy:input_type -> scaimind.v1.GetPolicyRequest
+	40, // 39: scaimind.v1.ClusterService.PutPolicy:input_type -> scaimind.v1.PutPolicyRequest
+	1,  // 40: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
+	7,  // 41: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
+	9,  // 42: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
+	28, // 43: scaimind.v1.ClusterService.GetNodeTraining:output_type -> scaimind.v1.GetNodeTrainingResponse
+	11, // 44: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
+	16, // 45: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
+	14, // 46: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
+	18, // 47: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
+	22, // 48: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
+	24, // 49: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
+	26, // 50: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
+	41, // 51: scaimind.v1.ClusterService.GetPolicy:output_type -> scaimind.v1.GetPolicyResponse
+	42, // 52: scaimind.v1.ClusterService.PutPolicy:output_type -> scaimind.v1.PutPolicyResponse
+	40, // [40:53] is the sub-list for method output_type
+	27, // [27:40] is the sub-list for method input_type
 	27, // [27:27] is the sub-list for extension type_name
 	27, // [27:27] is the sub-list for extension extendee
 	0,  // [0:27] is the sub-list for field type_name
@@ -2536,6 +2590,7 @@ func file_scaimind_v1_cluster_proto_init() {
 	}
 	file_scaimind_v1_enums_proto_init()
 	file_scaimind_v1_options_proto_init()
+	file_scaimind_v1_policy_proto_init()
 	file_scaimind_v1_cluster_proto_msgTypes[4].OneofWrappers = []any{}
 	file_scaimind_v1_cluster_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}

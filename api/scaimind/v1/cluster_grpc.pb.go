@@ -32,6 +32,8 @@ const (
 	ClusterService_ListQueues_FullMethodName      = "/scaimind.v1.ClusterService/ListQueues"
 	ClusterService_PutQueue_FullMethodName        = "/scaimind.v1.ClusterService/PutQueue"
 	ClusterService_DeleteQueue_FullMethodName     = "/scaimind.v1.ClusterService/DeleteQueue"
+	ClusterService_GetPolicy_FullMethodName       = "/scaimind.v1.ClusterService/GetPolicy"
+	ClusterService_PutPolicy_FullMethodName       = "/scaimind.v1.ClusterService/PutPolicy"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -53,6 +55,9 @@ type ClusterServiceClient interface {
 	PutQueue(ctx context.Context, in *PutQueueRequest, opts ...grpc.CallOption) (*PutQueueResponse, error)
 	// Takes away a queue that no unfinished job is in.
 	DeleteQueue(ctx context.Context, in *DeleteQueueRequest, opts ...grpc.CallOption) (*DeleteQueueResponse, error)
+	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error)
+	// Changes some values of the policy, for all tenants.
+	PutPolicy(ctx context.Context, in *PutPolicyRequest, opts ...grpc.CallOption) (*PutPolicyResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -173,6 +178,26 @@ func (c *clusterServiceClient) DeleteQueue(ctx context.Context, in *DeleteQueueR
 	return out, nil
 }
 
+func (c *clusterServiceClient) GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetPolicyResponse)
+	err := c.cc.Invoke(ctx, ClusterService_GetPolicy_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) PutPolicy(ctx context.Context, in *PutPolicyRequest, opts ...grpc.CallOption) (*PutPolicyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PutPolicyResponse)
+	err := c.cc.Invoke(ctx, ClusterService_PutPolicy_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -192,6 +217,9 @@ type ClusterServiceServer interface {
 	PutQueue(context.Context, *PutQueueRequest) (*PutQueueResponse, error)
 	// Takes away a queue that no unfinished job is in.
 	DeleteQueue(context.Context, *DeleteQueueRequest) (*DeleteQueueResponse, error)
+	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error)
+	// Changes some values of the policy, for all tenants.
+	PutPolicy(context.Context, *PutPolicyRequest) (*PutPolicyResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -234,6 +262,12 @@ func (UnimplementedClusterServiceServer) PutQueue(context.Context, *PutQueueRequ
 }
 func (UnimplementedClusterServiceServer) DeleteQueue(context.Context, *DeleteQueueRequest) (*DeleteQueueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteQueue not implemented")
+}
+func (UnimplementedClusterServiceServer) GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetPolicy not implemented")
+}
+func (UnimplementedClusterServiceServer) PutPolicy(context.Context, *PutPolicyRequest) (*PutPolicyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutPolicy not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -454,6 +488,42 @@ func _ClusterService_DeleteQueue_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_GetPolicy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetPolicyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).GetPolicy(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_GetPolicy_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).GetPolicy(ctx, req.(*GetPolicyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_PutPolicy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutPolicyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).PutPolicy(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_PutPolicy_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).PutPolicy(ctx, req.(*PutPolicyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -504,6 +574,14 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteQueue",
 			Handler:    _ClusterService_DeleteQueue_Handler,
+		},
+		{
+			MethodName: "GetPolicy",
+			Handler:    _ClusterService_GetPolicy_Handler,
+		},
+		{
+			MethodName: "PutPolicy",
+			Handler:    _ClusterService_PutPolicy_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

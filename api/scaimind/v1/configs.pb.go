@@ -691,9 +691,11 @@ type OutputConfig struct {
 	// name the greatest ("+accuracy").
 	KeepBestMetric string `protobuf:"bytes,5,opt,name=keep_best_metric,json=keepBestMetric,proto3" json:"keep_best_metric,omitempty"`
 	// What a training leaves at its end: "safetensors" (default), "adapter", "sharded" or "none".
-	Export        string `protobuf:"bytes,6,opt,name=export,proto3" json:"export,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Export string `protobuf:"bytes,6,opt,name=export,proto3" json:"export,omitempty"`
+	// Write checkpoints of a training while it goes on, from a copy of the state in memory; default true.
+	CheckpointAsync *bool `protobuf:"varint,7,opt,name=checkpoint_async,json=checkpointAsync,proto3,oneof" json:"checkpoint_async,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *OutputConfig) Reset() {
@@ -766,6 +768,13 @@ func (x *OutputConfig) GetExport() string {
 		return x.Export
 	}
 	return ""
+}
+
+func (x *OutputConfig) GetCheckpointAsync() bool {
+	if x != nil && x.CheckpointAsync != nil {
+		return *x.CheckpointAsync
+	}
+	return false
 }
 
 type SchedulingConfig struct {
@@ -1347,7 +1356,7 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\btopology\x18\t \x01(\tR\btopology\x1a?\n" +
 	"\x11NodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf3\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb8\x02\n" +
 	"\fOutputConfig\x12\x1d\n" +
 	"\n" +
 	"output_dir\x18\x01 \x01(\tR\toutputDir\x12:\n" +
@@ -1355,7 +1364,9 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\x10keep_checkpoints\x18\x03 \x01(\x05R\x0fkeepCheckpoints\x12\x1b\n" +
 	"\tkeep_best\x18\x04 \x01(\x05R\bkeepBest\x12(\n" +
 	"\x10keep_best_metric\x18\x05 \x01(\tR\x0ekeepBestMetric\x12\x16\n" +
-	"\x06export\x18\x06 \x01(\tR\x06export\"\xd2\x05\n" +
+	"\x06export\x18\x06 \x01(\tR\x06export\x12.\n" +
+	"\x10checkpoint_async\x18\a \x01(\bH\x00R\x0fcheckpointAsync\x88\x01\x01B\x13\n" +
+	"\x11_checkpoint_async\"\xd2\x05\n" +
 	"\x10SchedulingConfig\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x1f\n" +
 	"\bpriority\x18\x02 \x01(\x05H\x00R\bpriority\x88\x01\x01\x12$\n" +
@@ -1491,6 +1502,7 @@ func file_scaimind_v1_configs_proto_init() {
 	}
 	file_scaimind_v1_enums_proto_init()
 	file_scaimind_v1_configs_proto_msgTypes[0].OneofWrappers = []any{}
+	file_scaimind_v1_configs_proto_msgTypes[7].OneofWrappers = []any{}
 	file_scaimind_v1_configs_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -18,6 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/cluster"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/jobs"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/raft"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/simulate"
 )
 
 // AddTo adds the commands to the root.
@@ -28,7 +29,7 @@ func AddTo(root *cobra.Command, version string) {
 	)
 	groups := map[string][]*cobra.Command{
 		"jobs":    slices.Concat(jobs.Commands(), catalog.Commands()),
-		"cluster": slices.Concat(cluster.Commands(), access.Commands(), []*cobra.Command{catalog.Launchers(), raft.Command(), chaos.Command()}),
+		"cluster": slices.Concat(cluster.Commands(), access.Commands(), []*cobra.Command{catalog.Launchers(), raft.Command(), simulate.Command(), chaos.Command()}),
 		"":        {access.ContextCommand(), newVersion(version)},
 	}
 	for group, commands := range groups {

@@ -15,6 +15,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 )
@@ -150,7 +151,7 @@ func (s *Set) didYouMean(name string) string {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
 	best, distance := "", 3
 	for _, k := range s.keys {
-		if d := editDistance(plain, strings.ReplaceAll(k.Name, "_", "")); d < distance {
+		if d := levenshtein.ComputeDistance(plain, strings.ReplaceAll(k.Name, "_", "")); d < distance {
 			best, distance = k.Name, d
 		}
 	}
@@ -158,23 +159,4 @@ func (s *Set) didYouMean(name string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %q?)", best)
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

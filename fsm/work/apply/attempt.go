@@ -30,6 +30,12 @@ func (tx *tx) saveJob(old, j *work.Job) {
 	if j.Terminal() && (old == nil || !old.Terminal()) {
 		tx.settleDependents(j)
 	}
+	if c, kept := tx.ClaimOf(j.ID); kept && j.State != v1.JobState_QUEUED {
+		tx.endClaim(c) // It was canceled or paused meanwhile.
+	}
+	if old != nil && old.Live() && !j.Live() {
+		tx.left(j.ID)
+	}
 }
 
 // move changes the state, and says so. A move that the table does not allow is a mistake of this package.
@@ -139,6 +145,7 @@ func (tx *tx) finishAttempt(j *work.Job) {
 	for i := range j.Tasks {
 		tx.Release(tables.LeaseKey{Node: j.Tasks[i].Node, Job: j.ID, Rank: j.Tasks[i].Rank}, j)
 	}
+	tx.discharge(j)
 	tx.emit(event.Event{Topic: event.TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue, Nodes: work.TaskNodes(j.Tasks)})
 	tx.outcome(j)
 	for i := range j.Tasks {

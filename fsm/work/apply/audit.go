@@ -84,6 +84,11 @@ func auditDeleteQueue(tx *kernel.Tx, c *work.DeleteQueue, result any) {
 	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditQueueDelete, Object: c.Name}, result.(work.QueueResult).Refusal)
 }
 
+func auditPutPolicy(tx *kernel.Tx, c *work.PutPolicy, result any) {
+	res := result.(work.PolicyResult)
+	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditPolicyPut, Message: reason.New(reason.PolicySetTo, res.Changed)}, res.Refusal)
+}
+
 func auditPutQuota(tx *kernel.Tx, c *work.PutQuota, result any) {
 	q := work.Quota{MaxGPUs: c.MaxGPUs, MaxRunning: c.MaxRunning, MaxJobs: c.MaxJobs}
 	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditQuotaPut, Object: c.Tenant, Message: q.Said()}, result.(work.QuotaResult).Refusal)

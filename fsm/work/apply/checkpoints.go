@@ -13,7 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
-// register mints an id for a checkpoint and takes it in. One that was reported before keeps its id; one that was
+// register mints an id for a checkpoint and takes it in, and says whether that changed anything. One that was reported before
+// keeps its id, and becomes a model if it is one now; one that was
 // written over an earlier one takes its place, unless the archive has all of that one: it is what a job would go on from
 // until the new one is DURABLE too.
 func (tx *tx) register(c *checkpoints.Checkpoint) (ident.Checkpoint, bool) {
@@ -25,7 +26,7 @@ func (tx *tx) register(c *checkpoints.Checkpoint) (ident.Checkpoint, bool) {
 			continue
 		}
 		if have.Attempt == c.Attempt && have.Digest == c.Digest && have.Step == c.Step {
-			return have.ID, false
+			return have.ID, tx.becomesModel(have, c)
 		}
 		if !have.Durable() {
 			replaced = append(replaced, have)
@@ -49,6 +50,21 @@ func (tx *tx) register(c *checkpoints.Checkpoint) (ident.Checkpoint, bool) {
 	checkpoints.Put(&tx.Tables, c)
 	tx.emitCheckpoint(c, nil)
 	return c.ID, true
+}
+
+// becomesModel says whether a checkpoint that was reported before is now said to be a model, and makes it one. A model stays one.
+func (tx *tx) becomesModel(have, c *checkpoints.Checkpoint) bool {
+	if !c.Model || have.Model || have.Expired() || !tx.open(level.LateModels) {
+		return false
+	}
+	changed := *have
+	changed.Model = true
+	if c.Metrics != "" {
+		changed.Metrics, changed.Score = c.Metrics, c.Score
+	}
+	tx.changeCheckpoint(&changed)
+	tx.reconsider(c.Job)
+	return true
 }
 
 // leastWanted is the checkpoint of a job that goes when there are too many: the oldest that was given up, else the oldest.

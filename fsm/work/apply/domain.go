@@ -35,6 +35,7 @@ func on[T any](f func(tx *tx, c *T) any) func(*kernel.Tx, *T) any {
 		result := f(tx, c)
 		tx.saveArrays()
 		tx.applyRetention()
+		tx.SettleAccounts()
 		return result
 	}
 }
@@ -68,6 +69,7 @@ func Domain() kernel.Domain {
 			kernel.DefineAudited("SubmitJobs", on(submitJobs), auditSubmitJobs),
 			kernel.DefineAudited("ControlJob", on(controlJob), auditControlJob),
 			kernel.Define("PlaceJobs", on(placeJobs)),
+			kernel.Define("PreemptJobs", on(preemptJobs)),
 			kernel.Define("ReportTasks", on(reportTasks)),
 			kernel.DefineAudited("DeleteCheckpoint", on(deleteCheckpoint), auditDeleteCheckpoint),
 			kernel.Define("ReportCheckpoints", on(reportCheckpoints)),
@@ -78,6 +80,7 @@ func Domain() kernel.Domain {
 			kernel.Define("AckRoster", on(ackRoster)),
 			kernel.DefineAudited("PutQueue", on(putQueue), auditPutQueue),
 			kernel.DefineAudited("DeleteQueue", on(deleteQueue), auditDeleteQueue),
+			kernel.DefineAudited("PutPolicy", on(putPolicy), auditPutPolicy),
 			kernel.DefineAudited("PutQuota", on(putQuota), auditPutQuota),
 			kernel.DefineAudited("DeleteQuota", on(deleteQuota), auditDeleteQuota),
 			kernel.Define("Tick", on(applyTick)),

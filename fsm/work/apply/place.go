@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"slices"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
@@ -9,6 +11,7 @@ import (
 )
 
 func placeJobs(tx *tx, c *work.PlaceJobs) any {
+	tx.openAccounts()
 	res := work.PlaceResult{Placed: make([]work.PlacedJob, 0, len(c.Placements))}
 	for i := range c.Placements {
 		p := &c.Placements[i]
@@ -45,6 +48,29 @@ func (tx *tx) place(p *work.Placement) *kernel.Refusal {
 	if node := twice(p.Tasks); node != "" {
 		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NodeTwice, node, p.Job)
 	}
+	c, kept := tx.ClaimOf(old.ID)
+	if kept {
+		tx.DropClaim(c) // What is kept for the job may be used by it.
+	}
+	if r := tx.placeable(old, p); r != nil {
+		if kept {
+			tx.PutClaim(c)
+		}
+		return r
+	}
+	if kept && !slices.Equal(c.Tasks, p.Tasks) {
+		tx.emitUnkept(old, c)
+	}
+	before := old
+	if !there {
+		before = nil
+	}
+	tx.grant(before, *old, p)
+	return nil
+}
+
+// placeable says why the tasks of a job cannot be at places that were proposed; nil: they can.
+func (tx *tx) placeable(old *work.Job, p *work.Placement) *kernel.Refusal {
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
 		n, ok := tx.Node(t.Node)
@@ -66,7 +92,11 @@ func (tx *tx) place(p *work.Placement) *kernel.Refusal {
 	if why != "" {
 		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Reason: reason.New(reason.JobBarred, p.Job, why), Quota: true}
 	}
-	j := *old
+	return nil
+}
+
+// grant makes all leases of a new attempt. before is the row of the job; nil: the job is an element of an array that begins.
+func (tx *tx) grant(before *work.Job, j work.Job, p *work.Placement) {
 	j.Attempt, j.Token = p.Attempt, tx.index
 	j.Streak.Gained = false
 	j.Tasks = make([]work.Task, len(p.Tasks))
@@ -74,15 +104,13 @@ func (tx *tx) place(p *work.Placement) *kernel.Refusal {
 		node := tx.entry.Intern(p.Tasks[i].Node)
 		j.Tasks[i] = work.Task{Rank: uint16(i), Node: node, GPUs: p.Tasks[i].GPUs, State: v1.TaskState_ASSIGNED}
 	}
+	tx.charge(&j)
 	tx.move(&j, v1.JobState_ALLOCATED, "")
 	tx.emit(event.Event{
 		Topic: event.TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue,
 		Nodes: work.TaskNodes(j.Tasks), Granted: true,
 	})
-	if !there {
-		old = nil
-	}
-	tx.saveJob(old, &j)
+	tx.saveJob(before, &j)
 	for i := range j.Tasks {
 		tx.Grant(&work.Lease{
 			Job: j.ID, Rank: uint16(i), Attempt: j.Attempt, Node: j.Tasks[i].Node, GPUs: j.Tasks[i].GPUs,
@@ -90,7 +118,6 @@ func (tx *tx) place(p *work.Placement) *kernel.Refusal {
 			Token: tx.index, GrantedAt: tx.now,
 		})
 	}
-	return nil
 }
 
 // twice returns a node that is in the gang more than once; empty: none.

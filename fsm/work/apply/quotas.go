@@ -2,15 +2,29 @@ package apply
 
 import (
 	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // overQuota says why a job must not be given its leases now; empty: it may.
-func (tx *tx) overQuota(j *work.Job) reason.Reason {
-	if q, ok := tx.Queue(j.Queue); ok && q.MaxGPUs != 0 {
-		if why := q.Bars(tx.GPUsIn(j.Queue), j.Shape); why != "" {
+func (tx *tx) overQuota(j *work.Job) reason.Reason { return tx.overQuotaWithout(j, nil) }
+
+// overQuotaWithout says why it must not be given its leases even when some running jobs have left.
+func (tx *tx) overQuotaWithout(j *work.Job, gone []ident.Job) reason.Reason {
+	left, tenant := map[string]int{}, work.Usage{}
+	for _, id := range gone {
+		v, _ := tx.Job(id)
+		for q := range tx.Lineage(v.Queue) {
+			left[q.Name] += v.Shape.GPUMilli()
+		}
+		if v.Tenant == j.Tenant {
+			tenant.Grant(v.Shape)
+		}
+	}
+	for q := range tx.Lineage(j.Queue) {
+		if why := q.Bars(tx.GPUsIn(q.Name)-left[q.Name], j.Shape); why != "" {
 			return why
 		}
 	}
@@ -18,7 +32,10 @@ func (tx *tx) overQuota(j *work.Job) reason.Reason {
 		return ""
 	}
 	q, _ := tx.Quota(j.Tenant)
-	return q.Bars(tx.UsageNow(j.Tenant), j.Shape)
+	u := tx.UsageNow(j.Tenant)
+	u.GPUMilli -= tenant.GPUMilli
+	u.Running -= tenant.Running
+	return q.Bars(u, j.Shape)
 }
 
 // admitMore says why a tenant may not have n more unfinished jobs; nil: it may.

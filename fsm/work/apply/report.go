@@ -198,9 +198,12 @@ func (e *editor) checkpoint(r *work.TaskReport, res *work.ReportResult) bool {
 	res.Checkpoints = append(res.Checkpoints, id)
 	j = e.edit()
 	if !r.Model {
+		tx.committed(j)
+	}
+	if !r.Model {
 		j.LastCheckpoint = id
-	} else if _, there := tx.Checkpoint(j.LastCheckpoint); !there {
-		j.LastCheckpoint = tx.lastOf(j.ID) // The model was written over it.
+	} else if last, there := tx.Checkpoint(j.LastCheckpoint); !there || last.Model {
+		j.LastCheckpoint = tx.lastOf(j.ID) // The model was written over it, or it became the model.
 	}
 	if tx.open(level.FreeRestarts) {
 		j.Streak.Gained = true

@@ -162,10 +162,30 @@ func (tx *tx) admitShape(s *work.Shape) *kernel.Refusal {
 	if s.GPUType == "" || !s.NeedsGPU() || tx.NodeCount() == 0 {
 		return nil
 	}
+	if tx.open(level.GPUChoice) && strings.Contains(s.GPUType, work.GPUTypeOr) {
+		return tx.admitGPUChoice(s)
+	}
 	spelled, ok := tx.KnownGPU(s.GPUType)
 	if !ok {
 		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NoSuchGPUType, s.GPUType, strings.Join(tx.GPUTypes(), ", "))
 	}
 	s.GPUType = spelled
+	return nil
+}
+
+// admitGPUChoice spells each of several GPU types as the nodes do. Some node must have had one of them.
+func (tx *tx) admitGPUChoice(s *work.Shape) *kernel.Refusal {
+	known := false
+	var types []string
+	for one := range strings.SplitSeq(s.GPUType, work.GPUTypeOr) {
+		if spelled, ok := tx.KnownGPU(one); ok {
+			one, known = spelled, true
+		}
+		types = append(types, one)
+	}
+	if !known {
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NoSuchGPUType, s.GPUType, strings.Join(tx.GPUTypes(), ", "))
+	}
+	s.GPUType = work.CanonicalGPUType(strings.Join(types, work.GPUTypeOr))
 	return nil
 }

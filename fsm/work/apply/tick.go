@@ -17,10 +17,13 @@ const (
 
 func applyTick(tx *tx, c *work.Tick) any {
 	var res work.TickResult
+	tx.openAccounts()
+	tx.dropFaded(&res)
 	tx.expireKeys(&res)
 	tx.fireTimers(&res)
 	tx.releaseRecovered(&res)
 	tx.enforceDrains()
+	tx.endClaims()
 	if c.Settled || !tx.open(level.SettledTicks) {
 		tx.giveUp(c.Renewing, &res)
 	}

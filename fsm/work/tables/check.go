@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
@@ -45,9 +46,11 @@ func Check(frozen *kernel.State, report kernel.Report) {
 	s := &Of(frozen).rows
 	checkQueues(s, report)
 	checkQuotas(s, report)
+	checkAccounts(s, report)
 	checkNodes(s, report)
 	checkJobs(s, report)
 	checkLeases(s, report)
+	s.CheckClaims(s.Job, report)
 	checkCheckpoints(s, report)
 	checkKeys(s, report)
 	checkEvaluations(s, report)
@@ -128,6 +131,7 @@ func checkJobs(s *rows, report kernel.Report) {
 		have, want int
 	}{
 		{"waiting", s.jobs.waiting.Len(), waiting},
+		{"queued", s.jobs.queued.Len(), waiting},
 		{"active", s.jobs.active.Len(), active},
 		{"timers", s.jobs.timers.Len(), timers},
 		{"finished", s.jobs.finished.Len(), finished},
@@ -145,6 +149,7 @@ func checkJobs(s *rows, report kernel.Report) {
 	}
 	checkArrays(s, report)
 	checkClasses(s, report)
+	s.jobs.shapes.Check(s.jobs.rows.Rows(), report)
 	s.jobs.groups.Check(s.jobs.rows.Rows(), report)
 	checkBlocks(s, report)
 }
@@ -274,21 +279,36 @@ func checkLoss(j *work.Job, l *work.Loss, report kernel.Report) {
 }
 
 func checkClasses(s *rows, report kernel.Report) {
-	numbers := map[uint32]work.ClassKey{}
-	for c := range s.jobs.classes.All() {
-		numbers[c.number] = c.key
+	numbers := map[uint32]work.LaneKey{}
+	for l := range s.jobs.lanes.All() {
+		numbers[l.number] = l.key
 	}
-	used := map[work.ClassKey]bool{}
+	used, lanes := map[work.ClassKey]bool{}, map[work.LaneKey]bool{}
 	for w := range s.jobs.waiting.All() {
 		j, ok := s.Job(w.id)
 		key := numbers[uint32(w.place>>8)]
-		if !ok || j != w.job || !j.Waiting() || s.ClassOf(j) != key || uint8(w.place) != 255-j.Priority {
-			report("%s is listed as waiting in class %v", w.id, key)
+		if !ok || j != w.job || !j.Waiting() || s.laneOf(j) != key || uint8(w.place) != 255-j.Priority {
+			report("%s is listed as waiting in lane %v", w.id, key)
 		}
-		used[key] = true
+		used[key.Class], lanes[key] = true, true
 	}
-	if len(used) != s.jobs.classes.Len() {
-		report("%d classes, %d of them with jobs", s.jobs.classes.Len(), len(used))
+	if len(used) != s.jobs.classes.Len() || len(lanes) != s.jobs.lanes.Len() {
+		report("%d classes and %d lanes, %d and %d of them with jobs", s.jobs.classes.Len(), s.jobs.lanes.Len(), len(used), len(lanes))
+	}
+	for key := range used { // order-free: which is missing is reported, in any order
+		if !s.jobs.classes.Has(key) {
+			report("jobs wait in class %v, which is not listed", key)
+		}
+	}
+	queues := map[uint32]string{}
+	for q := range s.jobs.queues.All() {
+		queues[q.number] = q.name
+	}
+	for q := range s.jobs.queued.All() {
+		j, ok := s.Job(q.id)
+		if !ok || !j.Waiting() || queues[uint32(q.place>>8)] != j.Queue || uint8(q.place) != 255-j.Priority {
+			report("%s is listed as queued in %q", q.id, queues[uint32(q.place>>8)])
+		}
 	}
 	for r := range s.jobs.reasons.Rows() {
 		if !used[r.Class] {
@@ -319,6 +339,14 @@ func checkLeases(s *rows, report kernel.Report) {
 			}
 		}
 	}
+	for c := range s.Claims() {
+		for i := range c.Tasks {
+			if want[c.Tasks[i].Node] == nil {
+				want[c.Tasks[i].Node] = &work.NodeUse{}
+			}
+			want[c.Tasks[i].Node].Claim(c.Of(i))
+		}
+	}
 	for u := range s.leases.use.All() {
 		w := want[u.node]
 		if w == nil {
@@ -336,7 +364,9 @@ func checkLeases(s *rows, report kernel.Report) {
 
 func checkNodes(s *rows, report kernel.Report) {
 	away, timers, lost, unheard := 0, 0, 0, 0
+	total := accounts.Amount{}
 	for n := range s.Nodes() {
+		total.Add(n.Amount())
 		want := v1.NodeState_READY
 		u, _ := s.leases.use.Get(nodeUse{node: n.ID})
 		switch {
@@ -388,6 +418,9 @@ func checkNodes(s *rows, report kernel.Report) {
 	}
 	if away != s.nodes.away.Len() || timers != s.nodes.timers.Len() {
 		report("%d nodes away, %d listed; %d timers, %d listed", away, s.nodes.away.Len(), timers, s.nodes.timers.Len())
+	}
+	if total != s.nodes.total {
+		report("the nodes have %v together, counted again %v", s.nodes.total, total)
 	}
 }
 

@@ -18,14 +18,14 @@ func checkArrays(s *rows, report kernel.Report) {
 		}
 		row, ok := s.Job(array)
 		if !ok || row.Array == nil || !row.Array.Has(number) || row.Tenant != j.Tenant || row.Queue != j.Queue || j.Array != nil {
-			report("I12: %s is no element of an array", j.ID)
+			report("I13: %s is no element of an array", j.ID)
 			continue
 		}
 		if e := row.ElementWithoutARow(number); e != nil {
-			report("I12: %s is %s, and %s in its array", j.ID, j.State, e.State)
+			report("I13: %s is %s, and %s in its array", j.ID, j.State, e.State)
 		}
-		if j.Attempt == 0 || j.MaxParallel != row.MaxParallel {
-			report("I12: %s has a row before its first attempt, or another bound than its array", j.ID)
+		if j.MaxParallel != row.MaxParallel {
+			report("I13: %s has another bound than its array", j.ID)
 		}
 		if counted[array] == nil {
 			counted[array] = &work.ElementsWithARow{}
@@ -45,7 +45,7 @@ func checkArray(s *rows, j *work.Job, rows *work.ElementsWithARow, report kernel
 		rows = &work.ElementsWithARow{}
 	}
 	if a.Rows != *rows {
-		report("I12: %s counts %+v, counted again %+v", j.ID, a.Rows, *rows)
+		report("I13: %s counts %+v, counted again %+v", j.ID, a.Rows, *rows)
 	}
 	sets := []work.Set{a.Waiting, a.Succeeded, a.Canceled}
 	for i := range a.Failed {
@@ -57,25 +57,25 @@ func checkArray(s *rows, j *work.Job, rows *work.ElementsWithARow, report kernel
 		sum += set.Len()
 		for i, r := range set {
 			if r.First > r.Last || i > 0 && set[i-1].Last+1 >= r.First || !a.Has(r.First) || !a.Has(r.Last) {
-				report("I12: %s has the runs %v", j.ID, set)
+				report("I13: %s has the runs %v", j.ID, set)
 			}
 		}
 		all = all.And(set)
 	}
 	switch {
 	case sum != a.Size() || all.Len()+int(rows.Queued+rows.Live+rows.Paused+rows.Succeeded+rows.Failed+rows.Canceled) != sum:
-		report("I12: %s has %d elements, counted again %d", j.ID, a.Size(), sum)
+		report("I13: %s has %d elements, counted again %d", j.ID, a.Size(), sum)
 	case j.MaxParallel != 0 && rows.Live > j.MaxParallel:
-		report("I12: %d elements of %s run, %d may", rows.Live, j.ID, j.MaxParallel)
+		report("I13: %d elements of %s run, %d may", rows.Live, j.ID, j.MaxParallel)
 	case j.Terminal() != (a.Unfinished() == 0):
-		report("I12: %s is %s and has %d elements that are not over", j.ID, j.State, a.Unfinished())
+		report("I13: %s is %s and has %d elements that are not over", j.ID, j.State, a.Unfinished())
 	case j.State == v1.JobState_SUCCEEDED && (a.AnyFailed() || rows.Canceled > 0 || len(a.Canceled) > 0):
-		report("I12: %s is %s, and not all of its elements are", j.ID, j.State)
+		report("I13: %s is %s, and not all of its elements are", j.ID, j.State)
 	case j.Attempt != 0 || j.Token != 0 || len(j.Tasks) > 0:
-		report("I12: %s is an array and has an attempt of its own", j.ID)
+		report("I13: %s is an array and has an attempt of its own", j.ID)
 	case a.Base > a.Attempts:
-		report("I12: the next attempts of %s begin after %d, and there were %d", j.ID, a.Base, a.Attempts)
+		report("I13: the next attempts of %s begin after %d, and there were %d", j.ID, a.Base, a.Attempts)
 	case j.ID > s.meta.LastArray:
-		report("I12: %s is newer than the newest array", j.ID)
+		report("I13: %s is newer than the newest array", j.ID)
 	}
 }

@@ -28,6 +28,11 @@ func checkQueues(s *rows, report kernel.Report) {
 	for l := range s.Leases() {
 		if j, ok := s.Job(l.Job); ok {
 			at(j.Queue).gpuMilli += l.GPUMilli()
+			for q := range s.Lineage(j.Queue) {
+				if l.GPUMilli() > 0 {
+					at(q.Name).treeMilli += l.GPUMilli()
+				}
+			}
 		}
 	}
 	listed := 0
@@ -41,6 +46,7 @@ func checkQueues(s *rows, report kernel.Report) {
 		report("figures of %d queues instead of %d", listed, len(want))
 	}
 	checkShares(s, report)
+	checkTree(s, report)
 	checkQueueLimits(s, report)
 }
 
@@ -91,7 +97,26 @@ func checkQuotas(s *rows, report kernel.Report) {
 	}
 }
 
-// checkQueueLimits is the same for queues.
+// checkTree holds that queues are a tree, and not too deep.
+func checkTree(s *rows, report kernel.Report) {
+	for q := range s.Queues() {
+		top := q
+		for above := range s.Lineage(q.Name) {
+			top = above
+		}
+		if top.Parent == "" {
+			continue
+		}
+		if _, ok := s.Queue(top.Parent); ok {
+			report("the queue %q is below more than %d others, or below itself", q.Name, work.MaxQueueDepth-1)
+		} else {
+			report("the queue %q is a part of %q, which does not exist", top.Name, top.Parent)
+		}
+	}
+}
+
+// checkQueueLimits is the same for queues. What the jobs of a queue hold counts for those that it is a part of, too, from when
+// it became one of their parts.
 func checkQueueLimits(s *rows, report kernel.Report) {
 	byQueue := map[string]*grants{}
 	for l := range s.Leases() {
@@ -99,16 +124,25 @@ func checkQueueLimits(s *rows, report kernel.Report) {
 		if !ok || l.GPUMilli() == 0 {
 			continue
 		}
-		g := byQueue[j.Queue]
-		if g == nil {
-			g = &grants{}
-			byQueue[j.Queue] = g
+		for q := range s.Lineage(j.Queue) {
+			g := byQueue[q.Name]
+			if g == nil {
+				g = &grants{}
+				byQueue[q.Name] = g
+			}
+			g.GPUMilli += l.GPUMilli()
+			g.lastGPU = max(g.lastGPU, l.Token)
 		}
-		g.GPUMilli += l.GPUMilli()
-		g.lastGPU = max(g.lastGPU, l.Token)
+	}
+	// moved is when a queue last got another part, or lost one.
+	moved := map[string]uint64{}
+	for q := range s.Queues() {
+		for above := range s.Lineage(q.Name) {
+			moved[above.Name] = max(moved[above.Name], q.Moved)
+		}
 	}
 	for q := range s.Queues() {
-		if g := byQueue[q.Name]; q.MaxGPUs != 0 && g != nil && g.lastGPU > q.Revision && g.GPUMilli > 1000*int(q.MaxGPUs) {
+		if g := byQueue[q.Name]; q.MaxGPUs != 0 && g != nil && g.lastGPU > max(q.Revision, moved[q.Name]) && g.GPUMilli > 1000*int(q.MaxGPUs) {
 			report("I7: the jobs of queue %q hold %s GPUs of %d, some granted at index %d, after the limit of index %d", q.Name, work.FormatGPUs(g.GPUMilli), q.MaxGPUs, g.lastGPU, q.Revision)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
@@ -94,18 +95,18 @@ func TestCheck_canFail(t *testing.T) {
 	}{
 		"an element lost": {func(s *State) {
 			array(s, func(j *work.Job) { j.Array.Waiting = j.Array.Waiting.Without(4) })
-		}, "I12"},
+		}, "I13"},
 		"an element that waits and is over": {func(s *State) {
 			array(s, func(j *work.Job) { j.Array.Succeeded = j.Array.Succeeded.With(4) })
-		}, "I12"},
+		}, "I13"},
 		"an element that runs and waits": {func(s *State) {
 			array(s, func(j *work.Job) { j.Array.Waiting = j.Array.Waiting.With(2) })
-		}, "I12"},
-		"more elements than may run": {func(s *State) { array(s, func(j *work.Job) { j.MaxParallel = 0; j.Array.Rows.Live++ }) }, "I12"},
+		}, "I13"},
+		"more elements than may run": {func(s *State) { array(s, func(j *work.Job) { j.MaxParallel = 0; j.Array.Rows.Live++ }) }, "I13"},
 		"an array that ended too early": {func(s *State) {
 			array(s, func(j *work.Job) { j.State, j.FinishedAt = v1.JobState_FAILED, 1 })
-		}, "I12"},
-		"an array with an attempt of its own": {func(s *State) { array(s, func(j *work.Job) { j.Attempt, j.Token = 1, 9 }) }, "I12"},
+		}, "I13"},
+		"an array with an attempt of its own": {func(s *State) { array(s, func(j *work.Job) { j.Attempt, j.Token = 1, 9 }) }, "I13"},
 		"elements without their array": {func(s *State) {
 			for j := range s.jobs.rows.Rows() {
 				if j.Array != nil {
@@ -113,7 +114,7 @@ func TestCheck_canFail(t *testing.T) {
 					return
 				}
 			}
-		}, "I12"},
+		}, "I13"},
 		"an ended element that is not listed": {func(s *State) {
 			for e := range s.jobs.ended.All() {
 				s.jobs.ended.Delete(e)
@@ -125,6 +126,49 @@ func TestCheck_canFail(t *testing.T) {
 			l.Job = 99
 			s.leases.rows.Put(LeaseKey{l.Node, l.Job, l.Rank}, &l)
 		}, "I1"},
+		"an account that holds too much": {func(s *State) {
+			for a := range s.Accounts() {
+				if !a.Idle() {
+					c := *a
+					c.Holds.GPUMilli += 1000
+					s.accounts.rows.Put(c.Key(), &c)
+					return
+				}
+			}
+		}, "and the jobs of its user"},
+		"a user without an account": {func(s *State) {
+			for a := range s.Accounts() {
+				if !a.Idle() {
+					s.accounts.rows.Delete(a.Key())
+					return
+				}
+			}
+		}, "hold something and have no account"},
+		"an account that is idle and not listed": {func(s *State) {
+			s.accounts.rows.Put(accounts.Key{Queue: "x"}, &accounts.Account{Queue: "x"})
+		}, "is not listed as idle"},
+		"an account of the future": {func(s *State) {
+			s.putAccount(nil, &accounts.Account{Queue: "x", At: 1 << 60})
+		}, "the account of {x  } is of"},
+		"a policy that is not valid": {func(s *State) { s.accounts.policy.Put(policyKey, &work.Policy{}) }, "the policy is not valid"},
+		"a queue that is a part of itself": {func(s *State) {
+			s.queues.rows.Put("loop", &work.Queue{Name: "loop", Parent: "loop"})
+		}, "or below itself"},
+		"a queue without its parent": {func(s *State) {
+			s.queues.rows.Put("child", &work.Queue{Name: "child", Parent: "nobody"})
+		}, `is a part of "nobody", which does not exist`},
+		"a tree of queues counted wrong": {func(s *State) {
+			for f := range s.queues.figures.All() {
+				if f.name == "research" {
+					c := *f.figures
+					c.treeMilli++
+					s.queues.figures.Put(namedFigures{f.name, &c})
+				}
+			}
+		}, `the figures of queue "research"`},
+		"nodes added up wrong":   {func(s *State) { s.nodes.total.CPUs++ }, "the nodes have"},
+		"a lane without jobs":    {func(s *State) { s.jobs.lanes.Put(laneNumber{work.LaneKey{User: "nobody"}, 99}) }, "lanes,"},
+		"a job queued elsewhere": {func(s *State) { s.jobs.queued.Put(queuedJob{7, 9}) }, "is listed as queued in"},
 		"a GPU leased and shared": {func(s *State) {
 			l := *firstLease(s)
 			l.Job, l.FractionMilli = 99, 100

@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/groups"
+	"github.com/mindcoordinator/mind/fsm/work/mix"
 )
 
 func (r *classReason) AppendFields(f kernel.Fields) kernel.Fields {
@@ -33,9 +34,14 @@ type jobTables struct {
 	groups groups.Index
 	// tenants are numbered, because numbers compare quickly.
 	tenants kernel.Index[tenantNumber]
-	// waiting lists the jobs that the scheduler may place, by class, then priority, then age.
+	// waiting lists the jobs that the scheduler may place, by lane, then priority, then age; queued lists them by queue, then
+	// priority, then age.
 	waiting kernel.Index[waitingJob]
-	classes kernel.Index[classNumber]
+	queued  kernel.Index[queuedJob]
+	classes kernel.Index[work.ClassKey]
+	lanes   kernel.Index[laneNumber]
+	// queues are numbered, as tenants are.
+	queues kernel.Index[queueNumber]
 	// blocks counts the waiting jobs by queue, priority and age.
 	blocks kernel.Index[waitingBlock]
 	// active lists the jobs with leases.
@@ -44,6 +50,8 @@ type jobTables struct {
 	timers     kernel.Index[jobTimer]
 	finished   kernel.Index[finishedJob]
 	dependents kernel.Index[dependentJob]
+	// shapes counts the jobs by tenant and shape.
+	shapes mix.Index
 	// ran lists the jobs that tell how long others like them will take.
 	ran kernel.Index[ranJob]
 	// awaits lists the jobs that wait to hear of a task on a node.
@@ -62,13 +70,17 @@ func newJobTables() jobTables {
 		blocks:   kernel.NewIndex(blockLess),
 		tenants:  kernel.NewIndex(func(a, b tenantNumber) bool { return a.name < b.name }),
 		waiting:  kernel.NewIndex(func(a, b waitingJob) bool { return a.place < b.place || a.place == b.place && a.id.Older(b.id) }),
-		classes:  kernel.NewIndex(func(a, b classNumber) bool { return work.ClassLess(a.key, b.key) }),
+		queued:   kernel.NewIndex(func(a, b queuedJob) bool { return a.place < b.place || a.place == b.place && a.id.Older(b.id) }),
+		classes:  kernel.NewIndex(work.ClassLess),
+		lanes:    kernel.NewIndex(func(a, b laneNumber) bool { return work.LaneLess(a.key, b.key) }),
+		queues:   kernel.NewIndex(func(a, b queueNumber) bool { return a.name < b.name }),
 		active:   kernel.NewIndex(func(a, b ident.Job) bool { return a < b }),
 		timers:   kernel.NewIndex(func(a, b jobTimer) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
 		finished: kernel.NewIndex(func(a, b finishedJob) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
 		dependents: kernel.NewIndex(func(a, b dependentJob) bool {
 			return a.on < b.on || a.on == b.on && a.id < b.id
 		}),
+		shapes: mix.New(),
 		ran:    kernel.NewIndex(ranLess),
 		awaits: kernel.NewIndex(func(a, b awaitingJob) bool { return a.node < b.node || a.node == b.node && a.id < b.id }),
 
@@ -81,9 +93,10 @@ func (t *jobTables) freeze() jobTables {
 	return jobTables{
 		rows: t.rows.Freeze(), reasons: t.reasons.Freeze(), counts: t.counts,
 		groups: t.groups.Freeze(), tenants: t.tenants.Freeze(),
-		waiting: t.waiting.Freeze(), classes: t.classes.Freeze(), blocks: t.blocks.Freeze(), active: t.active.Freeze(),
+		waiting: t.waiting.Freeze(), queued: t.queued.Freeze(), classes: t.classes.Freeze(),
+		lanes: t.lanes.Freeze(), queues: t.queues.Freeze(), blocks: t.blocks.Freeze(), active: t.active.Freeze(),
 		timers: t.timers.Freeze(), finished: t.finished.Freeze(), dependents: t.dependents.Freeze(),
-		awaits: t.awaits.Freeze(), ran: t.ran.Freeze(), recovering: t.recovering.Freeze(),
+		awaits: t.awaits.Freeze(), shapes: t.shapes.Freeze(), ran: t.ran.Freeze(), recovering: t.recovering.Freeze(),
 		ended: t.ended.Freeze(),
 	}
 }
@@ -94,14 +107,25 @@ type tenantNumber struct {
 }
 
 type waitingJob struct {
-	// place is the number of the class, then 255 - priority.
+	// place is the number of the lane, then 255 - priority.
 	place uint64
 	id    ident.Job
 	job   *work.Job
 }
 
-type classNumber struct {
-	key    work.ClassKey
+type queuedJob struct {
+	// place is the number of the queue, then 255 - priority.
+	place uint64
+	id    ident.Job
+}
+
+type laneNumber struct {
+	key    work.LaneKey
+	number uint32
+}
+
+type queueNumber struct {
+	name   string
 	number uint32
 }
 
@@ -137,6 +161,11 @@ func (s *rows) ClassOf(j *work.Job) work.ClassKey {
 	return key
 }
 
+// laneOf is the lane that a job is in while it waits.
+func (s *rows) laneOf(j *work.Job) work.LaneKey {
+	return work.LaneKey{Class: s.ClassOf(j), Tenant: j.Tenant, User: j.User}
+}
+
 // Share replaces the strings that many jobs have in common by one copy of each.
 func (s *State) Share(j *work.Job) {
 	j.Tenant, j.User, j.Queue = s.kernel.Intern(j.Tenant), s.kernel.Intern(j.User), s.kernel.Intern(j.Queue)
@@ -152,8 +181,10 @@ func (s *State) PutJob(old, j *work.Job) {
 	t.rows.Put(j.ID, j)
 	if old == nil {
 		old = &noJob
+		t.shapes.Count(j, 1)
 	} else {
 		s.count(old, -1)
+		t.shapes.Change(old, j)
 	}
 	s.count(j, 1)
 	s.regroup(old, j)
@@ -166,7 +197,7 @@ func (s *State) PutJob(old, j *work.Job) {
 				s.list(j)
 			}
 		} else {
-			t.waiting.Put(waitingJob{waitingPlace(s.work.classes[s.ClassOf(j)].number, j.Priority), j.ID, j})
+			t.waiting.Put(waitingJob{waitingPlace(s.work.lanes[s.laneOf(j)].number, j.Priority), j.ID, j})
 			if was, is := old.Places(), j.Places(); was != is {
 				s.countWaiting(j, is-was)
 			}
@@ -231,6 +262,7 @@ func (s *State) PutJob(old, j *work.Job) {
 func (s *State) DropJob(j *work.Job) {
 	t := &s.jobs
 	t.rows.Delete(j.ID)
+	t.shapes.Count(j, -1)
 	s.regroup(j, &noJob)
 	s.listEnded(j, &noJob)
 	t.finished.Delete(finishedJob{j.FinishedAt, j.ID})
@@ -265,38 +297,62 @@ func (s *State) tenantNumber(name string) uint32 {
 	return n
 }
 
-func waitingPlace(class uint32, priority uint8) uint64 {
-	return uint64(class)<<8 | uint64(255-priority)
+func (s *State) queueNumber(name string) uint32 {
+	w := s.work
+	n, ok := w.queueNumbers[name]
+	if !ok {
+		n = uint32(len(w.queueNumbers) + 1)
+		w.queueNumbers[name] = n
+		s.jobs.queues.Put(queueNumber{name, n})
+	}
+	return n
 }
 
-// list puts a job among the waiting ones; its class is born with its first job.
+// waitingPlace is the place of a lane or a queue, and a priority.
+func waitingPlace(number uint32, priority uint8) uint64 {
+	return uint64(number)<<8 | uint64(255-priority)
+}
+
+// list puts a job among the waiting ones; its class and its lane are born with their first job.
 func (s *State) list(j *work.Job) {
 	w := s.work
-	key := s.ClassOf(j)
-	c, ok := w.classes[key]
+	key := s.laneOf(j)
+	c, ok := w.classes[key.Class]
 	if !ok {
-		w.nextClass++
-		c = &classSlot{key: key, number: w.nextClass}
-		w.classes[key] = c
-		s.jobs.classes.Put(classNumber{key, c.number})
+		c = &classSlot{key: key.Class}
+		w.classes[key.Class] = c
+		s.jobs.classes.Put(key.Class)
 	}
 	c.jobs++
+	l, ok := w.lanes[key]
+	if !ok {
+		w.nextLane++
+		l = &laneSlot{number: w.nextLane}
+		w.lanes[key] = l
+		s.jobs.lanes.Put(laneNumber{key, l.number})
+	}
+	l.jobs++
 	s.countWaiting(j, j.Places())
-	s.jobs.waiting.Put(waitingJob{waitingPlace(c.number, j.Priority), j.ID, j})
+	s.jobs.waiting.Put(waitingJob{waitingPlace(l.number, j.Priority), j.ID, j})
+	s.jobs.queued.Put(queuedJob{waitingPlace(s.queueNumber(j.Queue), j.Priority), j.ID})
 }
 
-// unlist takes a job from the waiting ones; its class, and the reason given for it, die with its last job.
+// unlist takes a job from the waiting ones; its lane, its class and the reason given for that die with their last job.
 func (s *State) unlist(j *work.Job) {
 	w := s.work
-	key := s.ClassOf(j)
-	c := w.classes[key]
+	key := s.laneOf(j)
+	c, l := w.classes[key.Class], w.lanes[key]
 	s.countWaiting(j, -j.Places())
-	s.jobs.waiting.Delete(waitingJob{place: waitingPlace(c.number, j.Priority), id: j.ID})
-	c.jobs--
-	if c.jobs == 0 {
-		delete(w.classes, key)
-		s.jobs.classes.Delete(classNumber{key: key})
-		s.jobs.reasons.Delete(key)
+	s.jobs.waiting.Delete(waitingJob{place: waitingPlace(l.number, j.Priority), id: j.ID})
+	s.jobs.queued.Delete(queuedJob{waitingPlace(s.queueNumber(j.Queue), j.Priority), j.ID})
+	if l.jobs--; l.jobs == 0 {
+		delete(w.lanes, key)
+		s.jobs.lanes.Delete(laneNumber{key: key})
+	}
+	if c.jobs--; c.jobs == 0 {
+		delete(w.classes, key.Class)
+		s.jobs.classes.Delete(key.Class)
+		s.jobs.reasons.Delete(key.Class)
 	}
 }
 

@@ -47,7 +47,7 @@ func (s *State) Grant(l *work.Lease) {
 	u.Add(l)
 	s.work.touchUse(u)
 	if j, ok := s.Job(l.Job); ok {
-		s.work.queueOf(j.Queue).gpuMilli += l.GPUMilli()
+		s.holdIn(j.Queue, l.GPUMilli())
 		s.work.shareOf(j.Tenant, j.Queue).hold(l.GPUMilli())
 	}
 }
@@ -62,7 +62,7 @@ func (s *State) Release(k LeaseKey, j *work.Job) bool {
 	u := s.work.useOf(l.Node)
 	u.Remove(l)
 	s.work.touchUse(u)
-	s.work.queueOf(j.Queue).gpuMilli -= l.GPUMilli()
+	s.holdIn(j.Queue, -l.GPUMilli())
 	s.work.shareOf(j.Tenant, j.Queue).hold(-l.GPUMilli())
 	return true
 }
@@ -76,6 +76,14 @@ func (v *View) Use(node string) work.NodeUse {
 		return *u.use
 	}
 	return work.NodeUse{}
+}
+
+// Uses are what the leases take of each node that has had any, in the order of the nodes. The figures of a node are the same
+// in every view until one of its leases changes.
+func (v *View) Uses() iter.Seq2[string, *work.NodeUse] {
+	return func(yield func(string, *work.NodeUse) bool) {
+		v.leases.use.All()(func(u nodeUse) bool { return yield(u.node, u.use) })
+	}
 }
 
 // Leases iterates all leases by node, job and rank.

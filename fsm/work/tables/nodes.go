@@ -6,6 +6,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
 func (g *gpuModel) AppendFields(f kernel.Fields) kernel.Fields { return f.Text(g.Model).Text(g.Type) }
@@ -25,6 +26,8 @@ type nodeTables struct {
 	// timers are the deadlines of drains; away are the nodes that cannot be reached.
 	timers kernel.Index[nodeTimer]
 	away   kernel.Index[string]
+	// total is what all nodes have together.
+	total accounts.Amount
 	// unheard are those that have not registered since the cluster was recovered.
 	unheard kernel.Index[string]
 }
@@ -46,6 +49,7 @@ func (t *nodeTables) freeze() nodeTables {
 	return nodeTables{
 		rows: t.rows.Freeze(), models: t.models.Freeze(),
 		timers: t.timers.Freeze(), away: t.away.Freeze(), unheard: t.unheard.Freeze(),
+		total: t.total,
 	}
 }
 
@@ -59,6 +63,8 @@ func (s *State) PutNode(old, n *work.Node) {
 	if old == nil {
 		old = &noNode
 	}
+	s.nodes.total.Sub(old.Amount())
+	s.nodes.total.Add(n.Amount())
 	if was, is := old.Timer(), n.Timer(); was != is {
 		if was != 0 {
 			s.nodes.timers.Delete(nodeTimer{was, n.ID})
@@ -88,6 +94,7 @@ var noNode work.Node
 // DropNode takes a node out of the state.
 func (s *State) DropNode(n *work.Node) {
 	s.nodes.rows.Delete(n.ID)
+	s.nodes.total.Sub(n.Amount())
 	if at := n.Timer(); at != 0 {
 		s.nodes.timers.Delete(nodeTimer{at, n.ID})
 	}
@@ -104,6 +111,9 @@ func (s *State) DueDrain(now int64) *work.Node {
 	n, _ := s.Node(t.id)
 	return n
 }
+
+// Total is what all registered nodes have together, whether they can be used now or not.
+func (s *rows) Total() accounts.Amount { return s.nodes.total }
 
 // AwayNodes lists the nodes that cannot be reached.
 func (s *rows) AwayNodes() []string {

@@ -1,8 +1,6 @@
 package tables
 
 import (
-	"iter"
-
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -131,7 +129,8 @@ func (p *QueuePlaces) Ahead(j *work.Job) int {
 	return p.ahead
 }
 
-// Ahead is how many jobs of the same queue are considered before this one.
+// Ahead is how many waiting jobs of the same queue have a higher priority, or the same and are older. The scheduler offers
+// the jobs of one user in this order; between users and tenants it goes by their shares, too.
 func (v *View) Ahead(j *work.Job) int {
 	place, n := blockOf(j.Queue, j.Priority, j.ID).place, 0
 	v.blocks(j.Queue, func(b waitingBlock) bool {
@@ -160,25 +159,21 @@ func (v *View) waitingBefore(j *work.Job) int {
 // waitingBetween counts the waiting jobs of the queue and priority of a job, from an id on and before that job.
 func (v *View) waitingBetween(j *work.Job, from ident.Job) int {
 	n := 0
-	for key := range v.classesOf(j.Queue) {
-		c, ok := v.jobs.classes.Get(classNumber{key: key})
-		if !ok {
-			continue
-		}
-		place := waitingPlace(c.number, j.Priority)
-		v.jobs.waiting.AscendRange(waitingJob{place: place, id: from}, waitingJob{place: place, id: j.ID}, func(w waitingJob) bool {
-			n += w.job.Places()
+	if q, ok := v.jobs.queues.Get(queueNumber{name: j.Queue}); ok {
+		place := waitingPlace(q.number, j.Priority)
+		v.jobs.queued.AscendRange(queuedJob{place, from}, queuedJob{place, j.ID}, func(w queuedJob) bool {
+			n += v.placesOf(w.id)
 			return true
 		})
 	}
 	return n
 }
 
-// classesOf iterates the classes of one queue.
-func (v *View) classesOf(queue string) iter.Seq[work.ClassKey] {
-	return func(yield func(work.ClassKey) bool) {
-		v.jobs.classes.AscendFrom(classNumber{key: work.ClassKey{Queue: queue}}, func(c classNumber) bool {
-			return c.key.Queue == queue && yield(c.key)
-		})
+// placesOf is how many jobs wait in the place of a row.
+func (v *View) placesOf(id ident.Job) int {
+	if !id.MayBeArray() {
+		return 1
 	}
+	j, _ := v.Job(id)
+	return j.Places()
 }

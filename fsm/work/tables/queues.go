@@ -14,6 +14,8 @@ type queueFigures struct {
 	held int
 	// gpuMilli is what the leases of its jobs hold, in thousandths of a GPU.
 	gpuMilli int
+	// treeMilli is the same of its jobs and those of all queues below it.
+	treeMilli int
 }
 
 type namedFigures struct {
@@ -53,6 +55,9 @@ func (v *View) QueueCounts(queue string) work.Counts { return v.figures(queue).c
 // QueueGPUs is what the leases of a queue's jobs hold, in thousandths of a GPU.
 func (v *View) QueueGPUs(queue string) int { return v.figures(queue).gpuMilli }
 
+// QueueTreeGPUs is what the leases of a queue's jobs and of those in all queues below it hold, in thousandths of a GPU.
+func (v *View) QueueTreeGPUs(queue string) int { return v.figures(queue).treeMilli }
+
 // QueueHeld is how many jobs of a queue are queued and held back.
 func (v *View) QueueHeld(queue string) int { return v.figures(queue).held }
 
@@ -78,16 +83,60 @@ func (s *rows) QueueNames() string {
 	return names
 }
 
-// SetQueue puts a queue in.
-func (s *State) SetQueue(q *work.Queue) { s.queues.rows.Put(q.Name, q) }
+// Lineage iterates a queue and the queues that it is a part of, from the queue itself up.
+func (s *rows) Lineage(queue string) iter.Seq[*work.Queue] {
+	return func(yield func(*work.Queue) bool) {
+		for range work.MaxQueueDepth {
+			q, ok := s.Queue(queue)
+			if !ok || !yield(q) || q.Parent == "" {
+				return
+			}
+			queue = q.Parent
+		}
+	}
+}
+
+// SetQueue puts a queue in. What its jobs hold goes with it, from the queues that it was a part of to those that it is a
+// part of now.
+func (s *State) SetQueue(q *work.Queue) {
+	held := 0
+	if slot, ok := s.work.queues[q.Name]; ok {
+		held = slot.treeMilli
+	}
+	old, ok := s.Queue(q.Name)
+	moved := held != 0 && ok && old.Parent != q.Parent
+	if moved {
+		s.holdInTree(old.Parent, -held)
+	}
+	s.queues.rows.Put(q.Name, q)
+	if moved {
+		s.holdInTree(q.Parent, held)
+	}
+}
+
+// holdIn counts what a lease of a job in a queue takes, or gives back.
+func (s *State) holdIn(queue string, gpuMilli int) {
+	s.work.queueOf(queue).gpuMilli += gpuMilli
+	s.holdInTree(queue, gpuMilli)
+}
+
+// holdInTree counts it for a queue and for those that it is a part of.
+func (s *State) holdInTree(queue string, gpuMilli int) {
+	if gpuMilli == 0 {
+		return
+	}
+	for q := range s.Lineage(queue) {
+		s.work.queueOf(q.Name).treeMilli += gpuMilli
+	}
+}
 
 // DropQueue takes a queue out.
 func (s *State) DropQueue(name string) { s.queues.rows.Delete(name) }
 
-// GPUsIn is what the leases of a queue's jobs hold now, in thousandths of a GPU.
+// GPUsIn is what the leases of the jobs of a queue and of those below it hold now, in thousandths of a GPU.
 func (s *State) GPUsIn(queue string) int {
 	if slot, ok := s.work.queues[queue]; ok {
-		return slot.gpuMilli
+		return slot.treeMilli
 	}
 	return 0
 }

@@ -4,7 +4,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 )
 
 // The numbers of the kinds of rows: append-only, never reused, never changed.
@@ -18,11 +20,14 @@ const (
 	recordKey              = 50
 	recordEvaluationResult = 80
 	recordQuota            = 100
+	recordPolicy           = 111
+	recordAccount          = 112
 )
 
 // rows are all tables of the aggregate, and what is read of them. A View holds frozen ones.
 type rows struct {
 	checkpoints.Tables
+	claims.Book
 	meta        *work.Meta
 	jobs        jobTables
 	leases      leaseTables
@@ -31,6 +36,7 @@ type rows struct {
 	keys        keyTables
 	evaluations evaluationTables
 	quotas      quotaTables
+	accounts    accountTables
 }
 
 // State is the tables that are worked on, with what keeps them in step.
@@ -46,7 +52,8 @@ func Open(s *kernel.State) kernel.Part {
 		kernel: s, work: newWorking(),
 		rows: rows{
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
-			Tables: checkpoints.NewTables(), keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(),
+			Tables: checkpoints.NewTables(), Book: claims.NewBook(), keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(),
+			accounts: newAccountTables(),
 		},
 	}
 }
@@ -56,7 +63,8 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 	s.flush()
 	return &State{kernel: to, rows: rows{
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
-		Tables: checkpoints.Freeze(&s.Tables), keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(),
+		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(),
+		accounts: s.accounts.freeze(),
 	}}
 }
 
@@ -69,12 +77,13 @@ func ViewOf(v *kernel.View) *View { return &View{Of(v.State()).rows} }
 // decide what class a job is of.
 func Records() []kernel.RecordDef {
 	queues := kernel.Rows(recordQueue, "queue", func(s *kernel.State) *kernel.Table[string, *work.Queue] { return &Of(s).queues.rows },
-		func(s *kernel.State, q *work.Queue) error { Of(s).queues.rows.Put(q.Name, q); return nil })
+		func(s *kernel.State, q *work.Queue) error { Of(s).SetQueue(q); return nil })
 	quotas := kernel.Rows(recordQuota, "quota", func(s *kernel.State) *kernel.Table[string, *work.Quota] { return &Of(s).quotas.rows },
 		func(s *kernel.State, q *work.Quota) error { Of(s).SetQuota(q.Tenant, q); return nil })
 	queues.Order, quotas.Order = 2, 3
 	saved := checkpoints.Records(func(s *kernel.State) *checkpoints.Tables { return &Of(s).Tables })
-	return append(saved, []kernel.RecordDef{
+	kept := claims.Record(func(s *kernel.State) *claims.Book { return &Of(s).Book }, func(s *kernel.State, c *claims.Claim) { Of(s).PutClaim(c) })
+	return append(append(saved, kept), []kernel.RecordDef{
 		queues,
 		quotas,
 		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },
@@ -110,5 +119,14 @@ func Records() []kernel.RecordDef {
 				return &Of(s).evaluations.results
 			},
 			func(s *kernel.State, r *work.EvaluationResult) error { Of(s).PutResult(r); return nil }),
+		kernel.Rows(recordPolicy, "policy", func(s *kernel.State) *kernel.Table[uint8, *work.Policy] { return &Of(s).accounts.policy },
+			func(s *kernel.State, p *work.Policy) error { Of(s).accounts.policy.Put(policyKey, p); return nil }),
+		kernel.Rows(recordAccount, "account",
+			func(s *kernel.State) *kernel.Table[accounts.Key, *accounts.Account] { return &Of(s).accounts.rows },
+			func(s *kernel.State, a *accounts.Account) error {
+				a.Queue, a.Tenant, a.User = s.Intern(a.Queue), s.Intern(a.Tenant), s.Intern(a.User)
+				Of(s).putAccount(nil, a)
+				return nil
+			}),
 	}...)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
 // MayTakeOver says whether a node may run a task of the job's next attempt, as far as the tasks go that may still be
@@ -89,8 +90,14 @@ func NextDue(frozen *kernel.State) (int64, bool) {
 	if t, ok := s.nodes.timers.Min(); ok {
 		consider(t.at)
 	}
+	if a, ok := s.accounts.idle.Min(); ok {
+		consider(accounts.Expires(a.at, s.life()))
+	}
 	if t, ok := s.jobs.recovering.Min(); ok && s.nodes.unheard.Len() == 0 {
 		consider(t.at)
+	}
+	if at, ok := s.NextEnd(); ok {
+		consider(at)
 	}
 	return due, any
 }
@@ -124,12 +131,15 @@ func (v *View) Pending(j *work.Job) bool {
 	return j.State == v1.JobState_QUEUED && j.Attempt == 0 && j.Created > v.meta.Considered
 }
 
+// Mix iterates what the jobs of the state ask for, those that ended as well, with the number of jobs. A shape comes once for
+// each tenant that has it.
+func (v *View) Mix() iter.Seq2[work.Shape, int] { return v.jobs.shapes.All() }
+
+// MixOf is Mix for the jobs of one tenant.
+func (v *View) MixOf(tenant string) iter.Seq2[work.Shape, int] { return v.jobs.shapes.Of(tenant) }
+
 // Classes iterates the classes of which a job waits.
-func (v *View) Classes() iter.Seq[work.ClassKey] {
-	return func(yield func(work.ClassKey) bool) {
-		v.jobs.classes.All()(func(c classNumber) bool { return yield(c.key) })
-	}
-}
+func (v *View) Classes() iter.Seq[work.ClassKey] { return v.jobs.classes.All() }
 
 // ClassReason is why the jobs of a class wait, as the scheduler last said; empty: it has not said.
 func (v *View) ClassReason(k work.ClassKey) reason.Reason {
@@ -139,19 +149,41 @@ func (v *View) ClassReason(k work.ClassKey) reason.Reason {
 	return ""
 }
 
-// ClassJobs iterates the waiting jobs of a class, priority first, then age.
-func (v *View) ClassJobs(k work.ClassKey) iter.Seq[*work.Job] {
+// Lanes iterates the lanes of a class, by tenant and user.
+func (v *View) Lanes(class work.ClassKey) iter.Seq[work.LaneKey] {
+	return func(yield func(work.LaneKey) bool) {
+		v.jobs.lanes.AscendFrom(laneNumber{key: work.LaneKey{Class: class}}, func(l laneNumber) bool {
+			return l.key.Class == class && yield(l.key)
+		})
+	}
+}
+
+// ClassJobs iterates the waiting jobs of a class, lane by lane.
+func (v *View) ClassJobs(class work.ClassKey) iter.Seq[*work.Job] {
 	return func(yield func(*work.Job) bool) {
-		if c, ok := v.jobs.classes.Get(classNumber{key: k}); ok {
-			v.ascendClass(waitingJob{place: uint64(c.number) << 8}, c.number, yield)
+		for lane := range v.Lanes(class) {
+			for j := range v.LaneJobs(lane) {
+				if !yield(j) {
+					return
+				}
+			}
 		}
 	}
 }
 
-// ClassJobsAfter fills buf with the waiting jobs of a class that come after one of them (nil: from the head), and
-// returns the part that was filled. It serves those who merge classes.
-func (v *View) ClassJobsAfter(k work.ClassKey, after *work.Job, buf []*work.Job) []*work.Job {
-	c, ok := v.jobs.classes.Get(classNumber{key: k})
+// LaneJobs iterates the waiting jobs of a lane, priority first, then age.
+func (v *View) LaneJobs(k work.LaneKey) iter.Seq[*work.Job] {
+	return func(yield func(*work.Job) bool) {
+		if c, ok := v.jobs.lanes.Get(laneNumber{key: k}); ok {
+			v.ascendLane(waitingJob{place: uint64(c.number) << 8}, c.number, yield)
+		}
+	}
+}
+
+// LaneJobsAfter fills buf with the waiting jobs of a lane that come after one of them (nil: from the head), and
+// returns the part that was filled. It serves those who merge lanes.
+func (v *View) LaneJobsAfter(k work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job {
+	c, ok := v.jobs.lanes.Get(laneNumber{key: k})
 	if !ok || len(buf) == 0 {
 		return buf[:0]
 	}
@@ -160,7 +192,7 @@ func (v *View) ClassJobsAfter(k work.ClassKey, after *work.Job, buf []*work.Job)
 		from = waitingJob{place: waitingPlace(c.number, after.Priority), id: after.ID}
 	}
 	n := 0
-	v.ascendClass(from, c.number, func(j *work.Job) bool {
+	v.ascendLane(from, c.number, func(j *work.Job) bool {
 		if after != nil && j.ID == after.ID {
 			return true
 		}
@@ -171,9 +203,9 @@ func (v *View) ClassJobsAfter(k work.ClassKey, after *work.Job, buf []*work.Job)
 	return buf[:n]
 }
 
-func (v *View) ascendClass(from waitingJob, class uint32, yield func(*work.Job) bool) {
+func (v *View) ascendLane(from waitingJob, lane uint32, yield func(*work.Job) bool) {
 	v.jobs.waiting.AscendFrom(from, func(w waitingJob) bool {
-		return uint32(w.place>>8) == class && yield(w.job)
+		return uint32(w.place>>8) == lane && yield(w.job)
 	})
 }
 

@@ -3,6 +3,7 @@ package tables
 import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
 // working is what the applying goroutine keeps beside the tables to be quick: figures that are changed in place and
@@ -18,6 +19,12 @@ type working struct {
 	totals map[string]*queueFigures
 	keys   map[keyName]*work.IdempotencyKey
 	blocks map[blockKey]*blockSlot
+	// lanes are the jobs of one user in a class; queueNumbers are those of the queues that jobs wait in.
+	lanes        map[work.LaneKey]*laneSlot
+	queueNumbers map[string]uint32
+	// charges are the accounts that the present command has changed; charged says where each is.
+	charges []chargedAccount
+	charged map[accounts.Key]int
 	// ended is how many elements of each array are over and have a row that may go.
 	ended map[ident.Job]*endedElements
 	// What changed since the last publish, in the order of the changes.
@@ -26,11 +33,15 @@ type working struct {
 	dirtyShares []*shareSlot
 	dirtyBlocks []*blockSlot
 	nextTenant  uint32
-	nextClass   uint32
+	nextLane    uint32
 }
 
 type classSlot struct {
-	key    work.ClassKey
+	key  work.ClassKey
+	jobs int
+}
+
+type laneSlot struct {
 	number uint32
 	jobs   int
 }
@@ -67,6 +78,10 @@ func newWorking() *working {
 		keys:    map[keyName]*work.IdempotencyKey{},
 		blocks:  map[blockKey]*blockSlot{},
 		ended:   map[ident.Job]*endedElements{},
+		lanes:   map[work.LaneKey]*laneSlot{},
+		charged: map[accounts.Key]int{},
+
+		queueNumbers: map[string]uint32{},
 	}
 }
 
@@ -150,5 +165,6 @@ func (s *State) flush() {
 		s.queues.shares.Put(tenantFigures{of: f.of, figures: &figures})
 	}
 	s.flushBlocks()
+	s.jobs.shapes.Flush()
 	w.dirtyUse, w.dirtyQueues, w.dirtyShares = w.dirtyUse[:0], w.dirtyQueues[:0], w.dirtyShares[:0]
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mind_runner import rows
+from mind_runner import rows, streams
 from mind_runner.errors import DATA_FORMAT, Failure, config
 from mind_runner.place import Place
 from mind_runner.request import Request, Source
@@ -37,6 +37,8 @@ class Loaded:
     train: Any
     evaluation: Any | None
     columns: tuple[str, ...]
+    # The files of lines of JSON, by source: where to look for a row that a library could not read.
+    lines: tuple[tuple[Files, tuple[Path, ...]], ...] = ()
 
     @property
     def conversational(self) -> bool:
@@ -65,9 +67,15 @@ def load(request: Request, place: Place, streaming: bool = False) -> Loaded:
 
     if not request.data.sources:
         raise config("data_config.sources is empty: name at least one file, folder or data set")
-    train, evaluation = [], []
+    train: list[Any] = []
+    evaluation: list[Any] = []
+    lines = []
     for index, source in enumerate(request.data.sources):
-        data = _source(request, source, find(source, index, place), streaming)
+        files = find(source, index, place)
+        loader, chosen = _chosen(source, files)
+        if loader == "json":
+            lines.append((files, chosen))
+        data = _source(request, source, files, loader, chosen, streaming)
         (evaluation if source.split.lower() in EVALUATION_SPLITS else train).append(data)
     if not train:
         raise config("data_config.sources has only sources of evaluation splits: add one to train on")
@@ -75,15 +83,15 @@ def load(request: Request, place: Place, streaming: bool = False) -> Loaded:
     joined = datasets.concatenate_datasets([d.select_columns(_kept(d, columns, request)) for d in train])
     held = datasets.concatenate_datasets([d.select_columns(list(columns)) for d in evaluation]) if evaluation else None
     if held is None and request.data.validation_split > 0:
-        if streaming:
-            raise config("a validation_split cannot be taken from a stream: give a source with split validation")
         parts = joined.train_test_split(test_size=request.data.validation_split, seed=request.data.seed or 0)
         joined, held = parts["train"], parts["test"]
     if not streaming and len(joined) == 0:
         raise Failure(
             DATA_FORMAT, "no row is left to train on: look at the filters and the sampling of data_config.sources"
         )
-    return Loaded(joined, held, columns)
+    if streaming:
+        joined = streams.endless(joined)
+    return Loaded(joined, held, columns, tuple(lines))
 
 
 def find(source: Source, index: int, place: Place) -> Files:
@@ -107,11 +115,12 @@ def _walk(root: Path) -> list[Path]:
     return sorted(p for p in found if not p.name.startswith("."))
 
 
-def _source(request: Request, source: Source, files: Files, streaming: bool) -> Any:
+def _source(
+    request: Request, source: Source, files: Files, loader: str, chosen: tuple[Path, ...], streaming: bool
+) -> Any:
     import datasets
 
     single = files.name if len(files.files) == 1 else None
-    loader, chosen = _chosen(source, files)
     try:
         if files.whole or (source.split and len(chosen) > 1):
             data = datasets.load_dataset(str(files.root), split=source.split or "train", streaming=streaming)
@@ -119,6 +128,8 @@ def _source(request: Request, source: Source, files: Files, streaming: bool) -> 
             options: dict[str, Any] = {"sep": "\t"} if chosen[0].suffix == ".tsv" else {}
             paths = [str(f) for f in chosen]
             data = datasets.load_dataset(loader, data_files=paths, split="train", streaming=streaming, **options)
+        if streaming:
+            data = streams.typed(data, files)
     except (datasets.exceptions.DatasetGenerationError, ValueError, TypeError, KeyError) as error:
         if loader == "json":
             rows.check_json(files, chosen, expected(request.training_type))
@@ -127,7 +138,9 @@ def _source(request: Request, source: Source, files: Files, streaming: bool) -> 
             DATA_FORMAT, f"{single or files.name} cannot be read as {loader}: {' '.join(str(cause).split())[:300]}"
         ) from error
     data = _renamed(request, source, files, data)
-    if not streaming:
+    if streaming:
+        data = streams.checked(data, files, request.training_type)
+    else:
         rows.check_columns(data, files, chosen if loader == "json" else (), request.training_type)
     return _sampled(source, _filtered(source, data), request.data.seed or 0)
 

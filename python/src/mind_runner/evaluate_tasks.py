@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Callable
@@ -70,15 +71,27 @@ def _path(dataset: str) -> Path | None:
         return None
     parts = urlsplit(dataset)
     if parts.scheme not in ("", "file"):
-        raise errors.config(
-            f"dataset {dataset} is not on the node: give the path of a folder of tasks, a .jsonl or a .txt file"
-        )
+        return _fetched(dataset)
     path = Path(unquote(parts.path))
     if not path.is_absolute():
         path = Path(os.environ.get("MIND_DATA_DIR") or ".") / path
     if not path.exists():
         raise errors.Failure("DATA_FETCH", f"dataset {path} is not on this node: put it where every node has it")
     return path
+
+
+def _fetched(dataset: str) -> Path:
+    """Where the node has put a dataset that is somewhere else: its only file, or the folder of its files."""
+    manifest = os.environ.get("MIND_DATA_MANIFEST")
+    sources = json.loads(Path(manifest).read_text(encoding="utf-8")).get("sources") or [] if manifest else []
+    for entry in sources:
+        if entry.get("path") == dataset:
+            folder, files = Path(entry["dir"]), entry.get("files")
+            return folder / files[0] if files and len(files) == 1 else folder
+    raise errors.config(
+        f"dataset {dataset} was not fetched to this node: update its agent, or give the path of a folder of tasks, "
+        "a .jsonl or a .txt file"
+    )
 
 
 def _published(name: str) -> Any:

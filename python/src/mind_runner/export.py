@@ -71,6 +71,8 @@ def merge(request: Request, place: Place, adapter: Path) -> Path:
     if request.model.revision and not path.startswith(("/", ".")):
         options["revision"] = request.model.revision
     options.setdefault("dtype", models.dtype(request))
+    # While ZeRO 3 is on, a model is loaded by all ranks together, each a share of it; this rank loads it alone.
+    transformers.integrations.deepspeed.unset_hf_deepspeed_config()
     base = transformers.AutoModelForCausalLM.from_pretrained(path, **options)
     tokenizer = transformers.AutoTokenizer.from_pretrained(adapter)
     merged = peft.PeftModel.from_pretrained(base, str(adapter)).merge_and_unload()

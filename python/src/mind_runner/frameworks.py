@@ -94,6 +94,16 @@ def deepspeed(framework: Framework, own: dict[str, Any], shared: bool) -> dict[s
     return result
 
 
+def join(framework: Framework) -> None:
+    """Tells DeepSpeed of the group of processes, which is there before the model is spread over it (ZeRO 3)."""
+    if framework.type != "DEEPSPEED":
+        return
+    _without_gpu()
+    import deepspeed
+
+    deepspeed.init_distributed(auto_mpi_discovery=False, verbose=False)
+
+
 def _without_gpu() -> None:
     """Lets DeepSpeed train on the CPU: it does not look for that by itself."""
     import torch

@@ -10,6 +10,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,15 +26,24 @@ PIECE = 16 << 20
 
 
 class Group:
-    """All ranks. With one rank every operation is the obvious one, without communication."""
+    """All ranks. With one rank every operation is the obvious one, without communication.
 
-    def __init__(self, place: Place) -> None:
+    What two threads do at a time needs two of them.
+    """
+
+    def __init__(self, place: Place, timeout: timedelta | None = None) -> None:
         self.rank = place.rank
         self.world = place.world_size
         self.leader = place.local_rank == 0
-        self._group = dist.new_group(backend="gloo") if self.world > 1 else None
+        self._group = dist.new_group(backend="gloo", timeout=timeout) if self.world > 1 else None
+        self._timeout = timeout
         self._subgroups: dict[tuple[int, ...], Any] = {}
         self._flag = torch.zeros(1, dtype=torch.int32)
+
+    @property
+    def processes(self) -> Any:
+        """The process group, for libraries; None with one rank."""
+        return self._group
 
     def any(self, mine: bool) -> bool:
         """Whether it is so at any rank; the same answer at every rank."""
@@ -68,17 +78,20 @@ class Group:
             (folder / name).unlink()
         return [rank for rank, sees in enumerate(seen) if sees]
 
+    def connect(self, source: int, receivers: Iterable[int]) -> tuple[int, ...]:
+        """Makes ready to send files. Every rank calls it, no other group being made at the time."""
+        ranks = tuple(sorted({source, *receivers}))
+        if len(ranks) > 1 and ranks not in self._subgroups:
+            self._subgroups[ranks] = dist.new_group(list(ranks), backend="gloo", timeout=self._timeout)
+        return ranks
+
     def send_files(self, source: int, receivers: Iterable[int], folder: Path, names: list[str]) -> None:
         """Copies files, named relative to folder, from the folder of the source to that of each receiver.
 
         Every rank calls it with the same source and receivers; names count at the source alone.
         """
-        ranks = tuple(sorted({source, *receivers}))
-        if len(ranks) < 2:
-            return
-        if ranks not in self._subgroups:
-            self._subgroups[ranks] = dist.new_group(list(ranks), backend="gloo")
-        if self.rank not in ranks:
+        ranks = self.connect(source, receivers)
+        if len(ranks) < 2 or self.rank not in ranks:
             return
         group = self._subgroups[ranks]
         listing: list[Any] = [[(n, (folder / n).stat().st_size) for n in names] if self.rank == source else None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,6 +27,14 @@ def mixin(run: Run) -> type:
     """Makes the class that goes before that of the trainer."""
 
     class Loop:
+        def train(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return super().train(*args, **kwargs)  # type: ignore[misc]
+            except BaseException:
+                # What is being written becomes a checkpoint before the process ends.
+                run.checkpoints.settle()
+                raise
+
         def _get_output_dir(self: Any, trial: Any) -> str:
             # Asked for while saving: the directory in which checkpoint-N is made.
             return str(run.checkpoints.parent(self.state.global_step))
@@ -36,6 +45,17 @@ def mixin(run: Run) -> type:
                 save = super()._save_checkpoint  # type: ignore[misc]
                 run.checkpoints.save(step, lambda: save(model, trial), run.reports.latest)
             run.reports.resume_clock()
+
+        def save_model(self: Any, output_dir: str | None = None, _internal_call: bool = False) -> None:
+            staging = run.checkpoints.staging
+            if output_dir and _internal_call and staging is not None and staging.weights(self, Path(output_dir)):
+                return
+            super().save_model(output_dir, _internal_call)  # type: ignore[misc]
+
+        def _save_optimizer_and_scheduler(self: Any, output_dir: str) -> None:
+            staging = run.checkpoints.staging
+            if staging is None or not staging.optimizer(self, Path(output_dir)):
+                super()._save_optimizer_and_scheduler(output_dir)  # type: ignore[misc]
 
         def create_model_card(self: Any, *args: Any, **kwargs: Any) -> None:
             # The card is made at the end, by the export; trl makes one at each checkpoint.
@@ -56,6 +76,7 @@ def mixin(run: Run) -> type:
             return loss
 
         def _maybe_log_save_evaluate(self: Any, tr_loss: Any, grad_norm: Any, *args: Any, **kwargs: Any) -> Any:
+            run.checkpoints.check()
             # A gradient that is no number has spoilt the weights: they must not become a checkpoint. With fp16 the
             # scaler has left such a step out.
             if grad_norm is not None and (self.control.should_save or self.control.should_log) and not self.args.fp16:

@@ -98,16 +98,18 @@ OWN_TEXT: dict[str, dict[str, Any]] = {
     "completion_only_loss": {"kinds": ["bool", "null"], "default": None},
     "max_length": {"kinds": ["int", "null"], "default": 1024},
     "packing": {"kinds": ["bool"], "default": False},
+}
+OWN_STREAM: dict[str, dict[str, Any]] = {
     "streaming": {"kinds": ["bool"], "default": False},
 }
 
 #: The groups of names that a training type takes; a later one replaces what an earlier one says of the same name.
 TYPES: dict[str, list[str]] = {
-    "SFT": ["own", "sft"],
-    "LORA": ["own", "sft", "lora"],
-    "QLORA": ["own", "sft", "lora", "own_qlora"],
+    "SFT": ["own", "own_stream", "sft"],
+    "LORA": ["own", "own_stream", "sft", "lora"],
+    "QLORA": ["own", "own_stream", "sft", "lora", "own_qlora"],
     "DPO": ["own", "dpo", "lora"],
     "RLHF": ["own", "grpo", "lora", "own_rlhf"],
-    "CONTINUED_PRETRAIN": ["own", "trainer", "own_text"],
-    "FULL_FINETUNE": ["own", "trainer", "own_text"],
+    "CONTINUED_PRETRAIN": ["own", "own_stream", "trainer", "own_text"],
+    "FULL_FINETUNE": ["own", "own_stream", "trainer", "own_text"],
 }

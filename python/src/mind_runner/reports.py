@@ -85,7 +85,9 @@ class Reports(transformers.TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Reports the figures of the trainer, and the speed."""
         began = time.perf_counter()
-        figures = {k: v for k, v in (logs or {}).items() if isinstance(v, int | float) and k != "total_flos"}
+        figures: dict[str, Any] = {
+            k: v for k, v in (logs or {}).items() if isinstance(v, int | float) and k != "total_flos"
+        }
         if "loss" in figures:
             self.first_loss = figures["loss"] if self.first_loss is None else self.first_loss
             self.last_loss = figures["loss"]

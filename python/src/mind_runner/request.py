@@ -69,6 +69,7 @@ class Output:
     """What of output_config is the runner's; the rest is the agent's."""
 
     checkpoint_interval_steps: int = 0
+    checkpoint_async: bool = True
     keep_best_metric: str = ""
     export: str = "safetensors"
 
@@ -130,6 +131,7 @@ def parse(raw: dict[str, Any]) -> Request:
         data=_data(_part(raw, "data_config")),
         output=Output(
             checkpoint_interval_steps=_get(output, "checkpoint_interval_steps", int, 0),
+            checkpoint_async=_get(output, "checkpoint_async", bool, True),
             keep_best_metric=_get(output, "keep_best_metric", str, ""),
             export=_choice(output, "export", EXPORTS, "safetensors"),
         ),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mind_runner.checkpoints import FACTS
+from mind_runner.errors import config
 from mind_runner.group import Group, files_below
 from mind_runner.place import Place
 
@@ -78,6 +79,11 @@ def same_batch(args: Any, world: int, facts: dict[str, Any]) -> None:
     before = facts.get("world_size")
     if before in (None, world):
         return
+    if facts.get("framework") == "DEEPSPEED":
+        raise config(
+            f"the checkpoint is of {before} ranks of DeepSpeed, each with a share of the optimizer that fits no other "
+            f"number, and now there are {world}: set resource_config.gpu_count to {before}"
+        )
     batch = int(facts["samples_per_step"])
     size = args.per_device_train_batch_size
     while size > 1 and batch % (size * world):

@@ -9,7 +9,7 @@ import sys
 import traceback
 from typing import Any
 
-from mind_runner import arguments, data, errors, frameworks, place, request
+from mind_runner import arguments, data, errors, frameworks, place, request, streams
 from mind_runner.place import Place
 from mind_runner.request import Request
 from mindcoordinator import training
@@ -69,7 +69,7 @@ def _train(asked: Request, here: Place, batch: dict[str, int]) -> int:
     import torch.distributed as dist
     import transformers
 
-    from mind_runner import export, loop, models, reports, resume, trainers
+    from mind_runner import export, loop, models, reports, resume, trainers, without_gpu
     from mind_runner.checkpoints import Checkpoints
     from mind_runner.group import Group
 
@@ -83,6 +83,7 @@ def _train(asked: Request, here: Place, batch: dict[str, int]) -> int:
         place.group_of_one()
     if "RANK" in os.environ:
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        frameworks.join(asked.framework)
     group = Group(here)
     seeing = group.seeing(here.checkpoint_dir)
     begin = resume.agree(here, group)
@@ -93,7 +94,10 @@ def _train(asked: Request, here: Place, batch: dict[str, int]) -> int:
     batch |= {"size": args.per_device_train_batch_size, "accumulation": args.gradient_accumulation_steps}
     transformers.set_seed(args.seed)
     tokenizer = models.tokenizer(asked, here)
-    loaded = data.load(asked, here, streaming=bool(own.get("streaming")))
+    streaming = bool(own.get("streaming"))
+    if streaming:
+        streams.check_length(asked, args)
+    loaded = data.load(asked, here, streaming)
     if loaded.evaluation is not None and args.eval_strategy == "no":
         args.eval_strategy = transformers.trainer_utils.IntervalStrategy.EPOCH
     model = models.model(asked, here, own)
@@ -104,13 +108,18 @@ def _train(asked: Request, here: Place, batch: dict[str, int]) -> int:
         "world_size": here.world_size,
         "samples_per_step": args.per_device_train_batch_size * args.gradient_accumulation_steps * here.world_size,
     }
-    background = os.environ.get("MIND_CHECKPOINT_BACKGROUND", "1") != "0"
-    checkpoints = Checkpoints(here, group, seeing, facts, background)
+    checkpoints = Checkpoints(here, group, seeing, facts, asked.output.checkpoint_async)
     run_ = loop.Run(checkpoints, told)
+    without_gpu.spread(args)
     trainer = trainers.build(asked, loop.mixin(run_), args, model, tokenizer, loaded, adapter, own, [told])
     log.info("%s with %s on %d ranks", asked.training_type, asked.framework.type, here.world_size)
 
-    trainer.train(resume_from_checkpoint=str(begin.path) if begin.path else None)
+    try:
+        trainer.train(resume_from_checkpoint=str(begin.path) if begin.path else None)
+    except Exception as error:
+        if streaming:
+            raise streams.explained(error, loaded.lines, data.expected(asked.training_type)) from error
+        raise
     group.barrier()
     begin.done()
     checkpoints.finish()

@@ -107,6 +107,7 @@ class OutputConfig(TypedDict, total=False):
 
     output_dir: str
     checkpoint_interval_steps: int
+    checkpoint_async: bool
     keep_checkpoints: int
     keep_best: int
     keep_best_metric: str

@@ -114,6 +114,20 @@ def test_malformed_rows_are_named(tmp_path: Path, line: str, says: str) -> None:
     assert failure.value.error_type == "DATA_FORMAT"
 
 
+def test_a_dataset_that_the_node_has_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [
+        {"index": 0, "path": "s3://b/rows.jsonl", "dir": "/tasks/1/data/0", "files": ["rows.jsonl"]},
+        {"index": 1, "path": "hf://datasets/acme/tasks", "dir": "/tasks/1/data/1", "files": ["a.yaml", "b.yaml"]},
+    ]
+    manifest = tmp_path / "data.json"
+    manifest.write_text(json.dumps({"version": 1, "sources": entries}))
+    monkeypatch.setenv("MIND_DATA_MANIFEST", str(manifest))
+    assert evaluate_tasks._path("s3://b/rows.jsonl") == Path("/tasks/1/data/0/rows.jsonl")
+    assert evaluate_tasks._path("hf://datasets/acme/tasks") == Path("/tasks/1/data/1")
+    with pytest.raises(evaluate_tasks.errors.Failure, match=r"dataset s3://b/other was not fetched"):
+        evaluate_tasks._path("s3://b/other")
+
+
 def test_what_fails_is_a_result_and_all_of_it_an_exit(evaluate: Any, tmp_path: Path) -> None:
     code, events = evaluate(
         {"name": "a", "dataset": "hf://acme/data"},

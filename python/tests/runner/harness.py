@@ -57,8 +57,15 @@ class Case:
         path = self.folder / name
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
+    def distributed(self, rank: int = 0) -> str:
+        """How accelerate spread the model: what was asked for is not always what it does."""
+        return (self.folder / f"result.{rank}.kind").read_text()
+
+    def figures(self, name: str) -> list[float]:
+        return [line[name] for line in self.lines("metrics") if name in line]
+
     def losses(self) -> list[float]:
-        return [line["loss"] for line in self.lines("metrics") if "loss" in line]
+        return self.figures("loss")
 
     def resumed(self, name: str, checkpoint: Path, **changes: Any) -> Case:
         again = Case(

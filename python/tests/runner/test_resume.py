@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
+import types
 from pathlib import Path
 
 import harness
@@ -57,13 +57,12 @@ def test_the_model_card_says_how_it_was_made(single: tuple[list[harness.Case], l
 
 @pytest.fixture(scope="module")
 def double(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, harness.Case]:
-    """FSDP on two ranks, whole and from the middle, and DDP on two ranks."""
+    """FSDP on two ranks, whole and from the middle."""
     folder = tmp_path_factory.mktemp("double")
     together = case(tiny, folder / "together", "SFT", "FSDP")
     more = together.resumed("more", together.checkpoints / "checkpoint-4")
-    ddp = case(tiny, folder / "ddp", "SFT")
-    harness.carry_out(folder, [together, more, ddp], 2)
-    return {"together": together, "more": more, "ddp": ddp}
+    harness.carry_out(folder, [together, more], 2)
+    return {"together": together, "more": more}
 
 
 def test_fsdp(double: dict[str, harness.Case]) -> None:
@@ -105,13 +104,25 @@ def test_nodes_that_share_nothing(double: dict[str, harness.Case], tiny: Path, t
     assert not (tmp_path / "node0" / "output" / "resume-4").exists(), "the copy is removed when it was read"
 
 
-@pytest.mark.long
-def test_fewer_ranks_continue_with_the_same_samples(double: dict[str, harness.Case], tmp_path: Path) -> None:
-    whole = double["ddp"]
-    again = whole.resumed("fewer", whole.checkpoints / "checkpoint-4")
-    harness.carry_out(tmp_path, [again])
-    assert again.result() == {"code": 0}
-    facts = json.loads((again.checkpoints / "checkpoint-8" / "mind.json").read_text())
-    assert (facts["world_size"], facts["samples_per_step"]) == (1, 8)
-    # Dropout has the random state of one rank instead of two: near, not equal.
-    assert again.losses() == pytest.approx(whole.losses()[4:], rel=0.05)
+@pytest.mark.parametrize(
+    ("samples", "ranks", "size", "accumulation"),
+    [(8, 1, 4, 2), (4, 2, 2, 1), (12, 3, 4, 1), (16, 8, 2, 1), (9, 2, 4, 5)],
+    ids=["fewer", "more", "as many samples", "many more", "cannot be shared"],
+)
+def test_another_number_of_ranks(samples: int, ranks: int, size: int, accumulation: int) -> None:
+    from mind_runner import resume
+
+    args = types.SimpleNamespace(per_device_train_batch_size=4, gradient_accumulation_steps=5)
+    resume.same_batch(args, ranks, {"world_size": 99, "samples_per_step": samples, "framework": "FSDP"})
+    assert (args.per_device_train_batch_size, args.gradient_accumulation_steps) == (size, accumulation)
+
+
+def test_deepspeed_needs_the_same_number_of_ranks() -> None:
+    from mind_runner import errors, resume
+
+    args = types.SimpleNamespace(per_device_train_batch_size=4, gradient_accumulation_steps=1)
+    facts = {"world_size": 2, "samples_per_step": 8, "framework": "DEEPSPEED"}
+    resume.same_batch(args, 2, facts)
+    with pytest.raises(errors.Failure, match="gpu_count to 2") as failure:
+        resume.same_batch(args, 4, facts)
+    assert failure.value.error_type == "CONFIG"

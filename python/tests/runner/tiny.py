@@ -1,4 +1,7 @@
-"""Makes a model of a few thousand weights with a fixed seed, a tokenizer trained on the documentation, and rows to train on."""
+"""Makes a model of a few thousand weights with a fixed seed, a tokenizer trained on the license, and rows to train on.
+
+The license does not change: figures of one run are those of the next.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ TEMPLATE = (
     "{{ m.content }}<eos>{% endgeneration %}{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 SPECIAL = ["<pad>", "<eos>", "<|user|>", "<|assistant|>"]
-DOCS = Path(__file__).parents[3] / "docs"
+TEXT = Path(__file__).parents[3] / "LICENSE"
 
 
 def make(folder: Path) -> None:
-    lines = [line for page in sorted(DOCS.glob("use/*.md")) for line in page.read_text().splitlines() if len(line) > 40]
+    lines = [line.strip() for line in TEXT.read_text().splitlines() if len(line) > 40]
     make_model(folder / "model", lines)
     chance = random.Random(0)
     sums = [(chance.randrange(10), chance.randrange(10)) for _ in range(64)]

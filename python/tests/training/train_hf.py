@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from mindcoordinator import training
@@ -57,5 +59,7 @@ def train(steps: int, stop_at: int = 0, rank: int = 0) -> tuple[dict[str, torch.
 
 
 if __name__ == "__main__":
+    # What is registered first runs last.
+    atexit.register(lambda: print("the group stands" if dist.is_initialized() else "the group is left"))
     _, stopped = train(*map(int, sys.argv[1:]))
     sys.exit(training.STOPPED if stopped else 0)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mindcoordinator/mind/archive/checkpoints"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/jobs"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 	"github.com/mindcoordinator/mind/durable"
@@ -79,6 +80,7 @@ func checkpointPath(id string) string { return "/checkpoints/" + url.PathEscape(
 func newShowCheckpoint() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use: "show CHECKPOINT", Short: "Show one checkpoint", Example: `  mind checkpoint show ckpt_1a2b`, Args: cobra.ExactArgs(1),
+		ValidArgsFunction: jobs.CompleteCheckpoints,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
 		var p checkpointView
 		data, err := c.Get(ctx, checkpointPath(args[0]), nil, &p)
@@ -95,6 +97,7 @@ func newShowCheckpoint() *cobra.Command {
 func newPinCheckpoint(action, short string) *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use: action + " CHECKPOINT", Short: short, Example: `  mind checkpoint ` + action + ` ckpt_1a2b`, Args: cobra.ExactArgs(1),
+		ValidArgsFunction: jobs.CompleteCheckpoints,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
 		var p checkpointView
 		data, err := c.Post(ctx, checkpointPath(args[0])+"/"+action, map[string]any{}, "", &p)
@@ -108,6 +111,14 @@ func newPinCheckpoint(action, short string) *cobra.Command {
 	})
 }
 
+// completePull completes a checkpoint, and then a directory.
+func completePull(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 1 {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return jobs.CompleteCheckpoints(cmd, args, typed)
+}
+
 func newPullCheckpoint() *cobra.Command {
 	var file string
 	cmd := rest.Command(&cobra.Command{
@@ -117,7 +128,7 @@ func newPullCheckpoint() *cobra.Command {
 with its digest. The directory is there when all of it has arrived, not before.`,
 		Example: `  mind checkpoint pull ckpt_1a2b model
   mind checkpoint pull ckpt_1a2b --file model.tar`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completePull,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, _ string, args []string) error {
 		dir := args[0]
 		switch {

@@ -87,6 +87,7 @@ func (o *evaluateOptions) bind(cmd *cobra.Command) {
 	f.StringArrayVar(&o.datasets, "dataset", nil, "BENCHMARK=URI: dataset to use for a benchmark; repeatable")
 	f.StringArrayVar(&o.parameters, "param", nil, "KEY=VALUE for all benchmarks, such as temperature=0.0; repeatable")
 	f.StringVar(&o.checkpoint, "checkpoint", "", "checkpoint of the job to score (default: the newest)")
+	_ = cmd.RegisterFlagCompletionFunc("checkpoint", jobs.CompleteCheckpointsOf) // it fails only for a flag that is not there, or twice
 	f.StringVar(&o.model, "model", "", "location of the job's model, if it is not in a checkpoint")
 	f.StringVar(&o.name, "name", "", "name of the evaluation (default: made from what is scored)")
 	f.IntVar(&o.gpus, "gpus", 1, "GPUs; 0 for none")

@@ -46,6 +46,11 @@ type gpu struct {
 	MemoryUsedMB *int64   `json:"memory_used_mb"`
 }
 
+// measured says whether the utilization is known. A simulated GPU has none, unless the file that simulates faults gives it one.
+func (g *gpu) measured() bool {
+	return g.Utilization != nil && (!g.Simulated || *g.Utilization > 0)
+}
+
 // percent formats the utilization of a GPU.
 func percent(ratio *float64) string {
 	if ratio == nil {
@@ -56,17 +61,17 @@ func percent(ratio *float64) string {
 
 // memory formats memory, such as "39.1 GiB of 79.6 GiB".
 func (g *gpu) memory() string {
-	if g.MemoryUsedMB == nil {
+	if g.MemoryUsedMB == nil || g.Simulated && *g.MemoryUsedMB == 0 {
 		return "-"
 	}
 	return render.Size(*g.MemoryUsedMB<<20) + " of " + render.Size(g.MemoryMB<<20)
 }
 
-// utilization is the mean over the GPUs whose utilization is known.
-func (n *node) utilization() *float64 {
+// busy is the mean over the GPUs whose utilization is known.
+func busy(gpus []gpu) *float64 {
 	sum, known := 0.0, 0
-	for _, g := range n.GPUs {
-		if g.Utilization != nil {
+	for _, g := range gpus {
+		if g.measured() {
 			sum += *g.Utilization
 			known++
 		}
@@ -88,6 +93,7 @@ service and why. With the id of a node, lists its GPUs.
 
 BUSY is the recent utilization of the GPUs, as reported by their drivers; FREE is the number of GPUs that no job holds.
 Without the permission scaimind:cluster_admin, BUSY is shown only for GPUs that jobs of your tenant hold; - means unknown.
+Simulated GPUs have no sensors.
 
 --training shows which training types run with which frameworks, and what to install for the others: it asks each node's
 Python, which takes a few seconds.`,
@@ -134,7 +140,7 @@ func nodeTable(w io.Writer, nodes []node) error {
 		if seen != "" {
 			seen += " ago"
 		}
-		t.Row(n.ID, n.State, n.gpus(), strconv.Itoa(n.Free), percent(n.utilization()), strconv.Itoa(n.CPUs), render.Size(n.MemoryMB<<20), strconv.Itoa(n.Tasks), seen, n.Version, n.why())
+		t.Row(n.ID, n.State, n.gpus(), strconv.Itoa(n.Free), percent(busy(n.GPUs)), strconv.Itoa(n.CPUs), render.Size(n.MemoryMB<<20), strconv.Itoa(n.Tasks), seen, n.Version, n.why())
 	}
 	return t.Flush()
 }
@@ -142,7 +148,7 @@ func nodeTable(w io.Writer, nodes []node) error {
 func gpuTable(w io.Writer, gpus []gpu) error {
 	t := render.NewTable(w, "GPU", "TYPE", "HEALTH", "BUSY", "MEMORY", "JOB", "REASON")
 	for _, g := range gpus {
-		t.Row(strconv.Itoa(g.Index), g.Type, g.Health, percent(g.Utilization), g.memory(), g.Job, g.Reason)
+		t.Row(strconv.Itoa(g.Index), g.Type, g.Health, percent(busy([]gpu{g})), g.memory(), g.Job, g.Reason)
 	}
 	return t.Flush()
 }

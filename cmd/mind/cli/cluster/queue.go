@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,8 +20,9 @@ func newQueue() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:   "queue [QUEUE]",
 		Short: "Show waiting jobs and why they wait",
-		Long: `Shows the waiting jobs of your tenant in the order in which they are considered, with their place among the jobs of all tenants
-and the reason why they wait. A job that is held back until a time or until another job ends has no place and is only counted.
+		Long: `Shows the waiting jobs of your tenant by priority and age, with the reason why they wait. POS is how many jobs of the queue, of
+all tenants, have a higher priority, or the same and are older, plus one. Fair share may let a job start before such a job of a
+user who has had more. A job that is held back until a time or until another job ends has no place and is only counted.
 
 STARTS IN is an estimate of the earliest start. It is computed from your own jobs ahead: their progress, how long jobs of the
 same name took, or their limits (--time-limit). Jobs of other tenants are not taken into account. It is empty if none of your
@@ -84,24 +86,38 @@ jobs is in the way, or if it is unknown how long they take.`,
 	return cmd
 }
 
+// queue is a queue with what the caller's tenant has in it.
+type queue struct {
+	Name    string  `json:"name"`
+	Parent  string  `json:"parent"`
+	Weight  int     `json:"weight"`
+	Share   float64 `json:"share_percent"`
+	Queued  int     `json:"queued"`
+	Held    int     `json:"held"`
+	Running int     `json:"running"`
+	GPUs    int     `json:"gpus_allocated"`
+	Lately  float64 `json:"gpus_lately"`
+	MaxGPUs int     `json:"max_gpus"`
+}
+
 func newQueues() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:   "queues",
 		Short: "List, create, change and delete queues",
+		Long: `Lists the queues as a tree, with what your tenant has in each.
+
+SHARE is the part of the cluster that is a queue's due while there is work in all queues: its weight beside the queues with the
+same parent, times the share of the parent. A queue may have more while others have no work. LATELY is how many GPUs your tenant
+held in it lately, as a mean in which what was half_life_seconds ago counts half (mind policy show): together with what is held
+now, fair share goes by it.`,
 		Example: `  mind queues
-  mind queues put research --max-gpus 64
-  mind queues delete research`,
+  mind queues put research --weight 2 --max-gpus 64
+  mind queues put vision --parent research
+  mind queues delete vision`,
 		Args: cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
 		var got struct {
-			Queues []struct {
-				Name    string `json:"name"`
-				Queued  int    `json:"queued"`
-				Held    int    `json:"held"`
-				Running int    `json:"running"`
-				GPUs    int    `json:"gpus_allocated"`
-				MaxGPUs int    `json:"max_gpus"`
-			} `json:"queues"`
+			Queues []queue `json:"queues"`
 		}
 		data, err := c.Get(ctx, "/queues", nil, &got)
 		if err != nil {
@@ -110,39 +126,57 @@ func newQueues() *cobra.Command {
 		if output != "table" {
 			return render.Data(cmd.OutOrStdout(), output, data)
 		}
-		t := render.NewTable(cmd.OutOrStdout(), "QUEUE", "QUEUED", "HELD", "RUNNING", "GPUS", "MAX GPUS")
-		for _, q := range got.Queues {
+		t := render.NewTable(cmd.OutOrStdout(), "QUEUE", "WEIGHT", "SHARE", "QUEUED", "HELD", "RUNNING", "GPUS", "LATELY", "MAX GPUS")
+		eachBelow(got.Queues, "", 0, func(q *queue, depth int) {
 			limit := "none"
 			if q.MaxGPUs > 0 {
 				limit = strconv.Itoa(q.MaxGPUs)
 			}
-			t.Row(q.Name, strconv.Itoa(q.Queued), strconv.Itoa(q.Held), strconv.Itoa(q.Running), strconv.Itoa(q.GPUs), limit)
-		}
+			t.Row(strings.Repeat("  ", depth)+q.Name, strconv.Itoa(q.Weight), strconv.FormatFloat(q.Share, 'f', 1, 64)+"%",
+				strconv.Itoa(q.Queued), strconv.Itoa(q.Held), strconv.Itoa(q.Running), strconv.Itoa(q.GPUs),
+				strconv.FormatFloat(q.Lately, 'f', 1, 64), limit)
+		})
 		return t.Flush()
 	})
 	cmd.AddCommand(newQueuesPut(), newQueuesDelete())
 	return cmd
 }
 
+// eachBelow calls f for the queues below one ("": all), each followed by those below it.
+func eachBelow(queues []queue, parent string, depth int, f func(q *queue, depth int)) {
+	for i := range queues {
+		if q := &queues[i]; q.Parent == parent {
+			f(q, depth)
+			eachBelow(queues, q.Name, depth+1, f)
+		}
+	}
+}
+
 func newQueuesPut() *cobra.Command {
 	var weight, maxGPUs int
+	var parent string
 	cmd := rest.Command(&cobra.Command{
 		Use:   "put QUEUE",
 		Short: "Create or change a queue",
 		Long: `Creates a queue, or replaces the settings of an existing one: a setting that is not given gets its default.
 
---max-gpus limits the GPUs that all jobs of the queue hold together, across tenants. Lowering it stops no job: the queue
-starts no job until enough jobs have ended.`,
-		Example: `  mind queues put research
+--weight is what is due to the queue beside the queues with the same parent: one with weight 3 gets three times as much as one
+with weight 1 while there is work in both.
+
+--parent makes it a part of another queue. Jobs may be in both; those of the parent itself are beside its other queues, with
+weight 1.
+
+--max-gpus limits the GPUs that all jobs of the queue and of the queues below it hold together, across tenants. Lowering it stops
+no job: the queue starts no job until enough jobs have ended.`,
+		Example: `  mind queues put research --weight 2
+  mind queues put vision --parent research
   mind queues put batch --max-gpus 64`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeQueues,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
-		body := map[string]any{"max_gpus": maxGPUs}
-		if cmd.Flags().Changed("weight") {
-			body["weight"] = weight
-		}
-		data, err := c.Call(ctx, http.MethodPut, "/queues/"+url.PathEscape(args[0]), nil, body, rest.NewKey(), nil)
+		body := map[string]any{"max_gpus": maxGPUs, "weight": weight, "parent": parent}
+		var got queue
+		data, err := c.Call(ctx, http.MethodPut, "/queues/"+url.PathEscape(args[0]), nil, body, rest.NewKey(), &got)
 		if err != nil {
 			return err
 		}
@@ -153,11 +187,13 @@ starts no job until enough jobs have ended.`,
 		if maxGPUs > 0 {
 			limit = fmt.Sprintf("at most %d GPUs", maxGPUs)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "the jobs of queue %s may hold %s together\n", args[0], limit)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "the jobs of queue %s may hold %s together; %s%% of the cluster is its due\n",
+			args[0], limit, strconv.FormatFloat(got.Share, 'f', 1, 64))
 		return err
 	})
-	cmd.Flags().IntVar(&weight, "weight", 1, "weight of the queue relative to others (not supported by this version: only 1 is accepted)")
-	cmd.Flags().IntVar(&maxGPUs, "max-gpus", 0, "number of GPUs that all its jobs may hold together; 0: no limit")
+	cmd.Flags().IntVar(&weight, "weight", 1, "what is its due beside the queues with the same parent")
+	cmd.Flags().StringVar(&parent, "parent", "", "queue that it is a part of")
+	cmd.Flags().IntVar(&maxGPUs, "max-gpus", 0, "number of GPUs that its jobs and those of the queues below it may hold together; 0: no limit")
 	return cmd
 }
 

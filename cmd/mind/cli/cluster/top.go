@@ -101,6 +101,37 @@ func jobsInWords(byState map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
+// worked formats the utilization of all GPUs, as the gateway counts it. It counts simulated ones, which have no sensors.
+func worked(mean *float64, nodes []node) string {
+	simulated, others := false, false
+	for _, n := range nodes {
+		for _, g := range n.GPUs {
+			simulated, others = simulated || g.Simulated, others || !g.Simulated
+		}
+	}
+	switch {
+	case simulated && !others && (mean == nil || *mean == 0):
+		return ", simulated ones without sensors"
+	case mean == nil:
+		return ""
+	}
+	return ", " + percent(mean) + " busy"
+}
+
+// memory formats the memory in use of the GPUs of a job.
+func memory(gpus []gpu) string {
+	used, all, known := int64(0), int64(0), false
+	for _, g := range gpus {
+		if g.memory() != "-" {
+			used, all, known = used+*g.MemoryUsedMB, all+g.MemoryMB, true
+		}
+	}
+	if !known {
+		return "-"
+	}
+	return render.Size(used<<20) + " of " + render.Size(all<<20)
+}
+
 func printTop(ctx context.Context, c *rest.Client, w io.Writer) error {
 	var cluster clusterSummary
 	if _, err := c.Get(ctx, "/cluster", nil, &cluster); err != nil {
@@ -130,20 +161,23 @@ func printTop(ctx context.Context, c *rest.Client, w io.Writer) error {
 	}
 	fmt.Fprintf(w, "coordinators  %s   (* leader)\n", strings.Join(replicas, " "))
 	fmt.Fprintf(w, "nodes         %d of %d ready\n", cluster.NodesReady, cluster.NodesTotal)
-	busy := ""
-	if cluster.GPUsBusy != nil {
-		busy = ", " + percent(cluster.GPUsBusy) + " busy"
-	}
-	fmt.Fprintf(w, "gpus          %d of %d in use%s\n", cluster.GPUsUsed, cluster.GPUsTotal, busy)
+	fmt.Fprintf(w, "gpus          %d of %d in use%s\n", cluster.GPUsUsed, cluster.GPUsTotal, worked(cluster.GPUsBusy, nodes.Nodes))
 	fmt.Fprintf(w, "jobs          %s\n\n", jobsInWords(cluster.Jobs))
 	if err := nodeTable(w, nodes.Nodes); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	t := render.NewTable(w, "JOB", "NAME", "STATUS", "GPUS", "NODES", "PROGRESS", "AGE")
+	held := map[string][]gpu{}
+	for _, n := range nodes.Nodes {
+		for _, g := range n.GPUs {
+			held[g.Job] = append(held[g.Job], g)
+		}
+	}
+	t := render.NewTable(w, "JOB", "NAME", "STATUS", "GPUS", "BUSY", "GPU MEMORY", "NODES", "PROGRESS", "AGE")
 	for i := range jobs {
 		j := &jobs[i]
-		t.Row(j.ID, j.Name, j.Status, j.GPUsWanted(), strings.Join(j.Nodes, ","), j.Steps(), render.Ago(j.StartedAt))
+		gpus := held[j.ID]
+		t.Row(j.ID, j.Name, j.Status, j.GPUsWanted(), percent(busy(gpus)), memory(gpus), strings.Join(j.Nodes, ","), j.Steps(), render.Ago(j.StartedAt))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -21,3 +21,37 @@ func TestTop_showsTheClusterOnceWhenItIsNotATerminal(t *testing.T) {
 	require.Contains(t, stdout, "1 cancelled, 4 completed, 2 failed, 3 held, 2 running\n")
 	require.Contains(t, stdout, "2xH100 (simulated) (1 unhealthy)")
 }
+
+func TestTop_showsWhatTheGPUsOfJobsDo(t *testing.T) {
+	g := clitest.NewGateway(t)
+	g.On("GET /cluster", clitest.Answer(200, `{"nodes_total":1,"nodes_ready":1,"gpus_total":3,"gpus_allocated":2,"gpu_utilization":0.5,"jobs":{},"leader":"c1","coordinators":[]}`))
+	g.On("GET /cluster/nodes", clitest.Answer(200, `{"nodes":[{"node_id":"n1","state":"READY","gpus":[
+		{"index":0,"gpu_type":"H100","health":"HEALTHY","job_id":"job_1","memory_mb":81920,"memory_used_mb":40960,"utilization":0.5},
+		{"index":1,"gpu_type":"H100","health":"HEALTHY","job_id":"job_1","memory_mb":81920,"memory_used_mb":20480,"utilization":1},
+		{"index":2,"gpu_type":"H100","health":"HEALTHY","job_id":"","memory_mb":81920,"memory_used_mb":0,"utilization":0}]}]}`))
+	g.On("GET /jobs", clitest.Answer(200, `{"jobs":[{"job_id":"job_1","name":"a","status":"TRAINING","nodes":["n1"],"resource_config":{"gpu_count":2}},
+		{"job_id":"job_2","name":"b","status":"TRAINING","nodes":["n1"]}],"total_count":2}`))
+	text := clitest.Squeeze(clitest.Done(t, "top"))
+	require.Contains(t, text, "2 of 3 in use, 50% busy\n")
+	require.Contains(t, text, "n1 READY 3xH100 0 50% 0", "the mean of its GPUs")
+	require.Contains(t, text, "job_1 a TRAINING 2 75% 60.0 GiB of 160.0 GiB n1\n")
+	require.Contains(t, text, "job_2 b TRAINING - - - n1")
+}
+
+func TestTop_simulatedGPUsHaveNoSensors(t *testing.T) {
+	g := clitest.NewGateway(t)
+	g.On("GET /cluster", clitest.Answer(200, `{"gpus_total":2,"gpus_allocated":1,"gpu_utilization":0,"jobs":{},"coordinators":[]}`))
+	node := func(use string) string {
+		return `{"nodes":[{"node_id":"n1","state":"READY","gpus":[{"index":0,"gpu_type":"H100","health":"HEALTHY","simulated":true,"job_id":"job_1","memory_mb":81920,` + use + `}]}]}`
+	}
+	g.On("GET /cluster/nodes", clitest.Answer(200, node(`"memory_used_mb":0,"utilization":0`)))
+	g.On("GET /jobs", clitest.Answer(200, `{"jobs":[{"job_id":"job_1","name":"a","status":"TRAINING","nodes":["n1"],"resource_config":{"gpu_count":1}}],"total_count":1}`))
+	text := clitest.Squeeze(clitest.Done(t, "top"))
+	require.Contains(t, text, "1 of 2 in use, simulated ones without sensors\n")
+	require.Contains(t, text, "n1 READY 1xH100 (simulated) 0 - 0")
+	require.Contains(t, text, "job_1 a TRAINING 1 - - n1")
+
+	g.On("GET /cluster/nodes", clitest.Answer(200, node(`"memory_used_mb":40960,"utilization":0.75`)))
+	text = clitest.Squeeze(clitest.Done(t, "top"))
+	require.Contains(t, text, "n1 READY 1xH100 (simulated) 0 75% 0", "the file that simulates faults says so")
+}

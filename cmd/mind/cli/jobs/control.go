@@ -57,6 +57,9 @@ func control(cmd *cobra.Command, action string, flags func(*pflag.FlagSet), body
 	if flags != nil {
 		flags(cmd.Flags())
 	}
+	if cmd.Flags().Lookup("checkpoint") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("checkpoint", CompleteCheckpointsOf) // it fails only for a flag that is not there, or twice
+	}
 	return cmd
 }
 

@@ -92,6 +92,8 @@ func newJob() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:   "job JOB",
 		Short: "Show one job, or the elements of an array",
+		Long: `Shows one job, its earlier attempts, and what the GPUs of the newest attempt do: how busy each one is, its memory and power, with the
+mean (of memory the peak) of the attempt. Simulated GPUs have no sensors.`,
 		Example: `  mind job job_1a2b
   mind job job_1a2b -o json
   mind job 'job_1azz[7]'
@@ -106,7 +108,10 @@ func newJob() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return showJob(cmd, output, data, &j)
+		if err := showJob(cmd, output, data, &j); err != nil || output != "table" {
+			return err
+		}
+		return printUse(ctx, c, cmd.OutOrStdout(), &j)
 	})
 	f := cmd.Flags()
 	f.BoolVar(&tasks, "tasks", false, "list the elements of a job array")

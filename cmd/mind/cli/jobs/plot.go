@@ -26,6 +26,7 @@ type metricSeries struct {
 	Attempt   int    `json:"attempt"`
 	Rank      int    `json:"rank"`
 	Unit      string `json:"unit"`
+	Shared    bool   `json:"shared"`
 	NotFinite int    `json:"not_finite"`
 	Points    []struct {
 		Time time.Time `json:"time"`

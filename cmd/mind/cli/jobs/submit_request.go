@@ -54,7 +54,7 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.BoolVar(&o.noRestart, "no-restart", false, "never restart it, not even after a lost node, a preemption or a drain")
 	f.DurationVar(&o.lostAfter, "lost-after", 0, "how long its node may be unreachable before the job may run elsewhere, such as 2m (default 1m)")
 	f.DurationVar(&o.grace, "grace", 0, "grace period: time between the stop notice and the kill (default 30s)")
-	f.BoolVar(&o.preemptible, "preemptible", false, "may be preempted by jobs of higher priority (this version does not preempt jobs)")
+	f.BoolVar(&o.preemptible, "preemptible", false, "jobs of higher priority may preempt it: it gets a notice, saves a checkpoint and is restarted later")
 	f.BoolVar(&o.pending, "allow-pending-capacity", false, "let the job wait even if it exceeds the nodes, the queue's limit or the quota of today")
 	f.StringVar(&o.outputDir, "output-dir", "", "directory for its outputs on the nodes")
 	f.StringVar(&o.array, "array", "", "one element for each number: FIRST-LAST, or FIRST-LAST%MOST-AT-ONCE")

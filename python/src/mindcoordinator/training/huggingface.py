@@ -22,6 +22,8 @@ from transformers import TrainerCallback
 
 from mindcoordinator import training
 
+from ._group import leave_at_exit
+
 
 class MindCallback(TrainerCallback):
     """Reports what the trainer logs, registers its checkpoints, and stops when Mind asks.
@@ -42,6 +44,10 @@ class MindCallback(TrainerCallback):
         if state.is_world_process_zero:
             training.phase("TRAINING")
             training.progress(state.global_step, state.max_steps)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """See to it that the process ends with the exit code that it is given."""
+        leave_at_exit()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Report what the trainer logs."""

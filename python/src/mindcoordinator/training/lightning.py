@@ -19,6 +19,7 @@ from lightning.pytorch import Callback
 from mindcoordinator import training
 
 from ._directories import publish, staging
+from ._group import leave_at_exit
 
 _FILE = "lightning.ckpt"
 
@@ -65,6 +66,10 @@ class MindCallback(Callback):
         if stop:
             self.stopped = True
             trainer.should_stop = True
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """See to it that the process ends with the exit code that it is given."""
+        leave_at_exit()
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Say that it evaluates."""

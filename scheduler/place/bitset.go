@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import "math/bits"
 
@@ -44,4 +44,13 @@ func (b bitset) nextNotIn(other bitset, i int) int {
 		}
 	}
 	return -1
+}
+
+// countNotIn is how many members are not in other. Both sets have the same size.
+func (b bitset) countNotIn(other bitset) int {
+	n := 0
+	for i, w := range b {
+		n += bits.OnesCount64(w &^ other[i])
+	}
+	return n
 }

@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"slices"
@@ -44,8 +44,8 @@ func (t *tally) hold(s *work.Shape) bool {
 	return slices.ContainsFunc(t.spec, func(n int) bool { return n >= int(s.Nodes) })
 }
 
-// narrow limits a fit to the hosts that one job may use.
-func (f *fit) narrow(job *work.Job, settled func(node string) bool) {
+// Narrow limits a fit to the hosts that one job may use.
+func (f *Fit) Narrow(job *work.Job, settled func(node string) bool) {
 	p := f.pool
 	o := &own{job: job, barred: newBitset(len(p.hosts))}
 	able := p.able(f)
@@ -105,7 +105,7 @@ func lastFailure(job *work.Job, node string) int {
 }
 
 // able returns the hosts that could hold a task of the shape if they were empty.
-func (p *pool) able(f *fit) bitset {
+func (p *Pool) able(f *Fit) bitset {
 	if set, ok := p.empty[f.shape]; ok {
 		return set
 	}
@@ -145,7 +145,7 @@ func (h *host) healthy() uint64 {
 }
 
 // isSettled asks once per pass and host.
-func (p *pool) isSettled(i int, settled func(node string) bool) bool {
+func (p *Pool) isSettled(i int, settled func(node string) bool) bool {
 	if settled == nil {
 		return true
 	}
@@ -160,9 +160,10 @@ func (p *pool) isSettled(i int, settled func(node string) bool) bool {
 	return p.settled.has(i)
 }
 
-// settling reports whether the job only waits for nodes to be in session for longer.
-func (o *own) settling(s *work.Shape) bool {
-	return o.job.Replacement() && o.takers.hold(s) && !o.trusted.hold(s)
+// Settling reports whether the one job of this fit only waits for nodes to be in session for longer.
+func (f *Fit) Settling() bool {
+	o := f.own
+	return o != nil && o.job.Replacement() && o.takers.hold(&f.shape) && !o.trusted.hold(&f.shape)
 }
 
 // explain adds to why nothing fits what holds for this job alone.

@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"math/bits"
@@ -7,8 +7,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// reason says why nothing fits now.
-func (f *fit) reason() reason.Reason {
+// Reason says why nothing fits now.
+func (f *Fit) Reason() reason.Reason {
 	if f.own == nil {
 		return f.shortage()
 	}
@@ -16,7 +16,7 @@ func (f *fit) reason() reason.Reason {
 }
 
 // shortage says why nothing of this shape fits now.
-func (f *fit) shortage() reason.Reason {
+func (f *Fit) shortage() reason.Reason {
 	s := &f.shape
 	if len(f.pool.hosts) == 0 {
 		return reason.New(reason.NoNodeReady)
@@ -58,42 +58,62 @@ func (f *fit) shortage() reason.Reason {
 
 // survey counts the hosts that have enough GPUs free, and those that have everything a task needs; most is the greatest
 // number of suitable free GPUs on any host. Hosts with too few are not examined one by one.
-func (f *fit) survey() (most, enough, fitting int) {
+func (f *Fit) survey() (most, enough, fitting int) {
 	for _, c := range f.kinds {
-		all := bits.OnesCount64(c.gpus) == len(c.kind.gpus) && f.own == nil
-		if all {
-			most = max(most, c.most)
-		}
 		from := max(int(f.shape.GPUs), min(1, int(f.shape.FractionMilli)))
-		if !all {
+		if c.alike && f.own == nil {
+			most = max(most, c.most)
+		} else {
 			from = 0
 		}
-		for n := from; n <= c.most; n++ {
-			if c.counts[n] == 0 {
+		if c.most < from {
+			continue
+		}
+		for _, g := range c.groups {
+			if g.count == 0 || int(g.number) < from {
 				continue
 			}
-			for i := c.byFree[n].next(0); i >= 0; i = c.byFree[n].next(i + 1) {
-				if f.barred(i) {
-					continue
-				}
-				h := &f.pool.hosts[i]
-				suited := bits.OnesCount64(h.free & c.gpus)
-				most = max(most, suited)
-				if suited < int(f.shape.GPUs) {
-					continue
-				}
-				enough++
-				if _, ok := f.whole(h, c.gpus); ok {
-					fitting++
-				}
+			n := g.count
+			if f.own != nil {
+				n = g.hosts.countNotIn(f.own.barred)
 			}
+			if n == 0 {
+				continue
+			}
+			suited := g.opens(c.gpus)
+			most = max(most, suited)
+			if suited < int(f.shape.GPUs) {
+				continue
+			}
+			enough += n
+			fitting += f.fitting(g, c.gpus, n)
 		}
 	}
 	return most, enough, fitting
 }
 
+// fitting is how many of the n hosts of a group that the job may use have everything a task needs.
+func (f *Fit) fitting(g *group, suited uint64, n int) int {
+	if g.cpus < f.shape.CPUDemand() || g.mem < f.shape.MemMB {
+		return 0
+	}
+	if f.shape.Topology != work.TopologyNVLink {
+		return n
+	}
+	n = 0
+	for i := g.hosts.next(0); i >= 0; i = g.hosts.next(i + 1) {
+		if f.barred(i) {
+			continue
+		}
+		if _, ok := f.whole(&f.pool.hosts[i], suited); ok {
+			n++
+		}
+	}
+	return n
+}
+
 // never explains why no ready node could take the shape even when empty.
-func (f *fit) never(need reason.Reason) reason.Reason {
+func (f *Fit) never(need reason.Reason) reason.Reason {
 	s := &f.shape
 	labelled, typed, largest := false, false, 0
 	for _, k := range f.pool.kinds {
@@ -101,12 +121,7 @@ func (f *fit) never(need reason.Reason) reason.Reason {
 			continue
 		}
 		labelled = true
-		n := 0
-		for i := range k.gpus {
-			if work.GPUMatches(&k.gpus[i], s) {
-				n++
-			}
-		}
+		n := bits.OnesCount64(matching(k.gpus, s))
 		typed = typed || n > 0
 		largest = max(largest, n)
 	}

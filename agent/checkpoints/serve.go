@@ -1,0 +1,130 @@
+package checkpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/mindcoordinator/mind/agent/observe"
+	"github.com/mindcoordinator/mind/agent/tree"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// ErrNotServed says that no other node gets a checkpoint from this one.
+var ErrNotServed = errors.New("it is not in a directory that Mind made for the job, or a link leads to it")
+
+// Served is a checkpoint whose files another node gets.
+type Served struct {
+	dir *tree.Dir
+}
+
+// Serve opens a checkpoint of this node, as it was registered, for another node. It must be in a directory that agents made
+// for its job, and no link is followed to it.
+func (k *Keeper) Serve(of *v1.GetServedCheckpointResponse) (*Served, error) {
+	point := of.GetCheckpoint()
+	above, below, ok := k.ownOf(&v1.CheckpointOrder{JobId: of.GetJobId(), TenantId: of.GetTenantId(), Path: point.GetPath()})
+	if !ok {
+		return nil, ErrNotServed
+	}
+	above, err := filepath.EvalSymlinks(above)
+	if err != nil {
+		return nil, err
+	}
+	below = filepath.Join(below, filepath.Base(filepath.Clean(point.GetPath())))
+	if k.hides(filepath.Join(above, below), of.GetTenantId()) {
+		return nil, ErrNotServed
+	}
+	top, err := tree.Resolved(above)
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	dir, err := top.Below(below)
+	if err != nil {
+		return nil, errors.Join(ErrNotServed, err)
+	}
+	return &Served{dir}, nil
+}
+
+// Close closes it.
+func (s *Served) Close() { _ = s.dir.Close() }
+
+// List calls each with its files, if they are those that were registered.
+func (s *Served) List(ctx context.Context, digest string, each func(*v1.CheckpointFile) error) error {
+	whole, err := s.dir.Below(".")
+	if err != nil {
+		return err
+	}
+	defer whole.Close()
+	if is, err := observe.Digest(ctx, whole); err != nil || is != digest {
+		return errors.Join(errors.New("its files are not those that were registered"), err)
+	}
+	walked, err := s.dir.Below(".")
+	if err != nil {
+		return err
+	}
+	defer walked.Close()
+	left := observe.MaxEntries
+	return walked.Walk(ctx, &left, func(e tree.Entry) error {
+		one := &v1.CheckpointFile{Path: e.Path, Size: e.Size, Mode: e.Mode}
+		switch {
+		case e.Dir:
+			return nil
+		case e.Outside != "":
+			return fmt.Errorf("%s is a link that leads out of the checkpoint", e.Path)
+		case e.Link:
+			to, err := s.dir.Target(e.Path)
+			if err != nil {
+				return err
+			}
+			one.Link, one.Mode = filepath.ToSlash(to), 0
+		case !e.Regular:
+			return fmt.Errorf("%s is not a file", e.Path)
+		default:
+			file, err := s.dir.File(e.Path)
+			if err != nil {
+				return err
+			}
+			one.Version, err = version(file)
+			_ = file.Close()
+			if err != nil {
+				return err
+			}
+		}
+		return each(one)
+	})
+}
+
+// ErrOtherVersion says that a file is not the one that was listed.
+var ErrOtherVersion = errors.New("the file has changed since it was listed")
+
+// Open opens a file as it was listed. Unchanged reports, after it was read, whether it still is.
+func (s *Served) Open(path, listed string) (file *os.File, unchanged func() error, err error) {
+	file, err = s.dir.File(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	unchanged = func() error {
+		is, err := version(file)
+		if err == nil && is != listed {
+			err = ErrOtherVersion
+		}
+		return err
+	}
+	if err := unchanged(); err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, unchanged, nil
+}
+
+// version identifies the contents of a file, as far as its node can tell without reading them.
+func version(file *os.File) (string, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	return strconv.FormatInt(info.Size(), 10) + "@" + strconv.FormatInt(info.ModTime().UnixNano(), 10), nil
+}

@@ -1,0 +1,55 @@
+package datacache
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/archive"
+	"github.com/mindcoordinator/mind/archive/checkpoints"
+)
+
+// A checkpoint of the archive is fetched only if it is the one that was registered, and undamaged.
+func TestACheckpointOfTheArchiveIsWhatItWas(t *testing.T) {
+	where, from := t.TempDir(), t.TempDir()
+	store, err := archive.Open("file://"+where, archive.Access{})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(from, "weights"), []byte("weights"), 0o600))
+	saved, err := checkpoints.Save(t.Context(), store, "k", checkpoints.Source{
+		Registered: "m", Open: func(path string) (checkpoints.Opened, error) { return os.Open(filepath.Join(from, path)) },
+		List: func(context.Context) ([]checkpoints.File, error) {
+			return []checkpoints.File{{Path: "weights", Size: 7, Mode: 0o600}}, nil
+		},
+	})
+	require.NoError(t, err)
+	c, err := Open(Config{Node: "n1", Dir: t.TempDir(), Archive: store, Tries: 1, Pause: time.Millisecond})
+	require.NoError(t, err)
+	fetch := func(owner, digest string) (*Data, error) {
+		return c.Fetch(t.Context(), Request{Tenant: "acme", Path: "mind://c1", What: "checkpoint", Owner: owner, Checkpoint: &Checkpoint{Key: "k", Digest: digest}})
+	}
+	_, err = fetch("a", strings.Repeat("0", 64))
+	require.ErrorContains(t, err, "another one in its place")
+
+	part := filepath.Join(where, "k", "parts", saved.Files()[0].Parts[0])
+	require.NoError(t, os.Chmod(part, 0o600))
+	require.NoError(t, os.WriteFile(part, []byte("WEIGHTS"), 0o600))
+	_, err = fetch("b", saved.Digest())
+	require.Error(t, err)
+	require.False(t, Missing(err), "what may come back must not be passed over")
+	var exists error
+	_, exists = os.Stat(filepath.Join(c.cfg.Dir, tenantDir("acme"), objectsDir))
+	require.True(t, errors.Is(exists, os.ErrNotExist), "half of it, or something else, is no checkpoint")
+
+	require.NoError(t, os.WriteFile(part, []byte("weights"), 0o600))
+	data, err := fetch("c", saved.Digest())
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(data.Dir, "weights"))
+	require.NoError(t, err)
+	require.Equal(t, "weights", string(text))
+}

@@ -1,0 +1,58 @@
+package datacache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+)
+
+// Remote is a checkpoint that another node has.
+type Remote struct {
+	// Files lists its files. An error that trying again does not fix is made by Refused.
+	Files func(context.Context) ([]RemoteFile, error)
+}
+
+// RemoteFile is one of its files.
+type RemoteFile struct {
+	// Name is relative, with slashes.
+	Name string
+	Size int64
+	// Version changes with the contents.
+	Version string
+	// Open reads this version from an offset on, and nothing else.
+	Open func(ctx context.Context, offset int64) (io.ReadCloser, error)
+}
+
+// Refused is an error that says that a source is not to be had, and that trying again does not help.
+func Refused(format string, args ...any) error { return missingf(format, args...) }
+
+// Broken reports whether an error of Fetch means that the source could not be reached, or not for long enough. Trying again
+// later may help; it was tried several times.
+func Broken(err error) bool { return transient(err) }
+
+// remote resolves a checkpoint of another node.
+func (c *Cache) remote(ctx context.Context, r *Remote) (*source, error) {
+	files, err := r.Files(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{}
+	sum := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(sum, "%d:%s %d %s\n", len(f.Name), f.Name, f.Size, f.Version)
+		s.files = append(s.files, remoteFile{
+			name: f.Name, size: f.Size, strong: true,
+			open: func(ctx context.Context, offset int64) (io.ReadCloser, int64, error) {
+				body, err := f.Open(ctx, offset)
+				return body, offset, err
+			},
+		})
+	}
+	if len(s.files) == 0 {
+		return nil, missingf("it contains no file")
+	}
+	s.version = hex.EncodeToString(sum.Sum(nil))
+	return s, checkNames(s.files)
+}

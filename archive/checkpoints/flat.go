@@ -1,0 +1,44 @@
+package checkpoints
+
+import "strings"
+
+// Copy is a file in a place that has no links.
+type Copy struct {
+	// Path is where it is there; it differs from that of File if File is in the place of a link.
+	Path string
+	File File
+}
+
+// Flat returns files with copies in the place of links. A link to a directory gets the files below it, but not the links to
+// directories there. The files must be sorted, and have passed Check.
+func Flat(files []File) (flat []Copy) {
+	for i := range files {
+		f := files[i]
+		if f.Link == "" {
+			flat = append(flat, Copy{f.Path, f})
+			continue
+		}
+		if to, found := find(files, f.Link); found {
+			flat = append(flat, Copy{f.Path, files[to]})
+			continue
+		}
+		below := f.Link + "/"
+		first, _ := find(files, below)
+		for ; first < len(files) && strings.HasPrefix(files[first].Path, below); first++ {
+			one := files[first]
+			name := f.Path + "/" + strings.TrimPrefix(one.Path, below)
+			if one.Link != "" {
+				to, found := find(files, one.Link)
+				if !found {
+					continue
+				}
+				one = files[to]
+			}
+			flat = append(flat, Copy{name, one})
+		}
+	}
+	return flat
+}
+
+// Check refuses a list of files that is not sorted by path, or in which a name or a link leads out of the checkpoint.
+func Check(files []File) error { return checkFiles(files) }

@@ -1,0 +1,125 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// GetPolicy shows how the scheduler decides.
+func (s *Service) GetPolicy(ctx context.Context, _ *v1.GetPolicyRequest) (*v1.GetPolicyResponse, error) {
+	v, err := s.replica.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := v.Policy()
+	return &v1.GetPolicyResponse{Policy: policyView(&p, call.Of(ctx).Operator)}, nil
+}
+
+// PutPolicy changes the values of the policy that the request has.
+func (s *Service) PutPolicy(ctx context.Context, req *v1.PutPolicyRequest) (*v1.PutPolicyResponse, error) {
+	c := call.Of(ctx)
+	v, err := s.replica.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := v.Policy()
+	base := p.Revision
+	to := req.GetPolicy()
+	if to == nil {
+		return nil, call.Bad("policy", "is missing")
+	}
+	if err := setPolicy(&p, to); err != nil {
+		return nil, err
+	}
+	p.UpdatedBy = c.User
+	result, err := replica.Propose[work.PolicyResult](ctx, s.replica, work.PutPolicy{Policy: p, Base: base, Actor: c.Actor()})
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Refusal != nil:
+		return nil, call.Refused(result.Refusal)
+	}
+	return &v1.PutPolicyResponse{Policy: policyView(result.Policy, c.Operator), Changed: result.Changed}, nil
+}
+
+// setPolicy puts the values that a request has into a policy.
+func setPolicy(p *work.Policy, to *v1.Policy) error {
+	if to.Order != nil {
+		order, err := work.ParseOrder(to.GetOrder())
+		if err != nil {
+			return call.Bad("order", "%s", err)
+		}
+		p.Order = order
+	}
+	pre, fill := to.GetPreemption(), to.GetBackfill()
+	if pre == nil {
+		pre = &v1.PreemptionPolicy{}
+	}
+	if fill == nil {
+		fill = &v1.BackfillPolicy{}
+	}
+	for _, v := range []struct {
+		to      *int64
+		seconds *int32
+	}{
+		{&p.HalfLife, to.HalfLifeSeconds},
+		{&p.AgingStep, to.AgingStepSeconds},
+		{&p.Preemption.Protect, pre.ProtectSeconds},
+		{&p.Preemption.Every, pre.EverySeconds},
+		{&p.Preemption.RestartCost, pre.RestartCostSeconds},
+		{&p.Backfill.After, fill.AfterSeconds},
+	} {
+		if v.seconds != nil {
+			*v.to = int64(*v.seconds) * int64(time.Second)
+		}
+	}
+	for _, v := range []struct {
+		to   *uint32
+		n    *int32
+		name string
+	}{{&p.Preemption.Ratio, pre.Ratio, "preemption.ratio"}, {&p.Backfill.Reservations, fill.Reservations, "backfill.reservations"}} {
+		if v.n == nil {
+			continue
+		}
+		if *v.n < 0 {
+			return call.Bad(v.name, "must be 0 or more")
+		}
+		*v.to = uint32(*v.n)
+	}
+	if pre.Enabled != nil {
+		p.Preemption.Enabled = *pre.Enabled
+	}
+	if err := p.Validate(); err != nil {
+		return call.Bad("policy", "%s", err)
+	}
+	return nil
+}
+
+// policyView shows a policy. The user who set it may be of another tenant, so only operators see it.
+func policyView(p *work.Policy, operator bool) *v1.Policy {
+	seconds := func(ns int64) *int32 { return proto.Int32(int32(ns / int64(time.Second))) }
+	out := &v1.Policy{
+		Order: proto.String(p.Order.String()), HalfLifeSeconds: seconds(p.HalfLife), AgingStepSeconds: seconds(p.AgingStep),
+		Preemption: &v1.PreemptionPolicy{
+			Enabled: proto.Bool(p.Preemption.Enabled), ProtectSeconds: seconds(p.Preemption.Protect),
+			Ratio: proto.Int32(int32(p.Preemption.Ratio)), EverySeconds: seconds(p.Preemption.Every),
+			RestartCostSeconds: seconds(p.Preemption.RestartCost),
+		},
+		Backfill: &v1.BackfillPolicy{Reservations: proto.Int32(int32(p.Backfill.Reservations)), AfterSeconds: seconds(p.Backfill.After)},
+		Revision: p.Revision,
+	}
+	if p.UpdatedAt != 0 {
+		out.UpdatedAt = call.Time(p.UpdatedAt)
+	}
+	if operator {
+		out.UpdatedBy = p.UpdatedBy
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+package term
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/scheduler"
+)
+
+const (
+	// preemptPace is the least time between two looks for jobs to preempt.
+	preemptPace = time.Second
+	// preemptAgain is how long after a look the next one is due while jobs wait: the time for which a running job is protected
+	// ends without an event.
+	preemptAgain = 10 * time.Second
+)
+
+// preempting looks for running jobs to preempt for blocked ones, at its own pace.
+type preempting struct {
+	timer *time.Timer
+	last  time.Time
+	// exchanged is when preemption for the sake of the policy's order was last decided.
+	exchanged time.Time
+}
+
+func newPreempting() *preempting {
+	p := &preempting{timer: time.NewTimer(0)}
+	<-p.timer.C
+	return p
+}
+
+// due says that a look is due after a pass, and sees to it that it comes.
+func (p *preempting) due(blocked map[work.ClassKey]bool) {
+	if len(blocked) > 0 {
+		p.timer.Reset(max(0, preemptPace-time.Since(p.last)))
+	}
+}
+
+// makeRoom preempts running jobs for those that fit nowhere.
+func (p *planner) makeRoom(ctx context.Context) {
+	v := p.state.View()
+	if !level.Preemption.Open(v.Level()) || len(p.blocked) == 0 {
+		return
+	}
+	p.preempting.last = time.Now()
+	defer p.preempting.timer.Reset(preemptAgain)
+	p.preempt(ctx, scheduler.Preempt(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
+	if policy := v.Policy(); policy.Preemption.Enabled && time.Since(p.preempting.exchanged) >= time.Duration(policy.Preemption.Every) {
+		p.preempting.exchanged = time.Now()
+		p.pass(ctx, p.state.View(), true)
+	}
+}
+
+// exchange preempts the jobs that a plan of a view has chosen for the sake of the policy's order. It goes by priorities after
+// aging; the state refuses a victim whose own priority is the higher one, and one that is in another attempt by now.
+func (p *planner) exchange(ctx context.Context, v *fsm.View, chosen []scheduler.Exchange) {
+	var made []claims.Preemption
+	for _, x := range chosen {
+		m := claims.Preemption{Job: x.For.Job, Attempt: x.For.Attempt, Tasks: x.For.Tasks}
+		for _, id := range x.Victims {
+			if j, ok := v.Job(id); ok {
+				m.Victims = append(m.Victims, claims.Victim{Job: id, Attempt: j.Attempt})
+			}
+		}
+		made = append(made, m)
+	}
+	p.preempt(ctx, made)
+}
+
+func (p *planner) preempt(ctx context.Context, made []claims.Preemption) {
+	if len(made) == 0 {
+		return
+	}
+	answer, err := replica.Propose[claims.PreemptResult](ctx, p.state, claims.PreemptJobs{Preemptions: made})
+	if err != nil {
+		p.failed(ctx, err)
+		return
+	}
+	for _, r := range answer.Refused {
+		p.log.Debug("preemption refused", "job", r.Job, "reason", r.Reason)
+	}
+}

@@ -1,0 +1,141 @@
+package work
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Policy is how the scheduler decides: one row for the whole cluster. A cluster without the row has [DefaultPolicy]. The
+// comments have each field's name in REST. Durations are in nanoseconds.
+type Policy struct {
+	// Order is who comes first among the waiting jobs of one user with the same priority (order).
+	Order Order `cbor:"1,keyasint,omitempty"`
+	// HalfLife is after how long used GPU time counts half for fair share (half_life_seconds).
+	HalfLife int64 `cbor:"2,keyasint,omitempty"`
+	// AgingStep is the waiting that is worth one step of priority, up to MaxAging steps; 0: none is
+	// (aging_step_seconds).
+	AgingStep  int64      `cbor:"3,keyasint,omitempty"`
+	Preemption Preemption `cbor:"4,keyasint,omitempty"`
+	Backfill   Backfill   `cbor:"5,keyasint,omitempty"`
+
+	UpdatedBy string `cbor:"6,keyasint,omitempty"`
+	UpdatedAt int64  `cbor:"7,keyasint,omitempty"`
+	Revision  uint64 `cbor:"8,keyasint,omitempty"`
+}
+
+// Order is who comes first among the waiting jobs of one user with the same priority.
+type Order uint8
+
+// The orders, as REST and the command line name them.
+const (
+	// OrderFIFO: the oldest.
+	OrderFIFO Order = iota
+	// OrderShortest: the one that is predicted to need the least time.
+	OrderShortest
+	// OrderAttained: the one that has had the least GPU time, so that nothing has to be predicted. A job that was never
+	// preempted has had none: it keeps its place by age after a failure.
+	OrderAttained
+)
+
+var orderNames = [...]string{OrderFIFO: "FIFO", OrderShortest: "SHORTEST", OrderAttained: "ATTAINED"}
+
+// String is the name of an order.
+func (o Order) String() string {
+	if int(o) < len(orderNames) {
+		return orderNames[o]
+	}
+	return fmt.Sprintf("Order(%d)", uint8(o))
+}
+
+// ParseOrder is the order of a name.
+func ParseOrder(name string) (Order, error) {
+	for o, n := range orderNames {
+		if n == name {
+			return Order(o), nil
+		}
+	}
+	return 0, fmt.Errorf("order %q is none: use FIFO, SHORTEST or ATTAINED", name)
+}
+
+// Preemption is when a running job is stopped for one that waits (preemption). Only jobs that may be preempted are.
+type Preemption struct {
+	// Enabled: also for jobs that need much less, and to empty nodes for those that need whole ones (enabled).
+	Enabled bool `cbor:"1,keyasint,omitempty"`
+	// Protect is how long an attempt is left alone from its start (protect_seconds).
+	Protect int64 `cbor:"2,keyasint,omitempty"`
+	// Ratio is how many times more GPU time the victim is predicted to need than the job that gets its GPUs (ratio).
+	Ratio uint32 `cbor:"3,keyasint,omitempty"`
+	// Every is the time between two decisions to preempt for the sake of Policy.Order (every_seconds).
+	Every int64 `cbor:"4,keyasint,omitempty"`
+	// RestartCost is what a restart takes beyond the work since the last checkpoint (restart_cost_seconds).
+	RestartCost int64 `cbor:"5,keyasint,omitempty"`
+}
+
+// Backfill is how jobs that do not fit get their turn while smaller ones keep coming (backfill).
+type Backfill struct {
+	// Reservations is how many blocked jobs have their start reserved at a time; 0: none (reservations).
+	Reservations uint32 `cbor:"1,keyasint,omitempty"`
+	// After is how long a job waits before a start is reserved for it (after_seconds).
+	After int64 `cbor:"2,keyasint,omitempty"`
+}
+
+// MaxAging is the most steps of priority that waiting is worth: the lowest priority reaches the highest.
+const MaxAging = 10
+
+// DefaultPolicy is what holds until an operator sets something else.
+func DefaultPolicy() Policy {
+	return Policy{
+		Order:     OrderAttained,
+		HalfLife:  int64(7 * 24 * time.Hour),
+		AgingStep: int64(5 * 24 * time.Hour),
+		Preemption: Preemption{
+			Enabled: true, Protect: int64(2 * time.Hour), Ratio: 4, Every: int64(10 * time.Minute), RestartCost: int64(5 * time.Minute),
+		},
+		Backfill: Backfill{Reservations: 8, After: int64(time.Hour)},
+	}
+}
+
+// Validate says what is wrong with a policy, and what would be right.
+func (p *Policy) Validate() error {
+	if int(p.Order) >= len(orderNames) {
+		return fmt.Errorf("order %d is none: use FIFO, SHORTEST or ATTAINED", p.Order)
+	}
+	const year = 365 * 24 * time.Hour
+	return cmp.Or(
+		between("half_life_seconds", p.HalfLife, time.Minute, 10*year),
+		between("preemption.protect_seconds", p.Preemption.Protect, 0, year),
+		between("preemption.every_seconds", p.Preemption.Every, time.Second, 24*time.Hour),
+		between("preemption.restart_cost_seconds", p.Preemption.RestartCost, 0, 24*time.Hour),
+		between("backfill.after_seconds", p.Backfill.After, 0, year),
+		p.validateAging(), p.validateRatio(), p.validateReservations(),
+	)
+}
+
+func (p *Policy) validateAging() error {
+	if p.AgingStep == 0 {
+		return nil
+	}
+	return between("aging_step_seconds", p.AgingStep, time.Minute, 365*24*time.Hour)
+}
+
+func (p *Policy) validateRatio() error {
+	if r := p.Preemption.Ratio; r < 2 || r > 1000 {
+		return fmt.Errorf("preemption.ratio is %d: use 2 to 1000 (below 2, jobs would preempt each other in turn)", r)
+	}
+	return nil
+}
+
+func (p *Policy) validateReservations() error {
+	if p.Backfill.Reservations > 1000 {
+		return fmt.Errorf("backfill.reservations is %d: use 0 to 1000", p.Backfill.Reservations)
+	}
+	return nil
+}
+
+func between(name string, v int64, least, most time.Duration) error {
+	if v < int64(least) || v > int64(most) {
+		return fmt.Errorf("%s is %d: use %d to %d", name, v/int64(time.Second), int64(least/time.Second), int64(most/time.Second))
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+// Package downloads sends checkpoints out of the archive, as tar archives.
+//
+// Contract: Find says whether a checkpoint can be sent, as coordinators show it, and takes one of the slots; Send sends it.
+//
+// Guarantees: another checkpoint is never sent in the place of the one that was asked for. An answer that breaks off does not
+// end in order, so nobody takes it for a complete one. A caller that takes nothing for two minutes is given up.
+//
+// Not guaranteed: that a download that broke off can be continued.
+package downloads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/archive"
+	"github.com/mindcoordinator/mind/archive/checkpoints"
+)
+
+const (
+	// HeaderDigest has the digest of a downloaded checkpoint, as its field content_digest.
+	HeaderDigest = "X-Mind-Content-Digest"
+	// Most is how many checkpoints a gateway sends at a time.
+	Most = 16
+	// slowest is how long a caller may take for some bytes of a checkpoint.
+	slowest = 2 * time.Minute
+)
+
+// ErrBusy says that Most checkpoints are being sent.
+var ErrBusy = errors.New("too many downloads at a time")
+
+// Unfit says why a checkpoint cannot be downloaded as it is, and what to do.
+type Unfit string
+
+// Error implements error.
+func (u Unfit) Error() string { return string(u) }
+
+// Archive is where checkpoints are downloaded from.
+type Archive struct {
+	// URL as of the agents; empty: no checkpoint can be downloaded.
+	URL    string
+	Access archive.Access
+}
+
+// Sender sends checkpoints. It is safe for concurrent use.
+type Sender struct {
+	store archive.Store // nil: there is none
+	slots chan struct{}
+}
+
+// Open opens the archive.
+func Open(from Archive) (*Sender, error) {
+	s := &Sender{slots: make(chan struct{}, Most)}
+	if from.URL == "" {
+		return s, nil
+	}
+	var err error
+	if s.store, err = archive.Open(from.URL, from.Access); err != nil {
+		return nil, fmt.Errorf("checkpoint_archive: %w", err)
+	}
+	return s, nil
+}
+
+// Download is a checkpoint that can be sent. Close it.
+type Download struct {
+	slots <-chan struct{}
+	of    *v1.Checkpoint
+	saved *checkpoints.Saved
+}
+
+// Find looks for a checkpoint in the archive. The error is Unfit, ErrBusy, or that the archive cannot be read.
+func (s *Sender) Find(ctx context.Context, c *v1.Checkpoint) (*Download, error) {
+	if err := s.fit(c); err != nil {
+		return nil, err
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		return nil, ErrBusy
+	}
+	d := &Download{slots: s.slots, of: c}
+	var err error
+	d.saved, err = checkpoints.Open(ctx, s.store, c.GetArchiveKey())
+	if err == nil && d.saved.Digest() != c.GetContentDigest() {
+		err = errors.New("the archive has another checkpoint in its place")
+	}
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// fit says why a checkpoint cannot be sent.
+func (s *Sender) fit(c *v1.Checkpoint) error {
+	switch {
+	case c.GetState() == v1.CheckpointState_EXPIRED:
+		return Unfit("the checkpoint was given up, and its files are removed: choose another checkpoint of the job")
+	case c.GetState() == v1.CheckpointState_UPLOADING:
+		return Unfit(fmt.Sprintf("the checkpoint is being uploaded to the archive (%d of %d bytes): try again when its state is DURABLE", c.GetUploadedBytes(), c.GetSizeBytes()))
+	case c.GetState() != v1.CheckpointState_DURABLE:
+		return Unfit("the checkpoint is on the node that wrote it, and not in the archive: wait until its state is DURABLE; for checkpoints to be archived, the agents and the gateway need checkpoint_archive")
+	case s.store == nil:
+		return Unfit("this gateway has no checkpoint_archive: set it to that of the agents")
+	}
+	return nil
+}
+
+// Close gives the slot back.
+func (d *Download) Close() { <-d.slots }
+
+// Head sets the headers of the answer.
+func (d *Download) Head(h http.Header) {
+	h.Set("Content-Type", "application/x-tar")
+	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", d.of.GetCheckpointId()+".tar"))
+	h.Set(HeaderDigest, d.saved.Digest())
+}
+
+// Send sends the checkpoint behind the headers. After an error the connection is broken: an answer that ends in order would
+// look complete.
+func (d *Download) Send(ctx context.Context, w http.ResponseWriter) error {
+	to := &patient{w: w, control: http.NewResponseController(w)}
+	err := d.saved.Tar(ctx, to, d.of.GetCreatedAt().AsTime())
+	if err != nil {
+		_ = to.control.SetWriteDeadline(time.Unix(1, 0))
+	}
+	return err
+}
+
+// patient writes as long as the caller takes some bytes now and then.
+type patient struct {
+	w       io.Writer
+	control *http.ResponseController
+}
+
+// Write implements io.Writer.
+func (p *patient) Write(b []byte) (int, error) {
+	_ = p.control.SetWriteDeadline(time.Now().Add(slowest))
+	return p.w.Write(b)
+}

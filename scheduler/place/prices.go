@@ -1,0 +1,243 @@
+package place
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// Mix is what jobs ask for: shapes, each with the number of jobs. A shape may come more than once.
+type Mix = iter.Seq2[work.Shape, int]
+
+const (
+	// maxTerms bounds what a score costs: only the heaviest shapes of a mix count.
+	maxTerms = 160
+	// byCopies is the part of a value that counts whole tasks; the rest counts what tasks would use if they could be cut.
+	byCopies = 0.1
+	// byWorth is the weight of what the GPUs are worth alone, whatever CPUs and memory are left.
+	byWorth = 0.3
+)
+
+// Prices say what the capacity that is left on a node is worth, to tasks of a mix: the thousandths of GPUs that they are
+// expected to be able to use. Among the places of a task the one is taken that loses the least of it.
+//
+// The value of a node is
+//
+//	0.3 W + sum over the shapes of the mix: p (0.9 min(W, d C/c, d M/m) + 0.1 d n)
+//
+// where W is what its free GPUs and the remainders of shared ones are worth, C and M are the CPUs and the memory left, d, c
+// and m are what one task of the shape needs of GPUs, CPUs and memory, n is how many such tasks would fit beside each other,
+// and p is the weight of the shape: its part of the GPUs asked for, divided by the part of the cluster that could run it. So
+// what is scarce is kept for those who can use nothing else. Only shapes count that may use the type of GPU.
+//
+// What a remainder is worth comes from the duals of a cutting-stock problem over the fractions of the mix.
+//
+// Prices do not change, and may be used by several pools.
+type Prices struct {
+	// Jobs is the number of jobs that they were learned from.
+	Jobs  int
+	worth [whole + 1]float64 // in thousandths of a GPU
+	specs map[string][]term
+}
+
+// term is what one shape adds to the value of a node with GPUs that it can use.
+type term struct {
+	weight float64
+	gpus   int // whole ones
+	milli  int // or a fraction
+	demand float64
+	// perCPU and perMem are the demand for GPUs that comes with one CPU, and with one MiB.
+	perCPU, perMem float64
+	cpus, mem      uint32
+}
+
+// machineClass are nodes that are the same when they are empty.
+type machineClass struct {
+	spec      string
+	cpus, mem uint32
+}
+
+// Learn makes prices for a mix on these nodes; nil if no shape of the mix asks for a GPU. It depends on the mix and on the
+// nodes as they are when they are empty, not on what runs on them.
+func Learn(mix Mix, nodes iter.Seq[*work.Node]) *Prices {
+	terms, shapes, jobs := termsOf(mix)
+	if len(terms) == 0 {
+		return nil
+	}
+	p := &Prices{Jobs: jobs, specs: map[string][]term{}}
+	p.learnWorth(terms)
+	count, gpus := map[machineClass]int{}, map[string][]work.GPU{}
+	var classes []machineClass
+	var last []work.GPU
+	var key string
+	for n := range nodes {
+		if key == "" || !sameGPUs(last, n.GPUs) {
+			key, last = specKey(n.GPUs), n.GPUs
+		}
+		c := machineClass{key, n.CPUs, n.MemMB}
+		if count[c]++; count[c] == 1 {
+			classes = append(classes, c)
+			gpus[c.spec] = n.GPUs
+		}
+	}
+	suits := map[string][]bool{}
+	for spec, g := range gpus { // order-free: one entry each
+		suits[spec] = make([]bool, len(terms))
+		for i := range terms {
+			suits[spec][i] = matching(g, &shapes[i]) != 0
+		}
+	}
+	total := 0.0
+	could := make([]float64, len(terms))
+	for _, c := range classes {
+		n, k := len(gpus[c.spec]), float64(count[c])
+		total += k * whole * float64(n)
+		for i := range terms {
+			if suits[c.spec][i] {
+				could[i] += k * terms[i].usable(c.cpus, c.mem, n, nil, whole*float64(n))
+			}
+		}
+	}
+	sum := 0.0
+	for i := range terms {
+		terms[i].weight *= terms[i].demand * total / (could[i] + whole)
+		sum += terms[i].weight
+	}
+	for i := range terms {
+		terms[i].weight /= sum
+	}
+	for spec, suited := range suits { // order-free: one entry each
+		for i, ok := range suited {
+			if ok {
+				p.specs[spec] = append(p.specs[spec], terms[i])
+			}
+		}
+	}
+	return p
+}
+
+// termsOf are the heaviest shapes of a mix, one term for all that need the same of a node.
+func termsOf(mix Mix) (terms []term, shapes []work.Shape, jobs int) {
+	weights := map[work.Shape]float64{}
+	for s, n := range mix {
+		if s.NeedsGPU() {
+			jobs += n
+			n *= max(1, int(s.Nodes))
+			s.Nodes, s.Topology, s.Selector = 1, 0, ""
+			weights[s] += float64(n)
+		}
+	}
+	shapes = make([]work.Shape, 0, len(weights))
+	for s := range weights { // order-free: sorted below
+		shapes = append(shapes, s)
+	}
+	slices.SortFunc(shapes, func(a, b work.Shape) int {
+		if c := cmp.Compare(weights[b]*float64(b.GPUMilli()), weights[a]*float64(a.GPUMilli())); c != 0 {
+			return c
+		}
+		if work.ClassLess(work.ClassKey{Shape: a}, work.ClassKey{Shape: b}) {
+			return -1
+		}
+		return 1
+	})
+	shapes = shapes[:min(len(shapes), maxTerms)]
+	terms = make([]term, len(shapes))
+	for i := range shapes {
+		s := &shapes[i]
+		t := term{weight: weights[*s], gpus: int(s.GPUs), milli: int(s.FractionMilli), demand: float64(s.GPUMilli()), cpus: s.CPUs, mem: s.MemMB}
+		if s.CPUs > 0 {
+			t.perCPU = t.demand / float64(s.CPUs)
+		}
+		if s.MemMB > 0 {
+			t.perMem = t.demand / float64(s.MemMB)
+		}
+		terms[i] = t
+	}
+	return terms, shapes, jobs
+}
+
+// learnWorth prices the remainders of GPUs, by the fractions among the terms.
+func (p *Prices) learnWorth(terms []term) {
+	var weights [whole]float64
+	for i := range terms {
+		weights[terms[i].milli] += terms[i].weight
+	}
+	var sizes []int
+	var of []float64
+	for size := 1; size < whole; size++ {
+		if weights[size] > 0 {
+			sizes, of = append(sizes, size), append(of, weights[size])
+		}
+	}
+	p.worth = remainders(sizes, of)
+	for i := range p.worth {
+		p.worth[i] *= whole
+	}
+}
+
+// usable is how many thousandths of GPUs tasks of one shape could use of a node.
+func (t *term) usable(cpus, mem uint32, free int, parts []uint16, worth float64) float64 {
+	fluid, n := worth, 0
+	if t.milli == 0 {
+		n = free / t.gpus
+	} else {
+		n = free * (whole / t.milli)
+		for _, left := range parts {
+			n += int(left) / t.milli
+		}
+	}
+	copies := t.demand * float64(n)
+	if t.cpus > 0 {
+		fluid = min(fluid, t.perCPU*float64(cpus))
+		copies = min(copies, t.demand*float64(cpus/t.cpus))
+	}
+	if t.mem > 0 {
+		fluid = min(fluid, t.perMem*float64(mem))
+		copies = min(copies, t.demand*float64(mem/t.mem))
+	}
+	return (1-byCopies)*fluid + byCopies*copies
+}
+
+// value is what is left on a node is worth: free GPUs, parts of shared ones, CPUs and memory.
+func (p *Prices) value(terms []term, cpus, mem uint32, free int, parts []uint16) float64 {
+	worth := whole * float64(free)
+	for _, left := range parts {
+		worth += p.worth[left]
+	}
+	v := byWorth * worth
+	for i := range terms {
+		v += terms[i].weight * terms[i].usable(cpus, mem, free, parts, worth)
+	}
+	return v
+}
+
+// matching are the GPUs that a shape could use.
+func matching(gpus []work.GPU, s *work.Shape) uint64 {
+	var mask uint64
+	for i := range gpus {
+		if work.GPUMatches(&gpus[i], s) {
+			mask |= 1 << gpus[i].Index
+		}
+	}
+	return mask
+}
+
+// Reprice changes the prices. A Fit that was made before must not be used afterwards.
+func (p *Pool) Reprice(prices *Prices) {
+	if prices == p.prices {
+		return
+	}
+	p.prices = prices
+	for _, k := range p.kinds {
+		k.terms = nil
+		if prices == nil {
+			continue
+		}
+		k.terms = prices.specs[specKey(k.gpus)]
+		for _, g := range k.groups {
+			g.value = prices.value(k.terms, g.cpus, g.mem, int(g.number), g.left)
+		}
+	}
+}

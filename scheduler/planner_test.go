@@ -1,0 +1,55 @@
+package scheduler_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/place"
+)
+
+// A planner that keeps its pool plans what a fresh plan would, whatever happened since its last pass: jobs came, were placed
+// or not, ended, nodes came, fell silent and came back with sick GPUs.
+func TestPlanner_plansAsIfItWereNew(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s := newState(t)
+		drawNodes(r, s)
+		drawLimits(r, s)
+		var planner scheduler.Planner
+		var prices *place.Prices
+		opts := scheduler.Options{PerCommand: 4, Prices: func() *place.Prices { return prices }}
+		for range rapid.IntRange(2, 8).Draw(r, "rounds") {
+			switch rapid.SampledFrom([]string{"jobs", "jobs", "jobs", "ends", "losses", "node", "learn"}).Draw(r, "step") {
+			case "jobs":
+				drawJobs(r, s)
+			case "ends":
+				drawEnds(r, s)
+			case "losses":
+				drawLosses(r, s)
+			case "node":
+				for n := range s.machine.View().Nodes() {
+					g := append([]work.GPU(nil), n.GPUs...)
+					if len(g) > 0 && rapid.Bool().Draw(r, "sick") {
+						g[0].Health = v1.GpuHealth_QUARANTINED
+					}
+					s.node(n.ID, g, n.Labels)
+					break
+				}
+			case "learn":
+				prices = place.Learn(s.machine.View().Mix(), s.machine.View().Nodes())
+			}
+			v := s.machine.View()
+			want := scheduler.Plan(v, opts)
+			require.Equal(r, want, planner.Plan(v, opts))
+			if rapid.Bool().Draw(r, "applied") {
+				for _, c := range want.Commands {
+					s.apply(c)
+				}
+			}
+		}
+	})
+}

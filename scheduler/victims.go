@@ -1,0 +1,357 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/scheduler/place"
+)
+
+// PreemptionView is what choosing victims reads beside what planning does. *fsm.View implements it.
+type PreemptionView interface {
+	View
+	Node(id string) (*work.Node, bool)
+	Job(ident.Job) (*work.Job, bool)
+	ActiveJobs() iter.Seq[*work.Job]
+	LeasesOn(node string) iter.Seq[*work.Lease]
+	Checkpoint(ident.Checkpoint) (*checkpoints.Checkpoint, bool)
+	ClaimOf(ident.Job) (*claims.Claim, bool)
+	Lineage(queue string) iter.Seq[*work.Queue]
+}
+
+// maxPreemptions is how many jobs are made room for in one pass. The next pass sees what came of them.
+const maxPreemptions = 16
+
+// Preempt chooses, for the first jobs of classes that fit nowhere, running jobs to preempt: preemptible ones of
+// lower priority whose attempts have run for longer than the policy protects them. It takes those that lose the least:
+// GPU-seconds since their last checkpoint, and those that their restart costs. None is taken that need not be.
+//
+// A job whose last attempt may still be alive gets no places this way: where it may run is known to the leader alone, and
+// the places are granted without it (rule R3).
+//
+// now is in Unix nanoseconds. Like [Plan] it is pure, and the state checks what it proposes.
+func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Preemption {
+	victims := candidates(v, now)
+	if len(victims) == 0 {
+		return nil
+	}
+	var heads []*work.Job
+	for _, key := range blocked {
+		var first *work.Job
+		for lane := range v.Lanes(key) {
+			for j := range v.LaneJobs(lane) {
+				if first == nil || before(j, first) {
+					first = j
+				}
+				break
+			}
+		}
+		if first != nil {
+			heads = append(heads, inFull(first, 1)...)
+		}
+	}
+	slices.SortStableFunc(heads, func(a, b *work.Job) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), byAge(a.ID, b.ID))
+	})
+	p := &preemptor{view: v, victims: victims, taken: map[string]work.Claimed{}}
+	for _, j := range heads {
+		if len(p.made) == maxPreemptions || len(p.victims) == 0 {
+			break
+		}
+		if _, has := v.ClaimOf(j.ID); !has && !j.Replacement() && j.Priority > p.least() {
+			p.preempt(j)
+		}
+	}
+	return p.made
+}
+
+// victim is a running job that may be stopped.
+type victim struct {
+	job *work.Job
+	// cost is in GPU-nanoseconds.
+	cost float64
+}
+
+// candidates are the jobs that may be stopped for others.
+func candidates(v PreemptionView, now int64) map[ident.Job]*victim {
+	policy := v.Policy()
+	found := map[ident.Job]*victim{}
+	for j := range v.ActiveJobs() {
+		if !j.Preemptible || j.Retry.Never || j.Stop != v1.StopReason_UNSPECIFIED || j.Ending != nil || j.ProtectedUntil(&policy) > now {
+			continue
+		}
+		saved := now
+		if j.StartedAt != 0 {
+			saved = j.StartedAt
+		}
+		if c, ok := v.Checkpoint(j.LastCheckpoint); ok && c.Attempt == j.Attempt {
+			saved = max(saved, c.CreatedAt)
+		}
+		gpus := float64(max(1, j.Shape.GPUMilli())) / 1000
+		found[j.ID] = &victim{job: j, cost: gpus * float64(now-saved+policy.Preemption.RestartCost)}
+	}
+	return found
+}
+
+// preemptor chooses victims for one job after the other.
+type preemptor struct {
+	view    PreemptionView
+	victims map[ident.Job]*victim
+	// taken is what earlier jobs of the same pass get, by node.
+	taken map[string]work.Claimed
+	// made is what was decided so far.
+	made []claims.Preemption
+}
+
+// least is the lowest priority of any victim that is left.
+func (p *preemptor) least() uint8 {
+	least := uint8(255)
+	for _, v := range p.victims {
+		least = min(least, v.job.Priority)
+	}
+	return least
+}
+
+// spot is a place for one task, and who has to leave for it.
+type spot struct {
+	node    *work.Node
+	gpus    uint64
+	victims []ident.Job
+	cost    float64
+}
+
+// preempt finds places for all tasks of a job; false: there are none, even if all victims left.
+func (p *preemptor) preempt(j *work.Job) bool {
+	byKind := map[string][]*spot{}
+	var kinds []string
+	for n := range p.view.Nodes() {
+		if n.State != v1.NodeState_READY || j.Avoids(n.ID) {
+			continue
+		}
+		s := &spot{node: n}
+		if !p.survey(j, s, nil) {
+			continue
+		}
+		kind := ""
+		if j.Shape.Nodes > 1 && j.Shape.NeedsGPU() {
+			kind = gpuKind(n) // the tasks of a gang run on equal nodes
+		}
+		if byKind[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		byKind[kind] = append(byKind[kind], s)
+	}
+	var (
+		best  []*spot
+		leave map[ident.Job]bool
+		least = math.Inf(1)
+	)
+	for _, kind := range kinds {
+		spots, leaves, cost := p.gang(j, byKind[kind])
+		if spots != nil && cost < least {
+			best, leave, least = spots, leaves, cost
+		}
+	}
+	if best == nil {
+		return false
+	}
+	p.spare(j, best, leave)
+	if len(leave) == 0 || len(leave) > claims.MaxVictims || p.barred(j, leave) {
+		return false
+	}
+	p.decide(j, best, leave)
+	return true
+}
+
+// gang takes the cheapest places, one after the other: who leaves for one place leaves for all that it holds.
+func (p *preemptor) gang(j *work.Job, spots []*spot) ([]*spot, map[ident.Job]bool, float64) {
+	want := max(1, int(j.Shape.Nodes))
+	if len(spots) < want {
+		return nil, nil, 0
+	}
+	on := map[string]*spot{}
+	for _, s := range spots {
+		on[s.node.ID] = s
+	}
+	var chosen []*spot
+	leave, total := map[ident.Job]bool{}, 0.0
+	for len(chosen) < want {
+		var best *spot
+		for _, s := range spots {
+			if on[s.node.ID] != nil && (best == nil || s.cost < best.cost) {
+				best = s
+			}
+		}
+		delete(on, best.node.ID)
+		chosen = append(chosen, best)
+		for _, id := range best.victims {
+			leave[id] = true
+			total += p.victims[id].cost
+		}
+		for _, id := range best.victims {
+			for i := range p.victims[id].job.Tasks {
+				if s := on[p.victims[id].job.Tasks[i].Node]; s != nil {
+					p.survey(j, s, leave)
+				}
+			}
+		}
+	}
+	return chosen, leave, total
+}
+
+// survey finds the victims that have to leave a node for a task, beside those that leave anyway; false: it does not fit
+// even if all left.
+func (p *preemptor) survey(j *work.Job, s *spot, leave map[ident.Job]bool) bool {
+	use := p.view.Use(s.node.ID)
+	use.Claim(p.taken[s.node.ID])
+	var leases []*work.Lease
+	for l := range p.view.LeasesOn(s.node.ID) {
+		if leave[l.Job] {
+			use.Remove(l)
+		} else if v := p.victims[l.Job]; v != nil && v.job.Priority < j.Priority {
+			leases = append(leases, l)
+		}
+	}
+	s.victims, s.cost = nil, 0
+	gpus, fits := choose(s.node, &use, j.Shape)
+	if !fits {
+		slices.SortStableFunc(leases, func(a, b *work.Lease) int {
+			return cmp.Or(cmp.Compare(p.victims[a.Job].cost, p.victims[b.Job].cost), cmp.Compare(a.Job, b.Job))
+		})
+		taken := 0
+		for ; taken < len(leases) && !fits; taken++ {
+			use.Remove(leases[taken])
+			gpus, fits = choose(s.node, &use, j.Shape)
+		}
+		if !fits {
+			return false
+		}
+		// The dearest ones that turned out not to be needed stay.
+		for i := taken - 1; i >= 0; i-- {
+			use.Add(leases[i])
+			if again, still := choose(s.node, &use, j.Shape); still {
+				gpus = again
+				continue
+			}
+			use.Remove(leases[i])
+			s.victims = append(s.victims, leases[i].Job)
+			s.cost += p.victims[leases[i].Job].cost
+		}
+	}
+	s.gpus = gpus
+	return true
+}
+
+// choose picks the GPUs for a task on a node; false: it does not fit.
+func choose(n *work.Node, use *work.NodeUse, s work.Shape) (uint64, bool) {
+	want := int(s.GPUs)
+	if s.FractionMilli > 0 {
+		want = 1
+	}
+	gpus := uint64(0)
+	if want > 0 {
+		free := work.Eligible(n, use, s)
+		if bits.OnesCount64(free) < want {
+			return 0, false
+		}
+		picked, ok := place.Choose(n, free, want, s.Topology == work.TopologyNVLink)
+		if !ok {
+			return 0, false
+		}
+		gpus = picked
+	}
+	return gpus, work.CheckTask(n, use, s, gpus) == nil
+}
+
+// spare lets those stay who are not needed once all places are known: a job on several nodes may have been chosen for one
+// place, and others later for the rest of what it would have given.
+func (p *preemptor) spare(j *work.Job, spots []*spot, leave map[ident.Job]bool) {
+	ids := slices.SortedFunc(maps.Keys(leave), func(a, b ident.Job) int {
+		return cmp.Or(cmp.Compare(p.victims[b].cost, p.victims[a].cost), cmp.Compare(a, b))
+	})
+	for _, id := range ids {
+		delete(leave, id)
+		for _, s := range spots {
+			use := p.view.Use(s.node.ID)
+			use.Claim(p.taken[s.node.ID])
+			for l := range p.view.LeasesOn(s.node.ID) {
+				if leave[l.Job] {
+					use.Remove(l)
+				}
+			}
+			if work.CheckTask(s.node, &use, j.Shape, s.gpus) != nil {
+				leave[id] = true
+				break
+			}
+		}
+	}
+}
+
+// barred says whether a limit of the job's tenant or queue keeps it from running even when its victims have left, and those
+// that places are kept for have started.
+func (p *preemptor) barred(j *work.Job, leave map[ident.Job]bool) bool {
+	queues, tenant := map[string]int{}, p.view.Usage(j.Tenant)
+	count := func(o *work.Job, sign int) {
+		for q := range p.view.Lineage(o.Queue) {
+			queues[q.Name] += sign * o.Shape.GPUMilli()
+		}
+		if o.Tenant == j.Tenant {
+			tenant.GPUMilli += sign * o.Shape.GPUMilli()
+			tenant.Running += sign
+		}
+	}
+	for id := range leave {
+		count(p.victims[id].job, -1)
+	}
+	for _, m := range p.made {
+		if o, ok := p.view.Job(m.Job); ok {
+			count(o, 1)
+		}
+	}
+	if a, ok := p.view.Array(j.ID.Submitted()); ok && j.MaxParallel != 0 && a.Array.Rows.Live >= j.MaxParallel {
+		return true
+	}
+	for q := range p.view.Lineage(j.Queue) {
+		if q.Bars(p.view.QueueTreeGPUs(q.Name)+queues[q.Name], j.Shape) != "" {
+			return true
+		}
+	}
+	q, ok := p.view.Quota(j.Tenant)
+	return ok && q.Bars(tenant, j.Shape) != ""
+}
+
+func (p *preemptor) decide(j *work.Job, spots []*spot, leave map[ident.Job]bool) {
+	m := claims.Preemption{Job: j.ID, Attempt: j.Attempt + 1}
+	for _, s := range spots {
+		m.Tasks = append(m.Tasks, work.TaskPlacement{Node: s.node.ID, GPUs: s.gpus})
+		taken := work.NodeUse{Claimed: p.taken[s.node.ID]}
+		taken.Claim(work.Claimed{GPUs: s.gpus, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB})
+		p.taken[s.node.ID] = taken.Claimed
+	}
+	for _, id := range slices.Sorted(maps.Keys(leave)) {
+		m.Victims = append(m.Victims, claims.Victim{Job: id, Attempt: p.victims[id].job.Attempt})
+		delete(p.victims, id)
+	}
+	p.made = append(p.made, m)
+}
+
+// gpuKind is the same for nodes with the same GPUs.
+func gpuKind(n *work.Node) string {
+	var b strings.Builder
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		fmt.Fprintf(&b, "%d %s %s %d;", g.Index, g.Type, g.Model, g.MemMB)
+	}
+	return b.String()
+}
