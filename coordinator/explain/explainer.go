@@ -42,6 +42,7 @@ func (e *Explainer) Remedies(ctx context.Context, v *fsm.View, j *work.Job) ([]*
 	if j.State != v1.JobState_QUEUED || claimed(v, j) {
 		return nil, true
 	}
+	j = planned(v, j)
 	if e.rests(j.Tenant) || !e.begin(ctx) {
 		return nil, false
 	}
@@ -66,6 +67,7 @@ func (e *Explainer) WhatIf(ctx context.Context, v *fsm.View, j *work.Job, suppos
 		return nil, ctx.Err()
 	}
 	defer e.end()
+	j = planned(v, j)
 	now := logTime(v, time.Now())
 	a, err := whatif.Try(v, j, c, now, whatif.Prices(v))
 	if err != nil {
@@ -114,6 +116,17 @@ func (e *Explainer) change(ctx context.Context, v *fsm.View, j *work.Job, suppos
 		}
 	}
 	return c, nil
+}
+
+// planned is the job that the planner looks at: for an element that has no row yet, its array.
+func planned(v *fsm.View, j *work.Job) *work.Job {
+	if _, ok := v.Job(j.ID); ok {
+		return j
+	}
+	if array, ok := v.Job(j.ID.Submitted()); ok {
+		return array
+	}
+	return j
 }
 
 func answer(suppose []string, a *whatif.Answer) *v1.WhatIf {

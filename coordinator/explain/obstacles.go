@@ -99,7 +99,7 @@ func dependencies(v *fsm.View, j *work.Job) *v1.JobObstacle {
 	o := &v1.JobObstacle{Kind: v1.ObstacleKind_DEPENDENCY}
 	n := 0
 	for _, d := range j.Dependencies {
-		on, _ := v.Job(d.Job)
+		on, _ := v.Find(d.Job)
 		if d.Judge(on) == work.Met {
 			continue
 		}
@@ -182,7 +182,7 @@ func order(v *fsm.View, j *work.Job) *v1.JobObstacle {
 	}
 	o := &v1.JobObstacle{Kind: v1.ObstacleKind_ORDER, Queue: j.Queue, Count: proto.Int32(int32(min(ahead, math.MaxInt32)))}
 	for other := range v.ClassJobs(v.ClassOf(j)) {
-		if other.Tenant == j.Tenant && other.ID != j.ID && (other.Priority > j.Priority || other.Priority == j.Priority && other.ID < j.ID) {
+		if other.Tenant == j.Tenant && other.ID != j.ID && (other.Priority > j.Priority || other.Priority == j.Priority && other.ID.Older(j.ID)) {
 			if o.JobIds = append(o.JobIds, other.ID.String()); len(o.JobIds) == maxNamed {
 				break
 			}

@@ -65,7 +65,7 @@ func (a *Answer) plan(w *view, prices func() *place.Prices) {
 	result := scheduler.Plan(w, scheduler.Options{Prices: prices})
 	for i := range result.Commands {
 		for k := range result.Commands[i].Placements {
-			if p := &result.Commands[i].Placements[k]; p.Job == w.job.ID {
+			if p := &result.Commands[i].Placements[k]; p.Job == w.job.ID || w.job.Array != nil && p.Job.Submitted() == w.job.ID {
 				a.on(p.Tasks)
 				return
 			}
@@ -82,7 +82,7 @@ func (a *Answer) plan(w *view, prices func() *place.Prices) {
 		return
 	}
 	for _, p := range scheduler.Preempt(w, []work.ClassKey{w.key}, w.now) {
-		if p.Job == w.job.ID {
+		if p.Job == w.job.ID || w.job.Array != nil && p.Job.Submitted() == w.job.ID {
 			a.on(p.Tasks)
 			a.Preempts = len(p.Victims)
 		}

@@ -40,13 +40,15 @@ func with(v *fsm.View, j *work.Job, c *Change, now int64) (*view, error) {
 		queues: map[string]*work.Queue{}, usage: v.Usage(j.Tenant), now: max(now, v.Now()),
 	}
 	w.limit(c)
-	w.key = work.ClassKey{Queue: changed.Queue, Shape: changed.Shape, Own: changed.ID}
+	w.key = changed.Class()
+	w.key.Own = changed.ID
 	if w.quota != nil {
 		w.key.Tenant = changed.Tenant
 	}
 	for _, id := range c.Cancel {
 		if other, ok := v.Job(id); ok && other.Tenant == j.Tenant && id != j.ID && w.gone[id] == nil {
 			w.cancel(other)
+			w.cancelElements(other)
 		}
 	}
 	return w, nil
@@ -104,6 +106,34 @@ func (w *view) cancel(j *work.Job) {
 		}
 	}
 	w.usage.Running--
+}
+
+// cancelElements takes the elements of an array away that hold something.
+func (w *view) cancelElements(array *work.Job) {
+	if array.Array == nil {
+		return
+	}
+	for j := range w.View.ActiveJobs() {
+		if j.ID.Submitted() == array.ID && j.ID != array.ID && j.ID != w.job.ID && w.gone[j.ID] == nil {
+			w.cancel(j)
+		}
+	}
+}
+
+// Array is the row of an array, with the elements that would run.
+func (w *view) Array(id ident.Job) (*work.Job, bool) {
+	j, ok := w.View.Array(id)
+	if !ok || len(w.gone) == 0 {
+		return j, ok
+	}
+	row, array := *j, *j.Array
+	for _, other := range w.gone { // order-free: counts
+		if other.Live() && other.ID.Submitted() == id {
+			array.Rows.Live--
+		}
+	}
+	row.Array = &array
+	return &row, true
 }
 
 func (w *view) Now() int64 { return w.now }
@@ -276,7 +306,7 @@ func (w *view) LaneJobs(lane work.LaneKey) iter.Seq[*work.Job] {
 
 func (w *view) LaneJobsAfter(lane work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job {
 	if lane == w.lane() {
-		if len(buf) == 0 || after != nil && (after.Priority < w.job.Priority || after.Priority == w.job.Priority && after.ID >= w.job.ID) {
+		if len(buf) == 0 || after != nil && (after.Priority < w.job.Priority || after.Priority == w.job.Priority && !after.ID.Older(w.job.ID)) {
 			return buf[:0]
 		}
 		buf[0] = w.job
