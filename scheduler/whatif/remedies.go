@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
@@ -74,7 +75,7 @@ func (r *remedies) answer(suppose ...string) *Answer {
 		return nil
 	}
 	a := &Answer{Job: w.job, View: w}
-	a.plan(w, r.prices)
+	a.plan(w, scheduler.Options{Prices: r.prices, Quiet: true})
 	return a
 }
 

@@ -50,7 +50,7 @@ func Try(v *fsm.View, j *work.Job, c Change, now time.Time, prices func() *place
 		return nil, err
 	}
 	a := &Answer{Job: w.job, View: w}
-	a.plan(w, prices)
+	a.plan(w, scheduler.Options{Prices: prices})
 	if !a.Starts() {
 		a.foresee(w, now)
 	}
@@ -58,11 +58,11 @@ func Try(v *fsm.View, j *work.Job, c Change, now time.Time, prices func() *place
 }
 
 // plan says what the next pass of the planner would do.
-func (a *Answer) plan(w *view, prices func() *place.Prices) {
+func (a *Answer) plan(w *view, opts scheduler.Options) {
 	if !w.job.Waiting() {
 		return
 	}
-	result := scheduler.Plan(w, scheduler.Options{Prices: prices})
+	result := scheduler.Plan(w, opts)
 	for i := range result.Commands {
 		for k := range result.Commands[i].Placements {
 			if p := &result.Commands[i].Placements[k]; p.Job == w.job.ID || w.job.Array != nil && p.Job.Submitted() == w.job.ID {
