@@ -113,9 +113,9 @@ func policyView(p *work.Policy, operator bool) *v1.Policy {
 			Ratio: proto.Int32(int32(p.Preemption.Ratio)), EverySeconds: seconds(p.Preemption.Every),
 			RestartCostSeconds: seconds(p.Preemption.RestartCost),
 		},
-		Backfill: &v1.BackfillPolicy{Reservations: proto.Int32(int32(p.Backfill.Reservations)), AfterSeconds: seconds(p.Backfill.After)},
+		Backfill:    &v1.BackfillPolicy{Reservations: proto.Int32(int32(p.Backfill.Reservations)), AfterSeconds: seconds(p.Backfill.After)},
 		HoldSeconds: seconds(p.Hold),
-		Revision: p.Revision,
+		Revision:    p.Revision,
 	}
 	if p.UpdatedAt != 0 {
 		out.UpdatedAt = call.Time(p.UpdatedAt)

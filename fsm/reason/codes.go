@@ -221,3 +221,8 @@ const (
 	VictimProtected
 	VictimNotNeeded
 )
+
+// Why a job waits although places are held for it.
+const (
+	PlacesHeld Code = iota + 760
+)

@@ -8,7 +8,7 @@ import (
 )
 
 // Complete takes capacity for a job that has places already, for those that are missing: places are by rank, and the ones
-// without a node are to be found. They go to other hosts with the same GPUs; so do those whose host may not run a task of the
+// without a node are to be found. They go to other hosts with the same GPUs, best to ones on which it never failed; so do those whose host may not run a task of the
 // job any more. What the job has already is not free in the pool.
 //
 // wait says that a host of it may run the job only when it has been in session for longer. The fit must be narrowed to the
@@ -46,6 +46,11 @@ func (f *Fit) Complete(places []work.TaskPlacement, settled func(node string) bo
 	f.queues[at].catchUp(f)
 	f.nodes, f.masks = f.nodes[:0], f.masks[:0]
 	f.gather(f.queues[at:at+1], missing)
+	if len(f.nodes) < missing {
+		f.relent(settled, hosts)
+		f.nodes, f.masks = f.nodes[:0], f.masks[:0]
+		f.gather(f.queues[at:at+1], missing)
+	}
 	f.spent = before
 	if len(f.nodes) < missing {
 		return nil, false, false
@@ -62,6 +67,20 @@ func (f *Fit) Complete(places []work.TaskPlacement, settled func(node string) bo
 		tasks[rank] = work.TaskPlacement{Node: p.hosts[i].node.ID, GPUs: gpus}
 	}
 	return tasks, true, false
+}
+
+// relent lets the job use the nodes again on which it failed before its last attempt: what is held for it lies idle for as
+// long as it finds no other.
+func (f *Fit) relent(settled func(node string) bool, kept []int) {
+	p, job := f.pool, f.own.job
+	for i := range p.hosts {
+		n := p.hosts[i].node
+		failed := lastFailure(job, n.ID)
+		if failed < 0 || failed == len(job.Past)-1 || slices.Contains(kept, i) || !job.MayRunOn(n) || job.Replacement() && !p.isSettled(i, settled) {
+			continue
+		}
+		f.spent.remove(i)
+	}
 }
 
 // hostOf finds a host by the id of its node.
