@@ -32,6 +32,6 @@ func (p *pass) complete(held []heldJob) {
 			p.enter(h.class)
 			continue
 		}
-		p.put(h.class, h.job, tasks)
+		p.put(h.class, h.job, work.Placement{Job: h.job.ID, Attempt: h.job.Attempt + 1, Tasks: tasks})
 	}
 }

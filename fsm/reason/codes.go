@@ -222,6 +222,19 @@ const (
 	VictimNotNeeded
 )
 
+// Of job arrays.
+const (
+	MaxParallelReached Code = iota + 700
+	BadArray
+	NoArrayID
+	ElementNotStarted
+	ElementsStopping
+	NothingFailed
+	NotForAnArray
+	ElementsFailed
+	ElementsCanceled
+)
+
 // Why a job waits although places are held for it.
 const (
 	PlacesHeld Code = iota + 760
