@@ -103,7 +103,7 @@ func (e *Explainer) change(ctx context.Context, v *fsm.View, j *work.Job, suppos
 	case j.State != v1.JobState_QUEUED:
 		return c, call.Bad("what_if", "%s is %s: only what waits can be asked about", j.ID, j.State)
 	case claimed(v, j):
-		return c, call.Bad("what_if", "%s has its places already, and starts when the jobs there have stopped", j.ID)
+		return c, call.Bad("what_if", "places are kept for %s at the moment: ask again when it has started, or when they are given up", j.ID)
 	}
 	for _, id := range c.Cancel {
 		if _, err := call.Of(ctx).Job(v, id.String()); err != nil {

@@ -40,13 +40,19 @@ func Obstacles(v *fsm.View, j *work.Job, why reason.Reason) []*v1.JobObstacle {
 	if j.HeldBack() {
 		return held(v, j)
 	}
-	if c, kept := v.ClaimOf(j.ID); kept {
+	c, kept := v.ClaimOf(j.ID)
+	if kept && !c.IsHold() {
 		return []*v1.JobObstacle{{
 			Kind: v1.ObstacleKind_PREEMPTION, Message: words.Of(reason.New(reason.PreemptsOthers, len(c.Victims), c.GPUs())),
 			Count: proto.Int32(int32(len(c.Victims))),
 		}}
 	}
-	return waiting(v, v, j, why)
+	out := waiting(v, v, j, why)
+	if kept {
+		held := reason.New(reason.PlacesHeld, c.GPUs(), c.Missing(j.Shape.Nodes), time.Unix(0, c.Until).UTC().Format(time.RFC3339))
+		out = append(out, &v1.JobObstacle{Kind: v1.ObstacleKind_OTHER, Message: words.Of(held), Until: call.Time(c.Until)})
+	}
+	return out
 }
 
 // waiting lists what the scheduler meets on the way. own are the rows of jobs, v what is planned with.

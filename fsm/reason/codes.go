@@ -234,3 +234,8 @@ const (
 	ElementsFailed
 	ElementsCanceled
 )
+
+// Why a job waits although places are held for it.
+const (
+	PlacesHeld Code = iota + 760
+)
