@@ -362,7 +362,7 @@ func (g *generator) newJob() work.NewJob {
 		Tenant: g.tenant(), User: pick(g, "user", "", "ann", "bob"), Name: "j", Queue: g.queue(), Priority: uint8(pick(g, "priority", 0, 5, 5, 10, 11)),
 		Spec: []byte("spec"), Shape: g.shape(), Labels: map[string]string{"a": "1", "b": "2"},
 		Retry:      work.RetryPolicy{Max: uint16(g.n("retries", 0, 2)), On: work.RetryCause(pick(g, "on", 0, int(work.RetryInfrastructure), int(work.RetryInfrastructure), int(work.RetryAll), 255))},
-		MaxRuntime: int64(pick(g, "limit", 0, 0, 30e9, -1)), NotBefore: pick(g, "not before", 0, 0, 0, startOfTime+90e9),
+		MaxRuntime: int64(pick(g, "limit", 0, 0, 30e9, -1)), Notice: int64(pick(g, "notice", 0, 0, 5e9, -1)), NotBefore: pick(g, "not before", 0, 0, 0, startOfTime+90e9),
 		GiveUpAfter: int64(pick(g, "give up", 0, 60e9)),
 	}
 	n.Retry.Never = g.n("not restartable", 0, 4) == 0

@@ -186,4 +186,7 @@ var sentences = map[reason.Code]string{
 	reason.VictimNotBelow:       "{0} has priority {1}, and is not preempted by a job of priority {2}",
 	reason.VictimProtected:      "{0} is protected from preemption for another {1}",
 	reason.VictimNotNeeded:      "{0} need not be preempted by {1}",
+
+	// Time.
+	reason.TimeLimitNear: "its time limit is reached in {0}: it was told to save what it needs",
 }

@@ -221,3 +221,8 @@ const (
 	VictimProtected
 	VictimNotNeeded
 )
+
+// About time: limits, maintenance, reservations and schedules.
+const (
+	TimeLimitNear Code = iota + 720
+)

@@ -195,4 +195,6 @@ var table = [...]definition{
 	VictimNotBelow:       {"VictimNotBelow", "TNN", "job %s has priority %d, and is not preempted by one of priority %d"},
 	VictimProtected:      {"VictimProtected", "TD", "job %s is protected from preemption for another %s"},
 	VictimNotNeeded:      {"VictimNotNeeded", "TT", "job %s need not be preempted by job %s"},
+
+	TimeLimitNear: {"TimeLimitNear", "D", "its time limit is reached in %s"},
 }

@@ -48,6 +48,8 @@ type NewJob struct {
 	Retention checkpoints.Retention `cbor:"23,keyasint,omitempty"`
 	// Scores is the checkpoint that an evaluation scores: it is kept until then. 0: none.
 	Scores ident.Checkpoint `cbor:"24,keyasint,omitempty"`
+	// Notice is how long before the end of MaxRuntime the job is told; less than 0: not at all. 0: the default.
+	Notice int64 `cbor:"68,keyasint,omitempty"`
 }
 
 // SubmitJobsResult has one result per job, in order.

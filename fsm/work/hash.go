@@ -80,6 +80,9 @@ func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 	if j.Scores != 0 {
 		f = f.Text("scores").Num(uint64(j.Scores))
 	}
+	if j.Notice != 0 {
+		f = f.Text("notice").Int(j.Notice)
+	}
 	return f
 }
 

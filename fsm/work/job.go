@@ -89,6 +89,9 @@ type Job struct {
 	Retention checkpoints.Retention `cbor:"49,keyasint,omitempty"`
 	// Scores is the checkpoint that an evaluation scores; 0: none.
 	Scores ident.Checkpoint `cbor:"50,keyasint,omitempty"`
+	// Notice is how long before the end of MaxRuntime the job is told; less than 0: not at all. 0: it is of a level without
+	// Notices, and is told when the limit is reached.
+	Notice int64 `cbor:"68,keyasint,omitempty"`
 }
 
 // MaxPastAttempts bounds what a job remembers of its earlier attempts.

@@ -19,17 +19,19 @@ import (
 //	count    uvarint
 //	count x  the fields of NewJob in the order of their CBOR numbers: text and bytes as uvarint length and contents,
 //	         numbers as uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs;
-//	         (version 2) the credentials; (version 3) the request; (version 4) Retry.Never; (version 5) Retention, Scores
+//	         (version 2) the credentials; (version 3) the request; (version 4) Retry.Never; (version 5) Retention, Scores;
+//	         (version 7) Notice
 //
 // A field is added by a new version that ends with it; older versions stay readable. Version 2 adds credentials, version 3
-// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores. The oldest version that holds all there is is
+// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 7 Notice. The oldest version that holds all there is is
 // written, so that replicas that are not yet upgraded can read what they know.
 const (
 	firstSubmitVersion byte = 1
 	submitWithSecret   byte = 2
 	submitWithActor    byte = 3
 	submitWithNever    byte = 4
-	submitVersion      byte = 5
+	submitWithScores   byte = 5
+	submitVersion      byte = 7
 )
 
 // minJobSize is what a job with nothing in it takes; a count that cannot be true is refused before memory is spent.
@@ -62,10 +64,13 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 		if version >= submitWithNever {
 			b = appendFlag(b, c.Jobs[i].Retry.Never)
 		}
-		if version >= submitVersion {
+		if version >= submitWithScores {
 			r := &c.Jobs[i].Retention
 			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(r.Keep)), uint64(r.Best))
 			b = binary.AppendUvarint(appendText(b, r.Metric), uint64(c.Jobs[i].Scores))
+		}
+		if version >= submitVersion {
+			b = binary.AppendVarint(b, c.Jobs[i].Notice)
 		}
 	}
 	return b
@@ -74,8 +79,10 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 // version is the oldest that holds all there is.
 func (c SubmitJobs) version() byte {
 	switch {
-	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Scores != 0 || n.Retention != (checkpoints.Retention{}) }):
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Notice != 0 }):
 		return submitVersion
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Scores != 0 || n.Retention != (checkpoints.Retention{}) }):
+		return submitWithScores
 	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Retry.Never }):
 		return submitWithNever
 	case c.Actor != nil || slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Request != "" }):
@@ -166,9 +173,12 @@ func (c *SubmitJobs) ParseBody(b []byte) error {
 		if b[0] >= submitWithNever {
 			c.Jobs[i].Retry.Never = p.flag()
 		}
-		if b[0] >= submitVersion {
+		if b[0] >= submitWithScores {
 			c.Jobs[i].Retention = checkpoints.Retention{Keep: uint32(p.upTo(1<<32 - 1)), Best: uint32(p.upTo(1<<32 - 1)), Metric: p.text()}
 			c.Jobs[i].Scores = ident.Checkpoint(p.number())
+		}
+		if b[0] >= submitVersion {
+			c.Jobs[i].Notice = p.signed()
 		}
 	}
 	if p.bad {
