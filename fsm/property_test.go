@@ -203,7 +203,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) anyCommand() kernel.Command {
-	switch g.n("kind", 0, 35) {
+	switch g.n("kind", 0, 37) {
 	case 0, 1, 2, 3:
 		jobs := make([]work.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -289,6 +289,8 @@ func (g *generator) anyCommand() kernel.Command {
 		return g.quotaCommand()
 	case 31, 32, 33:
 		return g.checkpointReports()
+	case 36, 37:
+		return g.arrange()
 	case 34, 35:
 		return g.preempt()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
 // future is the view of a future time, as if one tenant had the cluster to itself. The embedded interface is hidden: future
@@ -45,6 +46,9 @@ type holding struct {
 }
 
 var _ View = (*future)(nil)
+
+// Windows are known to all: they are about nodes.
+func (f *future) Windows() iter.Seq[*windows.Window] { return f.now.Windows() }
 
 func newFuture(v *fsm.View, tenant string) *future {
 	f := &future{now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}, users: map[accounts.Key]*accounts.Account{}}

@@ -23,6 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
@@ -54,6 +55,8 @@ type View interface {
 	Total() accounts.Amount
 	// Mix is what the jobs ask for, those that ended as well, with the number of jobs.
 	Mix() iter.Seq2[work.Shape, int]
+	// Windows are what is arranged for nodes: maintenances and reservations.
+	Windows() iter.Seq[*windows.Window]
 }
 
 // Options configure a pass.
@@ -100,6 +103,7 @@ type class struct {
 	key    work.ClassKey
 	limits limits
 	fit    *place.Fit
+	kept   kept
 	// costs is what one of its jobs is charged.
 	costs accounts.Usage
 	// blocked: no more of it fits in this pass.
@@ -143,8 +147,9 @@ type pass struct {
 	blocked []*class
 	batch   []work.Placement
 	// placed are the jobs that were placed, for exchanges; nil: none are due.
-	placed map[ident.Job]*work.Job
-	res    Result
+	placed  map[ident.Job]*work.Job
+	windows []*windows.Window
+	res     Result
 }
 
 // newPass looks at each class once, and lets the users of those that fit wait in line.
@@ -152,7 +157,7 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512
 	}
-	p := &pass{view: v, opts: opts, ranking: newRanking(v, opts), room: newRoom(v)}
+	p := &pass{view: v, opts: opts, ranking: newRanking(v, opts), room: newRoom(v), windows: windowsOf(v)}
 	p.line = newTree(v, p.ranking)
 	if opts.Running != nil && p.ranking.policy.Preemption.Enabled {
 		p.placed = map[ident.Job]*work.Job{}
@@ -172,6 +177,7 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 				c.fit.Narrow(job, opts.Settled)
 			}
 		}
+		p.keep(c)
 		if !c.fit.Fits() {
 			p.block(c)
 			continue
@@ -223,7 +229,7 @@ func (p *pass) offer(c *class, job *work.Job) bool {
 		p.block(c)
 		return false
 	}
-	tasks, ok := c.fit.Place()
+	tasks, ok := c.place()
 	if !ok {
 		p.block(c)
 		return false
@@ -260,7 +266,7 @@ func (p *pass) result() Result {
 		}
 		why := barred
 		if why == "" {
-			why = c.fit.Reason()
+			why = p.why(c)
 		}
 		if !reason.Same(why, p.view.ClassReason(c.key)) {
 			reasons = append(reasons, work.ClassReason{Class: c.key, Reason: why})

@@ -83,6 +83,7 @@ var (
 	Preemption = gate(6, "running jobs make room for waiting ones: mind submit --preemptible")
 	FairShare  = gate(6, "queues in a tree, accounts of what users had, and the policy of the scheduler as data")
 	GPUChoice  = gate(6, "gpu_type names several types of GPU, of which a job gets one")
+	Windows    = gate(6, "maintenance of nodes, and nodes that are reserved for a tenant")
 	Notices    = gate(6, "the notice before a time limit ends with the limit, instead of beginning with it")
 )
 

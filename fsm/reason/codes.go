@@ -225,4 +225,15 @@ const (
 // About time: limits, maintenance, reservations and schedules.
 const (
 	TimeLimitNear Code = iota + 720
+	BadWindow
+	WindowThere
+	TooManyWindows
+	NoWindow
+	NoNodeMatches
+	WindowsMeet
+	TooFewToReserve
+	NodeKept
+	NodeReserved
+	UnderMaintenance
+	NodesKept
 )

@@ -196,5 +196,16 @@ var table = [...]definition{
 	VictimProtected:      {"VictimProtected", "TD", "job %s is protected from preemption for another %s"},
 	VictimNotNeeded:      {"VictimNotNeeded", "TT", "job %s need not be preempted by job %s"},
 
-	TimeLimitNear: {"TimeLimitNear", "D", "its time limit is reached in %s"},
+	TimeLimitNear:    {"TimeLimitNear", "D", "its time limit is reached in %s"},
+	BadWindow:        {"BadWindow", "T", "what was to be arranged is not valid: %s"},
+	WindowThere:      {"WindowThere", "T", "%q is arranged already"},
+	TooManyWindows:   {"TooManyWindows", "N", "%d maintenances and reservations are arranged already"},
+	NoWindow:         {"NoWindow", "T", "there is no %q"},
+	NoNodeMatches:    {"NoNodeMatches", "", "no node has such a name"},
+	WindowsMeet:      {"WindowsMeet", "TT", "node %s is in %q at that time"},
+	TooFewToReserve:  {"TooFewToReserve", "NN", "%d GPUs cannot be reserved, but %d"},
+	NodeKept:         {"NodeKept", "TT", "node %s is kept for %q"},
+	NodeReserved:     {"NodeReserved", "", "its node is reserved for another tenant"},
+	UnderMaintenance: {"UnderMaintenance", "T", "maintenance %s"},
+	NodesKept:        {"NodesKept", "RN", "%s; %d nodes are kept for a maintenance or a reservation"},
 }

@@ -83,6 +83,9 @@ func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 	if j.Notice != 0 {
 		f = f.Text("notice").Int(j.Notice)
 	}
+	if j.Term != TermOpen {
+		f = f.Text("term").Num(uint64(j.Term))
+	}
 	return f
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Class is the class of a job whose tenant has no quota.
 func (j *Job) Class() ClassKey {
-	key := ClassKey{Queue: j.Queue, Shape: j.Shape}
+	key := ClassKey{Queue: j.Queue, Shape: j.Shape, Term: j.Term}
 	if len(j.Awaits) > 0 || j.avoidsAny() {
 		key.Own = j.ID
 	}
@@ -49,6 +49,8 @@ type ClassKey struct {
 	Own ident.Job `cbor:"3,keyasint,omitempty"`
 	// Tenant is set when the tenant has a quota: its jobs may be held back by what holds for nobody else.
 	Tenant string `cbor:"4,keyasint,omitempty"`
+	// Term is when an attempt of its jobs is over.
+	Term Term `cbor:"6,keyasint,omitempty"`
 }
 
 // LaneKey names the waiting jobs of a class that one user has: between lanes, fair share decides.
@@ -120,5 +122,8 @@ func ClassLess(a, b ClassKey) bool {
 	if a.Own != b.Own {
 		return a.Own < b.Own
 	}
-	return a.Tenant < b.Tenant
+	if a.Tenant != b.Tenant {
+		return a.Tenant < b.Tenant
+	}
+	return a.Term < b.Term
 }

@@ -46,6 +46,9 @@ func (tx *tx) submit(n *work.NewJob) work.SubmitResult {
 	if tx.open(level.FreeRestarts) {
 		j.RetryRules = work.ExitCounts
 	}
+	if tx.open(level.Windows) {
+		j.Term = work.TermOf(j)
+	}
 	if tx.open(level.Notices) && j.MaxRuntime > 0 {
 		if j.Notice = min(n.Notice, j.MaxRuntime); j.Notice == 0 {
 			j.Notice = work.DefaultNotice(j.MaxRuntime, j.Grace)

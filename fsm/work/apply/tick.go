@@ -24,6 +24,7 @@ func applyTick(tx *tx, c *work.Tick) any {
 	tx.releaseRecovered(&res)
 	tx.enforceDrains()
 	tx.endClaims()
+	tx.turnWindows()
 	if c.Settled || !tx.open(level.SettledTicks) {
 		tx.giveUp(c.Renewing, &res)
 	}
