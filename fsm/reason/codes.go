@@ -222,6 +222,19 @@ const (
 	VictimNotNeeded
 )
 
+// Of job arrays.
+const (
+	MaxParallelReached Code = iota + 700
+	BadArray
+	NoArrayID
+	ElementNotStarted
+	ElementsStopping
+	NothingFailed
+	NotForAnArray
+	ElementsFailed
+	ElementsCanceled
+)
+
 // About time: limits, maintenance, reservations and schedules.
 const (
 	TimeLimitNear Code = iota + 720

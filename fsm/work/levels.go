@@ -12,7 +12,10 @@ import (
 // AtLevel implements kernel.Leveled.
 func (c SubmitJobs) AtLevel(at level.Level) (kernel.Command, error) {
 	if c.version() >= submitVersion {
-		return c, level.Notices.Check(at)
+		if slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Notice != 0 }) {
+			return c, level.Notices.Check(at)
+		}
+		return c, level.Arrays.Check(at)
 	}
 	if !level.DurableCheckpoints.Open(at) && c.version() >= submitWithScores {
 		// What is scored is only kept; what is to be given up would not be.

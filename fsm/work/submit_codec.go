@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/mindcoordinator/mind/fsm/access"
@@ -20,10 +21,10 @@ import (
 //	count x  the fields of NewJob in the order of their CBOR numbers: text and bytes as uvarint length and contents,
 //	         numbers as uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs;
 //	         (version 2) the credentials; (version 3) the request; (version 4) Retry.Never; (version 5) Retention, Scores;
-//	         (version 7) Notice
+//	         (version 6) a flag whether it is an array, and then Start and End; MaxParallel; Notice
 //
 // A field is added by a new version that ends with it; older versions stay readable. Version 2 adds credentials, version 3
-// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 7 Notice. The oldest version that holds all there is is
+// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 6 arrays and Notice. The oldest version that holds all there is is
 // written, so that replicas that are not yet upgraded can read what they know.
 const (
 	firstSubmitVersion byte = 1
@@ -31,7 +32,7 @@ const (
 	submitWithActor    byte = 3
 	submitWithNever    byte = 4
 	submitWithScores   byte = 5
-	submitVersion      byte = 7
+	submitVersion      byte = 6
 )
 
 // minJobSize is what a job with nothing in it takes; a count that cannot be true is refused before memory is spent.
@@ -70,6 +71,7 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 			b = binary.AppendUvarint(appendText(b, r.Metric), uint64(c.Jobs[i].Scores))
 		}
 		if version >= submitVersion {
+			b = c.Jobs[i].appendArray(b)
 			b = binary.AppendVarint(b, c.Jobs[i].Notice)
 		}
 	}
@@ -79,7 +81,7 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 // version is the oldest that holds all there is.
 func (c SubmitJobs) version() byte {
 	switch {
-	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Notice != 0 }):
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Array != nil || n.MaxParallel != 0 || n.Notice != 0 }):
 		return submitVersion
 	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Scores != 0 || n.Retention != (checkpoints.Retention{}) }):
 		return submitWithScores
@@ -178,6 +180,7 @@ func (c *SubmitJobs) ParseBody(b []byte) error {
 			c.Jobs[i].Scores = ident.Checkpoint(p.number())
 		}
 		if b[0] >= submitVersion {
+			c.Jobs[i].parseArray(&p)
 			c.Jobs[i].Notice = p.signed()
 		}
 	}
@@ -222,6 +225,20 @@ func (n *NewJob) parse(p *parser) {
 		n.Fingerprint = binary.LittleEndian.Uint64(raw)
 	}
 	n.AutoKey = p.flag()
+}
+
+func (n *NewJob) appendArray(b []byte) []byte {
+	if b = appendFlag(b, n.Array != nil); n.Array != nil {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(n.Array.Start)), uint64(n.Array.End))
+	}
+	return binary.AppendUvarint(b, uint64(n.MaxParallel))
+}
+
+func (n *NewJob) parseArray(p *parser) {
+	if p.flag() {
+		n.Array = &NewArray{Start: uint32(p.upTo(math.MaxUint32)), End: uint32(p.upTo(math.MaxUint32))}
+	}
+	n.MaxParallel = uint32(p.upTo(math.MaxUint32))
 }
 
 // parser reads fields one after the other. After the first that is not there, bad is set and all else is zero.
