@@ -33,7 +33,7 @@ func TestPlan_maintenanceKeepsNodes(t *testing.T) {
 	require.Equal(t, "n2", s.get(open).Tasks[0].Node, "there is no time limit, so it goes elsewhere")
 	require.Equal(t, v1.JobState_ALLOCATED, s.get(short).State)
 	require.Equal(t, v1.JobState_QUEUED, s.get(large).State)
-	require.Contains(t, s.reason(large), "1 node is kept for a maintenance or a reservation")
+	require.Contains(t, s.reason(large), "kept for a maintenance or a reservation")
 	require.Equal(t, v1.JobState_QUEUED, s.get(rounded).State, "to the planner its limit is 64 minutes")
 
 	yields := s.submitAs(work.Shape{GPUs: 7}, func(n *work.NewJob) { n.Preemptible = true })
