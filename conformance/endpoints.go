@@ -173,6 +173,12 @@ var endpoints = []endpoint{
 	{name: "DELETE /tenants/{id}/quota", may: admin, code: 200, id: ownQuota},
 	{name: "GET /policy", may: view, code: 200, has: []string{"order", "half_life_seconds"}},
 	{name: "PUT /policy", may: admin, code: 200, body: func(*party) any { return map[string]any{"backfill": map[string]any{"reservations": 8}} }, has: []string{"order", "backfill"}},
+	{name: "GET /maintenance", may: view, code: 200, has: []string{"maintenance"}},
+	{name: "PUT /maintenance/{name}", may: admin, code: 200, id: ownTenant, shared: true, skip: "it would keep nodes from the jobs of the suite"},
+	{name: "DELETE /maintenance/{name}", may: admin, code: 200, id: ownTenant, shared: true, skip: "there is none to delete"},
+	{name: "GET /reservations", may: view, code: 200, has: []string{"reservations"}},
+	{name: "PUT /reservations/{name}", may: admin, code: 200, id: ownTenant, shared: true, skip: "it would keep nodes from the jobs of the suite"},
+	{name: "DELETE /reservations/{name}", may: admin, code: 200, id: ownTenant, shared: true, skip: "there is none to delete"},
 	{name: "GET /quotas", may: view, code: 200, has: []string{"quotas"}},
 
 	{name: "POST /evaluations", may: evaluate, code: 201, published: true, body: func(p *party) any { return p.evaluationBody() }, has: []string{"evaluation_id", "status"}},

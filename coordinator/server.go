@@ -23,6 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/access"
 	"github.com/mindcoordinator/mind/coordinator/admin"
 	"github.com/mindcoordinator/mind/coordinator/admission"
+	"github.com/mindcoordinator/mind/coordinator/calendar"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/data"
 	"github.com/mindcoordinator/mind/coordinator/evaluations"
@@ -122,6 +123,7 @@ func (s *server) grpcServer() *grpc.Server {
 	v1.RegisterLauncherServiceServer(server, s.admin)
 	v1.RegisterDataServiceServer(server, s.data)
 	v1.RegisterQuotaServiceServer(server, s.admin)
+	v1.RegisterCalendarServiceServer(server, calendar.New(s.replica))
 	v1.RegisterAuditServiceServer(server, s.access)
 	return server
 }

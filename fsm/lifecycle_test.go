@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	queued    = v1.JobState_QUEUED
-	allocated = v1.JobState_ALLOCATED
-	starting  = v1.JobState_STARTING
-	running   = v1.JobState_RUNNING
-	paused    = v1.JobState_PAUSED
-	succeeded = v1.JobState_SUCCEEDED
-	failedJob = v1.JobState_FAILED
-	canceled  = v1.JobState_CANCELED
-	lostJob   = v1.JobState_LOST
+	queued       = v1.JobState_QUEUED
+	allocated    = v1.JobState_ALLOCATED
+	starting     = v1.JobState_STARTING
+	running      = v1.JobState_RUNNING
+	paused       = v1.JobState_PAUSED
+	succeeded    = v1.JobState_SUCCEEDED
+	failedJob    = v1.JobState_FAILED
+	succeededJob = v1.JobState_SUCCEEDED
+	canceled     = v1.JobState_CANCELED
+	lostJob      = v1.JobState_LOST
 )
 
 func gang(nodes uint16) work.NewJob {

@@ -214,7 +214,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) anyCommand() kernel.Command {
-	switch g.n("kind", 0, 35) {
+	switch g.n("kind", 0, 37) {
 	case 0, 1, 2, 3:
 		jobs := make([]work.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -300,6 +300,8 @@ func (g *generator) anyCommand() kernel.Command {
 		return g.quotaCommand()
 	case 31, 32, 33:
 		return g.checkpointReports()
+	case 36, 37:
+		return g.arrange()
 	case 34, 35:
 		return g.preempt()
 	}
@@ -373,7 +375,7 @@ func (g *generator) newJob() work.NewJob {
 		Tenant: g.tenant(), User: pick(g, "user", "", "ann", "bob"), Name: "j", Queue: g.queue(), Priority: uint8(pick(g, "priority", 0, 5, 5, 10, 11)),
 		Spec: []byte("spec"), Shape: g.shape(), Labels: map[string]string{"a": "1", "b": "2"},
 		Retry:      work.RetryPolicy{Max: uint16(g.n("retries", 0, 2)), On: work.RetryCause(pick(g, "on", 0, int(work.RetryInfrastructure), int(work.RetryInfrastructure), int(work.RetryAll), 255))},
-		MaxRuntime: int64(pick(g, "limit", 0, 0, 30e9, -1)), NotBefore: pick(g, "not before", 0, 0, 0, startOfTime+90e9),
+		MaxRuntime: int64(pick(g, "limit", 0, 0, 30e9, -1)), Notice: int64(pick(g, "notice", 0, 0, 5e9, -1)), NotBefore: pick(g, "not before", 0, 0, 0, startOfTime+90e9),
 		GiveUpAfter: int64(pick(g, "give up", 0, 60e9)),
 	}
 	n.Retry.Never = g.n("not restartable", 0, 4) == 0

@@ -10,6 +10,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/apply"
 )
@@ -190,18 +192,73 @@ func TestHold_untilItsDependencies(t *testing.T) {
 func TestTick_timeLimit(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	r := w.trySubmit(func(n *work.NewJob) { n.MaxRuntime = int64(time.Hour) })
-	w.later(2 * time.Hour)
-	require.Zero(t, do[work.TickResult](w, work.Tick{}).TimeLimits, "waiting does not count")
-	w.place(r.Job, "n1")
-	w.run(r.Job)
-	w.later(time.Hour)
+	limited := func() ident.Job {
+		r := w.trySubmit(func(n *work.NewJob) { n.MaxRuntime, n.Grace = int64(time.Hour), int64(time.Minute) })
+		w.later(2 * time.Hour)
+		require.Zero(t, do[work.TickResult](w, work.Tick{}).TimeLimits, "waiting does not count")
+		w.place(r.Job, "n1")
+		w.run(r.Job)
+		w.later(time.Hour - time.Minute - time.Second)
+		require.Zero(t, do[work.TickResult](w, work.Tick{}).TimeLimits)
+		return r.Job
+	}
+	job := limited()
+	w.later(2 * time.Second)
 	require.Equal(t, 1, do[work.TickResult](w, work.Tick{}).TimeLimits)
-	require.Equal(t, v1.StopReason_TIME_LIMIT, w.job(r.Job).Stop)
+	require.Equal(t, v1.StopReason_TIME_LIMIT, w.job(job).Stop)
+	require.Equal(t, int64(59*time.Second), w.job(job).StopGrace, "what is left until the limit")
+	require.Equal(t, reason.New(reason.TimeLimitNear, int64(59*time.Second)), w.job(job).Reason)
 	require.Zero(t, do[work.TickResult](w, work.Tick{}).TimeLimits)
-	w.report(r.Job, 0, work.ReportEnded, exit(143))
-	require.Equal(t, failedJob, w.job(r.Job).State)
-	require.Equal(t, v1.ErrorType_TIME_LIMIT, w.job(r.Job).ErrorType)
+	w.report(job, 0, work.ReportEnded, exit(75))
+	require.Equal(t, failedJob, w.job(job).State)
+	require.Equal(t, v1.ErrorType_TIME_LIMIT, w.job(job).ErrorType)
+
+	job = limited()
+	w.later(time.Second)
+	w.do(work.Tick{})
+	w.report(job, 0, work.ReportEnded, exit(0))
+	require.Equal(t, succeededJob, w.job(job).State, "it came to its own end before the limit")
+
+	job = limited()
+	w.later(time.Hour)
+	w.do(work.Tick{})
+	require.Zero(t, w.job(job).StopGrace, "the Tick is late: there is no time left")
+	require.Equal(t, reason.New(reason.TimeLimitReached), w.job(job).Reason)
+}
+
+func TestTick_timeLimitWithoutNotice(t *testing.T) {
+	for name, c := range map[string]struct {
+		at     level.Level
+		notice time.Duration
+		asked  time.Duration // after the start
+		grace  time.Duration
+	}{
+		"none":                 {level.Newest, -1, time.Hour, 0},
+		"given":                {level.Newest, 5 * time.Minute, 55 * time.Minute, 5 * time.Minute},
+		"longer than the time": {level.Newest, 2 * time.Hour, 0, time.Hour},
+		"of before":            {level.Base, 0, time.Hour, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.at = c.at
+			w.node("n1", 8)
+			r := w.trySubmit(func(n *work.NewJob) {
+				n.MaxRuntime, n.Grace, n.Notice = int64(time.Hour), int64(time.Minute), int64(c.notice)
+			})
+			w.place(r.Job, "n1")
+			w.run(r.Job)
+			due, any := w.m.View().NextDue()
+			require.True(t, any)
+			require.Equal(t, c.asked, time.Duration(due-w.job(r.Job).StartedAt))
+			w.now = due
+			w.do(work.Tick{})
+			require.Equal(t, v1.StopReason_TIME_LIMIT, w.job(r.Job).Stop)
+			require.InDelta(t, c.grace, time.Duration(w.job(r.Job).StopGrace), float64(time.Second))
+		})
+	}
+	require.Equal(t, int64(30e9), work.DefaultNotice(3600e9, 30e9))
+	require.Equal(t, int64(2e9), work.DefaultNotice(5e9, 30e9), "at most half of the limit")
+	require.Equal(t, int64(-1), work.DefaultNotice(1e9, 30e9))
 }
 
 func TestTick_dropsTheOldestFinishedJobs(t *testing.T) {

@@ -39,6 +39,7 @@ type scripted struct {
 	v1.UnimplementedDataServiceServer
 	v1.UnimplementedQuotaServiceServer
 	v1.UnimplementedAuditServiceServer
+	v1.UnimplementedCalendarServiceServer
 
 	lis    *bufconn.Listener
 	server *grpc.Server
@@ -68,6 +69,7 @@ func newScripted(t testing.TB) *scripted {
 	v1.RegisterDataServiceServer(c.server, c)
 	v1.RegisterQuotaServiceServer(c.server, c)
 	v1.RegisterAuditServiceServer(c.server, c)
+	v1.RegisterCalendarServiceServer(c.server, c)
 	go func() { _ = c.server.Serve(c.lis) }()
 	t.Cleanup(c.server.Stop)
 	return c
@@ -127,6 +129,12 @@ var replies = map[string]func() any{
 	"RecordDenials":      func() any { return &v1.RecordDenialsResponse{} },
 	"CreateStreamTicket": func() any { return &v1.CreateStreamTicketResponse{ExpiresAt: timestamppb.Now()} },
 	"RedeemStreamTicket": func() any { return &v1.RedeemStreamTicketResponse{} },
+	"ListMaintenance":    func() any { return &v1.ListMaintenanceResponse{} },
+	"PutMaintenance":     func() any { return &v1.PutMaintenanceResponse{Window: &v1.Window{}} },
+	"DeleteMaintenance":  func() any { return &v1.DeleteMaintenanceResponse{} },
+	"ListReservations":   func() any { return &v1.ListReservationsResponse{} },
+	"PutReservation":     func() any { return &v1.PutReservationResponse{Window: &v1.Window{}} },
+	"DeleteReservation":  func() any { return &v1.DeleteReservationResponse{} },
 	"ListAuditRecords":   func() any { return &v1.ListAuditRecordsResponse{} },
 }
 

@@ -159,7 +159,7 @@ func endpoints() []endpoint {
 		{rpc: v1.DataService_GetDataCache_FullMethodName, doc: doc{Query: read}},
 
 		{rpc: v1.EventService_WatchEvents_FullMethodName, serve: streamEvents, doc: doc{Query: params{
-			texts("topic", "only events about job, lease, checkpoint, node, queue, quota, policy or coordinator; repeatable"),
+			texts("topic", "only events about job, lease, checkpoint, node, queue, quota, policy, window or coordinator; repeatable"),
 			{Name: "since_index", Text: "start after this state index; default: now", Schema: object{"type": "integer", "minimum": 0}},
 			lastEvent, ticket, consistency,
 		}}},
@@ -176,6 +176,12 @@ func endpoints() []endpoint {
 		{rpc: v1.QuotaService_GetQuota_FullMethodName, serve: getQuota, doc: doc{Out: &v1.Quota{}, Query: read}},
 		{rpc: v1.QuotaService_PutQuota_FullMethodName, serve: putQuota, doc: doc{In: &v1.Quota{}, Without: quotaFigures, Optional: true, Out: &v1.Quota{}}},
 		{rpc: v1.QuotaService_DeleteQuota_FullMethodName, serve: deleteQuota, doc: doc{Out: &v1.DeleteQuotaRequest{}}},
+		{rpc: v1.CalendarService_ListMaintenance_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.CalendarService_PutMaintenance_FullMethodName},
+		{rpc: v1.CalendarService_DeleteMaintenance_FullMethodName},
+		{rpc: v1.CalendarService_ListReservations_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.CalendarService_PutReservation_FullMethodName},
+		{rpc: v1.CalendarService_DeleteReservation_FullMethodName},
 		{rpc: v1.AuditService_ListAuditRecords_FullMethodName, serve: listAudit, doc: doc{Out: &v1.ListAuditRecordsResponse{}, Query: params{
 			text("user_id", "only actions of this user"),
 			text("action", "only this action, such as node.drain, or all actions of a kind, such as node"),

@@ -121,6 +121,18 @@ func TestRoutes(t *testing.T) {
 			"PUT", p + "/tenants/acme/quota", `{"max_gpus":8,"max_running_jobs":0}`, auth.PermissionClusterAdmin, 200, "PutQuota",
 			&v1.PutQuotaRequest{Quota: &v1.Quota{TenantId: "acme", MaxGpus: proto.Int32(8), MaxRunningJobs: proto.Int32(0)}},
 		},
+		{"GET", p + "/maintenance", "", auth.PermissionView, 200, "ListMaintenance", &v1.ListMaintenanceRequest{}},
+		{
+			"PUT", p + "/maintenance/kernel", `{"nodes":["n*"],"duration_seconds":3600}`, auth.PermissionClusterAdmin, 200, "PutMaintenance",
+			&v1.PutMaintenanceRequest{Name: "kernel", Nodes: []string{"n*"}, DurationSeconds: 3600},
+		},
+		{"DELETE", p + "/maintenance/kernel", "", auth.PermissionClusterAdmin, 200, "DeleteMaintenance", &v1.DeleteMaintenanceRequest{Name: "kernel"}},
+		{"GET", p + "/reservations", "", auth.PermissionView, 200, "ListReservations", &v1.ListReservationsRequest{}},
+		{
+			"PUT", p + "/reservations/paper", `{"gpus":8,"gpu_type":"H100","duration_seconds":3600}`, auth.PermissionClusterAdmin, 200, "PutReservation",
+			&v1.PutReservationRequest{Name: "paper", Gpus: 8, GpuType: "H100", DurationSeconds: 3600},
+		},
+		{"DELETE", p + "/reservations/paper", "", auth.PermissionClusterAdmin, 200, "DeleteReservation", &v1.DeleteReservationRequest{Name: "paper"}},
 		{"DELETE", p + "/tenants/acme/quota", "", auth.PermissionClusterAdmin, 200, "DeleteQuota", &v1.DeleteQuotaRequest{TenantId: "acme"}},
 		{
 			"GET", p + "/audit?user_id=u&action=node&object=n1&outcome=OK&since=2026-01-31T08:00:00Z&until=2026-02-01T08:00:00Z&page_size=1000&page_token=t",

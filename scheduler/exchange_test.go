@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
@@ -95,7 +96,9 @@ func (b *board) Policy() work.Policy                     { return b.policy }
 func (b *board) Now() int64                              { return testNow }
 func (b *board) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 func (b *board) Total() accounts.Amount                  { return accounts.Amount{} }
-func (b *board) Mix() iter.Seq2[work.Shape, int]         { return maps.All(map[work.Shape]int{}) }
+func (b *board) Windows() iter.Seq[*windows.Window]      { return func(func(*windows.Window) bool) {} }
+
+func (b *board) Mix() iter.Seq2[work.Shape, int] { return maps.All(map[work.Shape]int{}) }
 func (b *board) Accounts() iter.Seq[*accounts.Account] {
 	return slices.Values([]*accounts.Account(nil))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
 // future is the view of a future time, as if one tenant had the cluster to itself. The embedded interface is hidden: future
@@ -47,6 +48,9 @@ type holding struct {
 }
 
 var _ View = (*future)(nil)
+
+// Windows are known to all: they are about nodes.
+func (f *future) Windows() iter.Seq[*windows.Window] { return f.now.Windows() }
 
 func newFuture(v ForecastView, tenant string) *future {
 	f := &future{

@@ -27,6 +27,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
@@ -62,6 +63,8 @@ type View interface {
 	ClaimOf(ident.Job) (*claims.Claim, bool)
 	// Mix is what the jobs ask for, those that ended as well, with the number of jobs.
 	Mix() iter.Seq2[work.Shape, int]
+	// Windows are what is arranged for nodes: maintenances and reservations.
+	Windows() iter.Seq[*windows.Window]
 }
 
 // Options configure a pass.
@@ -108,6 +111,7 @@ type class struct {
 	key    work.ClassKey
 	limits limits
 	fit    *place.Fit
+	kept   kept
 	// costs is what one of its jobs is charged.
 	costs accounts.Usage
 	// blocked: no more of it fits in this pass.
@@ -151,8 +155,9 @@ type pass struct {
 	blocked []*class
 	batch   []work.Placement
 	// placed are the jobs that were placed, an element with the row of its array, for exchanges; nil: none are due.
-	placed map[ident.Job]*work.Job
-	res    Result
+	placed  map[ident.Job]*work.Job
+	windows []*windows.Window
+	res     Result
 }
 
 // newPass looks at each class once, and lets the users of those that fit wait in line.
@@ -160,7 +165,7 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512
 	}
-	p := &pass{view: v, opts: opts, ranking: newRanking(v, opts), room: newRoom(v)}
+	p := &pass{view: v, opts: opts, ranking: newRanking(v, opts), room: newRoom(v), windows: windowsOf(v)}
 	p.line = newTree(v, p.ranking)
 	if opts.Running != nil && p.ranking.policy.Preemption.Enabled {
 		p.placed = map[ident.Job]*work.Job{}
@@ -184,6 +189,7 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 				}
 			}
 		}
+		p.keep(c)
 		if len(held) > 0 && held[len(held)-1].class == c {
 			continue
 		}
@@ -245,7 +251,7 @@ func (p *pass) offer(l *lane) bool {
 		p.block(c)
 		return false
 	}
-	tasks, ok := c.fit.Place()
+	tasks, ok := c.place()
 	if !ok {
 		p.block(c)
 		return false
@@ -288,7 +294,7 @@ func (p *pass) result() Result {
 		}
 		why := barred
 		if why == "" {
-			why = c.fit.Reason()
+			why = p.why(c)
 		}
 		if !reason.Same(why, p.view.ClassReason(c.key)) {
 			reasons = append(reasons, work.ClassReason{Class: c.key, Reason: why})

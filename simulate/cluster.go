@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -53,6 +54,9 @@ func newCluster(nodes []*work.Node) *cluster {
 	}
 	return c
 }
+
+// Windows are none: traces do not tell of any.
+func (c *cluster) Windows() iter.Seq[*windows.Window] { return func(func(*windows.Window) bool) {} }
 
 // wait puts a job into its line.
 func (c *cluster) wait(j *work.Job) {

@@ -27,6 +27,8 @@ var writers = []string{
 	v1.TokenService_CreateToken_FullMethodName, v1.TokenService_RevokeToken_FullMethodName,
 	v1.TokenService_CreateStreamTicket_FullMethodName, v1.TokenService_RedeemStreamTicket_FullMethodName,
 	v1.QuotaService_PutQuota_FullMethodName, v1.QuotaService_DeleteQuota_FullMethodName,
+	v1.CalendarService_PutMaintenance_FullMethodName, v1.CalendarService_DeleteMaintenance_FullMethodName,
+	v1.CalendarService_PutReservation_FullMethodName, v1.CalendarService_DeleteReservation_FullMethodName,
 	v1.LauncherService_PutLauncher_FullMethodName, v1.LauncherService_DeleteLauncher_FullMethodName,
 	v1.EvaluationService_SubmitEvaluation_FullMethodName, v1.AuditService_RecordDenials_FullMethodName,
 	v1.OperatorService_TransferLeadership_FullMethodName, v1.OperatorService_JoinPeer_FullMethodName,

@@ -58,6 +58,7 @@ func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) work.NewJob {
 	if s.GracePeriodSeconds != nil && *s.GracePeriodSeconds == 0 {
 		job.Grace = -1 // Zero means the default, less means none.
 	}
+	noticeOf(f, s, &job)
 	if s.GetNotBefore() != nil {
 		at := s.GetNotBefore().AsTime()
 		switch {
@@ -74,6 +75,22 @@ func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) work.NewJob {
 		arrayOf(f, s.GetArray(), &job)
 	}
 	return job
+}
+
+// noticeOf reads how long before its time limit a job is told.
+func noticeOf(f *call.Faults, s *v1.SchedulingConfig, job *work.NewJob) {
+	const name = "scheduling_config.notice_before_limit_seconds"
+	switch notice := s.GetNoticeBeforeLimitSeconds(); {
+	case s.NoticeBeforeLimitSeconds == nil:
+	case s.GetMaxRuntimeSeconds() <= 0:
+		f.Bad(name, "is given without max_runtime_seconds: there is no limit to tell the job of")
+	case notice < 0 || notice >= s.GetMaxRuntimeSeconds():
+		f.Bad(name, "%d must be at least 0 and less than max_runtime_seconds (%d)", notice, s.GetMaxRuntimeSeconds())
+	case notice == 0:
+		job.Notice = -1 // Zero means the default, less means none.
+	default:
+		job.Notice = int64(notice) * int64(time.Second)
+	}
 }
 
 var conditions = map[string]work.Condition{"": work.AfterOK, "ok": work.AfterOK, "fail": work.AfterFail, "any": work.AfterAny}

@@ -68,7 +68,7 @@ func (d *demand) note(events []event.Event) {
 			}
 		case e.Topic == event.TopicJob && e.To == v1.JobState_SUCCEEDED && e.From != e.To && len(d.ended) < maxFresh:
 			d.ended = append(d.ended, e.Job)
-		case e.Topic == event.TopicLease && !e.Granted, e.Topic == event.TopicNode, e.Topic == event.TopicQueue, e.Topic == event.TopicQuota, e.Topic == event.TopicPolicy, e.Topic == event.TopicState:
+		case e.Topic == event.TopicLease && !e.Granted, e.Topic == event.TopicNode, e.Topic == event.TopicQueue, e.Topic == event.TopicQuota, e.Topic == event.TopicPolicy, e.Topic == event.TopicWindow, e.Topic == event.TopicState:
 			news, d.freed = true, true
 		}
 	}

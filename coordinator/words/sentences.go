@@ -198,4 +198,18 @@ var sentences = map[reason.Code]string{
 	reason.VictimNotBelow:       "{0} has priority {1}, and is not preempted by a job of priority {2}",
 	reason.VictimProtected:      "{0} is protected from preemption for another {1}",
 	reason.VictimNotNeeded:      "{0} need not be preempted by {1}",
+
+	// Time.
+	reason.BadWindow:        "what was to be arranged is not valid: {0}",
+	reason.WindowThere:      "{0q} is arranged already: delete it first, or choose another name",
+	reason.TooManyWindows:   "{0} {0 is|are} arranged already: delete some maintenances or reservations first",
+	reason.NoWindow:         "there is no {0q}",
+	reason.NoNodeMatches:    "no node has such a name",
+	reason.WindowsMeet:      "node {0} is in {1q} at that time: choose another time or other nodes, or delete {1q}",
+	reason.TooFewToReserve:  "of {0 GPU}, {1} can be reserved: other nodes are drained or unreachable, in another maintenance or reservation, or run jobs until later that may not be preempted",
+	reason.NodeKept:         "node {0} is kept for {1q}",
+	reason.NodeReserved:     "its node is reserved for another tenant from now on",
+	reason.UnderMaintenance: "maintenance {0}",
+	reason.NodesKept:        "{0}; {1 node} {1 is|are} kept for a maintenance or a reservation: before it begins, only jobs run there whose time limit ends in time, or that may be preempted",
+	reason.TimeLimitNear:    "its time limit is reached in {0}: it was told to save what it needs",
 }

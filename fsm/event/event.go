@@ -26,6 +26,8 @@ const (
 	TopicQuota Topic = "quota"
 	// TopicPolicy: how the scheduler decides was changed.
 	TopicPolicy Topic = "policy"
+	// TopicWindow: a maintenance or a reservation of nodes was arranged, begins or is over.
+	TopicWindow Topic = "window"
 	// TopicState: the whole state was replaced by a snapshot; look at everything again.
 	TopicState Topic = "state"
 )
@@ -51,7 +53,7 @@ type Event struct {
 	// Granted (lease) tells a grant from a release.
 	Granted    bool
 	Checkpoint ident.Checkpoint
-	// Name of the queue or coordinator.
+	// Name of the queue, coordinator or window.
 	Name string
 	// Transfer (job) says how far what a task needs is in flight to its node.
 	Transfer string

@@ -235,6 +235,22 @@ const (
 	ElementsCanceled
 )
 
+// About time: limits, maintenance, reservations and schedules.
+const (
+	TimeLimitNear Code = iota + 720
+	BadWindow
+	WindowThere
+	TooManyWindows
+	NoWindow
+	NoNodeMatches
+	WindowsMeet
+	TooFewToReserve
+	NodeKept
+	NodeReserved
+	UnderMaintenance
+	NodesKept
+)
+
 // Why a job waits although places are held for it.
 const (
 	PlacesHeld Code = iota + 760

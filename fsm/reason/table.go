@@ -207,4 +207,17 @@ var table = [...]definition{
 	VictimNotNeeded:      {"VictimNotNeeded", "TT", "job %s need not be preempted by job %s"},
 
 	PlacesHeld: {"PlacesHeld", "NNT", "%d GPUs are held for it until %[3]s, while %[2]d nodes are missing"},
+
+	TimeLimitNear:    {"TimeLimitNear", "D", "its time limit is reached in %s"},
+	BadWindow:        {"BadWindow", "T", "what was to be arranged is not valid: %s"},
+	WindowThere:      {"WindowThere", "T", "%q is arranged already"},
+	TooManyWindows:   {"TooManyWindows", "N", "%d maintenances and reservations are arranged already"},
+	NoWindow:         {"NoWindow", "T", "there is no %q"},
+	NoNodeMatches:    {"NoNodeMatches", "", "no node has such a name"},
+	WindowsMeet:      {"WindowsMeet", "TT", "node %s is in %q at that time"},
+	TooFewToReserve:  {"TooFewToReserve", "NN", "%d GPUs cannot be reserved, but %d"},
+	NodeKept:         {"NodeKept", "TT", "node %s is kept for %q"},
+	NodeReserved:     {"NodeReserved", "", "its node is reserved for another tenant"},
+	UnderMaintenance: {"UnderMaintenance", "T", "maintenance %s"},
+	NodesKept:        {"NodesKept", "RN", "%s; %d nodes are kept for a maintenance or a reservation"},
 }

@@ -30,6 +30,16 @@ func AllEnded(tasks []Task) bool {
 	return true
 }
 
+// AllSucceeded says whether every task has ended with exit code 0.
+func AllSucceeded(tasks []Task) bool {
+	for i := range tasks {
+		if t := &tasks[i]; t.State != v1.TaskState_ENDED || t.ExitCode == nil || *t.ExitCode != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Why says what went wrong.
 func (e *Ending) Why() reason.Reason {
 	switch {

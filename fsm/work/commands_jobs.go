@@ -51,6 +51,8 @@ type NewJob struct {
 	// Array makes it a job array, of which MaxParallel elements run at the same time; 0: as many as can.
 	Array       *NewArray `cbor:"56,keyasint,omitempty"`
 	MaxParallel uint32    `cbor:"57,keyasint,omitempty"`
+	// Notice is how long before the end of MaxRuntime the job is told; less than 0: not at all. 0: the default.
+	Notice int64 `cbor:"68,keyasint,omitempty"`
 }
 
 // SubmitJobsResult has one result per job, in order.

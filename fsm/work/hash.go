@@ -89,6 +89,12 @@ func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 	if j.Keep {
 		f = f.Text("keep")
 	}
+	if j.Notice != 0 {
+		f = f.Text("notice").Int(j.Notice)
+	}
+	if j.Term != TermOpen {
+		f = f.Text("term").Num(uint64(j.Term))
+	}
 	return f
 }
 

@@ -100,9 +100,19 @@ func (j *Job) Timer() int64 {
 	case j.State == v1.JobState_QUEUED:
 		return j.heldUntil()
 	case j.State == v1.JobState_RUNNING && j.Array == nil && j.MaxRuntime > 0 && j.Stop == v1.StopReason_UNSPECIFIED:
-		return j.StartedAt + j.MaxRuntime
+		return j.StartedAt + j.MaxRuntime - max(0, j.Notice)
 	}
 	return 0
+}
+
+// DefaultNotice is the notice before a time limit of a job that does not say: its grace period in whole seconds, at most
+// half of the limit. Less than 0: none.
+func DefaultNotice(limit, grace int64) int64 {
+	const second = int64(1e9)
+	if notice := min(grace, limit/2) / second * second; notice > 0 {
+		return notice
+	}
+	return -1
 }
 
 func (j *Job) WaitsForOthers() bool {

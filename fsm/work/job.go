@@ -96,6 +96,11 @@ type Job struct {
 	MaxParallel uint32 `cbor:"57,keyasint,omitempty"`
 	// Keep: the row of an element that is over stays with the array's, because it has checkpoints or results.
 	Keep bool `cbor:"58,keyasint,omitempty"`
+	// Notice is how long before the end of MaxRuntime the job is told; less than 0: not at all. 0: it is of a level without
+	// Notices, and is told when the limit is reached.
+	Notice int64 `cbor:"68,keyasint,omitempty"`
+	// Term is when an attempt of it is over, as its class has it; TermOpen also when it is of a level without Windows.
+	Term Term `cbor:"69,keyasint,omitempty"`
 }
 
 // MaxPastAttempts bounds what a job remembers of its earlier attempts.

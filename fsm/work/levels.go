@@ -12,6 +12,9 @@ import (
 // AtLevel implements kernel.Leveled.
 func (c SubmitJobs) AtLevel(at level.Level) (kernel.Command, error) {
 	if c.version() >= submitVersion {
+		if slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Notice != 0 }) {
+			return c, level.Notices.Check(at)
+		}
 		return c, level.Arrays.Check(at)
 	}
 	if !level.DurableCheckpoints.Open(at) && c.version() >= submitWithScores {

@@ -21,6 +21,13 @@ func (c PlaceJobs) AtLevel(at level.Level) (kernel.Command, error) {
 			c.Reasons[i].Reason = c.Reasons[i].Reason.At(at)
 		}
 	}
+	if !level.Windows.Open(at) {
+		// No job has a term below it.
+		c.Reasons = slices.Clone(c.Reasons)
+		for i := range c.Reasons {
+			c.Reasons[i].Class.Term = TermOpen
+		}
+	}
 	return c, nil
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Class is the class of a job whose tenant has no quota.
 func (j *Job) Class() ClassKey {
-	key := ClassKey{Queue: j.Queue, Shape: j.Shape}
+	key := ClassKey{Queue: j.Queue, Shape: j.Shape, Term: j.Term}
 	if j.MaxParallel != 0 {
 		key.Array = j.ID.Submitted()
 	}
@@ -54,6 +54,8 @@ type ClassKey struct {
 	Tenant string `cbor:"4,keyasint,omitempty"`
 	// Array is set when the elements of an array have a bound of their own.
 	Array ident.Job `cbor:"5,keyasint,omitempty"`
+	// Term is when an attempt of its jobs is over.
+	Term Term `cbor:"6,keyasint,omitempty"`
 }
 
 // LaneKey names the waiting jobs of a class that one user has: between lanes, fair share decides.
@@ -128,5 +130,8 @@ func ClassLess(a, b ClassKey) bool {
 	if a.Tenant != b.Tenant {
 		return a.Tenant < b.Tenant
 	}
-	return a.Array < b.Array
+	if a.Array != b.Array {
+		return a.Array < b.Array
+	}
+	return a.Term < b.Term
 }

@@ -21,10 +21,10 @@ import (
 //	count x  the fields of NewJob in the order of their CBOR numbers: text and bytes as uvarint length and contents,
 //	         numbers as uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs;
 //	         (version 2) the credentials; (version 3) the request; (version 4) Retry.Never; (version 5) Retention, Scores;
-//	         (version 6) a flag whether it is an array, and then Start and End; MaxParallel
+//	         (version 6) a flag whether it is an array, and then Start and End; MaxParallel; Notice
 //
 // A field is added by a new version that ends with it; older versions stay readable. Version 2 adds credentials, version 3
-// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 6 arrays. The oldest version that holds all there is is
+// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 6 arrays and Notice. The oldest version that holds all there is is
 // written, so that replicas that are not yet upgraded can read what they know.
 const (
 	firstSubmitVersion byte = 1
@@ -72,6 +72,7 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 		}
 		if version >= submitVersion {
 			b = c.Jobs[i].appendArray(b)
+			b = binary.AppendVarint(b, c.Jobs[i].Notice)
 		}
 	}
 	return b
@@ -80,7 +81,7 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 // version is the oldest that holds all there is.
 func (c SubmitJobs) version() byte {
 	switch {
-	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Array != nil || n.MaxParallel != 0 }):
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Array != nil || n.MaxParallel != 0 || n.Notice != 0 }):
 		return submitVersion
 	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Scores != 0 || n.Retention != (checkpoints.Retention{}) }):
 		return submitWithScores
@@ -180,6 +181,7 @@ func (c *SubmitJobs) ParseBody(b []byte) error {
 		}
 		if b[0] >= submitVersion {
 			c.Jobs[i].parseArray(&p)
+			c.Jobs[i].Notice = p.signed()
 		}
 	}
 	if p.bad {

@@ -90,11 +90,17 @@ func (t *Task) info() Info {
 	return Info{ID: t.ID, State: t.state, Pid: t.pid, EndedAt: t.endedAt, Has: t.Has, Acked: t.acked}
 }
 
+// leastTerm is what a task has at least from SIGTERM to SIGKILL when its time limit is reached.
+const leastTerm = 2 * time.Second
+
 // stopRequest translates an order. A task that may save its state gets a notice; a task whose work is not needed does not.
 func stopRequest(reason v1.StopReason_Value, grace time.Duration) shim.StopRequest {
 	grace = max(0, grace)
 	switch reason {
-	case v1.StopReason_PAUSE, v1.StopReason_PREEMPT, v1.StopReason_DRAIN, v1.StopReason_TIME_LIMIT:
+	case v1.StopReason_TIME_LIMIT:
+		// The grace period is what is left of the time limit: it may be nothing.
+		return shim.StopRequest{Notice: grace, Term: max(leastTerm, min(grace, lease.MaxTerm))}
+	case v1.StopReason_PAUSE, v1.StopReason_PREEMPT, v1.StopReason_DRAIN:
 		return shim.StopRequest{Notice: grace, Term: min(grace, lease.MaxTerm)}
 	case v1.StopReason_CANCEL:
 		return shim.StopRequest{Term: grace}

@@ -802,9 +802,11 @@ type SchedulingConfig struct {
 	// Take the job although no node, queue or quota of today could ever hold it: it waits for what is still to come.
 	AllowPendingCapacity bool `protobuf:"varint,13,opt,name=allow_pending_capacity,json=allowPendingCapacity,proto3" json:"allow_pending_capacity,omitempty"`
 	// False: no attempt follows another, whatever ended it, unless a user says so. Default true.
-	Restartable   *bool `protobuf:"varint,14,opt,name=restartable,proto3,oneof" json:"restartable,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Restartable *bool `protobuf:"varint,14,opt,name=restartable,proto3,oneof" json:"restartable,omitempty"`
+	// How long before max_runtime_seconds the notice comes; default: the grace period, at most half of the limit. 0: none.
+	NoticeBeforeLimitSeconds *int32 `protobuf:"varint,20,opt,name=notice_before_limit_seconds,json=noticeBeforeLimitSeconds,proto3,oneof" json:"notice_before_limit_seconds,omitempty"`
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
 }
 
 func (x *SchedulingConfig) Reset() {
@@ -933,6 +935,13 @@ func (x *SchedulingConfig) GetRestartable() bool {
 		return *x.Restartable
 	}
 	return false
+}
+
+func (x *SchedulingConfig) GetNoticeBeforeLimitSeconds() int32 {
+	if x != nil && x.NoticeBeforeLimitSeconds != nil {
+		return *x.NoticeBeforeLimitSeconds
+	}
+	return 0
 }
 
 type Dependency struct {
@@ -1366,7 +1375,7 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\x10keep_best_metric\x18\x05 \x01(\tR\x0ekeepBestMetric\x12\x16\n" +
 	"\x06export\x18\x06 \x01(\tR\x06export\x12.\n" +
 	"\x10checkpoint_async\x18\a \x01(\bH\x00R\x0fcheckpointAsync\x88\x01\x01B\x13\n" +
-	"\x11_checkpoint_async\"\xd2\x05\n" +
+	"\x11_checkpoint_async\"\xb6\x06\n" +
 	"\x10SchedulingConfig\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x1f\n" +
 	"\bpriority\x18\x02 \x01(\x05H\x00R\bpriority\x88\x01\x01\x12$\n" +
@@ -1384,12 +1393,14 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\fdependencies\x18\v \x03(\v2\x17.scaimind.v1.DependencyR\fdependencies\x12,\n" +
 	"\x05array\x18\f \x01(\v2\x16.scaimind.v1.ArraySpecR\x05array\x124\n" +
 	"\x16allow_pending_capacity\x18\r \x01(\bR\x14allowPendingCapacity\x12%\n" +
-	"\vrestartable\x18\x0e \x01(\bH\x04R\vrestartable\x88\x01\x01B\v\n" +
+	"\vrestartable\x18\x0e \x01(\bH\x04R\vrestartable\x88\x01\x01\x12B\n" +
+	"\x1bnotice_before_limit_seconds\x18\x14 \x01(\x05H\x05R\x18noticeBeforeLimitSeconds\x88\x01\x01B\v\n" +
 	"\t_priorityB\x0e\n" +
 	"\f_max_retriesB\x0e\n" +
 	"\f_preemptibleB\x17\n" +
 	"\x15_grace_period_secondsB\x0e\n" +
-	"\f_restartable\"A\n" +
+	"\f_restartableB\x1e\n" +
+	"\x1c_notice_before_limit_seconds\"A\n" +
 	"\n" +
 	"Dependency\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1c\n" +

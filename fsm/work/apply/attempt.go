@@ -182,6 +182,9 @@ func (tx *tx) outcome(j *work.Job) {
 		tx.drained(j, j.Reason)
 		return
 	case v1.StopReason_TIME_LIMIT:
+		if j.Notice > 0 && work.AllSucceeded(j.Tasks) {
+			break // It came to its own end before the limit.
+		}
 		tx.fail(j, v1.JobState_FAILED, &work.Ending{ErrorType: v1.ErrorType_TIME_LIMIT, ErrorMessage: tx.why(reason.RanTooLong)})
 		return
 	}

@@ -83,6 +83,8 @@ func Domain() kernel.Domain {
 			kernel.DefineAudited("PutPolicy", on(putPolicy), auditPutPolicy),
 			kernel.DefineAudited("PutQuota", on(putQuota), auditPutQuota),
 			kernel.DefineAudited("DeleteQuota", on(deleteQuota), auditDeleteQuota),
+			kernel.DefineAudited("PutWindow", on(putWindow), auditPutWindow),
+			kernel.DefineAudited("DeleteWindow", on(deleteWindow), auditDeleteWindow),
 			kernel.Define("Tick", on(applyTick)),
 			kernel.Define("Configure", on(configure)),
 			kernel.DefineAudited("Recover", on(recoverCluster), auditRecover),

@@ -82,6 +82,9 @@ func (tx *tx) placeable(old *work.Job, p *work.Placement) *kernel.Refusal {
 		if r := work.CheckTask(n, tx.InUse(n.ID), old.Shape, t.GPUs); r != nil {
 			return r
 		}
+		if r := tx.kept(old, n.ID); r != nil {
+			return r
+		}
 	}
 	why := tx.overQuota(old)
 	if why == "" {

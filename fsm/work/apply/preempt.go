@@ -64,6 +64,9 @@ func (tx *tx) preempt(p *claims.Preemption) *kernel.Refusal {
 	slices.Sort(victims)
 	victims = slices.Compact(victims)
 	for i := range p.Tasks {
+		if r := tx.kept(old, p.Tasks[i].Node); r != nil {
+			return r
+		}
 		if r := tx.wouldFit(old, &p.Tasks[i], victims); r != nil {
 			return r
 		}

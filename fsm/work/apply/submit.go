@@ -52,6 +52,14 @@ func (tx *tx) submit(n *work.NewJob) work.SubmitResult {
 	if n.Array != nil {
 		j.Array, j.MaxParallel = work.MakeArray(n.Array), n.MaxParallel
 	}
+	if tx.open(level.Windows) {
+		j.Term = work.TermOf(j)
+	}
+	if tx.open(level.Notices) && j.MaxRuntime > 0 {
+		if j.Notice = min(n.Notice, j.MaxRuntime); j.Notice == 0 {
+			j.Notice = work.DefaultNotice(j.MaxRuntime, j.Grace)
+		}
+	}
 	if r := tx.admit(j); r != nil {
 		return work.SubmitResult{Refusal: r}
 	}

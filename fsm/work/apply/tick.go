@@ -24,6 +24,7 @@ func applyTick(tx *tx, c *work.Tick) any {
 	tx.releaseRecovered(&res)
 	tx.enforceDrains()
 	tx.endClaims()
+	tx.turnWindows()
 	if c.Settled || !tx.open(level.SettledTicks) {
 		tx.giveUp(c.Renewing, &res)
 	}
@@ -80,11 +81,25 @@ func (tx *tx) fireTimers(res *work.TickResult) {
 			tx.emitJob(&j, j.State)
 			res.Released++
 		} else {
-			tx.askToStop(&j, v1.StopReason_TIME_LIMIT, j.Grace, reason.New(reason.TimeLimitReached))
+			tx.enforceLimit(&j)
 			res.TimeLimits++
 		}
 		tx.saveJob(old, &j)
 	}
+}
+
+// enforceLimit asks an attempt whose time limit is near, or reached, to stop. What is left of the time is its notice: so it is
+// over by the limit, also when the Tick is late.
+func (tx *tx) enforceLimit(j *work.Job) {
+	if j.Notice == 0 {
+		tx.askToStop(j, v1.StopReason_TIME_LIMIT, j.Grace, reason.New(reason.TimeLimitReached))
+		return
+	}
+	why, left := reason.New(reason.TimeLimitReached), max(0, j.StartedAt+j.MaxRuntime-tx.now)
+	if left > 0 {
+		why = reason.New(reason.TimeLimitNear, (left+5e8)/1e9*1e9)
+	}
+	tx.askToStop(j, v1.StopReason_TIME_LIMIT, left, why)
 }
 
 // enforceDrains stops what still runs on nodes whose drain has reached its deadline.

@@ -51,6 +51,7 @@ func Check(frozen *kernel.State, report kernel.Report) {
 	checkJobs(s, report)
 	checkLeases(s, report)
 	s.CheckClaims(s.Job, report)
+	s.CheckWindows(s.LeasesOn, s.Job, report)
 	checkCheckpoints(s, report)
 	checkKeys(s, report)
 	checkEvaluations(s, report)

@@ -21,6 +21,9 @@ func (r *classReason) AppendFields(f kernel.Fields) kernel.Fields {
 	if r.Class.Array != 0 {
 		f = f.Text("array").Num(uint64(r.Class.Array))
 	}
+	if r.Class.Term != work.TermOpen {
+		f = f.Text("term").Num(uint64(r.Class.Term))
+	}
 	return f
 }
 
@@ -155,7 +158,7 @@ type classReason struct {
 // ClassOf is the class that a job belongs to while it waits.
 func (s *rows) ClassOf(j *work.Job) work.ClassKey {
 	key := j.Class()
-	if s.Limited(j.Tenant) {
+	if s.Limited(j.Tenant) || s.Reserved(j.Tenant) {
 		key.Tenant = j.Tenant
 	}
 	return key

@@ -9,6 +9,6 @@ import "github.com/spf13/cobra"
 // Commands returns the commands of this package.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
-		newNodes(), newDrain(), newEnable(), newNode(), newQueue(), newQueues(), newQuota(), newPolicy(), newTop(), newEvents(), newData(),
+		newNodes(), newDrain(), newEnable(), newNode(), newQueue(), newQueues(), newQuota(), newPolicy(), newMaintenance(), newReserve(), newReservations(), newTop(), newEvents(), newData(),
 	}
 }

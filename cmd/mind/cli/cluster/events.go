@@ -84,7 +84,7 @@ still remembers (of the last minutes), starting after --since-index if given, an
 		return c.Stream(ctx, "/events", query, func(e rest.Event) error { return printChange(cmd.OutOrStdout(), output, e) })
 	})
 	f := cmd.Flags()
-	f.StringArrayVar(&topics, "topic", nil, "only events about job, lease, checkpoint, node, queue, quota, policy or coordinator; repeatable")
+	f.StringArrayVar(&topics, "topic", nil, "only events about job, lease, checkpoint, node, queue, quota, policy, window or coordinator; repeatable")
 	f.Int64Var(&since, "since-index", -1, "start after this state index (default: the oldest remembered event, with -f now)")
 	rest.HideDefaults(f, "since-index")
 	f.BoolVarP(&follow, "follow", "f", false, "run until interrupted")

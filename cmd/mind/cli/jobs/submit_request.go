@@ -26,7 +26,7 @@ type submitOptions struct {
 	noRestart                                           bool
 	fraction                                            float64
 	env, labels, selector, after, retryOn               []string
-	timeLimit, lostAfter, grace                         time.Duration
+	timeLimit, lostAfter, grace, limitNotice            time.Duration
 	preemptible, pending                                bool
 	topology                                            string
 }
@@ -49,6 +49,7 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.StringArrayVar(&o.selector, "node-selector", nil, "only nodes with this label KEY=VALUE; repeatable")
 	f.StringVar(&o.topology, "topology", "", "any, nvlink or single_node")
 	f.DurationVar(&o.timeLimit, "time-limit", 0, "stop the job after this time, such as 2h")
+	f.DurationVar(&o.limitNotice, "notice", 0, "how long before --time-limit the job gets its notice; 0: never (default: the grace period)")
 	f.IntVar(&o.retries, "max-retries", 0, "restarts after its own process failed; restarts after a lost node or a failed GPU do not count")
 	f.StringSliceVar(&o.retryOn, "retry-on", nil, "restart only after these: node_lost, gpu_fault, launch_failed, data_fetch, exit (default: all)")
 	f.BoolVar(&o.noRestart, "no-restart", false, "never restart it, not even after a lost node, a preemption or a drain")
@@ -151,6 +152,7 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 	set("preemptible", "scheduling_config", "preemptible", request.Just(o.preemptible))
 	set("allow-pending-capacity", "scheduling_config", "allow_pending_capacity", request.Just(o.pending))
 	set("time-limit", "scheduling_config", "max_runtime_seconds", request.Seconds(o.timeLimit))
+	set("notice", "scheduling_config", "notice_before_limit_seconds", request.Seconds(o.limitNotice))
 	set("lost-after", "scheduling_config", "lost_after_seconds", request.Seconds(o.lostAfter))
 	set("grace", "scheduling_config", "grace_period_seconds", request.Seconds(o.grace))
 	set("array", "scheduling_config", "array", func() (any, error) { return arraySpec(o.array) })

@@ -1,0 +1,82 @@
+package coordinator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+func (c *cluster) calendar(id string) v1.CalendarServiceClient {
+	return v1.NewCalendarServiceClient(c.members[id].conn)
+}
+
+// The leader dies before a maintenance begins: the next one drains the node, and enables it at the end.
+func TestCalendar_maintenanceOutlivesTheLeader(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		c.agent("n1", 4)
+		at := c.follower()
+		job := c.submit(at, sleeper(1, 0))
+		c.awaitStatus(at, job, v1.JobStatus_TRAINING)
+		put, err := c.calendar(at).PutMaintenance(c.ctx("t1", ""), &v1.PutMaintenanceRequest{
+			Name: "kernel", Nodes: []string{"n*"}, From: timestamppb.New(time.Now().Add(20 * time.Second)), DurationSeconds: 300, Reason: "new kernel",
+		})
+		require.NoError(t, err)
+		require.Equal(t, []string{"n1"}, put.GetWindow().GetNodes())
+		require.Equal(t, "PLANNED", put.GetWindow().GetState())
+		late := c.submit(at, sleeper(1, 0))
+		c.await(at, late, func(j *v1.Job) bool { return j.GetReason() != "" })
+		require.Contains(t, c.get(at, late).GetReason(), "1 node is kept for a maintenance or a reservation")
+
+		c.kill(c.leader())
+		c.eventually("the node is never drained", func() bool {
+			n, err := c.nodes(at).GetNode(c.ctx("t1", ""), &v1.GetNodeRequest{NodeId: "n1"})
+			return err == nil && (n.GetNode().GetState() == v1.NodeState_DRAINING || n.GetNode().GetState() == v1.NodeState_DRAINED)
+		})
+		_, err = c.calendar(at).DeleteMaintenance(c.ctx("t1", ""), &v1.DeleteMaintenanceRequest{Name: "kernel"})
+		require.NoError(t, err)
+		c.awaitStatus(at, late, v1.JobStatus_TRAINING)
+		_, err = c.calendar(at).DeleteMaintenance(c.ctx("t1", ""), &v1.DeleteMaintenanceRequest{Name: "kernel"})
+		requireCode(t, codes.NotFound, err)
+	})
+}
+
+func TestCalendar_reservationsAreOfATenant(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		c.agent("n1", 4)
+		at := c.leader()
+		c.eventually("n1 is never ready", func() bool {
+			n, err := c.nodes(at).GetNode(c.ctx("t1", ""), &v1.GetNodeRequest{NodeId: "n1"})
+			return err == nil && n.GetNode().GetState() == v1.NodeState_READY
+		})
+		_, err := c.calendar(at).PutReservation(c.ctx("t1", ""), &v1.PutReservationRequest{Name: "paper", TenantId: "t2", Gpus: 1, DurationSeconds: 60})
+		requireCode(t, codes.PermissionDenied, err)
+		put, err := c.calendar(at).PutReservation(c.ctx("t1", ""), &v1.PutReservationRequest{Name: "paper", Gpus: 1, DurationSeconds: 60, Reason: "a paper"})
+		require.NoError(t, err)
+		require.Equal(t, "t1", put.GetWindow().GetTenantId())
+		for tenant, sees := range map[string]string{"t1": "t1", "t2": ""} {
+			list, err := c.calendar(at).ListReservations(c.ctx(tenant, ""), &v1.ListReservationsRequest{})
+			require.NoError(t, err)
+			require.Len(t, list.GetReservations(), 1)
+			require.Equal(t, sees, list.GetReservations()[0].GetTenantId())
+			require.Equal(t, sees != "", list.GetReservations()[0].GetReason() != "")
+		}
+		_, err = c.calendar(at).DeleteReservation(c.ctx("t2", ""), &v1.DeleteReservationRequest{Name: "paper"})
+		requireCode(t, codes.NotFound, err)
+		for field, bad := range map[string]*v1.PutReservationRequest{
+			"name": {Name: "Paper", Gpus: 1, DurationSeconds: 1}, "gpus": {Name: "a", DurationSeconds: 1}, "duration_seconds": {Name: "a", Gpus: 1},
+		} {
+			_, err = c.calendar(at).PutReservation(c.ctx("t1", ""), bad)
+			requireCode(t, codes.InvalidArgument, err)
+			require.ErrorContains(t, err, field)
+		}
+		_, err = c.calendar(at).DeleteReservation(c.ctx("t1", ""), &v1.DeleteReservationRequest{Name: "paper"})
+		require.NoError(t, err)
+	})
+}
