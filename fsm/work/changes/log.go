@@ -37,7 +37,7 @@ func New[T any]() *Log[T] {
 	return l
 }
 
-// cut begins a new chain, so what is before it can be forgotten by whoever does not read it.
+// cut begins a new chain, so what is before it is garbage once no mark is in it.
 func (l *Log[T]) cut() { l.end = Mark[T]{chain: &chain{}, page: &page[T]{}} }
 
 // Add puts a change at the end.
