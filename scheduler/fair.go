@@ -188,8 +188,8 @@ func turn(a, b *node) bool {
 
 func laneBefore(a, b *lane) bool { return a.rank.before(b.rank) }
 
-// first returns the job to offer now; nil at the end.
-func (t *tree) first() (*lane, *work.Job) {
+// first returns the lane with the job to offer now; nil at the end.
+func (t *tree) first() *lane {
 	for t.root.best != nil {
 		l := t.root.best
 		switch {
@@ -199,10 +199,10 @@ func (t *tree) first() (*lane, *work.Job) {
 			l.settle(t.view, t.ranking)
 			t.advance(true, accounts.Usage{})
 		default:
-			return l, l.head
+			return l
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // placed charges the first job, and moves on.

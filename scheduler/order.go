@@ -17,6 +17,8 @@ type lane struct {
 	// head is the first job, and rank its rank. It is nil when it is not known which one is first: rank comes before it then.
 	rank rank
 	head *work.Job
+	// element is the number of the element to offer, when the head is an array.
+	element uint32
 	// strata are its jobs by priority: aging may put old jobs of a lower one first.
 	strata []stratum
 	// few and one are room for them, in most lanes.
@@ -56,7 +58,18 @@ func before(a, b *work.Job) bool {
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
 	}
-	return a.ID < b.ID
+	return a.ID.Older(b.ID)
+}
+
+// byAge compares two jobs by their age, elements of an array by number.
+func byAge(a, b ident.Job) int {
+	switch {
+	case a.Older(b):
+		return -1
+	case a == b:
+		return 0
+	}
+	return 1
 }
 
 // inOrder compares two jobs of one user by their order in the state.
@@ -68,6 +81,19 @@ func inOrder(a, b *work.Job) int {
 		return 0
 	}
 	return 1
+}
+
+// inFull lists the elements of an array that wait for their first placement, n at most; any other job is itself.
+func inFull(j *work.Job, n int) []*work.Job {
+	if j.Array == nil {
+		return []*work.Job{j}
+	}
+	var all []*work.Job
+	number, ok := j.Array.Waiting.Next(0)
+	for ; ok && len(all) < n; number, ok = j.Array.Waiting.Next(number + 1) {
+		all = append(all, j.Element(number))
+	}
+	return all
 }
 
 // newLane makes a lane of which these are the oldest jobs, by priority.
@@ -90,7 +116,8 @@ func newLane(r *ranking, key *work.LaneKey, c *class, oldest []*work.Job) *lane 
 	return l
 }
 
-// choose makes the first job of all strata the head, if it is known; false: there is none left.
+// choose makes the first job of all strata the head, of an array its first element that waits, if it is known; false: there is
+// none left.
 func (l *lane) choose() bool {
 	l.head = nil
 	any := false
@@ -102,6 +129,9 @@ func (l *lane) choose() bool {
 		case len(s.rest) > 0 && (!any || s.rest[0].rank.before(l.rank)):
 			l.head, l.rank, any = s.rest[0].job, s.rest[0].rank, true
 		}
+	}
+	if l.head != nil && l.head.Array != nil {
+		l.element, _ = l.head.Array.Waiting.Next(0)
 	}
 	return any
 }
@@ -131,7 +161,24 @@ func (l *lane) readAll(v View, r *ranking) {
 // readFrom reads the first jobs of a stratum, from the oldest on.
 func (l *lane) readFrom(v View, r *ranking, s *stratum) {
 	s.unread = false
-	l.read(v, r, s, &work.Job{Priority: s.oldest.Priority, ID: s.oldest.ID - 1}, readAhead)
+	l.read(v, r, s, &work.Job{Priority: s.oldest.Priority}, readAhead)
+}
+
+// offered is what a placement of the head names: the job, of an array an element, and the number of its next attempt.
+func (l *lane) offered() (id ident.Job, attempt uint32) {
+	if l.head.Array != nil {
+		return l.head.ID.At(l.element), l.head.Array.Base + 1
+	}
+	return l.head.ID, l.head.Attempt + 1
+}
+
+// nextElement moves on to the next element of an array; false: there is none, or the head is no array.
+func (l *lane) nextElement() (ok bool) {
+	if l.head.Array == nil {
+		return false
+	}
+	l.element, ok = l.head.Array.Waiting.Next(l.element + 1)
+	return ok
 }
 
 // read gets the next jobs of a stratum.
@@ -153,8 +200,12 @@ func (l *lane) read(v View, r *ranking, s *stratum, after *work.Job, most int) {
 	}
 }
 
-// next moves on to the following job of the lane, which is known or not; false: there is none.
+// next moves on to the following job of the lane, which is known or not; false: there is none. The elements of an array are as
+// many jobs as wait, at the cost of those that are placed.
 func (l *lane) next(v View, r *ranking) bool {
+	if l.nextElement() {
+		return true
+	}
 	for i := range l.strata {
 		s := &l.strata[i]
 		if len(s.rest) == 0 || s.rest[0].job != l.head {

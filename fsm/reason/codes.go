@@ -221,3 +221,16 @@ const (
 	VictimProtected
 	VictimNotNeeded
 )
+
+// Of job arrays.
+const (
+	MaxParallelReached Code = iota + 700
+	BadArray
+	NoArrayID
+	ElementNotStarted
+	ElementsStopping
+	NothingFailed
+	NotForAnArray
+	ElementsFailed
+	ElementsCanceled
+)
