@@ -1,6 +1,6 @@
 // Package calendar answers the calls about what is arranged for nodes at a time: maintenance, and reservations for a tenant.
 //
-// Guarantees. Who is no operator arranges nothing for another tenant, and is not told whose a reservation is.
+// Guarantees. A caller who is no operator arranges nothing for another tenant, and is not told whose a reservation is.
 package calendar
 
 import (
@@ -121,7 +121,7 @@ func (s *Service) DeleteMaintenance(ctx context.Context, req *v1.DeleteMaintenan
 	return &v1.DeleteMaintenanceResponse{}, s.remove(ctx, windows.Delete{Kind: windows.Maintenance, Name: req.GetName()})
 }
 
-// DeleteReservation gives up a reservation. One of another tenant is none to who is no operator.
+// DeleteReservation gives up a reservation. For callers who are no operators, one of another tenant does not exist.
 func (s *Service) DeleteReservation(ctx context.Context, req *v1.DeleteReservationRequest) (*v1.DeleteReservationResponse, error) {
 	by := call.Of(ctx)
 	if w, ok := s.replica.View().Window(req.GetName()); ok && !by.Operator && w.Tenant != by.Tenant {
