@@ -221,3 +221,14 @@ const (
 	VictimProtected
 	VictimNotNeeded
 )
+
+// About domains between nodes, and the nodes that a job excludes.
+const (
+	NeedsDomain Code = iota + 740
+	NeedsSegments
+	NeedsLabelledNodes
+	DomainSplit
+	NodeExcluded
+	WithoutExcluded
+	BadDomains
+)

@@ -195,4 +195,12 @@ var table = [...]definition{
 	VictimNotBelow:       {"VictimNotBelow", "TNN", "job %s has priority %d, and is not preempted by one of priority %d"},
 	VictimProtected:      {"VictimProtected", "TD", "job %s is protected from preemption for another %s"},
 	VictimNotNeeded:      {"VictimNotNeeded", "TT", "job %s need not be preempted by job %s"},
+
+	NeedsDomain:        {"NeedsDomain", "RTNT", "needs %s, in one %s; the most that are free in one are %d (%s)"},
+	NeedsSegments:      {"NeedsSegments", "RNTNN", "needs %s, each %d nodes in one %s; %d of %d such segments are free"},
+	NeedsLabelledNodes: {"NeedsLabelledNodes", "RTT", "needs %s, in one %s; no such node has the label %s"},
+	DomainSplit:        {"DomainSplit", "NNT", "ranks %d to %d are not in one %s"},
+	NodeExcluded:       {"NodeExcluded", "T", "the job excludes node %s"},
+	WithoutExcluded:    {"WithoutExcluded", "RN", "%s; it excludes %d nodes"},
+	BadDomains:         {"BadDomains", "", "a topology between nodes needs a level, and segments that share the nodes equally"},
 }

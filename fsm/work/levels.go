@@ -11,7 +11,7 @@ import (
 
 // AtLevel implements kernel.Leveled.
 func (c SubmitJobs) AtLevel(at level.Level) (kernel.Command, error) {
-	if !level.DurableCheckpoints.Open(at) && c.version() >= submitVersion {
+	if !level.DurableCheckpoints.Open(at) && c.version() >= submitWithKeep {
 		// What is scored is only kept; what is to be given up would not be.
 		c.Jobs = slices.Clone(c.Jobs)
 		for i := range c.Jobs {
@@ -20,6 +20,8 @@ func (c SubmitJobs) AtLevel(at level.Level) (kernel.Command, error) {
 	}
 	switch c.version() {
 	case submitVersion:
+		return c, level.Domains.Check(at)
+	case submitWithKeep:
 		return c, level.DurableCheckpoints.Check(at)
 	case submitWithNever:
 		return c, level.NotRestarted.Check(at)
@@ -29,6 +31,11 @@ func (c SubmitJobs) AtLevel(at level.Level) (kernel.Command, error) {
 
 // AtLevel implements kernel.Leveled.
 func (c ControlJob) AtLevel(at level.Level) (kernel.Command, error) {
+	if c.Shape != nil && c.Shape.PlacesMore() {
+		if err := level.Domains.Check(at); err != nil {
+			return c, err
+		}
+	}
 	if c.Vouch {
 		return c, level.Vouching.Check(at)
 	}

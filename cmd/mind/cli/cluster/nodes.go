@@ -25,12 +25,27 @@ type node struct {
 	CPUs     int               `json:"cpu_count"`
 	MemoryMB int64             `json:"memory_mb"`
 	Labels   map[string]string `json:"labels"`
+	Domains  []domain          `json:"domains"`
 	Version  string            `json:"agent_version"`
 	LastSeen *time.Time        `json:"last_seen_at"`
 	Tasks    int               `json:"tasks"`
 	// Since when the node is UNREACHABLE or LOST, and until when a drain lets its tasks run.
 	AwaySince *time.Time `json:"unreachable_since"`
 	Deadline  *time.Time `json:"drain_deadline"`
+}
+
+type domain struct {
+	Level string `json:"level"`
+	Name  string `json:"name"`
+}
+
+// in lists the domains of a node, innermost first: "leaf l3, spine s1".
+func (n *node) in() string {
+	var in []string
+	for _, d := range n.Domains {
+		in = append(in, d.Level+" "+d.Name)
+	}
+	return strings.Join(in, ", ")
 }
 
 type gpu struct {
