@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -108,7 +109,7 @@ service and why. With the id of a node, lists its GPUs.
 
 BUSY is the recent utilization of the GPUs, as reported by their drivers; FREE is the number of GPUs that no job holds.
 Without the permission scaimind:cluster_admin, BUSY is shown only for GPUs that jobs of your tenant hold; - means unknown.
-Simulated GPUs have no sensors.
+Simulated GPUs have no sensors. DOMAINS is where a node is in the network, if its labels say it.
 
 --training shows which training types run with which frameworks, and what to install for the others: it asks each node's
 Python, which takes a few seconds.`,
@@ -146,7 +147,12 @@ Python, which takes a few seconds.`,
 }
 
 func nodeTable(w io.Writer, nodes []node) error {
-	t := render.NewTable(w, "NODE", "STATE", "GPUS", "FREE", "BUSY", "CPUS", "MEMORY", "TASKS", "SEEN", "VERSION", "REASON")
+	head := []string{"NODE", "STATE", "GPUS", "FREE", "BUSY", "CPUS", "MEMORY", "TASKS", "SEEN", "VERSION"}
+	grouped := slices.ContainsFunc(nodes, func(n node) bool { return len(n.Domains) > 0 })
+	if grouped {
+		head = append(head, "DOMAINS")
+	}
+	t := render.NewTable(w, append(head, "REASON")...)
 	for _, n := range nodes {
 		seen := render.Ago(n.LastSeen)
 		if seen == "" {
@@ -155,7 +161,11 @@ func nodeTable(w io.Writer, nodes []node) error {
 		if seen != "" {
 			seen += " ago"
 		}
-		t.Row(n.ID, n.State, n.gpus(), strconv.Itoa(n.Free), percent(busy(n.GPUs)), strconv.Itoa(n.CPUs), render.Size(n.MemoryMB<<20), strconv.Itoa(n.Tasks), seen, n.Version, n.why())
+		row := []string{n.ID, n.State, n.gpus(), strconv.Itoa(n.Free), percent(busy(n.GPUs)), strconv.Itoa(n.CPUs), render.Size(n.MemoryMB << 20), strconv.Itoa(n.Tasks), seen, n.Version}
+		if grouped {
+			row = append(row, n.in())
+		}
+		t.Row(append(row, n.why())...)
 	}
 	return t.Flush()
 }
