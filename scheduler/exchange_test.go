@@ -89,6 +89,7 @@ func (b *board) Quota(string) (*work.Quota, bool)        { return nil, false }
 func (b *board) Usage(string) work.Usage                 { return work.Usage{} }
 func (b *board) Queue(string) (*work.Queue, bool)        { return nil, false }
 func (b *board) QueueTreeGPUs(string) int                { return 0 }
+func (b *board) Array(ident.Job) (*work.Job, bool)       { return nil, false }
 func (b *board) Policy() work.Policy                     { return b.policy }
 func (b *board) Now() int64                              { return testNow }
 func (b *board) Total() accounts.Amount                  { return accounts.Amount{} }

@@ -222,6 +222,19 @@ const (
 	VictimNotNeeded
 )
 
+// Of job arrays.
+const (
+	MaxParallelReached Code = iota + 700
+	BadArray
+	NoArrayID
+	ElementNotStarted
+	ElementsStopping
+	NothingFailed
+	NotForAnArray
+	ElementsFailed
+	ElementsCanceled
+)
+
 // About domains between nodes, and the nodes that a job excludes.
 const (
 	NeedsDomain Code = iota + 740

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/mindcoordinator/mind/fsm/access"
@@ -21,18 +22,20 @@ import (
 //	count x  the fields of NewJob in the order of their CBOR numbers: text and bytes as uvarint length and contents,
 //	         numbers as uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs;
 //	         (version 2) the credentials; (version 3) the request; (version 4) Retry.Never; (version 5) Retention, Scores;
-//	         (version 6) what of the shape places more
+//	         (version 6) a flag whether it is an array, and then Start and End; MaxParallel; (version 7) Between, Segment,
+//	         Level, Exclude and Loose of the shape
 //
 // A field is added by a new version that ends with it; older versions stay readable. Version 2 adds credentials, version 3
-// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 6
-// Between, Level, Segment, Exclude and Loose of the shape. The oldest version that holds all there is is written, so that replicas that are not yet upgraded can read what they know.
+// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 6 arrays, version 7
+// what of a shape PlacesMore is about. The oldest version that holds all there is is written, so that replicas that are not yet upgraded can read what they know.
 const (
 	firstSubmitVersion byte = 1
 	submitWithSecret   byte = 2
 	submitWithActor    byte = 3
 	submitWithNever    byte = 4
-	submitWithKeep     byte = 5
-	submitVersion      byte = 6
+	submitWithScores   byte = 5
+	submitWithArray    byte = 6
+	submitVersion      byte = 7
 )
 
 // minJobSize is what a job with nothing in it takes; a count that cannot be true is refused before memory is spent.
@@ -65,10 +68,13 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 		if version >= submitWithNever {
 			b = appendFlag(b, c.Jobs[i].Retry.Never)
 		}
-		if version >= submitWithKeep {
+		if version >= submitWithScores {
 			r := &c.Jobs[i].Retention
 			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(r.Keep)), uint64(r.Best))
 			b = binary.AppendUvarint(appendText(b, r.Metric), uint64(c.Jobs[i].Scores))
+		}
+		if version >= submitWithArray {
+			b = c.Jobs[i].appendArray(b)
 		}
 		if version >= submitVersion {
 			s := &c.Jobs[i].Shape
@@ -84,8 +90,10 @@ func (c SubmitJobs) version() byte {
 	switch {
 	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Shape.PlacesMore() }):
 		return submitVersion
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Array != nil || n.MaxParallel != 0 }):
+		return submitWithArray
 	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Scores != 0 || n.Retention != (checkpoints.Retention{}) }):
-		return submitWithKeep
+		return submitWithScores
 	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Retry.Never }):
 		return submitWithNever
 	case c.Actor != nil || slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Request != "" }):
@@ -176,9 +184,12 @@ func (c *SubmitJobs) ParseBody(b []byte) error {
 		if b[0] >= submitWithNever {
 			c.Jobs[i].Retry.Never = p.flag()
 		}
-		if b[0] >= submitWithKeep {
+		if b[0] >= submitWithScores {
 			c.Jobs[i].Retention = checkpoints.Retention{Keep: uint32(p.upTo(1<<32 - 1)), Best: uint32(p.upTo(1<<32 - 1)), Metric: p.text()}
 			c.Jobs[i].Scores = ident.Checkpoint(p.number())
+		}
+		if b[0] >= submitWithArray {
+			c.Jobs[i].parseArray(&p)
 		}
 		if b[0] >= submitVersion {
 			s := &c.Jobs[i].Shape
@@ -227,6 +238,20 @@ func (n *NewJob) parse(p *parser) {
 		n.Fingerprint = binary.LittleEndian.Uint64(raw)
 	}
 	n.AutoKey = p.flag()
+}
+
+func (n *NewJob) appendArray(b []byte) []byte {
+	if b = appendFlag(b, n.Array != nil); n.Array != nil {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(n.Array.Start)), uint64(n.Array.End))
+	}
+	return binary.AppendUvarint(b, uint64(n.MaxParallel))
+}
+
+func (n *NewJob) parseArray(p *parser) {
+	if p.flag() {
+		n.Array = &NewArray{Start: uint32(p.upTo(math.MaxUint32)), End: uint32(p.upTo(math.MaxUint32))}
+	}
+	n.MaxParallel = uint32(p.upTo(math.MaxUint32))
 }
 
 // parser reads fields one after the other. After the first that is not there, bad is set and all else is zero.

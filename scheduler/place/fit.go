@@ -20,8 +20,8 @@ type Fit struct {
 	bars bitset
 	// between is nil for shapes that ask for no domains.
 	between *between
-	nodes []int // scratch: hosts of the job being placed
-	masks []uint64
+	nodes   []int // scratch: hosts of the job being placed
+	masks   []uint64
 }
 
 // For finds places for jobs of a shape. It looks at the hosts when it is first asked for one.

@@ -64,7 +64,7 @@ func (t *tally) hold(s *work.Shape) bool {
 	} else if want == 1 || s.GPUs == 0 {
 		return t.all >= want
 	}
-	held := map[int]int{} // tasks in whole segments, by GPUs
+	held := map[int]int{}       // tasks in whole segments, by GPUs
 	for at, n := range t.cell { // order-free: sums
 		if at.domain < 0 {
 			continue

@@ -34,9 +34,9 @@ type Pool struct {
 	// levels and excludes are made from the nodes when a shape first asks for them.
 	levels   map[string]*levelMap
 	excludes map[string]bitset
-	taken   []int // hosts on which something was placed
-	scratch []byte
-	remains []uint16
+	taken    []int // hosts on which something was placed
+	scratch  []byte
+	remains  []uint16
 }
 
 // host is a node that may get tasks.

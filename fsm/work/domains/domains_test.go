@@ -22,13 +22,13 @@ func TestLevels_areNamedByTheirLabels(t *testing.T) {
 
 func TestValidate_saysWhatIsWrong(t *testing.T) {
 	for list, want := range map[string]string{
-		"":                    "",
-		Default:               "",
-		"a/leaf,b/leaf":       "both called leaf",
-		"a,,b":                "no label",
-		"a/":                  "no label",
-		"a b":                 "no label",
-		"a,b,c,d,e,f,g,h,i":   "at most 8",
+		"":                       "",
+		Default:                  "",
+		"a/leaf,b/leaf":          "both called leaf",
+		"a,,b":                   "no label",
+		"a/":                     "no label",
+		"a b":                    "no label",
+		"a,b,c,d,e,f,g,h,i":      "at most 8",
 		strings.Repeat("x", 129): "no label",
 	} {
 		err := Validate(list)

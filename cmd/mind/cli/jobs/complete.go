@@ -34,7 +34,7 @@ func completeFlags(cmd *cobra.Command) {
 	for flag, complete := range map[string]cobra.CompletionFunc{
 		"queue": completeQueueFlag, "after": CompleteJobs, "topology": fixed("any", "nvlink", "single_node", "same_domain", "prefer", "spread", "nvlink,same_domain"),
 		"topology-level": fixed("clique", "leaf", "spine", "block"),
-		"retry-on": fixed("node_lost", "gpu_fault", "launch_failed", "data_fetch", "exit"),
+		"retry-on":       fixed("node_lost", "gpu_fault", "launch_failed", "data_fetch", "exit"),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, complete) // it fails only for a flag that is not there, or twice
 	}
