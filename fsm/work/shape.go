@@ -63,6 +63,11 @@ func (s Shape) PlacesMore() bool {
 // OneTask is what one task needs of its node, wherever that is.
 func (s Shape) OneTask() Shape {
 	s.Nodes, s.Topology, s.Selector = 1, TopologyAny, ""
+	return s.anywhere()
+}
+
+// anywhere is the shape without what PlacesMore is about.
+func (s Shape) anywhere() Shape {
 	s.Between, s.Level, s.Segment, s.Exclude, s.Loose = domains.Anywhere, "", 0, "", false
 	return s
 }
