@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 )
 
 // future is the view of a future time, as if one tenant had the cluster to itself. The embedded interface is hidden: future
@@ -231,6 +232,9 @@ func (f *future) Quota(tenant string) (*work.Quota, bool) { return f.now.Quota(t
 func (f *future) Usage(string) work.Usage                 { return f.usage }
 func (f *future) ClassReason(work.ClassKey) reason.Reason { return "" }
 func (f *future) Classes() iter.Seq[work.ClassKey]        { return slices.Values(f.classes) }
+
+// ClaimOf finds none: what is kept for jobs is free to those that it is for, and future counts only what runs.
+func (f *future) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 
 // Mix is that of the tenant: what others ask for must not show.
 func (f *future) Mix() iter.Seq2[work.Shape, int] { return f.now.MixOf(f.tenant) }

@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -153,6 +154,7 @@ func (c *cluster) QueueTreeGPUs(string) int                { return 0 }
 func (c *cluster) Array(ident.Job) (*work.Job, bool)       { return nil, false }
 func (c *cluster) Policy() work.Policy                     { return c.policy }
 func (c *cluster) Now() int64                              { return c.now }
+func (c *cluster) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 func (c *cluster) Total() accounts.Amount                  { return accounts.Amount{} }
 func (c *cluster) Accounts() iter.Seq[*accounts.Account] {
 	return slices.Values([]*accounts.Account(nil))

@@ -235,6 +235,11 @@ const (
 	ElementsCanceled
 )
 
+// Why a job waits although places are held for it.
+const (
+	PlacesHeld Code = iota + 760
+)
+
 // About domains between nodes, and the nodes that a job excludes.
 const (
 	NeedsDomain Code = iota + 740

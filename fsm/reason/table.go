@@ -206,6 +206,8 @@ var table = [...]definition{
 	VictimProtected:      {"VictimProtected", "TD", "job %s is protected from preemption for another %s"},
 	VictimNotNeeded:      {"VictimNotNeeded", "TT", "job %s need not be preempted by job %s"},
 
+	PlacesHeld: {"PlacesHeld", "NNT", "%d GPUs are held for it until %[3]s, while %[2]d nodes are missing"},
+
 	NeedsDomain:        {"NeedsDomain", "RTNT", "needs %s, in one %s; the most that are free in one are %d (%s)"},
 	NeedsSegments:      {"NeedsSegments", "RNTNN", "needs %s, each %d nodes in one %s; %d of %d such segments are free"},
 	NeedsLabelledNodes: {"NeedsLabelledNodes", "RTT", "needs %s, in one %s; no such node has the label %s"},

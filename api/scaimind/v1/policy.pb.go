@@ -38,7 +38,9 @@ type Policy struct {
 	UpdatedBy        string                 `protobuf:"bytes,6,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
 	UpdatedAt        *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// The index of the last change; 0: it is as mind comes with it.
-	Revision      uint64          `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
+	// How long the GPUs of a gang's other tasks are held for it after a failure of the infrastructure; 0: they are not.
+	HoldSeconds   *int32          `protobuf:"varint,13,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
 	Topology      *TopologyPolicy `protobuf:"bytes,14,opt,name=topology,proto3" json:"topology,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -126,6 +128,13 @@ func (x *Policy) GetUpdatedAt() *timestamppb.Timestamp {
 func (x *Policy) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
+	}
+	return 0
+}
+
+func (x *Policy) GetHoldSeconds() int32 {
+	if x != nil && x.HoldSeconds != nil {
+		return *x.HoldSeconds
 	}
 	return 0
 }
@@ -501,7 +510,7 @@ var File_scaimind_v1_policy_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/policy.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\x03\n" +
+	"\x18scaimind/v1/policy.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x04\n" +
 	"\x06Policy\x12\x19\n" +
 	"\x05order\x18\x01 \x01(\tH\x00R\x05order\x88\x01\x01\x12/\n" +
 	"\x11half_life_seconds\x18\x02 \x01(\x05H\x01R\x0fhalfLifeSeconds\x88\x01\x01\x121\n" +
@@ -514,11 +523,13 @@ const file_scaimind_v1_policy_proto_rawDesc = "" +
 	"updated_by\x18\x06 \x01(\tR\tupdatedBy\x129\n" +
 	"\n" +
 	"updated_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1a\n" +
-	"\brevision\x18\b \x01(\x04R\brevision\x127\n" +
+	"\brevision\x18\b \x01(\x04R\brevision\x12&\n" +
+	"\fhold_seconds\x18\r \x01(\x05H\x03R\vholdSeconds\x88\x01\x01\x127\n" +
 	"\btopology\x18\x0e \x01(\v2\x1b.scaimind.v1.TopologyPolicyR\btopologyB\b\n" +
 	"\x06_orderB\x14\n" +
 	"\x12_half_life_secondsB\x15\n" +
-	"\x13_aging_step_seconds\"8\n" +
+	"\x13_aging_step_secondsB\x0f\n" +
+	"\r_hold_seconds\"8\n" +
 	"\x0eTopologyPolicy\x12\x1b\n" +
 	"\x06levels\x18\x01 \x01(\tH\x00R\x06levels\x88\x01\x01B\t\n" +
 	"\a_levels\"\xb0\x02\n" +

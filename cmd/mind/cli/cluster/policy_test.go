@@ -11,7 +11,7 @@ import (
 func TestPolicy_showAndSet(t *testing.T) {
 	g := clitest.NewGateway(t)
 	policy := `{"order":"FIFO","half_life_seconds":604800,"aging_step_seconds":0,"preemption":{"enabled":false,"protect_seconds":7200,"ratio":16,` +
-		`"every_seconds":600,"restart_cost_seconds":300},"backfill":{"reservations":8,"after_seconds":3600},"revision":7}`
+		`"every_seconds":600,"restart_cost_seconds":300},"backfill":{"reservations":8,"after_seconds":3600},"hold_seconds":120,"revision":7}`
 	g.On("GET /policy", clitest.Answer(200, policy))
 	g.On("PUT /policy", clitest.Answer(200, policy))
 	out, stderr, code := clitest.Run(t, "policy", "show")
