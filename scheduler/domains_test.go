@@ -144,6 +144,36 @@ func TestPlan_avoidsNoNodeThatTheDomainNeeds(t *testing.T) {
 	require.Equal(t, "0 0", s.in(id), "there is no other leaf for it")
 }
 
+func TestPlan_completesAHoldInItsDomain(t *testing.T) {
+	for name, c := range map[string]struct {
+		leaves []int
+		shape  work.Shape
+		want   string
+	}{
+		"the same leaf":           {[]int{3, 4}, same(3, 0), "0 0 0"},
+		"the leaf of the segment": {[]int{2, 2, 3}, same(4, 2), "2 2 0 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState(t)
+			s.leaves(c.leaves...)
+			id := s.submitRetried(c.shape)
+			s.run()
+			s.start(id)
+			broken := s.order(id)[0]
+			s.falls(broken, "H100")
+			s.breakDown(id, 0)
+			require.True(t, s.holdOf(id))
+			s.run()
+			for _, command := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {
+				require.Empty(t, command.Placements)
+			}
+			require.Empty(t, fsm.Check(s.machine.View()))
+			require.NotContains(t, s.order(id), broken)
+			t.Log(s.order(id), s.in(id), s.get(id).State)
+		})
+	}
+}
+
 // Whatever runs: a plan for jobs that ask for domains and leave out nodes is refused nowhere, breaks no constraint, and
 // finds places whenever a search through all of them finds some.
 func TestPlan_domainProperties(t *testing.T) {
