@@ -358,7 +358,7 @@ func (a *agent) cleaner() *outputs.Cleaner {
 func (a *agent) hello() *v1.Hello {
 	return &v1.Hello{
 		NodeId: a.cfg.NodeID, Hostname: a.hostname, AgentVersion: a.cfg.Version, BootId: a.bootID, Gpus: a.gpus.Current(),
-		CpuCount: int32(a.cpus), MemoryMb: int32(a.memMB), Labels: a.cfg.Labels, GrpcAddr: a.grpcAddr, HttpAddr: a.httpAddr,
+		CpuCount: int32(a.cpus), MemoryMb: int32(a.memMB), Labels: withClique(a.cfg.Labels, a.gpus.Clique()), GrpcAddr: a.grpcAddr, HttpAddr: a.httpAddr,
 		Incarnation: a.incarnation, RosterVersion: a.leases.RosterVersion(), Tasks: a.tasks.Unacknowledged(),
 		ArchivesCheckpoints: a.cfg.CheckpointArchive.URL != "",
 	}

@@ -78,7 +78,7 @@ func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
 		"no CBOR":              {command(7, 0, 0xff), "decoding PutQueue"},
 		"an unknown field":     {command(7, 0, 0xa1, 0x18, 99, 1), "decoding PutQueue"},
 		"a wrong type":         {command(7, 0, 0xa1, 1, 1), "decoding PutQueue"},
-		"jobs of a newer form": {command(1, 0, 7, 0), "version 1 to 6"},
+		"jobs of a newer form": {command(1, 0, 8, 0), "version 1 to 7"},
 		"jobs beyond count":    {command(1, 0, 1, 0xff, 0xff, 0xff, 0x7f), "cut off"},
 	}
 	for name, c := range tests {

@@ -8,11 +8,16 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
 	one := func(node string, gpus uint64) []work.TaskPlacement {
 		return []work.TaskPlacement{{Node: node, GPUs: gpus}}
+	}
+	two := []work.TaskPlacement{{Node: "n1", GPUs: 1}, {Node: "n2", GPUs: 1}}
+	inOne := func(label string, nodes, segment uint16) work.Shape {
+		return work.Shape{Nodes: nodes, GPUs: 1, Between: domains.Same, Level: label, Segment: segment}
 	}
 	tests := map[string]struct {
 		shape work.Shape
@@ -44,6 +49,14 @@ func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
 		"no memory left":          {work.Shape{MemMB: 600 << 10}, one("n1", 0), nil, kernel.CodeFailedPrecondition},
 		"a label that is lacking": {work.Shape{Selector: "zone=b"}, one("n1", 0), nil, kernel.CodeFailedPrecondition},
 		"the labels asked for":    {work.Shape{Selector: "name=n1,zone=a"}, one("n1", 0), nil, 0},
+		"a node that is excluded": {work.Shape{GPUs: 1, Exclude: "n1"}, one("n1", 1), nil, kernel.CodeFailedPrecondition},
+		"a node by its pattern":   {work.Shape{GPUs: 1, Exclude: "n[12]"}, one("n1", 1), nil, kernel.CodeFailedPrecondition},
+		"a node beside":           {work.Shape{GPUs: 1, Exclude: "n2"}, one("n1", 1), nil, 0},
+		"a gang in one domain":    {inOne("zone", 2, 0), two, nil, 0},
+		"a gang in two domains":   {inOne("name", 2, 0), two, nil, kernel.CodeFailedPrecondition},
+		"a gang in no domain":     {inOne("rack", 2, 0), two, nil, kernel.CodeFailedPrecondition},
+		"segments in two domains": {inOne("name", 2, 1), two, nil, 0},
+		"a gang that prefers one": {work.Shape{Nodes: 2, GPUs: 1, Between: domains.Prefer, Level: "name"}, two, nil, 0},
 		"GPUs without a link":     {work.Shape{GPUs: 2, Topology: work.TopologyNVLink}, one("unlinked", 3), nil, kernel.CodeFailedPrecondition},
 		"GPUs with a link":        {work.Shape{GPUs: 2, Topology: work.TopologyNVLink}, one("n1", 3), nil, 0},
 		"an unreachable node":     {work.Shape{GPUs: 1}, one("away", 1), nil, kernel.CodeFailedPrecondition},

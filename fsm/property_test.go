@@ -23,6 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 // TestMachine_anyLog drives machines with random commands, sensible and absurd, and requires after every step that the
@@ -413,6 +414,8 @@ func (g *generator) shape() work.Shape {
 		Nodes: uint16(pick(g, "nodes", 0, 1, 1, 1, 2, 3)), GPUs: uint16(pick(g, "gpus each", 0, 1, 1, 2, 4, 65)),
 		GPUType: pick(g, "type", "", "", "h100", "NVIDIA H100 80GB HBM3", "A100"), CPUs: uint32(pick(g, "job cpus", 0, 1, 8)),
 		Topology: uint8(pick(g, "topology", 0, 0, 1, 2, 3)), Selector: pick(g, "selector", "", "", "zone=a", "zone=b"),
+		Between: domains.Between(pick(g, "between", 0, 0, 0, 1, 2, 3, 4)), Level: pick(g, "level", "", "zone", "zone"),
+		Segment: uint16(pick(g, "segment", 0, 0, 1, 2)), Exclude: pick(g, "exclude", "", "", "n1"), Loose: pick(g, "loose", false, true),
 	}
 	if g.n("fraction", 0, 3) == 0 {
 		s.GPUs, s.FractionMilli = 0, uint16(pick(g, "milli", 300, 500, 999, 1000))

@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/apply"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 func (w *world) trySubmit(change func(*work.NewJob)) work.SubmitResult {
@@ -33,6 +34,10 @@ func TestSubmit_refusals(t *testing.T) {
 		"more GPUs than a node": {func(n *work.NewJob) { n.Shape.GPUs = 65 }, "a node can have 64"},
 		"GPUs and a fraction":   {func(n *work.NewJob) { n.Shape.FractionMilli = 500 }, "not for both"},
 		"a whole fraction":      {func(n *work.NewJob) { n.Shape = work.Shape{FractionMilli: 1000} }, "less than 1"},
+		"a level of domains":    {func(n *work.NewJob) { n.Shape.Between = domains.Same }, "needs a level"},
+		"a kind of domains":     {func(n *work.NewJob) { n.Shape.Between = 9; n.Shape.Level = "l" }, "needs a level"},
+		"segments of nothing":   {func(n *work.NewJob) { n.Shape.Segment = 1 }, "share the nodes equally"},
+		"unequal segments":      {func(n *work.NewJob) { n.Shape = work.Shape{Nodes: 3, Between: domains.Same, Level: "l", Segment: 2} }, "share the nodes equally"},
 		"topology":              {func(n *work.NewJob) { n.Shape.Topology = 3 }, "any, nvlink or single_node"},
 		"single node of two":    {func(n *work.NewJob) { n.Shape.Nodes, n.Shape.Topology = 2, work.TopologySingleNode }, "contradicts 2 nodes"},
 		"absurd CPUs":           {func(n *work.NewJob) { n.Shape.CPUs = 1 << 31 }, "beyond any node"},

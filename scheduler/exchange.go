@@ -188,7 +188,6 @@ func (p *exchanger) decide(j *work.Job, at rank) *Exchange {
 	if best, ok := p.hopeless[j.Shape]; ok && at.above >= best {
 		return nil
 	}
-	want := max(1, int(j.Shape.Nodes))
 	needs := p.ranking.remaining(j)
 	var ways []way
 	for _, h := range p.hosts {
@@ -196,7 +195,7 @@ func (p *exchanger) decide(j *work.Job, at rank) *Exchange {
 			ways = append(ways, w)
 		}
 	}
-	chosen := cheapest(ways, want)
+	chosen := cheapest(ways, &j.Shape)
 	if chosen == nil {
 		p.hopeless[j.Shape] = at.above
 		return nil
@@ -261,14 +260,15 @@ func (p *exchanger) on(h *holder, j *work.Job, at rank, needs int64) (way, bool)
 }
 
 // cheapest chooses as many nodes as the job needs, for a gang all with the same GPUs.
-func cheapest(ways []way, want int) []way {
+func cheapest(ways []way, s *work.Shape) []way {
+	want := max(1, int(s.Nodes))
 	slices.SortStableFunc(ways, func(a, b way) int { return cmp.Compare(a.cost, b.cost) })
 	if want == 1 && len(ways) > 0 {
 		return ways[:1]
 	}
 	alike := map[string][]way{}
 	for _, w := range ways {
-		key := gpuKind(w.host.node)
+		key := gangKind(s, w.host.node)
 		if alike[key] = append(alike[key], w); len(alike[key]) == want {
 			return alike[key]
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
@@ -40,6 +41,14 @@ func largeCluster(b *testing.B) *state {
 		s.node(id, gpus(id, "H100", 8, 8), nil)
 	}
 	return s
+}
+
+// label puts the nodes of a large cluster into leaves of 32.
+func label(b *testing.B, s *state) {
+	for i := range largeNodes {
+		id := fmt.Sprintf("n%05d", i)
+		s.node(id, gpus(id, "H100", 8, 8), map[string]string{leaf: fmt.Sprintf("leaf-%03d", i/32)})
+	}
 }
 
 func (s *state) enqueue(n int, shapes ...work.Shape) {
@@ -124,9 +133,16 @@ func BenchmarkPlanner_80kGPUs_oneShape(b *testing.B) {
 	}{
 		{"one GPU", work.Shape{GPUs: 1}, 8 * largeNodes},
 		{"8 nodes", work.Shape{Nodes: 8, GPUs: 8}, largeNodes / 8},
+		{"8 nodes of a leaf", same(8, 0), largeNodes / 32 * 4},
+		{"64 nodes in segments of 8", same(64, 8), largeNodes / 64},
+		{"8 nodes in few leaves", work.Shape{Nodes: 8, GPUs: 8, Between: domains.Prefer, Level: leaf}, largeNodes / 8},
+		{"8 nodes in many leaves", work.Shape{Nodes: 8, GPUs: 8, Between: domains.Spread, Level: leaf}, largeNodes / 8},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := largeCluster(b)
+			if c.shape.Level != "" {
+				label(b, s)
+			}
 			s.enqueue(c.jobs, c.shape)
 			v := s.machine.View()
 			prices := place.Learn(v.Mix(), v.Nodes())

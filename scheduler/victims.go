@@ -144,7 +144,7 @@ func (p *preemptor) preempt(j *work.Job) bool {
 		}
 		kind := ""
 		if j.Shape.Nodes > 1 && j.Shape.NeedsGPU() {
-			kind = gpuKind(n) // the tasks of a gang run on equal nodes
+			kind = gangKind(&j.Shape, n) // the tasks of a gang run on equal nodes
 		}
 		if byKind[kind] == nil {
 			kinds = append(kinds, kind)

@@ -48,6 +48,9 @@ type Device struct {
 	// Fault: the problem damages the work on it now. A GPU that is Quarantined without Fault only gets no new work.
 	Fault     bool
 	Simulated bool
+	// Clique is the NVLink domain of a rack-scale system: the GPUs of several nodes that reach each other over NVLink. Empty:
+	// there is none.
+	Clique string
 }
 
 // Process is a process that uses a GPU.

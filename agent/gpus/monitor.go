@@ -84,6 +84,9 @@ type Monitor struct {
 	// doubt is why all GPUs must be quarantined as soon as the driver lists them.
 	doubt string
 
+	// clique is the NVLink domain that all GPUs are in.
+	clique string
+
 	enabledAt uint64
 	// placed: enabledAt comes from the coordinators, now or earlier.
 	placed bool
@@ -252,6 +255,7 @@ func (g *Monitor) compare(devices []device.Device) (fault bool) {
 	}
 	slices.SortFunc(next, func(a, b *v1.Gpu) int { return int(a.GetIndex() - b.GetIndex()) })
 	g.known = next
+	g.clique = cliqueOf(devices)
 	if g.doubt != "" && len(devices) > 0 {
 		for _, gpu := range next {
 			if _, ok := g.aside[gpu.GetUuid()]; !ok {

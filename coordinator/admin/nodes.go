@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 // ListNodes lists all nodes.
@@ -49,6 +50,12 @@ func nodeView(v *fsm.View, n *work.Node, c *call.Call, active map[string]*v1.Nod
 		NodeId: n.ID, State: n.State, Reason: words.Of(n.Reason), Hostname: n.Hostname, CpuCount: int32(n.CPUs), MemoryMb: int32(n.MemMB),
 		Labels: n.Labels, AgentVersion: n.AgentVersion, BootId: n.BootID, RegisteredAt: call.Time(n.RegisteredAt),
 		RosterCurrent: n.RosterSince != 0 && n.RosterAcked >= v.RosterVersion(),
+	}
+	policy := v.Policy()
+	for _, l := range domains.Levels(policy.Levels) {
+		if name := n.Labels[l.Label]; name != "" {
+			out.Domains = append(out.Domains, &v1.NodeDomain{Level: l.Name, Name: name})
+		}
 	}
 	out.LastSeenAt = active[n.ID].GetLastSeenAt()
 	if n.UnreachableSince != 0 {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 // GetPolicy shows how the scheduler decides.
@@ -97,6 +99,12 @@ func setPolicy(p *work.Policy, to *v1.Policy) error {
 	if pre.Enabled != nil {
 		p.Preemption.Enabled = *pre.Enabled
 	}
+	if net := to.GetTopology(); net != nil && net.Levels != nil {
+		p.Levels = net.GetLevels()
+		if p.Levels == domains.Default {
+			p.Levels = ""
+		}
+	}
 	if err := p.Validate(); err != nil {
 		return call.Bad("policy", "%s", err)
 	}
@@ -115,6 +123,7 @@ func policyView(p *work.Policy, operator bool) *v1.Policy {
 		},
 		Backfill:    &v1.BackfillPolicy{Reservations: proto.Int32(int32(p.Backfill.Reservations)), AfterSeconds: seconds(p.Backfill.After)},
 		HoldSeconds: seconds(p.Hold),
+		Topology:    &v1.TopologyPolicy{Levels: proto.String(cmp.Or(p.Levels, domains.Default))},
 		Revision:    p.Revision,
 	}
 	if p.UpdatedAt != 0 {

@@ -72,6 +72,11 @@ func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key strin
 			f.Bad("resource_config.gpu_type", "%s", locked.Error())
 		}
 	}
+	if job.Shape.PlacesMore() {
+		if locked := level.Domains.Check(a.state.View().Level()); locked != nil {
+			f.Bad("resource_config.topology", "%s", locked.Error())
+		}
+	}
 	if wrong := a.checkRoom(ctx, req, &job); wrong != nil && (f.Count() > 0 || !a.acceptedBefore(c.Tenant, key, &job)) {
 		f.Add(wrong)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
@@ -75,6 +76,8 @@ func (c *Capacity) with(ask func(*place.Capacity)) {
 			c.sum.Remove(id)
 		}
 	}
+	policy := v.Policy()
+	c.sum.SetLevels(policy.Levels)
 	ask(c.sum)
 }
 
@@ -108,4 +111,11 @@ type Inventory interface {
 	RoomFor(shape work.Shape) place.Room
 	Largest(shape work.Shape) (gpus, nodes int)
 	GPUTypes() []string
+	Levels() (all []domains.Level, innermost domains.Level, found bool)
+}
+
+// Levels are the levels of domains that there are, innermost first, and the innermost for which some node has a label.
+func (c *Capacity) Levels() (all []domains.Level, innermost domains.Level, found bool) {
+	c.with(func(sum *place.Capacity) { all, innermost, found = sum.Levels() })
+	return all, innermost, found
 }

@@ -13,19 +13,13 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-var topologies = map[string]uint8{
-	"": work.TopologyAny, "any": work.TopologyAny, "nvlink": work.TopologyNVLink, "single_node": work.TopologySingleNode,
-}
-
 // shapeOf reads what the job needs per node. With a fault it is empty.
 func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv Inventory) work.Shape {
 	r := req.GetResourceConfig()
 	before := f.Count()
 	checkAmounts(f, r)
-	topology, ok := topologies[r.GetTopology()]
-	if !ok {
-		f.Bad("resource_config.topology", "%q is not one of any, nvlink, single_node", r.GetTopology())
-	}
+	topology, between := topologyOf(f, r.GetTopology())
+	more := domainsOf(f, r, between, inv)
 	if f.Count() == before {
 		checkTogether(f, req, topology)
 	}
@@ -45,9 +39,10 @@ func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv Inventory) work.Shape
 	}
 	gpus, nodes := int(r.GetGpuCount()), int(r.GetNodeCount())
 	if nodes == 0 {
-		nodes = nodesFor(req, shape, inv)
+		nodes = nodesFor(req, withDomains(shape, more), inv)
 	}
 	shape.Nodes, shape.GPUs = uint16(nodes), uint16(min(gpus/nodes, math.MaxUint16))
+	shape = withDomains(shape, more)
 	switch {
 	case shape.GPUs <= work.MaxGPUs:
 		return shape

@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
@@ -86,7 +87,18 @@ func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Inva
 		if shape.GPUs == 0 {
 			gpus = "a task of it"
 		}
+		if shape.Exclude != "" {
+			return fault("exclude_nodes", "needs %s that can hold %s; without the excluded nodes there %s", call.Plural(int(shape.Nodes), "node"), gpus, areNodes(room.Most))
+		}
 		return fault("node_count", "needs %d nodes that can hold %s each; there %s%s", shape.Nodes, gpus, areNodes(room.Most), instead(r, shape, inv))
+	}
+	switch where := domains.NameOf(shape.Level); room.Lacks {
+	case place.NeedLevel:
+		return fault("topology_level", "no node that can hold %s has the label %s, so none is in any %s", gpus, shape.Level, where)
+	case place.NeedDomain:
+		return fault("topology", "needs %d nodes that can hold %s each in one %s; the most in one %s are %d (%s)", shape.Nodes, gpus, where, where, room.Most, room.Where)
+	case place.NeedSegments:
+		return fault("topology_segment", "needs %d segments of %d nodes that can hold %s each, every one in one %s; there is room for %d", int(shape.Nodes)/int(shape.Segment), shape.Segment, gpus, where, room.Most)
 	}
 	if shape.Selector != "" {
 		beside = append(beside, "the labels "+shape.Selector)

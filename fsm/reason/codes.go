@@ -255,3 +255,14 @@ const (
 const (
 	PlacesHeld Code = iota + 760
 )
+
+// About domains between nodes, and the nodes that a job excludes.
+const (
+	NeedsDomain Code = iota + 740
+	NeedsSegments
+	NeedsLabelledNodes
+	DomainSplit
+	NodeExcluded
+	WithoutExcluded
+	BadDomains
+)

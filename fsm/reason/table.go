@@ -220,4 +220,12 @@ var table = [...]definition{
 	NodeReserved:     {"NodeReserved", "", "its node is reserved for another tenant"},
 	UnderMaintenance: {"UnderMaintenance", "T", "maintenance %s"},
 	NodesKept:        {"NodesKept", "RN", "%s; %d nodes are kept for a maintenance or a reservation"},
+
+	NeedsDomain:        {"NeedsDomain", "RTNT", "needs %s, in one %s; the most that are free in one are %d (%s)"},
+	NeedsSegments:      {"NeedsSegments", "RNTNN", "needs %s, each %d nodes in one %s; %d of %d such segments are free"},
+	NeedsLabelledNodes: {"NeedsLabelledNodes", "RTT", "needs %s, in one %s; no such node has the label %s"},
+	DomainSplit:        {"DomainSplit", "NNT", "ranks %d to %d are not in one %s"},
+	NodeExcluded:       {"NodeExcluded", "T", "the job excludes node %s"},
+	WithoutExcluded:    {"WithoutExcluded", "RN", "%s; it excludes %d nodes"},
+	BadDomains:         {"BadDomains", "", "a topology between nodes needs a level, and segments that share the nodes equally"},
 }

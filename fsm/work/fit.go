@@ -8,6 +8,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 // GPUMatches says whether a GPU is what the shape asks for: one of its types or models by name, and its memory.
@@ -77,12 +78,33 @@ func CheckTask(n *Node, u *NodeUse, s Shape, gpus uint64) *kernel.Refusal {
 	if !MatchesSelector(n.Labels, s.Selector) {
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.LabelMissing, n.ID, s.Selector)
 	}
+	if domains.Excludes(s.Exclude, n.ID) {
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.NodeExcluded, n.ID)
+	}
 	return nil
+}
+
+// CheckDomains says why the tasks of a job cannot be on these nodes together, by rank; nil: they can. The FSM verifies
+// every placement with it.
+func CheckDomains(s *Shape, nodes func(rank int) *Node) *kernel.Refusal {
+	if s.Between != domains.Same || s.Nodes <= 1 {
+		return nil
+	}
+	first, split := domains.Split(int(s.Nodes), int(s.Segment), func(rank int) string { return nodes(rank).Labels[s.Level] })
+	if !split {
+		return nil
+	}
+	last := int(s.Nodes) - 1
+	if s.Segment > 0 {
+		last = min(last, first+int(s.Segment)-1)
+	}
+	return kernel.Refuse(kernel.CodeFailedPrecondition, reason.DomainSplit, first, last, domains.NameOf(s.Level))
 }
 
 // CouldHold says whether a task of this shape would fit on the node if nothing else were on it, as the node is today.
 func (n *Node) CouldHold(s Shape) bool {
-	if n.UnreachableSince != 0 || n.Drain != nil || s.CPUDemand() > n.CPUs || s.MemMB > n.MemMB || !MatchesSelector(n.Labels, s.Selector) {
+	if n.UnreachableSince != 0 || n.Drain != nil || s.CPUDemand() > n.CPUs || s.MemMB > n.MemMB || !MatchesSelector(n.Labels, s.Selector) ||
+		domains.Excludes(s.Exclude, n.ID) {
 		return false
 	}
 	want := int(s.GPUs)

@@ -13,7 +13,11 @@ func (r *EvaluationResult) AppendFields(f kernel.Fields) kernel.Fields {
 func (s Shape) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(s.Nodes)<<48 | uint64(s.GPUs)<<32 | uint64(s.FractionMilli)<<16 | uint64(s.Topology))
 	f = f.Num(uint64(s.GPUMemMB)<<32 | uint64(s.CPUs)).Num(uint64(s.MemMB))
-	return f.Text(s.GPUType).Text(s.Selector)
+	f = f.Text(s.GPUType).Text(s.Selector)
+	if s.PlacesMore() {
+		f = f.Text("places").Num(uint64(s.Between)<<32 | uint64(s.Segment)).Text(s.Level).Text(s.Exclude).Flag(s.Loose)
+	}
+	return f
 }
 
 func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
@@ -198,5 +202,9 @@ func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Flag(p.Preemption.Enabled).Int(p.Preemption.Protect).Num(uint64(p.Preemption.Ratio)).Int(p.Preemption.Every)
 	f = f.Int(p.Preemption.RestartCost).Num(uint64(p.Backfill.Reservations)).Int(p.Backfill.After)
 	f = f.Int(p.Hold)
-	return f.Text(p.UpdatedBy).Int(p.UpdatedAt).Num(p.Revision)
+	f = f.Text(p.UpdatedBy).Int(p.UpdatedAt).Num(p.Revision)
+	if p.Levels != "" {
+		f = f.Text("levels").Text(p.Levels)
+	}
+	return f
 }

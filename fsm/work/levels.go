@@ -11,7 +11,10 @@ import (
 
 // AtLevel implements kernel.Leveled.
 func (c SubmitJobs) AtLevel(at level.Level) (kernel.Command, error) {
-	if c.version() >= submitVersion {
+	switch c.version() {
+	case submitVersion:
+		return c, level.Domains.Check(at)
+	case submitWithArray:
 		if slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Notice != 0 }) {
 			return c, level.Notices.Check(at)
 		}
@@ -35,6 +38,11 @@ func (c SubmitJobs) AtLevel(at level.Level) (kernel.Command, error) {
 
 // AtLevel implements kernel.Leveled.
 func (c ControlJob) AtLevel(at level.Level) (kernel.Command, error) {
+	if c.Shape != nil && c.Shape.PlacesMore() {
+		if err := level.Domains.Check(at); err != nil {
+			return c, err
+		}
+	}
 	if c.Vouch {
 		return c, level.Vouching.Check(at)
 	}

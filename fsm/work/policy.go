@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"time"
+
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 // Policy is how the scheduler decides: one row for the whole cluster. A cluster without the row has [DefaultPolicy]. The
@@ -26,6 +28,10 @@ type Policy struct {
 	UpdatedBy string `cbor:"6,keyasint,omitempty"`
 	UpdatedAt int64  `cbor:"7,keyasint,omitempty"`
 	Revision  uint64 `cbor:"8,keyasint,omitempty"`
+
+	// Levels are the labels of the domains between nodes, innermost first, with commas between them; empty:
+	// domains.Default (topology.levels).
+	Levels string `cbor:"14,keyasint,omitempty"`
 }
 
 // Order is who comes first among the waiting jobs of one user with the same priority.
@@ -115,6 +121,7 @@ func (p *Policy) Validate() error {
 		between("backfill.after_seconds", p.Backfill.After, 0, year),
 		between("hold_seconds", p.Hold, 0, time.Hour),
 		p.validateAging(), p.validateRatio(), p.validateReservations(),
+		domains.Validate(p.Levels),
 	)
 }
 

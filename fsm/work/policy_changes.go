@@ -1,13 +1,16 @@
 package work
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 // named are the values of a policy by their names in REST, in the order in which they are shown.
-func (p *Policy) named() [11][2]string {
+func (p *Policy) named() [12][2]string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	seconds := func(ns int64) string { return number(ns / int64(time.Second)) }
 	return [...][2]string{
@@ -22,6 +25,7 @@ func (p *Policy) named() [11][2]string {
 		{"backfill.reservations", number(int64(p.Backfill.Reservations))},
 		{"backfill.after_seconds", seconds(p.Backfill.After)},
 		{"hold_seconds", seconds(p.Hold)},
+		{"topology.levels", cmp.Or(p.Levels, domains.Default)},
 	}
 }
 

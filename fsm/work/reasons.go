@@ -18,6 +18,7 @@ func (c PlaceJobs) AtLevel(at level.Level) (kernel.Command, error) {
 		c.Reasons = slices.Clone(c.Reasons)
 		for i := range c.Reasons {
 			c.Reasons[i].Class.Array = 0
+			c.Reasons[i].Class.Shape = c.Reasons[i].Class.Shape.anywhere()
 			c.Reasons[i].Reason = c.Reasons[i].Reason.At(at)
 		}
 	}

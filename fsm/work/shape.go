@@ -1,10 +1,12 @@
 package work
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 // Class is the class of a job whose tenant has no quota.
@@ -42,6 +44,32 @@ type Shape struct {
 	Topology uint8  `cbor:"8,keyasint,omitempty"`
 	// Selector is "k=v,k=v" with sorted keys: labels that the node must have.
 	Selector string `cbor:"9,keyasint,omitempty"`
+	// Between is what a gang asks of the domains of Level, a label of nodes.
+	Between domains.Between `cbor:"16,keyasint,omitempty"`
+	Level   string          `cbor:"17,keyasint,omitempty"`
+	// Segment is how many consecutive ranks have to be in the same domain; 0: all. Only with domains.Same.
+	Segment uint16 `cbor:"18,keyasint,omitempty"`
+	// Exclude are the nodes that the job does not use, as domains.CanonicalExclude has them.
+	Exclude string `cbor:"19,keyasint,omitempty"`
+	// Loose: a task goes to the node where the most is free, not where it costs others the least.
+	Loose bool `cbor:"20,keyasint,omitempty"`
+}
+
+// PlacesMore says whether the shape limits places by what shapes of before level.Domains do not have.
+func (s Shape) PlacesMore() bool {
+	return s.Between != domains.Anywhere || s.Level != "" || s.Segment != 0 || s.Exclude != "" || s.Loose
+}
+
+// OneTask is what one task needs of its node, wherever that is.
+func (s Shape) OneTask() Shape {
+	s.Nodes, s.Topology, s.Selector = 1, TopologyAny, ""
+	return s.anywhere()
+}
+
+// anywhere is the shape without what PlacesMore is about.
+func (s Shape) anywhere() Shape {
+	s.Between, s.Level, s.Segment, s.Exclude, s.Loose = domains.Anywhere, "", 0, "", false
+	return s
 }
 
 // ClassKey groups the waiting jobs that are the same to the scheduler but for priority and age.
@@ -130,6 +158,11 @@ func ClassLess(a, b ClassKey) bool {
 			return p[i] < q[i]
 		}
 	}
+	if x.PlacesMore() || y.PlacesMore() {
+		if c := comparePlaces(x, y); c != 0 {
+			return c < 0
+		}
+	}
 	if a.Own != b.Own {
 		return a.Own < b.Own
 	}
@@ -140,4 +173,18 @@ func ClassLess(a, b ClassKey) bool {
 		return a.Array < b.Array
 	}
 	return a.Term < b.Term
+}
+
+// comparePlaces orders shapes by what PlacesMore is about.
+func comparePlaces(x, y *Shape) int {
+	loose := func(s *Shape) int {
+		if s.Loose {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(x.Between, y.Between), strings.Compare(x.Level, y.Level), cmp.Compare(x.Segment, y.Segment),
+		strings.Compare(x.Exclude, y.Exclude), cmp.Compare(loose(x), loose(y)),
+	)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 // SubmitJobs has a wire form of its own instead of CBOR: every replica decodes every job, and reflection would cost
@@ -21,18 +22,21 @@ import (
 //	count x  the fields of NewJob in the order of their CBOR numbers: text and bytes as uvarint length and contents,
 //	         numbers as uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs;
 //	         (version 2) the credentials; (version 3) the request; (version 4) Retry.Never; (version 5) Retention, Scores;
-//	         (version 6) a flag whether it is an array, and then Start and End; MaxParallel; Notice
+//	         (version 6) a flag whether it is an array, and then Start and End; MaxParallel; Notice; (version 7) Between,
+//	         Segment, Level, Exclude and Loose of the shape
 //
 // A field is added by a new version that ends with it; older versions stay readable. Version 2 adds credentials, version 3
-// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 6 arrays and Notice. The oldest version that holds all there is is
-// written, so that replicas that are not yet upgraded can read what they know.
+// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 6 arrays and Notice, version 7 what
+// of a shape PlacesMore is about. The oldest version that holds all there is is written, so that replicas that are not yet
+// upgraded can read what they know.
 const (
 	firstSubmitVersion byte = 1
 	submitWithSecret   byte = 2
 	submitWithActor    byte = 3
 	submitWithNever    byte = 4
 	submitWithScores   byte = 5
-	submitVersion      byte = 6
+	submitWithArray    byte = 6
+	submitVersion      byte = 7
 )
 
 // minJobSize is what a job with nothing in it takes; a count that cannot be true is refused before memory is spent.
@@ -70,9 +74,14 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(r.Keep)), uint64(r.Best))
 			b = binary.AppendUvarint(appendText(b, r.Metric), uint64(c.Jobs[i].Scores))
 		}
-		if version >= submitVersion {
+		if version >= submitWithArray {
 			b = c.Jobs[i].appendArray(b)
 			b = binary.AppendVarint(b, c.Jobs[i].Notice)
+		}
+		if version >= submitVersion {
+			s := &c.Jobs[i].Shape
+			b = binary.AppendUvarint(append(b, byte(s.Between)), uint64(s.Segment))
+			b = appendFlag(appendText(appendText(b, s.Level), s.Exclude), s.Loose)
 		}
 	}
 	return b
@@ -81,8 +90,10 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 // version is the oldest that holds all there is.
 func (c SubmitJobs) version() byte {
 	switch {
-	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Array != nil || n.MaxParallel != 0 || n.Notice != 0 }):
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Shape.PlacesMore() }):
 		return submitVersion
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Array != nil || n.MaxParallel != 0 || n.Notice != 0 }):
+		return submitWithArray
 	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Scores != 0 || n.Retention != (checkpoints.Retention{}) }):
 		return submitWithScores
 	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Retry.Never }):
@@ -179,9 +190,14 @@ func (c *SubmitJobs) ParseBody(b []byte) error {
 			c.Jobs[i].Retention = checkpoints.Retention{Keep: uint32(p.upTo(1<<32 - 1)), Best: uint32(p.upTo(1<<32 - 1)), Metric: p.text()}
 			c.Jobs[i].Scores = ident.Checkpoint(p.number())
 		}
-		if b[0] >= submitVersion {
+		if b[0] >= submitWithArray {
 			c.Jobs[i].parseArray(&p)
 			c.Jobs[i].Notice = p.signed()
+		}
+		if b[0] >= submitVersion {
+			s := &c.Jobs[i].Shape
+			s.Between, s.Segment = domains.Between(p.byte()), uint16(p.upTo(1<<16-1))
+			s.Level, s.Exclude, s.Loose = p.text(), p.text(), p.flag()
 		}
 	}
 	if p.bad {

@@ -54,3 +54,12 @@ func (b bitset) countNotIn(other bitset) int {
 	}
 	return n
 }
+
+// count is how many members there are.
+func (b bitset) count() int {
+	n := 0
+	for _, w := range b {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 // Capacity is what the nodes could hold if nothing ran on them and nothing were broken: a shape that it has no room for can
@@ -19,6 +20,9 @@ type Capacity struct {
 	nodes map[string]countedNode
 	specs map[string]*spec
 	known map[work.Shape]Room
+	// levels are those of the list of labels listed.
+	levels []domains.Level
+	listed string
 }
 
 // maxKnown bounds the answers that are remembered.
@@ -65,6 +69,9 @@ const (
 	NeedCPUs
 	NeedMemory
 	NeedNodes
+	NeedLevel
+	NeedDomain
+	NeedSegments
 )
 
 // Room says whether a shape could ever have its places.
@@ -72,8 +79,11 @@ type Room struct {
 	// Lacks is the need that no node meets which meets all needs before it; NeedNothing: there is room.
 	Lacks Need
 	// Most is how much of it there is among the nodes that meet the needs before it: GPUs, CPUs and MiB of memory on one node,
-	// MiB of memory on one GPU, or the nodes with equal GPUs of which each could hold a task.
+	// MiB of memory on one GPU, the nodes with equal GPUs of which each could hold a task, those of them in one domain, or the
+	// segments of which each is in one domain.
 	Most int
+	// Where is the domain that Most is about.
+	Where string
 }
 
 // NewCapacity returns the capacity of a cluster without nodes.
@@ -144,13 +154,17 @@ func (c *Capacity) RoomFor(s work.Shape) Room {
 
 func (c *Capacity) survey(s *work.Shape) Room {
 	all, largest, first := 0, 0, Room{Lacks: NeedLabels}
-	for _, spec := range c.specs {
+	out := c.excluded(s.Exclude)
+	lie := newLying(s)
+	for name, spec := range c.specs { // order-free: sums and maxima, and lying orders what it finds
 		able, gpus := 0, spec.suit(s)
 		for _, m := range spec.machines {
 			lacks := m.lacks(s, gpus)
 			switch {
 			case lacks.Lacks == NeedNothing:
-				able += m.count
+				n := m.count - out[machineAt{name, m.machineKey}]
+				able += n
+				lie.add(name, m.labels[s.Level], n)
 			case lacks.Lacks > first.Lacks:
 				first = lacks
 			case lacks.Lacks == first.Lacks:
@@ -164,9 +178,9 @@ func (c *Capacity) survey(s *work.Shape) Room {
 	}
 	switch {
 	case largest >= max(1, int(s.Nodes)):
-		return Room{}
-	case all > 0:
-		return Room{NeedNodes, largest}
+		return lie.room()
+	case all > 0 || len(out) > 0 && first.Lacks == NeedLabels:
+		return Room{Lacks: NeedNodes, Most: largest}
 	}
 	return first
 }
@@ -214,7 +228,7 @@ func (sp *spec) suit(s *work.Shape) suited {
 		if work.GPUMatches(g, s) {
 			out.set |= 1 << g.Index
 		} else if typed := (work.Shape{GPUType: s.GPUType}); work.GPUMatches(g, &typed) {
-			out.lacks = Room{NeedGPUMemory, max(out.lacks.Most, int(g.MemMB))}
+			out.lacks = Room{Lacks: NeedGPUMemory, Most: max(out.lacks.Most, int(g.MemMB))}
 		}
 	}
 	return out
@@ -231,7 +245,7 @@ func (m *machines) lacks(s *work.Shape, gpus suited) Room {
 			return gpus.lacks
 		}
 		if have < want {
-			return Room{NeedGPUs, have}
+			return Room{Lacks: NeedGPUs, Most: have}
 		}
 		if s.Topology == work.TopologyNVLink {
 			if _, linked := m.wire.pick(gpus.set, want, true); !linked {
@@ -241,9 +255,9 @@ func (m *machines) lacks(s *work.Shape, gpus suited) Room {
 	}
 	switch {
 	case m.cpus < s.CPUDemand():
-		return Room{NeedCPUs, int(m.cpus)}
+		return Room{Lacks: NeedCPUs, Most: int(m.cpus)}
 	case m.mem < s.MemMB:
-		return Room{NeedMemory, int(m.mem)}
+		return Room{Lacks: NeedMemory, Most: int(m.mem)}
 	}
 	return Room{}
 }

@@ -15,12 +15,13 @@ import (
 // job.
 func (f *Fit) Complete(places []work.TaskPlacement, settled func(node string) bool) (tasks []work.TaskPlacement, ok, wait bool) {
 	p, job := f.pool, f.own.job
+	excluded := p.excluded(f.shape.Exclude)
 	spec, missing := -1, 0
 	hosts := make([]int, len(places))
 	for rank := range places {
 		hosts[rank] = -1
 		i, here := p.hostOf(places[rank].Node)
-		if !here || !job.MayRunOn(p.hosts[i].node) || places[rank].GPUs&^p.hosts[i].healthy() != 0 || spec >= 0 && p.hosts[i].kind.spec != spec {
+		if !here || excluded != nil && excluded.has(i) || !job.MayRunOn(p.hosts[i].node) || places[rank].GPUs&^p.hosts[i].healthy() != 0 || spec >= 0 && p.hosts[i].kind.spec != spec {
 			missing++
 			continue
 		}
@@ -44,15 +45,13 @@ func (f *Fit) Complete(places []work.TaskPlacement, settled func(node string) bo
 		}
 	}
 	f.queues[at].catchUp(f)
-	f.nodes, f.masks = f.nodes[:0], f.masks[:0]
-	f.gather(f.queues[at:at+1], missing)
-	if len(f.nodes) < missing {
+	found := f.gatherMissing(f.queues[at:at+1], hosts, missing)
+	if !found {
 		f.relent(settled, hosts)
-		f.nodes, f.masks = f.nodes[:0], f.masks[:0]
-		f.gather(f.queues[at:at+1], missing)
+		found = f.gatherMissing(f.queues[at:at+1], hosts, missing)
 	}
 	f.spent = before
-	if len(f.nodes) < missing {
+	if !found {
 		return nil, false, false
 	}
 	tasks = slices.Clone(places)
@@ -73,8 +72,12 @@ func (f *Fit) Complete(places []work.TaskPlacement, settled func(node string) bo
 // long as it finds no other.
 func (f *Fit) relent(settled func(node string) bool, kept []int) {
 	p, job := f.pool, f.own.job
+	excluded := p.excluded(f.shape.Exclude)
 	for i := range p.hosts {
 		n := p.hosts[i].node
+		if excluded != nil && excluded.has(i) {
+			continue
+		}
 		failed := lastFailure(job, n.ID)
 		if failed < 0 || failed == len(job.Past)-1 || slices.Contains(kept, i) || !job.MayRunOn(n) || job.Replacement() && !p.isSettled(i, settled) {
 			continue

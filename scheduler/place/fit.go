@@ -15,9 +15,13 @@ type Fit struct {
 	queues []queue
 	spent  bitset
 	// own is nil for jobs that only their shape limits.
-	own   *own
-	nodes []int // scratch: hosts of the job being placed
-	masks []uint64
+	own *own
+	// bars are the hosts that jobs of this fit may not use, nil for none.
+	bars bitset
+	// between is nil for shapes that ask for no domains.
+	between *between
+	nodes   []int // scratch: hosts of the job being placed
+	masks   []uint64
 }
 
 // For finds places for jobs of a shape. It looks at the hosts when it is first asked for one.
@@ -33,6 +37,8 @@ func (p *Pool) For(shape work.Shape) *Fit {
 		}
 		f.kinds = append(f.kinds, c)
 	}
+	f.bar(p.excluded(shape.Exclude))
+	f.domainsFor()
 	return f
 }
 
@@ -70,6 +76,9 @@ func (f *Fit) Place() ([]work.TaskPlacement, bool) {
 // find chooses the hosts, and the GPUs on each, that cost the least. The tasks of a gang run on equal GPUs: the slowest rank
 // determines the speed of all.
 func (f *Fit) find(want int) bool {
+	if f.between != nil {
+		return f.findBetween(want)
+	}
 	f.enqueue()
 	for i := range f.queues {
 		f.queues[i].catchUp(f)
@@ -160,5 +169,3 @@ func (f *Fit) whole(h *host, suited uint64) (uint64, bool) {
 	}
 	return h.wiring().pick(h.free&suited, int(f.shape.GPUs), f.shape.Topology == work.TopologyNVLink)
 }
-
-func (f *Fit) barred(i int) bool { return f.own != nil && f.own.barred.has(i) }

@@ -166,6 +166,9 @@ func (p *Pool) score(g *group, s *work.Shape, suited uint64) (float64, uint16) {
 		p.learn = nil
 		p.Reprice(prices)
 	}
+	if s.Loose {
+		return p.looseScore(g, s, suited)
+	}
 	if p.prices == nil {
 		return p.simpleScore(g, s, suited)
 	}
@@ -206,6 +209,23 @@ func (p *Pool) simpleScore(g *group, s *work.Shape, suited uint64) (float64, uin
 		return whole + float64(g.number), whole
 	}
 	return float64(g.number), 0
+}
+
+// looseScore is the worst fit: hosts with the most free GPUs, those with the most CPUs for jobs without GPUs, and for
+// fractions the emptiest GPU there.
+func (p *Pool) looseScore(g *group, s *work.Shape, suited uint64) (float64, uint16) {
+	if !s.NeedsGPU() {
+		return -float64(g.cpus), 0
+	}
+	free := float64(g.opens(suited))
+	if s.FractionMilli == 0 {
+		return -free, 0
+	}
+	if free > 0 {
+		return -free * whole, whole
+	}
+	from := g.bestPart(s, suited, func(left uint16) float64 { return -float64(left) })
+	return -float64(from), from
 }
 
 // cut is the remainders after a fraction was taken from one, or from a free GPU if from is 0.

@@ -7,6 +7,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 // own limits the places of one job beyond its shape: tasks of its earlier attempts may still be alive, and attempts may
@@ -22,26 +23,64 @@ type own struct {
 	avoided               []string
 }
 
-// tally counts hosts, in total and for each set of GPUs: the tasks of a gang run on equal nodes.
-type tally struct {
-	all  int
-	spec []int
+// cell is what has to be the same for the hosts of a gang: their GPUs, and with domains.Same their domain.
+type cell struct {
+	spec   int
+	domain int32
 }
 
-func (t *tally) add(spec, by int) {
-	t.all += by
-	for len(t.spec) <= spec {
-		t.spec = append(t.spec, 0)
+// cellOf is the cell of a host. Where no domain matters, all are in domain 0.
+func (f *Fit) cellOf(i int) cell {
+	c := cell{spec: f.pool.hosts[i].kind.spec}
+	if f.between != nil && f.shape.Between == domains.Same {
+		if c.domain = f.between.of[i]; int(c.domain) == f.between.none() {
+			c.domain = -1
+		}
 	}
-	t.spec[spec] += by
+	return c
+}
+
+// tally counts hosts, in total and for each cell.
+type tally struct {
+	all  int
+	cell map[cell]int
+}
+
+func (t *tally) add(at cell, by int) {
+	t.all += by
+	if t.cell == nil {
+		t.cell = map[cell]int{}
+	}
+	t.cell[at] += by
 }
 
 // hold reports whether the counted hosts could hold all tasks of a shape at once.
 func (t *tally) hold(s *work.Shape) bool {
-	if s.Nodes <= 1 || s.GPUs == 0 {
-		return t.all >= max(1, int(s.Nodes))
+	want, segment := max(1, int(s.Nodes)), 1
+	if want > 1 && s.Between == domains.Same {
+		if segment = int(s.Segment); segment == 0 {
+			segment = want
+		}
+	} else if want == 1 || s.GPUs == 0 {
+		return t.all >= want
 	}
-	return slices.ContainsFunc(t.spec, func(n int) bool { return n >= int(s.Nodes) })
+	held := map[int]int{}       // tasks in whole segments, by GPUs
+	for at, n := range t.cell { // order-free: sums
+		if at.domain < 0 {
+			continue
+		}
+		spec := at.spec
+		if !s.NeedsGPU() {
+			spec = 0
+		}
+		held[spec] += n / segment * segment
+	}
+	for _, n := range held { // order-free: any
+		if n >= want {
+			return true
+		}
+	}
+	return false
 }
 
 // Narrow limits a fit to the hosts that one job may use.
@@ -54,23 +93,24 @@ func (f *Fit) Narrow(job *work.Job, settled func(node string) bool) {
 	for i := range p.hosts {
 		h := &p.hosts[i]
 		could := able.has(i)
+		at := f.cellOf(i)
 		if could {
-			o.able.add(h.kind.spec, 1)
+			o.able.add(at, 1)
 		}
 		if !job.MayRunOn(h.node) {
 			o.barred.add(i)
 			continue
 		}
 		if could {
-			o.takers.add(h.kind.spec, 1)
+			o.takers.add(at, 1)
 		}
 		if job.Replacement() && !p.isSettled(i, settled) {
 			o.barred.add(i)
 			continue
 		}
 		if could {
-			o.trusted.add(h.kind.spec, 1)
-			usable.add(h.kind.spec, 1)
+			o.trusted.add(at, 1)
+			usable.add(at, 1)
 		}
 		if job.Avoids(h.node.ID) {
 			failed = append(failed, i)
@@ -81,16 +121,17 @@ func (f *Fit) Narrow(job *work.Job, settled func(node string) bool) {
 		return lastFailure(job, p.hosts[b].node.ID) - lastFailure(job, p.hosts[a].node.ID)
 	})
 	for _, i := range failed {
-		if spec := p.hosts[i].kind.spec; able.has(i) {
-			if usable.add(spec, -1); !usable.hold(&f.shape) {
-				usable.add(spec, 1)
+		if able.has(i) {
+			at := f.cellOf(i)
+			if usable.add(at, -1); !usable.hold(&f.shape) {
+				usable.add(at, 1)
 				continue
 			}
 		}
 		o.barred.add(i)
 		o.avoided = append(o.avoided, p.hosts[i].node.ID)
 	}
-	copy(f.spent, o.barred)
+	f.bar(o.barred)
 	f.own = o
 }
 
@@ -113,10 +154,13 @@ func (p *Pool) able(f *Fit) bitset {
 	for _, c := range f.kinds {
 		suited[c.kind] = c.gpus
 	}
-	set := newBitset(len(p.hosts))
+	set, excluded := newBitset(len(p.hosts)), p.excluded(f.shape.Exclude)
 	for i := range p.hosts {
 		h := &p.hosts[i]
 		gpus, ok := suited[h.kind]
+		if excluded != nil && excluded.has(i) {
+			continue
+		}
 		if !ok || h.node.CPUs < f.shape.CPUDemand() || h.node.MemMB < f.shape.MemMB {
 			continue
 		}

@@ -31,9 +31,12 @@ type Pool struct {
 	// may run replacements, nil before the first use.
 	empty   map[work.Shape]bitset
 	settled bitset
-	taken   []int // hosts on which something was placed
-	scratch []byte
-	remains []uint16
+	// levels and excludes are made from the nodes when a shape first asks for them.
+	levels   map[string]*levelMap
+	excludes map[string]bitset
+	taken    []int // hosts on which something was placed
+	scratch  []byte
+	remains  []uint16
 }
 
 // host is a node that may get tasks.

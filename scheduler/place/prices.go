@@ -125,7 +125,7 @@ func termsOf(mix Mix) (terms []term, shapes []work.Shape, jobs int) {
 		if s.NeedsGPU() {
 			jobs += n
 			n *= max(1, int(s.Nodes))
-			s.Nodes, s.Topology, s.Selector = 1, 0, ""
+			s = s.OneTask()
 			weights[s] += float64(n)
 		}
 	}

@@ -5,14 +5,21 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 // Reason says why nothing fits now.
 func (f *Fit) Reason() reason.Reason {
-	if f.own == nil {
-		return f.shortage()
+	why := f.shortage()
+	if out := f.pool.excluded(f.shape.Exclude); out != nil {
+		if n := out.count(); n > 0 {
+			why = reason.New(reason.WithoutExcluded, why, n)
+		}
 	}
-	return f.own.explain(f.shortage(), &f.shape)
+	if f.own == nil {
+		return why
+	}
+	return f.own.explain(why, &f.shape)
 }
 
 // shortage says why nothing of this shape fits now.
@@ -45,6 +52,8 @@ func (f *Fit) shortage() reason.Reason {
 		return reason.New(reason.NeedsFraction, need)
 	case s.NeedsGPU() && enough == 0:
 		return reason.New(reason.NeedsFreeGPUs, need, most)
+	case f.between != nil && s.Between == domains.Same && fitting >= int(s.Nodes):
+		return f.scattered(need)
 	case s.Nodes > 1:
 		return reason.New(reason.NeedsFreeNodes, need, fitting)
 	case s.Topology == work.TopologyNVLink && s.GPUs > 1:
@@ -56,12 +65,28 @@ func (f *Fit) shortage() reason.Reason {
 	}
 }
 
+// scattered says why a gang does not fit for which there is enough, but in too many domains.
+func (f *Fit) scattered(need reason.Reason) reason.Reason {
+	s, b := &f.shape, f.between
+	name := domains.NameOf(s.Level)
+	if len(b.names) == 0 {
+		return reason.New(reason.NeedsLabelledNodes, need, name, s.Level)
+	}
+	b.count(f)
+	if s.Segment > 0 && s.Segment < s.Nodes {
+		n := int(s.Segment)
+		return reason.New(reason.NeedsSegments, need, n, name, b.segments(n), int(s.Nodes)/n)
+	}
+	most, where := b.mostInOne()
+	return reason.New(reason.NeedsDomain, need, name, most, where)
+}
+
 // survey counts the hosts that have enough GPUs free, and those that have everything a task needs; most is the greatest
 // number of suitable free GPUs on any host. Hosts with too few are not examined one by one.
 func (f *Fit) survey() (most, enough, fitting int) {
 	for _, c := range f.kinds {
 		from := max(int(f.shape.GPUs), min(1, int(f.shape.FractionMilli)))
-		if c.alike && f.own == nil {
+		if c.alike && f.bars == nil {
 			most = max(most, c.most)
 		} else {
 			from = 0
@@ -74,8 +99,8 @@ func (f *Fit) survey() (most, enough, fitting int) {
 				continue
 			}
 			n := g.count
-			if f.own != nil {
-				n = g.hosts.countNotIn(f.own.barred)
+			if f.bars != nil {
+				n = g.hosts.countNotIn(f.bars)
 			}
 			if n == 0 {
 				continue

@@ -126,7 +126,35 @@ func (inv *Inventory) describe(handle nvml.Device, index int) (device.Device, er
 		d.NUMA = numaNode(d.PCI)
 	}
 	inv.judge(handle, &d)
+	d.Clique = inv.clique(handle)
 	return d, nil
+}
+
+// clique is "ClusterUUID.CliqueId" of a GPU that the fabric manager has let into an NVLink domain of several nodes.
+func (inv *Inventory) clique(handle nvml.Device) (name string) {
+	// A mock may lack these calls.
+	defer func() {
+		if recover() != nil {
+			name = ""
+		}
+	}()
+	// A library of before rack-scale systems lacks the function, and calling it would end the process.
+	if inv.lib.Extensions().LookupSymbol("nvmlDeviceGetGpuFabricInfo") != nil {
+		return ""
+	}
+	info, ret := handle.GetGpuFabricInfoV().V1()
+	if ret != nvml.SUCCESS || info.State != nvml.GPU_FABRIC_STATE_COMPLETED || nvml.Return(info.Status) != nvml.SUCCESS {
+		return ""
+	}
+	return cliqueName(info.ClusterUuid, info.CliqueId)
+}
+
+// cliqueName is empty for a GPU whose NVLink ends at its own node: its cluster is all zeros.
+func cliqueName(cluster [16]uint8, id uint32) string {
+	if cluster == [16]uint8{} {
+		return ""
+	}
+	return fmt.Sprintf("%x-%x-%x-%x-%x.%d", cluster[:4], cluster[4:6], cluster[6:8], cluster[8:10], cluster[10:], id)
 }
 
 // judge reads what the driver knows of the health of a GPU. What a GPU cannot

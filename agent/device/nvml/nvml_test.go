@@ -185,3 +185,9 @@ func TestXidErrorsAreHandedOn(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, readings[1].XidErrors)
 }
+
+func TestCliqueName_isThatOfARackScaleSystem(t *testing.T) {
+	require.Empty(t, cliqueName([16]uint8{}, 7), "NVLink ends at the node")
+	cluster := [16]uint8{0: 0xde, 1: 0xad, 15: 0x01}
+	require.Equal(t, "dead0000-0000-0000-0000-000000000001.32766", cliqueName(cluster, 32766))
+}

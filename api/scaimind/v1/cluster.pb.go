@@ -506,6 +506,8 @@ type Node struct {
 	DrainDeadline *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=drain_deadline,json=drainDeadline,proto3" json:"drain_deadline,omitempty"`
 	// Its agent keeps the current roster: were it to die now, what runs there and has a retry left would be replaced.
 	RosterCurrent bool `protobuf:"varint,18,opt,name=roster_current,json=rosterCurrent,proto3" json:"roster_current,omitempty"`
+	// The domains that it is in, innermost first.
+	Domains       []*NodeDomain `protobuf:"bytes,20,rep,name=domains,proto3" json:"domains,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -666,6 +668,66 @@ func (x *Node) GetRosterCurrent() bool {
 	return false
 }
 
+func (x *Node) GetDomains() []*NodeDomain {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+// NodeDomain is where a node is at one level of the policy's topology.levels.
+type NodeDomain struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Level         string                 `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeDomain) Reset() {
+	*x = NodeDomain{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeDomain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeDomain) ProtoMessage() {}
+
+func (x *NodeDomain) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeDomain.ProtoReflect.Descriptor instead.
+func (*NodeDomain) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NodeDomain) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *NodeDomain) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 type ListNodesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -674,7 +736,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[6]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +748,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[6]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +761,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{7}
 }
 
 type ListNodesResponse struct {
@@ -711,7 +773,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[7]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +785,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[7]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +798,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -755,7 +817,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[8]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +829,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[8]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +842,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetNodeRequest) GetNodeId() string {
@@ -799,7 +861,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[9]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +873,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[9]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +886,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -850,7 +912,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[10]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +924,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[10]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +937,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{10}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DrainNodeRequest) GetNodeId() string {
@@ -924,7 +986,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[11]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +998,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[11]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1011,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DrainNodeResponse) GetNode() *Node {
@@ -984,7 +1046,7 @@ type DrainEffect struct {
 
 func (x *DrainEffect) Reset() {
 	*x = DrainEffect{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[12]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1058,7 @@ func (x *DrainEffect) String() string {
 func (*DrainEffect) ProtoMessage() {}
 
 func (x *DrainEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[12]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1071,7 @@ func (x *DrainEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainEffect.ProtoReflect.Descriptor instead.
 func (*DrainEffect) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DrainEffect) GetJobId() string {
@@ -1056,7 +1118,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[13]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1068,7 +1130,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[13]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1081,7 +1143,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ForgetNodeRequest) GetNodeId() string {
@@ -1099,7 +1161,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[14]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1173,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[14]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1186,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 type EnableNodeRequest struct {
@@ -1136,7 +1198,7 @@ type EnableNodeRequest struct {
 
 func (x *EnableNodeRequest) Reset() {
 	*x = EnableNodeRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[15]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1210,7 @@ func (x *EnableNodeRequest) String() string {
 func (*EnableNodeRequest) ProtoMessage() {}
 
 func (x *EnableNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[15]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1223,7 @@ func (x *EnableNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableNodeRequest.ProtoReflect.Descriptor instead.
 func (*EnableNodeRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EnableNodeRequest) GetNodeId() string {
@@ -1180,7 +1242,7 @@ type EnableNodeResponse struct {
 
 func (x *EnableNodeResponse) Reset() {
 	*x = EnableNodeResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[16]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1192,7 +1254,7 @@ func (x *EnableNodeResponse) String() string {
 func (*EnableNodeResponse) ProtoMessage() {}
 
 func (x *EnableNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[16]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1205,7 +1267,7 @@ func (x *EnableNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableNodeResponse.ProtoReflect.Descriptor instead.
 func (*EnableNodeResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EnableNodeResponse) GetNode() *Node {
@@ -1227,7 +1289,7 @@ type GetQueueRequest struct {
 
 func (x *GetQueueRequest) Reset() {
 	*x = GetQueueRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[17]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1301,7 @@ func (x *GetQueueRequest) String() string {
 func (*GetQueueRequest) ProtoMessage() {}
 
 func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[17]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1314,7 @@ func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueRequest.ProtoReflect.Descriptor instead.
 func (*GetQueueRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetQueueRequest) GetQueue() string {
@@ -1282,7 +1344,7 @@ type GetQueueResponse struct {
 
 func (x *GetQueueResponse) Reset() {
 	*x = GetQueueResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[18]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1356,7 @@ func (x *GetQueueResponse) String() string {
 func (*GetQueueResponse) ProtoMessage() {}
 
 func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[18]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1369,7 @@ func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueResponse.ProtoReflect.Descriptor instead.
 func (*GetQueueResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetQueueResponse) GetDepth() int32 {
@@ -1351,7 +1413,7 @@ type QueuedJob struct {
 
 func (x *QueuedJob) Reset() {
 	*x = QueuedJob{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[19]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1425,7 @@ func (x *QueuedJob) String() string {
 func (*QueuedJob) ProtoMessage() {}
 
 func (x *QueuedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[19]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1438,7 @@ func (x *QueuedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedJob.ProtoReflect.Descriptor instead.
 func (*QueuedJob) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *QueuedJob) GetJobId() string {
@@ -1472,7 +1534,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[20]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1546,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[20]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1559,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Queue) GetName() string {
@@ -1578,7 +1640,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[21]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1652,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[21]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1665,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 type ListQueuesResponse struct {
@@ -1615,7 +1677,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[22]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1689,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[22]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1702,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListQueuesResponse) GetQueues() []*Queue {
@@ -1665,7 +1727,7 @@ type PutQueueRequest struct {
 
 func (x *PutQueueRequest) Reset() {
 	*x = PutQueueRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[23]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1739,7 @@ func (x *PutQueueRequest) String() string {
 func (*PutQueueRequest) ProtoMessage() {}
 
 func (x *PutQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[23]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1752,7 @@ func (x *PutQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutQueueRequest.ProtoReflect.Descriptor instead.
 func (*PutQueueRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PutQueueRequest) GetName() string {
@@ -1730,7 +1792,7 @@ type PutQueueResponse struct {
 
 func (x *PutQueueResponse) Reset() {
 	*x = PutQueueResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[24]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1804,7 @@ func (x *PutQueueResponse) String() string {
 func (*PutQueueResponse) ProtoMessage() {}
 
 func (x *PutQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[24]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1817,7 @@ func (x *PutQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutQueueResponse.ProtoReflect.Descriptor instead.
 func (*PutQueueResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PutQueueResponse) GetQueue() *Queue {
@@ -1774,7 +1836,7 @@ type DeleteQueueRequest struct {
 
 func (x *DeleteQueueRequest) Reset() {
 	*x = DeleteQueueRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[25]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1848,7 @@ func (x *DeleteQueueRequest) String() string {
 func (*DeleteQueueRequest) ProtoMessage() {}
 
 func (x *DeleteQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[25]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1861,7 @@ func (x *DeleteQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteQueueRequest.ProtoReflect.Descriptor instead.
 func (*DeleteQueueRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DeleteQueueRequest) GetName() string {
@@ -1817,7 +1879,7 @@ type DeleteQueueResponse struct {
 
 func (x *DeleteQueueResponse) Reset() {
 	*x = DeleteQueueResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[26]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1891,7 @@ func (x *DeleteQueueResponse) String() string {
 func (*DeleteQueueResponse) ProtoMessage() {}
 
 func (x *DeleteQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[26]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1904,7 @@ func (x *DeleteQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteQueueResponse.ProtoReflect.Descriptor instead.
 func (*DeleteQueueResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{27}
 }
 
 type GetNodeTrainingRequest struct {
@@ -1854,7 +1916,7 @@ type GetNodeTrainingRequest struct {
 
 func (x *GetNodeTrainingRequest) Reset() {
 	*x = GetNodeTrainingRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[27]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +1928,7 @@ func (x *GetNodeTrainingRequest) String() string {
 func (*GetNodeTrainingRequest) ProtoMessage() {}
 
 func (x *GetNodeTrainingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[27]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +1941,7 @@ func (x *GetNodeTrainingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeTrainingRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeTrainingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetNodeTrainingRequest) GetNodeId() string {
@@ -1898,7 +1960,7 @@ type GetNodeTrainingResponse struct {
 
 func (x *GetNodeTrainingResponse) Reset() {
 	*x = GetNodeTrainingResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[28]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +1972,7 @@ func (x *GetNodeTrainingResponse) String() string {
 func (*GetNodeTrainingResponse) ProtoMessage() {}
 
 func (x *GetNodeTrainingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[28]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +1985,7 @@ func (x *GetNodeTrainingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeTrainingResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeTrainingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{28}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetNodeTrainingResponse) GetTraining() *NodeTraining {
@@ -1958,7 +2020,7 @@ type NodeTraining struct {
 
 func (x *NodeTraining) Reset() {
 	*x = NodeTraining{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[29]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2032,7 @@ func (x *NodeTraining) String() string {
 func (*NodeTraining) ProtoMessage() {}
 
 func (x *NodeTraining) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[29]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2045,7 @@ func (x *NodeTraining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTraining.ProtoReflect.Descriptor instead.
 func (*NodeTraining) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NodeTraining) GetNodeId() string {
@@ -2074,7 +2136,7 @@ type TrainingDevice struct {
 
 func (x *TrainingDevice) Reset() {
 	*x = TrainingDevice{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[30]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2148,7 @@ func (x *TrainingDevice) String() string {
 func (*TrainingDevice) ProtoMessage() {}
 
 func (x *TrainingDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[30]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2161,7 @@ func (x *TrainingDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainingDevice.ProtoReflect.Descriptor instead.
 func (*TrainingDevice) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TrainingDevice) GetName() string {
@@ -2127,7 +2189,7 @@ type TrainingDisk struct {
 
 func (x *TrainingDisk) Reset() {
 	*x = TrainingDisk{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[31]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2139,7 +2201,7 @@ func (x *TrainingDisk) String() string {
 func (*TrainingDisk) ProtoMessage() {}
 
 func (x *TrainingDisk) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[31]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2152,7 +2214,7 @@ func (x *TrainingDisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainingDisk.ProtoReflect.Descriptor instead.
 func (*TrainingDisk) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TrainingDisk) GetPath() string {
@@ -2185,7 +2247,7 @@ type TrainingCell struct {
 
 func (x *TrainingCell) Reset() {
 	*x = TrainingCell{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[32]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2197,7 +2259,7 @@ func (x *TrainingCell) String() string {
 func (*TrainingCell) ProtoMessage() {}
 
 func (x *TrainingCell) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[32]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2210,7 +2272,7 @@ func (x *TrainingCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainingCell.ProtoReflect.Descriptor instead.
 func (*TrainingCell) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TrainingCell) GetTrainingType() string {
@@ -2301,7 +2363,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\vutilization\x18\r \x01(\x01H\x00R\vutilization\x88\x01\x01\x12)\n" +
 	"\x0ememory_used_mb\x18\x0e \x01(\x05H\x01R\fmemoryUsedMb\x88\x01\x01B\x0e\n" +
 	"\f_utilizationB\x11\n" +
-	"\x0f_memory_used_mb\"\x95\x06\n" +
+	"\x0f_memory_used_mb\"\xc8\x06\n" +
 	"\x04Node\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1c.scaimind.v1.NodeState.ValueR\x05state\x12\x16\n" +
@@ -2322,10 +2384,15 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x05tasks\x18\x0f \x01(\x05R\x05tasks\x12G\n" +
 	"\x11unreachable_since\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x10unreachableSince\x12A\n" +
 	"\x0edrain_deadline\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\rdrainDeadline\x12%\n" +
-	"\x0eroster_current\x18\x12 \x01(\bR\rrosterCurrent\x1a9\n" +
+	"\x0eroster_current\x18\x12 \x01(\bR\rrosterCurrent\x121\n" +
+	"\adomains\x18\x14 \x03(\v2\x17.scaimind.v1.NodeDomainR\adomains\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x12\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"6\n" +
+	"\n" +
+	"NodeDomain\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\tR\x05level\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x12\n" +
 	"\x10ListNodesRequest\"<\n" +
 	"\x11ListNodesResponse\x12'\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x11.scaimind.v1.NodeR\x05nodes\")\n" +
@@ -2476,7 +2543,7 @@ func file_scaimind_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_cluster_proto_rawDescData
 }
 
-var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_scaimind_v1_cluster_proto_goTypes = []any{
 	(*GetClusterRequest)(nil),       // 0: scaimind.v1.GetClusterRequest
 	(*GetClusterResponse)(nil),      // 1: scaimind.v1.GetClusterResponse
@@ -2484,103 +2551,105 @@ var file_scaimind_v1_cluster_proto_goTypes = []any{
 	(*CoordinatorStatus)(nil),       // 3: scaimind.v1.CoordinatorStatus
 	(*Gpu)(nil),                     // 4: scaimind.v1.Gpu
 	(*Node)(nil),                    // 5: scaimind.v1.Node
-	(*ListNodesRequest)(nil),        // 6: scaimind.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 7: scaimind.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),          // 8: scaimind.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),         // 9: scaimind.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),        // 10: scaimind.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),       // 11: scaimind.v1.DrainNodeResponse
-	(*DrainEffect)(nil),             // 12: scaimind.v1.DrainEffect
-	(*ForgetNodeRequest)(nil),       // 13: scaimind.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),      // 14: scaimind.v1.ForgetNodeResponse
-	(*EnableNodeRequest)(nil),       // 15: scaimind.v1.EnableNodeRequest
-	(*EnableNodeResponse)(nil),      // 16: scaimind.v1.EnableNodeResponse
-	(*GetQueueRequest)(nil),         // 17: scaimind.v1.GetQueueRequest
-	(*GetQueueResponse)(nil),        // 18: scaimind.v1.GetQueueResponse
-	(*QueuedJob)(nil),               // 19: scaimind.v1.QueuedJob
-	(*Queue)(nil),                   // 20: scaimind.v1.Queue
-	(*ListQueuesRequest)(nil),       // 21: scaimind.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),      // 22: scaimind.v1.ListQueuesResponse
-	(*PutQueueRequest)(nil),         // 23: scaimind.v1.PutQueueRequest
-	(*PutQueueResponse)(nil),        // 24: scaimind.v1.PutQueueResponse
-	(*DeleteQueueRequest)(nil),      // 25: scaimind.v1.DeleteQueueRequest
-	(*DeleteQueueResponse)(nil),     // 26: scaimind.v1.DeleteQueueResponse
-	(*GetNodeTrainingRequest)(nil),  // 27: scaimind.v1.GetNodeTrainingRequest
-	(*GetNodeTrainingResponse)(nil), // 28: scaimind.v1.GetNodeTrainingResponse
-	(*NodeTraining)(nil),            // 29: scaimind.v1.NodeTraining
-	(*TrainingDevice)(nil),          // 30: scaimind.v1.TrainingDevice
-	(*TrainingDisk)(nil),            // 31: scaimind.v1.TrainingDisk
-	(*TrainingCell)(nil),            // 32: scaimind.v1.TrainingCell
-	nil,                             // 33: scaimind.v1.GetClusterResponse.JobsEntry
-	nil,                             // 34: scaimind.v1.Node.LabelsEntry
-	nil,                             // 35: scaimind.v1.NodeTraining.VersionsEntry
-	(GpuHealth_Value)(0),            // 36: scaimind.v1.GpuHealth.Value
-	(NodeState_Value)(0),            // 37: scaimind.v1.NodeState.Value
-	(*timestamppb.Timestamp)(nil),   // 38: google.protobuf.Timestamp
-	(*GetPolicyRequest)(nil),        // 39: scaimind.v1.GetPolicyRequest
-	(*PutPolicyRequest)(nil),        // 40: scaimind.v1.PutPolicyRequest
-	(*GetPolicyResponse)(nil),       // 41: scaimind.v1.GetPolicyResponse
-	(*PutPolicyResponse)(nil),       // 42: scaimind.v1.PutPolicyResponse
+	(*NodeDomain)(nil),              // 6: scaimind.v1.NodeDomain
+	(*ListNodesRequest)(nil),        // 7: scaimind.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 8: scaimind.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),          // 9: scaimind.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),         // 10: scaimind.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),        // 11: scaimind.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),       // 12: scaimind.v1.DrainNodeResponse
+	(*DrainEffect)(nil),             // 13: scaimind.v1.DrainEffect
+	(*ForgetNodeRequest)(nil),       // 14: scaimind.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),      // 15: scaimind.v1.ForgetNodeResponse
+	(*EnableNodeRequest)(nil),       // 16: scaimind.v1.EnableNodeRequest
+	(*EnableNodeResponse)(nil),      // 17: scaimind.v1.EnableNodeResponse
+	(*GetQueueRequest)(nil),         // 18: scaimind.v1.GetQueueRequest
+	(*GetQueueResponse)(nil),        // 19: scaimind.v1.GetQueueResponse
+	(*QueuedJob)(nil),               // 20: scaimind.v1.QueuedJob
+	(*Queue)(nil),                   // 21: scaimind.v1.Queue
+	(*ListQueuesRequest)(nil),       // 22: scaimind.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),      // 23: scaimind.v1.ListQueuesResponse
+	(*PutQueueRequest)(nil),         // 24: scaimind.v1.PutQueueRequest
+	(*PutQueueResponse)(nil),        // 25: scaimind.v1.PutQueueResponse
+	(*DeleteQueueRequest)(nil),      // 26: scaimind.v1.DeleteQueueRequest
+	(*DeleteQueueResponse)(nil),     // 27: scaimind.v1.DeleteQueueResponse
+	(*GetNodeTrainingRequest)(nil),  // 28: scaimind.v1.GetNodeTrainingRequest
+	(*GetNodeTrainingResponse)(nil), // 29: scaimind.v1.GetNodeTrainingResponse
+	(*NodeTraining)(nil),            // 30: scaimind.v1.NodeTraining
+	(*TrainingDevice)(nil),          // 31: scaimind.v1.TrainingDevice
+	(*TrainingDisk)(nil),            // 32: scaimind.v1.TrainingDisk
+	(*TrainingCell)(nil),            // 33: scaimind.v1.TrainingCell
+	nil,                             // 34: scaimind.v1.GetClusterResponse.JobsEntry
+	nil,                             // 35: scaimind.v1.Node.LabelsEntry
+	nil,                             // 36: scaimind.v1.NodeTraining.VersionsEntry
+	(GpuHealth_Value)(0),            // 37: scaimind.v1.GpuHealth.Value
+	(NodeState_Value)(0),            // 38: scaimind.v1.NodeState.Value
+	(*timestamppb.Timestamp)(nil),   // 39: google.protobuf.Timestamp
+	(*GetPolicyRequest)(nil),        // 40: scaimind.v1.GetPolicyRequest
+	(*PutPolicyRequest)(nil),        // 41: scaimind.v1.PutPolicyRequest
+	(*GetPolicyResponse)(nil),       // 42: scaimind.v1.GetPolicyResponse
+	(*PutPolicyResponse)(nil),       // 43: scaimind.v1.PutPolicyResponse
 }
 var file_scaimind_v1_cluster_proto_depIdxs = []int32{
-	33, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
+	34, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
 	2,  // 1: scaimind.v1.GetClusterResponse.gpu_types:type_name -> scaimind.v1.GpuTypeSummary
 	3,  // 2: scaimind.v1.GetClusterResponse.coordinators:type_name -> scaimind.v1.CoordinatorStatus
-	36, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
-	37, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
+	37, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
+	38, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
 	4,  // 5: scaimind.v1.Node.gpus:type_name -> scaimind.v1.Gpu
-	34, // 6: scaimind.v1.Node.labels:type_name -> scaimind.v1.Node.LabelsEntry
-	38, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
-	38, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
-	38, // 9: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
-	38, // 10: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
-	5,  // 11: scaimind.v1.ListNodesResponse.nodes:type_name -> scaimind.v1.Node
-	5,  // 12: scaimind.v1.GetNodeResponse.node:type_name -> scaimind.v1.Node
-	5,  // 13: scaimind.v1.DrainNodeResponse.node:type_name -> scaimind.v1.Node
-	12, // 14: scaimind.v1.DrainNodeResponse.effects:type_name -> scaimind.v1.DrainEffect
-	38, // 15: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
-	5,  // 16: scaimind.v1.EnableNodeResponse.node:type_name -> scaimind.v1.Node
-	19, // 17: scaimind.v1.GetQueueResponse.jobs:type_name -> scaimind.v1.QueuedJob
-	38, // 18: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
-	20, // 19: scaimind.v1.ListQueuesResponse.queues:type_name -> scaimind.v1.Queue
-	20, // 20: scaimind.v1.PutQueueResponse.queue:type_name -> scaimind.v1.Queue
-	29, // 21: scaimind.v1.GetNodeTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
-	35, // 22: scaimind.v1.NodeTraining.versions:type_name -> scaimind.v1.NodeTraining.VersionsEntry
-	30, // 23: scaimind.v1.NodeTraining.gpus:type_name -> scaimind.v1.TrainingDevice
-	31, // 24: scaimind.v1.NodeTraining.disks:type_name -> scaimind.v1.TrainingDisk
-	32, // 25: scaimind.v1.NodeTraining.cells:type_name -> scaimind.v1.TrainingCell
-	38, // 26: scaimind.v1.NodeTraining.checked_at:type_name -> google.protobuf.Timestamp
-	0,  // 27: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
-	6,  // 28: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
-	8,  // 29: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
-	27, // 30: scaimind.v1.ClusterService.GetNodeTraining:input_type -> scaimind.v1.GetNodeTrainingRequest
-	10, // 31: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
-	15, // 32: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
-	13, // 33: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
-	17, // 34: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
-	21, // 35: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
-	23, // 36: scaimind.v1.ClusterService.PutQueue:input_type -> scaimind.v1.PutQueueRequest
-	25, // 37: scaimind.v1.ClusterService.DeleteQueue:input_type -> scaimind.v1.DeleteQueueRequest
-	39, // 38: scaimind.v1.ClusterService.GetPolicy:input_type -> scaimind.v1.GetPolicyRequest
-	40, // 39: scaimind.v1.ClusterService.PutPolicy:input_type -> scaimind.v1.PutPolicyRequest
-	1,  // 40: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
-	7,  // 41: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
-	9,  // 42: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
-	28, // 43: scaimind.v1.ClusterService.GetNodeTraining:output_type -> scaimind.v1.GetNodeTrainingResponse
-	11, // 44: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
-	16, // 45: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
-	14, // 46: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
-	18, // 47: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
-	22, // 48: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
-	24, // 49: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
-	26, // 50: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
-	41, // 51: scaimind.v1.ClusterService.GetPolicy:output_type -> scaimind.v1.GetPolicyResponse
-	42, // 52: scaimind.v1.ClusterService.PutPolicy:output_type -> scaimind.v1.PutPolicyResponse
-	40, // [40:53] is the sub-list for method output_type
-	27, // [27:40] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	35, // 6: scaimind.v1.Node.labels:type_name -> scaimind.v1.Node.LabelsEntry
+	39, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
+	39, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
+	39, // 9: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
+	39, // 10: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
+	6,  // 11: scaimind.v1.Node.domains:type_name -> scaimind.v1.NodeDomain
+	5,  // 12: scaimind.v1.ListNodesResponse.nodes:type_name -> scaimind.v1.Node
+	5,  // 13: scaimind.v1.GetNodeResponse.node:type_name -> scaimind.v1.Node
+	5,  // 14: scaimind.v1.DrainNodeResponse.node:type_name -> scaimind.v1.Node
+	13, // 15: scaimind.v1.DrainNodeResponse.effects:type_name -> scaimind.v1.DrainEffect
+	39, // 16: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
+	5,  // 17: scaimind.v1.EnableNodeResponse.node:type_name -> scaimind.v1.Node
+	20, // 18: scaimind.v1.GetQueueResponse.jobs:type_name -> scaimind.v1.QueuedJob
+	39, // 19: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
+	21, // 20: scaimind.v1.ListQueuesResponse.queues:type_name -> scaimind.v1.Queue
+	21, // 21: scaimind.v1.PutQueueResponse.queue:type_name -> scaimind.v1.Queue
+	30, // 22: scaimind.v1.GetNodeTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
+	36, // 23: scaimind.v1.NodeTraining.versions:type_name -> scaimind.v1.NodeTraining.VersionsEntry
+	31, // 24: scaimind.v1.NodeTraining.gpus:type_name -> scaimind.v1.TrainingDevice
+	32, // 25: scaimind.v1.NodeTraining.disks:type_name -> scaimind.v1.TrainingDisk
+	33, // 26: scaimind.v1.NodeTraining.cells:type_name -> scaimind.v1.TrainingCell
+	39, // 27: scaimind.v1.NodeTraining.checked_at:type_name -> google.protobuf.Timestamp
+	0,  // 28: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
+	7,  // 29: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
+	9,  // 30: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
+	28, // 31: scaimind.v1.ClusterService.GetNodeTraining:input_type -> scaimind.v1.GetNodeTrainingRequest
+	11, // 32: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
+	16, // 33: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
+	14, // 34: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
+	18, // 35: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
+	22, // 36: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
+	24, // 37: scaimind.v1.ClusterService.PutQueue:input_type -> scaimind.v1.PutQueueRequest
+	26, // 38: scaimind.v1.ClusterService.DeleteQueue:input_type -> scaimind.v1.DeleteQueueRequest
+	40, // 39: scaimind.v1.ClusterService.GetPolicy:input_type -> scaimind.v1.GetPolicyRequest
+	41, // 40: scaimind.v1.ClusterService.PutPolicy:input_type -> scaimind.v1.PutPolicyRequest
+	1,  // 41: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
+	8,  // 42: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
+	10, // 43: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
+	29, // 44: scaimind.v1.ClusterService.GetNodeTraining:output_type -> scaimind.v1.GetNodeTrainingResponse
+	12, // 45: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
+	17, // 46: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
+	15, // 47: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
+	19, // 48: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
+	23, // 49: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
+	25, // 50: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
+	27, // 51: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
+	42, // 52: scaimind.v1.ClusterService.GetPolicy:output_type -> scaimind.v1.GetPolicyResponse
+	43, // 53: scaimind.v1.ClusterService.PutPolicy:output_type -> scaimind.v1.PutPolicyResponse
+	41, // [41:54] is the sub-list for method output_type
+	28, // [28:41] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_cluster_proto_init() }
@@ -2592,14 +2661,14 @@ func file_scaimind_v1_cluster_proto_init() {
 	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_policy_proto_init()
 	file_scaimind_v1_cluster_proto_msgTypes[4].OneofWrappers = []any{}
-	file_scaimind_v1_cluster_proto_msgTypes[19].OneofWrappers = []any{}
+	file_scaimind_v1_cluster_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_cluster_proto_rawDesc), len(file_scaimind_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

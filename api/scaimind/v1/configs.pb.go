@@ -580,8 +580,18 @@ type ResourceConfig struct {
 	// Memory per node; MiB.
 	MemoryMb     int32             `protobuf:"varint,7,opt,name=memory_mb,json=memoryMb,proto3" json:"memory_mb,omitempty"`
 	NodeSelector map[string]string `protobuf:"bytes,8,rep,name=node_selector,json=nodeSelector,proto3" json:"node_selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// "any" (default), "nvlink" or "single_node".
-	Topology      string `protobuf:"bytes,9,opt,name=topology,proto3" json:"topology,omitempty"`
+	// How the GPUs lie to each other. On a node: "any" (default), "nvlink" or "single_node". Between the nodes of a job:
+	// "same_domain", "prefer" or "spread". One of each, with a comma between them: "nvlink,same_domain".
+	Topology string `protobuf:"bytes,9,opt,name=topology,proto3" json:"topology,omitempty"`
+	// The level of the domains: the last part of a label of the policy's topology.levels ("leaf"), or the label. Default: the
+	// innermost level that nodes have labels for.
+	TopologyLevel string `protobuf:"bytes,10,opt,name=topology_level,json=topologyLevel,proto3" json:"topology_level,omitempty"`
+	// With same_domain: each so many consecutive ranks are in one domain, and the job may span several. Default: all ranks.
+	TopologySegment int32 `protobuf:"varint,11,opt,name=topology_segment,json=topologySegment,proto3" json:"topology_segment,omitempty"`
+	// Nodes that the job does not use: ids, or patterns such as "rack1-*".
+	ExcludeNodes []string `protobuf:"bytes,12,rep,name=exclude_nodes,json=excludeNodes,proto3" json:"exclude_nodes,omitempty"`
+	// "pack" (default): where it costs other jobs the least. "spread": on the node where the most is free.
+	Placement     string `protobuf:"bytes,13,opt,name=placement,proto3" json:"placement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -675,6 +685,34 @@ func (x *ResourceConfig) GetNodeSelector() map[string]string {
 func (x *ResourceConfig) GetTopology() string {
 	if x != nil {
 		return x.Topology
+	}
+	return ""
+}
+
+func (x *ResourceConfig) GetTopologyLevel() string {
+	if x != nil {
+		return x.TopologyLevel
+	}
+	return ""
+}
+
+func (x *ResourceConfig) GetTopologySegment() int32 {
+	if x != nil {
+		return x.TopologySegment
+	}
+	return 0
+}
+
+func (x *ResourceConfig) GetExcludeNodes() []string {
+	if x != nil {
+		return x.ExcludeNodes
+	}
+	return nil
+}
+
+func (x *ResourceConfig) GetPlacement() string {
+	if x != nil {
+		return x.Placement
 	}
 	return ""
 }
@@ -1351,7 +1389,7 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\x06format\x18\x04 \x01(\tR\x06format\x12\x18\n" +
 	"\acolumns\x18\x05 \x03(\tR\acolumns\x121\n" +
 	"\afilters\x18\x06 \x01(\v2\x17.google.protobuf.StructR\afilters\x123\n" +
-	"\bsampling\x18\a \x01(\v2\x17.google.protobuf.StructR\bsampling\"\x99\x03\n" +
+	"\bsampling\x18\a \x01(\v2\x17.google.protobuf.StructR\bsampling\"\xae\x04\n" +
 	"\x0eResourceConfig\x12\x1b\n" +
 	"\tgpu_count\x18\x01 \x01(\x05R\bgpuCount\x12\x19\n" +
 	"\bgpu_type\x18\x02 \x01(\tR\agpuType\x12\x1d\n" +
@@ -1362,7 +1400,12 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\tcpu_count\x18\x06 \x01(\x05R\bcpuCount\x12\x1b\n" +
 	"\tmemory_mb\x18\a \x01(\x05R\bmemoryMb\x12R\n" +
 	"\rnode_selector\x18\b \x03(\v2-.scaimind.v1.ResourceConfig.NodeSelectorEntryR\fnodeSelector\x12\x1a\n" +
-	"\btopology\x18\t \x01(\tR\btopology\x1a?\n" +
+	"\btopology\x18\t \x01(\tR\btopology\x12%\n" +
+	"\x0etopology_level\x18\n" +
+	" \x01(\tR\rtopologyLevel\x12)\n" +
+	"\x10topology_segment\x18\v \x01(\x05R\x0ftopologySegment\x12#\n" +
+	"\rexclude_nodes\x18\f \x03(\tR\fexcludeNodes\x12\x1c\n" +
+	"\tplacement\x18\r \x01(\tR\tplacement\x1a?\n" +
 	"\x11NodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb8\x02\n" +

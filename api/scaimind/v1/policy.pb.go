@@ -40,7 +40,8 @@ type Policy struct {
 	// The index of the last change; 0: it is as mind comes with it.
 	Revision uint64 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
 	// How long the GPUs of a gang's other tasks are held for it after a failure of the infrastructure; 0: they are not.
-	HoldSeconds   *int32 `protobuf:"varint,13,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
+	HoldSeconds   *int32          `protobuf:"varint,13,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
+	Topology      *TopologyPolicy `protobuf:"bytes,14,opt,name=topology,proto3" json:"topology,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -138,6 +139,59 @@ func (x *Policy) GetHoldSeconds() int32 {
 	return 0
 }
 
+func (x *Policy) GetTopology() *TopologyPolicy {
+	if x != nil {
+		return x.Topology
+	}
+	return nil
+}
+
+// TopologyPolicy is what the scheduler knows of the network between nodes.
+type TopologyPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The labels of nodes that name their domains, innermost first, with commas between them; empty: the default.
+	Levels        *string `protobuf:"bytes,1,opt,name=levels,proto3,oneof" json:"levels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopologyPolicy) Reset() {
+	*x = TopologyPolicy{}
+	mi := &file_scaimind_v1_policy_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopologyPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopologyPolicy) ProtoMessage() {}
+
+func (x *TopologyPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_policy_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopologyPolicy.ProtoReflect.Descriptor instead.
+func (*TopologyPolicy) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TopologyPolicy) GetLevels() string {
+	if x != nil && x.Levels != nil {
+		return *x.Levels
+	}
+	return ""
+}
+
 // PreemptionPolicy is when a running job is stopped for one that waits.
 type PreemptionPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -157,7 +211,7 @@ type PreemptionPolicy struct {
 
 func (x *PreemptionPolicy) Reset() {
 	*x = PreemptionPolicy{}
-	mi := &file_scaimind_v1_policy_proto_msgTypes[1]
+	mi := &file_scaimind_v1_policy_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -169,7 +223,7 @@ func (x *PreemptionPolicy) String() string {
 func (*PreemptionPolicy) ProtoMessage() {}
 
 func (x *PreemptionPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_policy_proto_msgTypes[1]
+	mi := &file_scaimind_v1_policy_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -182,7 +236,7 @@ func (x *PreemptionPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptionPolicy) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{1}
+	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *PreemptionPolicy) GetEnabled() bool {
@@ -233,7 +287,7 @@ type BackfillPolicy struct {
 
 func (x *BackfillPolicy) Reset() {
 	*x = BackfillPolicy{}
-	mi := &file_scaimind_v1_policy_proto_msgTypes[2]
+	mi := &file_scaimind_v1_policy_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -245,7 +299,7 @@ func (x *BackfillPolicy) String() string {
 func (*BackfillPolicy) ProtoMessage() {}
 
 func (x *BackfillPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_policy_proto_msgTypes[2]
+	mi := &file_scaimind_v1_policy_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -258,7 +312,7 @@ func (x *BackfillPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillPolicy.ProtoReflect.Descriptor instead.
 func (*BackfillPolicy) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{2}
+	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *BackfillPolicy) GetReservations() int32 {
@@ -283,7 +337,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_scaimind_v1_policy_proto_msgTypes[3]
+	mi := &file_scaimind_v1_policy_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -295,7 +349,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_policy_proto_msgTypes[3]
+	mi := &file_scaimind_v1_policy_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -308,7 +362,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{3}
+	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{4}
 }
 
 type GetPolicyResponse struct {
@@ -320,7 +374,7 @@ type GetPolicyResponse struct {
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_scaimind_v1_policy_proto_msgTypes[4]
+	mi := &file_scaimind_v1_policy_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -332,7 +386,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_policy_proto_msgTypes[4]
+	mi := &file_scaimind_v1_policy_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -345,7 +399,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{4}
+	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetPolicyResponse) GetPolicy() *Policy {
@@ -364,7 +418,7 @@ type PutPolicyRequest struct {
 
 func (x *PutPolicyRequest) Reset() {
 	*x = PutPolicyRequest{}
-	mi := &file_scaimind_v1_policy_proto_msgTypes[5]
+	mi := &file_scaimind_v1_policy_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -376,7 +430,7 @@ func (x *PutPolicyRequest) String() string {
 func (*PutPolicyRequest) ProtoMessage() {}
 
 func (x *PutPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_policy_proto_msgTypes[5]
+	mi := &file_scaimind_v1_policy_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -389,7 +443,7 @@ func (x *PutPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPolicyRequest.ProtoReflect.Descriptor instead.
 func (*PutPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{5}
+	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PutPolicyRequest) GetPolicy() *Policy {
@@ -410,7 +464,7 @@ type PutPolicyResponse struct {
 
 func (x *PutPolicyResponse) Reset() {
 	*x = PutPolicyResponse{}
-	mi := &file_scaimind_v1_policy_proto_msgTypes[6]
+	mi := &file_scaimind_v1_policy_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -422,7 +476,7 @@ func (x *PutPolicyResponse) String() string {
 func (*PutPolicyResponse) ProtoMessage() {}
 
 func (x *PutPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_policy_proto_msgTypes[6]
+	mi := &file_scaimind_v1_policy_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -435,7 +489,7 @@ func (x *PutPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPolicyResponse.ProtoReflect.Descriptor instead.
 func (*PutPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_policy_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PutPolicyResponse) GetPolicy() *Policy {
@@ -456,7 +510,7 @@ var File_scaimind_v1_policy_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/policy.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\x03\n" +
+	"\x18scaimind/v1/policy.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x04\n" +
 	"\x06Policy\x12\x19\n" +
 	"\x05order\x18\x01 \x01(\tH\x00R\x05order\x88\x01\x01\x12/\n" +
 	"\x11half_life_seconds\x18\x02 \x01(\x05H\x01R\x0fhalfLifeSeconds\x88\x01\x01\x121\n" +
@@ -470,11 +524,15 @@ const file_scaimind_v1_policy_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1a\n" +
 	"\brevision\x18\b \x01(\x04R\brevision\x12&\n" +
-	"\fhold_seconds\x18\r \x01(\x05H\x03R\vholdSeconds\x88\x01\x01B\b\n" +
+	"\fhold_seconds\x18\r \x01(\x05H\x03R\vholdSeconds\x88\x01\x01\x127\n" +
+	"\btopology\x18\x0e \x01(\v2\x1b.scaimind.v1.TopologyPolicyR\btopologyB\b\n" +
 	"\x06_orderB\x14\n" +
 	"\x12_half_life_secondsB\x15\n" +
 	"\x13_aging_step_secondsB\x0f\n" +
-	"\r_hold_seconds\"\xb0\x02\n" +
+	"\r_hold_seconds\"8\n" +
+	"\x0eTopologyPolicy\x12\x1b\n" +
+	"\x06levels\x18\x01 \x01(\tH\x00R\x06levels\x88\x01\x01B\t\n" +
+	"\a_levels\"\xb0\x02\n" +
 	"\x10PreemptionPolicy\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x12,\n" +
 	"\x0fprotect_seconds\x18\x02 \x01(\x05H\x01R\x0eprotectSeconds\x88\x01\x01\x12\x19\n" +
@@ -513,29 +571,31 @@ func file_scaimind_v1_policy_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_policy_proto_rawDescData
 }
 
-var file_scaimind_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_scaimind_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_scaimind_v1_policy_proto_goTypes = []any{
 	(*Policy)(nil),                // 0: scaimind.v1.Policy
-	(*PreemptionPolicy)(nil),      // 1: scaimind.v1.PreemptionPolicy
-	(*BackfillPolicy)(nil),        // 2: scaimind.v1.BackfillPolicy
-	(*GetPolicyRequest)(nil),      // 3: scaimind.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),     // 4: scaimind.v1.GetPolicyResponse
-	(*PutPolicyRequest)(nil),      // 5: scaimind.v1.PutPolicyRequest
-	(*PutPolicyResponse)(nil),     // 6: scaimind.v1.PutPolicyResponse
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*TopologyPolicy)(nil),        // 1: scaimind.v1.TopologyPolicy
+	(*PreemptionPolicy)(nil),      // 2: scaimind.v1.PreemptionPolicy
+	(*BackfillPolicy)(nil),        // 3: scaimind.v1.BackfillPolicy
+	(*GetPolicyRequest)(nil),      // 4: scaimind.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),     // 5: scaimind.v1.GetPolicyResponse
+	(*PutPolicyRequest)(nil),      // 6: scaimind.v1.PutPolicyRequest
+	(*PutPolicyResponse)(nil),     // 7: scaimind.v1.PutPolicyResponse
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_scaimind_v1_policy_proto_depIdxs = []int32{
-	1, // 0: scaimind.v1.Policy.preemption:type_name -> scaimind.v1.PreemptionPolicy
-	2, // 1: scaimind.v1.Policy.backfill:type_name -> scaimind.v1.BackfillPolicy
-	7, // 2: scaimind.v1.Policy.updated_at:type_name -> google.protobuf.Timestamp
-	0, // 3: scaimind.v1.GetPolicyResponse.policy:type_name -> scaimind.v1.Policy
-	0, // 4: scaimind.v1.PutPolicyRequest.policy:type_name -> scaimind.v1.Policy
-	0, // 5: scaimind.v1.PutPolicyResponse.policy:type_name -> scaimind.v1.Policy
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	2, // 0: scaimind.v1.Policy.preemption:type_name -> scaimind.v1.PreemptionPolicy
+	3, // 1: scaimind.v1.Policy.backfill:type_name -> scaimind.v1.BackfillPolicy
+	8, // 2: scaimind.v1.Policy.updated_at:type_name -> google.protobuf.Timestamp
+	1, // 3: scaimind.v1.Policy.topology:type_name -> scaimind.v1.TopologyPolicy
+	0, // 4: scaimind.v1.GetPolicyResponse.policy:type_name -> scaimind.v1.Policy
+	0, // 5: scaimind.v1.PutPolicyRequest.policy:type_name -> scaimind.v1.Policy
+	0, // 6: scaimind.v1.PutPolicyResponse.policy:type_name -> scaimind.v1.Policy
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_policy_proto_init() }
@@ -546,13 +606,14 @@ func file_scaimind_v1_policy_proto_init() {
 	file_scaimind_v1_policy_proto_msgTypes[0].OneofWrappers = []any{}
 	file_scaimind_v1_policy_proto_msgTypes[1].OneofWrappers = []any{}
 	file_scaimind_v1_policy_proto_msgTypes[2].OneofWrappers = []any{}
+	file_scaimind_v1_policy_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_policy_proto_rawDesc), len(file_scaimind_v1_policy_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

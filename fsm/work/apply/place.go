@@ -86,6 +86,9 @@ func (tx *tx) placeable(old *work.Job, p *work.Placement) *kernel.Refusal {
 			return r
 		}
 	}
+	if r := tx.splitsDomains(&old.Shape, p.Tasks); r != nil {
+		return r
+	}
 	why := tx.overQuota(old)
 	if why == "" {
 		why = tx.overParallel(old)
@@ -134,4 +137,12 @@ func twice(tasks []work.TaskPlacement) string {
 		seen[tasks[i].Node] = struct{}{}
 	}
 	return ""
+}
+
+// splitsDomains says why the places of a job are too far from each other; nil: they are not. The nodes are there.
+func (tx *tx) splitsDomains(s *work.Shape, tasks []work.TaskPlacement) *kernel.Refusal {
+	return work.CheckDomains(s, func(rank int) *work.Node {
+		n, _ := tx.Node(tasks[rank].Node)
+		return n
+	})
 }

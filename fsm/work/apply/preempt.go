@@ -71,6 +71,9 @@ func (tx *tx) preempt(p *claims.Preemption) *kernel.Refusal {
 			return r
 		}
 	}
+	if r := tx.splitsDomains(&old.Shape, p.Tasks); r != nil {
+		return r
+	}
 	for i, v := range victims {
 		if !tx.needed(old, p.Tasks, v, slices.Delete(slices.Clone(victims), i, i+1)) {
 			return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimNotNeeded, v, p.Job)

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 func submitJobs(tx *tx, c *work.SubmitJobs) any {
@@ -164,6 +165,10 @@ func (tx *tx) admitShape(s *work.Shape) *kernel.Refusal {
 		return kernel.Refuse(kernel.CodeInvalidArgument, reason.UnknownTopology)
 	case s.Topology == work.TopologySingleNode && s.Nodes > 1:
 		return kernel.Refuse(kernel.CodeInvalidArgument, reason.TopologyOfManyNodes, s.Nodes)
+	case !s.Between.Valid() || s.Between == domains.Anywhere && s.Segment > 0 || len(s.Exclude) > domains.MaxExclude,
+		s.Between != domains.Anywhere && s.Level == "",
+		s.Segment > 0 && (s.Between != domains.Same || s.Nodes%s.Segment != 0):
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.BadDomains)
 	case s.CPUs > math.MaxInt32 || s.MemMB > math.MaxInt32:
 		return kernel.Refuse(kernel.CodeInvalidArgument, reason.BeyondAnyNode)
 	}

@@ -99,7 +99,11 @@ class ResourceConfig(TypedDict, total=False):
     cpu_count: int
     memory_mb: int
     node_selector: dict[str, str]
-    topology: Literal["any", "nvlink", "single_node"]
+    topology: str
+    topology_level: str
+    topology_segment: int
+    exclude_nodes: list[str]
+    placement: Literal["pack", "spread"]
 
 
 class OutputConfig(TypedDict, total=False):

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -25,12 +26,27 @@ type node struct {
 	CPUs     int               `json:"cpu_count"`
 	MemoryMB int64             `json:"memory_mb"`
 	Labels   map[string]string `json:"labels"`
+	Domains  []domain          `json:"domains"`
 	Version  string            `json:"agent_version"`
 	LastSeen *time.Time        `json:"last_seen_at"`
 	Tasks    int               `json:"tasks"`
 	// Since when the node is UNREACHABLE or LOST, and until when a drain lets its tasks run.
 	AwaySince *time.Time `json:"unreachable_since"`
 	Deadline  *time.Time `json:"drain_deadline"`
+}
+
+type domain struct {
+	Level string `json:"level"`
+	Name  string `json:"name"`
+}
+
+// in lists the domains of a node, innermost first: "leaf l3, spine s1".
+func (n *node) in() string {
+	var in []string
+	for _, d := range n.Domains {
+		in = append(in, d.Level+" "+d.Name)
+	}
+	return strings.Join(in, ", ")
 }
 
 type gpu struct {
@@ -93,7 +109,7 @@ service and why. With the id of a node, lists its GPUs.
 
 BUSY is the recent utilization of the GPUs, as reported by their drivers; FREE is the number of GPUs that no job holds.
 Without the permission scaimind:cluster_admin, BUSY is shown only for GPUs that jobs of your tenant hold; - means unknown.
-Simulated GPUs have no sensors.
+Simulated GPUs have no sensors. DOMAINS is where a node is in the network, if its labels say it.
 
 --training shows which training types run with which frameworks, and what to install for the others: it asks each node's
 Python, which takes a few seconds.`,
@@ -131,7 +147,12 @@ Python, which takes a few seconds.`,
 }
 
 func nodeTable(w io.Writer, nodes []node) error {
-	t := render.NewTable(w, "NODE", "STATE", "GPUS", "FREE", "BUSY", "CPUS", "MEMORY", "TASKS", "SEEN", "VERSION", "REASON")
+	head := []string{"NODE", "STATE", "GPUS", "FREE", "BUSY", "CPUS", "MEMORY", "TASKS", "SEEN", "VERSION"}
+	grouped := slices.ContainsFunc(nodes, func(n node) bool { return len(n.Domains) > 0 })
+	if grouped {
+		head = append(head, "DOMAINS")
+	}
+	t := render.NewTable(w, append(head, "REASON")...)
 	for _, n := range nodes {
 		seen := render.Ago(n.LastSeen)
 		if seen == "" {
@@ -140,7 +161,11 @@ func nodeTable(w io.Writer, nodes []node) error {
 		if seen != "" {
 			seen += " ago"
 		}
-		t.Row(n.ID, n.State, n.gpus(), strconv.Itoa(n.Free), percent(busy(n.GPUs)), strconv.Itoa(n.CPUs), render.Size(n.MemoryMB<<20), strconv.Itoa(n.Tasks), seen, n.Version, n.why())
+		row := []string{n.ID, n.State, n.gpus(), strconv.Itoa(n.Free), percent(busy(n.GPUs)), strconv.Itoa(n.CPUs), render.Size(n.MemoryMB << 20), strconv.Itoa(n.Tasks), seen, n.Version}
+		if grouped {
+			row = append(row, n.in())
+		}
+		t.Row(append(row, n.why())...)
 	}
 	return t.Flush()
 }

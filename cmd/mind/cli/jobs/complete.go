@@ -32,8 +32,9 @@ func completeFlags(cmd *cobra.Command) {
 		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 	}
 	for flag, complete := range map[string]cobra.CompletionFunc{
-		"queue": completeQueueFlag, "after": CompleteJobs, "topology": fixed("any", "nvlink", "single_node"),
-		"retry-on": fixed("node_lost", "gpu_fault", "launch_failed", "data_fetch", "exit"),
+		"queue": completeQueueFlag, "after": CompleteJobs, "topology": fixed("any", "nvlink", "single_node", "same_domain", "prefer", "spread", "nvlink,same_domain"),
+		"topology-level": fixed("clique", "leaf", "spine", "block"),
+		"retry-on":       fixed("node_lost", "gpu_fault", "launch_failed", "data_fetch", "exit"),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, complete) // it fails only for a flag that is not there, or twice
 	}

@@ -28,7 +28,10 @@ type submitOptions struct {
 	env, labels, selector, after, retryOn               []string
 	timeLimit, lostAfter, grace, limitNotice            time.Duration
 	preemptible, pending                                bool
-	topology                                            string
+	topology, level                                     string
+	segment                                             int
+	exclude                                             []string
+	spread, pack                                        bool
 }
 
 func (o *submitOptions) bind(cmd *cobra.Command) {
@@ -47,7 +50,12 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.StringArrayVar(&o.env, "env", nil, "environment variable KEY=VALUE; repeatable")
 	f.StringArrayVar(&o.labels, "label", nil, "label KEY=VALUE; repeatable")
 	f.StringArrayVar(&o.selector, "node-selector", nil, "only nodes with this label KEY=VALUE; repeatable")
-	f.StringVar(&o.topology, "topology", "", "any, nvlink or single_node")
+	f.StringVar(&o.topology, "topology", "", "on a node: any, nvlink or single_node; between nodes: same_domain, prefer or spread; one of each with a comma between them")
+	f.StringVar(&o.level, "topology-level", "", "the domains that --topology is about, such as clique, leaf, spine or block (default: the innermost level that nodes have labels for)")
+	f.IntVar(&o.segment, "segment", 0, "with --topology same_domain: each so many consecutive ranks are in one domain, and the job may span several")
+	f.StringSliceVar(&o.exclude, "exclude", nil, "nodes not to use, such as n1,n7 or rack1-*")
+	f.BoolVar(&o.spread, "spread", false, "put each task on the node where the most is free")
+	f.BoolVar(&o.pack, "pack", false, "put each task where it costs other jobs the least (the default)")
 	f.DurationVar(&o.timeLimit, "time-limit", 0, "stop the job after this time, such as 2h")
 	f.DurationVar(&o.limitNotice, "notice", 0, "how long before --time-limit the job gets its notice; 0: never (default: the grace period)")
 	f.IntVar(&o.retries, "max-retries", 0, "restarts after its own process failed; restarts after a lost node or a failed GPU do not count")
@@ -63,6 +71,7 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.StringVar(&o.key, "idempotency-key", "", "a second submit with the same key returns the first one's job")
 	f.BoolVar(&o.wait, "wait", false, "wait for the end and exit with the job's exit code")
 	f.BoolVar(&o.follow, "follow", false, "print the log until the job ends and exit with the job's exit code")
+	cmd.MarkFlagsMutuallyExclusive("spread", "pack")
 	completeFlags(cmd)
 }
 
@@ -143,6 +152,11 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 	set("memory", "resource_config", "memory_mb", func() (any, error) { return request.Mebibytes(o.memory) })
 	set("node-selector", "resource_config", "node_selector", pairs(o.selector))
 	set("topology", "resource_config", "topology", request.Just(o.topology))
+	set("topology-level", "resource_config", "topology_level", request.Just(o.level))
+	set("segment", "resource_config", "topology_segment", request.Just(o.segment))
+	set("exclude", "resource_config", "exclude_nodes", request.Just(o.exclude))
+	set("pack", "resource_config", "placement", request.Just("pack"))
+	set("spread", "resource_config", "placement", request.Just("spread"))
 	set("output-dir", "output_config", "output_dir", request.Just(o.outputDir))
 	set("queue", "scheduling_config", "queue", request.Just(o.queue))
 	set("priority", "scheduling_config", "priority", request.Just(o.priority))
