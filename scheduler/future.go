@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
 )
 
 // future is the view of a future time, as if one tenant had the cluster to itself. The embedded interface is hidden: future
@@ -217,6 +218,19 @@ func (f *future) Use(node string) work.NodeUse {
 	}
 	return work.NodeUse{}
 }
+
+// Promises are none: those of others must not show.
+func (f *future) Promises() iter.Seq[*promises.Promise] {
+	return slices.Values([]*promises.Promise(nil))
+}
+
+func (f *future) Job(id ident.Job) (*work.Job, bool) {
+	j, ok := f.waiting[id]
+	return j, ok
+}
+
+func (f *future) Node(id string) (*work.Node, bool)     { return f.now.Node(id) }
+func (f *future) LeasesOn(string) iter.Seq[*work.Lease] { return slices.Values([]*work.Lease(nil)) }
 
 // Accounts are those of the tenant's users.
 func (f *future) Accounts() iter.Seq[*accounts.Account] {

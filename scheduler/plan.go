@@ -11,18 +11,21 @@
 // Fairness. Among jobs of the same priority it is the turn of the queue, in it of the tenant, and in that of the user with
 // the smallest share (fair.go).
 //
-// Not guaranteed. That a large gang ever gets its nodes while smaller jobs keep coming: a class that does not fit is
-// skipped. Backfill would keep later jobs from what a blocked gang is waiting for: where a class is blocked, in this
-// file. What a preemption keeps for a job is not free to others: see [Preempt].
+// Backfill. A class that does not fit is skipped, and others go on. So that a large gang gets its nodes while smaller jobs keep
+// coming, [Reserve] promises starts to blocked jobs, and a plan delays no promise (backfill.go).
+//
+// What a preemption keeps for a job is not free to others: see [Preempt].
 package scheduler
 
 import (
 	"iter"
+	"math"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
@@ -54,6 +57,11 @@ type View interface {
 	Total() accounts.Amount
 	// Mix is what the jobs ask for, those that ended as well, with the number of jobs.
 	Mix() iter.Seq2[work.Shape, int]
+	// Promises are the promised starts of waiting jobs. What follows is read of their jobs and nodes.
+	Promises() iter.Seq[*promises.Promise]
+	Job(ident.Job) (*work.Job, bool)
+	Node(id string) (*work.Node, bool)
+	LeasesOn(node string) iter.Seq[*work.Lease]
 }
 
 // Options configure a pass.
@@ -74,6 +82,11 @@ type Options struct {
 	Model *predict.Model
 	// Running are the attempts that may be exchanged for waiting jobs; nil: no decision about that is due.
 	Running iter.Seq[Running]
+	// Backfill lets jobs of classes that fit only on what is kept for promises be tried there, one by one. Without it such a
+	// class is blocked as a whole, which costs less.
+	Backfill bool
+	// Now is the time, in Unix nanoseconds, if it is later than that of the view.
+	Now int64
 }
 
 // Result is the result of a pass.
@@ -102,8 +115,10 @@ type class struct {
 	fit    *place.Fit
 	// costs is what one of its jobs is charged.
 	costs accounts.Usage
-	// blocked: no more of it fits in this pass.
-	blocked bool
+	// blocked: no more of it fits in this pass. tight: no more of it fits but on what is kept for promises; tried is how many
+	// of its jobs were tried there.
+	blocked, tight bool
+	tried          int
 }
 
 // Plan offers the waiting jobs to the free capacity, in the order of the tree. A class of which no job fits is out for this
@@ -120,7 +135,14 @@ func plan(v View, opts Options, poolOf func(prices func() *place.Prices) *place.
 	}
 	p := newPass(v, opts, poolOf)
 	for l, job := p.line.first(); job != nil; l, job = p.line.first() {
-		if !p.offer(l.class, job) {
+		if p.backfill != nil {
+			p.backfill.due(l.rank.above)
+			if p.backfill.has(job.ID) {
+				p.line.skip()
+				continue
+			}
+		}
+		if !p.offer(l, job) {
 			continue
 		}
 		p.line.placed()
@@ -128,6 +150,9 @@ func plan(v View, opts Options, poolOf func(prices func() *place.Prices) *place.
 			p.res.More = true
 			break
 		}
+	}
+	if p.backfill != nil && !p.res.More {
+		p.backfill.due(math.MaxInt)
 	}
 	return p.result()
 }
@@ -140,8 +165,10 @@ type pass struct {
 	line    *tree
 	room    *room
 	pool    *place.Pool
-	blocked []*class
-	batch   []work.Placement
+	// backfill is nil while nothing is promised.
+	backfill *backfill
+	blocked  []*class
+	batch    []work.Placement
 	// placed are the jobs that were placed, for exchanges; nil: none are due.
 	placed map[ident.Job]*work.Job
 	res    Result
@@ -157,6 +184,11 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	if opts.Running != nil && p.ranking.policy.Preemption.Enabled {
 		p.placed = map[ident.Job]*work.Job{}
 	}
+	p.backfill = newBackfill(p)
+	if p.backfill != nil {
+		p.pool = poolOf(opts.Prices)
+	}
+	var fitting []*class
 	for key := range v.Classes() {
 		c := &class{key: key, limits: p.room.limitsOf(key), costs: key.Shape.Amount().Now()}
 		if c.limits.bars(key.Shape) != "" {
@@ -166,17 +198,22 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 		if p.pool == nil {
 			p.pool = poolOf(opts.Prices)
 		}
-		c.fit = p.pool.For(key.Shape)
-		if key.Own != 0 {
-			for job := range lanesJobs(v, key) {
-				c.fit.Narrow(job, opts.Settled)
-			}
-		}
+		c.fit = p.fitOf(key)
 		if !c.fit.Fits() {
 			p.block(c)
 			continue
 		}
-		for lane := range v.Lanes(key) {
+		fitting = append(fitting, c)
+	}
+	if p.backfill != nil {
+		p.backfill.keep()
+	}
+	for _, c := range fitting {
+		if c.tight = p.backfill != nil && !c.fit.Fits(); c.tight && !opts.Backfill {
+			p.block(c)
+			continue
+		}
+		for lane := range v.Lanes(c.key) {
 			if l := openLane(v, p.ranking, lane, c); l != nil {
 				p.line.add(l)
 			}
@@ -184,6 +221,32 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	}
 	p.line.ready()
 	return p
+}
+
+// fitOf finds places in what the pool has now.
+func (p *pass) fitOf(key work.ClassKey) *place.Fit {
+	fit := p.pool.For(key.Shape)
+	if key.Own != 0 {
+		for job := range lanesJobs(p.view, key) {
+			fit.Narrow(job, p.opts.Settled)
+		}
+	}
+	return fit
+}
+
+// classOf is the class of a waiting job, beside those of the line.
+func (p *pass) classOf(j *work.Job) *class {
+	key := classKey(p.view, j)
+	return &class{key: key, limits: p.room.limitsOf(key)}
+}
+
+// classKey is the class of a waiting job.
+func classKey(v View, j *work.Job) work.ClassKey {
+	key := j.Class()
+	if _, limited := v.Quota(j.Tenant); limited {
+		key.Tenant = j.Tenant
+	}
+	return key
 }
 
 // shapes are those of all classes.
@@ -218,19 +281,41 @@ func (p *pass) block(c *class) {
 }
 
 // offer places a job, if its class still fits.
-func (p *pass) offer(c *class, job *work.Job) bool {
+func (p *pass) offer(l *lane, job *work.Job) bool {
+	c := l.class
 	if c.limits.bars(c.key.Shape) != "" {
 		p.block(c)
 		return false
 	}
-	tasks, ok := c.fit.Place()
-	if !ok {
+	var tasks []work.TaskPlacement
+	placed := false
+	if !c.tight {
+		tasks, placed = c.fit.Place()
+		c.tight = !placed
+	}
+	if !placed && p.backfill != nil && p.opts.Backfill && c.tried < mostBackfilled {
+		c.tried++
+		if tasks, placed = p.backfill.place(c, job, l.rank.above); !placed {
+			p.line.skip()
+			return false
+		}
+	}
+	if !placed {
 		p.block(c)
 		return false
 	}
+	p.grant(c, job, tasks)
+	return true
+}
+
+// grant places a job.
+func (p *pass) grant(c *class, job *work.Job, tasks []work.TaskPlacement) {
 	p.res.Offered++
 	p.res.Placed++
 	c.limits.take(c.key.Shape)
+	if p.backfill != nil {
+		p.backfill.granted(job.ID)
+	}
 	if p.placed != nil {
 		p.placed[job.ID] = job
 	}
@@ -238,7 +323,14 @@ func (p *pass) offer(c *class, job *work.Job) bool {
 	if len(p.batch) == p.opts.PerCommand {
 		p.flush()
 	}
-	return true
+}
+
+// shortage says why no more of a class fits.
+func (p *pass) shortage(c *class) reason.Reason {
+	if p.backfill != nil && c.tight {
+		return p.backfill.reason(c)
+	}
+	return c.fit.Reason()
 }
 
 func (p *pass) flush() {
@@ -260,7 +352,7 @@ func (p *pass) result() Result {
 		}
 		why := barred
 		if why == "" {
-			why = c.fit.Reason()
+			why = p.shortage(c)
 		}
 		if !reason.Same(why, p.view.ClassReason(c.key)) {
 			reasons = append(reasons, work.ClassReason{Class: c.key, Reason: why})

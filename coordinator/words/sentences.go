@@ -186,4 +186,12 @@ var sentences = map[reason.Code]string{
 	reason.VictimNotBelow:       "{0} has priority {1}, and is not preempted by a job of priority {2}",
 	reason.VictimProtected:      "{0} is protected from preemption for another {1}",
 	reason.VictimNotNeeded:      "{0} need not be preempted by {1}",
+
+	// Reservations.
+	reason.PromiseEarlier:   "places became free earlier than expected",
+	reason.PromiseNodeLost:  "node {0} can no longer be used for it",
+	reason.PromiseOutranked: "a job of a higher priority came",
+	reason.PromiseOverrun:   "a job before it started late or did not stop at its limit",
+	reason.PromiseOverlaps:  "GPUs of node {0} are reserved for another job when {1} is to run",
+	reason.TooManyPromises:  "the policy allows {0 reservation} at a time (backfill.reservations)",
 }

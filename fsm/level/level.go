@@ -82,6 +82,7 @@ var (
 	LateModels = gate(6, "a registered checkpoint that is reported as a model becomes one")
 	Preemption = gate(6, "running jobs make room for waiting ones: mind submit --preemptible")
 	FairShare  = gate(6, "queues in a tree, accounts of what users had, and the policy of the scheduler as data")
+	Backfill   = gate(6, "blocked jobs are promised when they start at the latest")
 	GPUChoice  = gate(6, "gpu_type names several types of GPU, of which a job gets one")
 )
 

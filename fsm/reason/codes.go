@@ -221,3 +221,15 @@ const (
 	VictimProtected
 	VictimNotNeeded
 )
+
+// Why a promised start is another one than before, why one is refused, and what promises mean to other jobs.
+const (
+	PromiseEarlier Code = iota + 710
+	PromiseNodeLost
+	PromiseOutranked
+	PromiseOverrun
+	PromiseOverlaps
+	TooManyPromises
+	WouldDelay
+	StartReserved
+)

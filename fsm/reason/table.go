@@ -195,4 +195,13 @@ var table = [...]definition{
 	VictimNotBelow:       {"VictimNotBelow", "TNN", "job %s has priority %d, and is not preempted by one of priority %d"},
 	VictimProtected:      {"VictimProtected", "TD", "job %s is protected from preemption for another %s"},
 	VictimNotNeeded:      {"VictimNotNeeded", "TT", "job %s need not be preempted by job %s"},
+
+	PromiseEarlier:   {"PromiseEarlier", "", "places became free earlier than promised"},
+	PromiseNodeLost:  {"PromiseNodeLost", "T", "node %s can no longer be used for it"},
+	PromiseOutranked: {"PromiseOutranked", "", "a job of a higher priority came"},
+	PromiseOverrun:   {"PromiseOverrun", "", "a job was still running when it should have ended"},
+	PromiseOverlaps:  {"PromiseOverlaps", "TT", "GPUs of node %s are promised to another job when job %s is to run"},
+	TooManyPromises:  {"TooManyPromises", "N", "the policy allows %d reservations"},
+	WouldDelay:       {"WouldDelay", "N", "would delay a job that comes first, which is to start by %d (Unix seconds)"},
+	StartReserved:    {"StartReserved", "NT", "its start by %d (Unix seconds) on %s is reserved"},
 }

@@ -31,9 +31,11 @@ type Pool struct {
 	// may run replacements, nil before the first use.
 	empty   map[work.Shape]bitset
 	settled bitset
-	taken   []int // hosts on which something was placed
-	scratch []byte
-	remains []uint16
+	taken   []int // hosts on which something was placed, or kept from jobs
+	// withheld is what is kept from jobs now.
+	withheld []held
+	scratch  []byte
+	remains  []uint16
 }
 
 // host is a node that may get tasks.

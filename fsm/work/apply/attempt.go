@@ -29,6 +29,9 @@ func (tx *tx) saveJob(old, j *work.Job) {
 	if c, kept := tx.ClaimOf(j.ID); kept && j.State != v1.JobState_QUEUED {
 		tx.endClaim(c) // It was canceled or paused meanwhile.
 	}
+	if p, promised := tx.PromiseOf(j.ID); promised && !j.Waiting() {
+		tx.endPromise(p)
+	}
 	if old.Live() && !j.Live() {
 		tx.left(j.ID)
 	}

@@ -51,6 +51,7 @@ func Check(frozen *kernel.State, report kernel.Report) {
 	checkJobs(s, report)
 	checkLeases(s, report)
 	s.CheckClaims(s.Job, report)
+	s.CheckPromises(s, func(id ident.Job) bool { _, claimed := s.ClaimOf(id); return claimed }, report)
 	checkCheckpoints(s, report)
 	checkKeys(s, report)
 	checkEvaluations(s, report)

@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
 )
 
 // The numbers of the kinds of rows: append-only, never reused, never changed.
@@ -28,6 +29,7 @@ const (
 type rows struct {
 	checkpoints.Tables
 	claims.Book
+	promises.Ledger
 	meta        *work.Meta
 	jobs        jobTables
 	leases      leaseTables
@@ -53,7 +55,7 @@ func Open(s *kernel.State) kernel.Part {
 		rows: rows{
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
 			Tables: checkpoints.NewTables(), Book: claims.NewBook(), keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(),
-			accounts: newAccountTables(),
+			accounts: newAccountTables(), Ledger: promises.NewLedger(),
 		},
 	}
 }
@@ -64,7 +66,7 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 	return &State{kernel: to, rows: rows{
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
 		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(),
-		accounts: s.accounts.freeze(),
+		accounts: s.accounts.freeze(), Ledger: promises.Freeze(&s.Ledger),
 	}}
 }
 
@@ -83,7 +85,8 @@ func Records() []kernel.RecordDef {
 	queues.Order, quotas.Order = 2, 3
 	saved := checkpoints.Records(func(s *kernel.State) *checkpoints.Tables { return &Of(s).Tables })
 	kept := claims.Record(func(s *kernel.State) *claims.Book { return &Of(s).Book }, func(s *kernel.State, c *claims.Claim) { Of(s).PutClaim(c) })
-	return append(append(saved, kept), []kernel.RecordDef{
+	promised := promises.Record(func(s *kernel.State) *promises.Ledger { return &Of(s).Ledger })
+	return append(append(saved, kept, promised), []kernel.RecordDef{
 		queues,
 		quotas,
 		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },
