@@ -157,7 +157,7 @@ func (f *backfill) due(above int) {
 			taken++
 		}
 		if taken == len(k.Tasks) {
-			f.pass.grant(c, k.job, slices.Clone(k.Tasks))
+			f.pass.grant(c, k.job, work.Placement{Job: k.Job, Attempt: k.Attempt, Tasks: slices.Clone(k.Tasks)})
 		}
 		f.binding = "" // What is withheld has changed.
 		f.bind(f.all)

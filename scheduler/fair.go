@@ -188,15 +188,15 @@ func turn(a, b *node) bool {
 
 func laneBefore(a, b *lane) bool { return a.rank.before(b.rank) }
 
-// first returns the job to offer now; nil at the end.
-func (t *tree) first() (*lane, *work.Job) {
+// first returns the lane with the job to offer now; nil at the end.
+func (t *tree) first() *lane {
 	for t.root.best != nil {
 		if l := t.root.best; !l.class.blocked {
-			return l, l.head
+			return l
 		}
 		t.advance(false, accounts.Usage{})
 	}
-	return nil, nil
+	return nil
 }
 
 // placed charges the first job, and moves on.
@@ -205,9 +205,9 @@ func (t *tree) placed() {
 	t.advance(l.next(t.view, t.ranking), l.class.costs)
 }
 
-// skip passes over the first job.
+// skip passes over the first job, of an array over all its elements.
 func (t *tree) skip() {
-	t.advance(t.root.best.next(t.view, t.ranking), accounts.Usage{})
+	t.advance(t.root.best.nextJob(t.view, t.ranking), accounts.Usage{})
 }
 
 // advance moves on from the first lane, which goes on or not, after a job of it was given so much.

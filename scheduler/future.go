@@ -37,6 +37,8 @@ type future struct {
 	lanes   map[work.ClassKey][]work.LaneKey
 	lines   map[work.LaneKey][]*work.Job
 	waiting map[ident.Job]*work.Job
+	// live is how many elements of each array with a bound run.
+	live map[ident.Job]uint32
 }
 
 // holding is a job with its resources.
@@ -48,7 +50,10 @@ type holding struct {
 var _ View = (*future)(nil)
 
 func newFuture(v *fsm.View, tenant string) *future {
-	f := &future{now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}, users: map[accounts.Key]*accounts.Account{}}
+	f := &future{
+		now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{},
+		users: map[accounts.Key]*accounts.Account{}, live: map[ident.Job]uint32{},
+	}
 	f.usage = work.Usage{Unfinished: v.Usage(tenant).Unfinished}
 	f.life, f.at = accounts.Life(v.Policy().HalfLife), v.Now()
 	for a := range v.Accounts() {
@@ -87,8 +92,11 @@ func (f *future) wait(most int) {
 			if j.Tenant != f.tenant {
 				continue
 			}
-			all = append(all, j)
-			if own++; own == most {
+			for _, one := range inFull(j, most-own) {
+				all = append(all, one)
+				own++
+			}
+			if own == most {
 				break
 			}
 		}
@@ -172,6 +180,9 @@ func (f *future) count(j *work.Job, by int) {
 	} else {
 		a.Holds.Sub(j.Shape.Amount())
 	}
+	if j.MaxParallel != 0 {
+		f.live[j.ID.Submitted()] += uint32(by)
+	}
 }
 
 func (f *future) end(h *holding) {
@@ -195,6 +206,19 @@ func (f *future) end(h *holding) {
 	f.usage.Running--
 	f.usage.Unfinished--
 	f.count(h.job, -1)
+}
+
+// Array is the row of an array as it will be.
+func (f *future) Array(id ident.Job) (*work.Job, bool) {
+	j, ok := f.now.Array(id)
+	if !ok {
+		return nil, false
+	}
+	row := *j
+	a := *j.Array
+	a.Rows.Live = f.live[id]
+	row.Array = &a
+	return &row, true
 }
 
 func (f *future) Index() uint64                           { return f.now.Index() }
@@ -229,6 +253,7 @@ func (f *future) Job(id ident.Job) (*work.Job, bool) {
 	return j, ok
 }
 
+func (f *future) ClassOf(j *work.Job) work.ClassKey     { return f.now.ClassOf(j) }
 func (f *future) Node(id string) (*work.Node, bool)     { return f.now.Node(id) }
 func (f *future) LeasesOn(string) iter.Seq[*work.Lease] { return slices.Values([]*work.Lease(nil)) }
 

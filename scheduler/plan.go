@@ -43,6 +43,8 @@ type View interface {
 	// LaneJobsAfter fills buf with the jobs after a given one.
 	LaneJobsAfter(lane work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job
 	ClassReason(work.ClassKey) reason.Reason
+	// Array returns the row of an array.
+	Array(ident.Job) (*work.Job, bool)
 	// Quota is what a tenant may have, Usage what it has; QueueTreeGPUs is what the jobs of a queue and of those below it
 	// hold.
 	Quota(tenant string) (*work.Quota, bool)
@@ -60,6 +62,7 @@ type View interface {
 	// Promises are the promised starts of waiting jobs. What follows is read of their jobs and nodes.
 	Promises() iter.Seq[*promises.Promise]
 	Job(ident.Job) (*work.Job, bool)
+	ClassOf(*work.Job) work.ClassKey
 	Node(id string) (*work.Node, bool)
 	LeasesOn(node string) iter.Seq[*work.Lease]
 }
@@ -134,15 +137,15 @@ func plan(v View, opts Options, poolOf func(prices func() *place.Prices) *place.
 		opts.Prices = func() *place.Prices { return place.Learn(v.Mix(), v.Nodes()) }
 	}
 	p := newPass(v, opts, poolOf)
-	for l, job := p.line.first(); job != nil; l, job = p.line.first() {
+	for l := p.line.first(); l != nil; l = p.line.first() {
 		if p.backfill != nil {
 			p.backfill.due(l.rank.above)
-			if p.backfill.has(job.ID) {
+			if p.backfill.has(l.head.ID) {
 				p.line.skip()
 				continue
 			}
 		}
-		if !p.offer(l, job) {
+		if !p.offer(l) {
 			continue
 		}
 		p.line.placed()
@@ -169,7 +172,7 @@ type pass struct {
 	backfill *backfill
 	blocked  []*class
 	batch    []work.Placement
-	// placed are the jobs that were placed, for exchanges; nil: none are due.
+	// placed are the jobs that were placed, an element with the row of its array, for exchanges; nil: none are due.
 	placed map[ident.Job]*work.Job
 	res    Result
 }
@@ -236,17 +239,8 @@ func (p *pass) fitOf(key work.ClassKey) *place.Fit {
 
 // classOf is the class of a waiting job, beside those of the line.
 func (p *pass) classOf(j *work.Job) *class {
-	key := classKey(p.view, j)
+	key := p.view.ClassOf(j)
 	return &class{key: key, limits: p.room.limitsOf(key)}
-}
-
-// classKey is the class of a waiting job.
-func classKey(v View, j *work.Job) work.ClassKey {
-	key := j.Class()
-	if _, limited := v.Quota(j.Tenant); limited {
-		key.Tenant = j.Tenant
-	}
-	return key
 }
 
 // shapes are those of all classes.
@@ -280,8 +274,8 @@ func (p *pass) block(c *class) {
 	p.res.Offered++
 }
 
-// offer places a job, if its class still fits.
-func (p *pass) offer(l *lane, job *work.Job) bool {
+// offer places the first job of a lane, if its class still fits.
+func (p *pass) offer(l *lane) bool {
 	c := l.class
 	if c.limits.bars(c.key.Shape) != "" {
 		p.block(c)
@@ -295,7 +289,7 @@ func (p *pass) offer(l *lane, job *work.Job) bool {
 	}
 	if !placed && p.backfill != nil && p.opts.Backfill && c.tried < mostBackfilled {
 		c.tried++
-		if tasks, placed = p.backfill.place(c, job, l.rank.above); !placed {
+		if tasks, placed = p.backfill.place(c, l.head, l.rank.above); !placed {
 			p.line.skip()
 			return false
 		}
@@ -304,22 +298,23 @@ func (p *pass) offer(l *lane, job *work.Job) bool {
 		p.block(c)
 		return false
 	}
-	p.grant(c, job, tasks)
+	id, attempt := l.offered()
+	p.grant(c, l.head, work.Placement{Job: id, Attempt: attempt, Tasks: tasks})
 	return true
 }
 
-// grant places a job.
-func (p *pass) grant(c *class, job *work.Job, tasks []work.TaskPlacement) {
+// grant places a job, of an array an element.
+func (p *pass) grant(c *class, row *work.Job, made work.Placement) {
 	p.res.Offered++
 	p.res.Placed++
 	c.limits.take(c.key.Shape)
 	if p.backfill != nil {
-		p.backfill.granted(job.ID)
+		p.backfill.granted(made.Job)
 	}
 	if p.placed != nil {
-		p.placed[job.ID] = job
+		p.placed[made.Job] = row
 	}
-	p.batch = append(p.batch, work.Placement{Job: job.ID, Attempt: job.Attempt + 1, Tasks: tasks})
+	p.batch = append(p.batch, made)
 	if len(p.batch) == p.opts.PerCommand {
 		p.flush()
 	}

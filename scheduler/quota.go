@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -12,7 +13,11 @@ type room struct {
 	tenants map[string]*tenantRoom
 	queues  map[string][]*queueRoom
 	limited map[string]*queueRoom
+	arrays  map[ident.Job]*arrayRoom
 }
+
+// arrayRoom is how many elements of an array run, and may.
+type arrayRoom struct{ live, most uint32 }
 
 type tenantRoom struct {
 	quota *work.Quota
@@ -27,11 +32,12 @@ type queueRoom struct {
 // limits are those that apply to a class: of its tenant (nil: none), of its queue and of the queues that this is a part of.
 type limits struct {
 	tenant *tenantRoom
+	array  *arrayRoom
 	queues []*queueRoom
 }
 
 func newRoom(v View) *room {
-	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string][]*queueRoom{}, limited: map[string]*queueRoom{}}
+	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string][]*queueRoom{}, limited: map[string]*queueRoom{}, arrays: map[ident.Job]*arrayRoom{}}
 }
 
 // limitsOf finds the limits of a class. Only the classes of tenants with a quota name their tenant.
@@ -48,6 +54,14 @@ func (r *room) limitsOf(key work.ClassKey) limits {
 	if l.queues, asked = r.queues[key.Queue]; !asked {
 		l.queues = r.lineage(key.Queue)
 		r.queues[key.Queue] = l.queues
+	}
+	if key.Array != 0 {
+		if l.array, asked = r.arrays[key.Array]; !asked {
+			if j, ok := r.view.Array(key.Array); ok {
+				l.array = &arrayRoom{live: j.Array.Rows.Live, most: j.MaxParallel}
+			}
+			r.arrays[key.Array] = l.array
+		}
 	}
 	return l
 }
@@ -84,6 +98,9 @@ func (l *limits) bars(s work.Shape) reason.Reason {
 			return why
 		}
 	}
+	if l.array != nil && l.array.live >= l.array.most {
+		return reason.New(reason.MaxParallelReached, int(l.array.live), int(l.array.most))
+	}
 	return ""
 }
 
@@ -94,5 +111,8 @@ func (l *limits) take(s work.Shape) {
 	}
 	for _, q := range l.queues {
 		q.gpuMilli += s.GPUMilli()
+	}
+	if l.array != nil {
+		l.array.live++
 	}
 }

@@ -110,7 +110,7 @@ func (r *reserver) promised() []*candidate {
 		if !ok || !r.eligible(j) {
 			continue
 		}
-		if l := limits.limitsOf(classKey(r.view, j)); l.bars(j.Shape) != "" {
+		if l := limits.limitsOf(r.view.ClassOf(j)); l.bars(j.Shape) != "" {
 			continue
 		}
 		all = append(all, &candidate{job: j, above: r.ranking.of(j).above, old: p})
@@ -119,11 +119,12 @@ func (r *reserver) promised() []*candidate {
 	return all
 }
 
-// eligible says whether a job may be promised a start. Where a job may run whose last attempt may be alive, only the leader
-// knows, and what a preemption keeps for one is more than a promise.
+// eligible says whether a job may be promised a start. An array is many jobs, of
+// which those that were never placed have no row. Where a job may run whose last attempt may be alive, only the leader knows,
+// and what a preemption keeps for one is more than a promise.
 func (r *reserver) eligible(j *work.Job) bool {
 	_, claimed := r.view.ClaimOf(j.ID)
-	return j.Waiting() && !j.Replacement() && !claimed
+	return j.Waiting() && j.Array == nil && !j.Replacement() && !claimed
 }
 
 // waiting are the first jobs of blocked classes that have waited for long enough.
@@ -147,10 +148,11 @@ func (r *reserver) waiting(blocked []work.ClassKey, had []*candidate, seats int)
 	}
 	var found []*candidate
 	for range mostLooked + lookedTimes*seats {
-		l, j := line.first()
-		if j == nil || len(found) == lookedTimes*seats {
+		l := line.first()
+		if l == nil || len(found) == lookedTimes*seats {
 			break
 		}
+		j := l.head
 		if known[j.ID] || !r.eligible(j) || r.ranking.waited(j) < r.ranking.policy.Backfill.After {
 			line.skip()
 			continue

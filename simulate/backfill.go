@@ -87,6 +87,9 @@ func (b *backfill) Promises() iter.Seq[*promises.Promise] {
 // Job implements scheduler.View.
 func (b *backfill) Job(id ident.Job) (*work.Job, bool) { j, ok := b.rows[id]; return j, ok }
 
+// ClassOf implements scheduler.View.
+func (b *backfill) ClassOf(j *work.Job) work.ClassKey { return j.Class() }
+
 // LeasesOn implements scheduler.View.
 func (b *backfill) LeasesOn(node string) iter.Seq[*work.Lease] { return slices.Values(b.leases[node]) }
 

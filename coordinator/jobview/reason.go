@@ -32,7 +32,7 @@ func Reason(v *fsm.View, j *work.Job) string {
 		return words.Of(reason.New(reason.PreemptsOthers, len(c.Victims), c.GPUs()))
 	}
 	if p, promised := v.PromiseOf(j.ID); promised {
-		return words.Of(reason.New(reason.StartReserved, p.StartAt/1e9, placesOf(p)))
+		return words.Of(reason.New(reason.StartReserved, p.StartAt/1e9, named(p.Nodes())))
 	}
 	why := words.Of(j.Reason)
 	if said := v.ClassReason(v.ClassOf(j)); said != "" {

@@ -31,12 +31,3 @@ func explainReserved(v *fsm.View, j *work.Job) []string {
 	}
 	return []string{fmt.Sprintf("with a time limit below %s it could start now (--time-limit)", left.Truncate(time.Minute))}
 }
-
-// placesOf names the nodes of a promise.
-func placesOf(p *promises.Promise) string {
-	nodes := make([]string, len(p.Tasks))
-	for i := range p.Tasks {
-		nodes[i] = p.Tasks[i].Node
-	}
-	return named(nodes)
-}

@@ -222,6 +222,19 @@ const (
 	VictimNotNeeded
 )
 
+// Of job arrays.
+const (
+	MaxParallelReached Code = iota + 700
+	BadArray
+	NoArrayID
+	ElementNotStarted
+	ElementsStopping
+	NothingFailed
+	NotForAnArray
+	ElementsFailed
+	ElementsCanceled
+)
+
 // Why a promised start is another one than before, why one is refused, and what promises mean to other jobs.
 const (
 	PromiseEarlier Code = iota + 710

@@ -102,12 +102,8 @@ func (tx *tx) endPromise(p *promises.Promise) {
 }
 
 func (tx *tx) emitUnpromised(p *promises.Promise) {
-	nodes := make([]string, len(p.Tasks))
-	for i := range p.Tasks {
-		nodes[i] = p.Tasks[i].Node
-	}
 	if j, ok := tx.Job(p.Job); ok {
-		tx.emit(event.Event{Topic: event.TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue, Nodes: nodes})
+		tx.emit(event.Event{Topic: event.TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue, Nodes: p.Nodes()})
 	}
 }
 

@@ -38,8 +38,8 @@ func (tx *tx) overQuotaWithout(j *work.Job, gone []ident.Job) reason.Reason {
 	return q.Bars(u, j.Shape)
 }
 
-// admitOneMore says why a tenant may not have one more unfinished job; nil: it may.
-func (tx *tx) admitOneMore(tenant string) *kernel.Refusal {
+// admitMore says why a tenant may not have n more unfinished jobs; nil: it may.
+func (tx *tx) admitMore(tenant string, n int) *kernel.Refusal {
 	if !tx.Limited(tenant) {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (tx *tx) admitOneMore(tenant string) *kernel.Refusal {
 	if q.MaxJobs == nil {
 		return nil
 	}
-	if have := tx.UsageNow(tenant).Unfinished; have >= int(*q.MaxJobs) {
+	if have := tx.UsageNow(tenant).Unfinished; have+n > int(*q.MaxJobs) {
 		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Quota: true, Reason: reason.New(reason.QuotaOfJobs, have, *q.MaxJobs)}
 	}
 	return nil

@@ -54,6 +54,15 @@ func (p *Promise) Of(i int) work.Claimed {
 	return work.Claimed{GPUs: p.Tasks[i].GPUs, CPUs: p.CPUs, MemMB: p.MemMB}
 }
 
+// Nodes are its places, by rank.
+func (p *Promise) Nodes() []string {
+	nodes := make([]string, len(p.Tasks))
+	for i := range p.Tasks {
+		nodes[i] = p.Tasks[i].Node
+	}
+	return nodes
+}
+
 // During says whether the promised time has anything of the time between two others; to 0: that has no end.
 func (p *Promise) During(from, to int64) bool {
 	return (p.Until == 0 || from < p.Until) && (to == 0 || p.StartAt < to)
