@@ -24,6 +24,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
 )
 
 // story is a short log in which every kind of row comes to be.
@@ -97,6 +98,12 @@ func makesRoom(w *world) {
 		Job: urgent, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n7", GPUs: 1}}, Victims: []claims.Victim{{Job: victim, Attempt: 1}},
 	}}})
 	require.Empty(w.t, r.Refused)
+	later := w.submit(oneGPU())
+	promised := do[promises.PromiseResult](w, promises.PromiseStarts{Starts: []promises.Start{{
+		Job: later, Attempt: 1, At: w.now.Add(time.Hour).UnixNano(), Tasks: []work.TaskPlacement{{Node: "n7", GPUs: 1}},
+		Cause: reason.New(reason.PromiseEarlier),
+	}}})
+	require.Empty(w.t, promised.Refused)
 }
 
 // anArray goes on with a job array: of its elements one has succeeded, one has failed, one runs, one was canceled, and the

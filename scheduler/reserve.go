@@ -53,7 +53,7 @@ func Reserve(v ReservationView, blocked []work.ClassKey, now int64, opts Options
 	})
 	r.sites = newSites(v, now)
 	for _, c := range had {
-		r.sites.enter(c, &promises.Start{Job: c.old.Job, At: c.old.StartAt, Tasks: c.old.Tasks})
+		r.sites.enter(c, &promises.Start{Job: c.old.Job, At: c.old.StartAt, Tasks: c.old.Tasks}, false)
 	}
 	var out promises.PromiseStarts
 	changed, kept := false, 0
@@ -170,7 +170,7 @@ func (r *reserver) decide(c *candidate) *promises.Start {
 		if start == nil {
 			return nil
 		}
-		r.sites.enter(c, start)
+		r.sites.enter(c, start, start.At <= r.now)
 		if start.At <= r.now {
 			return nil // It starts with the next plan.
 		}
@@ -187,7 +187,7 @@ func (r *reserver) decide(c *candidate) *promises.Start {
 		start = better
 		start.Cause = reason.New(reason.PromiseEarlier)
 	}
-	r.sites.enter(c, start)
+	r.sites.enter(c, start, false)
 	return start
 }
 

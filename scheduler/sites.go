@@ -37,6 +37,8 @@ type leaving struct {
 type promised struct {
 	promises.Promise
 	above int
+	// passing: it is no promise, but about to start.
+	passing bool
 }
 
 // leaves is when a lease ends at the latest; 0: that is not known. One that should have ended by now is about to.
@@ -76,8 +78,8 @@ func newSites(v View, now int64) *sites {
 func (t *sites) named(node string) *site { return t.byName[node] }
 
 // enter makes what is decided later go around a start.
-func (t *sites) enter(c *candidate, start *promises.Start) {
-	p := &promised{above: c.above, Promise: promises.Promise{
+func (t *sites) enter(c *candidate, start *promises.Start, passing bool) {
+	p := &promised{above: c.above, passing: passing, Promise: promises.Promise{
 		Job: c.job.ID, StartAt: start.At, Until: promises.EndOf(c.job, start.At), Tasks: start.Tasks,
 		CPUs: c.job.Shape.CPUDemand(), MemMB: c.job.Shape.MemMB,
 	}}
@@ -192,7 +194,7 @@ func (s *site) at(at int64) work.NodeUse {
 // reserve adds what is promised at any time between two to others that are at least so urgent.
 func (s *site) reserve(use *work.NodeUse, from, to int64, above int) {
 	for _, p := range s.promised {
-		if p.above > above || !p.During(from, to) {
+		if p.above > above || !p.During(from, to) || p.passing && p.Until != 0 && p.Until <= from+little {
 			continue
 		}
 		for i := range p.Tasks {
