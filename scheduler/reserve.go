@@ -43,7 +43,7 @@ func Reserve(v ReservationView, blocked []work.ClassKey, now int64, opts Options
 	had := r.promised()
 	var want []*candidate
 	if seats > 0 {
-		want = append(had, r.waiting(blocked, had, seats)...)
+		want = slices.Concat(had, r.waiting(blocked, had, seats))
 	}
 	if len(want) == 0 {
 		return promises.PromiseStarts{}, r.count > 0
