@@ -113,9 +113,8 @@ func (f *backfill) bind(binding string) {
 	f.pass.pool.Withhold(all)
 }
 
-// bindingOn is which promises bind a job.
-func (f *backfill) bindingOn(j *work.Job, above int) string {
-	end := promises.EndOf(j, f.now)
+// bindingOn is which promises bind a job that would end at a time; 0: never.
+func (f *backfill) bindingOn(j *work.Job, above int, end int64) string {
 	b := append(f.scratch[:0], f.all...)
 	for i, k := range f.kept {
 		if k.Job == j.ID || above < k.above || !k.During(f.now, end) {
@@ -128,7 +127,7 @@ func (f *backfill) bindingOn(j *work.Job, above int) string {
 
 // place finds a place for a job that fits nowhere else, on what does not bind it.
 func (f *backfill) place(c *class, j *work.Job, above int) ([]work.TaskPlacement, bool) {
-	binding := f.bindingOn(j, above)
+	binding := f.bindingOn(j, above, promises.EndOf(j, f.now))
 	if binding == f.all || f.hopeless[tried{c.key, binding}] {
 		return nil, false
 	}
@@ -151,7 +150,11 @@ func (f *backfill) due(above int) {
 		if k.placed || c.limits.bars(c.key.Shape) != "" {
 			continue
 		}
-		f.bind(f.bindingOn(k.job, k.above))
+		end := promises.EndOf(k.job, f.now)
+		if f.now <= k.StartAt+little {
+			end = min(end, k.Until) // Being decided and placed took a moment: it counts as on time.
+		}
+		f.bind(f.bindingOn(k.job, k.above, end))
 		taken := 0
 		for taken < len(k.Tasks) && f.pass.pool.TakeAt(&k.Tasks[taken], &k.job.Shape) {
 			taken++

@@ -52,14 +52,6 @@ func (b *backfilled) decide() {
 				break
 			}
 			require.Less(b.t, rounds, 10, "it comes to rest: %v", starts)
-			for _, s := range starts.Starts { // DEBUG
-				if old, ok := v.PromiseOf(s.Job); ok && old.StartAt < s.At {
-					fmt.Println("LATER", b.now.Unix(), s, old, s.Cause.Before())
-					for p := range v.Promises() { fmt.Println("  P", p) }
-					fmt.Println("  NEW", starts)
-					for j := range v.ActiveJobs() { fmt.Println("  J", j.ID, (j.StartedAt+j.MaxRuntime)/1e9, work.TaskNodes(j.Tasks), j.Tasks[0].GPUs) }
-				}
-			}
 			require.Empty(b.t, b.apply(starts)[0].(promises.PromiseResult).Refused)
 			v = b.machine.View()
 			require.Empty(b.t, fsm.Check(v))
