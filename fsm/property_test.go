@@ -24,6 +24,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
 )
 
 // TestMachine_anyLog drives machines with random commands, sensible and absurd, and requires after every step that the
@@ -215,7 +216,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) anyCommand() kernel.Command {
-	switch g.n("kind", 0, 37) {
+	switch g.n("kind", 0, 38) {
 	case 0, 1, 2, 3:
 		jobs := make([]work.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -305,6 +306,8 @@ func (g *generator) anyCommand() kernel.Command {
 		return g.arrange()
 	case 34, 35:
 		return g.preempt()
+	case 38:
+		return g.promises()
 	}
 	return work.Tick{Settled: g.yes("settled")}
 }
@@ -329,6 +332,7 @@ func (g *generator) policy() kernel.Command {
 	if c.Base = c.Policy.Revision; g.n("outdated", 0, 4) == 0 {
 		c.Base = 3
 	}
+	c.Policy.Backfill.Reservations = uint32(pick(g, "reservations", 0, 1, 8))
 	c.Policy.HalfLife = int64(pick(g, "half-life", 0, 60e9, 3600e9, 7*24*3600e9))
 	return c
 }
@@ -566,6 +570,30 @@ func (g *generator) preemption(v *fsm.View, j, at *work.Job) claims.Preemption {
 		p.Attempt++
 	}
 	return p
+}
+
+// promises promises waiting jobs their starts, mostly well, sometimes too many, or on GPUs that do not exist.
+func (g *generator) promises() kernel.Command {
+	v := g.w.m.View()
+	var c promises.PromiseStarts
+	for key := range v.Classes() {
+		for j := range v.ClassJobs(key) {
+			s := promises.Start{Job: j.ID, Attempt: j.Attempt + 1, At: v.Now() + int64(g.n("in minutes", 0, 90))*60e9}
+			for n := range v.Nodes() {
+				if len(s.Tasks) == int(j.Shape.Nodes) {
+					break
+				}
+				t := work.TaskPlacement{Node: n.ID}
+				first := uint8(g.n("from", 0, 3))
+				for i := range min(8, int(j.Shape.GPUs)+int(min(1, j.Shape.FractionMilli))) {
+					t.GPUs |= 1 << (first + uint8(i))
+				}
+				s.Tasks = append(s.Tasks, t)
+			}
+			c.Starts = append(c.Starts, s)
+		}
+	}
+	return c
 }
 
 // checkpointReports tells of checkpoints, mostly what was ordered, sometimes by others or of what is gone.

@@ -24,6 +24,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
 )
 
 // story is a short log in which every kind of row comes to be.
@@ -98,6 +99,12 @@ func makesRoom(w *world) {
 		Job: urgent, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n7", GPUs: 1}}, Victims: []claims.Victim{{Job: victim, Attempt: 1}},
 	}}})
 	require.Empty(w.t, r.Refused)
+	later := w.submit(oneGPU())
+	promised := do[promises.PromiseResult](w, promises.PromiseStarts{Starts: []promises.Start{{
+		Job: later, Attempt: 1, At: w.now + int64(time.Hour), Tasks: []work.TaskPlacement{{Node: "n7", GPUs: 1}},
+		Cause: reason.New(reason.PromiseEarlier),
+	}}})
+	require.Empty(w.t, promised.Refused)
 }
 
 // holds goes on with a gang of which one node failed, and for which the other one is held.

@@ -108,6 +108,7 @@ func newExchanger(v View, r *ranking, running iter.Seq[Running]) *exchanger {
 		p.hosts = append(p.hosts, h)
 		p.byName[node.ID] = h
 	}
+	p.keepPromises(v)
 	for x := range running {
 		if y, ok := p.mayStop(x); ok {
 			for i := range x.Job.Tasks {

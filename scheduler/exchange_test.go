@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
@@ -91,6 +92,13 @@ func (b *board) Quota(string) (*work.Quota, bool)        { return nil, false }
 func (b *board) Usage(string) work.Usage                 { return work.Usage{} }
 func (b *board) Queue(string) (*work.Queue, bool)        { return nil, false }
 func (b *board) QueueTreeGPUs(string) int                { return 0 }
+func (b *board) Promises() iter.Seq[*promises.Promise] {
+	return slices.Values([]*promises.Promise(nil))
+}
+func (b *board) Job(ident.Job) (*work.Job, bool)       { return nil, false }
+func (b *board) Node(string) (*work.Node, bool)        { return nil, false }
+func (b *board) ClassOf(j *work.Job) work.ClassKey     { return j.Class() }
+func (b *board) LeasesOn(string) iter.Seq[*work.Lease] { return slices.Values([]*work.Lease(nil)) }
 func (b *board) Array(ident.Job) (*work.Job, bool)       { return nil, false }
 func (b *board) Policy() work.Policy                     { return b.policy }
 func (b *board) Now() int64                              { return testNow }

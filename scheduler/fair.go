@@ -211,6 +211,11 @@ func (t *tree) placed() {
 	t.advance(l.next(t.view, t.ranking), l.class.costs)
 }
 
+// skip passes over the first job, of an array over all its elements.
+func (t *tree) skip() {
+	t.advance(t.root.best.nextJob(t.view, t.ranking), accounts.Usage{})
+}
+
 // advance moves on from the first lane, which goes on or not, after a job of it was given so much.
 func (t *tree) advance(goesOn bool, given accounts.Usage) {
 	n := t.root

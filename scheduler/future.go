@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
@@ -248,6 +249,20 @@ func (f *future) Use(node string) work.NodeUse {
 	}
 	return work.NodeUse{}
 }
+
+// Promises are none: those of others must not show.
+func (f *future) Promises() iter.Seq[*promises.Promise] {
+	return slices.Values([]*promises.Promise(nil))
+}
+
+func (f *future) Job(id ident.Job) (*work.Job, bool) {
+	j, ok := f.waiting[id]
+	return j, ok
+}
+
+func (f *future) ClassOf(j *work.Job) work.ClassKey     { return f.now.ClassOf(j) }
+func (f *future) Node(id string) (*work.Node, bool)     { return f.now.Node(id) }
+func (f *future) LeasesOn(string) iter.Seq[*work.Lease] { return slices.Values([]*work.Lease(nil)) }
 
 // Accounts are those of the tenant's users.
 func (f *future) Accounts() iter.Seq[*accounts.Account] {

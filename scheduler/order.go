@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -203,9 +204,11 @@ func (l *lane) read(v View, r *ranking, s *stratum, after *work.Job, most int) {
 // next moves on to the following job of the lane, which is known or not; false: there is none. The elements of an array are as
 // many jobs as wait, at the cost of those that are placed.
 func (l *lane) next(v View, r *ranking) bool {
-	if l.nextElement() {
-		return true
-	}
+	return l.nextElement() || l.nextJob(v, r)
+}
+
+// nextJob is next for a job or a whole array.
+func (l *lane) nextJob(v View, r *ranking) bool {
 	for i := range l.strata {
 		s := &l.strata[i]
 		if len(s.rest) == 0 || s.rest[0].job != l.head {

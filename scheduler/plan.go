@@ -11,9 +11,10 @@
 // Fairness. Among jobs of the same priority it is the turn of the queue, in it of the tenant, and in that of the user with
 // the smallest share (fair.go).
 //
-// Not guaranteed. That a large gang ever gets its nodes while smaller jobs keep coming: a class that does not fit is
-// skipped. Backfill would keep later jobs from what a blocked gang is waiting for: where a class is blocked, in this
-// file. What a preemption keeps for a job is not free to others: see [Preempt].
+// Backfill. A class that does not fit is skipped, and others go on. So that a large gang gets its nodes while smaller jobs keep
+// coming, [Reserve] promises starts to blocked jobs, and a plan delays no promise (backfill.go).
+//
+// What a preemption keeps for a job is not free to others: see [Preempt].
 //
 // A gang for which places are held gets what it is missing before all others (held.go): the rest of it costs GPUs that
 // nobody uses meanwhile.
@@ -21,12 +22,14 @@ package scheduler
 
 import (
 	"iter"
+	"math"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/predict"
@@ -65,6 +68,12 @@ type View interface {
 	Mix() iter.Seq2[work.Shape, int]
 	// Windows are what is arranged for nodes: maintenances and reservations.
 	Windows() iter.Seq[*windows.Window]
+	// Promises are the promised starts of waiting jobs. What follows is read of their jobs and nodes.
+	Promises() iter.Seq[*promises.Promise]
+	Job(ident.Job) (*work.Job, bool)
+	ClassOf(*work.Job) work.ClassKey
+	Node(id string) (*work.Node, bool)
+	LeasesOn(node string) iter.Seq[*work.Lease]
 }
 
 // Options configure a pass.
@@ -85,6 +94,11 @@ type Options struct {
 	Model *predict.Model
 	// Running are the attempts that may be exchanged for waiting jobs; nil: no decision about that is due.
 	Running iter.Seq[Running]
+	// Backfill lets jobs of classes that fit only on what is kept for promises be tried there, one by one. Without it such a
+	// class is blocked as a whole, which costs less.
+	Backfill bool
+	// Now is the time, in Unix nanoseconds, if it is later than that of the view.
+	Now int64
 
 	// kept are the lanes, of a Planner.
 	kept *keptLanes
@@ -114,11 +128,13 @@ type class struct {
 	key    work.ClassKey
 	limits limits
 	fit    *place.Fit
-	kept   kept
+	arranged arranged
 	// costs is what one of its jobs is charged.
 	costs accounts.Usage
-	// blocked: no more of it fits in this pass.
-	blocked bool
+	// blocked: no more of it fits in this pass. tight: no more of it fits but on what is kept for promises; tried is how many
+	// of its jobs were tried there.
+	blocked, tight bool
+	tried          int
 }
 
 // Plan offers the waiting jobs to the free capacity, in the order of the tree. A class of which no job fits is out for this
@@ -135,6 +151,13 @@ func plan(v View, opts Options, poolOf func(prices func() *place.Prices) *place.
 	}
 	p := newPass(v, opts, poolOf)
 	for l := p.line.first(); l != nil; l = p.line.first() {
+		if p.backfill != nil {
+			p.backfill.due(l.rank.above)
+			if p.backfill.has(l.head.ID) {
+				p.line.skip()
+				continue
+			}
+		}
 		if !p.offer(l) {
 			continue
 		}
@@ -143,6 +166,9 @@ func plan(v View, opts Options, poolOf func(prices func() *place.Prices) *place.
 			p.res.More = true
 			break
 		}
+	}
+	if p.backfill != nil && !p.res.More {
+		p.backfill.due(math.MaxInt)
 	}
 	return p.result()
 }
@@ -155,8 +181,10 @@ type pass struct {
 	line    *tree
 	room    *room
 	pool    *place.Pool
-	blocked []*class
-	batch   []work.Placement
+	// backfill is nil while nothing is promised.
+	backfill *backfill
+	blocked  []*class
+	batch    []work.Placement
 	// placed are the jobs that were placed, an element with the row of its array, for exchanges; nil: none are due.
 	placed  map[ident.Job]*work.Job
 	windows []*windows.Window
@@ -176,7 +204,12 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	if opts.Running != nil && p.ranking.policy.Preemption.Enabled {
 		p.placed = map[ident.Job]*work.Job{}
 	}
+	p.backfill = newBackfill(p)
+	if p.backfill != nil {
+		p.pool = poolOf(opts.Prices)
+	}
 	var held []heldJob
+	var fitting []*class
 	for key := range v.Classes() {
 		c := &class{key: key, limits: p.room.limitsOf(key), costs: key.Shape.Amount().Now()}
 		if c.limits.bars(key.Shape) != "" {
@@ -186,33 +219,54 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 		if p.pool == nil {
 			p.pool = poolOf(opts.Prices)
 		}
-		c.fit = p.pool.For(key.Shape)
-		if key.Own != 0 {
-			for job := range lanesJobs(v, key) {
-				c.fit.Narrow(job, opts.Settled)
-				if k, kept := v.ClaimOf(job.ID); kept && k.IsHold() {
-					held = append(held, heldJob{c, job, k})
-				}
-			}
-		}
+		c.fit = p.fitOf(key)
 		p.keep(c)
-		if len(held) > 0 && held[len(held)-1].class == c {
+		if hold := p.holdOf(key); hold != nil {
+			hold.class = c
+			held = append(held, *hold)
 			continue
 		}
-		p.enter(c)
+		if !c.fit.Fits() {
+			p.block(c)
+			continue
+		}
+		fitting = append(fitting, c)
 	}
-	p.complete(held)
+	fitting = append(fitting, p.complete(held)...)
+	if p.backfill != nil {
+		p.backfill.keep()
+	}
+	for _, c := range fitting {
+		if c.tight = p.backfill != nil && !c.fit.Fits(); c.tight && !opts.Backfill {
+			p.block(c)
+			continue
+		}
+		p.openClass(c)
+	}
 	p.line.ready()
 	return p
 }
 
-// enter lets the users of a class wait in line, if a job of it fits.
-func (p *pass) enter(c *class) {
-	if !c.fit.Fits() {
-		p.block(c)
-		return
+// fitOf finds places in what the pool has now.
+func (p *pass) fitOf(key work.ClassKey) *place.Fit {
+	fit := p.pool.For(key.Shape)
+	if key.Own != 0 {
+		for job := range lanesJobs(p.view, key) {
+			fit.Narrow(job, p.opts.Settled)
+		}
 	}
-	p.openClass(c)
+	for _, w := range p.windows {
+		if !w.AdmitsClass(&key, p.view.Now()) {
+			fit.Bar(w.Nodes)
+		}
+	}
+	return fit
+}
+
+// classOf is the class of a waiting job, beside those of the line.
+func (p *pass) classOf(j *work.Job) *class {
+	key := p.view.ClassOf(j)
+	return &class{key: key, limits: p.room.limitsOf(key)}
 }
 
 // shapes are those of all classes.
@@ -253,28 +307,51 @@ func (p *pass) offer(l *lane) bool {
 		p.block(c)
 		return false
 	}
-	tasks, ok := c.place()
-	if !ok {
+	var tasks []work.TaskPlacement
+	placed := false
+	if !c.tight {
+		tasks, placed = c.place()
+		c.tight = !placed
+	}
+	if !placed && p.backfill != nil && p.opts.Backfill && c.tried < mostBackfilled {
+		c.tried++
+		if tasks, placed = p.backfill.place(c, l.head, l.rank.above); !placed {
+			p.line.skip()
+			return false
+		}
+	}
+	if !placed {
 		p.block(c)
 		return false
 	}
 	id, attempt := l.offered()
-	p.put(c, l.head, work.Placement{Job: id, Attempt: attempt, Tasks: tasks})
+	p.grant(c, l.head, work.Placement{Job: id, Attempt: attempt, Tasks: tasks})
 	return true
 }
 
-// put notes where a job is placed; row is its own or that of its array.
-func (p *pass) put(c *class, row *work.Job, placed work.Placement) {
+// grant places a job, of an array an element.
+func (p *pass) grant(c *class, row *work.Job, made work.Placement) {
 	p.res.Offered++
 	p.res.Placed++
 	c.limits.take(c.key.Shape)
-	if p.placed != nil {
-		p.placed[placed.Job] = row
+	if p.backfill != nil {
+		p.backfill.granted(made.Job)
 	}
-	p.batch = append(p.batch, placed)
+	if p.placed != nil {
+		p.placed[made.Job] = row
+	}
+	p.batch = append(p.batch, made)
 	if len(p.batch) == p.opts.PerCommand {
 		p.flush()
 	}
+}
+
+// shortage says why no more of a class fits.
+func (p *pass) shortage(c *class) reason.Reason {
+	if p.backfill != nil && c.tight {
+		return p.backfill.reason(c)
+	}
+	return p.why(c)
 }
 
 func (p *pass) flush() {
@@ -296,7 +373,7 @@ func (p *pass) result() Result {
 		}
 		why := barred
 		if why == "" {
-			why = p.why(c)
+			why = p.shortage(c)
 		}
 		if !reason.Same(why, p.view.ClassReason(c.key)) {
 			reasons = append(reasons, work.ClassReason{Class: c.key, Reason: why})

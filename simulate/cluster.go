@@ -38,6 +38,7 @@ type cluster struct {
 	// policy is how to decide, and now the virtual time, in Unix nanoseconds.
 	policy work.Policy
 	now    int64
+	backfill
 	// planner is the scheduler of the cluster.
 	planner scheduler.Planner
 }
@@ -46,7 +47,7 @@ var _ scheduler.ChangingView = (*cluster)(nil)
 
 func newCluster(nodes []*work.Node) *cluster {
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b *work.Node) int { return cmp.Compare(a.ID, b.ID) })
-	c := &cluster{nodes: nodes, at: map[string]int{}, lines: map[work.ClassKey][]*work.Job{}, mix: map[work.Shape]int{}}
+	c := &cluster{nodes: nodes, at: map[string]int{}, lines: map[work.ClassKey][]*work.Job{}, mix: map[work.Shape]int{}, backfill: newBackfill()}
 	for i, n := range nodes {
 		c.at[n.ID] = i
 		c.use = append(c.use, &work.NodeUse{})
@@ -109,6 +110,7 @@ func (c *cluster) hold(j *work.Job, tasks []work.TaskPlacement) error {
 		use.Add(leaseOf(j, &task))
 		c.use[n] = &use
 		j.Tasks = append(j.Tasks, task)
+		c.lease(j, &task, c.now)
 	}
 	c.used += j.Shape.GPUMilli()
 	return nil
@@ -121,6 +123,7 @@ func (c *cluster) release(j *work.Job) {
 		use := *c.use[n]
 		use.Remove(leaseOf(j, &j.Tasks[i]))
 		c.use[n] = &use
+		c.unlease(j, j.Tasks[i].Node)
 	}
 	c.used -= j.Shape.GPUMilli()
 	j.Tasks = nil

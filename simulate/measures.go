@@ -126,7 +126,9 @@ func quantile(sorted []float64, part float64) float64 {
 }
 
 // Policies are the policies by name, in the order in which they are shown.
-func Policies() []string { return []string{"fifo", "shortest", "attained", "preemptive", "default"} }
+func Policies() []string {
+	return []string{"fifo", "easy", "conservative", "shortest", "attained", "preemptive", "default"}
+}
 
 // Policy is the policy of a name.
 func Policy(name string) (work.Policy, bool) {
@@ -134,7 +136,11 @@ func Policy(name string) (work.Policy, bool) {
 	switch name {
 	case "default":
 	case "fifo":
-		p.Order, p.AgingStep, p.Preemption.Enabled = work.OrderFIFO, 0, false
+		p.Order, p.AgingStep, p.Preemption.Enabled, p.Backfill.Reservations = work.OrderFIFO, 0, false, 0
+	case "easy":
+		p.Order, p.AgingStep, p.Preemption.Enabled, p.Backfill = work.OrderFIFO, 0, false, work.Backfill{Reservations: 1}
+	case "conservative":
+		p.Order, p.AgingStep, p.Preemption.Enabled, p.Backfill = work.OrderFIFO, 0, false, work.Backfill{Reservations: 64}
 	case "shortest":
 		p.Order, p.Preemption.Enabled = work.OrderShortest, false
 	case "preemptive":

@@ -118,10 +118,12 @@ func newRun(nodes []*work.Node, jobs []trace.Job, policy work.Policy) *run {
 		t := &jobs[i]
 		j := &job{takes: int64(t.Takes), row: &work.Job{
 			ID: jobID(i), Tenant: "trace", User: t.User, Queue: "default", Priority: 5, Shape: t.Shape, Preemptible: true,
-			State: v1.JobState_QUEUED, CreatedAt: origin + int64(t.Submit),
+			State: v1.JobState_QUEUED, CreatedAt: origin + int64(t.Submit), MaxRuntime: int64(t.Limit),
 		}}
 		r.jobs = append(r.jobs, j)
 		r.byID[j.row.ID] = j
+		r.cluster.limited = r.cluster.limited || t.Limit > 0
+		r.cluster.rows[j.row.ID] = j.row
 	}
 	return r
 }
@@ -184,8 +186,8 @@ func (r *run) plan() error {
 		r.decided = r.cluster.now
 		opts.Running = r.attempts()
 	}
-	result := r.cluster.planner.Plan(r.cluster, opts)
-	if err := r.place(result); err != nil || len(result.Exchange) == 0 {
+	result, err := r.backfill(opts)
+	if err != nil || len(result.Exchange) == 0 {
 		return err
 	}
 	for _, p := range result.Exchange {
@@ -197,7 +199,8 @@ func (r *run) plan() error {
 		}
 	}
 	opts.Running = nil
-	return r.place(r.cluster.planner.Plan(r.cluster, opts))
+	_, err = r.backfill(opts)
+	return err
 }
 
 func (r *run) place(result scheduler.Result) error {
@@ -219,6 +222,7 @@ func (r *run) start(p work.Placement) error {
 	if err := r.cluster.hold(j.row, p.Tasks); err != nil {
 		return err
 	}
+	r.cluster.started(p.Job)
 	j.row.Attempt, j.row.StartedAt, j.row.State, j.pays = p.Attempt, r.cluster.now, v1.JobState_RUNNING, 0
 	if p.Attempt > 1 {
 		j.pays = restart

@@ -32,6 +32,7 @@ func explainQueued(v *fsm.View, j *work.Job) []string {
 		return nil // The reason says it all.
 	}
 	var out []string
+	out = append(out, explainReserved(v, j)...)
 	out = append(out, explainAvoided(v, j)...)
 	out = append(out, fmt.Sprintf("ahead of it in queue %q, by priority and age: %s", j.Queue, call.Plural(v.Ahead(j), "job")))
 	suited, free, ready := 0, 0, 0

@@ -61,6 +61,9 @@ func Of(v *fsm.View, j *work.Job, position bool) *v1.Job {
 	if position && j.Waiting() {
 		out.QueuePosition = proto.Int32(int32(v.Ahead(j)) + 1)
 	}
+	if p, promised := v.PromiseOf(j.ID); promised {
+		out.ReservedStartAt, out.ReservedNodes = call.Time(p.StartAt), p.Nodes()
+	}
 	out.PastAttempts = pastAttempts(j)
 	out.Array = arrayView(j)
 	for i := range j.Tasks {

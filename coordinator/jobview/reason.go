@@ -31,6 +31,9 @@ func Reason(v *fsm.View, j *work.Job) string {
 	if c, kept := v.ClaimOf(j.ID); kept && !c.IsHold() {
 		return words.Of(reason.New(reason.PreemptsOthers, len(c.Victims), c.GPUs()))
 	}
+	if p, promised := v.PromiseOf(j.ID); promised {
+		return words.Of(reason.New(reason.StartReserved, p.StartAt/1e9, named(p.Nodes())))
+	}
 	why := words.Of(Said(v, j))
 	if held := placesHeld(v, j); held != "" {
 		why = held + suffix(why)

@@ -114,12 +114,14 @@ type planner struct {
 	quiet      *time.Timer
 	pending    bool
 	preempting *preempting
+	reserving  *reserving
 }
 
 func (t *Term) plan(ctx context.Context) {
-	p := &planner{Term: t, blocked: map[work.ClassKey]bool{}, quiet: time.NewTimer(0), preempting: newPreempting()}
+	p := &planner{Term: t, blocked: map[work.ClassKey]bool{}, quiet: time.NewTimer(0), preempting: newPreempting(), reserving: newReserving()}
 	defer p.quiet.Stop()
 	defer p.preempting.timer.Stop()
+	defer p.reserving.timer.Stop()
 	<-p.quiet.C
 	idle := true // the quiet timer is not running
 	for {
@@ -131,6 +133,8 @@ func (t *Term) plan(ctx context.Context) {
 			idle = true
 		case <-p.preempting.timer.C:
 			p.makeRoom(ctx)
+		case <-p.reserving.timer.C:
+			p.reserve(ctx)
 		}
 		if left := passPace - time.Since(p.placed); left > 0 {
 			wait.For(ctx, left)
@@ -147,6 +151,7 @@ func (t *Term) plan(ctx context.Context) {
 		}
 		if freed || len(fresh) > 0 {
 			p.preempting.due(p.blocked)
+			p.reserving.due()
 		}
 		p.pending = p.pending || newest > v.Considered()
 		if p.pending && idle {
@@ -169,13 +174,24 @@ func (p *planner) worthwhile(v *fsm.View, fresh []ident.Job) bool {
 
 // pass plans and places until nothing more fits. With exchange it also preempts for the sake of the policy's order.
 func (p *planner) pass(ctx context.Context, v *fsm.View, exchange bool) {
-	start := time.Now()
-	opts := scheduler.Options{
-		PerCommand: p.config.Placements, PerPass: 16 * p.config.Placements, Settled: p.settled, Model: p.learning.of(v),
-	}
+	opts := p.options(v)
 	if exchange {
 		opts.Running = scheduler.RunningIn(v)
 	}
+	p.carryOut(ctx, v, opts)
+}
+
+// options are those of a pass.
+func (p *planner) options(v *fsm.View) scheduler.Options {
+	return scheduler.Options{
+		PerCommand: p.config.Placements, PerPass: 16 * p.config.Placements, Settled: p.settled, Model: p.learning.of(v),
+		Now: time.Now().UnixNano(),
+	}
+}
+
+// carryOut makes a plan, and proposes it.
+func (p *planner) carryOut(ctx context.Context, v *fsm.View, opts scheduler.Options) {
+	start := time.Now()
 	result := p.plans.Plan(v, opts)
 	p.config.Figures.Planned(time.Since(start))
 	for _, class := range result.Blocked {

@@ -219,4 +219,12 @@ var sentences = map[reason.Code]string{
 	reason.UnderMaintenance: "maintenance {0}",
 	reason.NodesKept:        "{0}; {1 node} {1 is|are} kept for a maintenance or a reservation: before it begins, only jobs run there whose time limit ends in time, or that may be preempted",
 	reason.TimeLimitNear:    "its time limit is reached in {0}: it was told to save what it needs",
+
+	// Reservations.
+	reason.PromiseEarlier:   "places became free earlier than expected",
+	reason.PromiseNodeLost:  "node {0} can no longer be used for it",
+	reason.PromiseOutranked: "a job of a higher priority came",
+	reason.PromiseOverrun:   "a job before it started late or did not stop at its limit",
+	reason.PromiseOverlaps:  "GPUs of node {0} are reserved for another job when {1} is to run",
+	reason.TooManyPromises:  "the policy allows {0 reservation} at a time (backfill.reservations)",
 }

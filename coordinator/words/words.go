@@ -97,6 +97,8 @@ func init() { // Some of them use Of, which reads the map.
 		reason.Denied:           denied,
 		reason.NotRetained:      notRetained,
 		reason.FilesGone:        filesGone,
+		reason.WouldDelay:       wouldDelay,
+		reason.StartReserved:    startReserved,
 	}
 }
 
@@ -272,3 +274,16 @@ func denied(p []reason.Param) string {
 	}
 	return said
 }
+
+// wouldDelay says what a job can do that others come before.
+func wouldDelay(p []reason.Param) string {
+	return "would delay a job that comes first and is to start by " + moment(p[0]) + ": set a time limit that ends before then (--time-limit)"
+}
+
+// startReserved is when and where a job starts at the latest.
+func startReserved(p []reason.Param) string {
+	return "starts at the latest at " + moment(p[0]) + " on " + p[1].Text + ": reserved"
+}
+
+// moment is a time in Unix seconds.
+func moment(p reason.Param) string { return time.Unix(p.Number, 0).UTC().Format(time.RFC3339) }

@@ -85,6 +85,7 @@ var (
 	FairShare  = gate(6, "queues in a tree, accounts of what users had, and the policy of the scheduler as data")
 	Holds      = gate(6, "after a failure of the infrastructure, the GPUs of a gang's other tasks are held for it")
 	Domains    = gate(6, "domains between nodes, nodes that a job excludes, and placement: spread")
+	Backfill   = gate(6, "blocked jobs are promised when they start at the latest")
 	GPUChoice  = gate(6, "gpu_type names several types of GPU, of which a job gets one")
 	Windows    = gate(6, "maintenance of nodes, and nodes that are reserved for a tenant")
 	Notices    = gate(6, "the notice before a time limit ends with the limit, instead of beginning with it")

@@ -235,6 +235,18 @@ const (
 	ElementsCanceled
 )
 
+// Why a promised start is another one than before, why one is refused, and what promises mean to other jobs.
+const (
+	PromiseEarlier Code = iota + 710
+	PromiseNodeLost
+	PromiseOutranked
+	PromiseOverrun
+	PromiseOverlaps
+	TooManyPromises
+	WouldDelay
+	StartReserved
+)
+
 // About time: limits, maintenance, reservations and schedules.
 const (
 	TimeLimitNear Code = iota + 720

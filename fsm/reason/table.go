@@ -206,6 +206,15 @@ var table = [...]definition{
 	VictimProtected:      {"VictimProtected", "TD", "job %s is protected from preemption for another %s"},
 	VictimNotNeeded:      {"VictimNotNeeded", "TT", "job %s need not be preempted by job %s"},
 
+	PromiseEarlier:   {"PromiseEarlier", "", "places became free earlier than promised"},
+	PromiseNodeLost:  {"PromiseNodeLost", "T", "node %s can no longer be used for it"},
+	PromiseOutranked: {"PromiseOutranked", "", "a job of a higher priority came"},
+	PromiseOverrun:   {"PromiseOverrun", "", "a job was still running when it should have ended"},
+	PromiseOverlaps:  {"PromiseOverlaps", "TT", "GPUs of node %s are promised to another job when job %s is to run"},
+	TooManyPromises:  {"TooManyPromises", "N", "the policy allows %d reservations"},
+	WouldDelay:       {"WouldDelay", "N", "would delay a job that comes first, which is to start by %d (Unix seconds)"},
+	StartReserved:    {"StartReserved", "NT", "its start by %d (Unix seconds) on %s is reserved"},
+
 	PlacesHeld: {"PlacesHeld", "NNT", "%d GPUs are held for it until %[3]s, while %[2]d nodes are missing"},
 
 	TimeLimitNear:    {"TimeLimitNear", "D", "its time limit is reached in %s"},

@@ -102,7 +102,7 @@ func DefaultPolicy() Policy {
 		Preemption: Preemption{
 			Enabled: true, Protect: int64(2 * time.Hour), Ratio: 4, Every: int64(10 * time.Minute), RestartCost: int64(5 * time.Minute),
 		},
-		Backfill: Backfill{Reservations: 8, After: int64(time.Hour)},
+		Backfill: Backfill{Reservations: 8, After: int64(10 * time.Minute)},
 		Hold:     int64(2 * time.Minute),
 	}
 }

@@ -45,7 +45,7 @@ func (k *Kept) Sync(v Changing, shapes iter.Seq[work.Shape], prices func() *Pric
 	for _, i := range p.taken {
 		k.uses[i] = &unknownUse
 	}
-	p.taken = p.taken[:0]
+	p.taken, p.withheld = p.taken[:0], p.withheld[:0]
 	at := 0
 	for name, use := range v.Uses() {
 		for ; at < len(k.nodes) && k.nodes[at].node.ID < name; at++ {

@@ -26,6 +26,8 @@ type Job struct {
 	Shape  work.Shape
 	Submit time.Duration // from the beginning of the trace
 	Takes  time.Duration
+	// Limit is after what time its user would have it stopped; 0: no limit is told.
+	Limit time.Duration
 }
 
 // Node makes a node of an inventory.

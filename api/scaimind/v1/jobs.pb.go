@@ -433,6 +433,9 @@ type Job struct {
 	EvaluationConfig *EvaluationConfig `protobuf:"bytes,38,opt,name=evaluation_config,json=evaluationConfig,proto3" json:"evaluation_config,omitempty"`
 	// It is queued and held back until its time (not_before) or the end of other jobs: it has no place in its queue.
 	Held bool `protobuf:"varint,39,opt,name=held,proto3" json:"held,omitempty"`
+	// When it starts at the latest, on the nodes that are reserved for it; absent: no start is reserved.
+	ReservedStartAt *timestamppb.Timestamp `protobuf:"bytes,66,opt,name=reserved_start_at,json=reservedStartAt,proto3" json:"reserved_start_at,omitempty"`
+	ReservedNodes   []string               `protobuf:"bytes,67,rep,name=reserved_nodes,json=reservedNodes,proto3" json:"reserved_nodes,omitempty"`
 	// Of a job array: how many of its elements are where.
 	Array         *JobArray `protobuf:"bytes,56,opt,name=array,proto3" json:"array,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -740,6 +743,20 @@ func (x *Job) GetHeld() bool {
 		return x.Held
 	}
 	return false
+}
+
+func (x *Job) GetReservedStartAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReservedStartAt
+	}
+	return nil
+}
+
+func (x *Job) GetReservedNodes() []string {
+	if x != nil {
+		return x.ReservedNodes
+	}
+	return nil
 }
 
 func (x *Job) GetArray() *JobArray {
@@ -3810,7 +3827,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x1e.scaimind.v1.SubmitJobResponseR\x03job\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xa4\x0f\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x93\x10\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -3858,7 +3875,9 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\bstopping\x18$ \x01(\x0e2\x1d.scaimind.v1.StopReason.ValueR\bstopping\x12=\n" +
 	"\rpast_attempts\x18% \x03(\v2\x18.scaimind.v1.PastAttemptR\fpastAttempts\x12J\n" +
 	"\x11evaluation_config\x18& \x01(\v2\x1d.scaimind.v1.EvaluationConfigR\x10evaluationConfig\x12\x12\n" +
-	"\x04held\x18' \x01(\bR\x04held\x12+\n" +
+	"\x04held\x18' \x01(\bR\x04held\x12F\n" +
+	"\x11reserved_start_at\x18B \x01(\v2\x1a.google.protobuf.TimestampR\x0freservedStartAt\x12%\n" +
+	"\x0ereserved_nodes\x18C \x03(\tR\rreservedNodes\x12+\n" +
 	"\x05array\x188 \x01(\v2\x15.scaimind.v1.JobArrayR\x05array\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -4252,129 +4271,130 @@ var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(CheckpointKind_Value)(0),        // 72: scaimind.v1.CheckpointKind.Value
 }
 var file_scaimind_v1_jobs_proto_depIdxs = []int32{
-	53, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
-	54, // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
-	55, // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
-	56, // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
-	57, // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	58, // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
-	51, // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
-	59, // 7: scaimind.v1.SubmitJobRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
-	60, // 8: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
-	0,  // 9: scaimind.v1.SubmitJobsRequest.jobs:type_name -> scaimind.v1.SubmitJobRequest
-	4,  // 10: scaimind.v1.SubmitJobsResponse.results:type_name -> scaimind.v1.SubmitJobResult
-	1,  // 11: scaimind.v1.SubmitJobResult.job:type_name -> scaimind.v1.SubmitJobResponse
-	60, // 12: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
-	61, // 13: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
-	62, // 14: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
-	63, // 15: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
-	52, // 16: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
-	53, // 17: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
-	54, // 18: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
-	55, // 19: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
-	56, // 20: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
-	57, // 21: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	58, // 22: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
-	64, // 23: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
-	8,  // 24: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
-	63, // 25: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	63, // 26: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
-	63, // 27: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
-	63, // 28: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
-	10, // 29: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
-	9,  // 30: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
-	65, // 31: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
-	7,  // 32: scaimind.v1.Job.past_attempts:type_name -> scaimind.v1.PastAttempt
-	59, // 33: scaimind.v1.Job.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
-	6,  // 34: scaimind.v1.Job.array:type_name -> scaimind.v1.JobArray
-	64, // 35: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
-	63, // 36: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
-	63, // 37: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
-	66, // 38: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
-	63, // 39: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	63, // 40: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
-	5,  // 41: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
-	60, // 42: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
-	5,  // 43: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
-	60, // 44: scaimind.v1.ListJobTasksRequest.status:type_name -> scaimind.v1.JobStatus.Value
-	17, // 45: scaimind.v1.ListJobTasksResponse.tasks:type_name -> scaimind.v1.JobTask
-	60, // 46: scaimind.v1.JobTask.status:type_name -> scaimind.v1.JobStatus.Value
-	61, // 47: scaimind.v1.JobTask.state:type_name -> scaimind.v1.JobState.Value
-	64, // 48: scaimind.v1.JobTask.error_type:type_name -> scaimind.v1.ErrorType.Value
-	63, // 49: scaimind.v1.JobTask.started_at:type_name -> google.protobuf.Timestamp
-	63, // 50: scaimind.v1.JobTask.finished_at:type_name -> google.protobuf.Timestamp
-	5,  // 51: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
-	5,  // 52: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
-	5,  // 53: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
-	55, // 54: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
-	5,  // 55: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
-	61, // 56: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
-	60, // 57: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
-	67, // 58: scaimind.v1.ExplainJobResponse.obstacles:type_name -> scaimind.v1.JobObstacle
-	63, // 59: scaimind.v1.ExplainJobResponse.estimated_start_at:type_name -> google.protobuf.Timestamp
-	68, // 60: scaimind.v1.ExplainJobResponse.remedies:type_name -> scaimind.v1.Remedy
-	69, // 61: scaimind.v1.ExplainJobResponse.what_if:type_name -> scaimind.v1.WhatIf
-	63, // 62: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
-	30, // 63: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
-	63, // 64: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
-	70, // 65: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
-	8,  // 66: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
-	35, // 67: scaimind.v1.GetJobSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
-	36, // 68: scaimind.v1.MetricSeries.points:type_name -> scaimind.v1.MetricPoint
-	63, // 69: scaimind.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
-	39, // 70: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
-	63, // 71: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
-	70, // 72: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
-	63, // 73: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	71, // 74: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
-	72, // 75: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
-	40, // 76: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	40, // 77: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	40, // 78: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
-	40, // 79: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	0,  // 80: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
-	2,  // 81: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
-	11, // 82: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
-	13, // 83: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
-	15, // 84: scaimind.v1.JobService.ListJobTasks:input_type -> scaimind.v1.ListJobTasksRequest
-	18, // 85: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
-	20, // 86: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
-	22, // 87: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
-	24, // 88: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
-	26, // 89: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
-	28, // 90: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
-	31, // 91: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
-	33, // 92: scaimind.v1.JobService.GetJobSeries:input_type -> scaimind.v1.GetJobSeriesRequest
-	37, // 93: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
-	41, // 94: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
-	47, // 95: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
-	42, // 96: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
-	44, // 97: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
-	49, // 98: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
-	1,  // 99: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
-	3,  // 100: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
-	12, // 101: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
-	14, // 102: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
-	16, // 103: scaimind.v1.JobService.ListJobTasks:output_type -> scaimind.v1.ListJobTasksResponse
-	19, // 104: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
-	21, // 105: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
-	23, // 106: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
-	25, // 107: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
-	27, // 108: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
-	29, // 109: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
-	32, // 110: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
-	34, // 111: scaimind.v1.JobService.GetJobSeries:output_type -> scaimind.v1.GetJobSeriesResponse
-	38, // 112: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
-	46, // 113: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
-	48, // 114: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
-	43, // 115: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
-	45, // 116: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
-	50, // 117: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
-	99, // [99:118] is the sub-list for method output_type
-	80, // [80:99] is the sub-list for method input_type
-	80, // [80:80] is the sub-list for extension type_name
-	80, // [80:80] is the sub-list for extension extendee
-	0,  // [0:80] is the sub-list for field type_name
+	53,  // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
+	54,  // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
+	55,  // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
+	56,  // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
+	57,  // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	58,  // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
+	51,  // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
+	59,  // 7: scaimind.v1.SubmitJobRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	60,  // 8: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	0,   // 9: scaimind.v1.SubmitJobsRequest.jobs:type_name -> scaimind.v1.SubmitJobRequest
+	4,   // 10: scaimind.v1.SubmitJobsResponse.results:type_name -> scaimind.v1.SubmitJobResult
+	1,   // 11: scaimind.v1.SubmitJobResult.job:type_name -> scaimind.v1.SubmitJobResponse
+	60,  // 12: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
+	61,  // 13: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
+	62,  // 14: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
+	63,  // 15: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
+	52,  // 16: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
+	53,  // 17: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
+	54,  // 18: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
+	55,  // 19: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
+	56,  // 20: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
+	57,  // 21: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	58,  // 22: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
+	64,  // 23: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
+	8,   // 24: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
+	63,  // 25: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	63,  // 26: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
+	63,  // 27: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
+	63,  // 28: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
+	10,  // 29: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
+	9,   // 30: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
+	65,  // 31: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
+	7,   // 32: scaimind.v1.Job.past_attempts:type_name -> scaimind.v1.PastAttempt
+	59,  // 33: scaimind.v1.Job.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	63,  // 34: scaimind.v1.Job.reserved_start_at:type_name -> google.protobuf.Timestamp
+	6,   // 35: scaimind.v1.Job.array:type_name -> scaimind.v1.JobArray
+	64,  // 36: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
+	63,  // 37: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
+	63,  // 38: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
+	66,  // 39: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
+	63,  // 40: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	63,  // 41: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
+	5,   // 42: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
+	60,  // 43: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
+	5,   // 44: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
+	60,  // 45: scaimind.v1.ListJobTasksRequest.status:type_name -> scaimind.v1.JobStatus.Value
+	17,  // 46: scaimind.v1.ListJobTasksResponse.tasks:type_name -> scaimind.v1.JobTask
+	60,  // 47: scaimind.v1.JobTask.status:type_name -> scaimind.v1.JobStatus.Value
+	61,  // 48: scaimind.v1.JobTask.state:type_name -> scaimind.v1.JobState.Value
+	64,  // 49: scaimind.v1.JobTask.error_type:type_name -> scaimind.v1.ErrorType.Value
+	63,  // 50: scaimind.v1.JobTask.started_at:type_name -> google.protobuf.Timestamp
+	63,  // 51: scaimind.v1.JobTask.finished_at:type_name -> google.protobuf.Timestamp
+	5,   // 52: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
+	5,   // 53: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
+	5,   // 54: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
+	55,  // 55: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
+	5,   // 56: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
+	61,  // 57: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
+	60,  // 58: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	67,  // 59: scaimind.v1.ExplainJobResponse.obstacles:type_name -> scaimind.v1.JobObstacle
+	63,  // 60: scaimind.v1.ExplainJobResponse.estimated_start_at:type_name -> google.protobuf.Timestamp
+	68,  // 61: scaimind.v1.ExplainJobResponse.remedies:type_name -> scaimind.v1.Remedy
+	69,  // 62: scaimind.v1.ExplainJobResponse.what_if:type_name -> scaimind.v1.WhatIf
+	63,  // 63: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
+	30,  // 64: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
+	63,  // 65: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
+	70,  // 66: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
+	8,   // 67: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
+	35,  // 68: scaimind.v1.GetJobSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
+	36,  // 69: scaimind.v1.MetricSeries.points:type_name -> scaimind.v1.MetricPoint
+	63,  // 70: scaimind.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
+	39,  // 71: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
+	63,  // 72: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
+	70,  // 73: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
+	63,  // 74: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	71,  // 75: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
+	72,  // 76: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	40,  // 77: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	40,  // 78: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	40,  // 79: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
+	40,  // 80: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	0,   // 81: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
+	2,   // 82: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
+	11,  // 83: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
+	13,  // 84: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
+	15,  // 85: scaimind.v1.JobService.ListJobTasks:input_type -> scaimind.v1.ListJobTasksRequest
+	18,  // 86: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
+	20,  // 87: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
+	22,  // 88: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
+	24,  // 89: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
+	26,  // 90: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
+	28,  // 91: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
+	31,  // 92: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
+	33,  // 93: scaimind.v1.JobService.GetJobSeries:input_type -> scaimind.v1.GetJobSeriesRequest
+	37,  // 94: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
+	41,  // 95: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
+	47,  // 96: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
+	42,  // 97: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
+	44,  // 98: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
+	49,  // 99: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
+	1,   // 100: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
+	3,   // 101: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
+	12,  // 102: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
+	14,  // 103: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
+	16,  // 104: scaimind.v1.JobService.ListJobTasks:output_type -> scaimind.v1.ListJobTasksResponse
+	19,  // 105: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
+	21,  // 106: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
+	23,  // 107: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
+	25,  // 108: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
+	27,  // 109: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
+	29,  // 110: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
+	32,  // 111: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
+	34,  // 112: scaimind.v1.JobService.GetJobSeries:output_type -> scaimind.v1.GetJobSeriesResponse
+	38,  // 113: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
+	46,  // 114: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
+	48,  // 115: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
+	43,  // 116: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
+	45,  // 117: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
+	50,  // 118: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
+	100, // [100:119] is the sub-list for method output_type
+	81,  // [81:100] is the sub-list for method input_type
+	81,  // [81:81] is the sub-list for extension type_name
+	81,  // [81:81] is the sub-list for extension extendee
+	0,   // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_jobs_proto_init() }

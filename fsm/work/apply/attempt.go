@@ -33,6 +33,9 @@ func (tx *tx) saveJob(old, j *work.Job) {
 	if c, kept := tx.ClaimOf(j.ID); kept && (j.State != v1.JobState_QUEUED || c.IsHold() && j.Held&^work.HoldBackoff != 0) {
 		tx.endClaim(c) // It was canceled or paused meanwhile, or has to wait for all nodes of a recovered cluster.
 	}
+	if p, promised := tx.PromiseOf(j.ID); promised && !j.Waiting() {
+		tx.endPromise(p)
+	}
 	if old != nil && old.Live() && !j.Live() {
 		tx.left(j.ID)
 	}

@@ -70,6 +70,7 @@ func Domain() kernel.Domain {
 			kernel.DefineAudited("ControlJob", on(controlJob), auditControlJob),
 			kernel.Define("PlaceJobs", on(placeJobs)),
 			kernel.Define("PreemptJobs", on(preemptJobs)),
+			kernel.Define("PromiseStarts", on(promiseStarts)),
 			kernel.Define("ReportTasks", on(reportTasks)),
 			kernel.DefineAudited("DeleteCheckpoint", on(deleteCheckpoint), auditDeleteCheckpoint),
 			kernel.Define("ReportCheckpoints", on(reportCheckpoints)),

@@ -116,6 +116,7 @@ func (tx *tx) saveNode(old, n *work.Node) {
 	}
 	tx.PutNode(old, n)
 	tx.emit(e)
+	tx.breakPromises(n.ID)
 }
 
 // emptied is called when a lease on a node ended: a drain may be complete.

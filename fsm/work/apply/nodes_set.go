@@ -88,6 +88,7 @@ func (tx *tx) forgetNode(n *work.Node) any {
 		tx.changeRoster()
 	}
 	tx.DropNode(last)
+	tx.breakPromises(last.ID)
 	tx.emit(event.Event{Topic: event.TopicNode, Nodes: []string{n.ID}, NodeFrom: last.State})
 	return work.NodeResult{}
 }

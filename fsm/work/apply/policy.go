@@ -21,6 +21,7 @@ func putPolicy(tx *tx, c *work.PutPolicy) any {
 	p := c.Policy
 	p.UpdatedAt, p.Revision = tx.now, tx.index
 	tx.SetPolicy(&p, tx.now)
+	tx.allowPromises()
 	tx.emit(event.Event{Topic: event.TopicPolicy})
 	return work.PolicyResult{Policy: &p, Changed: old.Changes(&p)}
 }

@@ -158,6 +158,9 @@ func (tx *tx) claim(old *work.Job, places []work.TaskPlacement, victims []ident.
 		c.Tasks[i].Node = tx.entry.Intern(c.Tasks[i].Node)
 	}
 	tx.PutClaim(c)
+	if p, promised := tx.PromiseOf(old.ID); promised {
+		tx.endPromise(p)
+	}
 }
 
 // left is called when a job has given back its leases: claims that waited for it alone are granted.

@@ -52,6 +52,7 @@ func Check(frozen *kernel.State, report kernel.Report) {
 	checkLeases(s, report)
 	s.CheckClaims(s.Job, report)
 	s.CheckWindows(s.LeasesOn, s.Job, report)
+	s.CheckPromises(s, func(id ident.Job) bool { _, claimed := s.ClaimOf(id); return claimed }, report)
 	checkCheckpoints(s, report)
 	checkKeys(s, report)
 	checkEvaluations(s, report)

@@ -23,6 +23,9 @@ func checkReasons(s *rows, report kernel.Report) {
 	for r := range s.jobs.reasons.Rows() {
 		of(r.Class.Queue)("the reason of a class", r.Reason)
 	}
+	for p := range s.Promises() {
+		p.Reasons(of("the promise to " + p.Job.String()))
+	}
 	for c := range s.Checkpoints() {
 		of(c.ID.String())("the reason", c.Reason)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
@@ -30,6 +31,7 @@ type rows struct {
 	checkpoints.Tables
 	claims.Book
 	windows.Register
+	promises.Ledger
 	meta        *work.Meta
 	jobs        jobTables
 	leases      leaseTables
@@ -54,8 +56,8 @@ func Open(s *kernel.State) kernel.Part {
 		kernel: s, work: newWorking(),
 		rows: rows{
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
-			Tables: checkpoints.NewTables(), Book: claims.NewBook(), Register: windows.NewRegister(), keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(),
-			accounts: newAccountTables(),
+			Tables: checkpoints.NewTables(), Book: claims.NewBook(), Register: windows.NewRegister(), Ledger: promises.NewLedger(),
+			keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(), accounts: newAccountTables(),
 		},
 	}
 }
@@ -65,8 +67,8 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 	s.flush()
 	return &State{kernel: to, rows: rows{
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
-		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), Register: windows.Freeze(&s.Register), keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(),
-		accounts: s.accounts.freeze(),
+		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), Register: windows.Freeze(&s.Register), Ledger: promises.Freeze(&s.Ledger),
+		keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(), accounts: s.accounts.freeze(),
 	}}
 }
 
@@ -87,7 +89,8 @@ func Records() []kernel.RecordDef {
 	kept := claims.Record(func(s *kernel.State) *claims.Book { return &Of(s).Book }, func(s *kernel.State, c *claims.Claim) { Of(s).PutClaim(c) })
 	arranged := windows.Record(func(s *kernel.State) *windows.Register { return &Of(s).Register },
 		func(s *kernel.State, w *windows.Window) { Of(s).PutWindow(w) })
-	return append(append(saved, kept, arranged), []kernel.RecordDef{
+	promised := promises.Record(func(s *kernel.State) *promises.Ledger { return &Of(s).Ledger })
+	return append(append(saved, kept, arranged, promised), []kernel.RecordDef{
 		queues,
 		quotas,
 		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },

@@ -27,9 +27,9 @@ var policyKeys = [][2]string{
 	{"preemption.ratio", "how many times more GPU time the victim must be predicted to need still than the job that gets its GPUs"},
 	{"preemption.every_seconds", "the time between two decisions to preempt for the sake of the order"},
 	{"preemption.restart_cost_seconds", "what a restart takes, beyond the work since the last checkpoint"},
-	{"backfill.reservations", "how many blocked jobs have their start reserved at a time; 0: none. This version reserves none yet"},
+	{"backfill.reservations", "how many blocked jobs have their start reserved at a time; 0: none"},
+	{"backfill.after_seconds", "how long a job waits before a start is reserved for it"},
 	{"topology.levels", "the labels of nodes that name the domains between them, innermost first, with commas between them; empty: mind.io/clique,mind.io/leaf,mind.io/spine,mind.io/block"},
-	{"backfill.after_seconds", "how long a job waits before a start is reserved for it. This version reserves none yet"},
 	{"hold_seconds", "how long the GPUs of a gang's other tasks are held for it after a failure of the infrastructure; 0: they are not"},
 }
 

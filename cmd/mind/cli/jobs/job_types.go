@@ -21,6 +21,8 @@ type Job struct {
 	QueuePosition  *int       `json:"queue_position"`
 	Held           bool       `json:"held"`
 	StartsAt       *time.Time `json:"estimated_start_at"`
+	ReservedAt     *time.Time `json:"reserved_start_at"`
+	ReservedOn     []string   `json:"reserved_nodes"`
 	Attempt        int        `json:"attempt"`
 	ExitCode       *int       `json:"exit_code"`
 	ErrorType      string     `json:"error_type"`

@@ -134,6 +134,9 @@ func showJob(cmd *cobra.Command, output string, data json.RawMessage, j *Job) er
 	} else {
 		f.Add("queue", j.Queue)
 	}
+	if j.ReservedAt != nil {
+		f.Add("reserved", "starts in "+render.Duration(time.Until(*j.ReservedAt))+" at the latest, on "+strings.Join(j.ReservedOn, ", "))
+	}
 	if j.StartsAt != nil {
 		starts := "in " + render.Duration(time.Until(*j.StartsAt)) + " at the earliest"
 		if !j.Held {

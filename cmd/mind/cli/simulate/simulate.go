@@ -27,6 +27,7 @@ type options struct {
 	policies                                []string
 	seeds                                   []uint
 	until                                   float64
+	limits                                  string
 }
 
 // results is what is written as JSON.
@@ -52,11 +53,14 @@ Formats (--format; without it the header of the trace decides):
 
 Policies (--policy, repeatable: they are shown side by side):
   fifo        the oldest job first; what does not fit is skipped; nothing is preempted
+  easy        as fifo, and the first job that does not fit is promised a start that no other one delays (EASY backfill)
+  conservative  the same for the first 64 jobs
   shortest    the job first that is predicted to need the least GPU time; nothing is preempted
   attained    the job first that has had the least GPU time; preempts; nothing is predicted
   preemptive  as shortest, and jobs are preempted for those that need much less
   default     what a cluster uses whose operator has set nothing: as fifo
-All but fifo let jobs rise in priority while they wait.
+All but fifo, easy and conservative let jobs rise in priority while they wait. Starts are promised only where jobs have
+limits (--limits): a cluster does so for the first 8 jobs that have waited for 10 minutes.
 
 A job that is preempted pays: 5 minutes for each restart, and its work since its last checkpoint (one every 30 minutes of
 work). Its wait is its time from submission to end without its duration. Durations are told to no policy: predictions come
@@ -87,6 +91,7 @@ from the jobs of the trace that have ended before.`,
 	f.StringArrayVar(&o.policies, "policy", nil, "policy: "+strings.Join(simulate.Policies(), ", ")+" (default: all, side by side)")
 	f.UintSliceVar(&o.seeds, "seed", []uint{42}, "seed of the order of arrival; openb only")
 	f.Float64Var(&o.until, "until-demand", 1, "measure when this part of all GPUs is demanded, up to 1.3; openb only")
+	f.StringVar(&o.limits, "limits", "", "give each job a time limit, so many times too long as is drawn from this range, such as 1.5-10; philly only")
 	f.StringVarP(&o.output, "output", "o", "table", "output format: table, json, yaml or svg")
 	_ = cmd.MarkFlagRequired("trace")
 	return cmd
@@ -102,6 +107,9 @@ func (o *options) check() error {
 		if _, ok := simulate.Policy(name); !ok {
 			return exit.Misuse(fmt.Errorf("--policy %s: it must be %s", name, strings.Join(simulate.Policies(), ", ")))
 		}
+	}
+	if _, _, err := o.limit(); err != nil {
+		return err
 	}
 	switch {
 	case o.format != "" && o.format != "openb" && o.format != "philly":
@@ -119,6 +127,12 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (results, error) {
 	nodes, jobs, err := o.read()
 	if err != nil {
 		return results{}, err
+	}
+	if least, most, _ := o.limit(); o.limits != "" {
+		if o.format == "openb" {
+			return results{}, exit.Misuse(errors.New("--limits needs jobs that end: the tasks of the format openb never leave"))
+		}
+		simulate.Limit(jobs, least, most, uint64(o.seeds[0]))
 	}
 	if len(o.policies) == 0 {
 		o.policies = simulate.Policies()
@@ -145,6 +159,25 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (results, error) {
 		}
 	}
 	return res, nil
+}
+
+// limit is the range of --limits.
+func (o *options) limit() (least, most float64, err error) {
+	if o.limits == "" {
+		return 0, 0, nil
+	}
+	low, high, ranged := strings.Cut(o.limits, "-")
+	if !ranged {
+		high = low
+	}
+	least, err = strconv.ParseFloat(low, 64)
+	if err == nil {
+		most, err = strconv.ParseFloat(high, 64)
+	}
+	if err != nil || !(least >= 1 && least <= most && most <= 1000) {
+		return 0, 0, exit.Misuse(fmt.Errorf("--limits %s: it must be a range from 1 up, such as 1.5-10, or one number", o.limits))
+	}
+	return least, most, nil
 }
 
 // progress says on stderr how far a long run is.

@@ -1,0 +1,249 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/scheduler"
+)
+
+// backfilled drives a cluster whose blocked jobs are promised starts.
+type backfilled struct {
+	*state
+	planner scheduler.Planner
+}
+
+func newBackfilled(t testing.TB, reservations uint32, after time.Duration) *backfilled {
+	b := &backfilled{state: newState(t)}
+	p := work.DefaultPolicy()
+	p.Backfill = work.Backfill{Reservations: reservations, After: int64(after)}
+	require.Nil(t, b.apply(work.PutPolicy{Policy: p})[0].(work.PolicyResult).Refusal)
+	return b
+}
+
+func (b *backfilled) limited(gpus, nodes uint16, limit time.Duration) ident.Job {
+	j := b.job(work.Shape{Nodes: nodes, GPUs: gpus}, 5)
+	j.MaxRuntime = int64(limit)
+	r := b.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult).Results[0]
+	require.Nil(b.t, r.Refusal)
+	return r.Job
+}
+
+// decide promises starts, and then plans, until nothing more is placed. What is placed runs at once.
+func (b *backfilled) decide() {
+	for {
+		v := b.machine.View()
+		opts := scheduler.Options{Now: b.now.UnixNano(), Backfill: true, Quiet: true}
+		classes := slices.Collect(v.Classes())
+		for rounds := 0; ; rounds++ {
+			starts, changed := scheduler.Reserve(v, classes, b.now.UnixNano(), opts)
+			if !changed {
+				break
+			}
+			require.Less(b.t, rounds, 10, "it comes to rest: %v", starts)
+			require.Empty(b.t, b.apply(starts)[0].(promises.PromiseResult).Refused)
+			v = b.machine.View()
+			require.Empty(b.t, fsm.Check(v))
+		}
+		plan := b.planner.Plan(v, opts)
+		require.Equal(b.t, plan.Commands, scheduler.Plan(v, opts).Commands, "what is kept from pass to pass changes nothing")
+		if plan.Placed == 0 {
+			return
+		}
+		for _, c := range plan.Commands {
+			require.Empty(b.t, b.apply(c)[0].(work.PlaceResult).Refused)
+			for _, p := range c.Placements {
+				b.start(p.Job)
+			}
+		}
+	}
+}
+
+func (b *backfilled) start(id ident.Job) {
+	j := b.get(id)
+	for _, t := range j.Tasks {
+		r := work.TaskReport{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token}
+		starting, running := r, r
+		starting.Kind, running.Kind = work.ReportStarting, work.ReportRunning
+		b.apply(work.ReportTasks{Node: t.Node, Reports: []work.TaskReport{starting, running}})
+	}
+}
+
+func (b *backfilled) finish(id ident.Job) {
+	j, zero := b.get(id), int32(0)
+	for _, t := range j.Tasks {
+		b.apply(work.ReportTasks{Node: t.Node, Reports: []work.TaskReport{
+			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportEnded, ExitCode: &zero},
+		}})
+	}
+}
+
+// pass lets time pass, and jobs end when they have run for as long as they take.
+func (b *backfilled) pass(until time.Time, takes map[ident.Job]time.Duration) {
+	for {
+		var next *work.Job
+		at := until
+		for j := range b.machine.View().ActiveJobs() {
+			if ends := time.Unix(0, j.StartedAt).Add(takes[j.ID]); ends.Before(at) {
+				next, at = j, ends
+			}
+		}
+		if at.After(b.now) {
+			b.now = at
+		}
+		if next == nil {
+			return
+		}
+		b.finish(next.ID)
+		b.decide()
+	}
+}
+
+func (b *backfilled) promise(id ident.Job) *promises.Promise {
+	p, ok := b.machine.View().PromiseOf(id)
+	require.True(b.t, ok, "%s has no promise", id)
+	return p
+}
+
+func (b *backfilled) waits(id ident.Job) bool { return b.get(id).State == v1.JobState_QUEUED }
+
+func TestReserve_onlyWhatEndsInTimePasses(t *testing.T) {
+	b := newBackfilled(t, 1, 0)
+	for i := range 2 {
+		id := fmt.Sprintf("n%d", i)
+		b.node(id, gpus(id, "H100", 8, 8), nil)
+	}
+	long := b.limited(4, 1, 2*time.Hour)
+	b.decide()
+	gang := b.limited(8, 2, time.Hour)
+	b.decide()
+	p := b.promise(gang)
+	require.Equal(t, promises.Leaves(b.get(long), 0, 0), p.StartAt)
+	require.Len(t, p.Tasks, 2)
+	endless, tooLong, short := b.limited(4, 1, 0), b.limited(4, 1, 2*time.Hour), b.limited(4, 1, time.Hour)
+	b.decide()
+	require.True(t, b.waits(endless))
+	require.True(t, b.waits(tooLong))
+	require.False(t, b.waits(short))
+	require.Equal(t, p, b.promise(gang), "it stays as it was")
+
+	plan := scheduler.Plan(b.machine.View(), scheduler.Options{Now: b.now.UnixNano()})
+	require.Zero(t, plan.Placed)
+	var why []reason.Reason
+	for _, c := range plan.Commands {
+		for _, r := range c.Reasons {
+			if r.Class.Shape.Nodes == 1 {
+				why = append(why, r.Reason)
+			}
+		}
+	}
+	require.Equal(t, []reason.Reason{reason.New(reason.WouldDelay, (p.StartAt+1e9-1)/1e9)}, why)
+
+	b.finish(long)
+	b.finish(short)
+	b.decide()
+	require.False(t, b.waits(gang), "it starts as soon as its places are free")
+	require.True(t, b.waits(endless))
+}
+
+func TestReserve_aHigherPriorityTakesThePlaces(t *testing.T) {
+	b := newBackfilled(t, 1, 0)
+	b.node("n0", gpus("n0", "H100", 8, 8), nil)
+	b.limited(4, 1, time.Hour)
+	b.decide()
+	whole := b.limited(8, 1, time.Hour)
+	b.decide()
+	before := b.promise(whole).StartAt
+	urgent := b.job(work.Shape{Nodes: 1, GPUs: 4}, 9)
+	urgent.MaxRuntime = int64(3 * time.Hour)
+	b.apply(work.SubmitJobs{Jobs: []work.NewJob{urgent}})
+	b.decide()
+	after := b.promise(whole)
+	require.Greater(t, after.StartAt, before)
+	require.Equal(t, reason.PromiseOutranked, after.Cause.Code())
+	require.Equal(t, before, after.First)
+}
+
+func TestReserve_nothingDependsOnAnEndlessJob(t *testing.T) {
+	b := newBackfilled(t, 8, 0)
+	b.node("n0", gpus("n0", "H100", 8, 8), nil)
+	b.limited(4, 1, 0)
+	b.decide()
+	b.limited(8, 1, time.Hour)
+	b.decide()
+	require.Zero(t, b.machine.View().PromiseCount())
+}
+
+func TestReserve_aLostNodeIsSaid(t *testing.T) {
+	b := newBackfilled(t, 1, 0)
+	for _, id := range []string{"n0", "n1"} {
+		b.node(id, gpus(id, "H100", 8, 8), nil)
+		b.limited(8, 1, time.Hour)
+		b.decide()
+	}
+	waiting := b.limited(8, 1, time.Hour)
+	b.decide()
+	lost := b.promise(waiting).Tasks[0].Node
+	b.away(lost)
+	b.decide()
+	p := b.promise(waiting)
+	require.NotEqual(t, lost, p.Tasks[0].Node)
+	require.Equal(t, reason.PromiseNodeLost, p.Cause.Code())
+	require.Nil(t, b.apply(work.SetNode{ID: p.Tasks[0].Node, Action: work.NodeForget})[0].(work.NodeResult).Refusal)
+	require.Zero(t, b.machine.View().PromiseCount())
+	require.Empty(t, fsm.Check(b.machine.View()))
+}
+
+// Where all jobs have limits and keep them, all have the same priority and no node fails, no job starts later than it was
+// first promised, and a gang starts however many small jobs come. A leader that begins with the state alone decides the same.
+func TestReserve_promisesAreKept(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		b := newBackfilled(t, uint32(rapid.IntRange(1, 4).Draw(r, "reservations")), time.Duration(rapid.IntRange(0, 20).Draw(r, "after"))*time.Minute)
+		nodes := rapid.IntRange(1, 4).Draw(r, "nodes")
+		for i := range nodes {
+			id := fmt.Sprintf("n%d", i)
+			b.node(id, gpus(id, "H100", 8, 8), nil)
+		}
+		takes, first := map[ident.Job]time.Duration{}, map[ident.Job]int64{}
+		for range rapid.IntRange(5, 60).Draw(r, "steps") {
+			b.pass(b.now.Add(time.Duration(rapid.IntRange(1, 10).Draw(r, "minutes"))*time.Minute), takes)
+			for range rapid.IntRange(0, 4).Draw(r, "come") {
+				limit := time.Duration(rapid.IntRange(5, 120).Draw(r, "limit")) * time.Minute
+				size, on := uint16(rapid.SampledFrom([]int{1, 1, 2, 4, 8}).Draw(r, "gpus")), uint16(1)
+				if nodes > 1 && rapid.IntRange(0, 9).Draw(r, "gang") == 0 {
+					size, on = 8, uint16(nodes)
+				}
+				id := b.limited(size, on, limit)
+				takes[id] = limit * time.Duration(rapid.IntRange(1, 10).Draw(r, "tenths")) / 10
+			}
+			b.decide()
+			if rapid.Bool().Draw(r, "another leader") {
+				b.planner = scheduler.Planner{}
+			}
+			for p := range b.machine.View().Promises() {
+				if first[p.Job] == 0 {
+					first[p.Job] = p.StartAt
+				}
+			}
+		}
+		for id, at := range first {
+			j := b.get(id)
+			if !b.waits(id) {
+				require.LessOrEqual(r, j.StartedAt, at, "%s starts later than promised", id)
+				continue
+			}
+			require.LessOrEqual(r, b.promise(id).StartAt, at, "%s is promised a later start: %+v %q", id, b.promise(id), b.promise(id).Cause.Before())
+		}
+	})
+}

@@ -1,0 +1,248 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
+)
+
+// mostSteps bounds the search for a time at which enough nodes are free at once.
+const mostSteps = 64
+
+// sites are the ready nodes with their future: who leaves when, and what is promised. Nodes for which a maintenance or a
+// reservation is arranged are not among them: nothing is promised there.
+type sites struct {
+	all    []*site // by id
+	byName map[string]*site
+}
+
+// site is a node.
+type site struct {
+	node *work.Node
+	use  work.NodeUse
+	// leases are sorted by when they end; those of which that is not known are last.
+	leases   []leaving
+	promised []*promised
+	kind     string
+}
+
+type leaving struct {
+	*work.Lease
+	leaves int64 // 0: not known
+}
+
+// promised is a start that others go around.
+type promised struct {
+	promises.Promise
+	above int
+	// passing: it is no promise, but about to start.
+	passing bool
+}
+
+// leaves is when a lease ends at the latest; 0: that is not known. One that should have ended by now is about to.
+func leaves(v View, l *work.Lease, now int64) int64 {
+	j, ok := v.Job(l.Job)
+	if !ok {
+		return 0
+	}
+	at := promises.Leaves(j, l.GrantedAt, now)
+	if at == 0 {
+		return 0
+	}
+	return max(at, now+1)
+}
+
+func newSites(v View, now int64) *sites {
+	t := &sites{byName: map[string]*site{}}
+	arranged := map[string]bool{}
+	for w := range v.Windows() {
+		for _, node := range w.Nodes {
+			arranged[node] = true
+		}
+	}
+	for n := range v.Nodes() {
+		if n.State != v1.NodeState_READY || arranged[n.ID] {
+			continue
+		}
+		s := &site{node: n, use: v.Use(n.ID)}
+		if s.use.Tasks > 0 {
+			for l := range v.LeasesOn(n.ID) {
+				s.leases = append(s.leases, leaving{l, leaves(v, l, now)})
+			}
+			slices.SortStableFunc(s.leases, func(a, b leaving) int {
+				return cmp.Compare(uint64(a.leaves-1), uint64(b.leaves-1)) // 0 is last
+			})
+		}
+		t.all = append(t.all, s)
+		t.byName[n.ID] = s
+	}
+	return t
+}
+
+func (t *sites) named(node string) *site { return t.byName[node] }
+
+// enter makes what is decided later go around a start.
+func (t *sites) enter(c *candidate, start *promises.Start, passing bool) {
+	p := &promised{above: c.above, passing: passing, Promise: promises.Promise{
+		Job: c.job.ID, StartAt: start.At, Until: promises.EndOf(c.job, start.At), Tasks: start.Tasks,
+		CPUs: c.job.Shape.CPUDemand(), MemMB: c.job.Shape.MemMB,
+	}}
+	for i := range p.Tasks {
+		if s := t.byName[p.Tasks[i].Node]; s != nil {
+			s.promised = append(s.promised, p)
+		}
+	}
+}
+
+// forget takes out what a job was promised.
+func (t *sites) forget(old *promises.Promise) {
+	for i := range old.Tasks {
+		if s := t.byName[old.Tasks[i].Node]; s != nil {
+			s.promised = slices.DeleteFunc(s.promised, func(p *promised) bool { return p.Job == old.Job })
+		}
+	}
+}
+
+// find is the earliest start of a job from a time on, around the starts of those that are at least so urgent; nil: there is
+// none that is known. Of the nodes that are free by then it takes those that become so last, so that the others can be used
+// until then.
+func (t *sites) find(j *work.Job, from int64, above int) *promises.Start {
+	want := max(1, int(j.Shape.Nodes))
+	for range mostSteps {
+		at, found := t.search(j, from, above, want)
+		if at == 0 {
+			return nil
+		}
+		if len(found) >= want {
+			return t.choose(j, at, found[:want], above)
+		}
+		from = at + 1
+	}
+	return nil
+}
+
+// free is a site, and when it is free for a task.
+type free struct {
+	*site
+	at int64
+}
+
+// search is the first time from which enough nodes might be free, 0 for never, and those that are, the one that became free
+// last first. For a gang they have the same GPUs.
+func (t *sites) search(j *work.Job, from int64, above, want int) (int64, []free) {
+	byKind := map[string][]free{}
+	var kinds []string
+	for _, s := range t.all {
+		at := s.earliest(j, from, above)
+		if at == 0 {
+			continue
+		}
+		kind := ""
+		if want > 1 && j.Shape.NeedsGPU() {
+			kind = s.kindOf()
+		}
+		if byKind[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		byKind[kind] = append(byKind[kind], free{s, at})
+	}
+	first, best := int64(0), ""
+	for _, kind := range kinds {
+		if on := byKind[kind]; len(on) >= want {
+			slices.SortStableFunc(on, func(a, b free) int { return cmp.Compare(a.at, b.at) })
+			if at := on[want-1].at; first == 0 || at < first {
+				first, best = at, kind
+			}
+		}
+	}
+	if first == 0 {
+		return 0, nil
+	}
+	var found []free
+	for _, f := range slices.Backward(byKind[best]) {
+		if f.at <= first && (len(f.promised) == 0 || f.at == first || f.earliest(j, first, above) == first) {
+			found = append(found, f)
+		}
+	}
+	return first, found
+}
+
+// choose picks the GPUs.
+func (t *sites) choose(j *work.Job, at int64, on []free, above int) *promises.Start {
+	start := &promises.Start{Job: j.ID, Attempt: j.Attempt + 1, At: at}
+	until := promises.EndOf(j, at)
+	slices.SortFunc(on, func(a, b free) int { return cmp.Compare(a.node.ID, b.node.ID) })
+	for _, f := range on {
+		use := f.site.at(at)
+		f.reserve(&use, at, until, above)
+		gpus, ok := choose(f.node, &use, j.Shape)
+		if !ok {
+			return nil
+		}
+		start.Tasks = append(start.Tasks, work.TaskPlacement{Node: f.node.ID, GPUs: gpus})
+	}
+	return start
+}
+
+// at is what is in use at a time.
+func (s *site) at(at int64) work.NodeUse {
+	use := s.use
+	for i := range s.leases {
+		if l := &s.leases[i]; l.leaves != 0 && l.leaves <= at {
+			use.Remove(l.Lease)
+		}
+	}
+	return use
+}
+
+// reserve adds what is promised at any time between two to others that are at least so urgent.
+func (s *site) reserve(use *work.NodeUse, from, to int64, above int) {
+	for _, p := range s.promised {
+		if p.above > above || !p.During(from, to) || p.passing && p.Until != 0 && p.Until <= from+little {
+			continue
+		}
+		for i := range p.Tasks {
+			if p.Tasks[i].Node == s.node.ID {
+				use.Claim(p.Of(i))
+			}
+		}
+	}
+}
+
+// earliest is the first time from which on a task fits for as long as its job may take; 0: there is none.
+func (s *site) earliest(j *work.Job, from int64, above int) int64 {
+	if j.Avoids(s.node.ID) || !s.node.CouldHold(j.Shape) {
+		return 0
+	}
+	times := make([]int64, 1, 16)
+	times[0] = from
+	for i := range s.leases {
+		if at := s.leases[i].leaves; at > from {
+			times = append(times, at)
+		}
+	}
+	for _, p := range s.promised {
+		if p.Until > from {
+			times = append(times, p.Until)
+		}
+	}
+	slices.Sort(times)
+	for _, at := range times {
+		use := s.at(at)
+		s.reserve(&use, at, promises.EndOf(j, at), above)
+		if _, ok := choose(s.node, &use, j.Shape); ok {
+			return at
+		}
+	}
+	return 0
+}
+
+func (s *site) kindOf() string {
+	if s.kind == "" {
+		s.kind = gpuKind(s.node)
+	}
+	return s.kind
+}

@@ -1,0 +1,141 @@
+package simulate
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/simulate/trace"
+)
+
+// Limit gives each job the limit that its user would set: as many times too long as is drawn between two numbers.
+func Limit(jobs []trace.Job, least, most float64, seed uint64) {
+	draw := rand.New(rand.NewPCG(seed, 0))
+	for i := range jobs {
+		by := least + draw.Float64()*(most-least)
+		jobs[i].Limit = time.Duration(float64(jobs[i].Takes) * by)
+	}
+}
+
+// backfill is the part of a cluster that promises are made from.
+type backfill struct {
+	// limited: some job has a limit; otherwise no start can be promised.
+	limited  bool
+	rows     map[ident.Job]*work.Job
+	leases   map[string][]*work.Lease
+	promised map[ident.Job]*promises.Promise
+}
+
+func newBackfill() backfill {
+	return backfill{rows: map[ident.Job]*work.Job{}, leases: map[string][]*work.Lease{}, promised: map[ident.Job]*promises.Promise{}}
+}
+
+var _ scheduler.ReservationView = (*cluster)(nil)
+
+func (b *backfill) lease(j *work.Job, t *work.Task, now int64) {
+	l := leaseOf(j, t)
+	l.Job, l.Node, l.Rank, l.GrantedAt = j.ID, t.Node, t.Rank, now
+	b.leases[t.Node] = append(b.leases[t.Node], l)
+}
+
+func (b *backfill) unlease(j *work.Job, node string) {
+	b.leases[node] = slices.DeleteFunc(b.leases[node], func(l *work.Lease) bool { return l.Job == j.ID })
+}
+
+func (b *backfill) started(id ident.Job) { delete(b.promised, id) }
+
+// promise replaces the promises, and refuses what the state would refuse.
+func (b *backfill) promise(c *promises.PromiseStarts, now int64) error {
+	next, taken := map[ident.Job]*promises.Promise{}, promises.Calendar{}
+	for i := range c.Starts {
+		s := &c.Starts[i]
+		p := &promises.Promise{
+			Job: s.Job, Attempt: s.Attempt, StartAt: s.At, Until: promises.EndOf(b.rows[s.Job], s.At), Tasks: s.Tasks,
+			CPUs: b.rows[s.Job].Shape.CPUDemand(), MemMB: b.rows[s.Job].Shape.MemMB, Since: now, First: s.At, ChangedAt: now, Cause: s.Cause,
+		}
+		if old, there := b.promised[s.Job]; there {
+			p.Since, p.First = old.Since, old.First
+		}
+		if node := taken.Enter(p); node != "" {
+			return fmt.Errorf("%s was promised GPUs of %s that are promised to another job", s.Job, node)
+		}
+		next[s.Job] = p
+	}
+	b.promised = next
+	return nil
+}
+
+// Promises implements scheduler.View.
+func (b *backfill) Promises() iter.Seq[*promises.Promise] {
+	return func(yield func(*promises.Promise) bool) {
+		for _, id := range slices.Sorted(maps.Keys(b.promised)) {
+			if !yield(b.promised[id]) {
+				return
+			}
+		}
+	}
+}
+
+// Job implements scheduler.View.
+func (b *backfill) Job(id ident.Job) (*work.Job, bool) { j, ok := b.rows[id]; return j, ok }
+
+// ClassOf implements scheduler.View.
+func (b *backfill) ClassOf(j *work.Job) work.ClassKey { return j.Class() }
+
+// LeasesOn implements scheduler.View.
+func (b *backfill) LeasesOn(node string) iter.Seq[*work.Lease] { return slices.Values(b.leases[node]) }
+
+// ClaimOf implements scheduler.ReservationView: victims leave at once.
+func (b *backfill) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
+
+// Node implements scheduler.View.
+func (c *cluster) Node(id string) (*work.Node, bool) {
+	i, ok := c.at[id]
+	if !ok {
+		return nil, false
+	}
+	return c.nodes[i], true
+}
+
+// backfill plans, and promises starts to those who are left. A policy that promises without waiting is asked before each
+// placement: what comes behind a blocked job must not delay it in the same moment.
+func (r *run) backfill(opts scheduler.Options) (scheduler.Result, error) {
+	c := r.cluster
+	fill := c.policy.Backfill
+	if !c.limited || fill.Reservations == 0 || c.waiting == 0 {
+		result := c.planner.Plan(c, opts)
+		return result, r.place(result)
+	}
+	opts.Backfill = true
+	if fill.After == 0 {
+		opts.PerPass = 1
+	}
+	for {
+		if err := r.reserve(opts); err != nil {
+			return scheduler.Result{}, err
+		}
+		result := c.planner.Plan(c, opts)
+		if err := r.place(result); err != nil || result.Placed == 0 || c.waiting == 0 {
+			return result, err
+		}
+		if len(result.Exchange) > 0 {
+			return result, nil
+		}
+	}
+}
+
+func (r *run) reserve(opts scheduler.Options) error {
+	starts, changed := scheduler.Reserve(r.cluster, r.cluster.classes, r.cluster.now, opts)
+	if !changed {
+		return nil
+	}
+	return r.cluster.promise(&starts, r.cluster.now)
+}
