@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
 )
 
 // future is the view of a future time, as if one tenant had the cluster to itself. The embedded interface is hidden: future
@@ -23,6 +24,8 @@ type future struct {
 	use     map[string]*work.NodeUse
 	usage   work.Usage
 	byQueue map[string]int // thousandths of GPUs, of a queue and those below it
+	// byType is the same of types of GPU, of the tenant ("") and of queues.
+	byType map[[2]string]int
 	// users are the accounts of its users, in each queue.
 	users map[accounts.Key]*accounts.Account
 	life  accounts.Life
@@ -47,7 +50,7 @@ type holding struct {
 var _ View = (*future)(nil)
 
 func newFuture(v *fsm.View, tenant string) *future {
-	f := &future{now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}, users: map[accounts.Key]*accounts.Account{}}
+	f := &future{now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}, byType: map[[2]string]int{}, users: map[accounts.Key]*accounts.Account{}}
 	f.usage = work.Usage{Unfinished: v.Usage(tenant).Unfinished}
 	f.life, f.at = accounts.Life(v.Policy().HalfLife), v.Now()
 	for a := range v.Accounts() {
@@ -152,6 +155,7 @@ func (f *future) hold(h *holding) {
 	}
 	f.usage.Grant(*s)
 	f.count(h.job, 1)
+	f.countTypes(h, 1)
 }
 
 // count counts a job that holds its resources (1), or does not any more (-1).
@@ -194,6 +198,16 @@ func (f *future) end(h *holding) {
 	f.usage.Running--
 	f.usage.Unfinished--
 	f.count(h.job, -1)
+	f.countTypes(h, -1)
+}
+
+func (f *future) countTypes(h *holding, by int) {
+	for _, t := range work.TypesOf(h.tasks, h.job.Shape, f.now.Node) {
+		f.byType[[2]string{"", t.Type}] += by * t.Milli
+		for q := range f.now.Lineage(h.job.Queue) {
+			f.byType[[2]string{q.Name, t.Type}] += by * t.Milli
+		}
+	}
 }
 
 func (f *future) Index() uint64                           { return f.now.Index() }
@@ -207,6 +221,13 @@ func (f *future) Quota(tenant string) (*work.Quota, bool) { return f.now.Quota(t
 func (f *future) Usage(string) work.Usage                 { return f.usage }
 func (f *future) ClassReason(work.ClassKey) reason.Reason { return "" }
 func (f *future) Classes() iter.Seq[work.ClassKey]        { return slices.Values(f.classes) }
+
+// The GPU hours of the tenant are those that it has used by then if it goes on to hold what it holds.
+func (f *future) Budget(string) *budgets.Budget          { return f.now.Budget(f.tenant) }
+func (f *future) HeldOfType(_, name string) int          { return f.byType[[2]string{"", name}] }
+func (f *future) QueueTreeOfType(queue, name string) int { return f.byType[[2]string{queue, name}] }
+func (f *future) GPUModels() iter.Seq2[string, string]   { return f.now.GPUModels() }
+func (f *future) Node(id string) (*work.Node, bool)      { return f.now.Node(id) }
 
 // Mix is that of the tenant: what others ask for must not show.
 func (f *future) Mix() iter.Seq2[work.Shape, int] { return f.now.MixOf(f.tenant) }

@@ -23,6 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
@@ -46,6 +47,13 @@ type View interface {
 	Usage(tenant string) work.Usage
 	Queue(name string) (*work.Queue, bool)
 	QueueTreeGPUs(queue string) int
+	// HeldOfType and QueueTreeOfType are what a tenant, and the jobs of a queue and of those below it, hold of a type of GPU;
+	// GPUModels are the types and models that nodes have had. Budget is what a tenant had in the month.
+	HeldOfType(tenant, name string) int
+	QueueTreeOfType(queue, name string) int
+	GPUModels() iter.Seq2[string, string]
+	Budget(tenant string) *budgets.Budget
+	Node(id string) (*work.Node, bool)
 	// Policy is how to decide. Accounts are what users have used up to now, by queue, tenant and user, and Total is what
 	// the cluster has.
 	Policy() work.Policy
@@ -100,6 +108,8 @@ type class struct {
 	key    work.ClassKey
 	limits limits
 	fit    *place.Fit
+	// shape is what fit is for: that of the key, without the types of GPU of which a limit leaves too few.
+	shape work.Shape
 	// costs is what one of its jobs is charged.
 	costs accounts.Usage
 	// blocked: no more of it fits in this pass.
@@ -166,12 +176,8 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 		if p.pool == nil {
 			p.pool = poolOf(opts.Prices)
 		}
-		c.fit = p.pool.For(key.Shape)
-		if key.Own != 0 {
-			for job := range lanesJobs(v, key) {
-				c.fit.Narrow(job, opts.Settled)
-			}
-		}
+		c.shape = c.limits.narrow(key.Shape)
+		p.open(c)
 		if !c.fit.Fits() {
 			p.block(c)
 			continue
@@ -217,11 +223,25 @@ func (p *pass) block(c *class) {
 	p.res.Offered++
 }
 
+// open looks for places for the shape of a class.
+func (p *pass) open(c *class) {
+	c.fit = p.pool.For(c.shape)
+	if c.key.Own != 0 {
+		for job := range lanesJobs(p.view, c.key) {
+			c.fit.Narrow(job, p.opts.Settled)
+		}
+	}
+}
+
 // offer places a job, if its class still fits.
 func (p *pass) offer(c *class, job *work.Job) bool {
 	if c.limits.bars(c.key.Shape) != "" {
 		p.block(c)
 		return false
+	}
+	if s := c.limits.narrow(c.key.Shape); s != c.shape {
+		c.shape = s
+		p.open(c)
 	}
 	tasks, ok := c.fit.Place()
 	if !ok {
@@ -230,7 +250,7 @@ func (p *pass) offer(c *class, job *work.Job) bool {
 	}
 	p.res.Offered++
 	p.res.Placed++
-	c.limits.take(c.key.Shape)
+	c.limits.take(c.key.Shape, tasks)
 	if p.placed != nil {
 		p.placed[job.ID] = job
 	}

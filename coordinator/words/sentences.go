@@ -186,4 +186,16 @@ var sentences = map[reason.Code]string{
 	reason.VictimNotBelow:       "{0} has priority {1}, and is not preempted by a job of priority {2}",
 	reason.VictimProtected:      "{0} is protected from preemption for another {1}",
 	reason.VictimNotNeeded:      "{0} need not be preempted by {1}",
+
+	// Quotas by type and by hours, and guarantees.
+	reason.QuotaOfHours:       "tenant quota: {0} of {1 GPU hour} used in this month; jobs with GPUs start again on {2}",
+	reason.QuotaOfType:        "tenant quota: {0} of {1} {2} GPUs in use, and it needs {3}",
+	reason.QuotaTypeBelowNeed: "tenant quota: it needs {0} {1} GPUs, and the tenant may have {2}, so it cannot run until the quota is raised",
+	reason.QueueOfType:        "queue limit: the jobs of queue {0q} may have {1} {2} GPUs together, and fewer than the {3} that it needs are left",
+	reason.ReclaimedFor:       "preempted: its queue had borrowed GPUs that queue {0q} is guaranteed",
+	reason.NotGuaranteed:      "{0} needs more than is left of what its queue is guaranteed",
+	reason.VictimGuaranteed:   "{0} is within what queue {1q} is guaranteed",
+	reason.GuaranteeTooLarge:  "guaranteed_gpus: the parts of queue {0q} would be guaranteed {1 GPU} together, and the queue itself is guaranteed {2}: raise that first",
+	reason.LimitsSetTo:        "{0}",
+	reason.BadTypeLimits:      "max_gpus_by_type: name at most {0 type}, of up to {1 byte}, each once, with 0 or more GPUs",
 }

@@ -221,3 +221,17 @@ const (
 	VictimProtected
 	VictimNotNeeded
 )
+
+// About quotas by type of GPU and by GPU hours, and about GPUs that queues are guaranteed.
+const (
+	QuotaOfHours Code = iota + 750
+	QuotaOfType
+	QuotaTypeBelowNeed
+	QueueOfType
+	ReclaimedFor
+	NotGuaranteed
+	VictimGuaranteed
+	GuaranteeTooLarge
+	LimitsSetTo
+	BadTypeLimits
+)

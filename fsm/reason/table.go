@@ -195,4 +195,15 @@ var table = [...]definition{
 	VictimNotBelow:       {"VictimNotBelow", "TNN", "job %s has priority %d, and is not preempted by one of priority %d"},
 	VictimProtected:      {"VictimProtected", "TD", "job %s is protected from preemption for another %s"},
 	VictimNotNeeded:      {"VictimNotNeeded", "TT", "job %s need not be preempted by job %s"},
+
+	QuotaOfHours:       {"QuotaOfHours", "NNT", "tenant quota: %d of %d GPU hours are used in this month; jobs start again on %s"},
+	QuotaOfType:        {"QuotaOfType", "GNTG", "tenant quota: %s of %d %s GPUs in use, and it needs %s"},
+	QuotaTypeBelowNeed: {"QuotaTypeBelowNeed", "GTN", "tenant quota: it needs %s %s GPUs, and the tenant may have %d"},
+	QueueOfType:        {"QueueOfType", "TNTG", "queue limit: the jobs of queue %q may have %d %s GPUs together, and the %s that it needs are not left"},
+	ReclaimedFor:       {"ReclaimedFor", "T", "gave back GPUs that its queue had borrowed: queue %q is guaranteed them"},
+	NotGuaranteed:      {"NotGuaranteed", "T", "job %s needs more than is left of what its queue is guaranteed"},
+	VictimGuaranteed:   {"VictimGuaranteed", "TT", "job %s is within what queue %q is guaranteed"},
+	GuaranteeTooLarge:  {"GuaranteeTooLarge", "TNN", "the parts of queue %q would be guaranteed %d GPUs together, and the queue %d"},
+	LimitsSetTo:        {"LimitsSetTo", "T", "%s"},
+	BadTypeLimits:      {"BadTypeLimits", "NN", "limits by type name at most %d types, of up to %d bytes, each once"},
 }

@@ -1465,7 +1465,16 @@ type Queue struct {
 	// What is its due of the cluster while there is work in all queues, by the weights, in percent.
 	SharePercent float64 `protobuf:"fixed64,9,opt,name=share_percent,json=sharePercent,proto3" json:"share_percent,omitempty"`
 	// How many GPUs the caller's tenant held in it lately: the mean that fair share goes by.
-	GpusLately    float64 `protobuf:"fixed64,10,opt,name=gpus_lately,json=gpusLately,proto3" json:"gpus_lately,omitempty"`
+	GpusLately float64 `protobuf:"fixed64,10,opt,name=gpus_lately,json=gpusLately,proto3" json:"gpus_lately,omitempty"`
+	// GPUs of each type that its jobs hold at once, at most: {"H100": 16}. A type that is not named has no limit.
+	MaxGpusByType map[string]int32 `protobuf:"bytes,11,rep,name=max_gpus_by_type,json=maxGpusByType,proto3" json:"max_gpus_by_type,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// GPUs that it gets back from queues that have borrowed them, when it has work; 0: none.
+	GuaranteedGpus int32 `protobuf:"varint,12,opt,name=guaranteed_gpus,json=guaranteedGpus,proto3" json:"guaranteed_gpus,omitempty"`
+	// How many GPUs it and the queues below it hold beyond what it is guaranteed, over all tenants, while some queue is guaranteed
+	// any. Only operators see it.
+	BorrowedGpus *float64 `protobuf:"fixed64,13,opt,name=borrowed_gpus,json=borrowedGpus,proto3,oneof" json:"borrowed_gpus,omitempty"`
+	// In the answer to a change: that the queues are guaranteed more GPUs than the cluster has.
+	Warning       string `protobuf:"bytes,14,opt,name=warning,proto3" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1570,6 +1579,34 @@ func (x *Queue) GetGpusLately() float64 {
 	return 0
 }
 
+func (x *Queue) GetMaxGpusByType() map[string]int32 {
+	if x != nil {
+		return x.MaxGpusByType
+	}
+	return nil
+}
+
+func (x *Queue) GetGuaranteedGpus() int32 {
+	if x != nil {
+		return x.GuaranteedGpus
+	}
+	return 0
+}
+
+func (x *Queue) GetBorrowedGpus() float64 {
+	if x != nil && x.BorrowedGpus != nil {
+		return *x.BorrowedGpus
+	}
+	return 0
+}
+
+func (x *Queue) GetWarning() string {
+	if x != nil {
+		return x.Warning
+	}
+	return ""
+}
+
 type ListQueuesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1658,9 +1695,14 @@ type PutQueueRequest struct {
 	// Of its jobs and those of all queues below it; 0: no limit.
 	MaxGpus int32 `protobuf:"varint,3,opt,name=max_gpus,json=maxGpus,proto3" json:"max_gpus,omitempty"`
 	// The queue that it is a part of; empty: none.
-	Parent        string `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Parent string `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
+	// GPUs of each type that its jobs and those of all queues below it hold at once, at most: {"H100": 16}.
+	MaxGpusByType map[string]int32 `protobuf:"bytes,5,rep,name=max_gpus_by_type,json=maxGpusByType,proto3" json:"max_gpus_by_type,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// GPUs that it gets back from queues that have borrowed them, when it has work; 0: none. The parts of a queue are guaranteed at
+	// most what the queue is.
+	GuaranteedGpus int32 `protobuf:"varint,6,opt,name=guaranteed_gpus,json=guaranteedGpus,proto3" json:"guaranteed_gpus,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PutQueueRequest) Reset() {
@@ -1719,6 +1761,20 @@ func (x *PutQueueRequest) GetParent() string {
 		return x.Parent
 	}
 	return ""
+}
+
+func (x *PutQueueRequest) GetMaxGpusByType() map[string]int32 {
+	if x != nil {
+		return x.MaxGpusByType
+	}
+	return nil
+}
+
+func (x *PutQueueRequest) GetGuaranteedGpus() int32 {
+	if x != nil {
+		return x.GuaranteedGpus
+	}
+	return 0
 }
 
 type PutQueueResponse struct {
@@ -2375,7 +2431,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\x16estimated_wait_seconds\x18\n" +
 	" \x01(\x01H\x00R\x14estimatedWaitSeconds\x88\x01\x01B\x19\n" +
-	"\x17_estimated_wait_seconds\"\x99\x02\n" +
+	"\x17_estimated_wait_seconds\"\xaa\x04\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x05R\x06weight\x12\x16\n" +
@@ -2388,15 +2444,28 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\rshare_percent\x18\t \x01(\x01R\fsharePercent\x12\x1f\n" +
 	"\vgpus_lately\x18\n" +
 	" \x01(\x01R\n" +
-	"gpusLately\"\x13\n" +
+	"gpusLately\x12N\n" +
+	"\x10max_gpus_by_type\x18\v \x03(\v2%.scaimind.v1.Queue.MaxGpusByTypeEntryR\rmaxGpusByType\x12'\n" +
+	"\x0fguaranteed_gpus\x18\f \x01(\x05R\x0eguaranteedGpus\x12(\n" +
+	"\rborrowed_gpus\x18\r \x01(\x01H\x00R\fborrowedGpus\x88\x01\x01\x12\x18\n" +
+	"\awarning\x18\x0e \x01(\tR\awarning\x1a@\n" +
+	"\x12MaxGpusByTypeEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\x10\n" +
+	"\x0e_borrowed_gpus\"\x13\n" +
 	"\x11ListQueuesRequest\"@\n" +
 	"\x12ListQueuesResponse\x12*\n" +
-	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues\"p\n" +
+	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues\"\xb5\x02\n" +
 	"\x0fPutQueueRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x05R\x06weight\x12\x19\n" +
 	"\bmax_gpus\x18\x03 \x01(\x05R\amaxGpus\x12\x16\n" +
-	"\x06parent\x18\x04 \x01(\tR\x06parent\"<\n" +
+	"\x06parent\x18\x04 \x01(\tR\x06parent\x12X\n" +
+	"\x10max_gpus_by_type\x18\x05 \x03(\v2/.scaimind.v1.PutQueueRequest.MaxGpusByTypeEntryR\rmaxGpusByType\x12'\n" +
+	"\x0fguaranteed_gpus\x18\x06 \x01(\x05R\x0eguaranteedGpus\x1a@\n" +
+	"\x12MaxGpusByTypeEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"<\n" +
 	"\x10PutQueueResponse\x12(\n" +
 	"\x05queue\x18\x01 \x01(\v2\x12.scaimind.v1.QueueR\x05queue\"(\n" +
 	"\x12DeleteQueueRequest\x12\x12\n" +
@@ -2476,7 +2545,7 @@ func file_scaimind_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_cluster_proto_rawDescData
 }
 
-var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_scaimind_v1_cluster_proto_goTypes = []any{
 	(*GetClusterRequest)(nil),       // 0: scaimind.v1.GetClusterRequest
 	(*GetClusterResponse)(nil),      // 1: scaimind.v1.GetClusterResponse
@@ -2513,74 +2582,78 @@ var file_scaimind_v1_cluster_proto_goTypes = []any{
 	(*TrainingCell)(nil),            // 32: scaimind.v1.TrainingCell
 	nil,                             // 33: scaimind.v1.GetClusterResponse.JobsEntry
 	nil,                             // 34: scaimind.v1.Node.LabelsEntry
-	nil,                             // 35: scaimind.v1.NodeTraining.VersionsEntry
-	(GpuHealth_Value)(0),            // 36: scaimind.v1.GpuHealth.Value
-	(NodeState_Value)(0),            // 37: scaimind.v1.NodeState.Value
-	(*timestamppb.Timestamp)(nil),   // 38: google.protobuf.Timestamp
-	(*GetPolicyRequest)(nil),        // 39: scaimind.v1.GetPolicyRequest
-	(*PutPolicyRequest)(nil),        // 40: scaimind.v1.PutPolicyRequest
-	(*GetPolicyResponse)(nil),       // 41: scaimind.v1.GetPolicyResponse
-	(*PutPolicyResponse)(nil),       // 42: scaimind.v1.PutPolicyResponse
+	nil,                             // 35: scaimind.v1.Queue.MaxGpusByTypeEntry
+	nil,                             // 36: scaimind.v1.PutQueueRequest.MaxGpusByTypeEntry
+	nil,                             // 37: scaimind.v1.NodeTraining.VersionsEntry
+	(GpuHealth_Value)(0),            // 38: scaimind.v1.GpuHealth.Value
+	(NodeState_Value)(0),            // 39: scaimind.v1.NodeState.Value
+	(*timestamppb.Timestamp)(nil),   // 40: google.protobuf.Timestamp
+	(*GetPolicyRequest)(nil),        // 41: scaimind.v1.GetPolicyRequest
+	(*PutPolicyRequest)(nil),        // 42: scaimind.v1.PutPolicyRequest
+	(*GetPolicyResponse)(nil),       // 43: scaimind.v1.GetPolicyResponse
+	(*PutPolicyResponse)(nil),       // 44: scaimind.v1.PutPolicyResponse
 }
 var file_scaimind_v1_cluster_proto_depIdxs = []int32{
 	33, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
 	2,  // 1: scaimind.v1.GetClusterResponse.gpu_types:type_name -> scaimind.v1.GpuTypeSummary
 	3,  // 2: scaimind.v1.GetClusterResponse.coordinators:type_name -> scaimind.v1.CoordinatorStatus
-	36, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
-	37, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
+	38, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
+	39, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
 	4,  // 5: scaimind.v1.Node.gpus:type_name -> scaimind.v1.Gpu
 	34, // 6: scaimind.v1.Node.labels:type_name -> scaimind.v1.Node.LabelsEntry
-	38, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
-	38, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
-	38, // 9: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
-	38, // 10: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
+	40, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
+	40, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
+	40, // 9: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
+	40, // 10: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
 	5,  // 11: scaimind.v1.ListNodesResponse.nodes:type_name -> scaimind.v1.Node
 	5,  // 12: scaimind.v1.GetNodeResponse.node:type_name -> scaimind.v1.Node
 	5,  // 13: scaimind.v1.DrainNodeResponse.node:type_name -> scaimind.v1.Node
 	12, // 14: scaimind.v1.DrainNodeResponse.effects:type_name -> scaimind.v1.DrainEffect
-	38, // 15: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
+	40, // 15: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
 	5,  // 16: scaimind.v1.EnableNodeResponse.node:type_name -> scaimind.v1.Node
 	19, // 17: scaimind.v1.GetQueueResponse.jobs:type_name -> scaimind.v1.QueuedJob
-	38, // 18: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
-	20, // 19: scaimind.v1.ListQueuesResponse.queues:type_name -> scaimind.v1.Queue
-	20, // 20: scaimind.v1.PutQueueResponse.queue:type_name -> scaimind.v1.Queue
-	29, // 21: scaimind.v1.GetNodeTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
-	35, // 22: scaimind.v1.NodeTraining.versions:type_name -> scaimind.v1.NodeTraining.VersionsEntry
-	30, // 23: scaimind.v1.NodeTraining.gpus:type_name -> scaimind.v1.TrainingDevice
-	31, // 24: scaimind.v1.NodeTraining.disks:type_name -> scaimind.v1.TrainingDisk
-	32, // 25: scaimind.v1.NodeTraining.cells:type_name -> scaimind.v1.TrainingCell
-	38, // 26: scaimind.v1.NodeTraining.checked_at:type_name -> google.protobuf.Timestamp
-	0,  // 27: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
-	6,  // 28: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
-	8,  // 29: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
-	27, // 30: scaimind.v1.ClusterService.GetNodeTraining:input_type -> scaimind.v1.GetNodeTrainingRequest
-	10, // 31: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
-	15, // 32: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
-	13, // 33: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
-	17, // 34: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
-	21, // 35: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
-	23, // 36: scaimind.v1.ClusterService.PutQueue:input_type -> scaimind.v1.PutQueueRequest
-	25, // 37: scaimind.v1.ClusterService.DeleteQueue:input_type -> scaimind.v1.DeleteQueueRequest
-	39, // 38: scaimind.v1.ClusterService.GetPolicy:input_type -> scaimind.v1.GetPolicyRequest
-	40, // 39: scaimind.v1.ClusterService.PutPolicy:input_type -> scaimind.v1.PutPolicyRequest
-	1,  // 40: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
-	7,  // 41: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
-	9,  // 42: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
-	28, // 43: scaimind.v1.ClusterService.GetNodeTraining:output_type -> scaimind.v1.GetNodeTrainingResponse
-	11, // 44: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
-	16, // 45: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
-	14, // 46: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
-	18, // 47: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
-	22, // 48: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
-	24, // 49: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
-	26, // 50: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
-	41, // 51: scaimind.v1.ClusterService.GetPolicy:output_type -> scaimind.v1.GetPolicyResponse
-	42, // 52: scaimind.v1.ClusterService.PutPolicy:output_type -> scaimind.v1.PutPolicyResponse
-	40, // [40:53] is the sub-list for method output_type
-	27, // [27:40] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	40, // 18: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
+	35, // 19: scaimind.v1.Queue.max_gpus_by_type:type_name -> scaimind.v1.Queue.MaxGpusByTypeEntry
+	20, // 20: scaimind.v1.ListQueuesResponse.queues:type_name -> scaimind.v1.Queue
+	36, // 21: scaimind.v1.PutQueueRequest.max_gpus_by_type:type_name -> scaimind.v1.PutQueueRequest.MaxGpusByTypeEntry
+	20, // 22: scaimind.v1.PutQueueResponse.queue:type_name -> scaimind.v1.Queue
+	29, // 23: scaimind.v1.GetNodeTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
+	37, // 24: scaimind.v1.NodeTraining.versions:type_name -> scaimind.v1.NodeTraining.VersionsEntry
+	30, // 25: scaimind.v1.NodeTraining.gpus:type_name -> scaimind.v1.TrainingDevice
+	31, // 26: scaimind.v1.NodeTraining.disks:type_name -> scaimind.v1.TrainingDisk
+	32, // 27: scaimind.v1.NodeTraining.cells:type_name -> scaimind.v1.TrainingCell
+	40, // 28: scaimind.v1.NodeTraining.checked_at:type_name -> google.protobuf.Timestamp
+	0,  // 29: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
+	6,  // 30: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
+	8,  // 31: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
+	27, // 32: scaimind.v1.ClusterService.GetNodeTraining:input_type -> scaimind.v1.GetNodeTrainingRequest
+	10, // 33: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
+	15, // 34: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
+	13, // 35: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
+	17, // 36: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
+	21, // 37: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
+	23, // 38: scaimind.v1.ClusterService.PutQueue:input_type -> scaimind.v1.PutQueueRequest
+	25, // 39: scaimind.v1.ClusterService.DeleteQueue:input_type -> scaimind.v1.DeleteQueueRequest
+	41, // 40: scaimind.v1.ClusterService.GetPolicy:input_type -> scaimind.v1.GetPolicyRequest
+	42, // 41: scaimind.v1.ClusterService.PutPolicy:input_type -> scaimind.v1.PutPolicyRequest
+	1,  // 42: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
+	7,  // 43: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
+	9,  // 44: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
+	28, // 45: scaimind.v1.ClusterService.GetNodeTraining:output_type -> scaimind.v1.GetNodeTrainingResponse
+	11, // 46: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
+	16, // 47: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
+	14, // 48: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
+	18, // 49: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
+	22, // 50: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
+	24, // 51: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
+	26, // 52: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
+	43, // 53: scaimind.v1.ClusterService.GetPolicy:output_type -> scaimind.v1.GetPolicyResponse
+	44, // 54: scaimind.v1.ClusterService.PutPolicy:output_type -> scaimind.v1.PutPolicyResponse
+	42, // [42:55] is the sub-list for method output_type
+	29, // [29:42] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_cluster_proto_init() }
@@ -2593,13 +2666,14 @@ func file_scaimind_v1_cluster_proto_init() {
 	file_scaimind_v1_policy_proto_init()
 	file_scaimind_v1_cluster_proto_msgTypes[4].OneofWrappers = []any{}
 	file_scaimind_v1_cluster_proto_msgTypes[19].OneofWrappers = []any{}
+	file_scaimind_v1_cluster_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_cluster_proto_rawDesc), len(file_scaimind_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

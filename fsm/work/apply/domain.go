@@ -34,6 +34,7 @@ func on[T any](f func(tx *tx, c *T) any) func(*kernel.Tx, *T) any {
 		result := f(tx, c)
 		tx.applyRetention()
 		tx.SettleAccounts()
+		tx.SettleBudgets(tx.now, tx.index)
 		return result
 	}
 }

@@ -78,7 +78,7 @@ func (tx *tx) placeable(old *work.Job, p *work.Placement) *kernel.Refusal {
 			return r
 		}
 	}
-	if why := tx.overQuota(old); why != "" {
+	if why := tx.overQuota(old, p.Tasks); why != "" {
 		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Reason: reason.New(reason.JobBarred, p.Job, why), Quota: true}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 )
@@ -28,6 +29,7 @@ const (
 type rows struct {
 	checkpoints.Tables
 	claims.Book
+	budgets.Ledger
 	meta        *work.Meta
 	jobs        jobTables
 	leases      leaseTables
@@ -37,6 +39,7 @@ type rows struct {
 	evaluations evaluationTables
 	quotas      quotaTables
 	accounts    accountTables
+	typed       typedTables
 }
 
 // State is the tables that are worked on, with what keeps them in step.
@@ -53,7 +56,7 @@ func Open(s *kernel.State) kernel.Part {
 		rows: rows{
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
 			Tables: checkpoints.NewTables(), Book: claims.NewBook(), keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(),
-			accounts: newAccountTables(),
+			accounts: newAccountTables(), Ledger: budgets.NewLedger(), typed: newTypedTables(),
 		},
 	}
 }
@@ -64,7 +67,7 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 	return &State{kernel: to, rows: rows{
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
 		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(),
-		accounts: s.accounts.freeze(),
+		accounts: s.accounts.freeze(), Ledger: budgets.Freeze(&s.Ledger), typed: s.typed.freeze(),
 	}}
 }
 
@@ -83,7 +86,8 @@ func Records() []kernel.RecordDef {
 	queues.Order, quotas.Order = 2, 3
 	saved := checkpoints.Records(func(s *kernel.State) *checkpoints.Tables { return &Of(s).Tables })
 	kept := claims.Record(func(s *kernel.State) *claims.Book { return &Of(s).Book }, func(s *kernel.State, c *claims.Claim) { Of(s).PutClaim(c) })
-	return append(append(saved, kept), []kernel.RecordDef{
+	spent := budgets.Record(func(s *kernel.State) *budgets.Ledger { return &Of(s).Ledger })
+	return append(append(saved, kept, spent), []kernel.RecordDef{
 		queues,
 		quotas,
 		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },

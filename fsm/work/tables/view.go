@@ -99,6 +99,9 @@ func NextDue(frozen *kernel.State) (int64, bool) {
 	if at, ok := s.NextEnd(); ok {
 		consider(at)
 	}
+	if at, ok := s.NextMonth(); ok {
+		consider(at)
+	}
 	return due, any
 }
 

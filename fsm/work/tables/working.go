@@ -170,6 +170,7 @@ func (s *State) flush() {
 		s.queues.shares.Put(tenantFigures{of: f.of, figures: &figures})
 	}
 	s.flushBlocks()
+	s.typed.flush()
 	s.jobs.shapes.Flush()
 	w.dirtyUse, w.dirtyQueues, w.dirtyShares = w.dirtyUse[:0], w.dirtyQueues[:0], w.dirtyShares[:0]
 }
