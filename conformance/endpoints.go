@@ -125,7 +125,7 @@ var jobFields = []string{
 	"job_id", "name", "tenant_id", "user_id", "status", "state", "phase", "priority", "queue", "labels", "training_config", "data_config",
 	"resource_config", "output_config", "scheduling_config", "command_config", "attempt", "max_retries", "exit_code", "error_type",
 	"error_message", "reason", "nodes", "gpus", "progress", "last_checkpoint_id", "created_at", "started_at", "finished_at", "updated_at",
-	"revision", "queue_position", "estimated_start_at",
+	"revision", "queue_position", "estimated_start_at", "array",
 }
 
 // endpoints is the contract, written by hand from the design and the published documentation, not from the code.
@@ -135,6 +135,7 @@ var endpoints = []endpoint{
 	{name: "GET /jobs", may: view, code: 200, published: true, query: "status=COMPLETED&page_size=5", has: []string{"jobs", "next_page_token", "total_count"}},
 	{name: "GET /jobs/{id}", may: view, code: 200, published: true, id: ownJob, has: jobFields},
 	{name: "GET /jobs/{id}/explain", may: view, code: 200, id: ownJob, has: []string{"job_id", "state", "reason", "details"}},
+	{name: "GET /jobs/{id}/tasks", may: view, code: 200, id: ownJob, query: "status=FAILED&page_size=10", has: []string{"tasks", "next_page_token", "total_count"}},
 	{name: "POST /jobs/{id}/cancel", may: manage, code: 200, published: true, id: runningJob, body: func(*party) any { return map[string]any{"reason": "conformance"} }, bodyOptional: true, has: jobFields},
 	{name: "POST /jobs/{id}/pause", may: manage, code: 200, published: true, id: runningJob, body: func(*party) any { return map[string]any{"save_checkpoint": false} }, bodyOptional: true, has: jobFields},
 	{name: "POST /jobs/{id}/resume", may: manage, code: 200, published: true, id: pausedJob, body: empty, bodyOptional: true, has: jobFields},

@@ -41,11 +41,14 @@ func TestEntry_idsRunOutPolitely(t *testing.T) {
 	w := newWorld(t)
 	m := fsm.New()
 	jobs := make([]work.NewJob, kernel.MaxIDsPerEntry+1)
+	jobs[3].Array = &work.NewArray{End: 9}
 	res := m.Apply(1, w.entry(work.SubmitJobs{Jobs: jobs}))[0].(work.SubmitJobsResult).Results
 	require.Nil(t, res[kernel.MaxIDsPerEntry-1].Refusal)
 	require.Equal(t, kernel.CodeResourceExhausted, res[kernel.MaxIDsPerEntry].Refusal.Code)
-	last, _ := m.View().Job(ident.Job(1<<16 + kernel.MaxIDsPerEntry - 1))
+	last, _ := m.View().Job(ident.Job(1<<16 + kernel.MaxIDsPerEntry - 2))
 	require.NotNil(t, last)
+	array, _ := m.View().Job(ident.Job(1<<16 + kernel.MaxIDsPerEntry - 1))
+	require.NotNil(t, array.Array, "the last id is kept for arrays")
 }
 
 func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
@@ -75,7 +78,7 @@ func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
 		"no CBOR":              {command(7, 0, 0xff), "decoding PutQueue"},
 		"an unknown field":     {command(7, 0, 0xa1, 0x18, 99, 1), "decoding PutQueue"},
 		"a wrong type":         {command(7, 0, 0xa1, 1, 1), "decoding PutQueue"},
-		"jobs of a newer form": {command(1, 0, 6, 0), "version 1 to 5"},
+		"jobs of a newer form": {command(1, 0, 7, 0), "version 1 to 6"},
 		"jobs beyond count":    {command(1, 0, 1, 0xff, 0xff, 0xff, 0x7f), "cut off"},
 	}
 	for name, c := range tests {

@@ -25,7 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// The files under testdata/golden are what released versions wrote. They are made once, with MIND_WRITE_GOLDEN=v7, and
+// The files under testdata/golden are what released versions wrote. They are made once, with MIND_WRITE_GOLDEN=v8, and
 // never again: a version that cannot replay them cannot be rolled out over what is on disk.
 const goldenDir = "testdata/golden"
 

@@ -110,13 +110,18 @@ func checkHistory(t *rapid.T, v *fsm.View, final map[ident.Job]finalState, token
 	retried := map[ident.Job]bool{}
 	for _, c := range cmds {
 		if c, ok := c.(work.ControlJob); ok && c.Action == work.ActionRetry {
-			retried[c.Job] = true
+			retried[c.Job.Submitted()] = true // An array goes on with any of its elements.
+		}
+	}
+	for id := range final {
+		if retried[id.Submitted()] {
+			delete(final, id)
 		}
 	}
 	for j := range v.Jobs(false, 0) {
 		require.GreaterOrEqual(t, j.Token, tokens[j.ID], "I3: the token of %s went back", j.ID)
 		tokens[j.ID] = j.Token
-		if was, ok := final[j.ID]; ok && !retried[j.ID] {
+		if was, ok := final[j.ID]; ok {
 			require.Equal(t, was, finalState{j.State, j.Attempt, j.FinishedAt}, "I5: %s was final", j.ID)
 		}
 		delete(final, j.ID)
@@ -181,8 +186,14 @@ func checkEvents(t *rapid.T, events []event.Event) {
 		if e.Topic != event.TopicJob {
 			continue
 		}
-		require.Equal(t, states[e.Job], e.From, "%s", e.Job)
-		require.True(t, e.From == e.To || work.CanMove(e.From, e.To), "%s: %s to %s", e.Job, e.From, e.To)
+		can := work.CanMove
+		if array, _ := ident.Array(e.Job.ArrayIndex()); e.Job == array {
+			can = work.CanMoveArray
+		}
+		if _, _, element := e.Job.Element(); !element || e.From != v1.JobState_QUEUED { // An element waits before it has a row.
+			require.Equal(t, states[e.Job], e.From, "%s", e.Job)
+		}
+		require.True(t, e.From == e.To || can(e.From, e.To), "%s: %s to %s", e.Job, e.From, e.To)
 		states[e.Job] = e.To
 	}
 }
@@ -370,6 +381,10 @@ func (g *generator) newJob() work.NewJob {
 		GiveUpAfter: int64(pick(g, "give up", 0, 60e9)),
 	}
 	n.Retry.Never = g.n("not restartable", 0, 4) == 0
+	if g.n("array", 0, 3) == 0 {
+		n.Array = &work.NewArray{Start: uint32(pick(g, "start", 0, 0, 3, 200)), End: uint32(pick(g, "end", 0, 2, 5, 131071, 131072))}
+		n.MaxParallel = uint32(pick(g, "parallel", 0, 1, 2))
+	}
 	n.Preemptible = g.yes("preemptible")
 	if g.n("evaluates", 0, 2) == 0 {
 		n.Labels = map[string]string{work.EvaluationLabel: work.EvaluationValue}
@@ -416,6 +431,15 @@ func (g *generator) job() ident.Job {
 		}
 		ids = append(ids, j.ID)
 	}
+	if n := len(ids); n > 0 {
+		ids = append(ids, ids[n-1].Submitted().At(uint32(g.n("element", 0, 6))))
+	}
+	for j := range g.w.m.View().Jobs(false, 0) {
+		if j.Array != nil {
+			ids = append(ids, j.ID, j.ID.At(uint32(g.n("element", 0, 6))))
+			break
+		}
+	}
 	return pick(g, "job", append(ids, 77)...)
 }
 
@@ -456,6 +480,10 @@ func (g *generator) plan() kernel.Command {
 		for j := range v.ClassJobs(key) {
 			if g.n("skip", 0, 3) == 0 {
 				continue
+			}
+			if j.Array != nil {
+				first, _ := j.Array.Waiting.Next(uint32(g.n("from", 0, 5)))
+				j = j.Element(first)
 			}
 			nodes := rapid.Permutation([]string{"n1", "n2", "n3"}).Draw(g.T, "nodes")
 			place := work.Placement{Job: j.ID, Attempt: j.Attempt + 1}

@@ -70,6 +70,7 @@ func story(t require.TestingT) *world {
 	archived(w)
 	shared(w)
 	makesRoom(w)
+	anArray(w)
 	return w
 }
 
@@ -96,6 +97,20 @@ func makesRoom(w *world) {
 		Job: urgent, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n7", GPUs: 1}}, Victims: []claims.Victim{{Job: victim, Attempt: 1}},
 	}}})
 	require.Empty(w.t, r.Refused)
+}
+
+// anArray goes on with a job array: of its elements one has succeeded, one has failed, one runs, one was canceled, and the
+// others wait.
+func anArray(w *world) {
+	n := inArray(0, 5, 2)
+	id := w.submit(n)
+	w.runOn(id.At(0), "n1")
+	w.runOn(id.At(1), "n1")
+	w.report(id.At(0), 0, work.ReportEnded, exit(0))
+	w.report(id.At(1), 0, work.ReportEnded, exit(4))
+	w.runOn(id.At(2), "n1")
+	w.do(work.ControlJob{Job: id.At(5), Action: work.ActionCancel})
+	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(id).Class(), Reason: reason.New(reason.MaxParallelReached, 2, 2)}}})
 }
 
 // restarts goes on with a job that pauses before its next attempt, and one that is not restartable.

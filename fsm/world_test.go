@@ -125,7 +125,8 @@ func (w *world) place(id ident.Job, nodes ...string) uint64 {
 }
 
 func (w *world) placement(id ident.Job, nodes ...string) work.Placement {
-	j := w.job(id)
+	j, ok := w.m.View().Find(id)
+	require.True(w.t, ok)
 	p := work.Placement{Job: id, Attempt: j.Attempt + 1}
 	for _, n := range nodes {
 		row, ok := w.m.View().Node(n)

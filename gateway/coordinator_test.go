@@ -80,6 +80,7 @@ var replies = map[string]func() any{
 	"GetJob":           func() any { return &v1.GetJobResponse{Job: &v1.Job{JobId: "job_1"}} },
 	"ListJobs":         func() any { return &v1.ListJobsResponse{} },
 	"ExplainJob":       func() any { return &v1.ExplainJobResponse{} },
+	"ListJobTasks":     func() any { return &v1.ListJobTasksResponse{} },
 	"CancelJob":        func() any { return &v1.CancelJobResponse{Job: &v1.Job{}} },
 	"PauseJob":         func() any { return &v1.PauseJobResponse{Job: &v1.Job{}} },
 	"ResumeJob":        func() any { return &v1.ResumeJobResponse{Job: &v1.Job{}} },

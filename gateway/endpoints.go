@@ -83,6 +83,12 @@ func endpoints() []endpoint {
 			consistency,
 		}}},
 		{rpc: v1.JobService_ExplainJob_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.JobService_ListJobTasks_FullMethodName, query: fromQuery(wire.ListJobTasks), doc: doc{Query: params{
+			texts("status", "only elements with this status; repeatable"),
+			number("page_size", "default 100", 1, 1000),
+			pageToken,
+			consistency,
+		}}},
 		{rpc: v1.JobService_CancelJob_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.JobService_PauseJob_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.JobService_ResumeJob_FullMethodName, doc: doc{Optional: true}},

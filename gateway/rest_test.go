@@ -54,6 +54,11 @@ func TestRoutes(t *testing.T) {
 			"POST", p + "/jobs/job_1/retry", `{"modify_resources":{"gpu_type":"H100"}}`, auth.PermissionManage, 200, "RetryJob",
 			&v1.RetryJobRequest{JobId: "job_1", ModifyResources: &v1.ResourceConfig{GpuType: "H100"}},
 		},
+		{
+			"GET", p + "/jobs/job_1/tasks?status=FAILED&page_size=7&page_token=3", "", auth.PermissionView, 200, "ListJobTasks",
+			&v1.ListJobTasksRequest{JobId: "job_1", Status: []v1.JobStatus_Value{v1.JobStatus_FAILED}, PageSize: 7, PageToken: "3"},
+		},
+		{"POST", p + "/jobs/job_1zz[7]/cancel", "", auth.PermissionManage, 200, "CancelJob", &v1.CancelJobRequest{JobId: "job_1zz[7]"}},
 		{"GET", p + "/jobs/job_1/metrics", "", auth.PermissionView, 200, "GetJobMetrics", &v1.GetJobMetricsRequest{JobId: "job_1"}},
 		{
 			"GET", p + "/jobs/job_1/metrics/series?points=50&name=loss&name=gpu0.power_watts&attempt=2&rank=0&rank=1", "", auth.PermissionView, 200, "GetJobSeries",

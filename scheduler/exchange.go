@@ -317,8 +317,10 @@ func (p *pass) left(most int) []ranked {
 			}
 			for _, s := range l.strata {
 				for _, r := range s.rest {
-					if p.placed[r.job.ID] == nil {
-						all = append(all, r)
+					for _, one := range inFull(r.job, most) {
+						if p.placed[one.ID] == nil {
+							all = append(all, ranked{one, r.rank, r.class})
+						}
 					}
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
@@ -89,10 +90,17 @@ func (b *board) Quota(string) (*work.Quota, bool)        { return nil, false }
 func (b *board) Usage(string) work.Usage                 { return work.Usage{} }
 func (b *board) Queue(string) (*work.Queue, bool)        { return nil, false }
 func (b *board) QueueTreeGPUs(string) int                { return 0 }
+func (b *board) Array(ident.Job) (*work.Job, bool)       { return nil, false }
 func (b *board) Policy() work.Policy                     { return b.policy }
 func (b *board) Now() int64                              { return testNow }
 func (b *board) Total() accounts.Amount                  { return accounts.Amount{} }
 func (b *board) Mix() iter.Seq2[work.Shape, int]         { return maps.All(map[work.Shape]int{}) }
+func (b *board) HeldOfType(string, string) int           { return 0 }
+func (b *board) QueueTreeOfType(string, string) int      { return 0 }
+func (b *board) Budget(string) *budgets.Budget           { return nil }
+func (b *board) GPUModels() iter.Seq2[string, string]    { return maps.All(map[string]string{}) }
+func (b *board) Node(string) (*work.Node, bool)          { return nil, false }
+
 func (b *board) Accounts() iter.Seq[*accounts.Account] {
 	return slices.Values([]*accounts.Account(nil))
 }

@@ -210,15 +210,15 @@ func (n *node) saturation() float64 {
 
 func laneBefore(a, b *lane) bool { return a.rank.before(b.rank) }
 
-// first returns the job to offer now; nil at the end.
-func (t *tree) first() (*lane, *work.Job) {
+// first returns the lane with the job to offer now; nil at the end.
+func (t *tree) first() *lane {
 	for t.root.best != nil {
 		if l := t.root.best; !l.class.blocked {
-			return l, l.head
+			return l
 		}
 		t.advance(false, accounts.Usage{})
 	}
-	return nil, nil
+	return nil
 }
 
 // placed charges the first job, and moves on.

@@ -87,7 +87,13 @@ func Foresee(v *fsm.View, tenant string, now time.Time, opts ForecastOptions) *F
 		for i := range plan.Commands {
 			for _, p := range plan.Commands[i].Placements {
 				held := f.start(&p)
-				out.starts[p.Job] = Start{At: at, After: causes.of(held)}
+				start := Start{At: at, After: causes.of(held)}
+				out.starts[p.Job] = start
+				if array := p.Job.Submitted(); array != p.Job {
+					if _, known := out.starts[array]; !known { // An array starts with its first element.
+						out.starts[array] = start
+					}
+				}
 				if took, ok := d.whole(held.job); ok {
 					heap.Push(&ends, ending{at + took, held})
 				} else {

@@ -39,6 +39,8 @@ type future struct {
 	lanes   map[work.ClassKey][]work.LaneKey
 	lines   map[work.LaneKey][]*work.Job
 	waiting map[ident.Job]*work.Job
+	// live is how many elements of each array with a bound run.
+	live map[ident.Job]uint32
 }
 
 // holding is a job with its resources.
@@ -50,7 +52,10 @@ type holding struct {
 var _ View = (*future)(nil)
 
 func newFuture(v *fsm.View, tenant string) *future {
-	f := &future{now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}, byType: map[[2]string]int{}, users: map[accounts.Key]*accounts.Account{}}
+	f := &future{
+		now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}, byType: map[[2]string]int{},
+		users: map[accounts.Key]*accounts.Account{}, live: map[ident.Job]uint32{},
+	}
 	f.usage = work.Usage{Unfinished: v.Usage(tenant).Unfinished}
 	f.life, f.at = accounts.Life(v.Policy().HalfLife), v.Now()
 	for a := range v.Accounts() {
@@ -89,8 +94,11 @@ func (f *future) wait(most int) {
 			if j.Tenant != f.tenant {
 				continue
 			}
-			all = append(all, j)
-			if own++; own == most {
+			for _, one := range inFull(j, most-own) {
+				all = append(all, one)
+				own++
+			}
+			if own == most {
 				break
 			}
 		}
@@ -175,6 +183,9 @@ func (f *future) count(j *work.Job, by int) {
 	} else {
 		a.Holds.Sub(j.Shape.Amount())
 	}
+	if j.MaxParallel != 0 {
+		f.live[j.ID.Submitted()] += uint32(by)
+	}
 }
 
 func (f *future) end(h *holding) {
@@ -208,6 +219,19 @@ func (f *future) countTypes(h *holding, by int) {
 			f.byType[[2]string{q.Name, t.Type}] += by * t.Milli
 		}
 	}
+}
+
+// Array is the row of an array as it will be.
+func (f *future) Array(id ident.Job) (*work.Job, bool) {
+	j, ok := f.now.Array(id)
+	if !ok {
+		return nil, false
+	}
+	row := *j
+	a := *j.Array
+	a.Rows.Live = f.live[id]
+	row.Array = &a
+	return &row, true
 }
 
 func (f *future) Index() uint64                           { return f.now.Index() }

@@ -16,7 +16,9 @@ type lane struct {
 	key   work.LaneKey
 	class *class
 	head  *work.Job
-	rank  rank
+	// element is the number of the element to offer, when the head is an array.
+	element uint32
+	rank    rank
 	// strata are its jobs by priority: aging may put old jobs of a lower one first.
 	strata []*stratum
 }
@@ -49,7 +51,18 @@ func before(a, b *work.Job) bool {
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
 	}
-	return a.ID < b.ID
+	return a.ID.Older(b.ID)
+}
+
+// byAge compares two jobs by their age, elements of an array by number.
+func byAge(a, b ident.Job) int {
+	switch {
+	case a.Older(b):
+		return -1
+	case a == b:
+		return 0
+	}
+	return 1
 }
 
 // inOrder compares two jobs of one user by their order in the state.
@@ -61,6 +74,19 @@ func inOrder(a, b *work.Job) int {
 		return 0
 	}
 	return 1
+}
+
+// inFull lists the elements of an array that wait for their first placement, n at most; any other job is itself.
+func inFull(j *work.Job, n int) []*work.Job {
+	if j.Array == nil {
+		return []*work.Job{j}
+	}
+	var all []*work.Job
+	number, ok := j.Array.Waiting.Next(0)
+	for ; ok && len(all) < n; number, ok = j.Array.Waiting.Next(number + 1) {
+		all = append(all, j.Element(number))
+	}
+	return all
 }
 
 // openLane finds the priorities of a lane, and its first job; nil: it has none.
@@ -93,7 +119,7 @@ func openLane(v View, r *ranking, key work.LaneKey, c *class) *lane {
 	return l
 }
 
-// choose makes the first job of all strata the head; false: there is none left.
+// choose makes the first job of all strata the head, of an array its first element that waits; false: there is none left.
 func (l *lane) choose() bool {
 	l.head = nil
 	for _, s := range l.strata {
@@ -101,7 +127,27 @@ func (l *lane) choose() bool {
 			l.head, l.rank = s.rest[0].job, s.rest[0].rank
 		}
 	}
+	if l.head != nil && l.head.Array != nil {
+		l.element, _ = l.head.Array.Waiting.Next(0)
+	}
 	return l.head != nil
+}
+
+// offered is what a placement of the head names: the job, of an array an element, and the number of its next attempt.
+func (l *lane) offered() (id ident.Job, attempt uint32) {
+	if l.head.Array != nil {
+		return l.head.ID.At(l.element), l.head.Array.Base + 1
+	}
+	return l.head.ID, l.head.Attempt + 1
+}
+
+// nextElement moves on to the next element of an array; false: there is none, or the head is no array.
+func (l *lane) nextElement() (ok bool) {
+	if l.head.Array == nil {
+		return false
+	}
+	l.element, ok = l.head.Array.Waiting.Next(l.element + 1)
+	return ok
 }
 
 // read gets the next jobs of a stratum.
@@ -122,8 +168,12 @@ func (l *lane) read(v View, r *ranking, s *stratum, after *work.Job) {
 	}
 }
 
-// next moves on to the following job of the lane; false: there is none.
+// next moves on to the following job of the lane; false: there is none. The elements of an array are as many jobs as wait,
+// at the cost of those that are placed.
 func (l *lane) next(v View, r *ranking) bool {
+	if l.nextElement() {
+		return true
+	}
 	for _, s := range l.strata {
 		if len(s.rest) == 0 || s.rest[0].job != l.head {
 			continue

@@ -41,6 +41,8 @@ type View interface {
 	// LaneJobsAfter fills buf with the jobs after a given one.
 	LaneJobsAfter(lane work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job
 	ClassReason(work.ClassKey) reason.Reason
+	// Array returns the row of an array.
+	Array(ident.Job) (*work.Job, bool)
 	// Quota is what a tenant may have, Usage what it has; QueueTreeGPUs is what the jobs of a queue and of those below it
 	// hold.
 	Quota(tenant string) (*work.Quota, bool)
@@ -129,8 +131,8 @@ func plan(v View, opts Options, poolOf func(prices func() *place.Prices) *place.
 		opts.Prices = func() *place.Prices { return place.Learn(v.Mix(), v.Nodes()) }
 	}
 	p := newPass(v, opts, poolOf)
-	for l, job := p.line.first(); job != nil; l, job = p.line.first() {
-		if !p.offer(l.class, job) {
+	for l := p.line.first(); l != nil; l = p.line.first() {
+		if !p.offer(l) {
 			continue
 		}
 		p.line.placed()
@@ -152,7 +154,7 @@ type pass struct {
 	pool    *place.Pool
 	blocked []*class
 	batch   []work.Placement
-	// placed are the jobs that were placed, for exchanges; nil: none are due.
+	// placed are the jobs that were placed, an element with the row of its array, for exchanges; nil: none are due.
 	placed map[ident.Job]*work.Job
 	res    Result
 }
@@ -233,8 +235,9 @@ func (p *pass) open(c *class) {
 	}
 }
 
-// offer places a job, if its class still fits.
-func (p *pass) offer(c *class, job *work.Job) bool {
+// offer places the first job of a lane, if its class still fits.
+func (p *pass) offer(l *lane) bool {
+	c := l.class
 	if c.limits.bars(c.key.Shape) != "" {
 		p.block(c)
 		return false
@@ -251,10 +254,11 @@ func (p *pass) offer(c *class, job *work.Job) bool {
 	p.res.Offered++
 	p.res.Placed++
 	c.limits.take(c.key.Shape, tasks)
+	id, attempt := l.offered()
 	if p.placed != nil {
-		p.placed[job.ID] = job
+		p.placed[id] = l.head
 	}
-	p.batch = append(p.batch, work.Placement{Job: job.ID, Attempt: job.Attempt + 1, Tasks: tasks})
+	p.batch = append(p.batch, work.Placement{Job: id, Attempt: attempt, Tasks: tasks})
 	if len(p.batch) == p.opts.PerCommand {
 		p.flush()
 	}

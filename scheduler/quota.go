@@ -1,8 +1,7 @@
 package scheduler
 
 import (
-	"strings"
-
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -16,9 +15,11 @@ type room struct {
 	limited map[string]*queueRoom
 	// models are the types and models of GPU, read when a limit by type is first met.
 	models []gpuModel
+	arrays map[ident.Job]*arrayRoom
 }
 
-type gpuModel struct{ name, model string }
+// arrayRoom is how many elements of an array run, and may.
+type arrayRoom struct{ live, most uint32 }
 
 type tenantRoom struct {
 	quota *work.Quota
@@ -55,6 +56,7 @@ type queueRoom struct {
 // limits are those that apply to a class: of its tenant (nil: none), of its queue and of the queues that this is a part of.
 type limits struct {
 	tenant *tenantRoom
+	array  *arrayRoom
 	queues []*queueRoom
 	room   *room
 	// typed: one of them is by type of GPU.
@@ -62,7 +64,7 @@ type limits struct {
 }
 
 func newRoom(v View) *room {
-	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string][]*queueRoom{}, limited: map[string]*queueRoom{}}
+	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string][]*queueRoom{}, limited: map[string]*queueRoom{}, arrays: map[ident.Job]*arrayRoom{}}
 }
 
 // limitsOf finds the limits of a class. Only the classes of tenants with a quota name their tenant.
@@ -84,6 +86,14 @@ func (r *room) limitsOf(key work.ClassKey) limits {
 	l.typed = l.tenant != nil && len(l.tenant.quota.MaxByType) > 0
 	for _, q := range l.queues {
 		l.typed = l.typed || len(q.queue.MaxByType) > 0
+	}
+	if key.Array != 0 {
+		if l.array, asked = r.arrays[key.Array]; !asked {
+			if j, ok := r.view.Array(key.Array); ok {
+				l.array = &arrayRoom{live: j.Array.Rows.Live, most: j.MaxParallel}
+			}
+			r.arrays[key.Array] = l.array
+		}
 	}
 	return l
 }
@@ -125,6 +135,9 @@ func (l *limits) bars(s work.Shape) reason.Reason {
 			return why
 		}
 	}
+	if l.array != nil && l.array.live >= l.array.most {
+		return reason.New(reason.MaxParallelReached, int(l.array.live), int(l.array.most))
+	}
 	if l.typed {
 		why, _ := l.types(s)
 		return why
@@ -140,6 +153,9 @@ func (l *limits) take(s work.Shape, tasks []work.TaskPlacement) {
 	for _, q := range l.queues {
 		q.gpuMilli += s.GPUMilli()
 	}
+	if l.array != nil {
+		l.array.live++
+	}
 	if !l.typed {
 		return
 	}
@@ -151,77 +167,4 @@ func (l *limits) take(s work.Shape, tasks []work.TaskPlacement) {
 			q.held.add(t.Type, t.Milli)
 		}
 	}
-}
-
-// narrow is a shape without the types of GPU of which a limit leaves too few.
-func (l *limits) narrow(s work.Shape) work.Shape {
-	if !l.typed || !s.NeedsGPU() {
-		return s
-	}
-	_, s = l.types(s)
-	return s
-}
-
-// types goes through the types of GPU that a shape may use, as if all its GPUs were of one. It returns why none of them is left, or
-// the shape with those that are.
-func (l *limits) types(s work.Shape) (reason.Reason, work.Shape) {
-	if l.room.models == nil {
-		for name, model := range l.room.view.GPUModels() {
-			l.room.models = append(l.room.models, gpuModel{name, model})
-		}
-	}
-	var first reason.Reason
-	var left []string
-	need := s.GPUMilli()
-	for _, m := range l.room.models {
-		if !work.GPUMatches(&work.GPU{Type: m.name, Model: m.model, MemMB: s.GPUMemMB}, &s) {
-			continue
-		}
-		why := l.barsType(m.name, need)
-		switch {
-		case why == "" && m.model != "":
-			left = append(left, m.model)
-		case why == "":
-			left = append(left, m.name)
-		case first == "":
-			first = why
-		}
-	}
-	if first == "" || len(left) == 0 {
-		return first, s
-	}
-	s.GPUType = work.CanonicalGPUType(strings.Join(left, work.GPUTypeOr))
-	return "", s
-}
-
-func (l *limits) barsType(name string, need int) reason.Reason {
-	if l.tenant != nil {
-		if why := l.tenant.quota.BarsType(name, l.tenant.held.at(name), need); why != "" {
-			return why
-		}
-	}
-	for _, q := range l.queues {
-		if why := q.queue.BarsType(name, q.held.at(name), need); why != "" {
-			return why
-		}
-	}
-	return ""
-}
-
-// NeverByType says why the limits by type of a tenant and its queue keep a job of a shape from running even if it were alone; empty:
-// they do not.
-func NeverByType(v View, tenant, queue string, s work.Shape) reason.Reason {
-	l := newRoom(v).limitsOf(work.ClassKey{Queue: queue, Tenant: tenant, Shape: s})
-	if !l.typed || !s.NeedsGPU() {
-		return ""
-	}
-	none := func(string) int { return 0 }
-	if l.tenant != nil {
-		l.tenant.held.read = none
-	}
-	for _, q := range l.queues {
-		q.held.read = none
-	}
-	why, _ := l.types(s)
-	return why
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"math"
 
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
@@ -18,7 +19,7 @@ type ranking struct {
 type rank struct {
 	above int // how far its priority is below the highest that there is, after aging
 	need  float64
-	id    uint64
+	id    ident.Job
 }
 
 func newRanking(v View, opts Options) *ranking {
@@ -36,7 +37,7 @@ func (r *ranking) stratified() bool {
 }
 
 func (r *ranking) of(j *work.Job) rank {
-	return rank{above: -int(j.Priority) - r.aged(j), need: r.need(j), id: uint64(j.ID)}
+	return rank{above: -int(j.Priority) - r.aged(j), need: r.need(j), id: j.ID}
 }
 
 func (a rank) before(b rank) bool {
@@ -46,7 +47,7 @@ func (a rank) before(b rank) bool {
 	case a.need != b.need:
 		return a.need < b.need
 	}
-	return a.id < b.id
+	return a.id.Older(b.id)
 }
 
 // aged is how many steps of priority a job's waiting is worth.

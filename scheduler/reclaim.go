@@ -88,12 +88,17 @@ func (g *guards) due(v PreemptionView, blocked []work.ClassKey) []*work.Job {
 		if first == nil || first.Replacement() {
 			continue
 		}
+		if full := inFull(first, 1); len(full) > 0 {
+			first = full[0]
+		} else {
+			continue
+		}
 		if _, has := v.ClaimOf(first.ID); !has {
 			heads = append(heads, head{first, g.balance.Saturation(first, &work.Job{})})
 		}
 	}
 	slices.SortStableFunc(heads, func(a, b head) int {
-		return cmp.Or(cmp.Compare(a.holds, b.holds), cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.job.ID, b.job.ID))
+		return cmp.Or(cmp.Compare(a.holds, b.holds), cmp.Compare(b.job.Priority, a.job.Priority), byAge(a.job.ID, b.job.ID))
 	})
 	jobs := make([]*work.Job, len(heads))
 	for i := range heads {

@@ -60,11 +60,11 @@ func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Pree
 			}
 		}
 		if first != nil {
-			heads = append(heads, first)
+			heads = append(heads, inFull(first, 1)...)
 		}
 	}
 	slices.SortStableFunc(heads, func(a, b *work.Job) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), byAge(a.ID, b.ID))
 	})
 	p := &preemptor{view: v, victims: victims, taken: map[string]work.Claimed{}, guards: guardsOf(v)}
 	for _, j := range heads {
@@ -326,6 +326,9 @@ func (p *preemptor) barred(j *work.Job, leave map[ident.Job]bool) bool {
 		if o, ok := p.view.Job(m.Job); ok {
 			count(o, 1)
 		}
+	}
+	if a, ok := p.view.Array(j.ID.Submitted()); ok && j.MaxParallel != 0 && a.Array.Rows.Live >= j.MaxParallel {
+		return true
 	}
 	for q := range p.view.Lineage(j.Queue) {
 		if q.Bars(p.view.QueueTreeGPUs(q.Name)+queues[q.Name], j.Shape) != "" {

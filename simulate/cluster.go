@@ -151,6 +151,7 @@ func (c *cluster) Quota(string) (*work.Quota, bool)        { return nil, false }
 func (c *cluster) Usage(string) work.Usage                 { return c.usage }
 func (c *cluster) Queue(string) (*work.Queue, bool)        { return nil, false }
 func (c *cluster) QueueTreeGPUs(string) int                { return 0 }
+func (c *cluster) Array(ident.Job) (*work.Job, bool)       { return nil, false }
 func (c *cluster) Policy() work.Policy                     { return c.policy }
 func (c *cluster) Now() int64                              { return c.now }
 func (c *cluster) Total() accounts.Amount                  { return accounts.Amount{} }

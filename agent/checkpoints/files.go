@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mindcoordinator/mind/agent/observe"
+	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	saved "github.com/mindcoordinator/mind/archive/checkpoints"
@@ -140,15 +141,15 @@ func (k *Keeper) ownOf(order *v1.CheckpointOrder) (above, below string, ok bool)
 	if !filepath.IsAbs(path) || order.GetJobId() == "" {
 		return "", "", false
 	}
-	tenant := k.cfg.Outputs.Tenant(order.GetTenantId())
+	tenant, job := k.cfg.Outputs.Tenant(order.GetTenantId()), taskid.Dir(order.GetJobId())
 	parent := filepath.Dir(path)
 	for at := parent; at != "/"; at = filepath.Dir(at) {
 		dir, name := filepath.Dir(at), filepath.Base(at)
 		switch {
-		case filepath.Base(dir) == order.GetJobId() && ofAttempts.MatchString(name):
+		case filepath.Base(dir) == job && ofAttempts.MatchString(name):
 			above = filepath.Dir(dir)
-		case (dir == tenant || dir == filepath.Dir(tenant)) && len(name) > len(order.GetJobId()) &&
-			name[:len(order.GetJobId())+1] == order.GetJobId()+"." && ofAttempts.MatchString(name[len(order.GetJobId())+1:]):
+		case (dir == tenant || dir == filepath.Dir(tenant)) && len(name) > len(job) &&
+			name[:len(job)+1] == job+"." && ofAttempts.MatchString(name[len(job)+1:]):
 			above = dir
 		default:
 			continue

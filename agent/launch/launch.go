@@ -150,6 +150,13 @@ func setTaskEnv(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 	// The indices are those of the driver, which counts in the order of the bus.
 	env.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 	env.set("MIND_JOB_ID", id.Job)
+	if array, number, ok := strings.Cut(strings.TrimSuffix(id.Job, "]"), "["); ok {
+		of := spec.GetJob().GetSchedulingConfig().GetArray()
+		env.set("MIND_ARRAY_JOB_ID", array)
+		env.set("MIND_ARRAY_INDEX", number)
+		env.set("MIND_ARRAY_START", strconv.Itoa(int(of.GetStart())))
+		env.set("MIND_ARRAY_END", strconv.Itoa(int(of.GetEnd())))
+	}
 	env.set("MIND_ATTEMPT", strconv.Itoa(int(id.Attempt)))
 	env.set("MIND_NODE_RANK", strconv.Itoa(int(id.Rank)))
 	env.set("MIND_NNODES", strconv.Itoa(p.nodes))

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/wait"
@@ -30,7 +31,7 @@ const (
 )
 
 // jobOutputs is the name of a directory of a job.
-var jobOutputs = regexp.MustCompile(`^(job_[0-9a-z]+)\.(attempt-[0-9]+|checkpoints)$`)
+var jobOutputs = regexp.MustCompile(`^(job_[0-9a-z]+(?:_[0-9]+)?)\.(attempt-[0-9]+|checkpoints)$`)
 
 // Cleaner removes unneeded outputs.
 type Cleaner struct {
@@ -61,7 +62,7 @@ func (c *Cleaner) sweep(ctx context.Context) {
 	}
 	old := make(map[string][]string)
 	for _, dir := range c.Dirs.list() {
-		job := jobOutputs.FindStringSubmatch(filepath.Base(dir))[1]
+		job := taskid.JobOf(jobOutputs.FindStringSubmatch(filepath.Base(dir))[1])
 		if ctx.Err() != nil || live[job] {
 			continue
 		}

@@ -39,9 +39,9 @@ func (o *Dirs) Of(id taskid.ID, tenant string, job *v1.SubmitJobRequest) (output
 	base := job.GetOutputConfig().GetOutputDir()
 	switch {
 	case base == "":
-		base = filepath.Join(own, id.Job)
+		base = filepath.Join(own, taskid.Dir(id.Job))
 		// Older versions had no folders for tenants: a job that started there continues there.
-		before := filepath.Join(o.base, id.Job)
+		before := filepath.Join(o.base, taskid.Dir(id.Job))
 		if _, err := os.Lstat(before + checkpointsSuffix); err == nil {
 			base = before
 		}
@@ -52,7 +52,7 @@ func (o *Dirs) Of(id taskid.ID, tenant string, job *v1.SubmitJobRequest) (output
 	case !filepath.IsAbs(base):
 		base = filepath.Join(own, filepath.Join("/", base)) // nor above it
 	}
-	base = filepath.Join(base, id.Job)
+	base = filepath.Join(base, taskid.Dir(id.Job))
 	return filepath.Join(base, fmt.Sprintf("attempt-%d", id.Attempt)), filepath.Join(base, "checkpoints")
 }
 

@@ -11,6 +11,7 @@ package taskid
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -36,8 +37,27 @@ func (id ID) Ref() *v1.TaskRef {
 
 // Name is the name of the task's directory.
 func (id ID) Name() string {
-	return fmt.Sprintf("%s.%d.%d.%d", id.Job, id.Attempt, id.Rank, id.Token)
+	return fmt.Sprintf("%s.%d.%d.%d", Dir(id.Job), id.Attempt, id.Rank, id.Token)
 }
+
+// Dir is a job as part of the name of a directory. Of an element of a job array, "job_1[7]", it is "job_1_7": programs take
+// brackets in a path for a pattern.
+func Dir(job string) string {
+	if array, rest, ok := strings.Cut(job, "["); ok && strings.HasSuffix(rest, "]") {
+		return array + "_" + strings.TrimSuffix(rest, "]")
+	}
+	return job
+}
+
+// JobOf is the inverse of Dir.
+func JobOf(dir string) string {
+	if m := elementDir.FindStringSubmatch(dir); m != nil {
+		return m[1] + "[" + m[2] + "]"
+	}
+	return dir
+}
+
+var elementDir = regexp.MustCompile(`^(job_[0-9a-z]+)_([0-9]+)$`)
 
 // Parse parses a name. It accepts only results of Name.
 func Parse(name string) (ID, bool) {
@@ -48,7 +68,7 @@ func Parse(name string) (ID, bool) {
 	attempt, err1 := strconv.ParseInt(f[1], 10, 32)
 	rank, err2 := strconv.ParseInt(f[2], 10, 32)
 	token, err3 := strconv.ParseUint(f[3], 10, 64)
-	id := ID{Job: f[0], Attempt: int32(attempt), Rank: int32(rank), Token: token}
+	id := ID{Job: JobOf(f[0]), Attempt: int32(attempt), Rank: int32(rank), Token: token}
 	return id, err1 == nil && err2 == nil && err3 == nil && id.Name() == name
 }
 

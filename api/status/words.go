@@ -7,7 +7,7 @@ import (
 )
 
 // jobIs matches a job's state in a refusal.
-var jobIs = regexp.MustCompile(`\b(job_[0-9a-z]+) is (QUEUED|ALLOCATED|STARTING|RUNNING|PAUSED|SUCCEEDED|FAILED|CANCELED|PREEMPTED|LOST)\b`)
+var jobIs = regexp.MustCompile(`\b(job_[0-9a-z]+(?:\[\d+\])?) is (QUEUED|ALLOCATED|STARTING|RUNNING|PAUSED|SUCCEEDED|FAILED|CANCELED|PREEMPTED|LOST)\b`)
 
 // InWords replaces states by the status that users see: "job_1 is SUCCEEDED" becomes "job_1 is COMPLETED". of returns the
 // status of a job in a state.

@@ -48,6 +48,7 @@ var rows = []row{
 	{"latency", submitLatency},
 	{"launch", submitToRunning},
 	{"drain", drainTrue},
+	{"array", drainArray},
 	{"failover", failover},
 	{"memory", memoryPerJob},
 	{"surface", surface},
@@ -65,7 +66,7 @@ func main() {
 	}
 	b := &bench{}
 	flag.StringVar(&b.mind, "mind", "bin/mind", "the `binary` to measure")
-	only := flag.String("rows", ".", "`regexp` of the rows to measure: grpc, rest, batch, latency, launch, drain, failover, memory, surface, watchers")
+	only := flag.String("rows", ".", "`regexp` of the rows to measure: grpc, rest, batch, latency, launch, drain, array, failover, memory, surface, watchers")
 	flag.IntVar(&b.seconds, "seconds", 3, "length of each load, after a warm-up")
 	flag.IntVar(&b.repeats, "repeats", 3, "repeats, yardstick and Mind in turn; medians are shown")
 	flag.StringVar(&b.scratch, "scratch", os.TempDir(), "where clusters keep their state; the disk that is measured")

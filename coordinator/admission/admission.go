@@ -62,6 +62,11 @@ func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key strin
 			f.Bad("output_config.keep_checkpoints", "%s", locked.Error())
 		}
 	}
+	if job.Array != nil {
+		if locked := level.Arrays.Check(a.state.View().Level()); locked != nil {
+			f.Bad("scheduling_config.array", "%s", locked.Error())
+		}
+	}
 	if strings.Contains(job.Shape.GPUType, work.GPUTypeOr) {
 		if locked := level.GPUChoice.Check(a.state.View().Level()); locked != nil {
 			f.Bad("resource_config.gpu_type", "%s", locked.Error())

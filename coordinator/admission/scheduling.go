@@ -1,10 +1,12 @@
 package admission
 
 import (
+	"fmt"
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -67,13 +69,48 @@ func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) work.NewJob {
 			job.NotBefore = max(0, at.UnixNano())
 		}
 	}
-	if len(s.GetDependencies()) > 0 {
-		f.Bad("scheduling_config.dependencies", "not supported by this version: submit the job when the others have ended")
-	}
+	job.Dependencies = dependenciesOf(f, s.GetDependencies())
 	if s.GetArray() != nil {
-		f.Bad("scheduling_config.array", "not supported by this version: submit the jobs as a batch")
+		arrayOf(f, s.GetArray(), &job)
 	}
 	return job
+}
+
+var conditions = map[string]work.Condition{"": work.AfterOK, "ok": work.AfterOK, "fail": work.AfterFail, "any": work.AfterAny}
+
+func dependenciesOf(f *call.Faults, given []*v1.Dependency) []work.Dependency {
+	if len(given) > work.MaxDependencies {
+		f.Bad("scheduling_config.dependencies", "has %d entries; at most %d are allowed", len(given), work.MaxDependencies)
+		return nil
+	}
+	var out []work.Dependency
+	for i, d := range given {
+		id, ok := ident.ParseJob(d.GetJobId())
+		if !ok {
+			f.Bad(fmt.Sprintf("scheduling_config.dependencies[%d].job_id", i), "%q is not a job id", call.Clip(d.GetJobId(), 64))
+		}
+		when, ok := conditions[d.GetCondition()]
+		if !ok {
+			f.Bad(fmt.Sprintf("scheduling_config.dependencies[%d].condition", i), "%q is not one of ok, fail, any", call.Clip(d.GetCondition(), 64))
+		}
+		out = append(out, work.Dependency{Job: id, When: when})
+	}
+	return out
+}
+
+func arrayOf(f *call.Faults, a *v1.ArraySpec, job *work.NewJob) {
+	switch {
+	case a.GetStart() < 0 || a.GetEnd() > ident.MaxElement:
+		f.Bad("scheduling_config.array", "is from %d to %d: the numbers of elements must be between 0 and %d", a.GetStart(), a.GetEnd(), ident.MaxElement)
+		return
+	case a.GetStart() > a.GetEnd():
+		f.Bad("scheduling_config.array", "starts at %d and ends at %d: the first number must not be above the last", a.GetStart(), a.GetEnd())
+		return
+	case a.GetMaxParallel() < 0:
+		f.Bad("scheduling_config.array.max_parallel", "%d must not be negative (0: no limit)", a.GetMaxParallel())
+		return
+	}
+	job.Array, job.MaxParallel = &work.NewArray{Start: uint32(a.GetStart()), End: uint32(a.GetEnd())}, uint32(a.GetMaxParallel())
 }
 
 // twice reconciles a value that ScaiMind published in training_config with the same value in scheduling_config.

@@ -11,11 +11,11 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Job finds a job of the caller's tenant. A job of another tenant is not found.
+// Job finds a job of the caller's tenant, or an element of an array. A job of another tenant is not found.
 func (c *Call) Job(v *fsm.View, text string) (*work.Job, error) {
 	id, ok := ident.ParseJob(text)
 	if ok {
-		if j, ok := v.Job(id); ok && j.Tenant == c.Tenant {
+		if j, ok := v.Find(id); ok && j.Tenant == c.Tenant {
 			return j, nil
 		}
 	}

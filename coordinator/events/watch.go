@@ -175,7 +175,7 @@ func (w *watcher) wanted(v *fsm.View, events []pastEvent) []*v1.Event {
 			shown.JobId = e.Job.String()
 		}
 		if e.Topic == event.TopicJob {
-			j, _ := v.Job(e.Job)
+			j, _ := v.Find(e.Job)
 			shown.StatusFrom, shown.StatusTo = jobview.StatusIn(j, e.From), jobview.StatusIn(j, e.To)
 		}
 		if e.Checkpoint != 0 {

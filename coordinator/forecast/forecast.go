@@ -218,7 +218,7 @@ func (e *Forecasts) Waits(ctx context.Context, v *fsm.View, tenant string) func(
 	defer cancel()
 	forecast := e.foresee(within, v, tenant, submitRest)
 	return func(id ident.Job) *float64 {
-		j, ok := v.Job(id)
+		j, ok := v.Find(id)
 		if !ok {
 			return nil
 		}

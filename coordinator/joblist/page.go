@@ -72,7 +72,7 @@ func (q *Query) Find(v *fsm.View, tenant string) Page {
 func (q *Query) groups(v *fsm.View, tenant string) []work.CountedGroup {
 	var groups []work.CountedGroup
 	for g := range v.JobGroups(tenant) {
-		if q.queue != "" && g.Queue != q.queue || q.evaluations && !g.Evaluation {
+		if g.Element || q.queue != "" && g.Queue != q.queue || q.evaluations && !g.Evaluation {
 			continue
 		}
 		pending, others := q.wants(&g)

@@ -33,7 +33,7 @@ func (s *Service) CancelJob(ctx context.Context, req *v1.CancelJobRequest) (*v1.
 func (s *Service) mayVouch(tenant, id string) error {
 	v := s.state.View()
 	key, ok := ident.ParseJob(id)
-	j, there := v.Job(key)
+	j, there := v.Find(key)
 	if !ok || !there || j.Tenant != tenant {
 		return nil // control says so
 	}
@@ -175,7 +175,7 @@ func (s *Service) renewed(c *call.Call, id ident.Job) ([]byte, error) {
 	if c.DriveToken == "" && c.AtlasToken == "" {
 		return nil, nil
 	}
-	j, ok := s.state.View().Job(id)
+	j, ok := s.state.View().Find(id)
 	if !ok || j.Tenant != c.Tenant {
 		return nil, nil
 	}

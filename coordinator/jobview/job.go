@@ -62,6 +62,7 @@ func Of(v *fsm.View, j *work.Job, position bool) *v1.Job {
 		out.QueuePosition = proto.Int32(int32(v.Ahead(j)) + 1)
 	}
 	out.PastAttempts = pastAttempts(j)
+	out.Array = arrayView(j)
 	for i := range j.Tasks {
 		t := taskView(v, &j.Tasks[i])
 		out.Tasks = append(out.Tasks, t)

@@ -33,7 +33,7 @@ func Considered(v *fsm.View, j *work.Job) bool {
 func InWords(v *fsm.View, text string) string {
 	return status.InWords(text, func(job string, state v1.JobState_Value) v1.JobStatus_Value {
 		id, _ := ident.ParseJob(job)
-		j, ok := v.Job(id)
+		j, ok := v.Find(id)
 		if ok && j.State == state {
 			return Status(v, j)
 		}

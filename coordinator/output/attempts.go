@@ -26,7 +26,7 @@ func (s *Service) waitAttempt(ctx context.Context, id ident.Job, next, only uint
 	beat := time.NewTicker(signOfLife)
 	defer beat.Stop()
 	for v := s.state.View(); ; {
-		j, ok := v.Job(id)
+		j, ok := v.Find(id)
 		if !ok {
 			return 0, nil, status.Errorf(codes.NotFound, "job %s is no longer known", id)
 		}

@@ -25,7 +25,11 @@ func (s *Service) logs(ctx context.Context, job ident.Job, req *v1.StreamJobLogs
 	follow := req.Follow == nil || *req.Follow
 	only := uint32(req.Attempt)
 	next := max(at.Attempt, only)
-	if j, ok := s.state.View().Job(job); ok && j.Attempt == 0 && next == 0 {
+	j, ok := s.state.View().Find(job)
+	if ok && j.Array != nil {
+		return status.Errorf(codes.InvalidArgument, "job %s is an array: its elements have logs, such as %s", job, job.At(j.Array.Start))
+	}
+	if ok && j.Attempt == 0 && next == 0 {
 		// Nothing was printed yet: all future lines are after the tail, and the stream can be resumed from here.
 		next, at.Attempt = 1, 1
 		if err := send(&v1.StreamJobLogsResponse{Cursor: at.String()}); err != nil {

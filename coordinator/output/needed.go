@@ -30,7 +30,7 @@ func (s *Service) GetNeededOutputs(ctx context.Context, req *v1.GetNeededOutputs
 	for _, text := range req.GetJobIds() {
 		id, ok := ident.ParseJob(text)
 		// The agent must not remove what belongs to no job either.
-		if j, there := v.Job(id); !ok || there && !j.Terminal() {
+		if j, there := v.Find(id); !ok || there && !j.Terminal() {
 			out.UnfinishedJobIds = append(out.UnfinishedJobIds, text)
 			continue
 		}

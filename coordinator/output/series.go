@@ -84,7 +84,7 @@ type seriesTask struct {
 
 // tasksWanted returns the tasks that may have what the request asks for, by attempt and rank.
 func (s *Service) tasksWanted(id ident.Job, req *v1.GetJobSeriesRequest) (wanted []seriesTask, err error) {
-	j, ok := s.state.View().Job(id)
+	j, ok := s.state.View().Find(id)
 	if !ok {
 		return nil, status.Errorf(codes.NotFound, "job %s is no longer known", id)
 	}

@@ -102,7 +102,7 @@ func (s *Service) GetJobMetrics(ctx context.Context, req *v1.GetJobMetricsReques
 		return nil, err
 	}
 	out := &v1.GetJobMetricsResponse{JobId: req.GetJobId(), Metrics: metrics}
-	if j, ok := s.state.View().Job(id); ok && j.Progress != (work.Progress{}) {
+	if j, ok := s.state.View().Find(id); ok && j.Progress != (work.Progress{}) {
 		out.Progress = &v1.JobProgress{Step: j.Progress.Step, TotalSteps: j.Progress.Total}
 	}
 	return out, nil

@@ -130,7 +130,7 @@ func (r *reading[E]) run(ctx context.Context) error {
 
 // over reports that the attempt writes no more.
 func (r *reading[E]) over() bool {
-	j, ok := r.state.View().Job(r.job)
+	j, ok := r.state.View().Find(r.job)
 	return !ok || j.Terminal() || j.Attempt > r.attempt || (j.State != v1.JobState_QUEUED && !j.Live())
 }
 

@@ -60,7 +60,7 @@ func (d *demand) note(events []event.Event) {
 		switch {
 		case e.Topic == event.TopicJob && e.To == v1.JobState_QUEUED:
 			news = true
-			d.newest = max(d.newest, uint64(e.Job)>>16)
+			d.newest = max(d.newest, min(e.Job.Created(), e.Index))
 			if len(d.fresh) < maxFresh {
 				d.fresh = append(d.fresh, e.Job)
 			} else {

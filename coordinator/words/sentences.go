@@ -175,6 +175,17 @@ var sentences = map[reason.Code]string{
 	// Why a checkpoint is as it is.
 	reason.ReplacedByNewer: "a newer checkpoint was written in its place",
 
+	// Of job arrays.
+	reason.MaxParallelReached: "max_parallel: {0} of {1 element} of the array run",
+	reason.BadArray:           "the elements of an array are numbered from {0} to {1}: give numbers of 0 to {2}, the first one first",
+	reason.NoArrayID:          "the log is too long for another array",
+	reason.ElementNotStarted:  "{0} has not started: pause or resume its array",
+	reason.ElementsStopping:   "{0} has {1 element} still stopping: resume it when they have stopped",
+	reason.NothingFailed:      "no element of {0} has failed: there is nothing to retry",
+	reason.NotForAnArray:      "{0} is an array: resources and checkpoints are chosen for an element that has run",
+	reason.ElementsFailed:     "{0} of {1 element} failed",
+	reason.ElementsCanceled:   "{0} of {1 element} {0 was|were} canceled",
+
 	// Preemption.
 	reason.PreemptedFor:         "preempted by a job of priority {0}",
 	reason.PreemptsOthers:       "preempts {0 job}: {1 GPU} {1 is|are} kept for it until they have stopped",

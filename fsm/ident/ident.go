@@ -1,10 +1,16 @@
 // Package ident has the names of things that the log mints: of jobs, checkpoints and API tokens.
 //
 // An id is the index of the entry that created the thing, and its place among the ids minted by that entry. So ids are
-// unique, ordered by age, and cost nothing. Each has one spelling. Zero is none.
+// unique, ordered by age, and cost nothing. Each has one spelling. Zero is none. The ids of the elements of a job array
+// follow from that of the array.
 package ident
 
-import "github.com/mindcoordinator/mind/fsm/kernel"
+import (
+	"strconv"
+	"strings"
+
+	"github.com/mindcoordinator/mind/fsm/kernel"
+)
 
 // Job identifies a job.
 type Job uint64
@@ -26,8 +32,13 @@ const (
 // FirstJobAfter is the lowest id that a job can have which was created after the entry of an index.
 func FirstJobAfter(index uint64) Job { return Job(kernel.FirstID(index + 1)) }
 
-// String is the id as users see it, such as "job_1k0g00".
-func (id Job) String() string { return kernel.FormatID(jobPrefix, uint64(id)) }
+// String is the id as users see it, such as "job_1k0g00", or "job_1k0gzz[7]" for the element 7 of an array.
+func (id Job) String() string {
+	if array, n, ok := id.Element(); ok {
+		return kernel.FormatID(jobPrefix, uint64(array)) + "[" + strconv.FormatUint(uint64(n), 10) + "]"
+	}
+	return kernel.FormatID(jobPrefix, uint64(id))
+}
 
 // String is the id as users see it, such as "ckpt_1k0g00".
 func (id Checkpoint) String() string { return kernel.FormatID(checkpointPrefix, uint64(id)) }
@@ -52,8 +63,11 @@ func ParseToken(s string) (Token, bool) {
 
 // ParseJob reads what Job.String wrote, and nothing else: one job has one spelling.
 func ParseJob(s string) (Job, bool) {
+	if array, number, ok := strings.Cut(s, "["); ok {
+		return parseElement(array, number)
+	}
 	n, ok := kernel.ParseID(jobPrefix, s)
-	return Job(n), ok
+	return Job(n), ok && Job(n)&elementFlag == 0
 }
 
 // ParseCheckpoint reads what Checkpoint.String wrote, and nothing else.

@@ -21,9 +21,14 @@ func (tx *Tx) At() level.Level { return tx.level }
 // Open says whether the entry was written at a level that has what the gate unlocks.
 func (tx *Tx) Open(g level.Gate) bool { return g.Open(tx.level) }
 
-// Mint returns the next id of this entry; false when it has none left.
+// Mint returns the next id of this entry; false when it has none left. The last one is for job arrays, whose ids are made
+// elsewhere.
 func (tx *Tx) Mint() (uint64, bool) {
-	if tx.minted >= MaxIDsPerEntry {
+	most := MaxIDsPerEntry
+	if tx.Open(level.Arrays) {
+		most--
+	}
+	if tx.minted >= most {
 		return 0, false
 	}
 	id := FirstID(tx.Index()) + uint64(tx.minted)

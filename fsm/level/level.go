@@ -79,6 +79,7 @@ var (
 	DurableCheckpoints = gate(5, "checkpoints are uploaded to an archive, kept or given up by retention, and pinned")
 	TrainingErrors     = gate(5, "DATA_FORMAT, CONFIG and DIVERGED, and errors that a program reports count as its exit")
 
+	Arrays     = gate(6, "job arrays")
 	LateModels = gate(6, "a registered checkpoint that is reported as a model becomes one")
 	Preemption = gate(6, "running jobs make room for waiting ones: mind submit --preemptible")
 	FairShare  = gate(6, "queues in a tree, accounts of what users had, and the policy of the scheduler as data")

@@ -222,6 +222,19 @@ const (
 	VictimNotNeeded
 )
 
+// Of job arrays.
+const (
+	MaxParallelReached Code = iota + 700
+	BadArray
+	NoArrayID
+	ElementNotStarted
+	ElementsStopping
+	NothingFailed
+	NotForAnArray
+	ElementsFailed
+	ElementsCanceled
+)
+
 // About quotas by type of GPU and by GPU hours, and about GPUs that queues are guaranteed.
 const (
 	QuotaOfHours Code = iota + 750

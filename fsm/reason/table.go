@@ -176,6 +176,16 @@ var table = [...]definition{
 	ReplacedByNewer: {"ReplacedByNewer", "", "a newer checkpoint was written in its place"},
 	FilesGone:       {"FilesGone", "TR", "its files on node %s are gone: %s"},
 
+	MaxParallelReached: {"MaxParallelReached", "NN", "max_parallel: %d of %d elements of the array run"},
+	BadArray:           {"BadArray", "NNN", "the elements of an array are numbered from %d to %d: give numbers of 0 to %d, the first one first"},
+	NoArrayID:          {"NoArrayID", "", "the log is too long for another array"},
+	ElementNotStarted:  {"ElementNotStarted", "T", "%s has not started: pause or resume its array"},
+	ElementsStopping:   {"ElementsStopping", "TN", "%s has %d elements that are still stopping: resume it when they have stopped"},
+	NothingFailed:      {"NothingFailed", "T", "no element of %s has failed: there is nothing to retry"},
+	NotForAnArray:      {"NotForAnArray", "T", "%s is an array: resources and checkpoints are chosen for an element that has run"},
+	ElementsFailed:     {"ElementsFailed", "NN", "%d of %d elements failed"},
+	ElementsCanceled:   {"ElementsCanceled", "NN", "%d of %d elements were canceled"},
+
 	NoParentQueue:   {"NoParentQueue", "T", "there is no queue %q to be the parent"},
 	QueueOfItself:   {"QueueOfItself", "TT", "the queue %q cannot be a part of %q, which is a part of it"},
 	QueueTooDeep:    {"QueueTooDeep", "N", "at most %d queues may be below each other"},

@@ -48,6 +48,9 @@ type NewJob struct {
 	Retention checkpoints.Retention `cbor:"23,keyasint,omitempty"`
 	// Scores is the checkpoint that an evaluation scores: it is kept until then. 0: none.
 	Scores ident.Checkpoint `cbor:"24,keyasint,omitempty"`
+	// Array makes it a job array, of which MaxParallel elements run at the same time; 0: as many as can.
+	Array       *NewArray `cbor:"56,keyasint,omitempty"`
+	MaxParallel uint32    `cbor:"57,keyasint,omitempty"`
 }
 
 // SubmitJobsResult has one result per job, in order.

@@ -20,6 +20,8 @@ type JobGroup struct {
 	// Held: QUEUED, and not offered to the scheduler.
 	Held       bool
 	Evaluation bool
+	// Element: of an array, which stands for it in lists.
+	Element bool
 }
 
 func (a *JobGroup) Compare(b *JobGroup) int {
@@ -41,12 +43,16 @@ func (a *JobGroup) rest() uint64 {
 	if a.Evaluation {
 		n |= 1
 	}
+	if a.Element {
+		n |= 4
+	}
 	return n
 }
 
 // Group is the one that a job is in.
 func (j *Job) Group() JobGroup {
 	g := JobGroup{Tenant: j.Tenant, Queue: j.Queue, Priority: j.Priority, State: j.State, Evaluation: j.Evaluation()}
+	_, _, g.Element = j.ID.Element()
 	switch j.State {
 	case v1.JobState_RUNNING:
 		g.Phase = j.Phase

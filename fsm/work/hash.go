@@ -80,6 +80,15 @@ func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 	if j.Scores != 0 {
 		f = f.Text("scores").Num(uint64(j.Scores))
 	}
+	if j.Array != nil {
+		f = j.Array.AppendFields(f.Text("array"))
+	}
+	if j.MaxParallel != 0 {
+		f = f.Text("max_parallel").Num(uint64(j.MaxParallel))
+	}
+	if j.Keep {
+		f = f.Text("keep")
+	}
 	return f
 }
 

@@ -72,18 +72,34 @@ func HoldReason(j *Job) reason.Reason {
 	return ""
 }
 
-// Waiting says whether the scheduler may place the job.
-func (j *Job) Waiting() bool { return j.State == v1.JobState_QUEUED && j.Held == 0 }
+// Waiting says whether the scheduler may place the job, or an element of it.
+func (j *Job) Waiting() bool {
+	if j.Array != nil {
+		return j.Held == 0 && j.offers()
+	}
+	return j.State == v1.JobState_QUEUED && j.Held == 0
+}
+
+// offers says whether elements of an array wait to be placed for the first time.
+func (j *Job) offers() bool {
+	return (j.State == v1.JobState_QUEUED || j.State == v1.JobState_RUNNING) &&
+		j.Stop == v1.StopReason_UNSPECIFIED && len(j.Array.Waiting) > 0
+}
 
 // HeldBack says whether the job is queued and waits for its time, or for other jobs: the scheduler does not look at it.
-func (j *Job) HeldBack() bool { return j.State == v1.JobState_QUEUED && j.Held != 0 }
+func (j *Job) HeldBack() bool {
+	if j.Array != nil {
+		return j.Held != 0 && j.offers()
+	}
+	return j.State == v1.JobState_QUEUED && j.Held != 0
+}
 
 // Timer is when a Tick has something to do to the job; 0: never, as it is.
 func (j *Job) Timer() int64 {
 	switch {
 	case j.State == v1.JobState_QUEUED:
 		return j.heldUntil()
-	case j.State == v1.JobState_RUNNING && j.MaxRuntime > 0 && j.Stop == v1.StopReason_UNSPECIFIED:
+	case j.State == v1.JobState_RUNNING && j.Array == nil && j.MaxRuntime > 0 && j.Stop == v1.StopReason_UNSPECIFIED:
 		return j.StartedAt + j.MaxRuntime
 	}
 	return 0

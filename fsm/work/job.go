@@ -89,6 +89,13 @@ type Job struct {
 	Retention checkpoints.Retention `cbor:"49,keyasint,omitempty"`
 	// Scores is the checkpoint that an evaluation scores; 0: none.
 	Scores ident.Checkpoint `cbor:"50,keyasint,omitempty"`
+
+	// Array is set when the job is an array: then the row has no attempts of its own.
+	Array *Array `cbor:"56,keyasint,omitempty"`
+	// MaxParallel bounds the elements of the array that have leases at the same time; 0: no bound. Elements have it too.
+	MaxParallel uint32 `cbor:"57,keyasint,omitempty"`
+	// Keep: the row of an element that is over stays with the array's, because it has checkpoints or results.
+	Keep bool `cbor:"58,keyasint,omitempty"`
 }
 
 // MaxPastAttempts bounds what a job remembers of its earlier attempts.
@@ -181,6 +188,9 @@ type Dependency struct {
 
 // Live says whether the job has an attempt with leases.
 func (j *Job) Live() bool {
+	if j.Array != nil {
+		return false
+	}
 	return j.State == v1.JobState_ALLOCATED || j.State == v1.JobState_STARTING || j.State == v1.JobState_RUNNING
 }
 

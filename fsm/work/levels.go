@@ -11,7 +11,10 @@ import (
 
 // AtLevel implements kernel.Leveled.
 func (c SubmitJobs) AtLevel(at level.Level) (kernel.Command, error) {
-	if !level.DurableCheckpoints.Open(at) && c.version() >= submitVersion {
+	if c.version() >= submitVersion {
+		return c, level.Arrays.Check(at)
+	}
+	if !level.DurableCheckpoints.Open(at) && c.version() >= submitWithScores {
 		// What is scored is only kept; what is to be given up would not be.
 		c.Jobs = slices.Clone(c.Jobs)
 		for i := range c.Jobs {
@@ -19,7 +22,7 @@ func (c SubmitJobs) AtLevel(at level.Level) (kernel.Command, error) {
 		}
 	}
 	switch c.version() {
-	case submitVersion:
+	case submitWithScores:
 		return c, level.DurableCheckpoints.Check(at)
 	case submitWithNever:
 		return c, level.NotRestarted.Check(at)

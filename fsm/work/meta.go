@@ -1,6 +1,7 @@
 package work
 
 import (
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
@@ -27,6 +28,8 @@ type Meta struct {
 	RecoveredAt int64  `cbor:"14,keyasint,omitempty"`
 	// Accounting is the index from which on the accounts of users are kept; 0: they are not yet.
 	Accounting uint64 `cbor:"51,keyasint,omitempty"`
+	// LastArray is the newest job array; 0: there was none.
+	LastArray ident.Job `cbor:"56,keyasint,omitempty"`
 }
 
 // Copy implements kernel.MetaRow.
@@ -50,6 +53,9 @@ func (m *Meta) AppendFields(f kernel.Fields) kernel.Fields {
 	}
 	if m.Accounting != 0 {
 		f = f.Text("accounting").Num(m.Accounting)
+	}
+	if m.LastArray != 0 {
+		f = f.Text("array").Num(uint64(m.LastArray))
 	}
 	return m.AppendLevel(f)
 }

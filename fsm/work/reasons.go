@@ -14,9 +14,10 @@ import (
 
 // AtLevel is the command as an entry of a version has it.
 func (c PlaceJobs) AtLevel(at level.Level) (kernel.Command, error) {
-	if !level.CodedReasons.Open(at) {
+	if !level.Arrays.Open(at) {
 		c.Reasons = slices.Clone(c.Reasons)
 		for i := range c.Reasons {
+			c.Reasons[i].Class.Array = 0
 			c.Reasons[i].Reason = c.Reasons[i].Reason.At(at)
 		}
 	}

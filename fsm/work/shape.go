@@ -10,6 +10,9 @@ import (
 // Class is the class of a job whose tenant has no quota.
 func (j *Job) Class() ClassKey {
 	key := ClassKey{Queue: j.Queue, Shape: j.Shape}
+	if j.MaxParallel != 0 {
+		key.Array = j.ID.Submitted()
+	}
 	if len(j.Awaits) > 0 || j.avoidsAny() {
 		key.Own = j.ID
 	}
@@ -49,6 +52,8 @@ type ClassKey struct {
 	Own ident.Job `cbor:"3,keyasint,omitempty"`
 	// Tenant is set when the tenant has a quota: its jobs may be held back by what holds for nobody else.
 	Tenant string `cbor:"4,keyasint,omitempty"`
+	// Array is set when the elements of an array have a bound of their own.
+	Array ident.Job `cbor:"5,keyasint,omitempty"`
 }
 
 // LaneKey names the waiting jobs of a class that one user has: between lanes, fair share decides.
@@ -120,5 +125,8 @@ func ClassLess(a, b ClassKey) bool {
 	if a.Own != b.Own {
 		return a.Own < b.Own
 	}
-	return a.Tenant < b.Tenant
+	if a.Tenant != b.Tenant {
+		return a.Tenant < b.Tenant
+	}
+	return a.Array < b.Array
 }

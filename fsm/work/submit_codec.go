@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/mindcoordinator/mind/fsm/access"
@@ -19,17 +20,19 @@ import (
 //	count    uvarint
 //	count x  the fields of NewJob in the order of their CBOR numbers: text and bytes as uvarint length and contents,
 //	         numbers as uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs;
-//	         (version 2) the credentials; (version 3) the request; (version 4) Retry.Never; (version 5) Retention, Scores
+//	         (version 2) the credentials; (version 3) the request; (version 4) Retry.Never; (version 5) Retention, Scores;
+//	         (version 6) a flag whether it is an array, and then Start and End; MaxParallel
 //
 // A field is added by a new version that ends with it; older versions stay readable. Version 2 adds credentials, version 3
-// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores. The oldest version that holds all there is is
+// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 6 arrays. The oldest version that holds all there is is
 // written, so that replicas that are not yet upgraded can read what they know.
 const (
 	firstSubmitVersion byte = 1
 	submitWithSecret   byte = 2
 	submitWithActor    byte = 3
 	submitWithNever    byte = 4
-	submitVersion      byte = 5
+	submitWithScores   byte = 5
+	submitVersion      byte = 6
 )
 
 // minJobSize is what a job with nothing in it takes; a count that cannot be true is refused before memory is spent.
@@ -62,10 +65,13 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 		if version >= submitWithNever {
 			b = appendFlag(b, c.Jobs[i].Retry.Never)
 		}
-		if version >= submitVersion {
+		if version >= submitWithScores {
 			r := &c.Jobs[i].Retention
 			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(r.Keep)), uint64(r.Best))
 			b = binary.AppendUvarint(appendText(b, r.Metric), uint64(c.Jobs[i].Scores))
+		}
+		if version >= submitVersion {
+			b = c.Jobs[i].appendArray(b)
 		}
 	}
 	return b
@@ -74,8 +80,10 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 // version is the oldest that holds all there is.
 func (c SubmitJobs) version() byte {
 	switch {
-	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Scores != 0 || n.Retention != (checkpoints.Retention{}) }):
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Array != nil || n.MaxParallel != 0 }):
 		return submitVersion
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Scores != 0 || n.Retention != (checkpoints.Retention{}) }):
+		return submitWithScores
 	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Retry.Never }):
 		return submitWithNever
 	case c.Actor != nil || slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Request != "" }):
@@ -166,9 +174,12 @@ func (c *SubmitJobs) ParseBody(b []byte) error {
 		if b[0] >= submitWithNever {
 			c.Jobs[i].Retry.Never = p.flag()
 		}
-		if b[0] >= submitVersion {
+		if b[0] >= submitWithScores {
 			c.Jobs[i].Retention = checkpoints.Retention{Keep: uint32(p.upTo(1<<32 - 1)), Best: uint32(p.upTo(1<<32 - 1)), Metric: p.text()}
 			c.Jobs[i].Scores = ident.Checkpoint(p.number())
+		}
+		if b[0] >= submitVersion {
+			c.Jobs[i].parseArray(&p)
 		}
 	}
 	if p.bad {
@@ -212,6 +223,20 @@ func (n *NewJob) parse(p *parser) {
 		n.Fingerprint = binary.LittleEndian.Uint64(raw)
 	}
 	n.AutoKey = p.flag()
+}
+
+func (n *NewJob) appendArray(b []byte) []byte {
+	if b = appendFlag(b, n.Array != nil); n.Array != nil {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(n.Array.Start)), uint64(n.Array.End))
+	}
+	return binary.AppendUvarint(b, uint64(n.MaxParallel))
+}
+
+func (n *NewJob) parseArray(p *parser) {
+	if p.flag() {
+		n.Array = &NewArray{Start: uint32(p.upTo(math.MaxUint32)), End: uint32(p.upTo(math.MaxUint32))}
+	}
+	n.MaxParallel = uint32(p.upTo(math.MaxUint32))
 }
 
 // parser reads fields one after the other. After the first that is not there, bad is set and all else is zero.

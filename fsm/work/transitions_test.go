@@ -71,5 +71,6 @@ func TestMermaid_isTheDrawingInTheDocs(t *testing.T) {
 	require.True(t, ok, "docs/develop/fsm.md has no drawing")
 	drawing, _, ok := strings.Cut(rest, "```")
 	require.True(t, ok)
+	require.Contains(t, string(doc), work.MermaidOfArrays(), "paste what MermaidOfArrays() returns into docs/develop/fsm.md")
 	require.Equal(t, work.Mermaid(), drawing, "paste what Mermaid() returns into docs/develop/fsm.md")
 }

@@ -30,6 +30,15 @@ func ListJobs(query url.Values) (*v1.ListJobsRequest, []Fault) {
 	return request, faults
 }
 
+// ListJobTasks reads the filter of a list of elements of a job array.
+func ListJobTasks(query url.Values) (*v1.ListJobTasksRequest, []Fault) {
+	request := &v1.ListJobTasksRequest{PageToken: query.Get("page_token")}
+	var faults []Fault
+	request.Status, faults = Statuses(query, faults)
+	request.PageSize, faults = Int(query, "page_size", 1, 1000, faults)
+	return request, faults
+}
+
 // ListEvaluations reads the filter of a list of evaluations.
 func ListEvaluations(query url.Values) (*v1.ListEvaluationsRequest, []Fault) {
 	request := &v1.ListEvaluationsRequest{JobId: query.Get("job_id"), PageToken: query.Get("page_token")}

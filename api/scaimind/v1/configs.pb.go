@@ -988,11 +988,13 @@ func (x *Dependency) GetCondition() string {
 	return ""
 }
 
+// ArraySpec makes a job an array: one element for each number from start to end, each a job of its own.
 type ArraySpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Start int32                  `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"`
-	End   int32                  `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`
-	// 0: no limit.
+	// 0-131071.
+	Start int32 `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"`
+	End   int32 `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`
+	// Elements that run at the same time; 0: no limit.
 	MaxParallel   int32 `protobuf:"varint,3,opt,name=max_parallel,json=maxParallel,proto3" json:"max_parallel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -432,7 +432,9 @@ type Job struct {
 	// Of an evaluation.
 	EvaluationConfig *EvaluationConfig `protobuf:"bytes,38,opt,name=evaluation_config,json=evaluationConfig,proto3" json:"evaluation_config,omitempty"`
 	// It is queued and held back until its time (not_before) or the end of other jobs: it has no place in its queue.
-	Held          bool `protobuf:"varint,39,opt,name=held,proto3" json:"held,omitempty"`
+	Held bool `protobuf:"varint,39,opt,name=held,proto3" json:"held,omitempty"`
+	// Of a job array: how many of its elements are where.
+	Array         *JobArray `protobuf:"bytes,56,opt,name=array,proto3" json:"array,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -740,6 +742,124 @@ func (x *Job) GetHeld() bool {
 	return false
 }
 
+func (x *Job) GetArray() *JobArray {
+	if x != nil {
+		return x.Array
+	}
+	return nil
+}
+
+// JobArray counts the elements of a job array.
+type JobArray struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Start int32                  `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"`
+	End   int32                  `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`
+	// 0: no limit.
+	MaxParallel int32 `protobuf:"varint,3,opt,name=max_parallel,json=maxParallel,proto3" json:"max_parallel,omitempty"`
+	// Those that wait for their first attempt, or for another one.
+	Waiting       int32 `protobuf:"varint,4,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Running       int32 `protobuf:"varint,5,opt,name=running,proto3" json:"running,omitempty"`
+	Succeeded     int32 `protobuf:"varint,6,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	Failed        int32 `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
+	Canceled      int32 `protobuf:"varint,8,opt,name=canceled,proto3" json:"canceled,omitempty"`
+	Paused        int32 `protobuf:"varint,9,opt,name=paused,proto3" json:"paused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobArray) Reset() {
+	*x = JobArray{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobArray) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobArray) ProtoMessage() {}
+
+func (x *JobArray) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobArray.ProtoReflect.Descriptor instead.
+func (*JobArray) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *JobArray) GetStart() int32 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *JobArray) GetEnd() int32 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *JobArray) GetMaxParallel() int32 {
+	if x != nil {
+		return x.MaxParallel
+	}
+	return 0
+}
+
+func (x *JobArray) GetWaiting() int32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *JobArray) GetRunning() int32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *JobArray) GetSucceeded() int32 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *JobArray) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *JobArray) GetCanceled() int32 {
+	if x != nil {
+		return x.Canceled
+	}
+	return 0
+}
+
+func (x *JobArray) GetPaused() int32 {
+	if x != nil {
+		return x.Paused
+	}
+	return 0
+}
+
 // PastAttempt is an attempt that is over.
 type PastAttempt struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -758,7 +878,7 @@ type PastAttempt struct {
 
 func (x *PastAttempt) Reset() {
 	*x = PastAttempt{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[6]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +890,7 @@ func (x *PastAttempt) String() string {
 func (*PastAttempt) ProtoMessage() {}
 
 func (x *PastAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[6]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +903,7 @@ func (x *PastAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastAttempt.ProtoReflect.Descriptor instead.
 func (*PastAttempt) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PastAttempt) GetAttempt() int32 {
@@ -852,7 +972,7 @@ type JobProgress struct {
 
 func (x *JobProgress) Reset() {
 	*x = JobProgress{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[7]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -864,7 +984,7 @@ func (x *JobProgress) String() string {
 func (*JobProgress) ProtoMessage() {}
 
 func (x *JobProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[7]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -877,7 +997,7 @@ func (x *JobProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobProgress.ProtoReflect.Descriptor instead.
 func (*JobProgress) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *JobProgress) GetStep() int64 {
@@ -910,7 +1030,7 @@ type RetryCounts struct {
 
 func (x *RetryCounts) Reset() {
 	*x = RetryCounts{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[8]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1042,7 @@ func (x *RetryCounts) String() string {
 func (*RetryCounts) ProtoMessage() {}
 
 func (x *RetryCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[8]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1055,7 @@ func (x *RetryCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryCounts.ProtoReflect.Descriptor instead.
 func (*RetryCounts) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RetryCounts) GetNodeLost() int32 {
@@ -1002,7 +1122,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[9]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1134,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[9]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1147,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Task) GetRank() int32 {
@@ -1088,7 +1208,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[10]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1220,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[10]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1233,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{10}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -1132,7 +1252,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[11]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1264,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[11]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1277,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{11}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -1184,7 +1304,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[12]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1316,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[12]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1329,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{12}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListJobsRequest) GetStatus() []JobStatus_Value {
@@ -1268,7 +1388,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[13]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1400,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[13]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1413,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{13}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -1324,6 +1444,256 @@ func (x *ListJobsResponse) GetTotalCountIsMinimum() bool {
 	return false
 }
 
+type ListJobTasksRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Only elements with one of these.
+	Status []JobStatus_Value `protobuf:"varint,2,rep,packed,name=status,proto3,enum=scaimind.v1.JobStatus_Value" json:"status,omitempty"`
+	// 1-1000, default 100.
+	PageSize      int32  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListJobTasksRequest) Reset() {
+	*x = ListJobTasksRequest{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListJobTasksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListJobTasksRequest) ProtoMessage() {}
+
+func (x *ListJobTasksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListJobTasksRequest.ProtoReflect.Descriptor instead.
+func (*ListJobTasksRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListJobTasksRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *ListJobTasksRequest) GetStatus() []JobStatus_Value {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *ListJobTasksRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListJobTasksRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListJobTasksResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tasks         []*JobTask             `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Of all pages together.
+	TotalCount    int32 `protobuf:"varint,3,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListJobTasksResponse) Reset() {
+	*x = ListJobTasksResponse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListJobTasksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListJobTasksResponse) ProtoMessage() {}
+
+func (x *ListJobTasksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListJobTasksResponse.ProtoReflect.Descriptor instead.
+func (*ListJobTasksResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListJobTasksResponse) GetTasks() []*JobTask {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *ListJobTasksResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListJobTasksResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+// JobTask is an element of a job array.
+type JobTask struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as "job_1k0gzz[7]".
+	JobId  string          `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Index  int32           `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Status JobStatus_Value `protobuf:"varint,3,opt,name=status,proto3,enum=scaimind.v1.JobStatus_Value" json:"status,omitempty"`
+	State  JobState_Value  `protobuf:"varint,4,opt,name=state,proto3,enum=scaimind.v1.JobState_Value" json:"state,omitempty"`
+	// Absent, like all that follows but the code and the error, when it waits for its first attempt, or ended long ago.
+	Attempt       int32                  `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	ExitCode      *int32                 `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	ErrorType     ErrorType_Value        `protobuf:"varint,7,opt,name=error_type,json=errorType,proto3,enum=scaimind.v1.ErrorType_Value" json:"error_type,omitempty"`
+	Nodes         []string               `protobuf:"bytes,8,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobTask) Reset() {
+	*x = JobTask{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobTask) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobTask) ProtoMessage() {}
+
+func (x *JobTask) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobTask.ProtoReflect.Descriptor instead.
+func (*JobTask) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *JobTask) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *JobTask) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *JobTask) GetStatus() JobStatus_Value {
+	if x != nil {
+		return x.Status
+	}
+	return JobStatus_UNSPECIFIED
+}
+
+func (x *JobTask) GetState() JobState_Value {
+	if x != nil {
+		return x.State
+	}
+	return JobState_UNSPECIFIED
+}
+
+func (x *JobTask) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *JobTask) GetExitCode() int32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *JobTask) GetErrorType() ErrorType_Value {
+	if x != nil {
+		return x.ErrorType
+	}
+	return ErrorType_UNSPECIFIED
+}
+
+func (x *JobTask) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *JobTask) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *JobTask) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
 type CancelJobRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	JobId  string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -1336,7 +1706,7 @@ type CancelJobRequest struct {
 
 func (x *CancelJobRequest) Reset() {
 	*x = CancelJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[14]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1718,7 @@ func (x *CancelJobRequest) String() string {
 func (*CancelJobRequest) ProtoMessage() {}
 
 func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[14]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1731,7 @@ func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobRequest.ProtoReflect.Descriptor instead.
 func (*CancelJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CancelJobRequest) GetJobId() string {
@@ -1394,7 +1764,7 @@ type CancelJobResponse struct {
 
 func (x *CancelJobResponse) Reset() {
 	*x = CancelJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[15]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +1776,7 @@ func (x *CancelJobResponse) String() string {
 func (*CancelJobResponse) ProtoMessage() {}
 
 func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[15]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +1789,7 @@ func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobResponse.ProtoReflect.Descriptor instead.
 func (*CancelJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelJobResponse) GetJob() *Job {
@@ -1440,7 +1810,7 @@ type PauseJobRequest struct {
 
 func (x *PauseJobRequest) Reset() {
 	*x = PauseJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[16]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1822,7 @@ func (x *PauseJobRequest) String() string {
 func (*PauseJobRequest) ProtoMessage() {}
 
 func (x *PauseJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[16]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1835,7 @@ func (x *PauseJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseJobRequest.ProtoReflect.Descriptor instead.
 func (*PauseJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PauseJobRequest) GetJobId() string {
@@ -1491,7 +1861,7 @@ type PauseJobResponse struct {
 
 func (x *PauseJobResponse) Reset() {
 	*x = PauseJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[17]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +1873,7 @@ func (x *PauseJobResponse) String() string {
 func (*PauseJobResponse) ProtoMessage() {}
 
 func (x *PauseJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[17]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +1886,7 @@ func (x *PauseJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseJobResponse.ProtoReflect.Descriptor instead.
 func (*PauseJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PauseJobResponse) GetJob() *Job {
@@ -1537,7 +1907,7 @@ type ResumeJobRequest struct {
 
 func (x *ResumeJobRequest) Reset() {
 	*x = ResumeJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[18]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1549,7 +1919,7 @@ func (x *ResumeJobRequest) String() string {
 func (*ResumeJobRequest) ProtoMessage() {}
 
 func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[18]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1562,7 +1932,7 @@ func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeJobRequest.ProtoReflect.Descriptor instead.
 func (*ResumeJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResumeJobRequest) GetJobId() string {
@@ -1588,7 +1958,7 @@ type ResumeJobResponse struct {
 
 func (x *ResumeJobResponse) Reset() {
 	*x = ResumeJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[19]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1600,7 +1970,7 @@ func (x *ResumeJobResponse) String() string {
 func (*ResumeJobResponse) ProtoMessage() {}
 
 func (x *ResumeJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[19]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1613,7 +1983,7 @@ func (x *ResumeJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeJobResponse.ProtoReflect.Descriptor instead.
 func (*ResumeJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResumeJobResponse) GetJob() *Job {
@@ -1635,7 +2005,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[20]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +2017,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[20]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +2030,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RetryJobRequest) GetJobId() string {
@@ -1693,7 +2063,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[21]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +2075,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[21]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +2088,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RetryJobResponse) GetJob() *Job {
@@ -1737,7 +2107,7 @@ type ExplainJobRequest struct {
 
 func (x *ExplainJobRequest) Reset() {
 	*x = ExplainJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[22]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1749,7 +2119,7 @@ func (x *ExplainJobRequest) String() string {
 func (*ExplainJobRequest) ProtoMessage() {}
 
 func (x *ExplainJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[22]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1762,7 +2132,7 @@ func (x *ExplainJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobRequest.ProtoReflect.Descriptor instead.
 func (*ExplainJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExplainJobRequest) GetJobId() string {
@@ -1787,7 +2157,7 @@ type ExplainJobResponse struct {
 
 func (x *ExplainJobResponse) Reset() {
 	*x = ExplainJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[23]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +2169,7 @@ func (x *ExplainJobResponse) String() string {
 func (*ExplainJobResponse) ProtoMessage() {}
 
 func (x *ExplainJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[23]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +2182,7 @@ func (x *ExplainJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobResponse.ProtoReflect.Descriptor instead.
 func (*ExplainJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExplainJobResponse) GetJobId() string {
@@ -1877,7 +2247,7 @@ type StreamJobLogsRequest struct {
 
 func (x *StreamJobLogsRequest) Reset() {
 	*x = StreamJobLogsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[24]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2259,7 @@ func (x *StreamJobLogsRequest) String() string {
 func (*StreamJobLogsRequest) ProtoMessage() {}
 
 func (x *StreamJobLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[24]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2272,7 @@ func (x *StreamJobLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobLogsRequest.ProtoReflect.Descriptor instead.
 func (*StreamJobLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StreamJobLogsRequest) GetJobId() string {
@@ -1966,7 +2336,7 @@ type StreamJobLogsResponse struct {
 
 func (x *StreamJobLogsResponse) Reset() {
 	*x = StreamJobLogsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[25]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2348,7 @@ func (x *StreamJobLogsResponse) String() string {
 func (*StreamJobLogsResponse) ProtoMessage() {}
 
 func (x *StreamJobLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[25]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2361,7 @@ func (x *StreamJobLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobLogsResponse.ProtoReflect.Descriptor instead.
 func (*StreamJobLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StreamJobLogsResponse) GetEntries() []*LogEntry {
@@ -2026,7 +2396,7 @@ type LogEntry struct {
 
 func (x *LogEntry) Reset() {
 	*x = LogEntry{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[26]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2408,7 @@ func (x *LogEntry) String() string {
 func (*LogEntry) ProtoMessage() {}
 
 func (x *LogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[26]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2421,7 @@ func (x *LogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
 func (*LogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LogEntry) GetLevel() string {
@@ -2112,7 +2482,7 @@ type GetJobMetricsRequest struct {
 
 func (x *GetJobMetricsRequest) Reset() {
 	*x = GetJobMetricsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[27]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2494,7 @@ func (x *GetJobMetricsRequest) String() string {
 func (*GetJobMetricsRequest) ProtoMessage() {}
 
 func (x *GetJobMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[27]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2507,7 @@ func (x *GetJobMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobMetricsRequest.ProtoReflect.Descriptor instead.
 func (*GetJobMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetJobMetricsRequest) GetJobId() string {
@@ -2159,7 +2529,7 @@ type GetJobMetricsResponse struct {
 
 func (x *GetJobMetricsResponse) Reset() {
 	*x = GetJobMetricsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[28]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2171,7 +2541,7 @@ func (x *GetJobMetricsResponse) String() string {
 func (*GetJobMetricsResponse) ProtoMessage() {}
 
 func (x *GetJobMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[28]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2184,7 +2554,7 @@ func (x *GetJobMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobMetricsResponse.ProtoReflect.Descriptor instead.
 func (*GetJobMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{28}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetJobMetricsResponse) GetJobId() string {
@@ -2225,7 +2595,7 @@ type GetJobSeriesRequest struct {
 
 func (x *GetJobSeriesRequest) Reset() {
 	*x = GetJobSeriesRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2607,7 @@ func (x *GetJobSeriesRequest) String() string {
 func (*GetJobSeriesRequest) ProtoMessage() {}
 
 func (x *GetJobSeriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2620,7 @@ func (x *GetJobSeriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobSeriesRequest.ProtoReflect.Descriptor instead.
 func (*GetJobSeriesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetJobSeriesRequest) GetJobId() string {
@@ -2300,7 +2670,7 @@ type GetJobSeriesResponse struct {
 
 func (x *GetJobSeriesResponse) Reset() {
 	*x = GetJobSeriesResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2312,7 +2682,7 @@ func (x *GetJobSeriesResponse) String() string {
 func (*GetJobSeriesResponse) ProtoMessage() {}
 
 func (x *GetJobSeriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2325,7 +2695,7 @@ func (x *GetJobSeriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobSeriesResponse.ProtoReflect.Descriptor instead.
 func (*GetJobSeriesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetJobSeriesResponse) GetJobId() string {
@@ -2368,7 +2738,7 @@ type MetricSeries struct {
 
 func (x *MetricSeries) Reset() {
 	*x = MetricSeries{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2380,7 +2750,7 @@ func (x *MetricSeries) String() string {
 func (*MetricSeries) ProtoMessage() {}
 
 func (x *MetricSeries) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2393,7 +2763,7 @@ func (x *MetricSeries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricSeries.ProtoReflect.Descriptor instead.
 func (*MetricSeries) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MetricSeries) GetName() string {
@@ -2462,7 +2832,7 @@ type MetricPoint struct {
 
 func (x *MetricPoint) Reset() {
 	*x = MetricPoint{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2844,7 @@ func (x *MetricPoint) String() string {
 func (*MetricPoint) ProtoMessage() {}
 
 func (x *MetricPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2857,7 @@ func (x *MetricPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricPoint.ProtoReflect.Descriptor instead.
 func (*MetricPoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MetricPoint) GetTime() *timestamppb.Timestamp {
@@ -2550,7 +2920,7 @@ type StreamJobMetricsRequest struct {
 
 func (x *StreamJobMetricsRequest) Reset() {
 	*x = StreamJobMetricsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2562,7 +2932,7 @@ func (x *StreamJobMetricsRequest) String() string {
 func (*StreamJobMetricsRequest) ProtoMessage() {}
 
 func (x *StreamJobMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2575,7 +2945,7 @@ func (x *StreamJobMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobMetricsRequest.ProtoReflect.Descriptor instead.
 func (*StreamJobMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StreamJobMetricsRequest) GetJobId() string {
@@ -2610,7 +2980,7 @@ type StreamJobMetricsResponse struct {
 
 func (x *StreamJobMetricsResponse) Reset() {
 	*x = StreamJobMetricsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2622,7 +2992,7 @@ func (x *StreamJobMetricsResponse) String() string {
 func (*StreamJobMetricsResponse) ProtoMessage() {}
 
 func (x *StreamJobMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2635,7 +3005,7 @@ func (x *StreamJobMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobMetricsResponse.ProtoReflect.Descriptor instead.
 func (*StreamJobMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{34}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StreamJobMetricsResponse) GetEntries() []*MetricsEntry {
@@ -2664,7 +3034,7 @@ type MetricsEntry struct {
 
 func (x *MetricsEntry) Reset() {
 	*x = MetricsEntry{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +3046,7 @@ func (x *MetricsEntry) String() string {
 func (*MetricsEntry) ProtoMessage() {}
 
 func (x *MetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +3059,7 @@ func (x *MetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsEntry.ProtoReflect.Descriptor instead.
 func (*MetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{35}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MetricsEntry) GetJson() string {
@@ -2746,7 +3116,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2758,7 +3128,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2771,7 +3141,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{36}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Checkpoint) GetCheckpointId() string {
@@ -2909,7 +3279,7 @@ type ListCheckpointsRequest struct {
 
 func (x *ListCheckpointsRequest) Reset() {
 	*x = ListCheckpointsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2921,7 +3291,7 @@ func (x *ListCheckpointsRequest) String() string {
 func (*ListCheckpointsRequest) ProtoMessage() {}
 
 func (x *ListCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2934,7 +3304,7 @@ func (x *ListCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*ListCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{37}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListCheckpointsRequest) GetJobId() string {
@@ -2953,7 +3323,7 @@ type PinCheckpointRequest struct {
 
 func (x *PinCheckpointRequest) Reset() {
 	*x = PinCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2965,7 +3335,7 @@ func (x *PinCheckpointRequest) String() string {
 func (*PinCheckpointRequest) ProtoMessage() {}
 
 func (x *PinCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2978,7 +3348,7 @@ func (x *PinCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*PinCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{38}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PinCheckpointRequest) GetCheckpointId() string {
@@ -2997,7 +3367,7 @@ type PinCheckpointResponse struct {
 
 func (x *PinCheckpointResponse) Reset() {
 	*x = PinCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3009,7 +3379,7 @@ func (x *PinCheckpointResponse) String() string {
 func (*PinCheckpointResponse) ProtoMessage() {}
 
 func (x *PinCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3022,7 +3392,7 @@ func (x *PinCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*PinCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{39}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PinCheckpointResponse) GetCheckpoint() *Checkpoint {
@@ -3041,7 +3411,7 @@ type UnpinCheckpointRequest struct {
 
 func (x *UnpinCheckpointRequest) Reset() {
 	*x = UnpinCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3423,7 @@ func (x *UnpinCheckpointRequest) String() string {
 func (*UnpinCheckpointRequest) ProtoMessage() {}
 
 func (x *UnpinCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3436,7 @@ func (x *UnpinCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnpinCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*UnpinCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{40}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *UnpinCheckpointRequest) GetCheckpointId() string {
@@ -3085,7 +3455,7 @@ type UnpinCheckpointResponse struct {
 
 func (x *UnpinCheckpointResponse) Reset() {
 	*x = UnpinCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3467,7 @@ func (x *UnpinCheckpointResponse) String() string {
 func (*UnpinCheckpointResponse) ProtoMessage() {}
 
 func (x *UnpinCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3480,7 @@ func (x *UnpinCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnpinCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*UnpinCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{41}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *UnpinCheckpointResponse) GetCheckpoint() *Checkpoint {
@@ -3129,7 +3499,7 @@ type ListCheckpointsResponse struct {
 
 func (x *ListCheckpointsResponse) Reset() {
 	*x = ListCheckpointsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3141,7 +3511,7 @@ func (x *ListCheckpointsResponse) String() string {
 func (*ListCheckpointsResponse) ProtoMessage() {}
 
 func (x *ListCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3154,7 +3524,7 @@ func (x *ListCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*ListCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{42}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListCheckpointsResponse) GetCheckpoints() []*Checkpoint {
@@ -3173,7 +3543,7 @@ type GetCheckpointRequest struct {
 
 func (x *GetCheckpointRequest) Reset() {
 	*x = GetCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[43]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3185,7 +3555,7 @@ func (x *GetCheckpointRequest) String() string {
 func (*GetCheckpointRequest) ProtoMessage() {}
 
 func (x *GetCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[43]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3198,7 +3568,7 @@ func (x *GetCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*GetCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{43}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetCheckpointRequest) GetCheckpointId() string {
@@ -3217,7 +3587,7 @@ type GetCheckpointResponse struct {
 
 func (x *GetCheckpointResponse) Reset() {
 	*x = GetCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[44]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3229,7 +3599,7 @@ func (x *GetCheckpointResponse) String() string {
 func (*GetCheckpointResponse) ProtoMessage() {}
 
 func (x *GetCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[44]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3242,7 +3612,7 @@ func (x *GetCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*GetCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{44}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetCheckpointResponse) GetCheckpoint() *Checkpoint {
@@ -3261,7 +3631,7 @@ type DeleteCheckpointRequest struct {
 
 func (x *DeleteCheckpointRequest) Reset() {
 	*x = DeleteCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[45]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3273,7 +3643,7 @@ func (x *DeleteCheckpointRequest) String() string {
 func (*DeleteCheckpointRequest) ProtoMessage() {}
 
 func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[45]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3286,7 +3656,7 @@ func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*DeleteCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{45}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DeleteCheckpointRequest) GetCheckpointId() string {
@@ -3304,7 +3674,7 @@ type DeleteCheckpointResponse struct {
 
 func (x *DeleteCheckpointResponse) Reset() {
 	*x = DeleteCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[46]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3316,7 +3686,7 @@ func (x *DeleteCheckpointResponse) String() string {
 func (*DeleteCheckpointResponse) ProtoMessage() {}
 
 func (x *DeleteCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[46]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3329,7 +3699,7 @@ func (x *DeleteCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*DeleteCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{46}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{50}
 }
 
 var File_scaimind_v1_jobs_proto protoreflect.FileDescriptor
@@ -3368,7 +3738,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x1e.scaimind.v1.SubmitJobResponseR\x03job\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xf7\x0e\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xa4\x0f\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -3416,13 +3786,24 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\bstopping\x18$ \x01(\x0e2\x1d.scaimind.v1.StopReason.ValueR\bstopping\x12=\n" +
 	"\rpast_attempts\x18% \x03(\v2\x18.scaimind.v1.PastAttemptR\fpastAttempts\x12J\n" +
 	"\x11evaluation_config\x18& \x01(\v2\x1d.scaimind.v1.EvaluationConfigR\x10evaluationConfig\x12\x12\n" +
-	"\x04held\x18' \x01(\bR\x04held\x1a9\n" +
+	"\x04held\x18' \x01(\bR\x04held\x12+\n" +
+	"\x05array\x188 \x01(\v2\x15.scaimind.v1.JobArrayR\x05array\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x11\n" +
 	"\x0f_queue_positionB\f\n" +
 	"\n" +
-	"_exit_code\"\xdb\x02\n" +
+	"_exit_code\"\xf3\x01\n" +
+	"\bJobArray\x12\x14\n" +
+	"\x05start\x18\x01 \x01(\x05R\x05start\x12\x10\n" +
+	"\x03end\x18\x02 \x01(\x05R\x03end\x12!\n" +
+	"\fmax_parallel\x18\x03 \x01(\x05R\vmaxParallel\x12\x18\n" +
+	"\awaiting\x18\x04 \x01(\x05R\awaiting\x12\x18\n" +
+	"\arunning\x18\x05 \x01(\x05R\arunning\x12\x1c\n" +
+	"\tsucceeded\x18\x06 \x01(\x05R\tsucceeded\x12\x16\n" +
+	"\x06failed\x18\a \x01(\x05R\x06failed\x12\x1a\n" +
+	"\bcanceled\x18\b \x01(\x05R\bcanceled\x12\x16\n" +
+	"\x06paused\x18\t \x01(\x05R\x06paused\"\xdb\x02\n" +
 	"\vPastAttempt\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12\x14\n" +
 	"\x05nodes\x18\x02 \x03(\tR\x05nodes\x12 \n" +
@@ -3480,7 +3861,35 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1f\n" +
 	"\vtotal_count\x18\x03 \x01(\x05R\n" +
 	"totalCount\x123\n" +
-	"\x16total_count_is_minimum\x18\x04 \x01(\bR\x13totalCountIsMinimum\"W\n" +
+	"\x16total_count_is_minimum\x18\x04 \x01(\bR\x13totalCountIsMinimum\"\x9e\x01\n" +
+	"\x13ListJobTasksRequest\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x124\n" +
+	"\x06status\x18\x02 \x03(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\x06status\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"\x8b\x01\n" +
+	"\x14ListJobTasksResponse\x12*\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x14.scaimind.v1.JobTaskR\x05tasks\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1f\n" +
+	"\vtotal_count\x18\x03 \x01(\x05R\n" +
+	"totalCount\"\xb4\x03\n" +
+	"\aJobTask\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x05R\x05index\x124\n" +
+	"\x06status\x18\x03 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\x06status\x121\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x1b.scaimind.v1.JobState.ValueR\x05state\x12\x18\n" +
+	"\aattempt\x18\x05 \x01(\x05R\aattempt\x12 \n" +
+	"\texit_code\x18\x06 \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12;\n" +
+	"\n" +
+	"error_type\x18\a \x01(\x0e2\x1c.scaimind.v1.ErrorType.ValueR\terrorType\x12\x14\n" +
+	"\x05nodes\x18\b \x03(\tR\x05nodes\x129\n" +
+	"\n" +
+	"started_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12;\n" +
+	"\vfinished_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAtB\f\n" +
+	"\n" +
+	"_exit_code\"W\n" +
 	"\x10CancelJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -3630,7 +4039,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"checkpoint\">\n" +
 	"\x17DeleteCheckpointRequest\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\"\x1a\n" +
-	"\x18DeleteCheckpointResponse2\xfc\x1c\n" +
+	"\x18DeleteCheckpointResponse2\xc2\x1e\n" +
 	"\n" +
 	"JobService\x12\xa4\x01\n" +
 	"\tSubmitJob\x12\x1d.scaimind.v1.SubmitJobRequest\x1a\x1e.scaimind.v1.SubmitJobResponse\"X\x8a\xb5\x18T\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
@@ -3641,7 +4050,9 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x06GetJob\x12\x1a.scaimind.v1.GetJobRequest\x1a\x1b.scaimind.v1.GetJobResponse\"W\x8a\xb5\x18S\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ;:\fShow one jobZ\x06job_idb\x03job\n" +
 	"\x1e/v1/modules/scaimind/jobs/{id}\x12\x9d\x01\n" +
 	"\bListJobs\x12\x1c.scaimind.v1.ListJobsRequest\x1a\x1d.scaimind.v1.ListJobsResponse\"T\x8a\xb5\x18P\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ8:\x1bList the jobs of the tenant\n" +
-	"\x19/v1/modules/scaimind/jobs\x12\xbf\x01\n" +
+	"\x19/v1/modules/scaimind/jobs\x12\xc3\x01\n" +
+	"\fListJobTasks\x12 .scaimind.v1.ListJobTasksRequest\x1a!.scaimind.v1.ListJobTasksResponse\"n\x8a\xb5\x18j\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZR: List the elements of a job arrayH\x01Z\x06job_id\n" +
+	"$/v1/modules/scaimind/jobs/{id}/tasks\x12\xbf\x01\n" +
 	"\tCancelJob\x12\x1d.scaimind.v1.CancelJobRequest\x1a\x1e.scaimind.v1.CancelJobResponse\"s\x8a\xb5\x18o\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\n" +
 	"job.cancelZI:\x13Stop a job for goodZ\x06job_idb\x03job\x12%/v1/modules/scaimind/jobs/{id}/cancel\x12\xc6\x01\n" +
 	"\bPauseJob\x12\x1c.scaimind.v1.PauseJobRequest\x1a\x1d.scaimind.v1.PauseJobResponse\"}\x8a\xb5\x18y\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\tjob.pauseZT:\x1fStop a job so that it can go onZ\x06job_idb\x03job\x12$/v1/modules/scaimind/jobs/{id}/pause\x12\xc4\x01\n" +
@@ -3682,7 +4093,7 @@ func file_scaimind_v1_jobs_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_jobs_proto_rawDescData
 }
 
-var file_scaimind_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_scaimind_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*SubmitJobRequest)(nil),         // 0: scaimind.v1.SubmitJobRequest
 	(*SubmitJobResponse)(nil),        // 1: scaimind.v1.SubmitJobResponse
@@ -3690,177 +4101,191 @@ var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*SubmitJobsResponse)(nil),       // 3: scaimind.v1.SubmitJobsResponse
 	(*SubmitJobResult)(nil),          // 4: scaimind.v1.SubmitJobResult
 	(*Job)(nil),                      // 5: scaimind.v1.Job
-	(*PastAttempt)(nil),              // 6: scaimind.v1.PastAttempt
-	(*JobProgress)(nil),              // 7: scaimind.v1.JobProgress
-	(*RetryCounts)(nil),              // 8: scaimind.v1.RetryCounts
-	(*Task)(nil),                     // 9: scaimind.v1.Task
-	(*GetJobRequest)(nil),            // 10: scaimind.v1.GetJobRequest
-	(*GetJobResponse)(nil),           // 11: scaimind.v1.GetJobResponse
-	(*ListJobsRequest)(nil),          // 12: scaimind.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),         // 13: scaimind.v1.ListJobsResponse
-	(*CancelJobRequest)(nil),         // 14: scaimind.v1.CancelJobRequest
-	(*CancelJobResponse)(nil),        // 15: scaimind.v1.CancelJobResponse
-	(*PauseJobRequest)(nil),          // 16: scaimind.v1.PauseJobRequest
-	(*PauseJobResponse)(nil),         // 17: scaimind.v1.PauseJobResponse
-	(*ResumeJobRequest)(nil),         // 18: scaimind.v1.ResumeJobRequest
-	(*ResumeJobResponse)(nil),        // 19: scaimind.v1.ResumeJobResponse
-	(*RetryJobRequest)(nil),          // 20: scaimind.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),         // 21: scaimind.v1.RetryJobResponse
-	(*ExplainJobRequest)(nil),        // 22: scaimind.v1.ExplainJobRequest
-	(*ExplainJobResponse)(nil),       // 23: scaimind.v1.ExplainJobResponse
-	(*StreamJobLogsRequest)(nil),     // 24: scaimind.v1.StreamJobLogsRequest
-	(*StreamJobLogsResponse)(nil),    // 25: scaimind.v1.StreamJobLogsResponse
-	(*LogEntry)(nil),                 // 26: scaimind.v1.LogEntry
-	(*GetJobMetricsRequest)(nil),     // 27: scaimind.v1.GetJobMetricsRequest
-	(*GetJobMetricsResponse)(nil),    // 28: scaimind.v1.GetJobMetricsResponse
-	(*GetJobSeriesRequest)(nil),      // 29: scaimind.v1.GetJobSeriesRequest
-	(*GetJobSeriesResponse)(nil),     // 30: scaimind.v1.GetJobSeriesResponse
-	(*MetricSeries)(nil),             // 31: scaimind.v1.MetricSeries
-	(*MetricPoint)(nil),              // 32: scaimind.v1.MetricPoint
-	(*StreamJobMetricsRequest)(nil),  // 33: scaimind.v1.StreamJobMetricsRequest
-	(*StreamJobMetricsResponse)(nil), // 34: scaimind.v1.StreamJobMetricsResponse
-	(*MetricsEntry)(nil),             // 35: scaimind.v1.MetricsEntry
-	(*Checkpoint)(nil),               // 36: scaimind.v1.Checkpoint
-	(*ListCheckpointsRequest)(nil),   // 37: scaimind.v1.ListCheckpointsRequest
-	(*PinCheckpointRequest)(nil),     // 38: scaimind.v1.PinCheckpointRequest
-	(*PinCheckpointResponse)(nil),    // 39: scaimind.v1.PinCheckpointResponse
-	(*UnpinCheckpointRequest)(nil),   // 40: scaimind.v1.UnpinCheckpointRequest
-	(*UnpinCheckpointResponse)(nil),  // 41: scaimind.v1.UnpinCheckpointResponse
-	(*ListCheckpointsResponse)(nil),  // 42: scaimind.v1.ListCheckpointsResponse
-	(*GetCheckpointRequest)(nil),     // 43: scaimind.v1.GetCheckpointRequest
-	(*GetCheckpointResponse)(nil),    // 44: scaimind.v1.GetCheckpointResponse
-	(*DeleteCheckpointRequest)(nil),  // 45: scaimind.v1.DeleteCheckpointRequest
-	(*DeleteCheckpointResponse)(nil), // 46: scaimind.v1.DeleteCheckpointResponse
-	nil,                              // 47: scaimind.v1.SubmitJobRequest.LabelsEntry
-	nil,                              // 48: scaimind.v1.Job.LabelsEntry
-	(*TrainingConfig)(nil),           // 49: scaimind.v1.TrainingConfig
-	(*DataConfig)(nil),               // 50: scaimind.v1.DataConfig
-	(*ResourceConfig)(nil),           // 51: scaimind.v1.ResourceConfig
-	(*OutputConfig)(nil),             // 52: scaimind.v1.OutputConfig
-	(*SchedulingConfig)(nil),         // 53: scaimind.v1.SchedulingConfig
-	(*CommandConfig)(nil),            // 54: scaimind.v1.CommandConfig
-	(*EvaluationConfig)(nil),         // 55: scaimind.v1.EvaluationConfig
-	(JobStatus_Value)(0),             // 56: scaimind.v1.JobStatus.Value
-	(JobState_Value)(0),              // 57: scaimind.v1.JobState.Value
-	(JobPhase_Value)(0),              // 58: scaimind.v1.JobPhase.Value
-	(*timestamppb.Timestamp)(nil),    // 59: google.protobuf.Timestamp
-	(ErrorType_Value)(0),             // 60: scaimind.v1.ErrorType.Value
-	(StopReason_Value)(0),            // 61: scaimind.v1.StopReason.Value
-	(TaskState_Value)(0),             // 62: scaimind.v1.TaskState.Value
-	(*structpb.Struct)(nil),          // 63: google.protobuf.Struct
-	(CheckpointState_Value)(0),       // 64: scaimind.v1.CheckpointState.Value
-	(CheckpointKind_Value)(0),        // 65: scaimind.v1.CheckpointKind.Value
+	(*JobArray)(nil),                 // 6: scaimind.v1.JobArray
+	(*PastAttempt)(nil),              // 7: scaimind.v1.PastAttempt
+	(*JobProgress)(nil),              // 8: scaimind.v1.JobProgress
+	(*RetryCounts)(nil),              // 9: scaimind.v1.RetryCounts
+	(*Task)(nil),                     // 10: scaimind.v1.Task
+	(*GetJobRequest)(nil),            // 11: scaimind.v1.GetJobRequest
+	(*GetJobResponse)(nil),           // 12: scaimind.v1.GetJobResponse
+	(*ListJobsRequest)(nil),          // 13: scaimind.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),         // 14: scaimind.v1.ListJobsResponse
+	(*ListJobTasksRequest)(nil),      // 15: scaimind.v1.ListJobTasksRequest
+	(*ListJobTasksResponse)(nil),     // 16: scaimind.v1.ListJobTasksResponse
+	(*JobTask)(nil),                  // 17: scaimind.v1.JobTask
+	(*CancelJobRequest)(nil),         // 18: scaimind.v1.CancelJobRequest
+	(*CancelJobResponse)(nil),        // 19: scaimind.v1.CancelJobResponse
+	(*PauseJobRequest)(nil),          // 20: scaimind.v1.PauseJobRequest
+	(*PauseJobResponse)(nil),         // 21: scaimind.v1.PauseJobResponse
+	(*ResumeJobRequest)(nil),         // 22: scaimind.v1.ResumeJobRequest
+	(*ResumeJobResponse)(nil),        // 23: scaimind.v1.ResumeJobResponse
+	(*RetryJobRequest)(nil),          // 24: scaimind.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),         // 25: scaimind.v1.RetryJobResponse
+	(*ExplainJobRequest)(nil),        // 26: scaimind.v1.ExplainJobRequest
+	(*ExplainJobResponse)(nil),       // 27: scaimind.v1.ExplainJobResponse
+	(*StreamJobLogsRequest)(nil),     // 28: scaimind.v1.StreamJobLogsRequest
+	(*StreamJobLogsResponse)(nil),    // 29: scaimind.v1.StreamJobLogsResponse
+	(*LogEntry)(nil),                 // 30: scaimind.v1.LogEntry
+	(*GetJobMetricsRequest)(nil),     // 31: scaimind.v1.GetJobMetricsRequest
+	(*GetJobMetricsResponse)(nil),    // 32: scaimind.v1.GetJobMetricsResponse
+	(*GetJobSeriesRequest)(nil),      // 33: scaimind.v1.GetJobSeriesRequest
+	(*GetJobSeriesResponse)(nil),     // 34: scaimind.v1.GetJobSeriesResponse
+	(*MetricSeries)(nil),             // 35: scaimind.v1.MetricSeries
+	(*MetricPoint)(nil),              // 36: scaimind.v1.MetricPoint
+	(*StreamJobMetricsRequest)(nil),  // 37: scaimind.v1.StreamJobMetricsRequest
+	(*StreamJobMetricsResponse)(nil), // 38: scaimind.v1.StreamJobMetricsResponse
+	(*MetricsEntry)(nil),             // 39: scaimind.v1.MetricsEntry
+	(*Checkpoint)(nil),               // 40: scaimind.v1.Checkpoint
+	(*ListCheckpointsRequest)(nil),   // 41: scaimind.v1.ListCheckpointsRequest
+	(*PinCheckpointRequest)(nil),     // 42: scaimind.v1.PinCheckpointRequest
+	(*PinCheckpointResponse)(nil),    // 43: scaimind.v1.PinCheckpointResponse
+	(*UnpinCheckpointRequest)(nil),   // 44: scaimind.v1.UnpinCheckpointRequest
+	(*UnpinCheckpointResponse)(nil),  // 45: scaimind.v1.UnpinCheckpointResponse
+	(*ListCheckpointsResponse)(nil),  // 46: scaimind.v1.ListCheckpointsResponse
+	(*GetCheckpointRequest)(nil),     // 47: scaimind.v1.GetCheckpointRequest
+	(*GetCheckpointResponse)(nil),    // 48: scaimind.v1.GetCheckpointResponse
+	(*DeleteCheckpointRequest)(nil),  // 49: scaimind.v1.DeleteCheckpointRequest
+	(*DeleteCheckpointResponse)(nil), // 50: scaimind.v1.DeleteCheckpointResponse
+	nil,                              // 51: scaimind.v1.SubmitJobRequest.LabelsEntry
+	nil,                              // 52: scaimind.v1.Job.LabelsEntry
+	(*TrainingConfig)(nil),           // 53: scaimind.v1.TrainingConfig
+	(*DataConfig)(nil),               // 54: scaimind.v1.DataConfig
+	(*ResourceConfig)(nil),           // 55: scaimind.v1.ResourceConfig
+	(*OutputConfig)(nil),             // 56: scaimind.v1.OutputConfig
+	(*SchedulingConfig)(nil),         // 57: scaimind.v1.SchedulingConfig
+	(*CommandConfig)(nil),            // 58: scaimind.v1.CommandConfig
+	(*EvaluationConfig)(nil),         // 59: scaimind.v1.EvaluationConfig
+	(JobStatus_Value)(0),             // 60: scaimind.v1.JobStatus.Value
+	(JobState_Value)(0),              // 61: scaimind.v1.JobState.Value
+	(JobPhase_Value)(0),              // 62: scaimind.v1.JobPhase.Value
+	(*timestamppb.Timestamp)(nil),    // 63: google.protobuf.Timestamp
+	(ErrorType_Value)(0),             // 64: scaimind.v1.ErrorType.Value
+	(StopReason_Value)(0),            // 65: scaimind.v1.StopReason.Value
+	(TaskState_Value)(0),             // 66: scaimind.v1.TaskState.Value
+	(*structpb.Struct)(nil),          // 67: google.protobuf.Struct
+	(CheckpointState_Value)(0),       // 68: scaimind.v1.CheckpointState.Value
+	(CheckpointKind_Value)(0),        // 69: scaimind.v1.CheckpointKind.Value
 }
 var file_scaimind_v1_jobs_proto_depIdxs = []int32{
-	49, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
-	50, // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
-	51, // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
-	52, // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
-	53, // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	54, // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
-	47, // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
-	55, // 7: scaimind.v1.SubmitJobRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
-	56, // 8: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	53, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
+	54, // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
+	55, // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
+	56, // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
+	57, // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	58, // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
+	51, // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
+	59, // 7: scaimind.v1.SubmitJobRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	60, // 8: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
 	0,  // 9: scaimind.v1.SubmitJobsRequest.jobs:type_name -> scaimind.v1.SubmitJobRequest
 	4,  // 10: scaimind.v1.SubmitJobsResponse.results:type_name -> scaimind.v1.SubmitJobResult
 	1,  // 11: scaimind.v1.SubmitJobResult.job:type_name -> scaimind.v1.SubmitJobResponse
-	56, // 12: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
-	57, // 13: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
-	58, // 14: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
-	59, // 15: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
-	48, // 16: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
-	49, // 17: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
-	50, // 18: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
-	51, // 19: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
-	52, // 20: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
-	53, // 21: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	54, // 22: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
-	60, // 23: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
-	7,  // 24: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
-	59, // 25: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	59, // 26: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
-	59, // 27: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
-	59, // 28: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
-	9,  // 29: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
-	8,  // 30: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
-	61, // 31: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
-	6,  // 32: scaimind.v1.Job.past_attempts:type_name -> scaimind.v1.PastAttempt
-	55, // 33: scaimind.v1.Job.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
-	60, // 34: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
-	59, // 35: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
-	59, // 36: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
-	62, // 37: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
-	59, // 38: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	59, // 39: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
-	5,  // 40: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
-	56, // 41: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
-	5,  // 42: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
-	5,  // 43: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
-	5,  // 44: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
-	5,  // 45: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
-	51, // 46: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
-	5,  // 47: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
-	57, // 48: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
-	56, // 49: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
-	59, // 50: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
-	26, // 51: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
-	59, // 52: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
-	63, // 53: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
-	7,  // 54: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
-	31, // 55: scaimind.v1.GetJobSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
-	32, // 56: scaimind.v1.MetricSeries.points:type_name -> scaimind.v1.MetricPoint
-	59, // 57: scaimind.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
-	35, // 58: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
-	59, // 59: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
-	63, // 60: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
-	59, // 61: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	64, // 62: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
-	65, // 63: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
-	36, // 64: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	36, // 65: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	36, // 66: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
-	36, // 67: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	0,  // 68: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
-	2,  // 69: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
-	10, // 70: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
-	12, // 71: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
-	14, // 72: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
-	16, // 73: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
-	18, // 74: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
-	20, // 75: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
-	22, // 76: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
-	24, // 77: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
-	27, // 78: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
-	29, // 79: scaimind.v1.JobService.GetJobSeries:input_type -> scaimind.v1.GetJobSeriesRequest
-	33, // 80: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
-	37, // 81: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
-	43, // 82: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
-	38, // 83: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
-	40, // 84: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
-	45, // 85: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
-	1,  // 86: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
-	3,  // 87: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
-	11, // 88: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
-	13, // 89: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
-	15, // 90: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
-	17, // 91: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
-	19, // 92: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
-	21, // 93: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
-	23, // 94: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
-	25, // 95: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
-	28, // 96: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
-	30, // 97: scaimind.v1.JobService.GetJobSeries:output_type -> scaimind.v1.GetJobSeriesResponse
-	34, // 98: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
-	42, // 99: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
-	44, // 100: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
-	39, // 101: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
-	41, // 102: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
-	46, // 103: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
-	86, // [86:104] is the sub-list for method output_type
-	68, // [68:86] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	60, // 12: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
+	61, // 13: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
+	62, // 14: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
+	63, // 15: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
+	52, // 16: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
+	53, // 17: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
+	54, // 18: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
+	55, // 19: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
+	56, // 20: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
+	57, // 21: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	58, // 22: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
+	64, // 23: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
+	8,  // 24: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
+	63, // 25: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	63, // 26: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
+	63, // 27: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
+	63, // 28: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
+	10, // 29: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
+	9,  // 30: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
+	65, // 31: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
+	7,  // 32: scaimind.v1.Job.past_attempts:type_name -> scaimind.v1.PastAttempt
+	59, // 33: scaimind.v1.Job.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	6,  // 34: scaimind.v1.Job.array:type_name -> scaimind.v1.JobArray
+	64, // 35: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
+	63, // 36: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
+	63, // 37: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
+	66, // 38: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
+	63, // 39: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	63, // 40: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
+	5,  // 41: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
+	60, // 42: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
+	5,  // 43: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
+	60, // 44: scaimind.v1.ListJobTasksRequest.status:type_name -> scaimind.v1.JobStatus.Value
+	17, // 45: scaimind.v1.ListJobTasksResponse.tasks:type_name -> scaimind.v1.JobTask
+	60, // 46: scaimind.v1.JobTask.status:type_name -> scaimind.v1.JobStatus.Value
+	61, // 47: scaimind.v1.JobTask.state:type_name -> scaimind.v1.JobState.Value
+	64, // 48: scaimind.v1.JobTask.error_type:type_name -> scaimind.v1.ErrorType.Value
+	63, // 49: scaimind.v1.JobTask.started_at:type_name -> google.protobuf.Timestamp
+	63, // 50: scaimind.v1.JobTask.finished_at:type_name -> google.protobuf.Timestamp
+	5,  // 51: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
+	5,  // 52: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
+	5,  // 53: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
+	55, // 54: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
+	5,  // 55: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
+	61, // 56: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
+	60, // 57: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	63, // 58: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
+	30, // 59: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
+	63, // 60: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
+	67, // 61: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
+	8,  // 62: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
+	35, // 63: scaimind.v1.GetJobSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
+	36, // 64: scaimind.v1.MetricSeries.points:type_name -> scaimind.v1.MetricPoint
+	63, // 65: scaimind.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
+	39, // 66: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
+	63, // 67: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
+	67, // 68: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
+	63, // 69: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	68, // 70: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
+	69, // 71: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	40, // 72: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	40, // 73: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	40, // 74: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
+	40, // 75: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	0,  // 76: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
+	2,  // 77: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
+	11, // 78: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
+	13, // 79: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
+	15, // 80: scaimind.v1.JobService.ListJobTasks:input_type -> scaimind.v1.ListJobTasksRequest
+	18, // 81: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
+	20, // 82: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
+	22, // 83: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
+	24, // 84: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
+	26, // 85: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
+	28, // 86: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
+	31, // 87: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
+	33, // 88: scaimind.v1.JobService.GetJobSeries:input_type -> scaimind.v1.GetJobSeriesRequest
+	37, // 89: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
+	41, // 90: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
+	47, // 91: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
+	42, // 92: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
+	44, // 93: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
+	49, // 94: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
+	1,  // 95: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
+	3,  // 96: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
+	12, // 97: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
+	14, // 98: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
+	16, // 99: scaimind.v1.JobService.ListJobTasks:output_type -> scaimind.v1.ListJobTasksResponse
+	19, // 100: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
+	21, // 101: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
+	23, // 102: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
+	25, // 103: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
+	27, // 104: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
+	29, // 105: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
+	32, // 106: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
+	34, // 107: scaimind.v1.JobService.GetJobSeries:output_type -> scaimind.v1.GetJobSeriesResponse
+	38, // 108: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
+	46, // 109: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
+	48, // 110: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
+	43, // 111: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
+	45, // 112: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
+	50, // 113: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
+	95, // [95:114] is the sub-list for method output_type
+	76, // [76:95] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_jobs_proto_init() }
@@ -3873,20 +4298,21 @@ func file_scaimind_v1_jobs_proto_init() {
 	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_jobs_proto_msgTypes[1].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[5].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[6].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[9].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[16].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[23].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[24].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[32].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[33].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[7].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[10].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[17].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[20].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[27].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[28].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[36].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_jobs_proto_rawDesc), len(file_scaimind_v1_jobs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   49,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	JobService_SubmitJobs_FullMethodName       = "/scaimind.v1.JobService/SubmitJobs"
 	JobService_GetJob_FullMethodName           = "/scaimind.v1.JobService/GetJob"
 	JobService_ListJobs_FullMethodName         = "/scaimind.v1.JobService/ListJobs"
+	JobService_ListJobTasks_FullMethodName     = "/scaimind.v1.JobService/ListJobTasks"
 	JobService_CancelJob_FullMethodName        = "/scaimind.v1.JobService/CancelJob"
 	JobService_PauseJob_FullMethodName         = "/scaimind.v1.JobService/PauseJob"
 	JobService_ResumeJob_FullMethodName        = "/scaimind.v1.JobService/ResumeJob"
@@ -54,6 +55,8 @@ type JobServiceClient interface {
 	SubmitJobs(ctx context.Context, in *SubmitJobsRequest, opts ...grpc.CallOption) (*SubmitJobsResponse, error)
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*GetJobResponse, error)
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (*ListJobsResponse, error)
+	// The elements of a job array, by number.
+	ListJobTasks(ctx context.Context, in *ListJobTasksRequest, opts ...grpc.CallOption) (*ListJobTasksResponse, error)
 	CancelJob(ctx context.Context, in *CancelJobRequest, opts ...grpc.CallOption) (*CancelJobResponse, error)
 	PauseJob(ctx context.Context, in *PauseJobRequest, opts ...grpc.CallOption) (*PauseJobResponse, error)
 	ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*ResumeJobResponse, error)
@@ -115,6 +118,16 @@ func (c *jobServiceClient) ListJobs(ctx context.Context, in *ListJobsRequest, op
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListJobsResponse)
 	err := c.cc.Invoke(ctx, JobService_ListJobs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) ListJobTasks(ctx context.Context, in *ListJobTasksRequest, opts ...grpc.CallOption) (*ListJobTasksResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListJobTasksResponse)
+	err := c.cc.Invoke(ctx, JobService_ListJobTasks_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -288,6 +301,8 @@ type JobServiceServer interface {
 	SubmitJobs(context.Context, *SubmitJobsRequest) (*SubmitJobsResponse, error)
 	GetJob(context.Context, *GetJobRequest) (*GetJobResponse, error)
 	ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error)
+	// The elements of a job array, by number.
+	ListJobTasks(context.Context, *ListJobTasksRequest) (*ListJobTasksResponse, error)
 	CancelJob(context.Context, *CancelJobRequest) (*CancelJobResponse, error)
 	PauseJob(context.Context, *PauseJobRequest) (*PauseJobResponse, error)
 	ResumeJob(context.Context, *ResumeJobRequest) (*ResumeJobResponse, error)
@@ -326,6 +341,9 @@ func (UnimplementedJobServiceServer) GetJob(context.Context, *GetJobRequest) (*G
 }
 func (UnimplementedJobServiceServer) ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobs not implemented")
+}
+func (UnimplementedJobServiceServer) ListJobTasks(context.Context, *ListJobTasksRequest) (*ListJobTasksResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListJobTasks not implemented")
 }
 func (UnimplementedJobServiceServer) CancelJob(context.Context, *CancelJobRequest) (*CancelJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelJob not implemented")
@@ -458,6 +476,24 @@ func _JobService_ListJobs_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(JobServiceServer).ListJobs(ctx, req.(*ListJobsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_ListJobTasks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListJobTasksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).ListJobTasks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_ListJobTasks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).ListJobTasks(ctx, req.(*ListJobTasksRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -722,6 +758,10 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListJobs",
 			Handler:    _JobService_ListJobs_Handler,
+		},
+		{
+			MethodName: "ListJobTasks",
+			Handler:    _JobService_ListJobTasks_Handler,
 		},
 		{
 			MethodName: "CancelJob",

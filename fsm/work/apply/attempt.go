@@ -15,28 +15,36 @@ import (
 
 // The functions here change a copy of a job (j) that nobody else holds; saveJob puts it in.
 
-// saveJob puts a changed job in the place of the old row, and settles those that waited for its end.
+// saveJob puts a changed job in the place of the old row, and settles those that waited for its end. old is nil when an
+// element of an array begins.
 func (tx *tx) saveJob(old, j *work.Job) {
 	j.UpdatedAt, j.Revision = tx.now, tx.index
+	tx.follow(old, j)
 	if j.Terminal() {
 		j.Credentials = nil
 	}
 	tx.PutJob(old, j)
-	tx.released(old, j)
-	if j.Terminal() && !old.Terminal() {
+	if old != nil {
+		tx.released(old, j)
+	}
+	if j.Terminal() && (old == nil || !old.Terminal()) {
 		tx.settleDependents(j)
 	}
 	if c, kept := tx.ClaimOf(j.ID); kept && j.State != v1.JobState_QUEUED {
 		tx.endClaim(c) // It was canceled or paused meanwhile.
 	}
-	if old.Live() && !j.Live() {
+	if old != nil && old.Live() && !j.Live() {
 		tx.left(j.ID)
 	}
 }
 
 // move changes the state, and says so. A move that the table does not allow is a mistake of this package.
 func (tx *tx) move(j *work.Job, to v1.JobState_Value, why reason.Reason) {
-	if !work.CanMove(j.State, to) {
+	can := work.CanMove
+	if j.Array != nil {
+		can = work.CanMoveArray
+	}
+	if !can(j.State, to) {
 		panic(fmt.Sprintf("fsm: %s: no job moves from %s to %s", j.ID, j.State, to))
 	}
 	from := j.State

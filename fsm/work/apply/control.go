@@ -12,7 +12,7 @@ import (
 )
 
 func controlJob(tx *tx, c *work.ControlJob) any {
-	old, ok := tx.Job(c.Job)
+	old, ok := tx.Find(c.Job)
 	if !ok || c.Tenant != "" && old.Tenant != c.Tenant {
 		return work.ControlResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoJob, c.Job)}
 	}
@@ -28,8 +28,32 @@ func controlJob(tx *tx, c *work.ControlJob) any {
 			return work.ControlResult{Job: old, Duplicate: true}
 		}
 	}
+	if r := tx.obey(old, c); r != nil {
+		tx.arrays = arrays{}
+		return work.ControlResult{Refusal: r}
+	}
+	if c.Key != "" {
+		tx.remember(old.Tenant, c.Key, c.Fingerprint, false, c.Job, c.Action)
+	}
+	tx.saveArrays()
+	now, _ := tx.Find(c.Job)
+	return work.ControlResult{Job: now}
+}
+
+// obey does what a command says to a job, to all elements of an array, or to an element that has no row.
+func (tx *tx) obey(old *work.Job, c *work.ControlJob) (r *kernel.Refusal) {
+	if old.Array != nil {
+		return tx.controlArray(old, c)
+	}
+	if _, there := tx.Job(c.Job); !there {
+		return tx.controlElement(old, c)
+	}
+	if again := c.Action == work.ActionResume || c.Action == work.ActionRetry; again {
+		if r := tx.mayGoOn(old.ID.Submitted()); r != nil {
+			return r
+		}
+	}
 	j := *old
-	var r *kernel.Refusal
 	switch c.Action {
 	case work.ActionCancel:
 		r = tx.cancel(&j, tx.told(c.Reason), c.Vouch)
@@ -43,16 +67,13 @@ func controlJob(tx *tx, c *work.ControlJob) any {
 		r = kernel.Refuse(kernel.CodeInvalidArgument, reason.UnknownAction, uint8(c.Action))
 	}
 	if r != nil {
-		return work.ControlResult{Refusal: r}
+		return r
 	}
-	if c.Credentials != nil && (c.Action == work.ActionResume || c.Action == work.ActionRetry) {
-		j.Credentials = c.Credentials
+	if c.Action == work.ActionResume || c.Action == work.ActionRetry {
+		renew(&j, c)
 	}
 	tx.saveJob(old, &j)
-	if c.Key != "" {
-		tx.remember(j.Tenant, c.Key, c.Fingerprint, false, j.ID, c.Action)
-	}
-	return work.ControlResult{Job: &j}
+	return nil
 }
 
 func orElse(said reason.Reason, otherwise reason.Code) reason.Reason {
@@ -180,7 +201,7 @@ func (tx *tx) retry(j *work.Job, c *work.ControlJob) *kernel.Refusal {
 		j.Shape = shape
 		tx.Share(j)
 	}
-	if r := tx.admitOneMore(j.Tenant); r != nil {
+	if r := tx.admitMore(j.Tenant, 1); r != nil {
 		return r
 	}
 	if c.Spec != nil {

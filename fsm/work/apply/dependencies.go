@@ -21,7 +21,7 @@ func (tx *tx) holds(j *work.Job) work.Hold {
 		return h
 	}
 	for _, d := range j.Dependencies {
-		on, _ := tx.Job(d.Job)
+		on, _ := tx.Find(d.Job)
 		if d.Judge(on) != work.Met {
 			h |= work.HoldDependency
 		}
@@ -38,6 +38,13 @@ func (tx *tx) settleDependents(over *work.Job) {
 		for d := range tx.Dependents(over.ID) {
 			waiting = append(waiting, d.ID)
 		}
+		if over.Array != nil {
+			for _, element := range tx.ElementsLookedAt(over.ID) {
+				for d := range tx.Dependents(element) {
+					waiting = append(waiting, d.ID)
+				}
+			}
+		}
 		for _, id := range waiting {
 			old, _ := tx.Job(id)
 			if !old.WaitsForOthers() {
@@ -46,6 +53,7 @@ func (tx *tx) settleDependents(over *work.Job) {
 			j := *old
 			if why := tx.hopeless(&j); why != "" {
 				j.FinishedAt, j.Held, j.SettlesAt, j.Credentials = tx.now, 0, 0, nil
+				abandon(&j)
 				tx.move(&j, v1.JobState_CANCELED, reason.New(reason.CanceledBecause, why))
 				pending = append(pending, &j)
 			} else if h := tx.holds(&j); h != j.Held {
@@ -64,7 +72,7 @@ func (tx *tx) settleDependents(over *work.Job) {
 // hopeless names the dependency that can never be met; empty: none.
 func (tx *tx) hopeless(j *work.Job) reason.Reason {
 	for _, d := range j.Dependencies {
-		on, _ := tx.Job(d.Job)
+		on, _ := tx.Find(d.Job)
 		if d.Judge(on) != work.Unmeetable {
 			continue
 		}

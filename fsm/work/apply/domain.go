@@ -22,6 +22,7 @@ type tx struct {
 	at level.Level
 	// retain are the jobs whose checkpoints are looked at when the command is done.
 	retain []ident.Job
+	arrays arrays
 }
 
 // on lets a command of this aggregate be applied by f.
@@ -32,6 +33,7 @@ func on[T any](f func(tx *tx, c *T) any) func(*kernel.Tx, *T) any {
 			index: entry.Index(), now: entry.Now(), at: entry.At(),
 		}
 		result := f(tx, c)
+		tx.saveArrays()
 		tx.applyRetention()
 		tx.SettleAccounts()
 		tx.SettleBudgets(tx.now, tx.index)

@@ -31,11 +31,14 @@ func placeJobs(tx *tx, c *work.PlaceJobs) any {
 
 // place grants all leases of a new attempt, or none.
 func (tx *tx) place(p *work.Placement) *kernel.Refusal {
-	old, ok := tx.Job(p.Job)
+	old, there := tx.Job(p.Job)
+	if !there {
+		old = tx.materialize(p.Job)
+	}
 	switch {
-	case !ok:
+	case old == nil:
 		return kernel.Refuse(kernel.CodeNotFound, reason.NoJob, p.Job)
-	case !old.Waiting():
+	case !old.Waiting() || old.Array != nil:
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.JobIs, p.Job, old.State)
 	case p.Attempt != old.Attempt+1:
 		return kernel.Refuse(kernel.CodeAborted, reason.PlanOutdated, p.Attempt, p.Job, old.Attempt)
@@ -58,7 +61,11 @@ func (tx *tx) place(p *work.Placement) *kernel.Refusal {
 	if kept && !slices.Equal(c.Tasks, p.Tasks) {
 		tx.emitUnkept(old, c)
 	}
-	tx.grant(old, p)
+	before := old
+	if !there {
+		before = nil
+	}
+	tx.grant(before, *old, p)
 	return nil
 }
 
@@ -78,26 +85,24 @@ func (tx *tx) placeable(old *work.Job, p *work.Placement) *kernel.Refusal {
 			return r
 		}
 	}
-	if why := tx.overQuota(old, p.Tasks); why != "" {
+	why := tx.overQuota(old, p.Tasks)
+	if why == "" {
+		why = tx.overParallel(old)
+	}
+	if why != "" {
 		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Reason: reason.New(reason.JobBarred, p.Job, why), Quota: true}
 	}
 	return nil
 }
 
-// grant makes all leases of a new attempt.
-func (tx *tx) grant(old *work.Job, p *work.Placement) {
-	j := *old
+// grant makes all leases of a new attempt. before is the row of the job; nil: the job is an element of an array that begins.
+func (tx *tx) grant(before *work.Job, j work.Job, p *work.Placement) {
 	j.Attempt, j.Token = p.Attempt, tx.index
 	j.Streak.Gained = false
 	j.Tasks = make([]work.Task, len(p.Tasks))
 	for i := range p.Tasks {
 		node := tx.entry.Intern(p.Tasks[i].Node)
 		j.Tasks[i] = work.Task{Rank: uint16(i), Node: node, GPUs: p.Tasks[i].GPUs, State: v1.TaskState_ASSIGNED}
-		tx.Grant(&work.Lease{
-			Job: j.ID, Rank: uint16(i), Attempt: j.Attempt, Node: node, GPUs: p.Tasks[i].GPUs,
-			FractionMilli: j.Shape.FractionMilli, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB,
-			Token: tx.index, GrantedAt: tx.now,
-		})
 	}
 	tx.charge(&j)
 	tx.move(&j, v1.JobState_ALLOCATED, "")
@@ -105,7 +110,14 @@ func (tx *tx) grant(old *work.Job, p *work.Placement) {
 		Topic: event.TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue,
 		Nodes: work.TaskNodes(j.Tasks), Granted: true,
 	})
-	tx.saveJob(old, &j)
+	tx.saveJob(before, &j)
+	for i := range j.Tasks {
+		tx.Grant(&work.Lease{
+			Job: j.ID, Rank: uint16(i), Attempt: j.Attempt, Node: j.Tasks[i].Node, GPUs: j.Tasks[i].GPUs,
+			FractionMilli: j.Shape.FractionMilli, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB,
+			Token: tx.index, GrantedAt: tx.now,
+		})
+	}
 }
 
 // twice returns a node that is in the gang more than once; empty: none.

@@ -27,11 +27,14 @@ func preemptJobs(tx *tx, c *claims.PreemptJobs) any {
 
 // preempt keeps places for a waiting job, and asks those who hold them to leave.
 func (tx *tx) preempt(p *claims.Preemption) *kernel.Refusal {
-	old, ok := tx.Job(p.Job)
+	old, there := tx.Job(p.Job)
+	if !there {
+		old = tx.materialize(p.Job)
+	}
 	switch {
-	case !ok:
+	case old == nil:
 		return kernel.Refuse(kernel.CodeNotFound, reason.NoJob, p.Job)
-	case !old.Waiting():
+	case !old.Waiting() || old.Array != nil:
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.JobIs, p.Job, old.State)
 	case p.Attempt != old.Attempt+1:
 		return kernel.Refuse(kernel.CodeAborted, reason.PlanOutdated, p.Attempt, p.Job, old.Attempt)
@@ -70,11 +73,18 @@ func (tx *tx) preempt(p *claims.Preemption) *kernel.Refusal {
 			return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimNotNeeded, v, p.Job)
 		}
 	}
-	if why := tx.overQuotaWithout(old, p.Tasks, victims); why != "" {
+	why := tx.overQuotaWithout(old, p.Tasks, victims)
+	if why == "" {
+		why = tx.overParallel(old)
+	}
+	if why != "" {
 		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Reason: reason.New(reason.JobBarred, p.Job, why), Quota: true}
 	}
 	if r := tx.mayTake(old, p, victims); r != nil {
 		return r
+	}
+	if !there {
+		tx.saveJob(nil, old) // A claim is for a row.
 	}
 	tx.claim(old, p, victims)
 	return nil

@@ -44,8 +44,8 @@ func (tx *tx) overQuotaWithout(j *work.Job, places []work.TaskPlacement, gone []
 	return q.BarsHours(tx.Budget(j.Tenant).SpentBy(tx.now), tx.now, j.Shape)
 }
 
-// admitOneMore says why a tenant may not have one more unfinished job; nil: it may.
-func (tx *tx) admitOneMore(tenant string) *kernel.Refusal {
+// admitMore says why a tenant may not have n more unfinished jobs; nil: it may.
+func (tx *tx) admitMore(tenant string, n int) *kernel.Refusal {
 	if !tx.Limited(tenant) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (tx *tx) admitOneMore(tenant string) *kernel.Refusal {
 	if q.MaxJobs == nil {
 		return nil
 	}
-	if have := tx.UsageNow(tenant).Unfinished; have >= int(*q.MaxJobs) {
+	if have := tx.UsageNow(tenant).Unfinished; have+n > int(*q.MaxJobs) {
 		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Quota: true, Reason: reason.New(reason.QuotaOfJobs, have, *q.MaxJobs)}
 	}
 	return nil

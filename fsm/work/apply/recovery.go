@@ -36,7 +36,7 @@ func recoverCluster(tx *tx, c *work.Recover) any {
 	}
 	var waiting []*work.Job
 	for j := range tx.Jobs(false, 0) {
-		if j.State == v1.JobState_QUEUED {
+		if j.State == v1.JobState_QUEUED || j.Array != nil && j.Waiting() {
 			waiting = append(waiting, j)
 		}
 	}

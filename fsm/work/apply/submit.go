@@ -46,14 +46,18 @@ func (tx *tx) submit(n *work.NewJob) work.SubmitResult {
 	if tx.open(level.FreeRestarts) {
 		j.RetryRules = work.ExitCounts
 	}
+	if r := admitArray(n.Array); r != nil {
+		return work.SubmitResult{Refusal: r}
+	}
+	if n.Array != nil {
+		j.Array, j.MaxParallel = work.MakeArray(n.Array), n.MaxParallel
+	}
 	if r := tx.admit(j); r != nil {
 		return work.SubmitResult{Refusal: r}
 	}
-	id, ok := tx.mint()
-	if !ok {
-		return work.SubmitResult{Refusal: kernel.Refuse(kernel.CodeResourceExhausted, reason.TooManyJobs)}
+	if r := tx.name(j); r != nil {
+		return work.SubmitResult{Refusal: r}
 	}
-	j.ID = ident.Job(id)
 	tx.Share(j)
 	j.Held = tx.holds(j)
 	tx.move(j, v1.JobState_QUEUED, work.HoldReason(j))
@@ -65,12 +69,31 @@ func (tx *tx) submit(n *work.NewJob) work.SubmitResult {
 		if why := tx.hopeless(j); why != "" {
 			over := *j
 			over.FinishedAt, over.Held = tx.now, 0
+			abandon(&over)
 			tx.move(&over, v1.JobState_CANCELED, reason.New(reason.CanceledBecause, why))
 			tx.saveJob(j, &over)
 			return work.SubmitResult{Job: j.ID, State: over.State}
 		}
 	}
 	return work.SubmitResult{Job: j.ID, State: j.State}
+}
+
+// name gives a new job its id.
+func (tx *tx) name(j *work.Job) *kernel.Refusal {
+	if j.Array != nil {
+		id, ok := tx.newArrayID()
+		if !ok {
+			return kernel.Refuse(kernel.CodeResourceExhausted, reason.NoArrayID)
+		}
+		j.ID = id
+		return nil
+	}
+	id, ok := tx.mint()
+	if !ok {
+		return kernel.Refuse(kernel.CodeResourceExhausted, reason.TooManyJobs)
+	}
+	j.ID = ident.Job(id)
+	return nil
 }
 
 // orDefault takes 0 for "does not say", and less for none at all.
@@ -99,7 +122,7 @@ func (tx *tx) admit(j *work.Job) *kernel.Refusal {
 		return kernel.Refuse(kernel.CodeInvalidArgument, reason.TooManyDependencies, work.MaxDependencies, len(j.Dependencies))
 	}
 	for _, d := range j.Dependencies {
-		on, ok := tx.Job(d.Job)
+		on, ok := tx.Find(d.Job)
 		if !ok || on.Tenant != j.Tenant {
 			return kernel.Refuse(kernel.CodeInvalidArgument, reason.NoDependency, d.Job)
 		}
@@ -116,7 +139,7 @@ func (tx *tx) admit(j *work.Job) *kernel.Refusal {
 	if r := tx.admitShape(&j.Shape); r != nil {
 		return r
 	}
-	return tx.admitOneMore(j.Tenant)
+	return tx.admitMore(j.Tenant, j.Places())
 }
 
 // admitShape checks a shape, and spells its GPU type as the nodes do. A shape that no node could hold today waits.

@@ -55,6 +55,7 @@ func (tx *tx) expireKeys(res *work.TickResult) {
 func (tx *tx) due(next func(now int64) *work.Job, res *work.TickResult) iter.Seq[*work.Job] {
 	return func(yield func(*work.Job) bool) {
 		for {
+			tx.saveArrays()
 			j := next(tx.now)
 			if j == nil {
 				return
@@ -142,14 +143,34 @@ func (tx *tx) dropFinished(res *work.TickResult) {
 	}
 	ids := tx.OldestFinished(excess)
 	for _, id := range ids {
-		j, _ := tx.Job(id)
-		for _, c := range slices.Collect(tx.CheckpointsOf(id)) {
-			tx.discard(c)
+		if j, ok := tx.Job(id); ok { // otherwise it was an element, and went with its array
+			res.Dropped += tx.drop(j)
 		}
-		tx.DropResults(id)
-		tx.DropJob(j)
 	}
-	res.Dropped = len(ids)
-	tx.meta.Dropped += uint64(len(ids))
+	tx.meta.Dropped += uint64(res.Dropped)
 	tx.meta.Touch()
+}
+
+// drop forgets a job that is over, with all that belongs to it, and says how many rows that were.
+func (tx *tx) drop(j *work.Job) int {
+	if array, _, ok := j.ID.Element(); ok {
+		tx.fold(tx.editArray(array), j)
+		return 1
+	}
+	rows := 0
+	if j.Array != nil {
+		for _, e := range slices.Collect(tx.Elements(j.ID, 0)) {
+			rows += tx.forget(e)
+		}
+	}
+	return rows + tx.forget(j)
+}
+
+func (tx *tx) forget(j *work.Job) int {
+	for _, c := range slices.Collect(tx.CheckpointsOf(j.ID)) {
+		tx.discard(c)
+	}
+	tx.DropResults(j.ID)
+	tx.DropJob(j)
+	return 1
 }

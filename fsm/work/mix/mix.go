@@ -47,8 +47,22 @@ func less(a, b count) bool {
 	return work.ClassLess(work.ClassKey{Shape: a.of.shape}, work.ClassKey{Shape: b.of.shape})
 }
 
+// weight is how many jobs a row stands for: an array for all of its elements, whose rows come and go.
+func weight(j *work.Job) int {
+	if j.Array != nil {
+		return j.Array.Size()
+	}
+	if _, _, element := j.ID.Element(); element {
+		return 0
+	}
+	return 1
+}
+
 // Count counts a job that comes into the state (1) or leaves it (-1).
 func (x *Index) Count(j *work.Job, by int) {
+	if by *= weight(j); by == 0 {
+		return
+	}
 	of := tenantShape{j.Tenant, j.Shape}
 	s := x.slots[of]
 	if s == nil {
@@ -107,7 +121,9 @@ func (x *Index) Of(tenant string) iter.Seq2[work.Shape, int] {
 func (x *Index) Check(jobs iter.Seq[*work.Job], report kernel.Report) {
 	want := map[tenantShape]int{}
 	for j := range jobs {
-		want[tenantShape{j.Tenant, j.Shape}]++
+		if n := weight(j); n > 0 {
+			want[tenantShape{j.Tenant, j.Shape}] += n
+		}
 	}
 	for c := range x.counts.All() {
 		if want[c.of] != c.n {

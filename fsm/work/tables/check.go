@@ -62,9 +62,9 @@ func Check(frozen *kernel.State, report kernel.Report) {
 
 func checkJobs(s *rows, report kernel.Report) {
 	var counts work.Counts
-	waiting, active, timers, finished, dependents, awaits, ran, recovering, needed := 0, 0, 0, 0, 0, 0, 0, 0, 0
+	waiting, active, timers, finished, dependents, awaits, ran, recovering, needed, ended := 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 	for j := range s.jobs.rows.Rows() {
-		counts[j.State&15]++
+		j.Tally(&counts, 1)
 		checkJob(s, j, report)
 		if j.Waiting() {
 			waiting++
@@ -85,6 +85,12 @@ func checkJobs(s *rows, report kernel.Report) {
 			recovering++
 			if !s.jobs.recovering.Has(jobTimer{at, j.ID}) {
 				report("%s is not listed as held since the recovery", j.ID)
+			}
+		}
+		if j.Foldable() {
+			ended++
+			if !s.jobs.ended.Has(endedOf(j)) {
+				report("%s is not listed as an element whose row may go", j.ID)
 			}
 		}
 		if j.Terminal() {
@@ -137,12 +143,14 @@ func checkJobs(s *rows, report kernel.Report) {
 		{"jobs that ran", s.jobs.ran.Len(), ran},
 		{"needed checkpoints", s.NeededCount(), needed},
 		{"jobs held since the recovery", s.jobs.recovering.Len(), recovering},
+		{"elements whose rows may go", s.jobs.ended.Len(), ended},
 	}
 	for _, z := range sizes {
 		if z.have != z.want {
 			report("the index of %s has %d entries instead of %d", z.what, z.have, z.want)
 		}
 	}
+	checkArrays(s, report)
 	checkClasses(s, report)
 	s.jobs.shapes.Check(s.jobs.rows.Rows(), report)
 	s.jobs.groups.Check(s.jobs.rows.Rows(), report)
@@ -181,11 +189,11 @@ func checkJob(s *rows, j *work.Job, report kernel.Report) {
 		report("I2: %s is %s and has %d leases", j.ID, j.State, leased)
 	case j.Live() && work.AllEnded(j.Tasks):
 		report("%s is %s and all its tasks have ended", j.ID, j.State)
-	case !j.Live() && (j.Stop != 0 || j.Ending != nil):
+	case !j.Live() && (j.Stop != 0 || j.Ending != nil) && !(j.Array != nil && j.State == v1.JobState_RUNNING && j.Stop == v1.StopReason_CANCEL):
 		report("%s is %s and being stopped", j.ID, j.State)
 	case j.State == v1.JobState_QUEUED && j.Tasks != nil:
 		report("%s is QUEUED and has tasks", j.ID)
-	case j.State != v1.JobState_QUEUED && j.Held != 0:
+	case j.State != v1.JobState_QUEUED && j.Held != 0 && !(j.Array != nil && j.State == v1.JobState_RUNNING && j.Held == work.HoldRecovery):
 		report("%s is %s and held", j.ID, j.State)
 	case (j.Held&work.HoldRecovery != 0) != (j.SettlesAt != 0):
 		report("%s is held by %b and settles at %d", j.ID, j.Held, j.SettlesAt)
@@ -449,7 +457,7 @@ func checkKeys(s *rows, report kernel.Report) {
 			report("I4: the key %q of tenant %q is there twice", k.Key, k.Tenant)
 		}
 		seen[id] = true
-		j, ok := s.Job(k.Job)
+		j, ok := s.Find(k.Job)
 		if !ok && s.meta.Dropped == 0 || ok && j.Tenant != k.Tenant {
 			report("I4: the key %q of tenant %q stands for %s, which is not there", k.Key, k.Tenant, k.Job)
 		}
@@ -461,7 +469,7 @@ func checkBlocks(s *rows, report kernel.Report) {
 	counted := map[blockKey]int{}
 	for j := range s.jobs.rows.Rows() {
 		if j.Waiting() {
-			counted[blockOf(j.Queue, j.Priority, j.ID)]++
+			counted[blockOf(j.Queue, j.Priority, j.ID)] += j.Places()
 		}
 	}
 	for b := range s.jobs.blocks.All() {

@@ -20,10 +20,7 @@ func checkQueues(s *rows, report kernel.Report) {
 		return want[q]
 	}
 	for j := range s.jobs.rows.Rows() {
-		at(j.Queue).counts[j.State&15]++
-		if j.HeldBack() {
-			at(j.Queue).held++
-		}
+		at(j.Queue).held += j.Tally(&at(j.Queue).counts, 1)
 		if _, ok := s.Queue(j.Queue); !ok && !j.Terminal() {
 			report("%s is in the queue %q, which does not exist", j.ID, j.Queue)
 		}
@@ -73,7 +70,7 @@ func checkQuotas(s *rows, report kernel.Report) {
 			g.lastRunning = max(g.lastRunning, j.Token)
 		}
 		if !j.Terminal() {
-			g.Unfinished++
+			g.Unfinished += j.Places()
 			g.lastJob = max(g.lastJob, j.Created)
 		}
 	}
@@ -161,10 +158,7 @@ func checkShares(s *rows, report kernel.Report) {
 		return want[k]
 	}
 	for j := range s.jobs.rows.Rows() {
-		at(j).counts[j.State&15]++
-		if j.HeldBack() {
-			at(j).held++
-		}
+		at(j).held += j.Tally(&at(j).counts, 1)
 	}
 	for l := range s.Leases() {
 		if j, ok := s.Job(l.Job); ok {

@@ -66,6 +66,19 @@ func TestCheck_canFail(t *testing.T) {
 		f(&c)
 		s.nodes.rows.Put(id, &c)
 	}
+	// array breaks the job array of the story.
+	array := func(s *State, f func(j *work.Job)) {
+		for j := range s.jobs.rows.Rows() {
+			if j.Array != nil {
+				c := *j
+				c.Array = j.Array.Clone()
+				f(&c)
+				s.jobs.rows.Put(c.ID, &c)
+				return
+			}
+		}
+		require.Fail(t, "the story has no array")
+	}
 	// result adds one that is like the first but for what f changes.
 	result := func(s *State, f func(r *work.EvaluationResult)) {
 		for r := range s.evaluations.results.Rows() {
@@ -80,6 +93,34 @@ func TestCheck_canFail(t *testing.T) {
 		breakIt func(s *State)
 		says    string
 	}{
+		"an element lost": {func(s *State) {
+			array(s, func(j *work.Job) { j.Array.Waiting = j.Array.Waiting.Without(4) })
+		}, "I13"},
+		"an element that waits and is over": {func(s *State) {
+			array(s, func(j *work.Job) { j.Array.Succeeded = j.Array.Succeeded.With(4) })
+		}, "I13"},
+		"an element that runs and waits": {func(s *State) {
+			array(s, func(j *work.Job) { j.Array.Waiting = j.Array.Waiting.With(2) })
+		}, "I13"},
+		"more elements than may run": {func(s *State) { array(s, func(j *work.Job) { j.MaxParallel = 0; j.Array.Rows.Live++ }) }, "I13"},
+		"an array that ended too early": {func(s *State) {
+			array(s, func(j *work.Job) { j.State, j.FinishedAt = v1.JobState_FAILED, 1 })
+		}, "I13"},
+		"an array with an attempt of its own": {func(s *State) { array(s, func(j *work.Job) { j.Attempt, j.Token = 1, 9 }) }, "I13"},
+		"elements without their array": {func(s *State) {
+			for j := range s.jobs.rows.Rows() {
+				if j.Array != nil {
+					s.jobs.rows.Delete(j.ID)
+					return
+				}
+			}
+		}, "I13"},
+		"an ended element that is not listed": {func(s *State) {
+			for e := range s.jobs.ended.All() {
+				s.jobs.ended.Delete(e)
+				return
+			}
+		}, "whose row may go"},
 		"a GPU leased twice": {func(s *State) {
 			l := *firstLease(s)
 			l.Job = 99

@@ -18,6 +18,9 @@ func (r *classReason) AppendFields(f kernel.Fields) kernel.Fields {
 	if r.Class.Tenant != "" {
 		f = f.Text(r.Class.Tenant)
 	}
+	if r.Class.Array != 0 {
+		f = f.Text("array").Num(uint64(r.Class.Array))
+	}
 	return f
 }
 
@@ -55,6 +58,8 @@ type jobTables struct {
 	awaits kernel.Index[awaitingJob]
 	// recovering lists the jobs that are held since the cluster was recovered, and how long at least.
 	recovering kernel.Index[jobTimer]
+	// ended lists the elements of arrays whose rows may go, by array.
+	ended kernel.Index[endedElement]
 }
 
 func newJobTables() jobTables {
@@ -64,8 +69,8 @@ func newJobTables() jobTables {
 		groups:   groups.New(),
 		blocks:   kernel.NewIndex(blockLess),
 		tenants:  kernel.NewIndex(func(a, b tenantNumber) bool { return a.name < b.name }),
-		waiting:  kernel.NewIndex(func(a, b waitingJob) bool { return a.place < b.place || a.place == b.place && a.id < b.id }),
-		queued:   kernel.NewIndex(func(a, b queuedJob) bool { return a.place < b.place || a.place == b.place && a.id < b.id }),
+		waiting:  kernel.NewIndex(func(a, b waitingJob) bool { return a.place < b.place || a.place == b.place && a.id.Older(b.id) }),
+		queued:   kernel.NewIndex(func(a, b queuedJob) bool { return a.place < b.place || a.place == b.place && a.id.Older(b.id) }),
 		classes:  kernel.NewIndex(work.ClassLess),
 		lanes:    kernel.NewIndex(func(a, b laneNumber) bool { return work.LaneLess(a.key, b.key) }),
 		queues:   kernel.NewIndex(func(a, b queueNumber) bool { return a.name < b.name }),
@@ -80,6 +85,7 @@ func newJobTables() jobTables {
 		awaits: kernel.NewIndex(func(a, b awaitingJob) bool { return a.node < b.node || a.node == b.node && a.id < b.id }),
 
 		recovering: kernel.NewIndex(func(a, b jobTimer) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
+		ended:      kernel.NewIndex(endedLess),
 	}
 }
 
@@ -91,6 +97,7 @@ func (t *jobTables) freeze() jobTables {
 		lanes: t.lanes.Freeze(), queues: t.queues.Freeze(), blocks: t.blocks.Freeze(), active: t.active.Freeze(),
 		timers: t.timers.Freeze(), finished: t.finished.Freeze(), dependents: t.dependents.Freeze(),
 		awaits: t.awaits.Freeze(), shapes: t.shapes.Freeze(), ran: t.ran.Freeze(), recovering: t.recovering.Freeze(),
+		ended: t.ended.Freeze(),
 	}
 }
 
@@ -191,6 +198,9 @@ func (s *State) PutJob(old, j *work.Job) {
 			}
 		} else {
 			t.waiting.Put(waitingJob{waitingPlace(s.work.lanes[s.laneOf(j)].number, j.Priority), j.ID, j})
+			if was, is := old.Places(), j.Places(); was != is {
+				s.countWaiting(j, is-was)
+			}
 		}
 	} else if j.Waiting() {
 		s.list(j)
@@ -217,6 +227,7 @@ func (s *State) PutJob(old, j *work.Job) {
 			t.finished.Delete(finishedJob{old.FinishedAt, j.ID})
 		}
 	}
+	s.listEnded(old, j)
 	if was, is := old.RanThrough(), j.RanThrough(); was != is {
 		if is {
 			t.ran.Put(s.ranOf(j))
@@ -253,6 +264,7 @@ func (s *State) DropJob(j *work.Job) {
 	t.rows.Delete(j.ID)
 	t.shapes.Count(j, -1)
 	s.regroup(j, &noJob)
+	s.listEnded(j, &noJob)
 	t.finished.Delete(finishedJob{j.FinishedAt, j.ID})
 	if j.RanThrough() {
 		t.ran.Delete(s.ranOf(j))
@@ -262,15 +274,15 @@ func (s *State) DropJob(j *work.Job) {
 }
 
 func (s *State) count(j *work.Job, by int) {
-	held := 0
-	if j.HeldBack() {
-		held = by
-	}
-	s.jobs.counts[j.State&15] += by
+	j.Tally(&s.jobs.counts, by)
 	q := s.work.queueOf(j.Queue)
-	q.counts[j.State&15] += by
+	held := j.Tally(&q.counts, by)
 	q.held += held
-	s.work.shareOf(j.Tenant, j.Queue).count(j.State, by, held)
+	f := s.work.shareOf(j.Tenant, j.Queue)
+	j.Tally(&f.counts, by)
+	j.Tally(&f.total.counts, by)
+	f.held += held
+	f.total.held += held
 }
 
 func (s *State) tenantNumber(name string) uint32 {
@@ -320,7 +332,7 @@ func (s *State) list(j *work.Job) {
 		s.jobs.lanes.Put(laneNumber{key, l.number})
 	}
 	l.jobs++
-	s.countWaiting(j, 1)
+	s.countWaiting(j, j.Places())
 	s.jobs.waiting.Put(waitingJob{waitingPlace(l.number, j.Priority), j.ID, j})
 	s.jobs.queued.Put(queuedJob{waitingPlace(s.queueNumber(j.Queue), j.Priority), j.ID})
 }
@@ -330,7 +342,7 @@ func (s *State) unlist(j *work.Job) {
 	w := s.work
 	key := s.laneOf(j)
 	c, l := w.classes[key.Class], w.lanes[key]
-	s.countWaiting(j, -1)
+	s.countWaiting(j, -j.Places())
 	s.jobs.waiting.Delete(waitingJob{place: waitingPlace(l.number, j.Priority), id: j.ID})
 	s.jobs.queued.Delete(queuedJob{waitingPlace(s.queueNumber(j.Queue), j.Priority), j.ID})
 	if l.jobs--; l.jobs == 0 {
@@ -376,14 +388,14 @@ func (s *State) firstDue(list *kernel.Index[jobTimer], now int64) *work.Job {
 func (s *rows) Excess() int { return s.jobs.finished.Len() - s.meta.KeptFinished() }
 
 // OldestFinished lists the jobs that finished first, n at most. A job that others still look at, to know whether they may
-// run, is passed over.
+// run, is passed over, and so is an element of an array that may be retried while a task of it may still be alive.
 func (s *rows) OldestFinished(n int) []ident.Job {
 	ids := make([]ident.Job, 0, n)
 	for f := range s.jobs.finished.All() {
 		if len(ids) == n {
 			break
 		}
-		if !s.lookedAt(f.id) {
+		if !s.lookedAt(f.id) && !s.mustStay(f.id) {
 			ids = append(ids, f.id)
 		}
 	}
@@ -394,7 +406,8 @@ func (s *rows) lookedAt(id ident.Job) bool {
 	for range s.Dependents(id) {
 		return true
 	}
-	return false
+	j, ok := s.Job(id)
+	return ok && j.Array != nil && len(s.ElementsLookedAt(id)) > 0
 }
 
 // regroup moves a job to the group that it is in now. A new job comes from noJob, one that is dropped goes there.

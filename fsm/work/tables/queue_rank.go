@@ -12,6 +12,8 @@ import (
 // blockBits is how many bits of an id are within a block: the position in an entry, and the last bits of its index.
 const blockBits = kernel.IDPositionBits + 6
 
+// An array stands in the place of all of its elements that wait for their first placement.
+
 // blockKey orders the blocks of a queue as its jobs are: priority first, then age.
 type blockKey struct {
 	queue string
@@ -19,7 +21,7 @@ type blockKey struct {
 }
 
 func blockOf(queue string, priority uint8, id ident.Job) blockKey {
-	return blockKey{queue, uint64(255-priority)<<56 | uint64(id)>>blockBits}
+	return blockKey{queue, uint64(255-priority)<<56 | uint64(id.Submitted())>>blockBits}
 }
 
 func blockLess(a, b waitingBlock) bool {
@@ -100,7 +102,7 @@ func (v *View) blocks(queue string, yield func(waitingBlock) bool) {
 // Ahead is View.Ahead.
 func (p *QueuePlaces) Ahead(j *work.Job) int {
 	place := blockOf(j.Queue, j.Priority, j.ID).place
-	if p.last != nil && p.last.ID < j.ID && blockOf(p.last.Queue, p.last.Priority, p.last.ID).place == place {
+	if p.last != nil && p.last.ID.Older(j.ID) && blockOf(p.last.Queue, p.last.Priority, p.last.ID).place == place {
 		p.ahead += p.view.waitingBetween(j, p.last.ID)
 		p.last = j
 		return p.ahead
@@ -123,7 +125,7 @@ func (p *QueuePlaces) Ahead(j *work.Job) int {
 			return true
 		})
 	}
-	p.ahead += p.view.waitingBetween(j, j.ID>>blockBits<<blockBits)
+	p.ahead += p.view.waitingBetween(j, j.ID.Submitted()>>blockBits<<blockBits)
 	return p.ahead
 }
 
@@ -138,7 +140,20 @@ func (v *View) Ahead(j *work.Job) int {
 		n += b.jobs
 		return true
 	})
-	return n + v.waitingBetween(j, j.ID>>blockBits<<blockBits)
+	return n + v.waitingBetween(j, j.ID.Submitted()>>blockBits<<blockBits) + v.waitingBefore(j)
+}
+
+// waitingBefore counts the elements of an array that wait for their first placement before one of them does.
+func (v *View) waitingBefore(j *work.Job) int {
+	array, number, element := j.ID.Element()
+	if !element {
+		return 0
+	}
+	row, ok := v.Job(array)
+	if !ok || !row.Waiting() || !row.Array.Waiting.Has(number) {
+		return 0
+	}
+	return row.Array.Waiting.Below(number) - row.Places() // waitingBetween has counted all of them
 }
 
 // waitingBetween counts the waiting jobs of the queue and priority of a job, from an id on and before that job.
@@ -146,10 +161,19 @@ func (v *View) waitingBetween(j *work.Job, from ident.Job) int {
 	n := 0
 	if q, ok := v.jobs.queues.Get(queueNumber{name: j.Queue}); ok {
 		place := waitingPlace(q.number, j.Priority)
-		v.jobs.queued.AscendRange(queuedJob{place, from}, queuedJob{place, j.ID}, func(queuedJob) bool {
-			n++
+		v.jobs.queued.AscendRange(queuedJob{place, from}, queuedJob{place, j.ID}, func(w queuedJob) bool {
+			n += v.placesOf(w.id)
 			return true
 		})
 	}
 	return n
+}
+
+// placesOf is how many jobs wait in the place of a row.
+func (v *View) placesOf(id ident.Job) int {
+	if !id.MayBeArray() {
+		return 1
+	}
+	j, _ := v.Job(id)
+	return j.Places()
 }

@@ -2,7 +2,6 @@ package tables
 
 import (
 	"iter"
-	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/kernel"
@@ -69,11 +68,17 @@ func (s *State) SetQuota(tenant string, q *work.Quota) {
 func (s *rows) waitingOf(tenant string) []*work.Job {
 	var groups []work.CountedGroup
 	for g := range s.JobGroups(tenant) {
-		if g.State == v1.JobState_QUEUED && !g.Held {
+		if g.State == v1.JobState_QUEUED && !g.Held || g.State == v1.JobState_RUNNING { // an array waits while it runs
 			groups = append(groups, g)
 		}
 	}
-	return slices.Collect(s.JobsOfGroups(groups, false, 0))
+	var waiting []*work.Job
+	for j := range s.JobsOfGroups(groups, false, 0) {
+		if j.Waiting() {
+			waiting = append(waiting, j)
+		}
+	}
+	return waiting
 }
 
 // Limited says whether a tenant has a quota.

@@ -192,10 +192,13 @@ func (v *View) LaneJobsAfter(k work.LaneKey, after *work.Job, buf []*work.Job) [
 	}
 	from := waitingJob{place: uint64(c.number) << 8}
 	if after != nil {
-		from = waitingJob{place: waitingPlace(c.number, after.Priority), id: after.ID + 1}
+		from = waitingJob{place: waitingPlace(c.number, after.Priority), id: after.ID}
 	}
 	n := 0
 	v.ascendLane(from, c.number, func(j *work.Job) bool {
+		if after != nil && j.ID == after.ID {
+			return true
+		}
 		buf[n] = j
 		n++
 		return n < len(buf)

@@ -1,7 +1,7 @@
 package tables
 
 import (
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
@@ -25,6 +25,8 @@ type working struct {
 	// charges are the accounts that the present command has changed; charged says where each is.
 	charges []chargedAccount
 	charged map[accounts.Key]int
+	// ended is how many elements of each array are over and have a row that may go.
+	ended map[ident.Job]*endedElements
 	// What changed since the last publish, in the order of the changes.
 	dirtyUse    []*useSlot
 	dirtyQueues []*queueSlot
@@ -75,6 +77,7 @@ func newWorking() *working {
 		totals:  map[string]*queueFigures{},
 		keys:    map[keyName]*work.IdempotencyKey{},
 		blocks:  map[blockKey]*blockSlot{},
+		ended:   map[ident.Job]*endedElements{},
 		lanes:   map[work.LaneKey]*laneSlot{},
 		charged: map[accounts.Key]int{},
 
@@ -141,14 +144,6 @@ func (w *working) totalOf(tenant string) *queueFigures {
 func (f *shareSlot) hold(gpuMilli int) {
 	f.gpuMilli += gpuMilli
 	f.total.gpuMilli += gpuMilli
-}
-
-// count counts a job that comes to a state (or leaves it), and whether it is held back there.
-func (f *shareSlot) count(state v1.JobState_Value, by, held int) {
-	f.counts[state&15] += by
-	f.held += held
-	f.total.counts[state&15] += by
-	f.total.held += held
 }
 
 // flush brings what was changed in place into the tables.

@@ -58,6 +58,12 @@ class Api:
         }
         return op.pages(op.path("jobs"), "jobs", query, limit, Job.of, self.retry_for)
 
+    def tasks(self, job: JobRef, status: str | Iterable[str], limit: int | None) -> Stream[dict[str, Any]]:
+        """List the elements of an array."""
+        where = op.path("jobs", id_of(job, "job_id"), "tasks")
+        query = {"status": [status] if isinstance(status, str) and status else list(status)}
+        return op.pages(where, "tasks", query, limit, dict, self.retry_for)
+
     def wait(self, job: JobRef, timeout: float | None) -> Operation[Job]:
         """Wait for the end of a job."""
         where = op.path("jobs", id_of(job, "job_id"))

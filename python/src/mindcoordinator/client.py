@@ -85,6 +85,12 @@ class Client:
         """List jobs, the newest first, reading pages as they are needed."""
         return self._stream(self._api.jobs(status, queue, labels or {}, order_by, limit))
 
+    def tasks(
+        self, job: JobRef, *, status: str | Iterable[str] = (), limit: int | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """List the elements of a job array by number, with how each one stands."""
+        return self._stream(self._api.tasks(job, status, limit))
+
     def wait(self, job: JobRef, timeout: float | None = None) -> Job:
         """Wait for the end of a job; TimeoutError after ``timeout`` seconds.
 

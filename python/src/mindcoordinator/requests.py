@@ -122,7 +122,7 @@ class Dependency(TypedDict, total=False):
 
 
 class ArraySpec(TypedDict, total=False):
-    """The tasks of an array job."""
+    """Which elements a job array has, by number, and how many of them run at the same time at most."""
 
     start: int
     end: int

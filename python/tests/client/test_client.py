@@ -108,6 +108,21 @@ def test_pause_resume_cancel(client: mc.Client) -> None:
     assert client.explain(job)["status"] == "CANCELLED"
 
 
+def test_array(client: mc.Client) -> None:
+    job = client.submit(
+        "three",
+        command_config=shell("exit $((MIND_ARRAY_INDEX % 2))"),
+        resource_config=CPU,
+        scheduling_config={"array": {"start": 0, "end": 2, "max_parallel": 2}},
+    )
+    done = client.wait(job, timeout=120)
+    assert (done.status, done.exit_code) == ("FAILED", 1)
+    assert [t["exit_code"] for t in client.tasks(job)] == [0, 1, 0]
+    failed = list(client.tasks(job, status="FAILED"))
+    assert [t["job_id"] for t in failed] == [f"{job.job_id}[1]"]
+    assert client.job(f"{job.job_id}[1]").status == "FAILED"
+
+
 def until(holds: Any, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not holds():

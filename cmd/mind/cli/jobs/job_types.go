@@ -36,6 +36,7 @@ type Job struct {
 	FinishedAt     *time.Time `json:"finished_at"`
 	Retries        retries    `json:"retries"`
 	Past           []attempt  `json:"past_attempts"`
+	Array          *array     `json:"array"`
 	Progress       struct {
 		Step       rest.Number `json:"step"`
 		TotalSteps rest.Number `json:"total_steps"`
@@ -128,11 +129,15 @@ func (j *Job) Exit() error {
 	case j.Status == "PREEMPTED", j.ErrorType == "NODE_LOST":
 		return exit.With(exit.NoResult, fmt.Errorf("%s was lost%s: run it again with `mind retry %s`", j.ID, render.Because(j.ErrorMessage), j.ID))
 	}
+	logs := "`mind logs " + j.ID + "`"
+	if j.Array != nil {
+		logs = "`mind job " + j.ID + " --tasks --status FAILED`"
+	}
 	code := exit.Failed
 	if j.ExitCode != nil && *j.ExitCode > 0 && *j.ExitCode < 256 {
 		code = *j.ExitCode
 	}
-	return exit.With(code, fmt.Errorf("%s failed: %s%s; see `mind logs %s`", j.ID, j.ErrorType, render.Because(j.ErrorMessage), j.ID))
+	return exit.With(code, fmt.Errorf("%s failed: %s%s; see %s", j.ID, j.ErrorType, render.Because(j.ErrorMessage), logs))
 }
 
 // GPUsWanted formats the GPUs that the job asks for, such as 8xH100.
@@ -149,9 +154,12 @@ func (j *Job) GPUsWanted() string {
 	return fmt.Sprintf("%dx%s", j.Resources.GPUs, j.Resources.GPUType)
 }
 
-// Steps formats the progress of the job, such as 120/1000; empty if the job does not report it.
+// Steps formats the progress of the job, such as 120/1000; empty if the job does not report it. That of an array is how many of
+// its elements are over.
 func (j *Job) Steps() string {
 	switch {
+	case j.Array != nil:
+		return fmt.Sprintf("%d/%d", j.Array.over(), j.Array.End-j.Array.Start+1)
 	case j.Progress.TotalSteps > 0:
 		return fmt.Sprintf("%d/%d", j.Progress.Step, j.Progress.TotalSteps)
 	case j.Progress.Step > 0:

@@ -84,15 +84,25 @@ func jobTable(cmd *cobra.Command, jobs []Job) error {
 }
 
 func newJob() *cobra.Command {
-	return rest.Command(&cobra.Command{
+	var (
+		tasks  bool
+		status []string
+		limit  int
+	)
+	cmd := rest.Command(&cobra.Command{
 		Use:   "job JOB",
-		Short: "Show one job",
+		Short: "Show one job, or the elements of an array",
 		Long: `Shows one job, its earlier attempts, and what the GPUs of the newest attempt do: how busy each one is, its memory and power, with the
 mean (of memory the peak) of the attempt. Simulated GPUs have no sensors.`,
 		Example: `  mind job job_1a2b
-  mind job job_1a2b -o json`,
+  mind job job_1a2b -o json
+  mind job 'job_1azz[7]'
+  mind job job_1azz --tasks --status FAILED`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: CompleteJobs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		if tasks {
+			return showTasks(ctx, cmd, c, output, args[0], status, limit)
+		}
 		var j Job
 		data, err := c.Get(ctx, "/jobs/"+url.PathEscape(args[0]), nil, &j)
 		if err != nil {
@@ -103,6 +113,11 @@ mean (of memory the peak) of the attempt. Simulated GPUs have no sensors.`,
 		}
 		return printUse(ctx, c, cmd.OutOrStdout(), &j)
 	})
+	f := cmd.Flags()
+	f.BoolVar(&tasks, "tasks", false, "list the elements of a job array")
+	f.StringArrayVar(&status, "status", nil, "with --tasks: only elements with this status, such as FAILED; repeatable")
+	f.IntVar(&limit, "limit", 50, "with --tasks: how many")
+	return cmd
 }
 
 func showJob(cmd *cobra.Command, output string, data json.RawMessage, j *Job) error {
@@ -136,6 +151,9 @@ func showJob(cmd *cobra.Command, output string, data json.RawMessage, j *Job) er
 	f.Add("cwd", j.Command.Cwd)
 	f.Add("gpus", j.GPUsWanted())
 	f.Add("nodes", strings.Join(j.Nodes, ","))
+	if j.Array != nil {
+		j.Array.addTo(f)
+	}
 	if j.Attempt > 0 {
 		f.Add("attempt", strconv.Itoa(j.Attempt))
 	}

@@ -26,6 +26,9 @@ A command runs on one node. With --nodes N it is started once on each of N nodes
 (MIND_NODE_RANK, MASTER_ADDR). A job that could never run on the nodes of the cluster is refused, and the error says what
 would fit.
 
+With --array FIRST-LAST the command is run once for each number, which it finds in MIND_ARRAY_INDEX. All elements have one
+id, JOB; one of them is JOB[7]. The exit code of --wait is then the highest one of the elements that failed.
+
 With --wait or --follow it returns when the job has ended, with the job's exit code, or with 75 if the job was canceled or
 lost. Ctrl-C ends the command with exit code 130; the job keeps running.
 
@@ -34,6 +37,7 @@ Flags after the first word of the command belong to the command.`,
   mind submit --gpus 16 --nodes 2 --gpu-type H100 --time-limit 12h -- torchrun train.py
   mind submit --cpus 4 --memory 64Gi --wait -- ./preprocess.sh
   mind submit -f job.yaml --follow
+  mind submit --array 0-99%10 --wait -- ./render.sh
   make-job | mind submit -f -`,
 		Args: cobra.ArbitraryArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
@@ -56,6 +60,9 @@ Flags after the first word of the command belong to the command.`,
 			if _, err := fmt.Fprintln(cmd.OutOrStdout(), made.ID); err != nil {
 				return fmt.Errorf("%s was submitted, but its id could not be printed: %w", made.ID, err)
 			}
+		}
+		if o.array != "" && o.follow {
+			return interrupted(followArray(ctx, c, cmd.ErrOrStderr(), made.ID), made.ID)
 		}
 		if o.follow {
 			err := printLogs(ctx, c, cmd.OutOrStdout(), made.ID, logOptions{follow: true, tail: -1, rank: -1, output: "table"})

@@ -57,8 +57,8 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.BoolVar(&o.preemptible, "preemptible", false, "jobs of higher priority may preempt it: it gets a notice, saves a checkpoint and is restarted later")
 	f.BoolVar(&o.pending, "allow-pending-capacity", false, "let the job wait even if it exceeds the nodes, the queue's limit or the quota of today")
 	f.StringVar(&o.outputDir, "output-dir", "", "directory for its outputs on the nodes")
-	f.StringVar(&o.array, "array", "", "one job for each number: FIRST-LAST, or FIRST-LAST%MOST-AT-ONCE (not supported by this version)")
-	f.StringArrayVar(&o.after, "after", nil, "wait for another job: JOB, JOB:ok, JOB:fail or JOB:any; repeatable (not supported by this version)")
+	f.StringVar(&o.array, "array", "", "one element for each number: FIRST-LAST, or FIRST-LAST%MOST-AT-ONCE")
+	f.StringArrayVar(&o.after, "after", nil, "wait for another job: JOB, JOB:ok, JOB:fail or JOB:any; repeatable")
 	f.StringVar(&o.key, "idempotency-key", "", "a second submit with the same key returns the first one's job")
 	f.BoolVar(&o.wait, "wait", false, "wait for the end and exit with the job's exit code")
 	f.BoolVar(&o.follow, "follow", false, "print the log until the job ends and exit with the job's exit code")
@@ -153,7 +153,7 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 	set("time-limit", "scheduling_config", "max_runtime_seconds", request.Seconds(o.timeLimit))
 	set("lost-after", "scheduling_config", "lost_after_seconds", request.Seconds(o.lostAfter))
 	set("grace", "scheduling_config", "grace_period_seconds", request.Seconds(o.grace))
-	set("array", "scheduling_config", "array", func() (any, error) { return array(o.array) })
+	set("array", "scheduling_config", "array", func() (any, error) { return arraySpec(o.array) })
 	set("after", "scheduling_config", "dependencies", func() (any, error) { return dependencies(o.after) })
 	if len(faults) == 0 {
 		return body, request.CheckUTF8(map[string]any(body), "")
@@ -163,7 +163,7 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 
 var arrayForm = regexp.MustCompile(`^(\d{1,9})-(\d{1,9})(?:%(\d{1,9}))?$`)
 
-func array(text string) (any, error) {
+func arraySpec(text string) (any, error) {
 	m := arrayForm.FindStringSubmatch(text)
 	if m == nil {
 		return nil, fmt.Errorf("%q is not of the form FIRST-LAST or FIRST-LAST%%MOST-AT-ONCE, such as 0-9%%3", text)

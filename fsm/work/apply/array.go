@@ -1,0 +1,260 @@
+package apply
+
+import (
+	"slices"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// An array is one row. A command may change many of its elements, so its new row is made once, at the end of the command,
+// or when somebody asks for it (see [tx.Job]).
+
+// arrays are the arrays that the command has changed, in the order of the changes.
+type arrays struct {
+	rows  map[ident.Job]*editedArray
+	order []ident.Job
+}
+
+type editedArray struct{ old, row *work.Job }
+
+// Job returns a job by its id, with all that the command has done to it.
+func (tx *tx) Job(id ident.Job) (*work.Job, bool) {
+	tx.saveArray(id)
+	return tx.State.Job(id)
+}
+
+// Find is Job, also of an element of an array that has no row.
+func (tx *tx) Find(id ident.Job) (*work.Job, bool) {
+	tx.saveArray(id.Submitted())
+	return tx.State.Find(id)
+}
+
+// array returns the row of an array, with all that the command has done to it, not to be changed; nil: there is none.
+func (tx *tx) array(id ident.Job) *work.Job {
+	if e, edited := tx.arrays.rows[id]; edited {
+		return e.row
+	}
+	if row, ok := tx.State.Job(id); ok && row.Array != nil {
+		return row
+	}
+	return nil
+}
+
+// editArray returns the row of an array, to be changed; nil: there is none.
+func (tx *tx) editArray(id ident.Job) *work.Job {
+	old := tx.array(id)
+	if _, edited := tx.arrays.rows[id]; edited || old == nil {
+		return old
+	}
+	row := *old
+	row.Array = old.Array.Clone()
+	if tx.arrays.rows == nil {
+		tx.arrays.rows = map[ident.Job]*editedArray{}
+	}
+	tx.arrays.rows[id] = &editedArray{old, &row}
+	tx.arrays.order = append(tx.arrays.order, id)
+	return &row
+}
+
+// saveArrays puts in all arrays that were changed. What waited for an end may change arrays again.
+func (tx *tx) saveArrays() {
+	for len(tx.arrays.order) > 0 {
+		tx.saveArray(tx.arrays.order[0])
+	}
+}
+
+// saveArray puts in an array if it was changed: without the elements that it does not keep any more, and ended if all of its
+// elements are over.
+func (tx *tx) saveArray(id ident.Job) {
+	e, edited := tx.arrays.rows[id]
+	if !edited {
+		return
+	}
+	for _, over := range tx.EndedElements(id) {
+		tx.fold(e.row, over)
+	}
+	tx.settleArray(e.row)
+	tx.arrays.order = slices.DeleteFunc(tx.arrays.order, func(other ident.Job) bool { return other == id })
+	delete(tx.arrays.rows, id)
+	tx.saveJob(e.old, e.row)
+	if e.row.Array.Canceled.Len() > e.old.Array.Canceled.Len() {
+		tx.settleElements(id)
+	}
+}
+
+// settleElements looks at the jobs that wait for elements which were canceled before they ran.
+func (tx *tx) settleElements(array ident.Job) {
+	for _, id := range tx.ElementsLookedAt(array) {
+		if e, ok := tx.Find(id); ok && e.Terminal() {
+			tx.settleDependents(e)
+		}
+	}
+}
+
+// fold takes away the row of an element that is over. What became of it stays in the row of the array.
+func (tx *tx) fold(array, j *work.Job) {
+	array.Array.Fold(j)
+	for _, c := range slices.Collect(tx.CheckpointsOf(j.ID)) {
+		tx.discard(c)
+	}
+	tx.DropResults(j.ID)
+	tx.DropJob(j)
+}
+
+// settleArray moves an array to where its elements are.
+func (tx *tx) settleArray(j *work.Job) {
+	a := j.Array
+	left := a.Unfinished()
+	switch {
+	case j.Terminal() && left > 0:
+		tx.restart(j, reason.New(reason.RetriedByUser))
+	case j.Terminal():
+		return
+	}
+	switch {
+	case j.State == v1.JobState_QUEUED && a.Rows.Live > 0:
+		j.StartedAt = tx.now
+		tx.move(j, v1.JobState_RUNNING, "")
+	case left == 0:
+		tx.endArray(j)
+	}
+}
+
+// endArray ends an array of which all elements are over.
+func (tx *tx) endArray(j *work.Job) {
+	a := j.Array
+	failed, canceled := int(a.Rows.Failed)+a.GoneFailed(), int(a.Rows.Canceled)+a.Canceled.Len()
+	stop := j.Stop
+	j.FinishedAt, j.Stop, j.Held, j.SettlesAt, j.Credentials = tx.now, 0, 0, 0, nil
+	switch {
+	case stop == v1.StopReason_CANCEL:
+		tx.move(j, v1.JobState_CANCELED, j.Reason)
+	case failed > 0:
+		j.ExitCode, j.ErrorType = tx.worst(j)
+		j.ErrorMessage = tx.why(reason.ElementsFailed, failed, a.Size())
+		tx.move(j, v1.JobState_FAILED, j.ErrorMessage)
+	case canceled > 0:
+		tx.move(j, v1.JobState_CANCELED, reason.New(reason.ElementsCanceled, canceled, a.Size()))
+	default:
+		zero := int32(0)
+		j.ExitCode = &zero
+		tx.move(j, v1.JobState_SUCCEEDED, "")
+	}
+}
+
+// worst is the highest exit code of the elements that failed, with its error; without any code, the error of one of them.
+func (tx *tx) worst(j *work.Job) (code *int32, cause v1.ErrorType_Value) {
+	consider := func(c *int32, e v1.ErrorType_Value) {
+		if cause == v1.ErrorType_UNSPECIFIED || c != nil && (code == nil || *c > *code) {
+			code, cause = c, e
+		}
+	}
+	for i := range j.Array.Failed {
+		consider(j.Array.Failed[i].ExitCode, j.Array.Failed[i].ErrorType)
+	}
+	if j.Array.Rows.Failed > 0 {
+		for e := range tx.Elements(j.ID, 0) {
+			if e.Terminal() && e.State != v1.JobState_SUCCEEDED && e.State != v1.JobState_CANCELED {
+				consider(e.ExitCode, e.ErrorType)
+			}
+		}
+	}
+	return code, cause
+}
+
+// materialize returns the row of an element that waits for its first placement, as it would be put in; nil: it does not
+// wait.
+func (tx *tx) materialize(id ident.Job) *work.Job {
+	array, number, ok := id.Element()
+	if !ok {
+		return nil
+	}
+	row := tx.array(array)
+	if row == nil || !row.Waiting() || !row.Array.Waiting.Has(number) {
+		return nil
+	}
+	return row.Element(number)
+}
+
+// overParallel says why no more elements of an array may be given leases; empty: one may.
+func (tx *tx) overParallel(j *work.Job) reason.Reason {
+	if j.MaxParallel == 0 {
+		return ""
+	}
+	if a := tx.array(j.ID.Submitted()); a != nil && a.Array.Rows.Live >= j.MaxParallel {
+		return reason.New(reason.MaxParallelReached, int(a.Array.Rows.Live), int(j.MaxParallel))
+	}
+	return ""
+}
+
+// follow takes a change of an element to its array. An element that would wait for another attempt does as its array does.
+// old is nil when the element begins.
+func (tx *tx) follow(old, j *work.Job) {
+	array, number, ok := j.ID.Element()
+	if !ok {
+		return
+	}
+	row := tx.editArray(array)
+	if j.State == v1.JobState_QUEUED {
+		switch {
+		case row.Stop == v1.StopReason_CANCEL:
+			j.FinishedAt, j.Held, j.SettlesAt, j.Credentials = tx.now, 0, 0, nil
+			tx.move(j, v1.JobState_CANCELED, row.Reason)
+		case row.State == v1.JobState_PAUSED:
+			j.Held, j.SettlesAt = 0, 0
+			tx.move(j, v1.JobState_PAUSED, row.Reason)
+		}
+	}
+	if j.Terminal() && (old == nil || !old.Terminal()) {
+		j.Keep = tx.hasResults(j)
+	}
+	if old != nil {
+		row.Array.Rows.Count(old, -1)
+	} else {
+		row.Array.Waiting = row.Array.Waiting.Without(number)
+	}
+	row.Array.Rows.Count(j, 1)
+}
+
+// hasResults says whether something belongs to an element that would go with its row.
+func (tx *tx) hasResults(j *work.Job) bool {
+	for range tx.CheckpointsOf(j.ID) {
+		return true
+	}
+	return false
+}
+
+// newArrayID is the id of the next array. Several in one entry take the indices that follow.
+func (tx *tx) newArrayID() (ident.Job, bool) {
+	index := tx.index
+	if last := tx.meta.LastArray.ArrayIndex(); last >= index {
+		index = last + 1
+	}
+	id, ok := ident.Array(index)
+	if ok {
+		tx.meta.LastArray = id
+		tx.meta.Touch()
+	}
+	return id, ok
+}
+
+// admitArray checks what an array must have, from any proposer.
+func admitArray(n *work.NewArray) *kernel.Refusal {
+	if n != nil && (n.Start > n.End || n.End > ident.MaxElement) {
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.BadArray, int(n.Start), int(n.End), ident.MaxElement)
+	}
+	return nil
+}
+
+// abandon ends the elements of a job that will never run, if it is an array. j is a copy.
+func abandon(j *work.Job) {
+	if j.Array == nil || len(j.Array.Waiting) == 0 {
+		return
+	}
+	j.Array = j.Array.Clone()
+	j.Array.Canceled, j.Array.Waiting = j.Array.Canceled.And(j.Array.Waiting), nil
+}
