@@ -199,7 +199,7 @@ var sentences = map[reason.Code]string{
 	reason.VictimNotNeeded:      "{0} need not be preempted by {1}",
 
 	// Quotas by type and by hours, and guarantees.
-	reason.QuotaOfHours:       "tenant quota: {0} of {1 GPU hour} used in this month; jobs with GPUs start again on {2}",
+	reason.QuotaOfHours:       "tenant quota: {0} of {1 hour} of GPU time used in this month; jobs with GPUs start again on {2}",
 	reason.QuotaOfType:        "tenant quota: {0} of {1} {2} GPUs in use, and it needs {3}",
 	reason.QuotaTypeBelowNeed: "tenant quota: it needs {0} {1} GPUs, and the tenant may have {2}, so it cannot run until the quota is raised",
 	reason.QueueOfType:        "queue limit: the jobs of queue {0q} may have {1} {2} GPUs together, and fewer than the {3} that it needs are left",

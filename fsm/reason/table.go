@@ -214,6 +214,6 @@ var table = [...]definition{
 	NotGuaranteed:      {"NotGuaranteed", "T", "job %s needs more than is left of what its queue is guaranteed"},
 	VictimGuaranteed:   {"VictimGuaranteed", "TT", "job %s is within what queue %q is guaranteed"},
 	GuaranteeTooLarge:  {"GuaranteeTooLarge", "TNN", "the parts of queue %q would be guaranteed %d GPUs together, and the queue %d"},
-	LimitsSetTo:        {"LimitsSetTo", "T", "%s"},
+	LimitsSetTo:        {"LimitsSetTo", "T", "set to: %s"},
 	BadTypeLimits:      {"BadTypeLimits", "NN", "limits by type name at most %d types, of up to %d bytes, each once"},
 }
