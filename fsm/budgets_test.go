@@ -102,7 +102,7 @@ func TestQuotas_gpuHoursOfAMonth(t *testing.T) {
 	// The check can fail.
 	w.tables().SetQuota("acme", &work.Quota{Tenant: "acme", MaxGPUHours: limit(1), Revision: 1})
 	budgets.Put(&w.tables().Ledger, &budgets.Budget{Tenant: "acme", Granted: w.index, Before: 2 * budgets.Hour})
-	require.Contains(t, fsm.Check(w.publish()), "I16: tenant \"acme\" was granted GPUs at index "+strconv.FormatUint(w.index, 10)+", after 2 GPU hours of 1 in the month")
+	require.Contains(t, fsm.Check(w.publish()), "work: I16: tenant \"acme\" was granted GPUs at index "+strconv.FormatUint(w.index, 10)+", after 2 GPU hours of 1 in the month")
 }
 
 func (w *world) guaranteed(name, parent string, gpus uint32) *kernel.Refusal {

@@ -70,6 +70,7 @@ func story(t require.TestingT) *world {
 	archived(w)
 	shared(w)
 	makesRoom(w)
+	holds(w)
 	anArray(w)
 	return w
 }
@@ -97,6 +98,17 @@ func makesRoom(w *world) {
 		Job: urgent, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n7", GPUs: 1}}, Victims: []claims.Victim{{Job: victim, Attempt: 1}},
 	}}})
 	require.Empty(w.t, r.Refused)
+}
+
+// holds goes on with a gang of which one node failed, and for which the other one is held.
+func holds(w *world) {
+	w.node("m1", 2)
+	w.node("m2", 2)
+	id := w.submit(retried(gang(2), 2))
+	w.place(id, "m1", "m2")
+	w.run(id)
+	w.breaksDown(id, 0, v1.ErrorType_GPU_FAULT)
+	require.Len(w.t, w.hold(id).Tasks, 1)
 }
 
 // anArray goes on with a job array: of its elements one has succeeded, one has failed, one runs, one was canceled, and the

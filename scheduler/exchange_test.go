@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
@@ -93,6 +94,7 @@ func (b *board) QueueTreeGPUs(string) int                { return 0 }
 func (b *board) Array(ident.Job) (*work.Job, bool)       { return nil, false }
 func (b *board) Policy() work.Policy                     { return b.policy }
 func (b *board) Now() int64                              { return testNow }
+func (b *board) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 func (b *board) Total() accounts.Amount                  { return accounts.Amount{} }
 func (b *board) Mix() iter.Seq2[work.Shape, int]         { return maps.All(map[work.Shape]int{}) }
 func (b *board) HeldOfType(string, string) int           { return 0 }

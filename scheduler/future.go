@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 )
 
 // future is the view of a future time, as if one tenant had the cluster to itself. The embedded interface is hidden: future
@@ -252,6 +253,9 @@ func (f *future) HeldOfType(_, name string) int          { return f.byType[[2]st
 func (f *future) QueueTreeOfType(queue, name string) int { return f.byType[[2]string{queue, name}] }
 func (f *future) GPUModels() iter.Seq2[string, string]   { return f.now.GPUModels() }
 func (f *future) Node(id string) (*work.Node, bool)      { return f.now.Node(id) }
+
+// ClaimOf finds none: what is kept for jobs is free to those that it is for, and future counts only what runs.
+func (f *future) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 
 // Mix is that of the tenant: what others ask for must not show.
 func (f *future) Mix() iter.Seq2[work.Shape, int] { return f.now.MixOf(f.tenant) }

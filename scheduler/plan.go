@@ -14,6 +14,9 @@
 // Not guaranteed. That a large gang ever gets its nodes while smaller jobs keep coming: a class that does not fit is
 // skipped. Backfill would keep later jobs from what a blocked gang is waiting for: where a class is blocked, in this
 // file. What a preemption keeps for a job is not free to others: see [Preempt].
+//
+// A gang for which places are held gets what it is missing before all others (held.go): the rest of it costs GPUs that
+// nobody uses meanwhile.
 package scheduler
 
 import (
@@ -24,6 +27,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
@@ -62,6 +66,8 @@ type View interface {
 	Now() int64
 	Accounts() iter.Seq[*accounts.Account]
 	Total() accounts.Amount
+	// ClaimOf is what is kept for a job.
+	ClaimOf(ident.Job) (*claims.Claim, bool)
 	// Mix is what the jobs ask for, those that ended as well, with the number of jobs.
 	Mix() iter.Seq2[work.Shape, int]
 }
@@ -136,7 +142,7 @@ func plan(v View, opts Options, poolOf func(prices func() *place.Prices) *place.
 			continue
 		}
 		p.line.placed()
-		if p.res.Placed == p.opts.PerPass {
+		if p.opts.PerPass > 0 && p.res.Placed >= p.opts.PerPass {
 			p.res.More = true
 			break
 		}
@@ -169,6 +175,7 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	if opts.Running != nil && p.ranking.policy.Preemption.Enabled {
 		p.placed = map[ident.Job]*work.Job{}
 	}
+	var held []heldJob
 	for key := range v.Classes() {
 		c := &class{key: key, limits: p.room.limitsOf(key), costs: key.Shape.Amount().Now()}
 		if c.limits.bars(key.Shape) != "" {
@@ -179,19 +186,36 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 			p.pool = poolOf(opts.Prices)
 		}
 		c.shape = c.limits.narrow(key.Shape)
-		p.open(c)
-		if !c.fit.Fits() {
-			p.block(c)
-			continue
-		}
-		for lane := range v.Lanes(key) {
-			if l := openLane(v, p.ranking, lane, c); l != nil {
-				p.line.add(l)
+		c.fit = p.pool.For(c.shape)
+		if key.Own != 0 {
+			for job := range lanesJobs(v, key) {
+				c.fit.Narrow(job, opts.Settled)
+				if k, kept := v.ClaimOf(job.ID); kept && k.IsHold() {
+					held = append(held, heldJob{c, job, k})
+				}
 			}
 		}
+		if len(held) > 0 && held[len(held)-1].class == c {
+			continue
+		}
+		p.enter(c)
 	}
+	p.complete(held)
 	p.line.ready()
 	return p
+}
+
+// enter lets the users of a class wait in line, if a job of it fits.
+func (p *pass) enter(c *class) {
+	if !c.fit.Fits() {
+		p.block(c)
+		return
+	}
+	for lane := range p.view.Lanes(c.key) {
+		if l := openLane(p.view, p.ranking, lane, c); l != nil {
+			p.line.add(l)
+		}
+	}
 }
 
 // shapes are those of all classes.
@@ -251,18 +275,23 @@ func (p *pass) offer(l *lane) bool {
 		p.block(c)
 		return false
 	}
+	id, attempt := l.offered()
+	p.put(c, l.head, work.Placement{Job: id, Attempt: attempt, Tasks: tasks})
+	return true
+}
+
+// put notes where a job is placed; row is its own or that of its array.
+func (p *pass) put(c *class, row *work.Job, placed work.Placement) {
 	p.res.Offered++
 	p.res.Placed++
-	c.limits.take(c.key.Shape, tasks)
-	id, attempt := l.offered()
+	c.limits.take(c.key.Shape, placed.Tasks)
 	if p.placed != nil {
-		p.placed[id] = l.head
+		p.placed[placed.Job] = row
 	}
-	p.batch = append(p.batch, work.Placement{Job: id, Attempt: attempt, Tasks: tasks})
+	p.batch = append(p.batch, placed)
 	if len(p.batch) == p.opts.PerCommand {
 		p.flush()
 	}
-	return true
 }
 
 func (p *pass) flush() {

@@ -164,7 +164,7 @@ func TestReclaim_insideATreeTheGuaranteeOfAPartCounts(t *testing.T) {
 
 // TestReclaim_isKept draws clusters and queues, fills them with preemptible jobs, and holds that a job within the guarantee of
 // its queue gets its GPUs after one round for each of those that wait, that nothing the scheduler proposes is refused, and that
-// nobody takes from who is within a guarantee.
+// no queue loses what it is guaranteed.
 func TestReclaim_isKept(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newState(t)

@@ -26,7 +26,6 @@ type PreemptionView interface {
 	ActiveJobs() iter.Seq[*work.Job]
 	LeasesOn(node string) iter.Seq[*work.Lease]
 	Checkpoint(ident.Checkpoint) (*checkpoints.Checkpoint, bool)
-	ClaimOf(ident.Job) (*claims.Claim, bool)
 	Lineage(queue string) iter.Seq[*work.Queue]
 	Queues() iter.Seq[*work.Queue]
 	Claims() iter.Seq[*claims.Claim]

@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -154,11 +155,12 @@ func (c *cluster) QueueTreeGPUs(string) int                { return 0 }
 func (c *cluster) Array(ident.Job) (*work.Job, bool)       { return nil, false }
 func (c *cluster) Policy() work.Policy                     { return c.policy }
 func (c *cluster) Now() int64                              { return c.now }
+func (c *cluster) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 func (c *cluster) Total() accounts.Amount                  { return accounts.Amount{} }
 func (c *cluster) HeldOfType(string, string) int           { return 0 }
 func (c *cluster) QueueTreeOfType(string, string) int      { return 0 }
 func (c *cluster) Budget(string) *budgets.Budget           { return nil }
-func (c *cluster) GPUModels() iter.Seq2[string, string] { return maps.All(map[string]string(nil)) }
+func (c *cluster) GPUModels() iter.Seq2[string, string]    { return maps.All(map[string]string(nil)) }
 
 func (c *cluster) Node(id string) (*work.Node, bool) {
 	i, ok := c.at[id]

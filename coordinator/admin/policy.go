@@ -75,6 +75,7 @@ func setPolicy(p *work.Policy, to *v1.Policy) error {
 		{&p.Preemption.Every, pre.EverySeconds},
 		{&p.Preemption.RestartCost, pre.RestartCostSeconds},
 		{&p.Backfill.After, fill.AfterSeconds},
+		{&p.Hold, to.HoldSeconds},
 	} {
 		if v.seconds != nil {
 			*v.to = int64(*v.seconds) * int64(time.Second)
@@ -112,8 +113,9 @@ func policyView(p *work.Policy, operator bool) *v1.Policy {
 			Ratio: proto.Int32(int32(p.Preemption.Ratio)), EverySeconds: seconds(p.Preemption.Every),
 			RestartCostSeconds: seconds(p.Preemption.RestartCost),
 		},
-		Backfill: &v1.BackfillPolicy{Reservations: proto.Int32(int32(p.Backfill.Reservations)), AfterSeconds: seconds(p.Backfill.After)},
-		Revision: p.Revision,
+		Backfill:    &v1.BackfillPolicy{Reservations: proto.Int32(int32(p.Backfill.Reservations)), AfterSeconds: seconds(p.Backfill.After)},
+		HoldSeconds: seconds(p.Hold),
+		Revision:    p.Revision,
 	}
 	if p.UpdatedAt != 0 {
 		out.UpdatedAt = call.Time(p.UpdatedAt)

@@ -22,23 +22,35 @@ func Reason(v *fsm.View, j *work.Job) string {
 	case j.Live() && j.Reason == "":
 		return transferReason(j)
 	case j.HeldBack():
-		return heldReason(v, j)
+		return heldReason(v, j) + suffix(placesHeld(v, j))
 	case j.State != v1.JobState_QUEUED:
 		return words.Of(j.Reason)
 	case !Considered(v, j):
 		return "not yet considered by the scheduler"
 	}
-	if c, kept := v.ClaimOf(j.ID); kept {
+	if c, kept := v.ClaimOf(j.ID); kept && !c.IsHold() {
 		return words.Of(reason.New(reason.PreemptsOthers, len(c.Victims), c.GPUs()))
 	}
 	why := words.Of(j.Reason)
 	if said := v.ClassReason(v.ClassOf(j)); said != "" {
 		why = words.Of(said)
 	}
+	if held := placesHeld(v, j); held != "" {
+		why = held + suffix(why)
+	}
 	if awaits := awaitReason(v, j); awaits != "" {
 		why += suffix(awaits)
 	}
 	return why
+}
+
+// placesHeld says what is held of what the last attempt of a job had, until when, and how much is missing.
+func placesHeld(v *fsm.View, j *work.Job) string {
+	c, kept := v.ClaimOf(j.ID)
+	if !kept || !c.IsHold() {
+		return ""
+	}
+	return words.Of(reason.New(reason.PlacesHeld, c.GPUs(), c.Missing(j.Shape.Nodes), clock(c.Until)))
 }
 
 // heldReason says until when a job is held back, and why.

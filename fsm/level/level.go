@@ -83,6 +83,7 @@ var (
 	LateModels = gate(6, "a registered checkpoint that is reported as a model becomes one")
 	Preemption = gate(6, "running jobs make room for waiting ones: mind submit --preemptible")
 	FairShare  = gate(6, "queues in a tree, accounts of what users had, and the policy of the scheduler as data")
+	Holds      = gate(6, "after a failure of the infrastructure, the GPUs of a gang's other tasks are held for it")
 	GPUChoice  = gate(6, "gpu_type names several types of GPU, of which a job gets one")
 	MoreQuotas = gate(6, "quotas of GPUs by type, and of GPU hours")
 	Guarantees = gate(6, "queues are limited by type of GPU, and get back the GPUs that they are guaranteed")

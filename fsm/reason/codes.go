@@ -248,3 +248,8 @@ const (
 	LimitsSetTo
 	BadTypeLimits
 )
+
+// Why a job waits although places are held for it.
+const (
+	PlacesHeld Code = iota + 760
+)

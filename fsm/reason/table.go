@@ -216,4 +216,6 @@ var table = [...]definition{
 	GuaranteeTooLarge:  {"GuaranteeTooLarge", "TNN", "the parts of queue %q would be guaranteed %d GPUs together, and the queue %d"},
 	LimitsSetTo:        {"LimitsSetTo", "T", "set to: %s"},
 	BadTypeLimits:      {"BadTypeLimits", "NN", "limits by type name at most %d types, of up to %d bytes, each once"},
+
+	PlacesHeld: {"PlacesHeld", "NNT", "%d GPUs are held for it until %[3]s, while %[2]d nodes are missing"},
 }

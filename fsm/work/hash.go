@@ -204,5 +204,6 @@ func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(p.Order)).Int(p.HalfLife).Int(p.AgingStep)
 	f = f.Flag(p.Preemption.Enabled).Int(p.Preemption.Protect).Num(uint64(p.Preemption.Ratio)).Int(p.Preemption.Every)
 	f = f.Int(p.Preemption.RestartCost).Num(uint64(p.Backfill.Reservations)).Int(p.Backfill.After)
+	f = f.Int(p.Hold)
 	return f.Text(p.UpdatedBy).Int(p.UpdatedAt).Num(p.Revision)
 }

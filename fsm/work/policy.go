@@ -19,6 +19,10 @@ type Policy struct {
 	Preemption Preemption `cbor:"4,keyasint,omitempty"`
 	Backfill   Backfill   `cbor:"5,keyasint,omitempty"`
 
+	// Hold is how long the places of a gang's other tasks are held for it after a failure of the infrastructure; 0: they
+	// are not (hold_seconds).
+	Hold int64 `cbor:"13,keyasint,omitempty"`
+
 	UpdatedBy string `cbor:"6,keyasint,omitempty"`
 	UpdatedAt int64  `cbor:"7,keyasint,omitempty"`
 	Revision  uint64 `cbor:"8,keyasint,omitempty"`
@@ -93,6 +97,7 @@ func DefaultPolicy() Policy {
 			Enabled: true, Protect: int64(2 * time.Hour), Ratio: 4, Every: int64(10 * time.Minute), RestartCost: int64(5 * time.Minute),
 		},
 		Backfill: Backfill{Reservations: 8, After: int64(time.Hour)},
+		Hold:     int64(2 * time.Minute),
 	}
 }
 
@@ -108,6 +113,7 @@ func (p *Policy) Validate() error {
 		between("preemption.every_seconds", p.Preemption.Every, time.Second, 24*time.Hour),
 		between("preemption.restart_cost_seconds", p.Preemption.RestartCost, 0, 24*time.Hour),
 		between("backfill.after_seconds", p.Backfill.After, 0, year),
+		between("hold_seconds", p.Hold, 0, time.Hour),
 		p.validateAging(), p.validateRatio(), p.validateReservations(),
 	)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // named are the values of a policy by their names in REST, in the order in which they are shown.
-func (p *Policy) named() [10][2]string {
+func (p *Policy) named() [11][2]string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	seconds := func(ns int64) string { return number(ns / int64(time.Second)) }
 	return [...][2]string{
@@ -21,6 +21,7 @@ func (p *Policy) named() [10][2]string {
 		{"preemption.restart_cost_seconds", seconds(p.Preemption.RestartCost)},
 		{"backfill.reservations", number(int64(p.Backfill.Reservations))},
 		{"backfill.after_seconds", seconds(p.Backfill.After)},
+		{"hold_seconds", seconds(p.Hold)},
 	}
 }
 

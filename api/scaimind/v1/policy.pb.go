@@ -38,7 +38,9 @@ type Policy struct {
 	UpdatedBy        string                 `protobuf:"bytes,6,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
 	UpdatedAt        *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// The index of the last change; 0: it is as mind comes with it.
-	Revision      uint64 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
+	// How long the GPUs of a gang's other tasks are held for it after a failure of the infrastructure; 0: they are not.
+	HoldSeconds   *int32 `protobuf:"varint,13,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -125,6 +127,13 @@ func (x *Policy) GetUpdatedAt() *timestamppb.Timestamp {
 func (x *Policy) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
+	}
+	return 0
+}
+
+func (x *Policy) GetHoldSeconds() int32 {
+	if x != nil && x.HoldSeconds != nil {
+		return *x.HoldSeconds
 	}
 	return 0
 }
@@ -447,7 +456,7 @@ var File_scaimind_v1_policy_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/policy.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xac\x03\n" +
+	"\x18scaimind/v1/policy.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\x03\n" +
 	"\x06Policy\x12\x19\n" +
 	"\x05order\x18\x01 \x01(\tH\x00R\x05order\x88\x01\x01\x12/\n" +
 	"\x11half_life_seconds\x18\x02 \x01(\x05H\x01R\x0fhalfLifeSeconds\x88\x01\x01\x121\n" +
@@ -460,10 +469,12 @@ const file_scaimind_v1_policy_proto_rawDesc = "" +
 	"updated_by\x18\x06 \x01(\tR\tupdatedBy\x129\n" +
 	"\n" +
 	"updated_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1a\n" +
-	"\brevision\x18\b \x01(\x04R\brevisionB\b\n" +
+	"\brevision\x18\b \x01(\x04R\brevision\x12&\n" +
+	"\fhold_seconds\x18\r \x01(\x05H\x03R\vholdSeconds\x88\x01\x01B\b\n" +
 	"\x06_orderB\x14\n" +
 	"\x12_half_life_secondsB\x15\n" +
-	"\x13_aging_step_seconds\"\xb0\x02\n" +
+	"\x13_aging_step_secondsB\x0f\n" +
+	"\r_hold_seconds\"\xb0\x02\n" +
 	"\x10PreemptionPolicy\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x12,\n" +
 	"\x0fprotect_seconds\x18\x02 \x01(\x05H\x01R\x0eprotectSeconds\x88\x01\x01\x12\x19\n" +

@@ -30,8 +30,8 @@ func (tx *tx) saveJob(old, j *work.Job) {
 	if j.Terminal() && (old == nil || !old.Terminal()) {
 		tx.settleDependents(j)
 	}
-	if c, kept := tx.ClaimOf(j.ID); kept && j.State != v1.JobState_QUEUED {
-		tx.endClaim(c) // It was canceled or paused meanwhile.
+	if c, kept := tx.ClaimOf(j.ID); kept && (j.State != v1.JobState_QUEUED || c.IsHold() && j.Held&^work.HoldBackoff != 0) {
+		tx.endClaim(c) // It was canceled or paused meanwhile, or has to wait for all nodes of a recovered cluster.
 	}
 	if old != nil && old.Live() && !j.Live() {
 		tx.left(j.ID)

@@ -1,8 +1,6 @@
 package apply
 
 import (
-	"slices"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
@@ -58,7 +56,7 @@ func (tx *tx) place(p *work.Placement) *kernel.Refusal {
 		}
 		return r
 	}
-	if kept && !slices.Equal(c.Tasks, p.Tasks) {
+	if kept && !within(c.Tasks, p.Tasks) {
 		tx.emitUnkept(old, c)
 	}
 	before := old

@@ -71,6 +71,7 @@ func (tx *tx) afterFailure(j *work.Job, ending *work.Ending) {
 		tx.move(j, v1.JobState_LOST, ending.Why())
 	}
 	tx.requeue(j, ending, why)
+	tx.holdPlaces(j, ending)
 }
 
 // agreed says whether a launch that failed would fail everywhere: another node said the same of the attempt before, or

@@ -20,7 +20,8 @@ const (
 	ClosingGrace = int64(5e9)
 )
 
-// Claim keeps places for the next attempt of a job.
+// Claim keeps places for the next attempt of a job: those that its victims leave, or, in a hold, those that the tasks of
+// its last attempt had.
 type Claim struct {
 	Job     ident.Job `cbor:"1,keyasint,omitempty"`
 	Attempt uint32    `cbor:"2,keyasint,omitempty"`
@@ -34,6 +35,9 @@ type Claim struct {
 	// Since and Until are Unix nanoseconds of log time.
 	Since int64 `cbor:"7,keyasint,omitempty"`
 	Until int64 `cbor:"8,keyasint,omitempty"`
+	// Ranks are set in a hold: which rank of the next attempt each place is for. In a preemption the places are those of
+	// all ranks.
+	Ranks []uint16 `cbor:"9,keyasint,omitempty"`
 }
 
 // AppendFields implements kernel.Row.
@@ -46,7 +50,11 @@ func (c *Claim) AppendFields(f kernel.Fields) kernel.Fields {
 	for _, v := range c.Victims {
 		f = f.Num(uint64(v))
 	}
-	return f.Num(uint64(c.CPUs)).Num(uint64(c.MemMB)).Int(c.Since).Int(c.Until)
+	f = f.Num(uint64(c.CPUs)).Num(uint64(c.MemMB)).Int(c.Since).Int(c.Until).Num(uint64(len(c.Ranks)))
+	for _, r := range c.Ranks {
+		f = f.Num(uint64(r))
+	}
+	return f
 }
 
 // Of is what the claim keeps of the node of one of its places.

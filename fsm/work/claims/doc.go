@@ -8,6 +8,10 @@
 //  3. The victims leave one by one. What they release is kept: nobody else is placed there.
 //  4. When the last one has left, the same entry grants the places to the job that the claim is for.
 //
+// A hold is a claim without victims. It is made by the entry in which the attempt of a gang ends because of a fault of the
+// infrastructure, and keeps the places of the tasks that were not at fault: so that one bad node costs one node, and nobody is
+// preempted for the others. The scheduler adds what is missing.
+//
 // Guarantees. No GPU is in two claims. A claim is for a job that is QUEUED. It ends when the job is placed or no longer waits,
 // and at the latest at Until, so a victim that cannot be reached does not keep its node's GPUs from all others.
 package claims

@@ -13,9 +13,10 @@ const record = 120
 // offers none of it.
 type Book struct {
 	rows kernel.Table[ident.Job, *Claim]
-	// victims lists who waits for the end of a job; ends when claims end.
+	// victims lists who waits for the end of a job; ends when claims end; holds are the jobs that have a hold.
 	victims kernel.Index[victim]
 	ends    kernel.Index[end]
+	holds   kernel.Index[ident.Job]
 }
 
 type victim struct{ job, claim ident.Job }
@@ -31,6 +32,7 @@ func NewBook() Book {
 		rows:    kernel.NewTable[ident.Job, *Claim](record, func(a, b ident.Job) bool { return a < b }),
 		victims: kernel.NewIndex(func(a, b victim) bool { return a.job < b.job || a.job == b.job && a.claim < b.claim }),
 		ends:    kernel.NewIndex(func(a, b end) bool { return a.at < b.at || a.at == b.at && a.job < b.job }),
+		holds:   kernel.NewIndex(func(a, b ident.Job) bool { return a < b }),
 	}
 }
 
@@ -42,7 +44,7 @@ func Record(at func(*kernel.State) *Book, put func(*kernel.State, *Claim)) kerne
 
 // Freeze returns a copy for a view.
 func Freeze(t *Book) Book {
-	return Book{rows: t.rows.Freeze(), victims: t.victims.Freeze(), ends: t.ends.Freeze()}
+	return Book{rows: t.rows.Freeze(), victims: t.victims.Freeze(), ends: t.ends.Freeze(), holds: t.holds.Freeze()}
 }
 
 // Put puts a row in, in the place of the one for its job.
@@ -52,6 +54,9 @@ func Put(t *Book, c *Claim) {
 	}
 	t.rows.Put(c.Job, c)
 	t.ends.Put(end{c.Until, c.Job})
+	if c.IsHold() {
+		t.holds.Put(c.Job)
+	}
 	for _, v := range c.Victims {
 		t.victims.Put(victim{v, c.Job})
 	}
@@ -65,6 +70,9 @@ func Drop(t *Book, c *Claim) {
 
 func underive(t *Book, c *Claim) {
 	t.ends.Delete(end{c.Until, c.Job})
+	if c.IsHold() {
+		t.holds.Delete(c.Job)
+	}
 	for _, v := range c.Victims {
 		t.victims.Delete(victim{v, c.Job})
 	}
@@ -76,8 +84,11 @@ func (t *Book) ClaimOf(job ident.Job) (*Claim, bool) { return t.rows.Get(job) }
 // Claims iterates all claims, by the job that they are for.
 func (t *Book) Claims() iter.Seq[*Claim] { return t.rows.Rows() }
 
-// ClaimCount is how many claims there are.
-func (t *Book) ClaimCount() int { return t.rows.Len() }
+// ClaimCount is how many preemptions are under way.
+func (t *Book) ClaimCount() int { return t.rows.Len() - t.holds.Len() }
+
+// HoldCount is how many jobs have a hold.
+func (t *Book) HoldCount() int { return t.holds.Len() }
 
 // Awaiting lists the jobs whose claims wait for a job to leave.
 func (t *Book) Awaiting(job ident.Job) []ident.Job {

@@ -10,7 +10,6 @@ package guarantee
 
 import (
 	"iter"
-	"maps"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -50,7 +49,13 @@ func New(queues Queues, held func(queue string) int, all iter.Seq[*claims.Claim]
 }
 
 // Clone returns a copy that is changed alone.
-func (b *Balance) Clone() *Balance { return &Balance{b.queues, b.held, maps.Clone(b.moved)} }
+func (b *Balance) Clone() *Balance {
+	c := &Balance{b.queues, b.held, make(map[string]int, len(b.moved))}
+	for name, milli := range b.moved { // order-free: a copy
+		c.moved[name] = milli
+	}
+	return c
+}
 
 // Move counts what a job is about to hold (1), or to give back (-1).
 func (b *Balance) Move(j *work.Job, by int) {

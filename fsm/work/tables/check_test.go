@@ -2,6 +2,7 @@ package tables
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/claims"
 )
 
 // TestCheck_canFail breaks a sound state in one place after the other, and requires that Check says so.
@@ -79,6 +81,19 @@ func TestCheck_canFail(t *testing.T) {
 		}
 		require.Fail(t, "the story has no array")
 	}
+	// hold breaks what is held for the gang of the story.
+	hold := func(s *State, f func(c *claims.Claim)) {
+		for c := range s.Claims() {
+			if c.IsHold() {
+				other := *c
+				other.Tasks, other.Ranks = slices.Clone(c.Tasks), slices.Clone(c.Ranks)
+				f(&other)
+				claims.Put(&s.Book, &other)
+				return
+			}
+		}
+		require.Fail(t, "the story has no hold")
+	}
 	// result adds one that is like the first but for what f changes.
 	result := func(s *State, f func(r *work.EvaluationResult)) {
 		for r := range s.evaluations.results.Rows() {
@@ -93,6 +108,11 @@ func TestCheck_canFail(t *testing.T) {
 		breakIt func(s *State)
 		says    string
 	}{
+		"a hold of what the job never had": {func(s *State) { hold(s, func(c *claims.Claim) { c.Tasks[0].Node = "n1" }) }, "I17"},
+		"a hold for a rank that failed":    {func(s *State) { hold(s, func(c *claims.Claim) { c.Ranks[0] = 0 }) }, "I17"},
+		"a hold of fewer GPUs":             {func(s *State) { hold(s, func(c *claims.Claim) { c.Tasks[0].GPUs = 1 }) }, "I17"},
+		"a hold for an attempt of before":  {func(s *State) { hold(s, func(c *claims.Claim) { c.Attempt-- }) }, "I17"},
+		"a hold with victims":              {func(s *State) { hold(s, func(c *claims.Claim) { c.Victims = []ident.Job{firstLive(s).ID} }) }, "I17"},
 		"an element lost": {func(s *State) {
 			array(s, func(j *work.Job) { j.Array.Waiting = j.Array.Waiting.Without(4) })
 		}, "I13"},

@@ -29,6 +29,7 @@ var policyKeys = [][2]string{
 	{"preemption.restart_cost_seconds", "what a restart takes, beyond the work since the last checkpoint"},
 	{"backfill.reservations", "how many blocked jobs have their start reserved at a time; 0: none. This version reserves none yet"},
 	{"backfill.after_seconds", "how long a job waits before a start is reserved for it. This version reserves none yet"},
+	{"hold_seconds", "how long the GPUs of a gang's other tasks are held for it after a failure of the infrastructure; 0: they are not"},
 }
 
 func newPolicy() *cobra.Command {

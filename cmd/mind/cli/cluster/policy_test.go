@@ -11,7 +11,7 @@ import (
 func TestPolicy_showAndSet(t *testing.T) {
 	g := clitest.NewGateway(t)
 	policy := `{"order":"FIFO","half_life_seconds":604800,"aging_step_seconds":0,"preemption":{"enabled":false,"protect_seconds":7200,"ratio":16,` +
-		`"every_seconds":600,"restart_cost_seconds":300},"backfill":{"reservations":8,"after_seconds":3600},"revision":7}`
+		`"every_seconds":600,"restart_cost_seconds":300},"backfill":{"reservations":8,"after_seconds":3600},"hold_seconds":120,"revision":7}`
 	g.On("GET /policy", clitest.Answer(200, policy))
 	g.On("PUT /policy", clitest.Answer(200, policy))
 	out, stderr, code := clitest.Run(t, "policy", "show")
@@ -49,7 +49,7 @@ func TestQueues_asATree(t *testing.T) {
 		`{"name":"vision","parent":"research","weight":3,"share_percent":66.67,"gpus_lately":1.25,"gpus_allocated":2}]}`))
 	out, stderr, code := clitest.Run(t, "queues")
 	require.Zero(t, code, stderr)
-	require.Regexp(t, `(?m)^default\s+1\s+33\.3%\s+0\s+0\s+0\s+0\s+0\.0\s+none\nresearch\s+2\s+66\.7%.*8\n  vision\s+3\s+66\.7%\s+0\s+0\s+0\s+2\s+1\.2\s+none`, out)
+	require.Regexp(t, `(?m)^default\s+1\s+33\.3%\s+0\s+0\s+0\s+0\s+0\.0\s+0\s+-\s+none\nresearch\s+2\s+66\.7%.*8\n  vision\s+3\s+66\.7%\s+0\s+0\s+0\s+2\s+1\.2\s+0\s+-\s+none`, out)
 
 	g.On("PUT /queues/vision", clitest.Answer(200, `{"name":"vision","parent":"research","weight":3,"share_percent":50}`))
 	out, stderr, code = clitest.Run(t, "queues", "put", "vision", "--weight", "3", "--parent", "research", "--max-gpus", "4")

@@ -28,7 +28,7 @@ func TestQuota_showSetClear(t *testing.T) {
 	require.Zero(t, code)
 	out, _, code = clitest.Run(t, "quota", "list")
 	require.Zero(t, code)
-	require.Regexp(t, `(?m)^guests\s+0 of any\s+0 of any\s+0 of any\s*$`, out)
+	require.Regexp(t, `(?m)^guests\s+0 of any\s+0 of any\s+0 of any\s+0\.0 of any\s*$`, out)
 
 	// What is not given is no limit, and 0 is one.
 	_, stderr, code := clitest.Run(t, "quota", "set", "acme", "--max-gpus", "0", "--max-jobs", "1000")

@@ -1,0 +1,92 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// Complete takes capacity for a job that has places already, for those that are missing: places are by rank, and the ones
+// without a node are to be found. They go to other hosts with the same GPUs, best to ones on which it never failed; so do those whose host may not run a task of the
+// job any more. What the job has already is not free in the pool.
+//
+// wait says that a host of it may run the job only when it has been in session for longer. The fit must be narrowed to the
+// job.
+func (f *Fit) Complete(places []work.TaskPlacement, settled func(node string) bool) (tasks []work.TaskPlacement, ok, wait bool) {
+	p, job := f.pool, f.own.job
+	spec, missing := -1, 0
+	hosts := make([]int, len(places))
+	for rank := range places {
+		hosts[rank] = -1
+		i, here := p.hostOf(places[rank].Node)
+		if !here || !job.MayRunOn(p.hosts[i].node) || places[rank].GPUs&^p.hosts[i].healthy() != 0 || spec >= 0 && p.hosts[i].kind.spec != spec {
+			missing++
+			continue
+		}
+		if job.Replacement() && !p.isSettled(i, settled) {
+			return nil, false, true
+		}
+		hosts[rank], spec = i, p.hosts[i].kind.spec
+	}
+	if missing == len(places) {
+		return nil, false, false
+	}
+	f.enqueue()
+	at := slices.IndexFunc(f.queues, func(q queue) bool { return q.spec == spec })
+	if at < 0 {
+		return nil, false, false
+	}
+	before := slices.Clone(f.spent)
+	for _, i := range hosts {
+		if i >= 0 {
+			f.spent.add(i) // Its other GPUs are for others: a job has one task on a node.
+		}
+	}
+	f.queues[at].catchUp(f)
+	f.nodes, f.masks = f.nodes[:0], f.masks[:0]
+	f.gather(f.queues[at:at+1], missing)
+	if len(f.nodes) < missing {
+		f.relent(settled, hosts)
+		f.nodes, f.masks = f.nodes[:0], f.masks[:0]
+		f.gather(f.queues[at:at+1], missing)
+	}
+	f.spent = before
+	if len(f.nodes) < missing {
+		return nil, false, false
+	}
+	tasks = slices.Clone(places)
+	next := 0
+	for rank, i := range hosts {
+		if i >= 0 {
+			continue
+		}
+		i, gpus := f.nodes[next], f.masks[next]
+		next++
+		p.take(i, &f.shape, gpus)
+		tasks[rank] = work.TaskPlacement{Node: p.hosts[i].node.ID, GPUs: gpus}
+	}
+	return tasks, true, false
+}
+
+// relent lets the job use the nodes again on which it failed before its last attempt: what is held for it lies idle for as
+// long as it finds no other.
+func (f *Fit) relent(settled func(node string) bool, kept []int) {
+	p, job := f.pool, f.own.job
+	for i := range p.hosts {
+		n := p.hosts[i].node
+		failed := lastFailure(job, n.ID)
+		if failed < 0 || failed == len(job.Past)-1 || slices.Contains(kept, i) || !job.MayRunOn(n) || job.Replacement() && !p.isSettled(i, settled) {
+			continue
+		}
+		f.spent.remove(i)
+	}
+}
+
+// hostOf finds a host by the id of its node.
+func (p *Pool) hostOf(node string) (int, bool) {
+	if node == "" {
+		return 0, false
+	}
+	return slices.BinarySearchFunc(p.hosts, node, func(h host, id string) int { return cmp.Compare(h.node.ID, id) })
+}
