@@ -109,9 +109,11 @@ func quotaView(v *fsm.View, tenant string, operator bool) *v1.Quota {
 	})
 	_, next := budgets.MonthOf(v.Now() / 1e6)
 	out.GpuHours = math.Round(100*float64(v.Budget(tenant).SpentBy(v.Now()))/float64(budgets.Hour)) / 100
-	out.GpuHoursResetAt = call.Time(next * 1e6)
 	if q, ok := v.Quota(tenant); ok {
 		out.MaxGpusByType, out.MaxGpuHours = typesOf(q.MaxByType), q.MaxGPUHours
+		if q.MaxGPUHours != nil {
+			out.GpuHoursResetAt = call.Time(next * 1e6)
+		}
 		out.MaxGpus, out.MaxRunningJobs, out.MaxJobs = q.MaxGPUs, q.MaxRunning, q.MaxJobs
 		out.UpdatedAt = call.Time(q.UpdatedAt)
 		if operator {

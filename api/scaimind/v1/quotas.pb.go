@@ -47,7 +47,7 @@ type Quota struct {
 	// What the tenant has now of each type, and what it has used in this month.
 	GpusByType map[string]float64 `protobuf:"bytes,12,rep,name=gpus_by_type,json=gpusByType,proto3" json:"gpus_by_type,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	GpuHours   float64            `protobuf:"fixed64,13,opt,name=gpu_hours,json=gpuHours,proto3" json:"gpu_hours,omitempty"`
-	// When the next month begins.
+	// When the next month begins, while there is a limit.
 	GpuHoursResetAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=gpu_hours_reset_at,json=gpuHoursResetAt,proto3" json:"gpu_hours_reset_at,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
