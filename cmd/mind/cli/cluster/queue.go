@@ -195,7 +195,10 @@ queue is.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeQueues,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
-		body := map[string]any{"max_gpus": maxGPUs, "weight": weight, "parent": parent, "guaranteed_gpus": guaranteed}
+		body := map[string]any{"max_gpus": maxGPUs, "weight": weight, "parent": parent}
+		if guaranteed != 0 {
+			body["guaranteed_gpus"] = guaranteed
+		}
 		if len(types) > 0 {
 			body["max_gpus_by_type"] = types
 		}
