@@ -25,6 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
 // TestMachine_anyLog drives machines with random commands, sensible and absurd, and requires after every step that the
@@ -253,7 +254,10 @@ func (g *generator) anyCommand() kernel.Command {
 		if g.n("policy", 0, 3) == 0 {
 			return g.policy()
 		}
-		q := work.Queue{Name: g.queue(), Weight: 3, MaxGPUs: uint32(pick(g, "queue gpus", 0, 0, 4))}
+		q := work.Queue{Name: g.queue(), Weight: 3, MaxGPUs: uint32(pick(g, "queue gpus", 0, 0, 4)), Guaranteed: uint32(pick(g, "guaranteed", 0, 0, 2, 4))}
+		if g.n("by type", 0, 3) == 0 {
+			q.MaxByType = typed.Limits{{Type: pick(g, "type", "H100", "h100", ""), GPUs: int32(g.n("of type", -1, 4))}}
+		}
 		if g.yes("below another") {
 			q.Parent = g.queue()
 		}
@@ -531,7 +535,7 @@ func (g *generator) preempt() kernel.Command {
 	for key := range v.Classes() {
 		for j := range v.ClassJobs(key) {
 			for at := range v.ActiveJobs() {
-				if (at.Priority >= j.Priority || !at.Preemptible || at.Stop != 0) && g.n("though", 0, 9) > 0 {
+				if (at.Priority >= j.Priority && at.Queue == j.Queue || !at.Preemptible || at.Stop != 0) && g.n("though", 0, 9) > 0 {
 					continue
 				}
 				c.Preemptions = append(c.Preemptions, g.preemption(v, j, at))
@@ -569,6 +573,7 @@ func (g *generator) preemption(v *fsm.View, j, at *work.Job) claims.Preemption {
 	if g.n("spoil", 0, 9) == 0 {
 		p.Attempt++
 	}
+	p.Reclaim = g.n("reclaim", 0, 2) == 0
 	return p
 }
 

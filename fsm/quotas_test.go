@@ -12,6 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
 func limit(n int32) *int32 { return &n }
@@ -167,7 +169,7 @@ func TestQuotas_neverExceededByAGrant(t *testing.T) {
 			case 0:
 				c = g.quotaCommand()
 			case 1:
-				c = work.PutQueue{Queue: work.Queue{Name: g.queue(), MaxGPUs: uint32(pick(g, "queue gpus", 0, 1, 3))}}
+				c = work.PutQueue{Queue: work.Queue{Name: g.queue(), MaxGPUs: uint32(pick(g, "queue gpus", 0, 1, 3)), MaxByType: g.typeLimits()}}
 			case 2:
 				c = work.SubmitJobs{Jobs: []work.NewJob{g.newJob(), g.newJob()}}
 			case 3:
@@ -185,6 +187,12 @@ func TestQuotas_neverExceededByAGrant(t *testing.T) {
 					continue
 				}
 				was, is := before.Usage(tenant), after.Usage(tenant)
+				if most, ok := q.MaxByType.Of("H100"); ok {
+					require.LessOrEqual(t, after.HeldOfType(tenant, "H100"), max(before.HeldOfType(tenant, "H100"), 1000*int(most)), "I7: H100s of %s after %T", tenant, c)
+				}
+				if q.MaxGPUHours != nil && before.Budget(tenant).SpentBy(after.Now()) >= uint64(*q.MaxGPUHours)*budgets.Hour {
+					require.LessOrEqual(t, is.GPUMilli, was.GPUMilli, "I16: GPUs of %s after %T", tenant, c)
+				}
 				if q.MaxGPUs != nil {
 					require.LessOrEqual(t, is.GPUMilli, max(was.GPUMilli, 1000*int(*q.MaxGPUs)), "I7: GPUs of %s after %T", tenant, c)
 				}
@@ -196,6 +204,9 @@ func TestQuotas_neverExceededByAGrant(t *testing.T) {
 				}
 			}
 			for q := range after.Queues() {
+				if most, ok := q.MaxByType.Of("H100"); ok && q.Moved == 0 {
+					require.LessOrEqual(t, after.QueueTreeOfType(q.Name, "H100"), max(before.QueueTreeOfType(q.Name, "H100"), 1000*int(most)), "I7: H100s of queue %s after %T", q.Name, c)
+				}
 				if q.MaxGPUs != 0 {
 					require.LessOrEqual(t, after.QueueGPUs(q.Name), max(before.QueueGPUs(q.Name), 1000*int(q.MaxGPUs)), "I7: GPUs of queue %s after %T", q.Name, c)
 				}
@@ -214,7 +225,14 @@ func (g *generator) quotaCommand() kernel.Command {
 		}
 		return limit(int32(g.n(what, 0, 4)))
 	}
-	return work.PutQuota{Tenant: g.tenant(), MaxGPUs: some("gpus"), MaxRunning: some("running"), MaxJobs: some("jobs"), By: "root", Actor: g.actor()}
+	return work.PutQuota{Tenant: g.tenant(), MaxGPUs: some("gpus"), MaxRunning: some("running"), MaxJobs: some("jobs"), MaxGPUHours: some("hours"), MaxByType: g.typeLimits(), By: "root", Actor: g.actor()}
+}
+
+func (g *generator) typeLimits() typed.Limits {
+	if g.yes("by type?") {
+		return nil
+	}
+	return typed.Limits{{Type: "h100", GPUs: int32(g.n("of type", 0, 4))}}
 }
 
 // actor is somebody, or nobody.

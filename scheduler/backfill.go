@@ -133,7 +133,7 @@ func (f *backfill) place(c *class, j *work.Job, above int) ([]work.TaskPlacement
 	}
 	f.bind(binding)
 	defer f.bind(f.all)
-	fit := f.pass.fitOf(c.key)
+	fit := f.pass.fitOf(c)
 	tasks, ok := fit.Place()
 	if !ok {
 		f.hopeless[tried{c.key, binding}] = true
@@ -205,7 +205,7 @@ func (f *backfill) reason(c *class) reason.Reason {
 	for _, k := range byStart {
 		open[slices.Index(f.kept, k)] = 0
 		f.bind(string(open))
-		if f.pass.fitOf(c.key).Fits() {
+		if f.pass.fitOf(c).Fits() {
 			return reason.New(reason.WouldDelay, (k.StartAt+1e9-1)/1e9)
 		}
 	}

@@ -68,6 +68,7 @@ type exchanger struct {
 	free    int // GPUs
 	// hopeless are the best priorities, by shape, for which nothing was found.
 	hopeless map[work.Shape]int
+	guards
 }
 
 // holder is a node with those of its jobs that may be stopped.
@@ -98,6 +99,7 @@ type way struct {
 
 func newExchanger(v View, r *ranking, running iter.Seq[Running]) *exchanger {
 	p := &exchanger{ranking: r, byName: map[string]*holder{}, gone: map[ident.Job]bool{}, hopeless: map[work.Shape]int{}}
+	p.guards = guardsOf(v)
 	for node := range v.Nodes() {
 		if node.State != v1.NodeState_READY {
 			continue
@@ -232,7 +234,7 @@ func (p *exchanger) on(h *holder, j *work.Job, at rank, needs int64) (way, bool)
 		}
 		y := h.held[i]
 		higher := at.above < y.above
-		if p.gone[y.job.ID] || !higher && (!y.saved || len(y.job.Tasks) > 1) {
+		if p.gone[y.job.ID] || !higher && (!y.saved || len(y.job.Tasks) > 1) || p.guarded(y.job, j) {
 			continue
 		}
 		w.cost += y.gpus * float64(y.loss+restart)
@@ -297,7 +299,7 @@ func (p *pass) exchange() []Exchange {
 		if m == nil {
 			continue
 		}
-		w.class.limits.take(*s)
+		w.class.limits.take(*s, m.For.Tasks)
 		if len(m.Victims) > 0 {
 			made = append(made, *m)
 		}

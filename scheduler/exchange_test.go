@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
@@ -95,18 +96,22 @@ func (b *board) QueueTreeGPUs(string) int                { return 0 }
 func (b *board) Promises() iter.Seq[*promises.Promise] {
 	return slices.Values([]*promises.Promise(nil))
 }
-func (b *board) Job(ident.Job) (*work.Job, bool)       { return nil, false }
-func (b *board) Node(string) (*work.Node, bool)        { return nil, false }
-func (b *board) ClassOf(j *work.Job) work.ClassKey     { return j.Class() }
-func (b *board) LeasesOn(string) iter.Seq[*work.Lease] { return slices.Values([]*work.Lease(nil)) }
+func (b *board) Job(ident.Job) (*work.Job, bool)         { return nil, false }
+func (b *board) Node(string) (*work.Node, bool)          { return nil, false }
+func (b *board) ClassOf(j *work.Job) work.ClassKey       { return j.Class() }
+func (b *board) LeasesOn(string) iter.Seq[*work.Lease]   { return slices.Values([]*work.Lease(nil)) }
 func (b *board) Array(ident.Job) (*work.Job, bool)       { return nil, false }
 func (b *board) Policy() work.Policy                     { return b.policy }
 func (b *board) Now() int64                              { return testNow }
 func (b *board) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 func (b *board) Total() accounts.Amount                  { return accounts.Amount{} }
 func (b *board) Windows() iter.Seq[*windows.Window]      { return func(func(*windows.Window) bool) {} }
+func (b *board) Mix() iter.Seq2[work.Shape, int]         { return maps.All(map[work.Shape]int{}) }
+func (b *board) HeldOfType(string, string) int           { return 0 }
+func (b *board) QueueTreeOfType(string, string) int      { return 0 }
+func (b *board) Budget(string) *budgets.Budget           { return nil }
+func (b *board) GPUModels() iter.Seq2[string, string]    { return maps.All(map[string]string{}) }
 
-func (b *board) Mix() iter.Seq2[work.Shape, int] { return maps.All(map[work.Shape]int{}) }
 func (b *board) Accounts() iter.Seq[*accounts.Account] {
 	return slices.Values([]*accounts.Account(nil))
 }

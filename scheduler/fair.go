@@ -36,6 +36,8 @@ type node struct {
 	lanes    []*lane
 	// best is the lane with the job to offer first; nil: there is none left.
 	best *lane
+	// guaranteed is what a queue is guaranteed, in thousandths of a GPU, and holds what it and those below it hold; 0: nothing.
+	guaranteed, holds int
 	// own is, of a queue, the node of its own jobs, which is beside the queues below it.
 	own *node
 }
@@ -75,15 +77,18 @@ func (t *tree) queue(name string) *node {
 	if n, ok := t.queues[name]; ok {
 		return n
 	}
-	parent, weight := t.root, uint32(1)
+	parent, weight, guaranteed := t.root, uint32(1), 0
 	if q, ok := t.view.Queue(name); ok {
-		weight = max(q.Weight, 1)
+		weight, guaranteed = max(q.Weight, 1), int(q.Guaranteed)
 		if q.Parent != "" {
 			parent = t.queue(q.Parent)
 		}
 	}
 	n := parent.child()
 	n.perWeight, n.own = 1/float64(weight), n.child()
+	if guaranteed > 0 {
+		n.guaranteed, n.holds = 1000*guaranteed, t.view.QueueTreeGPUs(name)
+	}
 	t.queues[name] = n
 	return n
 }
@@ -177,6 +182,11 @@ func (t *tree) shareOf(n *node) float64 {
 
 // turn says whose turn it is of two nodes that are beside each other.
 func turn(a, b *node) bool {
+	if a.guaranteed|b.guaranteed != 0 {
+		if x, y := a.saturation(), b.saturation(); x != y {
+			return x < y
+		}
+	}
 	if x, y := a.best.rank.above, b.best.rank.above; x != y {
 		return x < y
 	}
@@ -184,6 +194,18 @@ func turn(a, b *node) bool {
 		return a.share < b.share
 	}
 	return laneBefore(a.best, b.best)
+}
+
+// saturation is how much of its guarantee a queue holds, if its next job is within what is left; 1 otherwise. Who is below a
+// guarantee comes before all others, the least saturated first.
+func (n *node) saturation() float64 {
+	if n.guaranteed == 0 {
+		return 1
+	}
+	if need := n.best.class.key.Shape.GPUMilli(); need == 0 || n.holds+need > n.guaranteed {
+		return 1
+	}
+	return float64(n.holds) / float64(n.guaranteed)
 }
 
 func laneBefore(a, b *lane) bool { return a.rank.before(b.rank) }
@@ -232,6 +254,7 @@ func (t *tree) advance(goesOn bool, given accounts.Usage) {
 	}
 	for ; n != t.root; n = n.parent {
 		n.usage.Add(given)
+		n.holds += int(given.GPUMilli >> accounts.UsageBits)
 		n.share = t.shareOf(n)
 		p := n.parent
 		if n.best == nil {

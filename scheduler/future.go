@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
@@ -25,6 +26,8 @@ type future struct {
 	use     map[string]*work.NodeUse
 	usage   work.Usage
 	byQueue map[string]int // thousandths of GPUs, of a queue and those below it
+	// byType is the same of types of GPU, of the tenant ("") and of queues.
+	byType map[[2]string]int
 	// users are the accounts of its users, in each queue.
 	users map[accounts.Key]*accounts.Account
 	life  accounts.Life
@@ -55,7 +58,7 @@ func (f *future) Windows() iter.Seq[*windows.Window] { return f.now.Windows() }
 
 func newFuture(v ForecastView, tenant string) *future {
 	f := &future{
-		now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{},
+		now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}, byType: map[[2]string]int{},
 		users: map[accounts.Key]*accounts.Account{}, live: map[ident.Job]uint32{},
 	}
 	f.usage = work.Usage{Unfinished: v.Usage(tenant).Unfinished}
@@ -165,6 +168,7 @@ func (f *future) hold(h *holding) {
 	}
 	f.usage.Grant(*s)
 	f.count(h.job, 1)
+	f.countTypes(h, 1)
 }
 
 // count counts a job that holds its resources (1), or does not any more (-1).
@@ -210,6 +214,16 @@ func (f *future) end(h *holding) {
 	f.usage.Running--
 	f.usage.Unfinished--
 	f.count(h.job, -1)
+	f.countTypes(h, -1)
+}
+
+func (f *future) countTypes(h *holding, by int) {
+	for _, t := range work.TypesOf(h.tasks, h.job.Shape, f.now.Node) {
+		f.byType[[2]string{"", t.Type}] += by * t.Milli
+		for q := range f.now.Lineage(h.job.Queue) {
+			f.byType[[2]string{q.Name, t.Type}] += by * t.Milli
+		}
+	}
 }
 
 // Array is the row of an array as it will be.
@@ -236,6 +250,12 @@ func (f *future) Quota(tenant string) (*work.Quota, bool) { return f.now.Quota(t
 func (f *future) Usage(string) work.Usage                 { return f.usage }
 func (f *future) ClassReason(work.ClassKey) reason.Reason { return "" }
 func (f *future) Classes() iter.Seq[work.ClassKey]        { return slices.Values(f.classes) }
+
+// The GPU hours of the tenant are those that it has used by then if it goes on to hold what it holds.
+func (f *future) Budget(string) *budgets.Budget          { return f.now.Budget(f.tenant) }
+func (f *future) HeldOfType(_, name string) int          { return f.byType[[2]string{"", name}] }
+func (f *future) QueueTreeOfType(queue, name string) int { return f.byType[[2]string{queue, name}] }
+func (f *future) GPUModels() iter.Seq2[string, string]   { return f.now.GPUModels() }
 
 // ClaimOf finds none: what is kept for jobs is free to those that it is for, and future counts only what runs.
 func (f *future) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }

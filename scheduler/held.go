@@ -41,7 +41,12 @@ func (p *pass) complete(held []heldJob) (rest []*class) {
 			p.block(h.class)
 			continue
 		}
-		tasks, ok, wait := h.class.fit.Complete(h.hold.Places(h.job.Shape.Nodes), p.opts.Settled)
+		places := h.hold.Places(h.job.Shape.Nodes)
+		if p.keepsAny(h.class, places) {
+			p.block(h.class)
+			continue
+		}
+		tasks, ok, wait := h.class.fit.Complete(places, p.opts.Settled)
 		p.res.Settling = p.res.Settling || wait
 		switch {
 		case !ok && h.class.fit.Fits():

@@ -28,6 +28,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
@@ -56,6 +57,12 @@ type View interface {
 	Usage(tenant string) work.Usage
 	Queue(name string) (*work.Queue, bool)
 	QueueTreeGPUs(queue string) int
+	// HeldOfType and QueueTreeOfType are what a tenant, and the jobs of a queue and of those below it, hold of a type of GPU;
+	// GPUModels are the types and models that nodes have had. Budget is what a tenant had in the month.
+	HeldOfType(tenant, name string) int
+	QueueTreeOfType(queue, name string) int
+	GPUModels() iter.Seq2[string, string]
+	Budget(tenant string) *budgets.Budget
 	// Policy is how to decide. Accounts are what users have used up to now, by queue, tenant and user, and Total is what
 	// the cluster has.
 	Policy() work.Policy
@@ -125,10 +132,12 @@ type Result struct {
 
 // class is the waiting jobs with the same needs and limits.
 type class struct {
-	key    work.ClassKey
-	limits limits
-	fit    *place.Fit
+	key      work.ClassKey
+	limits   limits
+	fit      *place.Fit
 	arranged arranged
+	// shape is what fit is for: that of the key, without the types of GPU of which a limit leaves too few.
+	shape work.Shape
 	// costs is what one of its jobs is charged.
 	costs accounts.Usage
 	// blocked: no more of it fits in this pass. tight: no more of it fits but on what is kept for promises; tried is how many
@@ -219,7 +228,8 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 		if p.pool == nil {
 			p.pool = poolOf(opts.Prices)
 		}
-		c.fit = p.fitOf(key)
+		c.shape = c.limits.narrow(key.Shape)
+		c.fit = p.fitOf(c)
 		p.keep(c)
 		if hold := p.holdOf(key); hold != nil {
 			hold.class = c
@@ -247,16 +257,16 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	return p
 }
 
-// fitOf finds places in what the pool has now.
-func (p *pass) fitOf(key work.ClassKey) *place.Fit {
-	fit := p.pool.For(key.Shape)
-	if key.Own != 0 {
-		for job := range lanesJobs(p.view, key) {
+// fitOf finds places for a class in what the pool has now.
+func (p *pass) fitOf(c *class) *place.Fit {
+	fit := p.pool.For(c.shape)
+	if c.key.Own != 0 {
+		for job := range lanesJobs(p.view, c.key) {
 			fit.Narrow(job, p.opts.Settled)
 		}
 	}
 	for _, w := range p.windows {
-		if !w.AdmitsClass(&key, p.view.Now()) {
+		if !w.AdmitsClass(&c.key, p.view.Now()) {
 			fit.Bar(w.Nodes)
 		}
 	}
@@ -307,6 +317,10 @@ func (p *pass) offer(l *lane) bool {
 		p.block(c)
 		return false
 	}
+	if s := c.limits.narrow(c.key.Shape); s != c.shape {
+		c.shape = s
+		c.fit = p.fitOf(c)
+	}
 	var tasks []work.TaskPlacement
 	placed := false
 	if !c.tight {
@@ -333,7 +347,7 @@ func (p *pass) offer(l *lane) bool {
 func (p *pass) grant(c *class, row *work.Job, made work.Placement) {
 	p.res.Offered++
 	p.res.Placed++
-	c.limits.take(c.key.Shape)
+	c.limits.take(c.key.Shape, made.Tasks)
 	if p.backfill != nil {
 		p.backfill.granted(made.Job)
 	}

@@ -13,7 +13,9 @@ type room struct {
 	tenants map[string]*tenantRoom
 	queues  map[string][]*queueRoom
 	limited map[string]*queueRoom
-	arrays  map[ident.Job]*arrayRoom
+	// models are the types and models of GPU, read when a limit by type is first met.
+	models []gpuModel
+	arrays map[ident.Job]*arrayRoom
 }
 
 // arrayRoom is how many elements of an array run, and may.
@@ -22,11 +24,33 @@ type arrayRoom struct{ live, most uint32 }
 type tenantRoom struct {
 	quota *work.Quota
 	usage work.Usage
+	held  ofType
+	spent uint64
 }
+
+// ofType is what is held of types of GPU, read when it is first asked for.
+type ofType struct {
+	read  func(name string) int
+	milli map[string]int
+}
+
+func (o *ofType) at(name string) int {
+	n, ok := o.milli[name]
+	if !ok {
+		if n = o.read(name); o.milli == nil {
+			o.milli = map[string]int{}
+		}
+		o.milli[name] = n
+	}
+	return n
+}
+
+func (o *ofType) add(name string, milli int) { o.milli[name] = o.at(name) + milli }
 
 type queueRoom struct {
 	queue    *work.Queue
 	gpuMilli int
+	held     ofType
 }
 
 // limits are those that apply to a class: of its tenant (nil: none), of its queue and of the queues that this is a part of.
@@ -34,6 +58,9 @@ type limits struct {
 	tenant *tenantRoom
 	array  *arrayRoom
 	queues []*queueRoom
+	room   *room
+	// typed: one of them is by type of GPU.
+	typed bool
 }
 
 func newRoom(v View) *room {
@@ -42,11 +69,12 @@ func newRoom(v View) *room {
 
 // limitsOf finds the limits of a class. Only the classes of tenants with a quota name their tenant.
 func (r *room) limitsOf(key work.ClassKey) limits {
-	l, asked := limits{}, false
+	l, asked := limits{room: r}, false
 	if key.Tenant != "" {
 		if l.tenant, asked = r.tenants[key.Tenant]; !asked {
 			if q, ok := r.view.Quota(key.Tenant); ok {
-				l.tenant = &tenantRoom{quota: q, usage: r.view.Usage(key.Tenant)}
+				l.tenant = &tenantRoom{quota: q, usage: r.view.Usage(key.Tenant), spent: r.view.Budget(key.Tenant).SpentBy(r.view.Now())}
+				l.tenant.held.read = func(name string) int { return r.view.HeldOfType(key.Tenant, name) }
 			}
 			r.tenants[key.Tenant] = l.tenant
 		}
@@ -54,6 +82,10 @@ func (r *room) limitsOf(key work.ClassKey) limits {
 	if l.queues, asked = r.queues[key.Queue]; !asked {
 		l.queues = r.lineage(key.Queue)
 		r.queues[key.Queue] = l.queues
+	}
+	l.typed = l.tenant != nil && len(l.tenant.quota.MaxByType) > 0
+	for _, q := range l.queues {
+		l.typed = l.typed || len(q.queue.MaxByType) > 0
 	}
 	if key.Array != 0 {
 		if l.array, asked = r.arrays[key.Array]; !asked {
@@ -73,9 +105,11 @@ func (r *room) lineage(name string) (found []*queueRoom) {
 		if !ok {
 			break
 		}
-		if q.MaxGPUs != 0 {
+		if q.MaxGPUs != 0 || len(q.MaxByType) > 0 {
 			if r.limited[name] == nil {
+				of := q.Name
 				r.limited[name] = &queueRoom{queue: q, gpuMilli: r.view.QueueTreeGPUs(name)}
+				r.limited[name].held.read = func(name string) int { return r.view.QueueTreeOfType(of, name) }
 			}
 			found = append(found, r.limited[name])
 		}
@@ -92,6 +126,9 @@ func (l *limits) bars(s work.Shape) reason.Reason {
 		if why := l.tenant.quota.Bars(l.tenant.usage, s); why != "" {
 			return why
 		}
+		if why := l.tenant.quota.BarsHours(l.tenant.spent, l.room.view.Now(), s); why != "" {
+			return why
+		}
 	}
 	for _, q := range l.queues {
 		if why := q.queue.Bars(q.gpuMilli, s); why != "" {
@@ -101,11 +138,15 @@ func (l *limits) bars(s work.Shape) reason.Reason {
 	if l.array != nil && l.array.live >= l.array.most {
 		return reason.New(reason.MaxParallelReached, int(l.array.live), int(l.array.most))
 	}
+	if l.typed {
+		why, _ := l.types(s)
+		return why
+	}
 	return ""
 }
 
 // take counts a placed job.
-func (l *limits) take(s work.Shape) {
+func (l *limits) take(s work.Shape, tasks []work.TaskPlacement) {
 	if l.tenant != nil {
 		l.tenant.usage.Grant(s)
 	}
@@ -114,5 +155,16 @@ func (l *limits) take(s work.Shape) {
 	}
 	if l.array != nil {
 		l.array.live++
+	}
+	if !l.typed {
+		return
+	}
+	for _, t := range work.TypesOf(tasks, s, l.room.view.Node) {
+		if l.tenant != nil {
+			l.tenant.held.add(t.Type, t.Milli)
+		}
+		for _, q := range l.queues {
+			q.held.add(t.Type, t.Milli)
+		}
 	}
 }

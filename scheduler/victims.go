@@ -27,6 +27,8 @@ type PreemptionView interface {
 	LeasesOn(node string) iter.Seq[*work.Lease]
 	Checkpoint(ident.Checkpoint) (*checkpoints.Checkpoint, bool)
 	Lineage(queue string) iter.Seq[*work.Queue]
+	Queues() iter.Seq[*work.Queue]
+	Claims() iter.Seq[*claims.Claim]
 }
 
 // maxPreemptions is how many jobs are made room for in one pass. The next pass sees what came of them.
@@ -63,7 +65,7 @@ func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Pree
 	slices.SortStableFunc(heads, func(a, b *work.Job) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), byAge(a.ID, b.ID))
 	})
-	p := &preemptor{view: v, victims: victims, taken: map[string]work.Claimed{}}
+	p := &preemptor{view: v, victims: victims, taken: map[string]work.Claimed{}, guards: guardsOf(v)}
 	for _, j := range heads {
 		if len(p.made) == maxPreemptions || len(p.victims) == 0 {
 			break
@@ -90,17 +92,22 @@ func candidates(v PreemptionView, now int64) map[ident.Job]*victim {
 		if !j.Preemptible || j.Retry.Never || j.Stop != v1.StopReason_UNSPECIFIED || j.Ending != nil || j.ProtectedUntil(&policy) > now {
 			continue
 		}
-		saved := now
-		if j.StartedAt != 0 {
-			saved = j.StartedAt
-		}
-		if c, ok := v.Checkpoint(j.LastCheckpoint); ok && c.Attempt == j.Attempt {
-			saved = max(saved, c.CreatedAt)
-		}
-		gpus := float64(max(1, j.Shape.GPUMilli())) / 1000
-		found[j.ID] = &victim{job: j, cost: gpus * float64(now-saved+policy.Preemption.RestartCost)}
+		found[j.ID] = &victim{job: j, cost: costOf(v, j, now, &policy)}
 	}
 	return found
+}
+
+// costOf is what stopping a job loses.
+func costOf(v PreemptionView, j *work.Job, now int64, policy *work.Policy) float64 {
+	saved := now
+	if j.StartedAt != 0 {
+		saved = j.StartedAt
+	}
+	if c, ok := v.Checkpoint(j.LastCheckpoint); ok && c.Attempt == j.Attempt {
+		saved = max(saved, c.CreatedAt)
+	}
+	gpus := float64(max(1, j.Shape.GPUMilli())) / 1000
+	return gpus * float64(now-saved+policy.Preemption.RestartCost)
 }
 
 // preemptor chooses victims for one job after the other.
@@ -111,6 +118,7 @@ type preemptor struct {
 	taken map[string]work.Claimed
 	// made is what was decided so far.
 	made []claims.Preemption
+	guards
 }
 
 // least is the lowest priority of any victim that is left.
@@ -166,7 +174,7 @@ func (p *preemptor) preempt(j *work.Job) bool {
 		return false
 	}
 	p.spare(j, best, leave)
-	if len(leave) == 0 || len(leave) > claims.MaxVictims || p.barred(j, leave) {
+	if len(leave) == 0 || len(leave) > claims.MaxVictims || p.barred(j, leave) || p.withheld(j, best, leave, false) {
 		return false
 	}
 	p.decide(j, best, leave)
@@ -218,7 +226,7 @@ func (p *preemptor) survey(j *work.Job, s *spot, leave map[ident.Job]bool) bool 
 	for l := range p.view.LeasesOn(s.node.ID) {
 		if leave[l.Job] {
 			use.Remove(l)
-		} else if v := p.victims[l.Job]; v != nil && v.job.Priority < j.Priority {
+		} else if v := p.victims[l.Job]; v != nil && v.job.Priority < j.Priority && !p.guarded(v.job, j) {
 			leases = append(leases, l)
 		}
 	}

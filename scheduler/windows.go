@@ -53,3 +53,13 @@ func (p *pass) why(c *class) reason.Reason {
 }
 
 func windowsOf(v View) []*windows.Window { return slices.Collect(v.Windows()) }
+
+// keepsAny says whether a window keeps one of these places from a class.
+func (p *pass) keepsAny(c *class, places []work.TaskPlacement) bool {
+	for _, w := range p.windows {
+		if !w.AdmitsClass(&c.key, p.view.Now()) && slices.ContainsFunc(places, func(t work.TaskPlacement) bool { return w.Has(t.Node) }) {
+			return true
+		}
+	}
+	return false
+}

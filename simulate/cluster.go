@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler"
@@ -163,6 +164,11 @@ func (c *cluster) Policy() work.Policy                     { return c.policy }
 func (c *cluster) Now() int64                              { return c.now }
 func (c *cluster) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 func (c *cluster) Total() accounts.Amount                  { return accounts.Amount{} }
+func (c *cluster) HeldOfType(string, string) int           { return 0 }
+func (c *cluster) QueueTreeOfType(string, string) int      { return 0 }
+func (c *cluster) Budget(string) *budgets.Budget           { return nil }
+func (c *cluster) GPUModels() iter.Seq2[string, string]    { return maps.All(map[string]string(nil)) }
+
 func (c *cluster) Accounts() iter.Seq[*accounts.Account] {
 	return slices.Values([]*accounts.Account(nil))
 }

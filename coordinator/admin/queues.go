@@ -27,8 +27,21 @@ func (s *Service) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Pu
 	if req.GetMaxGpus() < 0 {
 		return nil, call.Bad("max_gpus", "must be 1 or more, or 0 for no limit")
 	}
+	if req.GetGuaranteedGpus() < 0 {
+		return nil, call.Bad("guaranteed_gpus", "must be 1 or more, or 0 for none")
+	}
+	if req.GetMaxGpus() > 0 && req.GetGuaranteedGpus() > req.GetMaxGpus() {
+		return nil, call.Bad("guaranteed_gpus", "must be at most max_gpus, %d", req.GetMaxGpus())
+	}
+	byType, err := s.typeLimits(req.GetMaxGpusByType())
+	if err != nil {
+		return nil, err
+	}
 	result, err := replica.Propose[work.QueueResult](ctx, s.replica, work.PutQueue{
-		Queue: work.Queue{Name: req.GetName(), Weight: uint32(req.GetWeight()), MaxGPUs: uint32(req.GetMaxGpus()), Parent: req.GetParent()}, Actor: call.Of(ctx).Actor(),
+		Queue: work.Queue{
+			Name: req.GetName(), Weight: uint32(req.GetWeight()), MaxGPUs: uint32(req.GetMaxGpus()), Parent: req.GetParent(),
+			MaxByType: byType, Guaranteed: uint32(req.GetGuaranteedGpus()),
+		}, Actor: call.Of(ctx).Actor(),
 	})
 	if err != nil {
 		return nil, err
@@ -36,7 +49,11 @@ func (s *Service) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Pu
 	if result.Refusal != nil {
 		return nil, call.Refused(result.Refusal)
 	}
-	return &v1.PutQueueResponse{Queue: queueView(s.replica.View(), result.Queue, call.Of(ctx).Tenant)}, nil
+	view := queueView(s.replica.View(), result.Queue, call.Of(ctx).Tenant, call.Of(ctx).Operator)
+	if req.GetGuaranteedGpus() > 0 {
+		view.Warning = overGuaranteed(s.replica.View())
+	}
+	return &v1.PutQueueResponse{Queue: view}, nil
 }
 
 // DeleteQueue deletes a queue without unfinished jobs.
@@ -59,7 +76,7 @@ func (s *Service) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.
 	}
 	out := &v1.ListQueuesResponse{}
 	for q := range v.Queues() {
-		out.Queues = append(out.Queues, queueView(v, q, call.Of(ctx).Tenant))
+		out.Queues = append(out.Queues, queueView(v, q, call.Of(ctx).Tenant, call.Of(ctx).Operator))
 	}
 	return out, nil
 }
@@ -88,10 +105,16 @@ func lately(v *fsm.View, tenant, queue string) float64 {
 	return float64(sum.GPUMilli>>accounts.UsageBits) / 1000
 }
 
-func queueView(v *fsm.View, q *work.Queue, tenant string) *v1.Queue {
+func queueView(v *fsm.View, q *work.Queue, tenant string, operator bool) *v1.Queue {
 	counts, held := v.QueueCountsOf(tenant, q.Name), v.QueueHeldOf(tenant, q.Name)
 	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
+	var borrowed *float64
+	if operator && anyGuaranteed(v) {
+		n := max(0, float64(v.QueueTreeGPUs(q.Name))/1000-float64(q.Guaranteed))
+		borrowed = &n
+	}
 	return &v1.Queue{
+		MaxGpusByType: typesOf(q.MaxByType), GuaranteedGpus: int32(q.Guaranteed), BorrowedGpus: borrowed,
 		Name: q.Name, Weight: int32(q.Weight), MaxGpus: int32(q.MaxGPUs), Queued: int32(counts[v1.JobState_QUEUED] - held), Held: int32(held), Running: int32(live),
 		// The state counts in thousandths; a shared GPU is allocated like any other.
 		GpusAllocated: int32((v.QueueGPUsOf(tenant, q.Name) + 999) / 1000),

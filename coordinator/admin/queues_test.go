@@ -11,5 +11,5 @@ import (
 
 // What an older version took, which did not use it either, is still shown.
 func TestQueueView_showsAWeightOfAnOlderVersion(t *testing.T) {
-	require.EqualValues(t, 3, queueView(fsm.New().View(), &work.Queue{Name: "research", Weight: 3}, "t1").GetWeight())
+	require.EqualValues(t, 3, queueView(fsm.New().View(), &work.Queue{Name: "research", Weight: 3}, "t1", false).GetWeight())
 }

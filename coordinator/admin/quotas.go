@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
 )
 
 // GetQuota shows the limits and the usage of a tenant. A tenant without a quota has no limits.
@@ -53,14 +54,19 @@ func (s *Service) PutQuota(ctx context.Context, req *v1.PutQuotaRequest) (*v1.Pu
 		return nil, err
 	}
 	for field, limit := range map[string]*int32{
-		"max_gpus": q.MaxGpus, "max_running_jobs": q.MaxRunningJobs, "max_jobs": q.MaxJobs,
+		"max_gpus": q.MaxGpus, "max_running_jobs": q.MaxRunningJobs, "max_jobs": q.MaxJobs, "max_gpu_hours": q.MaxGpuHours,
 	} {
 		if limit != nil && *limit < 0 {
 			return nil, call.Bad(field, "must be 0 or more; omit it for no limit")
 		}
 	}
+	byType, err := s.typeLimits(q.GetMaxGpusByType())
+	if err != nil {
+		return nil, err
+	}
 	result, err := replica.Propose[work.QuotaResult](ctx, s.replica, work.PutQuota{
 		Tenant: tenant, MaxGPUs: q.MaxGpus, MaxRunning: q.MaxRunningJobs, MaxJobs: q.MaxJobs, By: c.User, Actor: c.Actor(),
+		MaxByType: byType, MaxGPUHours: q.MaxGpuHours,
 	})
 	switch {
 	case err != nil:
@@ -95,7 +101,19 @@ func quotaView(v *fsm.View, tenant string, operator bool) *v1.Quota {
 		TenantId: tenant, Gpus: float64(u.GPUMilli) / 1000,
 		RunningJobs: int32(min(u.Running, math.MaxInt32)), Jobs: int32(min(u.Unfinished, math.MaxInt32)),
 	}
+	v.TypesHeld(tenant, func(name string, milli int) {
+		if out.GpusByType == nil {
+			out.GpusByType = map[string]float64{}
+		}
+		out.GpusByType[name] = float64(milli) / 1000
+	})
+	_, next := budgets.MonthOf(v.Now() / 1e6)
+	out.GpuHours = math.Round(100*float64(v.Budget(tenant).SpentBy(v.Now()))/float64(budgets.Hour)) / 100
 	if q, ok := v.Quota(tenant); ok {
+		out.MaxGpusByType, out.MaxGpuHours = typesOf(q.MaxByType), q.MaxGPUHours
+		if q.MaxGPUHours != nil {
+			out.GpuHoursResetAt = call.Time(next * 1e6)
+		}
 		out.MaxGpus, out.MaxRunningJobs, out.MaxJobs = q.MaxGPUs, q.MaxRunning, q.MaxJobs
 		out.UpdatedAt = call.Time(q.UpdatedAt)
 		if operator {

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
+	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
@@ -52,6 +53,9 @@ func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *work
 		if why := q.Bars(0, job.Shape); why != "" {
 			return call.Bad("scheduling_config.queue", "%s%s", words.Of(why), waitAnyway)
 		}
+	}
+	if why := scheduler.NeverByType(v, tenant, job.Queue, job.Shape); why != "" {
+		return call.Bad("resource_config.gpu_type", "%s%s", words.Of(why), waitAnyway)
 	}
 	if q, ok := v.Quota(tenant); ok && q.MaxGPUs != nil && need > 1000*int(*q.MaxGPUs) {
 		return call.Bad("resource_config.gpu_count", "%s%s", words.Of(q.Bars(work.Usage{}, job.Shape)), waitAnyway)

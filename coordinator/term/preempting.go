@@ -51,6 +51,11 @@ func (p *planner) makeRoom(ctx context.Context) {
 	}
 	p.preempting.last = time.Now()
 	defer p.preempting.timer.Reset(preemptAgain)
+	if level.Guarantees.Open(v.Level()) {
+		// Who is within a guarantee goes first: what it takes is not there for others.
+		p.preempt(ctx, scheduler.Reclaim(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
+		v = p.state.View()
+	}
 	p.preempt(ctx, scheduler.Preempt(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
 	if policy := v.Policy(); policy.Preemption.Enabled && time.Since(p.preempting.exchanged) >= time.Duration(policy.Preemption.Every) {
 		p.preempting.exchanged = time.Now()

@@ -227,4 +227,16 @@ var sentences = map[reason.Code]string{
 	reason.PromiseOverrun:   "a job before it started late or did not stop at its limit",
 	reason.PromiseOverlaps:  "GPUs of node {0} are reserved for another job when {1} is to run",
 	reason.TooManyPromises:  "the policy allows {0 reservation} at a time (backfill.reservations)",
+
+	// Quotas by type and by hours, and guarantees.
+	reason.QuotaOfHours:       "tenant quota: {0} of {1 hour} of GPU time used in this month; jobs with GPUs start again on {2}",
+	reason.QuotaOfType:        "tenant quota: {0} of {1} {2} GPUs in use, and it needs {3}",
+	reason.QuotaTypeBelowNeed: "tenant quota: it needs {0} {1} GPUs, and the tenant may have {2}, so it cannot run until the quota is raised",
+	reason.QueueOfType:        "queue limit: the jobs of queue {0q} may have {1} {2} GPUs together, and fewer than the {3} that it needs are left",
+	reason.ReclaimedFor:       "preempted: its queue had borrowed GPUs that queue {0q} is guaranteed",
+	reason.NotGuaranteed:      "{0} needs more than is left of what its queue is guaranteed",
+	reason.VictimGuaranteed:   "{0} is within what queue {1q} is guaranteed",
+	reason.GuaranteeTooLarge:  "guaranteed_gpus: the parts of queue {0q} would be guaranteed {1 GPU} together, and the queue itself is guaranteed {2}: raise that first",
+	reason.LimitsSetTo:        "{0}",
+	reason.BadTypeLimits:      "max_gpus_by_type: name at most {0 type}, of up to {1 byte}, each once, with 0 or more GPUs",
 }

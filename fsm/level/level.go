@@ -89,6 +89,8 @@ var (
 	GPUChoice  = gate(6, "gpu_type names several types of GPU, of which a job gets one")
 	Windows    = gate(6, "maintenance of nodes, and nodes that are reserved for a tenant")
 	Notices    = gate(6, "the notice before a time limit ends with the limit, instead of beginning with it")
+	MoreQuotas = gate(6, "quotas of GPUs by type, and of GPU hours")
+	Guarantees = gate(6, "queues are limited by type of GPU, and get back the GPUs that they are guaranteed")
 )
 
 // gates is what gate has made, in order.

@@ -263,6 +263,20 @@ const (
 	NodesKept
 )
 
+// About quotas by type of GPU and by GPU hours, and about GPUs that queues are guaranteed.
+const (
+	QuotaOfHours Code = iota + 750
+	QuotaOfType
+	QuotaTypeBelowNeed
+	QueueOfType
+	ReclaimedFor
+	NotGuaranteed
+	VictimGuaranteed
+	GuaranteeTooLarge
+	LimitsSetTo
+	BadTypeLimits
+)
+
 // Why a job waits although places are held for it.
 const (
 	PlacesHeld Code = iota + 760

@@ -215,6 +215,17 @@ var table = [...]definition{
 	WouldDelay:       {"WouldDelay", "N", "would delay a job that comes first, which is to start by %d (Unix seconds)"},
 	StartReserved:    {"StartReserved", "NT", "its start by %d (Unix seconds) on %s is reserved"},
 
+	QuotaOfHours:       {"QuotaOfHours", "NNT", "tenant quota: %d of %d GPU hours are used in this month; jobs start again on %s"},
+	QuotaOfType:        {"QuotaOfType", "GNTG", "tenant quota: %s of %d %s GPUs in use, and it needs %s"},
+	QuotaTypeBelowNeed: {"QuotaTypeBelowNeed", "GTN", "tenant quota: it needs %s %s GPUs, and the tenant may have %d"},
+	QueueOfType:        {"QueueOfType", "TNTG", "queue limit: the jobs of queue %q may have %d %s GPUs together, and the %s that it needs are not left"},
+	ReclaimedFor:       {"ReclaimedFor", "T", "gave back GPUs that its queue had borrowed: queue %q is guaranteed them"},
+	NotGuaranteed:      {"NotGuaranteed", "T", "job %s needs more than is left of what its queue is guaranteed"},
+	VictimGuaranteed:   {"VictimGuaranteed", "TT", "job %s is within what queue %q is guaranteed"},
+	GuaranteeTooLarge:  {"GuaranteeTooLarge", "TNN", "the parts of queue %q would be guaranteed %d GPUs together, and the queue %d"},
+	LimitsSetTo:        {"LimitsSetTo", "T", "set to: %s"},
+	BadTypeLimits:      {"BadTypeLimits", "NN", "limits by type name at most %d types, of up to %d bytes, each once"},
+
 	PlacesHeld: {"PlacesHeld", "NNT", "%d GPUs are held for it until %[3]s, while %[2]d nodes are missing"},
 
 	TimeLimitNear:    {"TimeLimitNear", "D", "its time limit is reached in %s"},

@@ -3,6 +3,7 @@ package work
 import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
 // PutQueue makes a queue, or changes one.
@@ -48,6 +49,9 @@ type PutQuota struct {
 	MaxJobs    *int32        `cbor:"4,keyasint,omitempty"`
 	By         string        `cbor:"5,keyasint,omitempty"`
 	Actor      *access.Actor `cbor:"6,keyasint,omitempty"`
+	MaxByType  typed.Limits  `cbor:"7,keyasint,omitempty"`
+	// MaxGPUHours is for each month.
+	MaxGPUHours *int32 `cbor:"8,keyasint,omitempty"`
 }
 
 // DeleteQuota takes all limits of a tenant away.

@@ -184,6 +184,12 @@ func (q *Queue) AppendFields(f kernel.Fields) kernel.Fields {
 	if q.Parent != "" || q.Moved != 0 {
 		f = f.Text("parent").Text(q.Parent).Num(q.Moved)
 	}
+	if len(q.MaxByType) > 0 {
+		f = q.MaxByType.AppendFields(f.Text("by type"))
+	}
+	if q.Guaranteed != 0 {
+		f = f.Text("guaranteed").Num(uint64(q.Guaranteed))
+	}
 	return f
 }
 
@@ -194,7 +200,14 @@ func (k *IdempotencyKey) AppendFields(f kernel.Fields) kernel.Fields {
 
 func (q *Quota) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Text(q.Tenant).Optional(q.MaxGPUs).Optional(q.MaxRunning).Optional(q.MaxJobs)
-	return f.Text(q.UpdatedBy).Int(q.UpdatedAt).Num(q.Revision)
+	f = f.Text(q.UpdatedBy).Int(q.UpdatedAt).Num(q.Revision)
+	if len(q.MaxByType) > 0 {
+		f = q.MaxByType.AppendFields(f.Text("by type"))
+	}
+	if q.MaxGPUHours != nil {
+		f = f.Text("hours").Optional(q.MaxGPUHours)
+	}
+	return f
 }
 
 func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {

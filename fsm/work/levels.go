@@ -52,8 +52,19 @@ func (c ControlJob) AtLevel(at level.Level) (kernel.Command, error) {
 // AtLevel implements kernel.Leveled.
 func (c PutQueue) AtLevel(at level.Level) (kernel.Command, error) {
 	c.Queue.Moved = 0 // It is the FSM's, and ignored.
+	if len(c.Queue.MaxByType) > 0 || c.Queue.Guaranteed != 0 {
+		return c, level.Guarantees.Check(at)
+	}
 	if c.Queue.Parent != "" {
 		return c, level.FairShare.Check(at)
+	}
+	return c, nil
+}
+
+// AtLevel implements kernel.Leveled.
+func (c PutQuota) AtLevel(at level.Level) (kernel.Command, error) {
+	if len(c.MaxByType) > 0 || c.MaxGPUHours != nil {
+		return c, level.MoreQuotas.Check(at)
 	}
 	return c, nil
 }

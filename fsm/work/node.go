@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
 // GPUMilli is what the lease holds, in thousandths of a GPU.
@@ -184,6 +185,10 @@ type Queue struct {
 	Parent string `cbor:"7,keyasint,omitempty"`
 	// Moved is the index at which it got this parent: what was granted before it was not measured by the parent's limit.
 	Moved uint64 `cbor:"8,keyasint,omitempty"`
+	// MaxByType bounds the GPUs of each type that they hold together.
+	MaxByType typed.Limits `cbor:"9,keyasint,omitempty"`
+	// Guaranteed is how many GPUs it gets back from queues that have borrowed them when it has work; 0: none.
+	Guaranteed uint32 `cbor:"10,keyasint,omitempty"`
 }
 
 // Amount is what the node has.
@@ -208,4 +213,17 @@ func DrainReason(d *Drain) reason.Reason {
 		return reason.New(reason.DrainedByOperator)
 	}
 	return d.Reason
+}
+
+// GPUType is the type of the GPU with an index; empty: it has none, or there is no such GPU.
+func (n *Node) GPUType(index uint8) string {
+	if int(index) < len(n.GPUs) && n.GPUs[index].Index == index {
+		return n.GPUs[index].Type
+	}
+	for i := range n.GPUs {
+		if n.GPUs[i].Index == index {
+			return n.GPUs[i].Type
+		}
+	}
+	return ""
 }

@@ -2,10 +2,14 @@ package work
 
 import (
 	"strconv"
+	"strings"
+	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
 // Counts is how many jobs there are, by state.
@@ -35,6 +39,22 @@ func Unfinished(c Counts) int {
 
 // Said is what a queue is set to.
 func (q *Queue) Said() reason.Reason {
+	if len(q.MaxByType) > 0 || q.Guaranteed != 0 {
+		said := []string{"weight " + strconv.Itoa(int(max(q.Weight, 1)))}
+		if q.MaxGPUs != 0 {
+			said = append(said, "max_gpus "+strconv.Itoa(int(q.MaxGPUs)))
+		}
+		if q.Parent != "" {
+			said = append(said, "parent "+q.Parent)
+		}
+		if len(q.MaxByType) > 0 {
+			said = append(said, "max_gpus_by_type "+q.MaxByType.String())
+		}
+		if q.Guaranteed != 0 {
+			said = append(said, "guaranteed_gpus "+strconv.Itoa(int(q.Guaranteed)))
+		}
+		return reason.New(reason.LimitsSetTo, strings.Join(said, ", "))
+	}
 	if q.Parent != "" {
 		return reason.New(reason.QueueBelowSetTo, max(q.Weight, 1), q.MaxGPUs, q.Parent)
 	}
@@ -100,6 +120,41 @@ type Quota struct {
 	UpdatedAt int64  `cbor:"6,keyasint,omitempty"`
 	// Revision is the index of the last change: what was granted before it was not measured by it.
 	Revision uint64 `cbor:"7,keyasint,omitempty"`
+	// MaxByType bounds the GPUs of each type.
+	MaxByType typed.Limits `cbor:"8,keyasint,omitempty"`
+	// MaxGPUHours is held against what its jobs had in the month: once it is used up, none with GPUs is granted its leases.
+	MaxGPUHours *int32 `cbor:"9,keyasint,omitempty"`
+}
+
+// BarsHours says, for its tenant, why one more job of a shape may not start at a time after so much was used in the month;
+// empty: it may.
+func (q *Quota) BarsHours(spent uint64, now int64, s Shape) reason.Reason {
+	if q.MaxGPUHours == nil || s.GPUMilli() == 0 || spent < uint64(*q.MaxGPUHours)*budgets.Hour {
+		return ""
+	}
+	_, next := budgets.MonthOf(now / 1e6)
+	return reason.New(reason.QuotaOfHours, int64(spent/budgets.Hour), *q.MaxGPUHours, time.UnixMilli(next).UTC().Format(time.DateOnly))
+}
+
+// BarsType says, for its tenant, why so many thousandths of GPUs of a type are too many beside what it holds of them.
+func (q *Quota) BarsType(name string, held, need int) reason.Reason {
+	most, ok := q.MaxByType.Of(name)
+	switch {
+	case !ok || need == 0 || held+need <= 1000*int(most):
+		return ""
+	case need > 1000*int(most):
+		return reason.New(reason.QuotaTypeBelowNeed, need, name, most)
+	}
+	return reason.New(reason.QuotaOfType, held, most, name, need)
+}
+
+// BarsType says the same of the limit of a queue. How much its jobs hold is not told.
+func (q *Queue) BarsType(name string, held, need int) reason.Reason {
+	most, ok := q.MaxByType.Of(name)
+	if !ok || need == 0 || held+need <= 1000*int(most) {
+		return ""
+	}
+	return reason.New(reason.QueueOfType, q.Name, most, name, need)
 }
 
 // Said is what the limits are set to.
@@ -109,6 +164,21 @@ func (q *Quota) Said() reason.Reason {
 			return -1
 		}
 		return *most
+	}
+	if len(q.MaxByType) > 0 || q.MaxGPUHours != nil {
+		var said []string
+		for _, one := range []struct {
+			name string
+			most *int32
+		}{{"max_gpus", q.MaxGPUs}, {"max_running_jobs", q.MaxRunning}, {"max_jobs", q.MaxJobs}, {"max_gpu_hours", q.MaxGPUHours}} {
+			if one.most != nil {
+				said = append(said, one.name+" "+strconv.Itoa(int(*one.most)))
+			}
+		}
+		if len(q.MaxByType) > 0 {
+			said = append(said, "max_gpus_by_type "+q.MaxByType.String())
+		}
+		return reason.New(reason.LimitsSetTo, strings.Join(said, ", "))
 	}
 	return reason.New(reason.QuotaSetTo, limit(q.MaxGPUs), limit(q.MaxRunning), limit(q.MaxJobs))
 }

@@ -4,12 +4,11 @@ import (
 	"slices"
 
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
 // Complete takes capacity for a job that has places already, for those that are missing: places are by rank, and the ones
 // without a node are to be found. They go to other hosts with the same GPUs, best to ones on which it never failed; so do those whose
-// host may not run a task of the job any more. A gang that is to be in one domain stays in that of the places that it has. What the job has already is not free in the pool.
+// host may not run a task of the job any more. What the job has already is not free in the pool.
 //
 // wait says that a host of it may run the job only when it has been in session for longer. The fit must be narrowed to the
 // job.
@@ -44,7 +43,6 @@ func (f *Fit) Complete(places []work.TaskPlacement, settled func(node string) bo
 			f.spent.add(i) // Its other GPUs are for others: a job has one task on a node.
 		}
 	}
-	f.keepDomain(hosts)
 	f.queues[at].catchUp(f)
 	found := f.gatherMissing(f.queues[at:at+1], hosts, missing)
 	if !found {
@@ -61,36 +59,12 @@ func (f *Fit) Complete(places []work.TaskPlacement, settled func(node string) bo
 		if i >= 0 {
 			continue
 		}
-		hosts[rank] = f.nodes[next]
-		tasks[rank] = work.TaskPlacement{Node: p.hosts[hosts[rank]].node.ID, GPUs: f.masks[next]}
+		i, gpus := f.nodes[next], f.masks[next]
 		next++
-	}
-	if work.CheckDomains(&f.shape, func(rank int) *work.Node { return p.hosts[hosts[rank]].node }) != nil {
-		return nil, false, false
-	}
-	for n, i := range f.nodes[:next] {
-		p.take(i, &f.shape, f.masks[n])
+		p.take(i, &f.shape, gpus)
+		tasks[rank] = work.TaskPlacement{Node: p.hosts[i].node.ID, GPUs: gpus}
 	}
 	return tasks, true, false
-}
-
-// keepDomain leaves only the hosts that are in the domain of those that the job has, if all of it has to be in one.
-func (f *Fit) keepDomain(kept []int) {
-	if f.shape.Between != domains.Same || f.shape.Segment > 0 {
-		return
-	}
-	level := f.pool.level(f.shape.Level)
-	for _, k := range kept {
-		if k < 0 {
-			continue
-		}
-		for i, d := range level.of {
-			if d != level.of[k] {
-				f.spent.add(i)
-			}
-		}
-		return
-	}
 }
 
 // relent lets the job use the nodes again on which it failed before its last attempt: what is held for it lies idle for as

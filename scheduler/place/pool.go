@@ -34,7 +34,7 @@ type Pool struct {
 	// levels and excludes are made from the nodes when a shape first asks for them.
 	levels   map[string]*levelMap
 	excludes map[string]bitset
-	taken   []int // hosts on which something was placed, or kept from jobs
+	taken    []int // hosts on which something was placed, or kept from jobs
 	// withheld is what is kept from jobs now.
 	withheld []held
 	scratch  []byte

@@ -1527,7 +1527,16 @@ type Queue struct {
 	// What is its due of the cluster while there is work in all queues, by the weights, in percent.
 	SharePercent float64 `protobuf:"fixed64,9,opt,name=share_percent,json=sharePercent,proto3" json:"share_percent,omitempty"`
 	// How many GPUs the caller's tenant held in it lately: the mean that fair share goes by.
-	GpusLately    float64 `protobuf:"fixed64,10,opt,name=gpus_lately,json=gpusLately,proto3" json:"gpus_lately,omitempty"`
+	GpusLately float64 `protobuf:"fixed64,10,opt,name=gpus_lately,json=gpusLately,proto3" json:"gpus_lately,omitempty"`
+	// GPUs of each type that its jobs hold at once, at most: {"H100": 16}. A type that is not named has no limit.
+	MaxGpusByType map[string]int32 `protobuf:"bytes,11,rep,name=max_gpus_by_type,json=maxGpusByType,proto3" json:"max_gpus_by_type,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// GPUs that it gets back from queues that have borrowed them, when it has work; 0: none.
+	GuaranteedGpus int32 `protobuf:"varint,12,opt,name=guaranteed_gpus,json=guaranteedGpus,proto3" json:"guaranteed_gpus,omitempty"`
+	// How many GPUs it and the queues below it hold beyond what it is guaranteed, over all tenants, while some queue is guaranteed
+	// any. Only operators see it.
+	BorrowedGpus *float64 `protobuf:"fixed64,13,opt,name=borrowed_gpus,json=borrowedGpus,proto3,oneof" json:"borrowed_gpus,omitempty"`
+	// In the answer to a change: that the queues are guaranteed more GPUs than the cluster has.
+	Warning       string `protobuf:"bytes,14,opt,name=warning,proto3" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1632,6 +1641,34 @@ func (x *Queue) GetGpusLately() float64 {
 	return 0
 }
 
+func (x *Queue) GetMaxGpusByType() map[string]int32 {
+	if x != nil {
+		return x.MaxGpusByType
+	}
+	return nil
+}
+
+func (x *Queue) GetGuaranteedGpus() int32 {
+	if x != nil {
+		return x.GuaranteedGpus
+	}
+	return 0
+}
+
+func (x *Queue) GetBorrowedGpus() float64 {
+	if x != nil && x.BorrowedGpus != nil {
+		return *x.BorrowedGpus
+	}
+	return 0
+}
+
+func (x *Queue) GetWarning() string {
+	if x != nil {
+		return x.Warning
+	}
+	return ""
+}
+
 type ListQueuesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1720,9 +1757,14 @@ type PutQueueRequest struct {
 	// Of its jobs and those of all queues below it; 0: no limit.
 	MaxGpus int32 `protobuf:"varint,3,opt,name=max_gpus,json=maxGpus,proto3" json:"max_gpus,omitempty"`
 	// The queue that it is a part of; empty: none.
-	Parent        string `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Parent string `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
+	// GPUs of each type that its jobs and those of all queues below it hold at once, at most: {"H100": 16}.
+	MaxGpusByType map[string]int32 `protobuf:"bytes,5,rep,name=max_gpus_by_type,json=maxGpusByType,proto3" json:"max_gpus_by_type,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// GPUs that it gets back from queues that have borrowed them, when it has work; 0: none. The parts of a queue are guaranteed at
+	// most what the queue is.
+	GuaranteedGpus int32 `protobuf:"varint,6,opt,name=guaranteed_gpus,json=guaranteedGpus,proto3" json:"guaranteed_gpus,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PutQueueRequest) Reset() {
@@ -1781,6 +1823,20 @@ func (x *PutQueueRequest) GetParent() string {
 		return x.Parent
 	}
 	return ""
+}
+
+func (x *PutQueueRequest) GetMaxGpusByType() map[string]int32 {
+	if x != nil {
+		return x.MaxGpusByType
+	}
+	return nil
+}
+
+func (x *PutQueueRequest) GetGuaranteedGpus() int32 {
+	if x != nil {
+		return x.GuaranteedGpus
+	}
+	return 0
 }
 
 type PutQueueResponse struct {
@@ -2442,7 +2498,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\x16estimated_wait_seconds\x18\n" +
 	" \x01(\x01H\x00R\x14estimatedWaitSeconds\x88\x01\x01B\x19\n" +
-	"\x17_estimated_wait_seconds\"\x99\x02\n" +
+	"\x17_estimated_wait_seconds\"\xaa\x04\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x05R\x06weight\x12\x16\n" +
@@ -2455,15 +2511,28 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\rshare_percent\x18\t \x01(\x01R\fsharePercent\x12\x1f\n" +
 	"\vgpus_lately\x18\n" +
 	" \x01(\x01R\n" +
-	"gpusLately\"\x13\n" +
+	"gpusLately\x12N\n" +
+	"\x10max_gpus_by_type\x18\v \x03(\v2%.scaimind.v1.Queue.MaxGpusByTypeEntryR\rmaxGpusByType\x12'\n" +
+	"\x0fguaranteed_gpus\x18\f \x01(\x05R\x0eguaranteedGpus\x12(\n" +
+	"\rborrowed_gpus\x18\r \x01(\x01H\x00R\fborrowedGpus\x88\x01\x01\x12\x18\n" +
+	"\awarning\x18\x0e \x01(\tR\awarning\x1a@\n" +
+	"\x12MaxGpusByTypeEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\x10\n" +
+	"\x0e_borrowed_gpus\"\x13\n" +
 	"\x11ListQueuesRequest\"@\n" +
 	"\x12ListQueuesResponse\x12*\n" +
-	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues\"p\n" +
+	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues\"\xb5\x02\n" +
 	"\x0fPutQueueRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x05R\x06weight\x12\x19\n" +
 	"\bmax_gpus\x18\x03 \x01(\x05R\amaxGpus\x12\x16\n" +
-	"\x06parent\x18\x04 \x01(\tR\x06parent\"<\n" +
+	"\x06parent\x18\x04 \x01(\tR\x06parent\x12X\n" +
+	"\x10max_gpus_by_type\x18\x05 \x03(\v2/.scaimind.v1.PutQueueRequest.MaxGpusByTypeEntryR\rmaxGpusByType\x12'\n" +
+	"\x0fguaranteed_gpus\x18\x06 \x01(\x05R\x0eguaranteedGpus\x1a@\n" +
+	"\x12MaxGpusByTypeEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"<\n" +
 	"\x10PutQueueResponse\x12(\n" +
 	"\x05queue\x18\x01 \x01(\v2\x12.scaimind.v1.QueueR\x05queue\"(\n" +
 	"\x12DeleteQueueRequest\x12\x12\n" +
@@ -2502,7 +2571,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\tframework\x18\x02 \x01(\tR\tframework\x12\x14\n" +
 	"\x05works\x18\x03 \x01(\bR\x05works\x12\x10\n" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12\x18\n" +
-	"\ainstall\x18\x05 \x01(\tR\ainstall2\x9a\x17\n" +
+	"\ainstall\x18\x05 \x01(\tR\ainstall2\xa9\x17\n" +
 	"\x0eClusterService\x12\x9d\x01\n" +
 	"\n" +
 	"GetCluster\x12\x1e.scaimind.v1.GetClusterRequest\x1a\x1f.scaimind.v1.GetClusterResponse\"N\x8a\xb5\x18J\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ2:\x12Sum up the cluster\n" +
@@ -2520,9 +2589,9 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"ForgetNode\x12\x1e.scaimind.v1.ForgetNodeRequest\x1a\x1f.scaimind.v1.ForgetNodeResponse\"\xbd\x01\x8a\xb5\x18\xb8\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\vnode.forgetZ\x89\x012\x1f/v1/modules/scaimind/nodes/{id}:0Forget a node of which nothing is alive any moreH\x01Z\anode_idh\x01\"'/v1/modules/scaimind/cluster/nodes/{id}\x12\x9a\x01\n" +
 	"\bGetQueue\x12\x1c.scaimind.v1.GetQueueRequest\x1a\x1d.scaimind.v1.GetQueueResponse\"Q\x8a\xb5\x18M\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ5:\x17List the jobs that wait\n" +
-	"\x1a/v1/modules/scaimind/queue\x12\x9b\x01\n" +
+	"\x1a/v1/modules/scaimind/queue\x12\xaa\x01\n" +
 	"\n" +
-	"ListQueues\x12\x1e.scaimind.v1.ListQueuesRequest\x1a\x1f.scaimind.v1.ListQueuesResponse\"L\x8a\xb5\x18H\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ0:\x0fList the queuesH\x01\n" +
+	"ListQueues\x12\x1e.scaimind.v1.ListQueuesRequest\x1a\x1f.scaimind.v1.ListQueuesResponse\"[\x8a\xb5\x18W\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\rmind:operatorZ0:\x0fList the queuesH\x01\n" +
 	"\x1b/v1/modules/scaimind/queues\x12\xca\x01\n" +
 	"\bPutQueue\x12\x1c.scaimind.v1.PutQueueRequest\x1a\x1d.scaimind.v1.PutQueueResponse\"\x80\x01\x8a\xb5\x18|\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\tqueue.putZP:\x1bMake a queue, or change oneH\x01Z\x04nameb\x05queue\x1a\"/v1/modules/scaimind/queues/{name}\x12\xe5\x01\n" +
 	"\vDeleteQueue\x12\x1f.scaimind.v1.DeleteQueueRequest\x1a .scaimind.v1.DeleteQueueResponse\"\x92\x01\x8a\xb5\x18\x8d\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\fqueue.deleteZ^:.Take away a queue that no unfinished job is inH\x01Z\x04nameh\x01\"\"/v1/modules/scaimind/queues/{name}\x12\xb6\x01\n" +
@@ -2543,7 +2612,7 @@ func file_scaimind_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_cluster_proto_rawDescData
 }
 
-var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_scaimind_v1_cluster_proto_goTypes = []any{
 	(*GetClusterRequest)(nil),       // 0: scaimind.v1.GetClusterRequest
 	(*GetClusterResponse)(nil),      // 1: scaimind.v1.GetClusterResponse
@@ -2581,75 +2650,79 @@ var file_scaimind_v1_cluster_proto_goTypes = []any{
 	(*TrainingCell)(nil),            // 33: scaimind.v1.TrainingCell
 	nil,                             // 34: scaimind.v1.GetClusterResponse.JobsEntry
 	nil,                             // 35: scaimind.v1.Node.LabelsEntry
-	nil,                             // 36: scaimind.v1.NodeTraining.VersionsEntry
-	(GpuHealth_Value)(0),            // 37: scaimind.v1.GpuHealth.Value
-	(NodeState_Value)(0),            // 38: scaimind.v1.NodeState.Value
-	(*timestamppb.Timestamp)(nil),   // 39: google.protobuf.Timestamp
-	(*GetPolicyRequest)(nil),        // 40: scaimind.v1.GetPolicyRequest
-	(*PutPolicyRequest)(nil),        // 41: scaimind.v1.PutPolicyRequest
-	(*GetPolicyResponse)(nil),       // 42: scaimind.v1.GetPolicyResponse
-	(*PutPolicyResponse)(nil),       // 43: scaimind.v1.PutPolicyResponse
+	nil,                             // 36: scaimind.v1.Queue.MaxGpusByTypeEntry
+	nil,                             // 37: scaimind.v1.PutQueueRequest.MaxGpusByTypeEntry
+	nil,                             // 38: scaimind.v1.NodeTraining.VersionsEntry
+	(GpuHealth_Value)(0),            // 39: scaimind.v1.GpuHealth.Value
+	(NodeState_Value)(0),            // 40: scaimind.v1.NodeState.Value
+	(*timestamppb.Timestamp)(nil),   // 41: google.protobuf.Timestamp
+	(*GetPolicyRequest)(nil),        // 42: scaimind.v1.GetPolicyRequest
+	(*PutPolicyRequest)(nil),        // 43: scaimind.v1.PutPolicyRequest
+	(*GetPolicyResponse)(nil),       // 44: scaimind.v1.GetPolicyResponse
+	(*PutPolicyResponse)(nil),       // 45: scaimind.v1.PutPolicyResponse
 }
 var file_scaimind_v1_cluster_proto_depIdxs = []int32{
 	34, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
 	2,  // 1: scaimind.v1.GetClusterResponse.gpu_types:type_name -> scaimind.v1.GpuTypeSummary
 	3,  // 2: scaimind.v1.GetClusterResponse.coordinators:type_name -> scaimind.v1.CoordinatorStatus
-	37, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
-	38, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
+	39, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
+	40, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
 	4,  // 5: scaimind.v1.Node.gpus:type_name -> scaimind.v1.Gpu
 	35, // 6: scaimind.v1.Node.labels:type_name -> scaimind.v1.Node.LabelsEntry
-	39, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
-	39, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
-	39, // 9: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
-	39, // 10: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
+	41, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
+	41, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
+	41, // 9: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
+	41, // 10: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
 	6,  // 11: scaimind.v1.Node.domains:type_name -> scaimind.v1.NodeDomain
 	5,  // 12: scaimind.v1.ListNodesResponse.nodes:type_name -> scaimind.v1.Node
 	5,  // 13: scaimind.v1.GetNodeResponse.node:type_name -> scaimind.v1.Node
 	5,  // 14: scaimind.v1.DrainNodeResponse.node:type_name -> scaimind.v1.Node
 	13, // 15: scaimind.v1.DrainNodeResponse.effects:type_name -> scaimind.v1.DrainEffect
-	39, // 16: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
+	41, // 16: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
 	5,  // 17: scaimind.v1.EnableNodeResponse.node:type_name -> scaimind.v1.Node
 	20, // 18: scaimind.v1.GetQueueResponse.jobs:type_name -> scaimind.v1.QueuedJob
-	39, // 19: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
-	21, // 20: scaimind.v1.ListQueuesResponse.queues:type_name -> scaimind.v1.Queue
-	21, // 21: scaimind.v1.PutQueueResponse.queue:type_name -> scaimind.v1.Queue
-	30, // 22: scaimind.v1.GetNodeTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
-	36, // 23: scaimind.v1.NodeTraining.versions:type_name -> scaimind.v1.NodeTraining.VersionsEntry
-	31, // 24: scaimind.v1.NodeTraining.gpus:type_name -> scaimind.v1.TrainingDevice
-	32, // 25: scaimind.v1.NodeTraining.disks:type_name -> scaimind.v1.TrainingDisk
-	33, // 26: scaimind.v1.NodeTraining.cells:type_name -> scaimind.v1.TrainingCell
-	39, // 27: scaimind.v1.NodeTraining.checked_at:type_name -> google.protobuf.Timestamp
-	0,  // 28: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
-	7,  // 29: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
-	9,  // 30: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
-	28, // 31: scaimind.v1.ClusterService.GetNodeTraining:input_type -> scaimind.v1.GetNodeTrainingRequest
-	11, // 32: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
-	16, // 33: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
-	14, // 34: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
-	18, // 35: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
-	22, // 36: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
-	24, // 37: scaimind.v1.ClusterService.PutQueue:input_type -> scaimind.v1.PutQueueRequest
-	26, // 38: scaimind.v1.ClusterService.DeleteQueue:input_type -> scaimind.v1.DeleteQueueRequest
-	40, // 39: scaimind.v1.ClusterService.GetPolicy:input_type -> scaimind.v1.GetPolicyRequest
-	41, // 40: scaimind.v1.ClusterService.PutPolicy:input_type -> scaimind.v1.PutPolicyRequest
-	1,  // 41: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
-	8,  // 42: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
-	10, // 43: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
-	29, // 44: scaimind.v1.ClusterService.GetNodeTraining:output_type -> scaimind.v1.GetNodeTrainingResponse
-	12, // 45: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
-	17, // 46: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
-	15, // 47: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
-	19, // 48: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
-	23, // 49: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
-	25, // 50: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
-	27, // 51: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
-	42, // 52: scaimind.v1.ClusterService.GetPolicy:output_type -> scaimind.v1.GetPolicyResponse
-	43, // 53: scaimind.v1.ClusterService.PutPolicy:output_type -> scaimind.v1.PutPolicyResponse
-	41, // [41:54] is the sub-list for method output_type
-	28, // [28:41] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	41, // 19: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
+	36, // 20: scaimind.v1.Queue.max_gpus_by_type:type_name -> scaimind.v1.Queue.MaxGpusByTypeEntry
+	21, // 21: scaimind.v1.ListQueuesResponse.queues:type_name -> scaimind.v1.Queue
+	37, // 22: scaimind.v1.PutQueueRequest.max_gpus_by_type:type_name -> scaimind.v1.PutQueueRequest.MaxGpusByTypeEntry
+	21, // 23: scaimind.v1.PutQueueResponse.queue:type_name -> scaimind.v1.Queue
+	30, // 24: scaimind.v1.GetNodeTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
+	38, // 25: scaimind.v1.NodeTraining.versions:type_name -> scaimind.v1.NodeTraining.VersionsEntry
+	31, // 26: scaimind.v1.NodeTraining.gpus:type_name -> scaimind.v1.TrainingDevice
+	32, // 27: scaimind.v1.NodeTraining.disks:type_name -> scaimind.v1.TrainingDisk
+	33, // 28: scaimind.v1.NodeTraining.cells:type_name -> scaimind.v1.TrainingCell
+	41, // 29: scaimind.v1.NodeTraining.checked_at:type_name -> google.protobuf.Timestamp
+	0,  // 30: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
+	7,  // 31: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
+	9,  // 32: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
+	28, // 33: scaimind.v1.ClusterService.GetNodeTraining:input_type -> scaimind.v1.GetNodeTrainingRequest
+	11, // 34: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
+	16, // 35: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
+	14, // 36: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
+	18, // 37: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
+	22, // 38: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
+	24, // 39: scaimind.v1.ClusterService.PutQueue:input_type -> scaimind.v1.PutQueueRequest
+	26, // 40: scaimind.v1.ClusterService.DeleteQueue:input_type -> scaimind.v1.DeleteQueueRequest
+	42, // 41: scaimind.v1.ClusterService.GetPolicy:input_type -> scaimind.v1.GetPolicyRequest
+	43, // 42: scaimind.v1.ClusterService.PutPolicy:input_type -> scaimind.v1.PutPolicyRequest
+	1,  // 43: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
+	8,  // 44: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
+	10, // 45: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
+	29, // 46: scaimind.v1.ClusterService.GetNodeTraining:output_type -> scaimind.v1.GetNodeTrainingResponse
+	12, // 47: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
+	17, // 48: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
+	15, // 49: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
+	19, // 50: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
+	23, // 51: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
+	25, // 52: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
+	27, // 53: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
+	44, // 54: scaimind.v1.ClusterService.GetPolicy:output_type -> scaimind.v1.GetPolicyResponse
+	45, // 55: scaimind.v1.ClusterService.PutPolicy:output_type -> scaimind.v1.PutPolicyResponse
+	43, // [43:56] is the sub-list for method output_type
+	30, // [30:43] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_cluster_proto_init() }
@@ -2662,13 +2735,14 @@ func file_scaimind_v1_cluster_proto_init() {
 	file_scaimind_v1_policy_proto_init()
 	file_scaimind_v1_cluster_proto_msgTypes[4].OneofWrappers = []any{}
 	file_scaimind_v1_cluster_proto_msgTypes[20].OneofWrappers = []any{}
+	file_scaimind_v1_cluster_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_cluster_proto_rawDesc), len(file_scaimind_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -34,13 +34,23 @@ type Quota struct {
 	// Unfinished jobs; one more is refused at submit. Absent: no limit.
 	MaxJobs *int32 `protobuf:"varint,4,opt,name=max_jobs,json=maxJobs,proto3,oneof" json:"max_jobs,omitempty"`
 	// What the tenant has now.
-	Gpus          float64                `protobuf:"fixed64,5,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	RunningJobs   int32                  `protobuf:"varint,6,opt,name=running_jobs,json=runningJobs,proto3" json:"running_jobs,omitempty"`
-	Jobs          int32                  `protobuf:"varint,7,opt,name=jobs,proto3" json:"jobs,omitempty"`
-	UpdatedBy     string                 `protobuf:"bytes,8,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Gpus        float64                `protobuf:"fixed64,5,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	RunningJobs int32                  `protobuf:"varint,6,opt,name=running_jobs,json=runningJobs,proto3" json:"running_jobs,omitempty"`
+	Jobs        int32                  `protobuf:"varint,7,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	UpdatedBy   string                 `protobuf:"bytes,8,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
+	UpdatedAt   *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// GPUs of each type held at once, by type as nodes report it: {"H100": 16}. A type that is not named has no limit.
+	MaxGpusByType map[string]int32 `protobuf:"bytes,10,rep,name=max_gpus_by_type,json=maxGpusByType,proto3" json:"max_gpus_by_type,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// GPU hours in a calendar month, UTC. Once they are used up, no job with GPUs starts until the next month; running ones go on.
+	// Absent: no limit.
+	MaxGpuHours *int32 `protobuf:"varint,11,opt,name=max_gpu_hours,json=maxGpuHours,proto3,oneof" json:"max_gpu_hours,omitempty"`
+	// What the tenant has now of each type, and what it has used in this month.
+	GpusByType map[string]float64 `protobuf:"bytes,12,rep,name=gpus_by_type,json=gpusByType,proto3" json:"gpus_by_type,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	GpuHours   float64            `protobuf:"fixed64,13,opt,name=gpu_hours,json=gpuHours,proto3" json:"gpu_hours,omitempty"`
+	// When the next month begins, while there is a limit.
+	GpuHoursResetAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=gpu_hours_reset_at,json=gpuHoursResetAt,proto3" json:"gpu_hours_reset_at,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Quota) Reset() {
@@ -132,6 +142,41 @@ func (x *Quota) GetUpdatedBy() string {
 func (x *Quota) GetUpdatedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *Quota) GetMaxGpusByType() map[string]int32 {
+	if x != nil {
+		return x.MaxGpusByType
+	}
+	return nil
+}
+
+func (x *Quota) GetMaxGpuHours() int32 {
+	if x != nil && x.MaxGpuHours != nil {
+		return *x.MaxGpuHours
+	}
+	return 0
+}
+
+func (x *Quota) GetGpusByType() map[string]float64 {
+	if x != nil {
+		return x.GpusByType
+	}
+	return nil
+}
+
+func (x *Quota) GetGpuHours() float64 {
+	if x != nil {
+		return x.GpuHours
+	}
+	return 0
+}
+
+func (x *Quota) GetGpuHoursResetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.GpuHoursResetAt
 	}
 	return nil
 }
@@ -477,7 +522,7 @@ var File_scaimind_v1_quotas_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_quotas_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/quotas.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/options.proto\"\xe7\x02\n" +
+	"\x18scaimind/v1/quotas.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/options.proto\"\x9f\x06\n" +
 	"\x05Quota\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x1e\n" +
 	"\bmax_gpus\x18\x02 \x01(\x05H\x00R\amaxGpus\x88\x01\x01\x12-\n" +
@@ -489,10 +534,24 @@ const file_scaimind_v1_quotas_proto_rawDesc = "" +
 	"\n" +
 	"updated_by\x18\b \x01(\tR\tupdatedBy\x129\n" +
 	"\n" +
-	"updated_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAtB\v\n" +
+	"updated_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12N\n" +
+	"\x10max_gpus_by_type\x18\n" +
+	" \x03(\v2%.scaimind.v1.Quota.MaxGpusByTypeEntryR\rmaxGpusByType\x12'\n" +
+	"\rmax_gpu_hours\x18\v \x01(\x05H\x03R\vmaxGpuHours\x88\x01\x01\x12D\n" +
+	"\fgpus_by_type\x18\f \x03(\v2\".scaimind.v1.Quota.GpusByTypeEntryR\n" +
+	"gpusByType\x12\x1b\n" +
+	"\tgpu_hours\x18\r \x01(\x01R\bgpuHours\x12G\n" +
+	"\x12gpu_hours_reset_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x0fgpuHoursResetAt\x1a@\n" +
+	"\x12MaxGpusByTypeEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1a=\n" +
+	"\x0fGpusByTypeEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\v\n" +
 	"\t_max_gpusB\x13\n" +
 	"\x11_max_running_jobsB\v\n" +
-	"\t_max_jobs\".\n" +
+	"\t_max_jobsB\x10\n" +
+	"\x0e_max_gpu_hours\".\n" +
 	"\x0fGetQuotaRequest\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\"<\n" +
 	"\x10GetQuotaResponse\x12(\n" +
@@ -528,7 +587,7 @@ func file_scaimind_v1_quotas_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_quotas_proto_rawDescData
 }
 
-var file_scaimind_v1_quotas_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_scaimind_v1_quotas_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_scaimind_v1_quotas_proto_goTypes = []any{
 	(*Quota)(nil),                 // 0: scaimind.v1.Quota
 	(*GetQuotaRequest)(nil),       // 1: scaimind.v1.GetQuotaRequest
@@ -539,27 +598,32 @@ var file_scaimind_v1_quotas_proto_goTypes = []any{
 	(*PutQuotaResponse)(nil),      // 6: scaimind.v1.PutQuotaResponse
 	(*DeleteQuotaRequest)(nil),    // 7: scaimind.v1.DeleteQuotaRequest
 	(*DeleteQuotaResponse)(nil),   // 8: scaimind.v1.DeleteQuotaResponse
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	nil,                           // 9: scaimind.v1.Quota.MaxGpusByTypeEntry
+	nil,                           // 10: scaimind.v1.Quota.GpusByTypeEntry
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 }
 var file_scaimind_v1_quotas_proto_depIdxs = []int32{
-	9, // 0: scaimind.v1.Quota.updated_at:type_name -> google.protobuf.Timestamp
-	0, // 1: scaimind.v1.GetQuotaResponse.quota:type_name -> scaimind.v1.Quota
-	0, // 2: scaimind.v1.ListQuotasResponse.quotas:type_name -> scaimind.v1.Quota
-	0, // 3: scaimind.v1.PutQuotaRequest.quota:type_name -> scaimind.v1.Quota
-	0, // 4: scaimind.v1.PutQuotaResponse.quota:type_name -> scaimind.v1.Quota
-	1, // 5: scaimind.v1.QuotaService.GetQuota:input_type -> scaimind.v1.GetQuotaRequest
-	3, // 6: scaimind.v1.QuotaService.ListQuotas:input_type -> scaimind.v1.ListQuotasRequest
-	5, // 7: scaimind.v1.QuotaService.PutQuota:input_type -> scaimind.v1.PutQuotaRequest
-	7, // 8: scaimind.v1.QuotaService.DeleteQuota:input_type -> scaimind.v1.DeleteQuotaRequest
-	2, // 9: scaimind.v1.QuotaService.GetQuota:output_type -> scaimind.v1.GetQuotaResponse
-	4, // 10: scaimind.v1.QuotaService.ListQuotas:output_type -> scaimind.v1.ListQuotasResponse
-	6, // 11: scaimind.v1.QuotaService.PutQuota:output_type -> scaimind.v1.PutQuotaResponse
-	8, // 12: scaimind.v1.QuotaService.DeleteQuota:output_type -> scaimind.v1.DeleteQuotaResponse
-	9, // [9:13] is the sub-list for method output_type
-	5, // [5:9] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	11, // 0: scaimind.v1.Quota.updated_at:type_name -> google.protobuf.Timestamp
+	9,  // 1: scaimind.v1.Quota.max_gpus_by_type:type_name -> scaimind.v1.Quota.MaxGpusByTypeEntry
+	10, // 2: scaimind.v1.Quota.gpus_by_type:type_name -> scaimind.v1.Quota.GpusByTypeEntry
+	11, // 3: scaimind.v1.Quota.gpu_hours_reset_at:type_name -> google.protobuf.Timestamp
+	0,  // 4: scaimind.v1.GetQuotaResponse.quota:type_name -> scaimind.v1.Quota
+	0,  // 5: scaimind.v1.ListQuotasResponse.quotas:type_name -> scaimind.v1.Quota
+	0,  // 6: scaimind.v1.PutQuotaRequest.quota:type_name -> scaimind.v1.Quota
+	0,  // 7: scaimind.v1.PutQuotaResponse.quota:type_name -> scaimind.v1.Quota
+	1,  // 8: scaimind.v1.QuotaService.GetQuota:input_type -> scaimind.v1.GetQuotaRequest
+	3,  // 9: scaimind.v1.QuotaService.ListQuotas:input_type -> scaimind.v1.ListQuotasRequest
+	5,  // 10: scaimind.v1.QuotaService.PutQuota:input_type -> scaimind.v1.PutQuotaRequest
+	7,  // 11: scaimind.v1.QuotaService.DeleteQuota:input_type -> scaimind.v1.DeleteQuotaRequest
+	2,  // 12: scaimind.v1.QuotaService.GetQuota:output_type -> scaimind.v1.GetQuotaResponse
+	4,  // 13: scaimind.v1.QuotaService.ListQuotas:output_type -> scaimind.v1.ListQuotasResponse
+	6,  // 14: scaimind.v1.QuotaService.PutQuota:output_type -> scaimind.v1.PutQuotaResponse
+	8,  // 15: scaimind.v1.QuotaService.DeleteQuota:output_type -> scaimind.v1.DeleteQuotaResponse
+	12, // [12:16] is the sub-list for method output_type
+	8,  // [8:12] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_quotas_proto_init() }
@@ -575,7 +639,7 @@ func file_scaimind_v1_quotas_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_quotas_proto_rawDesc), len(file_scaimind_v1_quotas_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -18,12 +18,14 @@ func (tx *tx) openAccounts() {
 
 // charge charges what a job holds from now on, discharge ends that.
 func (tx *tx) charge(j *work.Job) {
+	tx.meter(j, true)
 	if tx.meta.Accounting != 0 {
 		tx.Charge(j, tx.now)
 	}
 }
 
 func (tx *tx) discharge(j *work.Job) {
+	tx.meter(j, false)
 	if tx.meta.Accounting != 0 {
 		tx.Discharge(j, tx.now)
 	}

@@ -90,7 +90,7 @@ func auditPutPolicy(tx *kernel.Tx, c *work.PutPolicy, result any) {
 }
 
 func auditPutQuota(tx *kernel.Tx, c *work.PutQuota, result any) {
-	q := work.Quota{MaxGPUs: c.MaxGPUs, MaxRunning: c.MaxRunning, MaxJobs: c.MaxJobs}
+	q := work.Quota{MaxGPUs: c.MaxGPUs, MaxRunning: c.MaxRunning, MaxJobs: c.MaxJobs, MaxByType: c.MaxByType, MaxGPUHours: c.MaxGPUHours}
 	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditQuotaPut, Object: c.Tenant, Message: q.Said()}, result.(work.QuotaResult).Refusal)
 }
 

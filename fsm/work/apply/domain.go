@@ -36,6 +36,7 @@ func on[T any](f func(tx *tx, c *T) any) func(*kernel.Tx, *T) any {
 		tx.saveArrays()
 		tx.applyRetention()
 		tx.SettleAccounts()
+		tx.SettleBudgets(tx.now, tx.index)
 		return result
 	}
 }

@@ -89,7 +89,7 @@ func (tx *tx) placeable(old *work.Job, p *work.Placement) *kernel.Refusal {
 	if r := tx.splitsDomains(&old.Shape, p.Tasks); r != nil {
 		return r
 	}
-	why := tx.overQuota(old)
+	why := tx.overQuota(old, p.Tasks)
 	if why == "" {
 		why = tx.overParallel(old)
 	}

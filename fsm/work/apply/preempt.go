@@ -56,7 +56,7 @@ func (tx *tx) preempt(p *claims.Preemption) *kernel.Refusal {
 	}
 	victims := make([]ident.Job, 0, len(p.Victims))
 	for _, v := range p.Victims {
-		if r := tx.mayPreempt(old, v); r != nil {
+		if r := tx.mayPreempt(old, v, p.Reclaim); r != nil {
 			return r
 		}
 		victims = append(victims, v.Job)
@@ -79,22 +79,25 @@ func (tx *tx) preempt(p *claims.Preemption) *kernel.Refusal {
 			return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimNotNeeded, v, p.Job)
 		}
 	}
-	why := tx.overQuotaWithout(old, victims)
+	why := tx.overQuotaWithout(old, p.Tasks, victims)
 	if why == "" {
 		why = tx.overParallel(old)
 	}
 	if why != "" {
 		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Reason: reason.New(reason.JobBarred, p.Job, why), Quota: true}
 	}
+	if r := tx.mayTake(old, p, victims); r != nil {
+		return r
+	}
 	if !there {
 		tx.saveJob(nil, old) // A claim is for a row.
 	}
-	tx.claim(old, p.Tasks, victims)
+	tx.claim(old, p, victims)
 	return nil
 }
 
 // mayPreempt says why a running job is not preempted by a waiting one; nil: it may be.
-func (tx *tx) mayPreempt(j *work.Job, v claims.Victim) *kernel.Refusal {
+func (tx *tx) mayPreempt(j *work.Job, v claims.Victim, reclaim bool) *kernel.Refusal {
 	at, ok := tx.Job(v.Job)
 	policy := tx.Policy()
 	switch {
@@ -104,6 +107,8 @@ func (tx *tx) mayPreempt(j *work.Job, v claims.Victim) *kernel.Refusal {
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimNotRunning, v.Job, v.Attempt)
 	case !at.Preemptible || at.Retry.Never:
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimNotPreemptible, v.Job)
+	case reclaim:
+		return nil // Who has borrowed gives back, whatever its priority: mayTake says who has.
 	case at.Priority > j.Priority || at.Priority == j.Priority && !policy.Preemption.Enabled:
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimNotBelow, v.Job, at.Priority, j.Priority)
 	}
@@ -141,17 +146,21 @@ func (tx *tx) needed(j *work.Job, places []work.TaskPlacement, victim ident.Job,
 }
 
 // claim keeps places for a job, and asks its victims to stop.
-func (tx *tx) claim(old *work.Job, places []work.TaskPlacement, victims []ident.Job) {
+func (tx *tx) claim(old *work.Job, p *claims.Preemption, victims []ident.Job) {
+	why := reason.New(reason.PreemptedFor, old.Priority)
+	if p.Reclaim {
+		why = reason.New(reason.ReclaimedFor, tx.guaranteeOf(old))
+	}
 	longest := int64(0)
 	for _, v := range victims {
 		at, _ := tx.Job(v)
 		longest = max(longest, at.Grace)
 		j := *at
-		tx.askToStop(&j, v1.StopReason_PREEMPT, j.Grace, reason.New(reason.PreemptedFor, old.Priority))
+		tx.askToStop(&j, v1.StopReason_PREEMPT, j.Grace, why)
 		tx.saveJob(at, &j)
 	}
 	c := &claims.Claim{
-		Job: old.ID, Attempt: old.Attempt + 1, Tasks: slices.Clone(places), Victims: victims,
+		Job: old.ID, Attempt: old.Attempt + 1, Tasks: slices.Clone(p.Tasks), Victims: victims,
 		CPUs: old.Shape.CPUDemand(), MemMB: old.Shape.MemMB, Since: tx.now, Until: tx.now + 2*longest + claims.Slack,
 	}
 	for i := range c.Tasks {

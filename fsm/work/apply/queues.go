@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
 func putQueue(tx *tx, c *work.PutQueue) any {
@@ -14,6 +15,9 @@ func putQueue(tx *tx, c *work.PutQueue) any {
 	}
 	if q.Weight == 0 {
 		q.Weight = 1
+	}
+	if !q.MaxByType.Valid() {
+		return work.QueueResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.BadTypeLimits, typed.MaxLimits, typed.MaxName)}
 	}
 	q.CreatedAt, q.UpdatedAt, q.Revision, q.Moved = tx.now, tx.now, tx.index, 0
 	old, existed := tx.Queue(q.Name)
@@ -27,6 +31,9 @@ func putQueue(tx *tx, c *work.PutQueue) any {
 		if !existed || old.Parent != q.Parent {
 			q.Moved = tx.index
 		}
+	}
+	if r := tx.admitGuarantee(&q); r != nil {
+		return work.QueueResult{Refusal: r}
 	}
 	tx.SetQueue(&q)
 	tx.emit(event.Event{Topic: event.TopicQueue, Name: q.Name, Queue: q.Name})

@@ -6,13 +6,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
 // overQuota says why a job must not be given its leases now; empty: it may.
-func (tx *tx) overQuota(j *work.Job) reason.Reason { return tx.overQuotaWithout(j, nil) }
+func (tx *tx) overQuota(j *work.Job, places []work.TaskPlacement) reason.Reason {
+	return tx.overQuotaWithout(j, places, nil)
+}
 
 // overQuotaWithout says why it must not be given its leases even when some running jobs have left.
-func (tx *tx) overQuotaWithout(j *work.Job, gone []ident.Job) reason.Reason {
+func (tx *tx) overQuotaWithout(j *work.Job, places []work.TaskPlacement, gone []ident.Job) reason.Reason {
 	left, tenant := map[string]int{}, work.Usage{}
 	for _, id := range gone {
 		v, _ := tx.Job(id)
@@ -28,14 +31,17 @@ func (tx *tx) overQuotaWithout(j *work.Job, gone []ident.Job) reason.Reason {
 			return why
 		}
 	}
-	if !tx.Limited(j.Tenant) {
-		return ""
+	if why := tx.overTypes(j, places, gone); why != "" || !tx.Limited(j.Tenant) {
+		return why
 	}
 	q, _ := tx.Quota(j.Tenant)
 	u := tx.UsageNow(j.Tenant)
 	u.GPUMilli -= tenant.GPUMilli
 	u.Running -= tenant.Running
-	return q.Bars(u, j.Shape)
+	if why := q.Bars(u, j.Shape); why != "" {
+		return why
+	}
+	return q.BarsHours(tx.Budget(j.Tenant).SpentBy(tx.now), tx.now, j.Shape)
 }
 
 // admitMore says why a tenant may not have n more unfinished jobs; nil: it may.
@@ -57,13 +63,16 @@ func putQuota(tx *tx, c *work.PutQuota) any {
 	if c.Tenant == "" || len(c.Tenant) > work.MaxQuotaText || len(c.By) > work.MaxQuotaText {
 		return work.QuotaResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.BadQuotaTenant, work.MaxQuotaText)}
 	}
-	for _, limit := range []*int32{c.MaxGPUs, c.MaxRunning, c.MaxJobs} {
+	for _, limit := range []*int32{c.MaxGPUs, c.MaxRunning, c.MaxJobs, c.MaxGPUHours} {
 		if limit != nil && *limit < 0 {
 			return work.QuotaResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.NegativeLimit)}
 		}
 	}
+	if !c.MaxByType.Valid() {
+		return work.QuotaResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.BadTypeLimits, typed.MaxLimits, typed.MaxName)}
+	}
 	q := &work.Quota{
-		Tenant: c.Tenant, MaxGPUs: c.MaxGPUs, MaxRunning: c.MaxRunning, MaxJobs: c.MaxJobs,
+		Tenant: c.Tenant, MaxGPUs: c.MaxGPUs, MaxRunning: c.MaxRunning, MaxJobs: c.MaxJobs, MaxByType: c.MaxByType, MaxGPUHours: c.MaxGPUHours,
 		UpdatedBy: c.By, UpdatedAt: tx.now, Revision: tx.index,
 	}
 	tx.SetQuota(c.Tenant, q)

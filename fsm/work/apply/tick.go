@@ -19,6 +19,7 @@ func applyTick(tx *tx, c *work.Tick) any {
 	var res work.TickResult
 	tx.openAccounts()
 	tx.dropFaded(&res)
+	tx.endMonths(&res)
 	tx.expireKeys(&res)
 	tx.fireTimers(&res)
 	tx.releaseRecovered(&res)

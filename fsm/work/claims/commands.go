@@ -20,6 +20,9 @@ type Preemption struct {
 	// Tasks are the places that the job gets, by rank.
 	Tasks   []work.TaskPlacement `cbor:"3,keyasint,omitempty"`
 	Victims []Victim             `cbor:"4,keyasint,omitempty"`
+	// Reclaim: the job is within what a queue is guaranteed, and its victims have borrowed from it. Their priorities do not
+	// matter, and nothing protects them.
+	Reclaim bool `cbor:"5,keyasint,omitempty"`
 }
 
 // Victim is a running attempt that is asked to stop.
@@ -47,5 +50,10 @@ func (PreemptJobs) CommandNumber() uint16 { return 42 }
 
 // AtLevel implements kernel.Leveled.
 func (c PreemptJobs) AtLevel(at level.Level) (kernel.Command, error) {
+	for i := range c.Preemptions {
+		if c.Preemptions[i].Reclaim {
+			return c, level.Guarantees.Check(at)
+		}
+	}
 	return c, level.Preemption.Check(at)
 }

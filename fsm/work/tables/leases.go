@@ -49,6 +49,7 @@ func (s *State) Grant(l *work.Lease) {
 	if j, ok := s.Job(l.Job); ok {
 		s.holdIn(j.Queue, l.GPUMilli())
 		s.work.shareOf(j.Tenant, j.Queue).hold(l.GPUMilli())
+		s.holdTypes(j, l, 1)
 	}
 }
 
@@ -64,6 +65,7 @@ func (s *State) Release(k LeaseKey, j *work.Job) bool {
 	s.work.touchUse(u)
 	s.holdIn(j.Queue, -l.GPUMilli())
 	s.work.shareOf(j.Tenant, j.Queue).hold(-l.GPUMilli())
+	s.holdTypes(j, l, -1)
 	return true
 }
 

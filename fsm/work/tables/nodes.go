@@ -59,10 +59,11 @@ type nodeTimer struct {
 }
 
 func (s *State) PutNode(old, n *work.Node) {
-	s.nodes.rows.Put(n.ID, n)
 	if old == nil {
 		old = &noNode
 	}
+	s.retype(old, n)
+	s.nodes.rows.Put(n.ID, n)
 	s.nodes.total.Sub(old.Amount())
 	s.nodes.total.Add(n.Amount())
 	if was, is := old.Timer(), n.Timer(); was != is {
@@ -93,6 +94,7 @@ var noNode work.Node
 
 // DropNode takes a node out of the state.
 func (s *State) DropNode(n *work.Node) {
+	s.retype(n, &noNode)
 	s.nodes.rows.Delete(n.ID)
 	s.nodes.total.Sub(n.Amount())
 	if at := n.Timer(); at != 0 {

@@ -107,10 +107,12 @@ func (s *State) SetQueue(q *work.Queue) {
 	moved := held != 0 && ok && old.Parent != q.Parent
 	if moved {
 		s.holdInTree(old.Parent, -held)
+		s.holdTypesInTree(q.Name, old.Parent, -1)
 	}
 	s.queues.rows.Put(q.Name, q)
 	if moved {
 		s.holdInTree(q.Parent, held)
+		s.holdTypesInTree(q.Name, q.Parent, 1)
 	}
 }
 

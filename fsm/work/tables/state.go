@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
@@ -32,6 +33,7 @@ type rows struct {
 	claims.Book
 	windows.Register
 	promises.Ledger
+	budgets.Meter
 	meta        *work.Meta
 	jobs        jobTables
 	leases      leaseTables
@@ -41,6 +43,7 @@ type rows struct {
 	evaluations evaluationTables
 	quotas      quotaTables
 	accounts    accountTables
+	typed       typedTables
 }
 
 // State is the tables that are worked on, with what keeps them in step.
@@ -58,6 +61,7 @@ func Open(s *kernel.State) kernel.Part {
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
 			Tables: checkpoints.NewTables(), Book: claims.NewBook(), Register: windows.NewRegister(), Ledger: promises.NewLedger(),
 			keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(), accounts: newAccountTables(),
+			Meter: budgets.NewMeter(), typed: newTypedTables(),
 		},
 	}
 }
@@ -69,6 +73,7 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
 		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), Register: windows.Freeze(&s.Register), Ledger: promises.Freeze(&s.Ledger),
 		keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(), accounts: s.accounts.freeze(),
+		Meter: budgets.Freeze(&s.Meter), typed: s.typed.freeze(),
 	}}
 }
 
@@ -90,7 +95,8 @@ func Records() []kernel.RecordDef {
 	arranged := windows.Record(func(s *kernel.State) *windows.Register { return &Of(s).Register },
 		func(s *kernel.State, w *windows.Window) { Of(s).PutWindow(w) })
 	promised := promises.Record(func(s *kernel.State) *promises.Ledger { return &Of(s).Ledger })
-	return append(append(saved, kept, arranged, promised), []kernel.RecordDef{
+	spent := budgets.Record(func(s *kernel.State) *budgets.Meter { return &Of(s).Meter })
+	return append(append(saved, kept, arranged, promised, spent), []kernel.RecordDef{
 		queues,
 		quotas,
 		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },

@@ -102,6 +102,9 @@ func NextDue(frozen *kernel.State) (int64, bool) {
 	if at, ok := s.NextTurn(); ok {
 		consider(at)
 	}
+	if at, ok := s.NextMonth(); ok {
+		consider(at)
+	}
 	return due, any
 }
 

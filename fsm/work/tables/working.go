@@ -185,6 +185,7 @@ func (s *State) flush() {
 	}
 	w.dirtyLanes, s.jobs.changed = w.dirtyLanes[:0], w.changedLanes.End()
 	s.flushBlocks()
+	s.typed.flush()
 	s.jobs.shapes.Flush()
 	w.dirtyUse, w.dirtyQueues, w.dirtyShares = w.dirtyUse[:0], w.dirtyQueues[:0], w.dirtyShares[:0]
 }

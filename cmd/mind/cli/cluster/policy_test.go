@@ -49,7 +49,7 @@ func TestQueues_asATree(t *testing.T) {
 		`{"name":"vision","parent":"research","weight":3,"share_percent":66.67,"gpus_lately":1.25,"gpus_allocated":2}]}`))
 	out, stderr, code := clitest.Run(t, "queues")
 	require.Zero(t, code, stderr)
-	require.Regexp(t, `(?m)^default\s+1\s+33\.3%\s+0\s+0\s+0\s+0\s+0\.0\s+none\nresearch\s+2\s+66\.7%.*8\n  vision\s+3\s+66\.7%\s+0\s+0\s+0\s+2\s+1\.2\s+none`, out)
+	require.Regexp(t, `(?m)^default\s+1\s+33\.3%\s+0\s+0\s+0\s+0\s+0\.0\s+0\s+-\s+none\nresearch\s+2\s+66\.7%.*8\n  vision\s+3\s+66\.7%\s+0\s+0\s+0\s+2\s+1\.2\s+0\s+-\s+none`, out)
 
 	g.On("PUT /queues/vision", clitest.Answer(200, `{"name":"vision","parent":"research","weight":3,"share_percent":50}`))
 	out, stderr, code = clitest.Run(t, "queues", "put", "vision", "--weight", "3", "--parent", "research", "--max-gpus", "4")

@@ -98,6 +98,11 @@ type queue struct {
 	GPUs    int     `json:"gpus_allocated"`
 	Lately  float64 `json:"gpus_lately"`
 	MaxGPUs int     `json:"max_gpus"`
+
+	MaxByType  byType   `json:"max_gpus_by_type"`
+	Guaranteed int      `json:"guaranteed_gpus"`
+	Borrowed   *float64 `json:"borrowed_gpus"`
+	Warning    string   `json:"warning"`
 }
 
 func newQueues() *cobra.Command {
@@ -109,10 +114,12 @@ func newQueues() *cobra.Command {
 SHARE is the part of the cluster that is a queue's due while there is work in all queues: its weight beside the queues with the
 same parent, times the share of the parent. A queue may have more while others have no work. LATELY is how many GPUs your tenant
 held in it lately, as a mean in which what was half_life_seconds ago counts half (mind policy show): together with what is held
-now, fair share goes by it.`,
+now, fair share goes by it. GUARANTEED is what a queue gets back from others when it has work, and BORROWED what its jobs hold
+beyond that, over all tenants; only operators see it.`,
 		Example: `  mind queues
   mind queues put research --weight 2 --max-gpus 64
   mind queues put vision --parent research
+  mind queues put prod --guaranteed-gpus 32
   mind queues delete vision`,
 		Args: cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
@@ -126,15 +133,22 @@ now, fair share goes by it.`,
 		if output != "table" {
 			return render.Data(cmd.OutOrStdout(), output, data)
 		}
-		t := render.NewTable(cmd.OutOrStdout(), "QUEUE", "WEIGHT", "SHARE", "QUEUED", "HELD", "RUNNING", "GPUS", "LATELY", "MAX GPUS")
+		t := render.NewTable(cmd.OutOrStdout(), "QUEUE", "WEIGHT", "SHARE", "QUEUED", "HELD", "RUNNING", "GPUS", "LATELY", "GUARANTEED", "BORROWED", "MAX GPUS")
 		eachBelow(got.Queues, "", 0, func(q *queue, depth int) {
 			limit := "none"
 			if q.MaxGPUs > 0 {
 				limit = strconv.Itoa(q.MaxGPUs)
 			}
+			borrowed := "-"
+			if q.Borrowed != nil {
+				borrowed = strconv.FormatFloat(*q.Borrowed, 'f', -1, 64)
+			}
+			if len(q.MaxByType) > 0 {
+				limit = strings.TrimPrefix(limit+", "+q.MaxByType.String(), "none, ")
+			}
 			t.Row(strings.Repeat("  ", depth)+q.Name, strconv.Itoa(q.Weight), strconv.FormatFloat(q.Share, 'f', 1, 64)+"%",
 				strconv.Itoa(q.Queued), strconv.Itoa(q.Held), strconv.Itoa(q.Running), strconv.Itoa(q.GPUs),
-				strconv.FormatFloat(q.Lately, 'f', 1, 64), limit)
+				strconv.FormatFloat(q.Lately, 'f', 1, 64), strconv.Itoa(q.Guaranteed), borrowed, limit)
 		})
 		return t.Flush()
 	})
@@ -153,8 +167,9 @@ func eachBelow(queues []queue, parent string, depth int, f func(q *queue, depth 
 }
 
 func newQueuesPut() *cobra.Command {
-	var weight, maxGPUs int
+	var weight, maxGPUs, guaranteed int
 	var parent string
+	var types byType
 	cmd := rest.Command(&cobra.Command{
 		Use:   "put QUEUE",
 		Short: "Create or change a queue",
@@ -167,14 +182,26 @@ with weight 1 while there is work in both.
 weight 1.
 
 --max-gpus limits the GPUs that all jobs of the queue and of the queues below it hold together, across tenants. Lowering it stops
-no job: the queue starts no job until enough jobs have ended.`,
+no job: the queue starts no job until enough jobs have ended. --max-gpus-by-type does the same for types of GPU.
+
+--guaranteed-gpus is what the queue gets when it has work: until then others may use it. Then preemptible jobs of queues that hold
+more than they are guaranteed give it back, whatever their priority, those of the most saturated queue first. A job that is not
+preemptible is never stopped: what it has borrowed comes back when it ends. The parts of a queue are guaranteed at most what the
+queue is.`,
 		Example: `  mind queues put research --weight 2
   mind queues put vision --parent research
-  mind queues put batch --max-gpus 64`,
+  mind queues put batch --max-gpus 64
+  mind queues put prod --guaranteed-gpus 32 --max-gpus-by-type H100=16`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeQueues,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
 		body := map[string]any{"max_gpus": maxGPUs, "weight": weight, "parent": parent}
+		if guaranteed != 0 {
+			body["guaranteed_gpus"] = guaranteed
+		}
+		if len(types) > 0 {
+			body["max_gpus_by_type"] = types
+		}
 		var got queue
 		data, err := c.Call(ctx, http.MethodPut, "/queues/"+url.PathEscape(args[0]), nil, body, rest.NewKey(), &got)
 		if err != nil {
@@ -187,11 +214,16 @@ no job: the queue starts no job until enough jobs have ended.`,
 		if maxGPUs > 0 {
 			limit = fmt.Sprintf("at most %d GPUs", maxGPUs)
 		}
+		if got.Warning != "" {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", got.Warning)
+		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "the jobs of queue %s may hold %s together; %s%% of the cluster is its due\n",
 			args[0], limit, strconv.FormatFloat(got.Share, 'f', 1, 64))
 		return err
 	})
 	cmd.Flags().IntVar(&weight, "weight", 1, "what is its due beside the queues with the same parent")
+	cmd.Flags().IntVar(&guaranteed, "guaranteed-gpus", 0, "number of GPUs that it gets back from borrowers when it has work")
+	cmd.Flags().StringToIntVar((*map[string]int)(&types), "max-gpus-by-type", nil, "number of GPUs of each type that its jobs and those of the queues below it may hold together, as H100=16,A100=64")
 	cmd.Flags().StringVar(&parent, "parent", "", "queue that it is a part of")
 	cmd.Flags().IntVar(&maxGPUs, "max-gpus", 0, "number of GPUs that its jobs and those of the queues below it may hold together; 0: no limit")
 	return cmd

@@ -19,14 +19,18 @@ import (
 
 // quota is what a tenant may use, and what it uses. A nil limit means no limit.
 type quota struct {
-	Tenant     string  `json:"tenant_id"`
-	MaxGPUs    *int    `json:"max_gpus"`
-	MaxRunning *int    `json:"max_running_jobs"`
-	MaxJobs    *int    `json:"max_jobs"`
-	GPUs       float64 `json:"gpus"`
-	Running    int     `json:"running_jobs"`
-	Jobs       int     `json:"jobs"`
-	UpdatedBy  string  `json:"updated_by"`
+	Tenant     string             `json:"tenant_id"`
+	MaxGPUs    *int               `json:"max_gpus"`
+	MaxRunning *int               `json:"max_running_jobs"`
+	MaxJobs    *int               `json:"max_jobs"`
+	MaxByType  byType             `json:"max_gpus_by_type"`
+	MaxHours   *int               `json:"max_gpu_hours"`
+	ByType     map[string]float64 `json:"gpus_by_type"`
+	Hours      float64            `json:"gpu_hours"`
+	GPUs       float64            `json:"gpus"`
+	Running    int                `json:"running_jobs"`
+	Jobs       int                `json:"jobs"`
+	UpdatedBy  string             `json:"updated_by"`
 }
 
 func newQuota() *cobra.Command {
@@ -35,14 +39,17 @@ func newQuota() *cobra.Command {
 		Short: "Show and set how much of the cluster a tenant may use",
 		Long: `Shows and sets how much of the cluster a tenant may use.
 
-A quota can limit three things: the GPUs that a tenant's jobs hold at once (a fraction of a GPU counts as that fraction), the
-jobs that run at once, and the unfinished jobs. A job beyond one of the first two limits waits and shows the reason; a job
-beyond the third is refused when it is submitted. Lowering a quota stops no job: no job starts until enough others have ended.
+A quota can limit the GPUs that a tenant's jobs hold at once (a fraction of a GPU counts as that fraction), in all and by type,
+the jobs that run at once, the unfinished jobs, and the GPU hours of a calendar month (UTC). A job beyond a limit waits and shows
+the reason; only a job beyond the number of unfinished jobs is refused when it is submitted. Lowering a quota stops no job: no
+job starts until enough others have ended. When the GPU hours are used up, no job with GPUs starts until the next month; running
+jobs go on.
 
 Everybody may see the quota of their own tenant. Setting it requires the permission scaimind:cluster_admin, and mind:operator
 for another tenant; the token of mind dev has both.`,
 		Example: `  mind quota show
   mind quota set acme --max-gpus 16 --max-jobs 1000
+  mind quota set acme --max-gpus-by-type H100=8,A100=32 --max-gpu-hours 5000
   mind quota list`,
 	}
 	cmd.AddCommand(newQuotaShow(), newQuotaSet(), newQuotaClear(), newQuotaList())
@@ -100,8 +107,10 @@ func newQuotaSet() *cobra.Command {
 	}{
 		{flag: "max-gpus", field: "max_gpus", help: "number of GPUs that its jobs may hold at once"},
 		{flag: "max-running-jobs", field: "max_running_jobs", help: "number of jobs that may run at once"},
+		{flag: "max-gpu-hours", field: "max_gpu_hours", help: "GPU hours in a calendar month, UTC; once they are used, no job with GPUs starts until the next one"},
 		{flag: "max-jobs", field: "max_jobs", help: "number of unfinished jobs; a job beyond it is refused when it is submitted"},
 	}
+	var types byType
 	cmd := rest.Command(&cobra.Command{
 		Use:   "set TENANT",
 		Short: "Set the limits of a tenant; omitted limits are removed",
@@ -118,6 +127,9 @@ Running jobs are not affected; waiting jobs are considered again at once.`,
 				body[limits[i].field] = limits[i].value
 			}
 		}
+		if len(types) > 0 {
+			body["max_gpus_by_type"] = types
+		}
 		if len(body) == 0 {
 			return exit.Misuse(errors.New("give at least one limit; mind quota clear removes all of them"))
 		}
@@ -128,6 +140,7 @@ Running jobs are not affected; waiting jobs are considered again at once.`,
 		}
 		return printQuotas(cmd.OutOrStdout(), output, data, got)
 	})
+	cmd.Flags().StringToIntVar((*map[string]int)(&types), "max-gpus-by-type", nil, "number of GPUs of each type that its jobs may hold at once, as H100=16,A100=64")
 	for i := range limits {
 		cmd.Flags().IntVar(&limits[i].value, limits[i].flag, 0, limits[i].help+"; not given: no limit")
 	}
@@ -157,10 +170,11 @@ func printQuotas(w io.Writer, output string, data json.RawMessage, quotas ...quo
 	if output != "table" {
 		return render.Data(w, output, data)
 	}
-	t := render.NewTable(w, "TENANT", "GPUS", "RUNNING", "JOBS", "SET BY")
+	t := render.NewTable(w, "TENANT", "GPUS", "RUNNING", "JOBS", "GPU HOURS", "BY TYPE", "SET BY")
 	for _, q := range quotas {
 		t.Row(q.Tenant, ofLimit(strconv.FormatFloat(q.GPUs, 'f', -1, 64), q.MaxGPUs), ofLimit(strconv.Itoa(q.Running), q.MaxRunning),
-			ofLimit(strconv.Itoa(q.Jobs), q.MaxJobs), q.UpdatedBy)
+			ofLimit(strconv.Itoa(q.Jobs), q.MaxJobs),
+			ofLimit(strconv.FormatFloat(q.Hours, 'f', 1, 64), q.MaxHours), q.MaxByType.of(q.ByType), q.UpdatedBy)
 	}
 	return t.Flush()
 }

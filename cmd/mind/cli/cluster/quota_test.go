@@ -11,7 +11,7 @@ import (
 
 func TestQuota_showSetClear(t *testing.T) {
 	g := clitest.NewGateway(t)
-	acme := `{"tenant_id":"acme","max_gpus":16,"max_running_jobs":null,"max_jobs":0,"gpus":3.5,"running_jobs":4,"jobs":12,"updated_by":"olga"}`
+	acme := `{"tenant_id":"acme","max_gpus":16,"max_running_jobs":null,"max_jobs":0,"gpus":3.5,"running_jobs":4,"jobs":12,"max_gpus_by_type":{"H100":8},"max_gpu_hours":500,"gpus_by_type":{"A100":2,"H100":1.5},"gpu_hours":480.25,"updated_by":"olga"}`
 	g.On("GET /tenants/-/quota", clitest.Answer(200, acme))
 	g.On("GET /tenants/a/b/quota", clitest.Answer(200, acme)) // escaped on the way, so that it is one segment
 	g.On("GET /quotas", clitest.Answer(200, `{"quotas":[`+acme+`,{"tenant_id":"guests","max_gpus":null,"gpus":0}]}`))
@@ -20,7 +20,7 @@ func TestQuota_showSetClear(t *testing.T) {
 
 	out, _, code := clitest.Run(t, "quota", "show")
 	require.Zero(t, code)
-	require.Regexp(t, `TENANT\s+GPUS\s+RUNNING\s+JOBS\s+SET BY\nacme\s+3\.5 of 16\s+4 of any\s+12 of 0\s+olga\n`, out)
+	require.Regexp(t, `TENANT\s+GPUS\s+RUNNING\s+JOBS\s+GPU HOURS\s+BY TYPE\s+SET BY\nacme\s+3\.5 of 16\s+4 of any\s+12 of 0\s+480\.2 of 500\s+A100: 2 of any, H100: 1\.5 of 8\s+olga\n`, out)
 	out, _, code = clitest.Run(t, "quota", "show", "-o", "json")
 	require.Zero(t, code)
 	require.JSONEq(t, acme, out)
@@ -28,7 +28,7 @@ func TestQuota_showSetClear(t *testing.T) {
 	require.Zero(t, code)
 	out, _, code = clitest.Run(t, "quota", "list")
 	require.Zero(t, code)
-	require.Regexp(t, `(?m)^guests\s+0 of any\s+0 of any\s+0 of any\s*$`, out)
+	require.Regexp(t, `(?m)^guests\s+0 of any\s+0 of any\s+0 of any\s+0\.0 of any\s*$`, out)
 
 	// What is not given is no limit, and 0 is one.
 	_, stderr, code := clitest.Run(t, "quota", "set", "acme", "--max-gpus", "0", "--max-jobs", "1000")

@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// byType are limits of GPUs by type.
+type byType map[string]int
+
+// String is "A100=8, H100=16"; "none" without any.
+func (t byType) String() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		all = append(all, name+"="+strconv.Itoa(t[name]))
+	}
+	if len(all) == 0 {
+		return "none"
+	}
+	return strings.Join(all, ", ")
+}
+
+// of is what is held of each type, with the limits: "A100: 4 of any, H100: 2 of 16".
+func (t byType) of(held map[string]float64) string {
+	names := map[string]bool{}
+	for name := range held {
+		names[name] = true
+	}
+	for name := range t {
+		names[name] = true
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		var limit *int
+		if most, ok := t[name]; ok {
+			limit = &most
+		}
+		all = append(all, name+": "+ofLimit(strconv.FormatFloat(held[name], 'f', -1, 64), limit))
+	}
+	return strings.Join(all, ", ")
+}
