@@ -25,6 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
 // story is a short log in which every kind of row comes to be.
@@ -73,7 +74,22 @@ func story(t require.TestingT) *world {
 	makesRoom(w)
 	holds(w)
 	anArray(w)
+	arranges(w)
 	return w
+}
+
+// arranges goes on with a maintenance of a node, and a reservation that is called off.
+func arranges(w *world) {
+	w.node("w1", 2)
+	w.node("w2", 2)
+	from, until := w.now+int64(time.Hour), w.now+int64(2*time.Hour)
+	for _, c := range []windows.Put{
+		{Name: "kernel", Kind: windows.Maintenance, Patterns: []string{"w1"}, From: from, Until: until, Reason: "a new kernel", By: "root"},
+		{Name: "paper", Kind: windows.Reservation, Patterns: []string{"w2"}, Tenant: "umbrella", GPUs: 2, From: from, Until: until},
+	} {
+		require.Nil(w.t, do[windows.Result](w, c).Refusal)
+	}
+	require.Nil(w.t, do[windows.Result](w, windows.Delete{Name: "paper", Kind: windows.Reservation}).Refusal)
 }
 
 // shared goes on with queues below another one, and a policy.

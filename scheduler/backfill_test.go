@@ -148,7 +148,8 @@ func TestReserve_onlyWhatEndsInTimePasses(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []reason.Reason{reason.New(reason.WouldDelay, (p.StartAt+1e9-1)/1e9)}, why)
+	delays := reason.New(reason.WouldDelay, (p.StartAt+1e9-1)/1e9)
+	require.Equal(t, []reason.Reason{delays, delays}, why, "of jobs without a limit, and of those with one that is too long")
 
 	b.finish(long)
 	b.finish(short)

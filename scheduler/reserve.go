@@ -122,7 +122,7 @@ func (r *reserver) promised() []*candidate {
 
 // eligible says whether a job may be promised a start. An array is many jobs, of which those that were never placed have no
 // row. Where a job may run whose last attempt may be alive, only the leader knows, and what a preemption keeps for one is more
-// than a promise. The search for a start knows nothing of domains between nodes.
+// than a promise. The search for a start does not see domains between nodes.
 func (r *reserver) eligible(j *work.Job) bool {
 	_, claimed := r.view.ClaimOf(j.ID)
 	return j.Waiting() && j.Array == nil && !j.Replacement() && !claimed && (j.Shape.Between == domains.Anywhere || j.Shape.Nodes <= 1)

@@ -263,6 +263,17 @@ const (
 	NodesKept
 )
 
+// About domains between nodes, and the nodes that a job excludes.
+const (
+	NeedsDomain Code = iota + 740
+	NeedsSegments
+	NeedsLabelledNodes
+	DomainSplit
+	NodeExcluded
+	WithoutExcluded
+	BadDomains
+)
+
 // About quotas by type of GPU and by GPU hours, and about GPUs that queues are guaranteed.
 const (
 	QuotaOfHours Code = iota + 750
@@ -280,15 +291,4 @@ const (
 // Why a job waits although places are held for it.
 const (
 	PlacesHeld Code = iota + 760
-)
-
-// About domains between nodes, and the nodes that a job excludes.
-const (
-	NeedsDomain Code = iota + 740
-	NeedsSegments
-	NeedsLabelledNodes
-	DomainSplit
-	NodeExcluded
-	WithoutExcluded
-	BadDomains
 )

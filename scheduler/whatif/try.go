@@ -43,7 +43,7 @@ func Prices(v *fsm.View) func() *place.Prices {
 	}
 }
 
-// Try says what would become of a job that is QUEUED. The error is for whoever made the change.
+// Try says what would become of a job that is QUEUED. The error is for the person who made the change.
 func Try(v *fsm.View, j *work.Job, c Change, now time.Time, prices func() *place.Prices) (*Answer, error) {
 	w, err := with(v, j, &c, now.UnixNano())
 	if err != nil {
