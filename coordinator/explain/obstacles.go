@@ -180,21 +180,31 @@ func mayStillRun(j *work.Job) *v1.JobObstacle {
 	return o
 }
 
-// order says who comes first. It names jobs of the same tenant, and counts all, as queue_position does.
+// order says which jobs of the same tenant with the same needs come first. How many of all tenants do is the position.
 func order(v *fsm.View, j *work.Job) *v1.JobObstacle {
-	ahead := v.Ahead(j)
-	if ahead == 0 || !j.Waiting() {
+	if !j.Waiting() {
 		return nil
 	}
-	o := &v1.JobObstacle{Kind: v1.ObstacleKind_ORDER, Queue: j.Queue, Count: proto.Int32(int32(min(ahead, math.MaxInt32)))}
-	for other := range v.ClassJobs(v.ClassOf(j)) {
-		if other.Tenant == j.Tenant && other.ID != j.ID && (other.Priority > j.Priority || other.Priority == j.Priority && other.ID.Older(j.ID)) {
-			if o.JobIds = append(o.JobIds, other.ID.String()); len(o.JobIds) == maxNamed {
+	o := &v1.JobObstacle{Kind: v1.ObstacleKind_ORDER, Queue: j.Queue}
+	ahead := 0
+	for lane := range v.Lanes(v.ClassOf(j)) {
+		if lane.Tenant != j.Tenant {
+			continue
+		}
+		for other := range v.LaneJobs(lane) {
+			if other.Priority < j.Priority || other.Priority == j.Priority && !other.ID.Older(j.ID) {
 				break
+			}
+			if ahead += other.Places(); len(o.JobIds) < maxNamed {
+				o.JobIds = append(o.JobIds, other.ID.String())
 			}
 		}
 	}
-	o.Message = fmt.Sprintf("ahead of it in queue %q, by priority and age: %s", j.Queue, call.Plural(ahead, "job"))
+	if ahead == 0 {
+		return nil
+	}
+	o.Count = proto.Int32(int32(min(ahead, math.MaxInt32)))
+	o.Message = fmt.Sprintf("%s of yours with the same needs before it in queue %q, by priority and age", call.Plural(ahead, "job"), j.Queue)
 	return o
 }
 

@@ -56,7 +56,15 @@ func keys() []key {
 		}},
 		{"quota.max_gpus", func(c *Change, v string) (err error) { c.QuotaGPUs, err = readLimit(v); return err }},
 		{"quota.max_running_jobs", func(c *Change, v string) (err error) { c.QuotaRunning, err = readLimit(v); return err }},
-		{"queue.max_gpus", func(c *Change, v string) (err error) { c.QueueGPUs, err = readLimit(v); return err }},
+		{"queue.max_gpus", func(c *Change, v string) error {
+			// With a number, repeated questions would tell what others hold.
+			if v != none {
+				return fmt.Errorf("must be none")
+			}
+			var err error
+			c.QueueGPUs, err = readLimit(v)
+			return err
+		}},
 		{"cancel", func(c *Change, v string) error {
 			id, ok := ident.ParseJob(v)
 			if !ok {
