@@ -313,6 +313,7 @@ func (p *pass) left(most int) []ranked {
 			if l == nil {
 				continue
 			}
+			l.readAll(p.view, p.ranking)
 			for _, s := range l.strata {
 				for _, r := range s.rest {
 					for _, one := range inFull(r.job, most) {

@@ -191,10 +191,16 @@ func laneBefore(a, b *lane) bool { return a.rank.before(b.rank) }
 // first returns the lane with the job to offer now; nil at the end.
 func (t *tree) first() *lane {
 	for t.root.best != nil {
-		if l := t.root.best; !l.class.blocked {
+		l := t.root.best
+		switch {
+		case l.class.blocked:
+			t.advance(false, accounts.Usage{})
+		case l.head == nil:
+			l.settle(t.view, t.ranking)
+			t.advance(true, accounts.Usage{})
+		default:
 			return l
 		}
-		t.advance(false, accounts.Usage{})
 	}
 	return nil
 }

@@ -13,21 +13,29 @@ const readAhead = 128
 
 // lane is the waiting jobs of one user that have the same needs.
 type lane struct {
-	key   work.LaneKey
+	key   *work.LaneKey
 	class *class
-	head  *work.Job
+	// head is the first job, and rank its rank. It is nil when it is not known which one is first: rank comes before it then.
+	rank rank
+	head *work.Job
 	// element is the number of the element to offer, when the head is an array.
 	element uint32
-	rank    rank
 	// strata are its jobs by priority: aging may put old jobs of a lower one first.
-	strata []*stratum
+	strata []stratum
+	// few and one are room for them, in most lanes.
+	few [1]stratum
+	one [1]ranked
 }
 
-// stratum is the jobs of one lane with one priority, oldest first in the state.
+// stratum is the jobs of one lane with one priority, oldest first in the state. Those that wait behind the oldest are read
+// only when they are needed to know which one is first.
 type stratum struct {
-	last *work.Job // read last
-	rest []ranked
-	buf  []*work.Job
+	oldest *work.Job
+	// unread: the jobs from the oldest on are still to be read, and bound is what none of them comes before.
+	unread bool
+	bound  rank
+	last   *work.Job // read last
+	rest   []ranked
 }
 
 type ranked struct {
@@ -89,48 +97,72 @@ func inFull(j *work.Job, n int) []*work.Job {
 	return all
 }
 
-// openLane finds the priorities of a lane, and its first job; nil: it has none.
-func openLane(v View, r *ranking, key work.LaneKey, c *class) *lane {
+// newLane makes a lane of which these are the oldest jobs, by priority.
+func newLane(r *ranking, key *work.LaneKey, c *class, oldest []*work.Job) *lane {
 	l := &lane{key: key, class: c}
-	var at *work.Job
-	for job := range v.LaneJobs(key) {
-		at = job
-		break
-	}
-	var buf [1]*work.Job
-	for at != nil {
-		s := &stratum{rest: []ranked{{at, r.of(at), c}}, last: at}
-		if r.policy.Order != work.OrderFIFO {
-			s.rest, s.last = nil, nil
-			l.read(v, r, s, &work.Job{Priority: at.Priority})
+	l.strata = l.few[:0]
+	for i, at := range oldest {
+		s := stratum{oldest: at, last: at}
+		if mine := r.of(at); r.leads(at, mine) {
+			if s.rest = []ranked{{at, mine, c}}; i == 0 {
+				s.rest = l.one[:1]
+				s.rest[0] = ranked{at, mine, c}
+			}
+		} else {
+			s.unread, s.bound = true, r.boundOf(at)
 		}
 		l.strata = append(l.strata, s)
-		if !r.stratified() || at.Priority == 0 {
-			break
-		}
-		below := v.LaneJobsAfter(key, &work.Job{Priority: at.Priority, ID: ^ident.Job(0) - 1}, buf[:])
-		if at = nil; len(below) > 0 {
-			at = below[0]
-		}
 	}
-	if !l.choose() {
-		return nil
-	}
+	l.choose()
 	return l
 }
 
-// choose makes the first job of all strata the head, of an array its first element that waits; false: there is none left.
+// choose makes the first job of all strata the head, of an array its first element that waits, if it is known; false: there is
+// none left.
 func (l *lane) choose() bool {
 	l.head = nil
-	for _, s := range l.strata {
-		if len(s.rest) > 0 && (l.head == nil || s.rest[0].rank.before(l.rank)) {
-			l.head, l.rank = s.rest[0].job, s.rest[0].rank
+	any := false
+	for i := range l.strata {
+		s := &l.strata[i]
+		switch {
+		case s.unread && (!any || s.bound.before(l.rank)):
+			l.head, l.rank, any = nil, s.bound, true
+		case len(s.rest) > 0 && (!any || s.rest[0].rank.before(l.rank)):
+			l.head, l.rank, any = s.rest[0].job, s.rest[0].rank, true
 		}
 	}
 	if l.head != nil && l.head.Array != nil {
 		l.element, _ = l.head.Array.Waiting.Next(0)
 	}
-	return l.head != nil
+	return any
+}
+
+// settle reads what decides about the head.
+func (l *lane) settle(v View, r *ranking) {
+	for l.head == nil {
+		for i := range l.strata {
+			if s := &l.strata[i]; s.unread && s.bound == l.rank {
+				l.readFrom(v, r, s)
+			}
+		}
+		l.choose()
+	}
+}
+
+// readAll reads the first jobs of all strata.
+func (l *lane) readAll(v View, r *ranking) {
+	for i := range l.strata {
+		s := &l.strata[i]
+		if s.unread || s.last == s.oldest && r.policy.Order != work.OrderFIFO {
+			l.readFrom(v, r, s)
+		}
+	}
+}
+
+// readFrom reads the first jobs of a stratum, from the oldest on.
+func (l *lane) readFrom(v View, r *ranking, s *stratum) {
+	s.unread = false
+	l.read(v, r, s, &work.Job{Priority: s.oldest.Priority}, readAhead)
 }
 
 // offered is what a placement of the head names: the job, of an array an element, and the number of its next attempt.
@@ -151,12 +183,13 @@ func (l *lane) nextElement() (ok bool) {
 }
 
 // read gets the next jobs of a stratum.
-func (l *lane) read(v View, r *ranking, s *stratum, after *work.Job) {
-	if s.buf == nil {
-		s.buf = make([]*work.Job, readAhead)
+func (l *lane) read(v View, r *ranking, s *stratum, after *work.Job, most int) {
+	if r.buf == nil {
+		r.buf = make([]*work.Job, readAhead)
 	}
-	s.rest = s.rest[:0]
-	for _, j := range v.LaneJobsAfter(l.key, after, s.buf) {
+	found := v.LaneJobsAfter(*l.key, after, r.buf[:most])
+	s.rest = slices.Grow(s.rest[:0], len(found))
+	for _, j := range found {
 		if j.Priority != after.Priority && r.stratified() {
 			break
 		}
@@ -168,19 +201,25 @@ func (l *lane) read(v View, r *ranking, s *stratum, after *work.Job) {
 	}
 }
 
-// next moves on to the following job of the lane; false: there is none. The elements of an array are as many jobs as wait,
-// at the cost of those that are placed.
+// next moves on to the following job of the lane, which is known or not; false: there is none. The elements of an array are as
+// many jobs as wait, at the cost of those that are placed.
 func (l *lane) next(v View, r *ranking) bool {
 	if l.nextElement() {
 		return true
 	}
-	for _, s := range l.strata {
+	for i := range l.strata {
+		s := &l.strata[i]
 		if len(s.rest) == 0 || s.rest[0].job != l.head {
 			continue
 		}
-		if s.rest = s.rest[1:]; len(s.rest) == 0 {
-			l.read(v, r, s, s.last)
+		if s.rest = s.rest[1:]; len(s.rest) > 0 {
+			break
 		}
+		most := readAhead
+		if s.last == s.oldest && r.policy.Order != work.OrderFIFO {
+			most-- // The oldest is one of the first.
+		}
+		l.read(v, r, s, s.last, most)
 		break
 	}
 	return l.choose()

@@ -82,6 +82,9 @@ type Options struct {
 	Model *predict.Model
 	// Running are the attempts that may be exchanged for waiting jobs; nil: no decision about that is due.
 	Running iter.Seq[Running]
+
+	// kept are the lanes, of a Planner.
+	kept *keptLanes
 }
 
 // Result is the result of a pass.
@@ -162,6 +165,9 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	}
 	p := &pass{view: v, opts: opts, ranking: newRanking(v, opts), room: newRoom(v)}
 	p.line = newTree(v, p.ranking)
+	if v, ok := v.(lanesView); ok && opts.kept != nil {
+		opts.kept.sync(v, p.ranking)
+	}
 	if opts.Running != nil && p.ranking.policy.Preemption.Enabled {
 		p.placed = map[ident.Job]*work.Job{}
 	}
@@ -200,11 +206,7 @@ func (p *pass) enter(c *class) {
 		p.block(c)
 		return
 	}
-	for lane := range p.view.Lanes(c.key) {
-		if l := openLane(p.view, p.ranking, lane, c); l != nil {
-			p.line.add(l)
-		}
-	}
+	p.openClass(c)
 }
 
 // shapes are those of all classes.

@@ -3,10 +3,11 @@ package scheduler
 import "github.com/mindcoordinator/mind/scheduler/place"
 
 // Planner makes the plans that Plan makes, and keeps between them what it would have to read again: the free capacity, of
-// which it looks only at the nodes that have changed, and the prices. It is not safe for concurrent use.
+// which it looks only at the nodes that have changed, the lanes, of which it reads only those that have, and the prices. It is not safe for concurrent use.
 type Planner struct {
 	pool   place.Kept
 	prices *place.Prices
+	lanes  keptLanes
 	// fresh is how many more jobs are placed before the prices are learned again: when about a fifth is new.
 	fresh int
 }
@@ -30,10 +31,14 @@ func (p *Planner) Plan(v ChangingView, opts Options) Result {
 			return p.prices
 		}
 	}
+	if _, ok := v.(lanesView); ok {
+		opts.kept = &p.lanes
+	}
 	result := plan(v, opts, func(prices func() *place.Prices) *place.Pool {
 		p.pool.Sync(v, shapes(v), prices)
 		return p.pool.Pool
 	})
+	p.lanes.view = nil // It is not kept: it may be large.
 	p.fresh -= result.Placed
 	return result
 }

@@ -90,6 +90,15 @@ func BenchmarkPlanner_80kGPUs_1MQueued(b *testing.B) {
 			require.Zero(b, planner.Plan(v, scheduler.Options{}).Placed)
 		}
 	})
+	b.Run("a job arrives", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			s.enqueue(1, work.Shape{GPUs: 8, CPUs: 16, MemMB: 8 << 13})
+			v := s.machine.View()
+			b.StartTimer()
+			require.Zero(b, planner.Plan(v, scheduler.Options{Quiet: true}).Placed)
+		}
+	})
 	b.Run("a job ends", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			b.StopTimer()

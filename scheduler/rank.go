@@ -13,6 +13,9 @@ type ranking struct {
 	policy work.Policy
 	now    int64
 	model  *predict.Model
+	// buf and one are for the jobs that are read next.
+	buf []*work.Job
+	one [1]*work.Job
 }
 
 // rank is where a job stands. Lower is earlier, field by field.
@@ -40,6 +43,19 @@ func (r *ranking) of(j *work.Job) rank {
 	return rank{above: -int(j.Priority) - r.aged(j), need: r.need(j), id: j.ID}
 }
 
+// leads says whether the oldest job of a lane and priority, which has this rank, comes first there. With another order than
+// FIFO a younger one may, unless nothing can come before this one: it has not run, so it has waited longest and needs least.
+func (r *ranking) leads(oldest *work.Job, its rank) bool {
+	bound := r.boundOf(oldest)
+	return r.policy.Order == work.OrderFIFO || its.need == 0 && its.above == bound.above
+}
+
+// boundOf is before the ranks of the oldest job of a lane and priority and of all behind it, and before those of jobs
+// elsewhere that are equally urgent.
+func (r *ranking) boundOf(oldest *work.Job) rank {
+	return rank{above: -int(oldest.Priority) - r.steps(r.now-oldest.CreatedAt), need: -1}
+}
+
 func (a rank) before(b rank) bool {
 	switch {
 	case a.above != b.above:
@@ -55,7 +71,15 @@ func (r *ranking) aged(j *work.Job) int {
 	if r.policy.AgingStep <= 0 {
 		return 0
 	}
-	return int(min(max(r.waited(j), 0)/r.policy.AgingStep, work.MaxAging))
+	return r.steps(r.waited(j))
+}
+
+// steps is how many steps of priority so much waiting is worth.
+func (r *ranking) steps(waited int64) int {
+	if r.policy.AgingStep <= 0 {
+		return 0
+	}
+	return int(min(max(waited, 0)/r.policy.AgingStep, work.MaxAging))
 }
 
 // waited is how long a job has not run since it was submitted.

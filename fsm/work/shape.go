@@ -62,6 +62,12 @@ type LaneKey struct {
 	Tenant, User string
 }
 
+// Lane is a lane as long as jobs wait in it: its number belongs to no other one, before or after.
+type Lane struct {
+	Key    LaneKey
+	Number uint32
+}
+
 // LaneLess orders lanes: by class, then tenant and user.
 func LaneLess(a, b LaneKey) bool {
 	switch {

@@ -84,11 +84,11 @@ func (a *Account) Settle(now int64, life Life) {
 	if at <= a.At {
 		return
 	}
-	t := uint64(at - a.At)
+	f := left(uint64(at-a.At), life.half())
 	a.Used = Amount{
-		GPUMilli: life.after(a.Used.GPUMilli, a.Holds.GPUMilli, t),
-		CPUs:     life.after(a.Used.CPUs, a.Holds.CPUs, t),
-		Mem:      life.after(a.Used.Mem, a.Holds.Mem, t),
+		GPUMilli: life.after(a.Used.GPUMilli, a.Holds.GPUMilli, f),
+		CPUs:     life.after(a.Used.CPUs, a.Holds.CPUs, f),
+		Mem:      life.after(a.Used.Mem, a.Holds.Mem, f),
 	}
 	a.At = at
 }

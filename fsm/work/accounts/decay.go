@@ -76,9 +76,8 @@ func (l Life) span() uint64 {
 	return max(hi<<1|lo>>63, 1)
 }
 
-// after is what a sum has become after a time in which so much was held.
-func (l Life) after(sum, held, t uint64) uint64 {
-	f := left(t, l.half())
+// after is what a sum has become after a time in which so much was held, and f is what is left of 1.
+func (l Life) after(sum, held, f uint64) uint64 {
 	sum = times(sum, f)
 	if held == 0 {
 		return sum

@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/changes"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/groups"
 	"github.com/mindcoordinator/mind/fsm/work/mix"
@@ -40,6 +41,8 @@ type jobTables struct {
 	queued  kernel.Index[queuedJob]
 	classes kernel.Index[work.ClassKey]
 	lanes   kernel.Index[laneNumber]
+	// changed is up to where the log of the lanes goes.
+	changed changes.Mark[*work.Lane]
 	// queues are numbered, as tenants are.
 	queues kernel.Index[queueNumber]
 	// blocks counts the waiting jobs by queue, priority and age.
@@ -94,7 +97,7 @@ func (t *jobTables) freeze() jobTables {
 		rows: t.rows.Freeze(), reasons: t.reasons.Freeze(), counts: t.counts,
 		groups: t.groups.Freeze(), tenants: t.tenants.Freeze(),
 		waiting: t.waiting.Freeze(), queued: t.queued.Freeze(), classes: t.classes.Freeze(),
-		lanes: t.lanes.Freeze(), queues: t.queues.Freeze(), blocks: t.blocks.Freeze(), active: t.active.Freeze(),
+		lanes: t.lanes.Freeze(), changed: t.changed, queues: t.queues.Freeze(), blocks: t.blocks.Freeze(), active: t.active.Freeze(),
 		timers: t.timers.Freeze(), finished: t.finished.Freeze(), dependents: t.dependents.Freeze(),
 		awaits: t.awaits.Freeze(), shapes: t.shapes.Freeze(), ran: t.ran.Freeze(), recovering: t.recovering.Freeze(),
 		ended: t.ended.Freeze(),
@@ -197,7 +200,9 @@ func (s *State) PutJob(old, j *work.Job) {
 				s.list(j)
 			}
 		} else {
-			t.waiting.Put(waitingJob{waitingPlace(s.work.lanes[s.laneOf(j)].number, j.Priority), j.ID, j})
+			l := s.work.lanes[s.laneOf(j)]
+			s.work.touchLane(l)
+			t.waiting.Put(waitingJob{waitingPlace(l.number(), j.Priority), j.ID, j})
 			if was, is := old.Places(), j.Places(); was != is {
 				s.countWaiting(j, is-was)
 			}
@@ -327,13 +332,14 @@ func (s *State) list(j *work.Job) {
 	l, ok := w.lanes[key]
 	if !ok {
 		w.nextLane++
-		l = &laneSlot{number: w.nextLane}
+		l = &laneSlot{lane: &work.Lane{Key: key, Number: w.nextLane}}
 		w.lanes[key] = l
-		s.jobs.lanes.Put(laneNumber{key, l.number})
+		s.jobs.lanes.Put(laneNumber{key, l.number()})
 	}
 	l.jobs++
+	w.touchLane(l)
 	s.countWaiting(j, j.Places())
-	s.jobs.waiting.Put(waitingJob{waitingPlace(l.number, j.Priority), j.ID, j})
+	s.jobs.waiting.Put(waitingJob{waitingPlace(l.number(), j.Priority), j.ID, j})
 	s.jobs.queued.Put(queuedJob{waitingPlace(s.queueNumber(j.Queue), j.Priority), j.ID})
 }
 
@@ -342,8 +348,9 @@ func (s *State) unlist(j *work.Job) {
 	w := s.work
 	key := s.laneOf(j)
 	c, l := w.classes[key.Class], w.lanes[key]
+	w.touchLane(l)
 	s.countWaiting(j, -j.Places())
-	s.jobs.waiting.Delete(waitingJob{place: waitingPlace(l.number, j.Priority), id: j.ID})
+	s.jobs.waiting.Delete(waitingJob{place: waitingPlace(l.number(), j.Priority), id: j.ID})
 	s.jobs.queued.Delete(queuedJob{waitingPlace(s.queueNumber(j.Queue), j.Priority), j.ID})
 	if l.jobs--; l.jobs == 0 {
 		delete(w.lanes, key)

@@ -4,6 +4,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/changes"
 )
 
 // working is what the applying goroutine keeps beside the tables to be quick: figures that are changed in place and
@@ -22,6 +23,8 @@ type working struct {
 	// lanes are the jobs of one user in a class; queueNumbers are those of the queues that jobs wait in.
 	lanes        map[work.LaneKey]*laneSlot
 	queueNumbers map[string]uint32
+	// changedLanes are those in which a job began or stopped to wait, or has a new row.
+	changedLanes *changes.Log[*work.Lane]
 	// charges are the accounts that the present command has changed; charged says where each is.
 	charges []chargedAccount
 	charged map[accounts.Key]int
@@ -32,6 +35,7 @@ type working struct {
 	dirtyQueues []*queueSlot
 	dirtyShares []*shareSlot
 	dirtyBlocks []*blockSlot
+	dirtyLanes  []*laneSlot
 	nextTenant  uint32
 	nextLane    uint32
 }
@@ -42,8 +46,18 @@ type classSlot struct {
 }
 
 type laneSlot struct {
-	number uint32
-	jobs   int
+	lane  *work.Lane
+	jobs  int
+	dirty bool
+}
+
+func (l *laneSlot) number() uint32 { return l.lane.Number }
+
+func (w *working) touchLane(l *laneSlot) {
+	if !l.dirty {
+		l.dirty = true
+		w.dirtyLanes = append(w.dirtyLanes, l)
+	}
 }
 
 type useSlot struct {
@@ -82,6 +96,7 @@ func newWorking() *working {
 		charged: map[accounts.Key]int{},
 
 		queueNumbers: map[string]uint32{},
+		changedLanes: changes.New[*work.Lane](),
 	}
 }
 
@@ -164,6 +179,11 @@ func (s *State) flush() {
 		figures := f.queueFigures
 		s.queues.shares.Put(tenantFigures{of: f.of, figures: &figures})
 	}
+	for _, l := range w.dirtyLanes {
+		l.dirty = false
+		w.changedLanes.Add(l.lane)
+	}
+	w.dirtyLanes, s.jobs.changed = w.dirtyLanes[:0], w.changedLanes.End()
 	s.flushBlocks()
 	s.jobs.shapes.Flush()
 	w.dirtyUse, w.dirtyQueues, w.dirtyShares = w.dirtyUse[:0], w.dirtyQueues[:0], w.dirtyShares[:0]

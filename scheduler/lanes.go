@@ -1,0 +1,122 @@
+package scheduler
+
+import (
+	"iter"
+
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/changes"
+)
+
+// lanesView is a View that tells which lanes have changed. *fsm.View implements it.
+type lanesView interface {
+	View
+	LanesChanged() changes.Mark[*work.Lane]
+	NumberedLanes(class work.ClassKey) iter.Seq[*work.Lane]
+	OldestBelow(lane uint32, priority int) *work.Job
+}
+
+// keptLanes are the lanes of the classes that have fitted, and the oldest jobs of each, from pass to pass. Only the lanes that
+// have changed are read again.
+type keptLanes struct {
+	view lanesView
+	// mark is behind the changes that are known, and stratified what the ranking was then.
+	mark       changes.Mark[*work.Lane]
+	stratified bool
+	classes    map[work.ClassKey][]*keptLane
+	lanes      map[uint32]*keptLane
+}
+
+type keptLane struct {
+	*work.Lane
+	// at is where it is among those of its class.
+	at     int
+	oldest []*work.Job
+}
+
+// sync brings the lanes up to a view.
+func (k *keptLanes) sync(v lanesView, r *ranking) {
+	changed, known := changes.Between(k.mark, v.LanesChanged())
+	if !known || k.stratified != r.stratified() {
+		*k = keptLanes{stratified: r.stratified(), classes: map[work.ClassKey][]*keptLane{}, lanes: map[uint32]*keptLane{}}
+	} else {
+		k.view = v
+		for lane := range changed {
+			if _, ok := k.classes[lane.Key.Class]; ok {
+				k.read(lane)
+			}
+		}
+	}
+	k.view, k.mark = v, v.LanesChanged()
+}
+
+// of returns the lanes of a class.
+func (k *keptLanes) of(class work.ClassKey) []*keptLane {
+	if _, ok := k.classes[class]; !ok {
+		for lane := range k.view.NumberedLanes(class) {
+			k.read(lane)
+		}
+	}
+	return k.classes[class]
+}
+
+// read takes over what is in a lane; one without jobs is forgotten, and so is a class without lanes.
+func (k *keptLanes) read(lane *work.Lane) {
+	class := lane.Key.Class
+	l := k.lanes[lane.Number]
+	if l == nil {
+		l = &keptLane{Lane: lane, at: len(k.classes[class])}
+		k.lanes[lane.Number] = l
+		k.classes[class] = append(k.classes[class], l)
+	}
+	l.oldest = l.oldest[:0]
+	for j := k.view.OldestBelow(lane.Number, 256); j != nil; j = k.view.OldestBelow(lane.Number, int(j.Priority)) {
+		l.oldest = append(l.oldest, j)
+		if !k.stratified {
+			break
+		}
+	}
+	if len(l.oldest) > 0 {
+		return
+	}
+	delete(k.lanes, lane.Number)
+	all := k.classes[class]
+	last := all[len(all)-1]
+	all[l.at], last.at = last, l.at
+	all[len(all)-1] = nil
+	if k.classes[class] = all[:len(all)-1]; len(all) == 1 {
+		delete(k.classes, class)
+	}
+}
+
+// openClass lets the users of a class wait in line.
+func (p *pass) openClass(c *class) {
+	if k := p.opts.kept; k != nil {
+		for _, l := range k.of(c.key) {
+			p.line.add(newLane(p.ranking, &l.Key, c, l.oldest))
+		}
+		return
+	}
+	for key := range p.view.Lanes(c.key) {
+		if l := openLane(p.view, p.ranking, key, c); l != nil {
+			p.line.add(l)
+		}
+	}
+}
+
+// openLane reads the oldest jobs of a lane; nil: it has none.
+func openLane(v View, r *ranking, key work.LaneKey, c *class) *lane {
+	var oldest []*work.Job
+	for found := v.LaneJobsAfter(key, nil, r.one[:]); len(found) > 0; {
+		at := found[0]
+		oldest = append(oldest, at)
+		if !r.stratified() || at.Priority == 0 {
+			break
+		}
+		found = v.LaneJobsAfter(key, &work.Job{Priority: at.Priority, ID: ^ident.Job(0) - 1}, r.one[:])
+	}
+	if len(oldest) == 0 {
+		return nil
+	}
+	return newLane(r, &key, c, oldest)
+}
