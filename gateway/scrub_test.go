@@ -114,7 +114,7 @@ func requireLogged(t *testing.T, log *bytes.Buffer, requestID string) {
 var goodBodies = map[string]string{
 	"POST /jobs": `{"name":"x"}`, "POST /jobs/batch": `{"jobs":[{"name":"x"},{"name":"y"}]}`, "PUT /queues/{name}": `{"weight":2}`,
 	"POST /tokens": `{"permissions":["scaimind:view"]}`, "PUT /launchers/{framework}": `{"argv":["true"]}`, "POST /data/validate": `{"sources":[{"path":"/d"}]}`,
-	"POST /evaluations": `{"job_id":"j","benchmarks":[{"name":"mmlu"}]}`,
+	"POST /evaluations":       `{"job_id":"j","benchmarks":[{"name":"mmlu"}]}`,
 	"PUT /maintenance/{name}": `{"duration_seconds":60}`, "PUT /reservations/{name}": `{"duration_seconds":60}`,
 }
 

@@ -254,3 +254,24 @@ func TestForesee(t *testing.T) {
 		})
 	}
 }
+
+// A job that was preempted has had its turn: younger ones of its user come before it, and leave it in line.
+func TestForecast_ofAPreemptedJob(t *testing.T) {
+	s := newState(t)
+	s.node("a", gpus("a", "H100", 1, 1), nil)
+	old := s.preemptible(work.Shape{GPUs: 1}, 1)
+	s.run()
+	s.start(old)
+	s.now = s.now.Add(3 * time.Hour)
+	urgent := s.ask(asked{gpus: 1, priority: 9, limit: time.Hour})
+	require.Len(t, s.preempt(), 1)
+	s.leave(old)
+	s.begin(urgent)
+	younger := s.preemptible(work.Shape{GPUs: 1}, 1)
+	foreseen := s.foresee("t")
+	first, ok := foreseen.Start(younger)
+	require.True(t, ok)
+	require.Equal(t, urgent, first.After)
+	_, again := foreseen.Start(old)
+	require.True(t, again)
+}

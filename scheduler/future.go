@@ -129,12 +129,18 @@ func (f *future) laneOf(j *work.Job) work.LaneKey {
 	return work.LaneKey{Class: f.now.ClassOf(j), Tenant: j.Tenant, User: j.User}
 }
 
-// start places a waiting job as planned. Plan takes the jobs of a class from its head.
+// start places a waiting job as planned. It need not be the head of its lane: one that was preempted lets others go first.
 func (f *future) start(p *work.Placement) *holding {
 	j := f.waiting[p.Job]
 	delete(f.waiting, p.Job)
 	key := f.laneOf(j)
-	if f.lines[key] = f.lines[key][1:]; len(f.lines[key]) == 0 {
+	if line := f.lines[key]; line[0] == j {
+		f.lines[key] = line[1:] // Mostly it is.
+	} else {
+		i := slices.Index(line, j)
+		f.lines[key] = slices.Delete(line, i, i+1)
+	}
+	if len(f.lines[key]) == 0 {
 		delete(f.lines, key)
 		f.lanes[key.Class] = slices.DeleteFunc(f.lanes[key.Class], func(k work.LaneKey) bool { return k == key })
 		if len(f.lanes[key.Class]) == 0 {
