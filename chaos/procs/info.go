@@ -94,7 +94,7 @@ func runs(pid int, argv []string) bool {
 	return pid > 0 && commandLine(strconv.Itoa(pid)) == strings.Join(argv, "\x00")
 }
 
-// exiting says whether a process is on its way out: its command line is gone already, but its ports and files may still be
+// exiting says whether a process is about to be gone: its command line is gone already, but its ports and files may still be
 // taken. They are free when its last thread is a zombie, or nothing is left of it.
 func exiting(pid int) bool {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
