@@ -19,7 +19,7 @@ type heldJob struct {
 // like others, for places for all of its tasks.
 func (p *pass) complete(held []heldJob) {
 	slices.SortFunc(held, func(a, b heldJob) int {
-		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.job.ID, b.job.ID))
+		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), byAge(a.job.ID, b.job.ID))
 	})
 	for _, h := range held {
 		if h.class.limits.bars(h.class.key.Shape) != "" {
