@@ -126,3 +126,27 @@ func BenchmarkArray_100kElements(b *testing.B) {
 		require.Empty(b, fsm.Check(s.machine.View()))
 	}
 }
+
+func TestPreempt_forAnElementThatHasNotRun(t *testing.T) {
+	s := newState(t)
+	s.node("a", gpus("a", "H100", 1, 1), nil)
+	victim := s.preemptible(work.Shape{GPUs: 1}, 1)
+	s.run()
+	s.start(victim)
+	s.now = s.now.Add(3 * time.Hour)
+	urgent := s.job(work.Shape{GPUs: 1}, 9)
+	urgent.Array = &work.NewArray{End: 2}
+	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{urgent}})[0].(work.SubmitJobsResult)
+	require.Nil(t, r.Results[0].Refusal)
+	array := r.Results[0].Job
+
+	made := s.preempt()
+	require.Len(t, made, 1)
+	require.Equal(t, array.At(0), made[0].Job)
+	require.Empty(t, fsm.Check(s.machine.View()))
+	s.leave(victim)
+	require.True(t, s.get(array.At(0)).Live(), "the entry that releases the place grants it")
+	require.Empty(t, fsm.Check(s.machine.View()))
+	s.exits(0, array.At(0))
+	require.Equal(t, []ident.Job{array.At(1)}, offered(s.run()))
+}

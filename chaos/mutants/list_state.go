@@ -101,8 +101,8 @@ var stateMutants = []mutant{
 	{
 		Name: "success-is-not-final", Breaks: "I5", File: "fsm/work/transitions.go",
 		What:    "SUCCEEDED may be left",
-		Old:     `{v1.JobState_CANCELED, v1.JobState_QUEUED, "retried by a user"},`,
-		New:     `{v1.JobState_CANCELED, v1.JobState_QUEUED, "retried by a user"}, {v1.JobState_SUCCEEDED, v1.JobState_QUEUED, "again"},`,
+		Old:     `{v1.JobState_LOST, v1.JobState_QUEUED, "retry"},`,
+		New:     `{v1.JobState_LOST, v1.JobState_QUEUED, "retry"}, {v1.JobState_SUCCEEDED, v1.JobState_QUEUED, "again"},`,
 		Package: "fsm/work", Tests: []string{"TestCanMove_everyPair"},
 	},
 	{

@@ -29,7 +29,7 @@ func (c *Cluster) Signal(p Component, s syscall.Signal) error {
 
 // WaitGone waits until a component that was killed, or told to end, is no process any more.
 func (c *Cluster) WaitGone(ctx context.Context, p Component) error {
-	return poll(ctx, p.Name()+" to end", func() bool { return !runs(p.PID, p.Argv) })
+	return poll(ctx, p.Name()+" to end", func() bool { return !runs(p.PID, p.Argv) && !exiting(p.PID) })
 }
 
 // Supervised says whether somebody else starts again what is killed.

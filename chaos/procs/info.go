@@ -94,7 +94,24 @@ func runs(pid int, argv []string) bool {
 	return pid > 0 && commandLine(strconv.Itoa(pid)) == strings.Join(argv, "\x00")
 }
 
-// commandLine is empty for a process that has ended, buried or not.
+// exiting says whether a process is about to be gone: its command line is gone already, but its ports and files may still be
+// taken. They are free when its last thread is a zombie, or nothing is left of it.
+func exiting(pid int) bool {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	if commandLine(strconv.Itoa(pid)) != "" {
+		return false
+	}
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return false
+	}
+	threads, err := os.ReadDir(filepath.Join(dir, "task"))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	zombie := len(fields) > 0 && (fields[0] == "Z" || fields[0] == "X")
+	return err == nil && !(zombie && len(threads) <= 1)
+}
+
+// commandLine is empty for a process that has ended, buried or not, and for one that is about to.
 func commandLine(pid string) string {
 	text, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
 	if err != nil {
