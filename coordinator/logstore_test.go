@@ -72,5 +72,5 @@ func TestLevel_dataAboveWhatIsSupportedIsRefused(t *testing.T) {
 	require.NoError(t, store.NoteLevel(dir, uint32(level.Newest)))
 	require.NoError(t, fitsLevel(dir))
 	require.NoError(t, store.NoteLevel(dir, uint32(level.Newest)+1))
-	require.ErrorContains(t, fitsLevel(dir), "the cluster is at feature level 7, and this version of mind supports levels up to 6: start a newer version")
+	require.ErrorContains(t, fitsLevel(dir), "the cluster is at feature level 8, and this version of mind supports levels up to 7: start a newer version")
 }

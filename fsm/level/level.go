@@ -19,7 +19,7 @@ const (
 	// Base is the level of a state that was never raised: what a version of mind without levels writes.
 	Base Level = 2
 	// Newest is the highest level that this version of mind supports.
-	Newest Level = 6
+	Newest Level = 7
 )
 
 // Gate is something that is done from a level on.
@@ -84,13 +84,14 @@ var (
 	Preemption = gate(6, "running jobs make room for waiting ones: mind submit --preemptible")
 	FairShare  = gate(6, "queues in a tree, accounts of what users had, and the policy of the scheduler as data")
 	Holds      = gate(6, "after a failure of the infrastructure, the GPUs of a gang's other tasks are held for it")
-	Domains    = gate(6, "domains between nodes, nodes that a job excludes, and placement: spread")
-	Backfill   = gate(6, "blocked jobs are promised when they start at the latest")
 	GPUChoice  = gate(6, "gpu_type names several types of GPU, of which a job gets one")
-	Windows    = gate(6, "maintenance of nodes, and nodes that are reserved for a tenant")
-	Notices    = gate(6, "the notice before a time limit ends with the limit, instead of beginning with it")
-	MoreQuotas = gate(6, "quotas of GPUs by type, and of GPU hours")
-	Guarantees = gate(6, "queues are limited by type of GPU, and get back the GPUs that they are guaranteed")
+
+	Domains    = gate(7, "domains between nodes, nodes that a job excludes, and placement: spread")
+	Backfill   = gate(7, "blocked jobs are promised when they start at the latest")
+	Windows    = gate(7, "maintenance of nodes, and nodes that are reserved for a tenant")
+	Notices    = gate(7, "the notice before a time limit ends with the limit, instead of beginning with it")
+	MoreQuotas = gate(7, "quotas of GPUs by type, and of GPU hours")
+	Guarantees = gate(7, "queues are limited by type of GPU, and get back the GPUs that they are guaranteed")
 )
 
 // gates is what gate has made, in order.

@@ -13,11 +13,11 @@ import (
 func (c SubmitJobs) AtLevel(at level.Level) (kernel.Command, error) {
 	switch c.version() {
 	case submitVersion:
-		return c, level.Domains.Check(at)
-	case submitWithArray:
-		if slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Notice != 0 }) {
-			return c, level.Notices.Check(at)
+		if slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Shape.PlacesMore() }) {
+			return c, level.Domains.Check(at)
 		}
+		return c, level.Notices.Check(at)
+	case submitWithArray:
 		return c, level.Arrays.Check(at)
 	}
 	if !level.DurableCheckpoints.Open(at) && c.version() >= submitWithScores {
@@ -71,6 +71,9 @@ func (c PutQuota) AtLevel(at level.Level) (kernel.Command, error) {
 
 // AtLevel implements kernel.Leveled.
 func (c PutPolicy) AtLevel(at level.Level) (kernel.Command, error) {
+	if c.Policy.Levels != "" {
+		return c, level.Domains.Check(at)
+	}
 	return c, level.FairShare.Check(at)
 }
 

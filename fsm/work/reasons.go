@@ -18,15 +18,14 @@ func (c PlaceJobs) AtLevel(at level.Level) (kernel.Command, error) {
 		c.Reasons = slices.Clone(c.Reasons)
 		for i := range c.Reasons {
 			c.Reasons[i].Class.Array = 0
-			c.Reasons[i].Class.Shape = c.Reasons[i].Class.Shape.anywhere()
 			c.Reasons[i].Reason = c.Reasons[i].Reason.At(at)
 		}
 	}
-	if !level.Windows.Open(at) {
-		// No job has a term below it.
+	if !level.Windows.Open(at) || !level.Domains.Open(at) {
+		// Below them, no job has a term and no shape places more.
 		c.Reasons = slices.Clone(c.Reasons)
 		for i := range c.Reasons {
-			c.Reasons[i].Class.Term = TermOpen
+			c.Reasons[i].Class.Shape, c.Reasons[i].Class.Term = c.Reasons[i].Class.Shape.anywhere(), TermOpen
 		}
 	}
 	return c, nil

@@ -22,11 +22,11 @@ import (
 //	count x  the fields of NewJob in the order of their CBOR numbers: text and bytes as uvarint length and contents,
 //	         numbers as uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs;
 //	         (version 2) the credentials; (version 3) the request; (version 4) Retry.Never; (version 5) Retention, Scores;
-//	         (version 6) a flag whether it is an array, and then Start and End; MaxParallel; Notice; (version 7) Between,
-//	         Segment, Level, Exclude and Loose of the shape
+//	         (version 6) a flag whether it is an array, and then Start and End; MaxParallel; (version 7) Notice, and
+//	         Between, Segment, Level, Exclude and Loose of the shape
 //
 // A field is added by a new version that ends with it; older versions stay readable. Version 2 adds credentials, version 3
-// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 6 arrays and Notice, version 7 what
+// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 6 arrays, version 7 Notice and what
 // of a shape PlacesMore is about. The oldest version that holds all there is is written, so that replicas that are not yet
 // upgraded can read what they know.
 const (
@@ -76,9 +76,9 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 		}
 		if version >= submitWithArray {
 			b = c.Jobs[i].appendArray(b)
-			b = binary.AppendVarint(b, c.Jobs[i].Notice)
 		}
 		if version >= submitVersion {
+			b = binary.AppendVarint(b, c.Jobs[i].Notice)
 			s := &c.Jobs[i].Shape
 			b = binary.AppendUvarint(append(b, byte(s.Between)), uint64(s.Segment))
 			b = appendFlag(appendText(appendText(b, s.Level), s.Exclude), s.Loose)
@@ -90,9 +90,9 @@ func (c SubmitJobs) AppendBody(b []byte) []byte {
 // version is the oldest that holds all there is.
 func (c SubmitJobs) version() byte {
 	switch {
-	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Shape.PlacesMore() }):
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Notice != 0 || n.Shape.PlacesMore() }):
 		return submitVersion
-	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Array != nil || n.MaxParallel != 0 || n.Notice != 0 }):
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Array != nil || n.MaxParallel != 0 }):
 		return submitWithArray
 	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Scores != 0 || n.Retention != (checkpoints.Retention{}) }):
 		return submitWithScores
@@ -192,9 +192,9 @@ func (c *SubmitJobs) ParseBody(b []byte) error {
 		}
 		if b[0] >= submitWithArray {
 			c.Jobs[i].parseArray(&p)
-			c.Jobs[i].Notice = p.signed()
 		}
 		if b[0] >= submitVersion {
+			c.Jobs[i].Notice = p.signed()
 			s := &c.Jobs[i].Shape
 			s.Between, s.Segment = domains.Between(p.byte()), uint16(p.upTo(1<<16-1))
 			s.Level, s.Exclude, s.Loose = p.text(), p.text(), p.flag()
