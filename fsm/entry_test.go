@@ -68,7 +68,7 @@ func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
 		says  string
 	}{
 		"nothing":              {nil, "shorter than its header"},
-		"a newer version":      {edit(0, byte(level.Newest)+1), "version 7; this version of mind reads versions 1 to 6"},
+		"a newer version":      {edit(0, byte(level.Newest)+1), "version 8; this version of mind reads versions 1 to 7"},
 		"version 0":            {edit(0, 0), "version 0"},
 		"unknown flags":        {edit(1, 1), "flags"},
 		"cut off":              {good[:len(good)-1], "cut off"},

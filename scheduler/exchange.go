@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
 const (
@@ -66,9 +67,17 @@ type exchanger struct {
 	byName  map[string]*holder
 	gone    map[ident.Job]bool
 	free    int // GPUs
-	// hopeless are the best priorities, by shape, for which nothing was found.
-	hopeless map[work.Shape]int
+	// hopeless are the best priorities, by need, for which nothing was found.
+	hopeless map[need]int
+	windows  []*windows.Window
 	guards
+}
+
+// need is what decides where a job can be; tenant only while there are windows.
+type need struct {
+	shape  work.Shape
+	term   work.Term
+	tenant string
 }
 
 // holder is a node with those of its jobs that may be stopped.
@@ -98,7 +107,7 @@ type way struct {
 }
 
 func newExchanger(v View, r *ranking, running iter.Seq[Running]) *exchanger {
-	p := &exchanger{ranking: r, byName: map[string]*holder{}, gone: map[ident.Job]bool{}, hopeless: map[work.Shape]int{}}
+	p := &exchanger{ranking: r, byName: map[string]*holder{}, gone: map[ident.Job]bool{}, hopeless: map[need]int{}, windows: windowsOf(v)}
 	p.guards = guardsOf(v)
 	for node := range v.Nodes() {
 		if node.State != v1.NodeState_READY {
@@ -188,19 +197,26 @@ func leaseOf(j *work.Job, t *work.Task) *work.Lease {
 
 // decide finds the cheapest way to make room for a job; nil: there is none that is worth it.
 func (p *exchanger) decide(j *work.Job, at rank) *Exchange {
-	if best, ok := p.hopeless[j.Shape]; ok && at.above >= best {
+	key := need{shape: j.Shape}
+	if len(p.windows) > 0 {
+		key.term, key.tenant = j.Term, j.Tenant
+	}
+	if best, ok := p.hopeless[key]; ok && at.above >= best {
 		return nil
 	}
 	needs := p.ranking.remaining(j)
 	var ways []way
 	for _, h := range p.hosts {
+		if p.keptFrom(j, h.node.ID) {
+			continue
+		}
 		if w, ok := p.on(h, j, at, needs); ok {
 			ways = append(ways, w)
 		}
 	}
 	chosen := cheapest(ways, &j.Shape)
 	if chosen == nil {
-		p.hopeless[j.Shape] = at.above
+		p.hopeless[key] = at.above
 		return nil
 	}
 	made := &Exchange{For: work.Placement{Job: j.ID, Attempt: j.Attempt + 1}}
@@ -215,6 +231,11 @@ func (p *exchanger) decide(j *work.Job, at rank) *Exchange {
 	}
 	p.place(&j.Shape, made.For.Tasks)
 	return made
+}
+
+// keptFrom says whether a window keeps a node from a job.
+func (p *exchanger) keptFrom(j *work.Job, node string) bool {
+	return slices.ContainsFunc(p.windows, func(w *windows.Window) bool { return w.Has(node) && !w.Admits(j, p.ranking.now) })
 }
 
 // on finds victims on one node so that a task of the job fits: those that lose the least first.

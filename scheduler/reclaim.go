@@ -53,7 +53,7 @@ func Reclaim(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Pree
 	if len(heads) == 0 {
 		return nil
 	}
-	r := &reclaimer{preemptor: preemptor{view: v, victims: borrowers(v, now), taken: map[string]work.Claimed{}, guards: g}}
+	r := &reclaimer{preemptor: newPreemptor(v, borrowers(v, now), now)}
 	for _, j := range heads {
 		if len(r.made) == maxPreemptions || len(r.victims) == 0 {
 			break
@@ -132,12 +132,12 @@ func (r *reclaimer) reclaim(j *work.Job) {
 	var kinds []string
 	for n := range r.view.Nodes() {
 		s := &spot{node: n}
-		if n.State != v1.NodeState_READY || j.Avoids(n.ID) || !r.survey(j, s, nil, r.balance) {
+		if !r.able(j, n) || !r.survey(j, s, nil, r.balance) {
 			continue
 		}
 		kind := ""
 		if j.Shape.Nodes > 1 {
-			kind = gpuKind(n)
+			kind = gangKind(&j.Shape, n)
 		}
 		if byKind[kind] == nil {
 			kinds = append(kinds, kind)
@@ -218,8 +218,7 @@ func (r *reclaimer) gang(j *work.Job, spots []*spot) ([]*spot, map[ident.Job]boo
 // survey finds who has to leave a node for a task, beside those that leave anyway, while the queues of each hold more than they
 // are guaranteed; false: it does not fit even then.
 func (r *reclaimer) survey(j *work.Job, s *spot, leave map[ident.Job]bool, balance *guarantee.Balance) bool {
-	use := r.view.Use(s.node.ID)
-	use.Claim(r.taken[s.node.ID])
+	use := r.use(j, s.node)
 	var held []*work.Lease
 	for l := range r.view.LeasesOn(s.node.ID) {
 		if leave[l.Job] {

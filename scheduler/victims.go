@@ -15,6 +15,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
@@ -29,6 +31,7 @@ type PreemptionView interface {
 	Lineage(queue string) iter.Seq[*work.Queue]
 	Queues() iter.Seq[*work.Queue]
 	Claims() iter.Seq[*claims.Claim]
+	WindowsOn(node string) iter.Seq[*windows.Window]
 }
 
 // maxPreemptions is how many jobs are made room for in one pass. The next pass sees what came of them.
@@ -65,7 +68,9 @@ func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Pree
 	slices.SortStableFunc(heads, func(a, b *work.Job) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), byAge(a.ID, b.ID))
 	})
-	p := &preemptor{view: v, victims: victims, taken: map[string]work.Claimed{}, guards: guardsOf(v)}
+	p := &preemptor{}
+	*p = newPreemptor(v, victims, now)
+	p.promised = promisedOn(v)
 	for _, j := range heads {
 		if len(p.made) == maxPreemptions || len(p.victims) == 0 {
 			break
@@ -116,9 +121,64 @@ type preemptor struct {
 	victims map[ident.Job]*victim
 	// taken is what earlier jobs of the same pass get, by node.
 	taken map[string]work.Claimed
+	// promised are the promises by the nodes that they have places on.
+	promised map[string][]promisedPlace
+	now      int64
 	// made is what was decided so far.
 	made []claims.Preemption
 	guards
+}
+
+func newPreemptor(v PreemptionView, victims map[ident.Job]*victim, now int64) preemptor {
+	return preemptor{view: v, victims: victims, taken: map[string]work.Claimed{}, now: max(now, v.Now()), guards: guardsOf(v)}
+}
+
+// promisedPlace is one place of what is promised to a job.
+type promisedPlace struct {
+	*promises.Promise
+	job  *work.Job
+	rank int
+}
+
+func promisedOn(v PreemptionView) map[string][]promisedPlace {
+	on := map[string][]promisedPlace{}
+	for promise := range v.Promises() {
+		j, ok := v.Job(promise.Job)
+		if !ok {
+			continue
+		}
+		for i := range promise.Tasks {
+			node := promise.Tasks[i].Node
+			on[node] = append(on[node], promisedPlace{promise, j, i})
+		}
+	}
+	return on
+}
+
+// able says whether a job may have places on a node at all.
+func (p *preemptor) able(j *work.Job, n *work.Node) bool {
+	if n.State != v1.NodeState_READY || j.Avoids(n.ID) {
+		return false
+	}
+	for w := range p.view.WindowsOn(n.ID) {
+		if !w.Admits(j, p.now) {
+			return false
+		}
+	}
+	return true
+}
+
+// use is what of a node is not for a job: what others hold, what is claimed, what jobs before it get, and what is promised to
+// jobs that are as urgent while it would run.
+func (p *preemptor) use(j *work.Job, n *work.Node) work.NodeUse {
+	use := p.view.Use(n.ID)
+	use.Claim(p.taken[n.ID])
+	for _, place := range p.promised[n.ID] {
+		if place.Job != j.ID && place.job.Priority >= j.Priority && place.During(p.now, promises.EndOf(j, p.now)) {
+			use.Claim(work.Claimed{GPUs: place.Tasks[place.rank].GPUs})
+		}
+	}
+	return use
 }
 
 // least is the lowest priority of any victim that is left.
@@ -143,11 +203,8 @@ func (p *preemptor) preempt(j *work.Job) bool {
 	byKind := map[string][]*spot{}
 	var kinds []string
 	for n := range p.view.Nodes() {
-		if n.State != v1.NodeState_READY || j.Avoids(n.ID) {
-			continue
-		}
 		s := &spot{node: n}
-		if !p.survey(j, s, nil) {
+		if !p.able(j, n) || !p.survey(j, s, nil) {
 			continue
 		}
 		kind := ""
@@ -220,8 +277,7 @@ func (p *preemptor) gang(j *work.Job, spots []*spot) ([]*spot, map[ident.Job]boo
 // survey finds the victims that have to leave a node for a task, beside those that leave anyway; false: it does not fit
 // even if all left.
 func (p *preemptor) survey(j *work.Job, s *spot, leave map[ident.Job]bool) bool {
-	use := p.view.Use(s.node.ID)
-	use.Claim(p.taken[s.node.ID])
+	use := p.use(j, s.node)
 	var leases []*work.Lease
 	for l := range p.view.LeasesOn(s.node.ID) {
 		if leave[l.Job] {
@@ -290,8 +346,7 @@ func (p *preemptor) spare(j *work.Job, spots []*spot, leave map[ident.Job]bool) 
 	for _, id := range ids {
 		delete(leave, id)
 		for _, s := range spots {
-			use := p.view.Use(s.node.ID)
-			use.Claim(p.taken[s.node.ID])
+			use := p.use(j, s.node)
 			for l := range p.view.LeasesOn(s.node.ID) {
 				if leave[l.Job] {
 					use.Remove(l)

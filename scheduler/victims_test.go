@@ -13,6 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -300,4 +302,52 @@ func TestPreempt_properties(t *testing.T) {
 			require.Empty(r, fsm.Check(s.machine.View()))
 		}
 	})
+}
+
+// TestPreempt_aWindowKeepsItsNodes holds that nobody is stopped for a place that the state would refuse.
+func TestPreempt_aWindowKeepsItsNodes(t *testing.T) {
+	s, _ := busy(t, 2, 8, 8, 3*time.Hour)
+	now := s.machine.View().Now()
+	s.apply(windows.Put{Name: "disks", Kind: windows.Maintenance, Patterns: []string{"*"}, From: now + int64(time.Hour), Until: now + int64(2*time.Hour)})
+	s.submit(work.Shape{GPUs: 8}, 9)
+	require.Empty(t, s.preempt(), "it has no limit, so it would not be over by then")
+	short := s.submitAs(work.Shape{GPUs: 8}, func(n *work.NewJob) { n.MaxRuntime, n.Priority = int64(20*time.Minute), 9 })
+	made := s.preempt()
+	require.Len(t, made, 1)
+	require.Equal(t, short, made[0].Job)
+}
+
+// TestPreempt_whatIsPromisedIsTakenByHigherPrioritiesOnly holds that a promise binds those whom the state lets stop others.
+func TestPreempt_whatIsPromisedIsTakenByHigherPrioritiesOnly(t *testing.T) {
+	b := newBackfilled(t, 8, 0)
+	s := b.state
+	s.node("a", gpus("a", "H100", 8, 8), nil)
+	running := s.preemptible(work.Shape{GPUs: 8}, 1)
+	s.run()
+	s.start(running)
+	s.pass(3 * time.Hour)
+	promised := s.submitAs(work.Shape{GPUs: 8}, func(n *work.NewJob) { n.Priority, n.MaxRuntime = 5, int64(time.Hour) })
+	promise := func(at time.Duration) {
+		r := s.apply(promises.PromiseStarts{Starts: []promises.Start{{
+			Job: promised, Attempt: 1, At: s.machine.View().Now() + int64(at), Tasks: []work.TaskPlacement{{Node: "a", GPUs: 0xff}},
+		}}})[0].(promises.PromiseResult)
+		require.Empty(t, r.Refused)
+	}
+	promise(time.Hour)
+	victims := func() int { return len(scheduler.Preempt(s.machine.View(), s.run().Blocked, s.now.UnixNano())) }
+	s.apply(work.ControlJob{Job: promised, Action: work.ActionPause})
+	require.Empty(t, s.machine.View().PromiseCount(), "who is paused is promised nothing")
+	s.apply(work.ControlJob{Job: promised, Action: work.ActionResume})
+	promise(time.Hour)
+
+	same := s.submit(work.Shape{GPUs: 4}, 5)
+	made := scheduler.Preempt(s.machine.View(), []work.ClassKey{s.get(same).Class()}, s.now.UnixNano())
+	require.Empty(t, made, "it has no limit, and would delay what is promised")
+	short := s.submitAs(work.Shape{GPUs: 4}, func(n *work.NewJob) { n.Priority, n.MaxRuntime = 5, int64(10*time.Minute) })
+	made = scheduler.Preempt(s.machine.View(), []work.ClassKey{s.get(short).Class()}, s.now.UnixNano())
+	require.Len(t, made, 1, "it is over by then")
+	higher := s.submit(work.Shape{GPUs: 4}, 6)
+	made = scheduler.Preempt(s.machine.View(), []work.ClassKey{s.get(higher).Class()}, s.now.UnixNano())
+	require.Len(t, made, 1)
+	require.Positive(t, victims(), "the promised job itself gets its own places")
 }
