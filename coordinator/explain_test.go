@@ -122,7 +122,7 @@ func TestTenancy_explanationsNameNoJobOfOthers(t *testing.T) {
 		waits := submit("t1", limited("c", "n1", 0))
 		c.eventually("it is never considered", func() bool {
 			got, err := c.explain("t1", waits)
-			return err == nil && len(got.GetObstacles()) == 2
+			return err == nil && len(got.GetObstacles()) == 1
 		})
 		for _, suppose := range [][]string{nil, {"priority=10"}, {"gpus=1"}, {"selector="}} {
 			got, err := c.explain("t1", waits, suppose...)

@@ -37,9 +37,9 @@ func TestLevel_anOlderCoordinatorCannotJoin(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 1, nil)
 		for name, join := range map[string]*v1.JoinPeerRequest{
-			"its version of mind supports feature levels up to 2, and the cluster is at 6: start it with the version of the other coordinators": {},
+			"its version of mind supports feature levels up to 2, and the cluster is at 7: start it with the version of the other coordinators": {},
 			"supports feature levels up to 3": {OldestLevel: 2, NewestLevel: 3},
-			"supports feature levels from 7 on, and the cluster is at 6: upgrade all coordinators to a version between first": {OldestLevel: 7, NewestLevel: 9},
+			"supports feature levels from 8 on, and the cluster is at 7: upgrade all coordinators to a version between first": {OldestLevel: 8, NewestLevel: 9},
 		} {
 			join.Id, join.RaftAddr = "c9", "10.0.0.9:1"
 			_, err := c.operators("c1").JoinPeer(c.ctx("", ""), join)

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 // backfilled drives a cluster whose blocked jobs are promised starts.
@@ -44,7 +45,8 @@ func (b *backfilled) limited(gpus, nodes uint16, limit time.Duration) ident.Job 
 func (b *backfilled) decide() {
 	for {
 		v := b.machine.View()
-		opts := scheduler.Options{Now: b.now.UnixNano(), Backfill: true, Quiet: true}
+		prices := place.Learn(v.Mix(), v.Nodes())
+		opts := scheduler.Options{Now: b.now.UnixNano(), Backfill: true, Quiet: true, Prices: func() *place.Prices { return prices }}
 		classes := slices.Collect(v.Classes())
 		for rounds := 0; ; rounds++ {
 			starts, changed := scheduler.Reserve(v, classes, b.now.UnixNano(), opts)

@@ -29,7 +29,7 @@ func TestArguments_everyCommandSaysWhatItTakes(t *testing.T) {
 			require.Equal(t, 1, strings.Count(text, "\n"), text)
 			require.Contains(t, text, c.CommandPath()+" ")
 			if c.HasSubCommands() {
-				require.Regexp(t, "did you mean|it is one of|--help lists", text)
+				require.Regexp(t, "did you mean|it is one of|--help lists| needs ", text)
 				continue
 			}
 			require.Regexp(t, "takes no arguments, and was given |takes .*, and was given | needs ", text)

@@ -101,8 +101,8 @@ func (s *Service) ValidateData(ctx context.Context, req *v1.ValidateDataRequest)
 	defer cancel()
 	for _, node := range nodes {
 		found, err := s.probe(looking, node, probe)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+		if gone := over(ctx); gone != nil {
+			return nil, gone
 		}
 		if err != nil {
 			s.log.Warn("a node could not check data sources", "node", node.ID, "request_id", c.RequestID, "error", err)
@@ -202,4 +202,12 @@ func (s *Service) readCache(ctx context.Context, node *work.Node, req *v1.ReadDa
 	}
 	out.NodeId = node.ID
 	return out
+}
+
+// over says whether the caller has gone, or its time is over: the node may notice that before the context does.
+func over(ctx context.Context) error {
+	if at, ok := ctx.Deadline(); ok && !time.Now().Before(at) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }

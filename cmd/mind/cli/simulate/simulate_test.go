@@ -88,7 +88,7 @@ func TestSimulate_openb(t *testing.T) {
 func TestSimulate_misuse(t *testing.T) {
 	jobs, pods := file(t, "jobs.csv", phillyJobs), file(t, "pods.csv", openbJobs)
 	for want, args := range map[string][]string{
-		"--policy best: it must be fifo, shortest, attained, preemptive, default":                   {"--trace", jobs, "--policy", "best"},
+		"--policy best: it must be fifo, easy, conservative, shortest, attained, preemptive, default":                   {"--trace", jobs, "--policy", "best"},
 		"--format swf: it must be openb or philly":                                                  {"--trace", jobs, "--format", "swf"},
 		"--nodes 8: it must be nodes x GPUs of each, such as 140x8":                                 {"--trace", jobs, "--nodes", "8"},
 		"--until-demand 2: it must be above 0 and at most 1.3":                                      {"--trace", pods, "--until-demand", "2"},
