@@ -88,13 +88,13 @@ func TestSimulate_openb(t *testing.T) {
 func TestSimulate_misuse(t *testing.T) {
 	jobs, pods := file(t, "jobs.csv", phillyJobs), file(t, "pods.csv", openbJobs)
 	for want, args := range map[string][]string{
-		"--policy best: it must be fifo, easy, conservative, shortest, attained, preemptive, default":                   {"--trace", jobs, "--policy", "best"},
-		"--format swf: it must be openb or philly":                                                  {"--trace", jobs, "--format", "swf"},
-		"--nodes 8: it must be nodes x GPUs of each, such as 140x8":                                 {"--trace", jobs, "--nodes", "8"},
-		"--until-demand 2: it must be above 0 and at most 1.3":                                      {"--trace", pods, "--until-demand", "2"},
-		"-o png: it must be table, json, yaml or svg":                                               {"--trace", jobs, "-o", "png"},
-		"the format openb needs --inventory: a CSV file with sn, cpu_milli, memory_mib, gpu, model": {"--trace", pods},
-		`job "0" needs 1 nodes with 8 GPUs, and 0 nodes of the inventory could hold a part of it`:   {"--trace", jobs, "--nodes", "3x4"},
+		"--policy best: it must be fifo, easy, conservative, shortest, attained, preemptive, default": {"--trace", jobs, "--policy", "best"},
+		"--format swf: it must be openb or philly":                                                    {"--trace", jobs, "--format", "swf"},
+		"--nodes 8: it must be nodes x GPUs of each, such as 140x8":                                   {"--trace", jobs, "--nodes", "8"},
+		"--until-demand 2: it must be above 0 and at most 1.3":                                        {"--trace", pods, "--until-demand", "2"},
+		"-o png: it must be table, json, yaml or svg":                                                 {"--trace", jobs, "-o", "png"},
+		"the format openb needs --inventory: a CSV file with sn, cpu_milli, memory_mib, gpu, model":   {"--trace", pods},
+		`job "0" needs 1 nodes with 8 GPUs, and 0 nodes of the inventory could hold a part of it`:     {"--trace", jobs, "--nodes", "3x4"},
 	} {
 		require.Contains(t, clitest.Fails(t, append([]string{"simulate"}, args...)...), want)
 	}
