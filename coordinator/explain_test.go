@@ -18,9 +18,7 @@ func (c *cluster) explain(tenant, id string, whatIf ...string) (*v1.ExplainJobRe
 
 func suppositions(remedies []*v1.Remedy) (all []string) {
 	for _, r := range remedies {
-		for _, one := range r.GetAnswer().GetWhatIf() {
-			all = append(all, one)
-		}
+		all = append(all, r.GetAnswer().GetWhatIf()...)
 	}
 	return all
 }

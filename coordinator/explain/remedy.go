@@ -39,6 +39,8 @@ func remedy(r *whatif.Remedy) *v1.Remedy {
 		switch phrase, drops := dropped[text]; {
 		case drops:
 			said = append(said, phrase)
+		case key == "nodes" && value == "1":
+			said = append(said, "one node")
 		default:
 			said = append(said, fmt.Sprintf(phrases[key], value))
 		}
