@@ -58,7 +58,7 @@ Policies (--policy, repeatable: they are shown side by side):
   shortest    the job first that is predicted to need the least GPU time; nothing is preempted
   attained    the job first that has had the least GPU time; preempts; nothing is predicted
   preemptive  as shortest, and jobs are preempted for those that need much less
-  default     what a cluster uses whose operator has set nothing: as fifo
+  default     what a cluster uses whose operator has set nothing: as attained
 All but fifo, easy and conservative let jobs rise in priority while they wait. Starts are promised only where jobs have
 limits (--limits): a cluster does so for the first 8 jobs that have waited for 10 minutes.
 
