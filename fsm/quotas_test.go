@@ -271,3 +271,20 @@ func TestCheck_seesAQuotaThatWasExceeded(t *testing.T) {
 	w.tables().SetQueue(&work.Queue{Name: work.DefaultQueue, Weight: 1, MaxGPUs: 1, Revision: 1})
 	require.Contains(t, fsm.Check(w.publish())[0], "I7")
 }
+
+// TestTypes_aNodeThatComesBackHasWhatItsGangHolds holds that a lease counts by type again when its node, which was forgotten while
+// other ranks of the gang still run, registers once more.
+func TestTypes_aNodeThatComesBackHasWhatItsGangHolds(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	w.node("n2", 8)
+	id := w.submit(gang(2))
+	w.place(id, "n1", "n2")
+	w.run(id)
+	require.Equal(t, 4000, w.m.View().HeldOfType("acme", "H100"))
+	w.do(work.SetNode{ID: "n2", Action: work.NodeForget})
+	require.Equal(t, 2000, w.m.View().HeldOfType("acme", "H100"), "a node that is not there has no type")
+	w.node("n2", 8)
+	require.Equal(t, 4000, w.m.View().HeldOfType("acme", "H100"))
+	require.Empty(t, fsm.Check(w.m.View()))
+}

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"iter"
 	"math/bits"
 
@@ -73,12 +74,13 @@ func (s *State) holdTypesInTree(queue, above string, by int) {
 	}
 }
 
-// retype counts the leases on a node again when its GPUs are others now.
+// retype counts the leases on a node again when its GPUs are others now. A node that is new may have leases: it was taken out
+// while they lasted.
 func (s *State) retype(was, is *work.Node) {
-	if was.ID == "" || sameTypes(was.GPUs, is.GPUs) {
+	if sameTypes(was.GPUs, is.GPUs) {
 		return
 	}
-	for l := range s.LeasesOn(was.ID) {
+	for l := range s.LeasesOn(cmp.Or(is.ID, was.ID)) {
 		if j, ok := s.Job(l.Job); ok {
 			s.holdTypesOn(was, j, l, -1)
 			s.holdTypesOn(is, j, l, 1)
