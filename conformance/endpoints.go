@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"slices"
 	"strings"
 )
 
@@ -69,6 +70,11 @@ func (e *endpoint) path(id string) string {
 }
 
 func (e *endpoint) named() bool { return strings.Contains(e.name, "{") }
+
+// makes says whether the caller chooses the name of what is made: no name is unknown to such an endpoint.
+func (e *endpoint) makes() bool {
+	return slices.Contains([]string{"PUT /queues/{name}", "PUT /maintenance/{name}", "PUT /reservations/{name}"}, e.name)
+}
 
 func ownJob(_ context.Context, p *party) (string, error)        { return p.job, nil }
 func ownNode(_ context.Context, p *party) (string, error)       { return p.node, nil }
