@@ -68,8 +68,7 @@ func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Pree
 	slices.SortStableFunc(heads, func(a, b *work.Job) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), byAge(a.ID, b.ID))
 	})
-	p := &preemptor{}
-	*p = newPreemptor(v, victims, now)
+	p := newPreemptor(v, victims, now)
 	p.promised = promisedOn(v)
 	for _, j := range heads {
 		if len(p.made) == maxPreemptions || len(p.victims) == 0 {
@@ -168,8 +167,9 @@ func (p *preemptor) able(j *work.Job, n *work.Node) bool {
 	return true
 }
 
-// use is what of a node is not for a job: what others hold, what is claimed, what jobs before it get, and what is promised to
-// jobs that are as urgent while it would run.
+// use is what of a node is not for a job: what others hold, what is claimed, what jobs before it get, and the GPUs that are
+// promised to jobs that are as urgent while it would run. CPUs and memory of promises are not among it: most of them are what
+// the present jobs of the node hold until then.
 func (p *preemptor) use(j *work.Job, n *work.Node) work.NodeUse {
 	use := p.view.Use(n.ID)
 	use.Claim(p.taken[n.ID])
