@@ -73,7 +73,7 @@ func (e *endpoint) named() bool { return strings.Contains(e.name, "{") }
 
 // makes says whether the caller chooses the name of what is made: no name is unknown to such an endpoint.
 func (e *endpoint) makes() bool {
-	return slices.Contains([]string{"PUT /queues/{name}", "PUT /maintenance/{name}", "PUT /reservations/{name}"}, e.name)
+	return slices.Contains([]string{"PUT /queues/{name}", "PUT /maintenance/{name}", "PUT /reservations/{name}", "PUT /schedules/{name}"}, e.name)
 }
 
 func ownJob(_ context.Context, p *party) (string, error)        { return p.job, nil }
@@ -108,6 +108,15 @@ func failedJob(ctx context.Context, p *party) (string, error) {
 
 func ownQueue(ctx context.Context, p *party) (string, error) {
 	return p.tenant, p.target.must(ctx, request{method: "PUT", path: prefix + "/queues/" + p.tenant, token: p.all, body: map[string]any{"max_gpus": 64}}, 200, nil)
+}
+
+// yearly is a schedule that is not due while the suite runs, unless that is at New Year.
+func yearly() map[string]any {
+	return map[string]any{"cron": "@yearly", "overlap": "allow", "job": shellJob("exit 0")}
+}
+
+func ownSchedule(ctx context.Context, p *party) (string, error) {
+	return p.tenant, p.target.must(ctx, request{method: "PUT", path: prefix + "/schedules/" + p.tenant, token: p.all, body: yearly()}, 200, nil)
 }
 
 func ownQuota(ctx context.Context, p *party) (string, error) {
@@ -185,6 +194,13 @@ var endpoints = []endpoint{
 	{name: "GET /reservations", may: view, code: 200, has: []string{"reservations"}},
 	{name: "PUT /reservations/{name}", may: admin, code: 200, id: ownTenant, shared: true, skip: "it would keep nodes from the jobs of the suite"},
 	{name: "DELETE /reservations/{name}", may: admin, code: 200, id: ownTenant, shared: true, skip: "there is none to delete"},
+	{name: "GET /schedules", may: view, code: 200, has: []string{"schedules"}},
+	{name: "PUT /schedules/{name}", may: manage, code: 200, id: ownTenant, body: func(*party) any { return yearly() }, has: []string{"name", "cron", "next_run_at", "upcoming", "job"}},
+	{name: "GET /schedules/{name}", may: view, code: 200, id: ownSchedule, has: []string{"name", "cron", "timezone", "overlap", "next_run_at", "job"}},
+	{name: "POST /schedules/{name}/pause", may: manage, code: 200, id: ownSchedule, body: empty, bodyOptional: true, has: []string{"name", "paused"}},
+	{name: "POST /schedules/{name}/resume", may: manage, code: 200, id: ownSchedule, body: empty, bodyOptional: true, has: []string{"name", "next_run_at"}},
+	{name: "POST /schedules/{name}/run", may: manage, code: 201, id: ownSchedule, body: empty, bodyOptional: true, has: []string{"job_id"}},
+	{name: "DELETE /schedules/{name}", may: manage, code: 200, id: ownSchedule},
 	{name: "GET /quotas", may: view, code: 200, has: []string{"quotas"}},
 
 	{name: "POST /evaluations", may: evaluate, code: 201, published: true, body: func(p *party) any { return p.evaluationBody() }, has: []string{"evaluation_id", "status"}},

@@ -36,6 +36,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/output"
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/coordinator/schedules"
 	"github.com/mindcoordinator/mind/coordinator/sealed"
 	"github.com/mindcoordinator/mind/coordinator/selfcheck"
 	"github.com/mindcoordinator/mind/coordinator/session"
@@ -79,6 +80,7 @@ type server struct {
 	forecasts   *forecast.Forecasts
 	jobs        *jobs.Service
 	evaluations *evaluations.Service
+	schedules   *schedules.Service
 	data        *data.Service
 	events      *events.Service
 	selfcheck   *selfcheck.Service
@@ -124,6 +126,7 @@ func (s *server) grpcServer() *grpc.Server {
 	v1.RegisterDataServiceServer(server, s.data)
 	v1.RegisterQuotaServiceServer(server, s.admin)
 	v1.RegisterCalendarServiceServer(server, calendar.New(s.replica))
+	v1.RegisterScheduleServiceServer(server, s.schedules)
 	v1.RegisterAuditServiceServer(server, s.access)
 	return server
 }

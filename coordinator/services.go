@@ -18,6 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/output"
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/coordinator/schedules"
 	"github.com/mindcoordinator/mind/coordinator/selfcheck"
 	"github.com/mindcoordinator/mind/coordinator/upgrade"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
@@ -69,6 +70,7 @@ func (s *server) makeJobServices() {
 		RenewsThroughPeers: s.sessions.RenewsThroughPeers, EntryBytes: s.config.Limits.EntryBytes,
 	})
 	s.evaluations = evaluations.New(s.replica, admitted, s.forecasts)
+	s.schedules = schedules.New(schedules.Config{State: s.replica, Admission: admitted, Ran: s.metrics.Ran, Log: s.log})
 	s.data = data.New(s.replica, s.agents, s.log)
 }
 

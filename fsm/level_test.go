@@ -145,9 +145,10 @@ func walkKeys(v any, path string, see func(string)) {
 var locked = map[level.Level]int{
 	// Of level 3: Never, Vouch, and those of Recover and NoteSnapshot. Of level 5: Retention, and those of Pin and
 	// ReportCheckpoints. Of level 6: Queue.Parent, arrays, and those of PutPolicy and PreemptJobs.
-	level.Base: 105,
-	// Of level 7: Notice, domains, limits by type, GPU hours and guarantees, and those of PutWindow, DeleteWindow and PromiseStarts.
-	6: 45,
+	level.Base: 181,
+	// Of level 7: Notice, domains, limits by type, GPU hours and guarantees, and those of PutWindow, DeleteWindow, PromiseStarts,
+	// PutSchedule, DeleteSchedule and RunSchedules.
+	6: 121,
 }
 
 // submitForm is the newest form of SubmitJobs at such a level.

@@ -60,6 +60,7 @@ func TestMachine_anyLog(t *testing.T) {
 
 			checkHistory(t, g.w.m.View(), final, tokens, cmds)
 			checkCheckpoints(t, before, g.w.m.View(), cmds)
+			checkSchedules(t, before, g.w.m.View(), cmds)
 			switch {
 			case restored != nil:
 				restored.Apply(e.Index, e.Data)
@@ -217,7 +218,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) anyCommand() kernel.Command {
-	switch g.n("kind", 0, 38) {
+	switch g.n("kind", 0, 40) {
 	case 0, 1, 2, 3:
 		jobs := make([]work.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -312,6 +313,8 @@ func (g *generator) anyCommand() kernel.Command {
 		return g.preempt()
 	case 38:
 		return g.promises()
+	case 39, 40:
+		return g.scheduling()
 	}
 	return work.Tick{Settled: g.yes("settled")}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/schedules"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
@@ -75,6 +76,7 @@ func story(t require.TestingT) *world {
 	holds(w)
 	anArray(w)
 	arranges(w)
+	repeats(w)
 	return w
 }
 
@@ -90,6 +92,20 @@ func arranges(w *world) {
 		require.Nil(w.t, do[windows.Result](w, c).Refusal)
 	}
 	require.Nil(w.t, do[windows.Result](w, windows.Delete{Name: "paper", Kind: windows.Reservation}).Refusal)
+}
+
+// repeats goes on with a schedule that was run, one that is paused, and one that is deleted.
+func repeats(w *world) {
+	w.schedule(asItIs)
+	w.schedule(func(c *schedules.Put) {
+		c.Name, c.Paused, c.Zone, c.Overlap, c.StartWithin = "weekly", true, "Europe/Berlin", schedules.Allow, hour
+	})
+	w.schedule(func(c *schedules.Put) { c.Name = "gone" })
+	w.do(schedules.Delete{Tenant: "acme", Name: "gone"})
+	w.later(time.Hour)
+	require.Equal(w.t, schedules.Started, w.runs(w.due())[0].Outcome)
+	w.later(time.Hour)
+	require.Equal(w.t, schedules.Skipped, w.runs(w.due())[0].Outcome)
 }
 
 // shared goes on with queues below another one, and a policy.

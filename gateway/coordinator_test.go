@@ -40,6 +40,7 @@ type scripted struct {
 	v1.UnimplementedQuotaServiceServer
 	v1.UnimplementedAuditServiceServer
 	v1.UnimplementedCalendarServiceServer
+	v1.UnimplementedScheduleServiceServer
 
 	lis    *bufconn.Listener
 	server *grpc.Server
@@ -70,6 +71,7 @@ func newScripted(t testing.TB) *scripted {
 	v1.RegisterQuotaServiceServer(c.server, c)
 	v1.RegisterAuditServiceServer(c.server, c)
 	v1.RegisterCalendarServiceServer(c.server, c)
+	v1.RegisterScheduleServiceServer(c.server, c)
 	go func() { _ = c.server.Serve(c.lis) }()
 	t.Cleanup(c.server.Stop)
 	return c
@@ -135,6 +137,13 @@ var replies = map[string]func() any{
 	"ListReservations":   func() any { return &v1.ListReservationsResponse{} },
 	"PutReservation":     func() any { return &v1.PutReservationResponse{Window: &v1.Window{}} },
 	"DeleteReservation":  func() any { return &v1.DeleteReservationResponse{} },
+	"ListSchedules":      func() any { return &v1.ListSchedulesResponse{} },
+	"GetSchedule":        func() any { return &v1.GetScheduleResponse{Schedule: &v1.Schedule{}} },
+	"PutSchedule":        func() any { return &v1.PutScheduleResponse{Schedule: &v1.Schedule{}} },
+	"DeleteSchedule":     func() any { return &v1.DeleteScheduleResponse{} },
+	"PauseSchedule":      func() any { return &v1.PauseScheduleResponse{Schedule: &v1.Schedule{}} },
+	"ResumeSchedule":     func() any { return &v1.ResumeScheduleResponse{Schedule: &v1.Schedule{}} },
+	"RunSchedule":        func() any { return &v1.RunScheduleResponse{JobId: "job_1"} },
 	"ListAuditRecords":   func() any { return &v1.ListAuditRecordsResponse{} },
 }
 

@@ -127,6 +127,19 @@ func TestRoutes(t *testing.T) {
 			&v1.PutMaintenanceRequest{Name: "kernel", Nodes: []string{"n*"}, DurationSeconds: 3600},
 		},
 		{"DELETE", p + "/maintenance/kernel", "", auth.PermissionClusterAdmin, 200, "DeleteMaintenance", &v1.DeleteMaintenanceRequest{Name: "kernel"}},
+		{"GET", p + "/schedules", "", auth.PermissionView, 200, "ListSchedules", &v1.ListSchedulesRequest{}},
+		{"GET", p + "/schedules/nightly", "", auth.PermissionView, 200, "GetSchedule", &v1.GetScheduleRequest{Name: "nightly"}},
+		{
+			"PUT", p + "/schedules/nightly", `{"cron":"30 2 * * *","timezone":"Europe/Berlin","overlap":"allow","start_within_seconds":60,"paused":true,"job":{"name":"n"}}`,
+			auth.PermissionManage, 200, "PutSchedule", &v1.PutScheduleRequest{
+				Name: "nightly", Cron: "30 2 * * *", Timezone: "Europe/Berlin", Overlap: "allow", StartWithinSeconds: 60, Paused: true,
+				Job: &v1.SubmitJobRequest{Name: "n"},
+			},
+		},
+		{"DELETE", p + "/schedules/nightly", "", auth.PermissionManage, 200, "DeleteSchedule", &v1.DeleteScheduleRequest{Name: "nightly"}},
+		{"POST", p + "/schedules/nightly/pause", "", auth.PermissionManage, 200, "PauseSchedule", &v1.PauseScheduleRequest{Name: "nightly"}},
+		{"POST", p + "/schedules/nightly/resume", "{}", auth.PermissionManage, 200, "ResumeSchedule", &v1.ResumeScheduleRequest{Name: "nightly"}},
+		{"POST", p + "/schedules/nightly/run", "", auth.PermissionManage, 201, "RunSchedule", &v1.RunScheduleRequest{Name: "nightly"}},
 		{"GET", p + "/reservations", "", auth.PermissionView, 200, "ListReservations", &v1.ListReservationsRequest{}},
 		{
 			"PUT", p + "/reservations/paper", `{"gpus":8,"gpu_type":"H100","duration_seconds":3600}`, auth.PermissionClusterAdmin, 200, "PutReservation",

@@ -20,7 +20,7 @@ import (
 )
 
 // eventTopics are the topics that watchers may ask for.
-var eventTopics = []event.Topic{event.TopicJob, event.TopicLease, event.TopicCheckpoint, event.TopicNode, event.TopicQueue, event.TopicQuota, event.TopicPolicy, event.TopicWindow, event.TopicCoordinator}
+var eventTopics = []event.Topic{event.TopicJob, event.TopicLease, event.TopicCheckpoint, event.TopicNode, event.TopicQueue, event.TopicQuota, event.TopicPolicy, event.TopicWindow, event.TopicSchedule, event.TopicCoordinator}
 
 func topicNames() (names []string) {
 	for _, topic := range eventTopics {

@@ -25,6 +25,7 @@ type Metrics struct {
 	pass        prometheus.Histogram
 	placements  prometheus.Counter
 	preemptions prometheus.Counter
+	runs        *prometheus.CounterVec
 	renewals    *prometheus.CounterVec
 	errors      *prometheus.CounterVec
 	calls       *prometheus.HistogramVec
@@ -51,6 +52,9 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 		pass:        histogram("mind_scheduler_pass_seconds", "Time of one planning pass."),
 		placements:  counter("mind_scheduler_placements_total", "Jobs that got their leases."),
 		preemptions: counter("mind_preemptions_total", "Attempts that were stopped to make room."),
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_schedule_runs_total", Help: "Runs of schedules, by what became of them: STARTED, SKIPPED, MISSED or REFUSED.",
+		}, []string{"outcome"}),
 		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_renewals_total", Help: "Renewals of nodes' leases that the leader acknowledged, by path: direct or through another node.",
 		}, []string{"path"}),
@@ -61,7 +65,7 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 			Name: "mind_coordinator_request_seconds", Help: "Time of unary calls and length of streams.", Buckets: latencyBuckets,
 		}, []string{"method"}),
 	}
-	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.renewals, m.errors, m.calls,
+	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.runs, m.renewals, m.errors, m.calls,
 		&stateCollector{machine: machine, leading: leading})
 	m.totals = newTotals(reg)
 	return m
@@ -72,6 +76,9 @@ func (m *Metrics) Planned(d time.Duration) { m.pass.Observe(d.Seconds()) }
 
 // Placed counts jobs that got their leases.
 func (m *Metrics) Placed(n int) { m.placements.Add(float64(n)) }
+
+// Ran counts a run of a schedule.
+func (m *Metrics) Ran(outcome string) { m.runs.WithLabelValues(outcome).Inc() }
 
 // Renewed counts the renewals of one round.
 func (m *Metrics) Renewed(direct, relayed int) {

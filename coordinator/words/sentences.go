@@ -220,6 +220,17 @@ var sentences = map[reason.Code]string{
 	reason.NodesKept:        "{0}; {1 node} {1 is|are} kept for a maintenance or a reservation: before it begins, only jobs run there whose time limit ends in time, or that may be preempted",
 	reason.TimeLimitNear:    "its time limit is reached in {0}: it was told to save what it needs",
 
+	// Schedules.
+	reason.BadSchedule:              "the schedule is not valid: {0}",
+	reason.NoSchedule:               "there is no schedule {0q}",
+	reason.TooManySchedules:         "there {0 is|are} {0 schedule} already, which is all that a cluster may have: delete some first",
+	reason.TooManySchedulesOfTenant: "the tenant has {0 schedule} already, which is all that it may have: delete some first",
+	reason.ScheduleChanged:          "the schedule {0q} was changed at the same time: look at it again",
+	reason.ScheduleNotDue:           "the schedule {0q} is not due",
+	reason.ScheduleOverlaps:         "job {0}, of an earlier run, is {1}, and the schedule skips a run while one is not over (overlap: skip)",
+	reason.ScheduleTooLate:          "it was {0} later than start_within_seconds allows",
+	reason.ReplacedByNextRun:        "canceled because the next run of schedule {0q} has come (overlap: replace)",
+
 	// Reservations.
 	reason.PromiseEarlier:   "places became free earlier than expected",
 	reason.PromiseNodeLost:  "node {0} can no longer be used for it",

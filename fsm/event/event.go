@@ -28,6 +28,8 @@ const (
 	TopicPolicy Topic = "policy"
 	// TopicWindow: a maintenance or a reservation of nodes was arranged, begins or is over.
 	TopicWindow Topic = "window"
+	// TopicSchedule: a schedule was put, deleted or run.
+	TopicSchedule Topic = "schedule"
 	// TopicState: the whole state was replaced by a snapshot; look at everything again.
 	TopicState Topic = "state"
 )
@@ -53,7 +55,7 @@ type Event struct {
 	// Granted (lease) tells a grant from a release.
 	Granted    bool
 	Checkpoint ident.Checkpoint
-	// Name of the queue, coordinator or window.
+	// Name of the queue, coordinator, window or schedule.
 	Name string
 	// Transfer (job) says how far what a task needs is in flight to its node.
 	Transfer string

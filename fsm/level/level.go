@@ -91,6 +91,7 @@ var (
 	Windows    = gate(7, "maintenance of nodes, and nodes that are reserved for a tenant")
 	Notices    = gate(7, "the notice before a time limit ends with the limit, instead of beginning with it")
 	MoreQuotas = gate(7, "quotas of GPUs by type, and of GPU hours")
+	Schedules  = gate(7, "jobs that are submitted again and again: mind schedule")
 	Guarantees = gate(7, "queues are limited by type of GPU, and get back the GPUs that they are guaranteed")
 )
 

@@ -292,3 +292,16 @@ const (
 const (
 	PlacesHeld Code = iota + 760
 )
+
+// About schedules.
+const (
+	BadSchedule Code = iota + 770
+	NoSchedule
+	TooManySchedules
+	TooManySchedulesOfTenant
+	ScheduleChanged
+	ScheduleNotDue
+	ScheduleOverlaps
+	ScheduleTooLate
+	ReplacedByNextRun
+)

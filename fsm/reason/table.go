@@ -248,4 +248,14 @@ var table = [...]definition{
 	NodeExcluded:       {"NodeExcluded", "T", "the job excludes node %s"},
 	WithoutExcluded:    {"WithoutExcluded", "RN", "%s; it excludes %d nodes"},
 	BadDomains:         {"BadDomains", "", "a topology between nodes needs a level, and segments that share the nodes equally"},
+
+	BadSchedule:              {"BadSchedule", "T", "the schedule is not valid: %s"},
+	NoSchedule:               {"NoSchedule", "T", "there is no schedule %q"},
+	TooManySchedules:         {"TooManySchedules", "N", "there are %d schedules already"},
+	TooManySchedulesOfTenant: {"TooManySchedulesOfTenant", "N", "the tenant has %d schedules already"},
+	ScheduleChanged:          {"ScheduleChanged", "T", "the schedule %q has changed"},
+	ScheduleNotDue:           {"ScheduleNotDue", "T", "the schedule %q is not due"},
+	ScheduleOverlaps:         {"ScheduleOverlaps", "TJ", "job %s of the run before is %s"},
+	ScheduleTooLate:          {"ScheduleTooLate", "D", "it was %s too late"},
+	ReplacedByNextRun:        {"ReplacedByNextRun", "T", "the next run of schedule %s has come"},
 }
