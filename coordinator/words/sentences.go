@@ -227,7 +227,7 @@ var sentences = map[reason.Code]string{
 	reason.TooManySchedulesOfTenant: "the tenant has {0 schedule} already, which is all that it may have: delete some first",
 	reason.ScheduleChanged:          "the schedule {0q} was changed at the same time: look at it again",
 	reason.ScheduleNotDue:           "the schedule {0q} is not due",
-	reason.ScheduleOverlaps:         "job {0}, of an earlier run, is {1}, and the schedule skips a run while one is not over (overlap: skip)",
+	reason.ScheduleOverlaps:         "{0}, of an earlier run, is {1}, and the schedule skips a run while a job of it is not over (overlap: skip)",
 	reason.ScheduleTooLate:          "it was {0} later than start_within_seconds allows",
 	reason.ReplacedByNextRun:        "canceled because the next run of schedule {0q} has come (overlap: replace)",
 

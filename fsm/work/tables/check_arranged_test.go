@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,9 +11,18 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/schedules"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
+
+// scheduled is a copy of the first schedule.
+func scheduled(s *State) schedules.Schedule {
+	for row := range s.AllSchedules() {
+		return *row
+	}
+	return schedules.Schedule{}
+}
 
 // TestCheck_ofWhatIsArranged is TestCheck_canFail for promises, windows, GPUs by type and GPU hours.
 func TestCheck_ofWhatIsArranged(t *testing.T) {
@@ -71,6 +81,29 @@ func TestCheck_ofWhatIsArranged(t *testing.T) {
 		"a window without nodes": {func(s *State) {
 			s.PutWindow(&windows.Window{Name: "w", Kind: windows.Maintenance, From: 1, Until: s.meta.Now + 1})
 		}, "the window \"w\" lasts from"},
+		"a schedule that is due for a time that it was run for": {func(s *State) {
+			row := scheduled(s)
+			row.LastFor = row.Next
+			schedules.Add(&s.Timetable, &row)
+		}, "and is due at"},
+		"a schedule with a job of another tenant": {func(s *State) {
+			row := scheduled(s)
+			row.LastJob = live(s).ID
+			row.Tenant = "nobody"
+			schedules.Add(&s.Timetable, &row)
+		}, "has submitted"},
+		"a schedule without a job": {func(s *State) {
+			row := scheduled(s)
+			row.Job = nil
+			schedules.Add(&s.Timetable, &row)
+		}, "has a job of 0 bytes"},
+		"too many schedules of a tenant": {func(s *State) {
+			for i := range schedules.MaxOfTenant {
+				row := scheduled(s)
+				row.Name = fmt.Sprint(i)
+				schedules.Add(&s.Timetable, &row)
+			}
+		}, "has more than 500 schedules"},
 		"a budget that counts what is not held": {func(s *State) {
 			at := s.meta.Now / 1e6
 			month, _ := budgets.MonthOf(at)

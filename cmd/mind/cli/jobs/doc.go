@@ -10,6 +10,6 @@ import "github.com/spf13/cobra"
 // Commands returns the commands of this package.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
-		newSubmit(), newJobs(), newJob(), newExplain(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newRetry(),
+		newSubmit(), newJobs(), newJob(), newExplain(), newSchedule(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newRetry(),
 	}
 }
