@@ -19,7 +19,7 @@ const demanded = 1.3
 // and never leave; one that fits nowhere is dropped, but has arrived. The allocation is measured when the tasks that have
 // arrived demand the part until of all GPUs.
 func Inflate(ctx context.Context, nodes []*work.Node, tasks []trace.Job, policy work.Policy, seed uint64, until float64, progress func(arrived int)) (Measures, error) {
-	c := newCluster(nodes)
+	c := newCluster(Cluster{Nodes: nodes})
 	if c.total == 0 {
 		return Measures{}, errors.New("the inventory has no GPU")
 	}

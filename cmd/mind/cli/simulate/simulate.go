@@ -146,7 +146,7 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (results, error) {
 			if o.format == "openb" {
 				m, err = simulate.Inflate(ctx, nodes, jobs, policy, uint64(seed), o.until, say)
 			} else {
-				m, err = simulate.Run(ctx, nodes, jobs, policy, say)
+				m, err = simulate.Run(ctx, simulate.Cluster{Nodes: nodes}, jobs, policy, say)
 			}
 			if err != nil {
 				return res, err
