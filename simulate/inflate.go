@@ -26,10 +26,10 @@ func Inflate(ctx context.Context, nodes []*work.Node, tasks []trace.Job, policy 
 	m := Measures{Seed: seed, Jain: 1}
 	arrived := 0
 	for i, t := range inflated(tasks, c.total, rand.New(rand.NewPCG(seed, 0))) {
+		if err := ctx.Err(); err != nil {
+			return m, err
+		}
 		if i%256 == 0 {
-			if err := ctx.Err(); err != nil {
-				return m, err
-			}
 			progress(i)
 		}
 		if float64(arrived) >= until*float64(c.total) {

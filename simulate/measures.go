@@ -10,7 +10,9 @@ import (
 // it kept: in the queue, and what preemption cost it.
 type Measures struct {
 	Policy string `json:"policy"`
-	Seed   uint64 `json:"seed"`
+	// InForce: it is the policy that the cluster has now.
+	InForce bool   `json:"in_force,omitempty"`
+	Seed    uint64 `json:"seed"`
 	// GPUAllocationPercent is what jobs hold of all GPUs: when the last task has arrived in an inflation, on average until
 	// the last job has ended otherwise.
 	GPUAllocationPercent    float64 `json:"gpu_allocation_percent"`

@@ -94,9 +94,10 @@ func (e *ends) Pop() any {
 // With fair share jobs that no limit lets run are dropped in the end: a quota may be lower than it was when they ran.
 func Run(ctx context.Context, on Cluster, jobs []trace.Job, policy work.Policy, progress func(ended int)) (Measures, error) {
 	r := newRun(on, jobs, policy)
-	for i := range r.jobs {
-		if err := r.couldRun(r.jobs[i], jobs[i].ID); err != nil {
-			return Measures{}, err
+	for shape, first := range firsts(jobs) {
+		if fit, enough := on.CouldRun(shape); !enough {
+			return Measures{}, fmt.Errorf("job %q needs %d nodes with %d GPUs, and %d nodes of the inventory could hold a part of it",
+				jobs[first].ID, max(1, int(shape.Nodes)), shape.GPUs, fit)
 		}
 	}
 	if err := r.all(ctx, progress); err != nil {
@@ -105,14 +106,29 @@ func Run(ctx context.Context, on Cluster, jobs []trace.Job, policy work.Policy, 
 	return r.measures(), nil
 }
 
+// firsts are the shapes of jobs, each with the first job of it, in the order of the trace.
+func firsts(jobs []trace.Job) iter.Seq2[work.Shape, int] {
+	return func(yield func(work.Shape, int) bool) {
+		seen := map[work.Shape]bool{}
+		for i := range jobs {
+			if shape := jobs[i].Shape; !seen[shape] {
+				seen[shape] = true
+				if !yield(shape, i) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // all runs from the first arrival to the last end.
 func (r *run) all(ctx context.Context, progress func(ended int)) error {
 	next, ended := 0, 0
 	for steps := 0; next < len(r.jobs) || len(r.ends) > 0; steps++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if steps%256 == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
 			progress(ended)
 		}
 		at := r.comes(next)
@@ -170,7 +186,7 @@ func newRun(on Cluster, jobs []trace.Job, policy work.Policy) *run {
 		r.origin = on.Begin.UnixNano()
 	}
 	r.cluster.policy, r.cluster.now = policy, r.origin
-	named, arrays := make(map[string]*job, len(jobs)), map[string]ident.Job{}
+	named, arrays := make(map[string]*job, len(jobs)), map[string]*array{}
 	for i := range jobs {
 		t := &jobs[i]
 		j := &job{at: i, takes: int64(t.Takes), row: rowOf(t, i, r.origin)}
@@ -205,29 +221,32 @@ func rowOf(t *trace.Job, n int, begin int64) *work.Job {
 	return row
 }
 
-// bound makes a job an element of its array, of which not all run at a time.
-func (c *cluster) bound(t *trace.Job, n int, row *work.Job, arrays map[string]ident.Job) {
-	array, known := arrays[t.Array]
-	if !known {
-		array, _ = ident.Array(uint64(n + 1))
-		arrays[t.Array] = array
-		c.bounds[array] = t.MaxParallel
-	}
-	row.ID, row.MaxParallel = array.At(uint32(n)-uint32(array.ArrayIndex()-1)), t.MaxParallel
+// array is one of which not all elements run at a time.
+type array struct {
+	id   ident.Job
+	next uint32
 }
 
-// couldRun refuses a job that would wait for ever.
-func (r *run) couldRun(j *job, name string) error {
-	fits := 0
-	for _, n := range r.cluster.nodes {
-		if n.CouldHold(j.row.Shape) {
-			fits++
+// bound makes the nth job an element of its array.
+func (c *cluster) bound(t *trace.Job, n int, row *work.Job, arrays map[string]*array) {
+	a := arrays[t.Array]
+	if a == nil {
+		a = &array{}
+		a.id, _ = ident.Array(uint64(n + 1))
+		arrays[t.Array], c.bounds[a.id] = a, t.MaxParallel
+	}
+	row.ID, row.MaxParallel = a.id.At(a.next), t.MaxParallel
+	a.next++
+}
+
+// CouldRun says how many nodes could hold a part of a job, and whether these are enough for it to run at all.
+func (on Cluster) CouldRun(shape work.Shape) (fit int, enough bool) {
+	for _, n := range on.Nodes {
+		if n.CouldHold(shape) {
+			fit++
 		}
 	}
-	if need := max(1, int(j.row.Shape.Nodes)); fits < need {
-		return fmt.Errorf("job %q needs %d nodes with %d GPUs, and %d nodes of the inventory could hold a part of it", name, need, j.row.Shape.GPUs, fits)
-	}
-	return nil
+	return fit, fit >= max(1, int(shape.Nodes))
 }
 
 // comes is when something happens next.
