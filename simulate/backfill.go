@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"maps"
@@ -87,9 +88,6 @@ func (b *backfill) Promises() iter.Seq[*promises.Promise] {
 // Job implements scheduler.View.
 func (b *backfill) Job(id ident.Job) (*work.Job, bool) { j, ok := b.rows[id]; return j, ok }
 
-// ClassOf implements scheduler.View.
-func (b *backfill) ClassOf(j *work.Job) work.ClassKey { return j.Class() }
-
 // LeasesOn implements scheduler.View.
 func (b *backfill) LeasesOn(node string) iter.Seq[*work.Lease] { return slices.Values(b.leases[node]) }
 
@@ -107,7 +105,7 @@ func (c *cluster) Node(id string) (*work.Node, bool) {
 
 // backfill plans, and promises starts to those who are left. A policy that promises without waiting is asked before each
 // placement: what comes behind a blocked job must not delay it in the same moment.
-func (r *run) backfill(opts scheduler.Options) (scheduler.Result, error) {
+func (r *run) backfill(ctx context.Context, opts scheduler.Options) (scheduler.Result, error) {
 	c := r.cluster
 	fill := c.policy.Backfill
 	if !c.limited || fill.Reservations == 0 || c.waiting == 0 {
@@ -119,6 +117,9 @@ func (r *run) backfill(opts scheduler.Options) (scheduler.Result, error) {
 		opts.PerPass = 1
 	}
 	for {
+		if err := ctx.Err(); err != nil {
+			return scheduler.Result{}, err
+		}
 		if err := r.reserve(opts); err != nil {
 			return scheduler.Result{}, err
 		}

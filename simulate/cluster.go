@@ -11,9 +11,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/accounts"
-	"github.com/mindcoordinator/mind/fsm/work/budgets"
-	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -29,13 +26,14 @@ type cluster struct {
 	mix map[work.Shape]int
 	// blind: the mix is not told, so places are best fit.
 	blind bool
-	// classes are those with waiting jobs, in order; lines are their jobs, oldest first.
+	// classes are those with waiting jobs, in order, and lanes the parts of each by user; lines are their jobs, oldest first.
 	classes []work.ClassKey
-	lines   map[work.ClassKey][]*work.Job
+	lanes   map[work.ClassKey][]work.LaneKey
+	lines   map[work.LaneKey][]*work.Job
 	waiting int
 	// used is the GPUs in use, in thousandths, and total all that there are.
 	used, total int
-	usage       work.Usage
+	shares
 	// policy is how to decide, and now the virtual time, in Unix nanoseconds.
 	policy work.Policy
 	now    int64
@@ -46,9 +44,12 @@ type cluster struct {
 
 var _ scheduler.ChangingView = (*cluster)(nil)
 
-func newCluster(nodes []*work.Node) *cluster {
-	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b *work.Node) int { return cmp.Compare(a.ID, b.ID) })
-	c := &cluster{nodes: nodes, at: map[string]int{}, lines: map[work.ClassKey][]*work.Job{}, mix: map[work.Shape]int{}, backfill: newBackfill()}
+func newCluster(on Cluster) *cluster {
+	nodes := slices.SortedFunc(slices.Values(on.Nodes), func(a, b *work.Node) int { return cmp.Compare(a.ID, b.ID) })
+	c := &cluster{
+		nodes: nodes, at: map[string]int{}, lanes: map[work.ClassKey][]work.LaneKey{}, lines: map[work.LaneKey][]*work.Job{},
+		mix: map[work.Shape]int{}, shares: newShares(on), backfill: newBackfill(),
+	}
 	for i, n := range nodes {
 		c.at[n.ID] = i
 		c.use = append(c.use, &work.NodeUse{})
@@ -60,13 +61,35 @@ func newCluster(nodes []*work.Node) *cluster {
 // Windows are none: traces do not tell of any.
 func (c *cluster) Windows() iter.Seq[*windows.Window] { return func(func(*windows.Window) bool) {} }
 
+// ClassOf implements scheduler.View.
+func (c *cluster) ClassOf(j *work.Job) work.ClassKey {
+	key := j.Class()
+	if _, limited := c.quotas[j.Tenant]; limited {
+		key.Tenant = j.Tenant
+	}
+	return key
+}
+
+// laneOf is the lane that a job waits in: without fair share all jobs of a class have one.
+func (c *cluster) laneOf(j *work.Job) work.LaneKey {
+	if !c.fair {
+		return work.LaneKey{Class: c.ClassOf(j)}
+	}
+	return work.LaneKey{Class: c.ClassOf(j), Tenant: j.Tenant, User: j.User}
+}
+
 // wait puts a job into its line.
 func (c *cluster) wait(j *work.Job) {
-	key := j.Class()
+	key := c.laneOf(j)
 	line := c.lines[key]
 	if line == nil {
-		i, _ := slices.BinarySearchFunc(c.classes, key, byClass)
-		c.classes = slices.Insert(c.classes, i, key)
+		lanes := c.lanes[key.Class]
+		if lanes == nil {
+			i, _ := slices.BinarySearchFunc(c.classes, key.Class, byClass)
+			c.classes = slices.Insert(c.classes, i, key.Class)
+		}
+		i, _ := slices.BinarySearchFunc(lanes, key, byUser)
+		c.lanes[key.Class] = slices.Insert(lanes, i, key)
 	}
 	i, _ := slices.BinarySearchFunc(line, j, byAge)
 	c.lines[key] = slices.Insert(line, i, j)
@@ -78,15 +101,20 @@ func (c *cluster) wait(j *work.Job) {
 
 // leave takes a job out of its line.
 func (c *cluster) leave(j *work.Job) error {
-	key := j.Class()
+	key := c.laneOf(j)
 	i, found := slices.BinarySearchFunc(c.lines[key], j, byAge)
 	if !found {
 		return fmt.Errorf("%s does not wait", j.ID)
 	}
 	c.waiting--
-	if c.lines[key] = slices.Delete(c.lines[key], i, i+1); len(c.lines[key]) == 0 {
-		delete(c.lines, key)
-		at, _ := slices.BinarySearchFunc(c.classes, key, byClass)
+	if c.lines[key] = slices.Delete(c.lines[key], i, i+1); len(c.lines[key]) > 0 {
+		return nil
+	}
+	delete(c.lines, key)
+	at, _ := slices.BinarySearchFunc(c.lanes[key.Class], key, byUser)
+	if c.lanes[key.Class] = slices.Delete(c.lanes[key.Class], at, at+1); len(c.lanes[key.Class]) == 0 {
+		delete(c.lanes, key.Class)
+		at, _ := slices.BinarySearchFunc(c.classes, key.Class, byClass)
 		c.classes = slices.Delete(c.classes, at, at+1)
 	}
 	return nil
@@ -96,6 +124,9 @@ func (c *cluster) leave(j *work.Job) error {
 func (c *cluster) hold(j *work.Job, tasks []work.TaskPlacement) error {
 	if len(tasks) != max(1, int(j.Shape.Nodes)) {
 		return fmt.Errorf("%s needs %d nodes and was given %d", j.ID, j.Shape.Nodes, len(tasks))
+	}
+	if why := c.bars(j); why != "" {
+		return fmt.Errorf("%s was placed against a limit: %s", j.ID, why)
 	}
 	j.Tasks = nil
 	for i, t := range tasks {
@@ -114,11 +145,13 @@ func (c *cluster) hold(j *work.Job, tasks []work.TaskPlacement) error {
 		c.lease(j, &task, c.now)
 	}
 	c.used += j.Shape.GPUMilli()
+	c.charge(j, tasks, c, 1)
 	return nil
 }
 
 // release takes a job's leases.
 func (c *cluster) release(j *work.Job) {
+	c.charge(j, work.Placed(j.Tasks), c, -1)
 	for i := range j.Tasks {
 		n := c.at[j.Tasks[i].Node]
 		use := *c.use[n]
@@ -134,8 +167,21 @@ func leaseOf(j *work.Job, t *work.Task) *work.Lease {
 	return &work.Lease{GPUs: t.GPUs, FractionMilli: j.Shape.FractionMilli, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB}
 }
 
+// byAge is the order of a lane: highest priority first, then oldest.
 func byAge(a, b *work.Job) int {
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
+	switch {
+	case a.Priority != b.Priority:
+		return cmp.Compare(b.Priority, a.Priority)
+	case a.ID == b.ID:
+		return 0
+	case a.ID.Older(b.ID):
+		return -1
+	}
+	return 1
+}
+
+func byUser(a, b work.LaneKey) int {
+	return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.User, b.User))
 }
 
 func byClass(a, b work.ClassKey) int {
@@ -148,30 +194,15 @@ func byClass(a, b work.ClassKey) int {
 	return 0
 }
 
-// The rest is scheduler.View. Nobody has a quota, and no queue a limit.
+// The rest is scheduler.View.
 
 func (c *cluster) Index() uint64                           { return 0 }
 func (c *cluster) Nodes() iter.Seq[*work.Node]             { return slices.Values(c.nodes) }
 func (c *cluster) Use(node string) work.NodeUse            { return *c.use[c.at[node]] }
 func (c *cluster) Classes() iter.Seq[work.ClassKey]        { return slices.Values(c.classes) }
 func (c *cluster) ClassReason(work.ClassKey) reason.Reason { return "" }
-func (c *cluster) Quota(string) (*work.Quota, bool)        { return nil, false }
-func (c *cluster) Usage(string) work.Usage                 { return c.usage }
-func (c *cluster) Queue(string) (*work.Queue, bool)        { return nil, false }
-func (c *cluster) QueueTreeGPUs(string) int                { return 0 }
-func (c *cluster) Array(ident.Job) (*work.Job, bool)       { return nil, false }
 func (c *cluster) Policy() work.Policy                     { return c.policy }
 func (c *cluster) Now() int64                              { return c.now }
-func (c *cluster) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
-func (c *cluster) Total() accounts.Amount                  { return accounts.Amount{} }
-func (c *cluster) HeldOfType(string, string) int           { return 0 }
-func (c *cluster) QueueTreeOfType(string, string) int      { return 0 }
-func (c *cluster) Budget(string) *budgets.Budget           { return nil }
-func (c *cluster) GPUModels() iter.Seq2[string, string]    { return maps.All(map[string]string(nil)) }
-
-func (c *cluster) Accounts() iter.Seq[*accounts.Account] {
-	return slices.Values([]*accounts.Account(nil))
-}
 
 // Mix is what the jobs that have arrived ask for.
 func (c *cluster) Mix() iter.Seq2[work.Shape, int] {
@@ -192,19 +223,22 @@ func (c *cluster) Uses() iter.Seq2[string, *work.NodeUse] {
 	}
 }
 
-// Lanes has all jobs of a class in one: the policies are compared without fair share.
+// Lanes implements scheduler.View.
 func (c *cluster) Lanes(class work.ClassKey) iter.Seq[work.LaneKey] {
-	return slices.Values([]work.LaneKey{{Class: class}})
+	return slices.Values(c.lanes[class])
 }
 
-func (c *cluster) LaneJobs(key work.LaneKey) iter.Seq[*work.Job] {
-	return slices.Values(c.lines[key.Class])
-}
+// LaneJobs implements scheduler.View.
+func (c *cluster) LaneJobs(key work.LaneKey) iter.Seq[*work.Job] { return slices.Values(c.lines[key]) }
 
+// LaneJobsAfter implements scheduler.View. The job to go on from may be none: only its priority and its age count.
 func (c *cluster) LaneJobsAfter(key work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job {
-	line := c.lines[key.Class]
+	line := c.lines[key]
 	if after != nil {
-		i, _ := slices.BinarySearchFunc(line, &work.Job{Priority: after.Priority, ID: after.ID + 1}, byAge)
+		i, found := slices.BinarySearchFunc(line, after, byAge)
+		if found {
+			i++
+		}
 		line = line[i:]
 	}
 	return buf[:copy(buf, line)]

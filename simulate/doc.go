@@ -6,6 +6,9 @@
 // Guarantees. Equal traces, inventories, policies and seeds give equal runs. No GPU is given twice. The scheduler is told
 // nothing that has not happened yet: of durations only those of jobs that have ended.
 //
-// Not simulated: the time that a start takes, failures, and quotas. A job that is preempted starts again from its last
-// checkpoint, and pays for it: see [Run].
+// Of a cluster with fair share, the accounts that decay, the budgets of a month and the GPUs by type are kept by the code
+// that keeps them in the state, and the planner reads them as it reads the state's.
+//
+// Not simulated: the time that a start takes, failures, maintenance and reservations, and preemption for a higher priority or
+// for what a queue is guaranteed. A job that is preempted starts again from its last checkpoint, and pays for it: see [Run].
 package simulate

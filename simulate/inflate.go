@@ -19,17 +19,17 @@ const demanded = 1.3
 // and never leave; one that fits nowhere is dropped, but has arrived. The allocation is measured when the tasks that have
 // arrived demand the part until of all GPUs.
 func Inflate(ctx context.Context, nodes []*work.Node, tasks []trace.Job, policy work.Policy, seed uint64, until float64, progress func(arrived int)) (Measures, error) {
-	c := newCluster(nodes)
+	c := newCluster(Cluster{Nodes: nodes})
 	if c.total == 0 {
 		return Measures{}, errors.New("the inventory has no GPU")
 	}
 	m := Measures{Seed: seed, Jain: 1}
 	arrived := 0
 	for i, t := range inflated(tasks, c.total, rand.New(rand.NewPCG(seed, 0))) {
+		if err := ctx.Err(); err != nil {
+			return m, err
+		}
 		if i%256 == 0 {
-			if err := ctx.Err(); err != nil {
-				return m, err
-			}
 			progress(i)
 		}
 		if float64(arrived) >= until*float64(c.total) {

@@ -10,7 +10,9 @@ import (
 // it kept: in the queue, and what preemption cost it.
 type Measures struct {
 	Policy string `json:"policy"`
-	Seed   uint64 `json:"seed"`
+	// InForce: it is the policy that the cluster has now.
+	InForce bool   `json:"in_force,omitempty"`
+	Seed    uint64 `json:"seed"`
 	// GPUAllocationPercent is what jobs hold of all GPUs: when the last task has arrived in an inflation, on average until
 	// the last job has ended otherwise.
 	GPUAllocationPercent    float64 `json:"gpu_allocation_percent"`
@@ -23,15 +25,20 @@ type Measures struct {
 	CompletionP99Seconds    float64 `json:"completion_p99_seconds"`
 	// Utilisation is the part of all GPU time, until the last job ended, in which work was done that was kept.
 	Utilisation float64 `json:"utilisation"`
-	// Jain is Jain's index of fairness over the users' mean slowdowns (completion divided by duration): 1 is equal.
+	// Jain is Jain's index of fairness over the users' mean slowdowns: 1 is equal. A slowdown is completion divided by
+	// duration, where a duration of less than 10 seconds counts as 10: else jobs that end at once would decide alone.
 	Jain              float64 `json:"jain"`
 	WorstUser         string  `json:"worst_user,omitempty"`
 	WorstUserSlowdown float64 `json:"worst_user_slowdown"`
-	Preemptions       int     `json:"preemptions"`
+	// JainTenants is the same index over the tenants, where jobs have one.
+	JainTenants         float64 `json:"jain_tenants,omitempty"`
+	WorstTenant         string  `json:"worst_tenant,omitempty"`
+	WorstTenantSlowdown float64 `json:"worst_tenant_slowdown,omitempty"`
+	Preemptions         int     `json:"preemptions"`
 	// PreemptionCostGPUSeconds is the GPU time that preemption lost: work since checkpoints, and restarts.
 	PreemptionCostGPUSeconds float64 `json:"preemption_cost_gpu_seconds"`
 	Jobs                     int     `json:"jobs"`
-	// Dropped are tasks of an inflation that fit nowhere.
+	// Dropped are tasks of an inflation that fit nowhere, and jobs that no limit let run.
 	Dropped int `json:"dropped"`
 }
 
@@ -50,33 +57,44 @@ func (s *seen) preempted(lost int64, gpuMilli int) {
 
 const second = 1e9
 
+// brief is the least duration that a slowdown is measured by.
+const brief = 10 * second
+
 func (r *run) measures() Measures {
 	m := Measures{Jobs: len(r.jobs), Preemptions: r.seen.preemptions, PreemptionCostGPUSeconds: r.seen.lost / 1000 / second}
 	waits, completions := make([]float64, 0, len(r.jobs)), make([]float64, 0, len(r.jobs))
-	slow := map[string]*mean{}
+	users, tenants := map[string]*mean{}, map[string]*mean{}
 	useful := 0.0
 	for _, j := range r.jobs {
-		took := float64(j.ended - j.row.CreatedAt)
+		if j.ended == 0 {
+			m.Dropped++
+			continue
+		}
+		took := float64(j.ended - j.came)
 		waits = append(waits, (took-float64(j.takes))/second)
 		completions = append(completions, took/second)
 		useful += float64(j.takes) * float64(j.row.Shape.GPUMilli())
-		s := slow[j.row.User]
-		if s == nil {
-			s = &mean{}
-			slow[j.row.User] = s
+		slowdown := max(1, took/max(float64(j.takes), brief))
+		if !r.cluster.fair {
+			count(users, j.row.User, slowdown)
+			continue
 		}
-		s.add(took / float64(max(j.takes, 1)))
+		count(users, j.row.Tenant+"/"+j.row.User, slowdown)
+		count(tenants, j.row.Tenant, slowdown)
 	}
 	m.WaitMeanSeconds, m.CompletionMeanSeconds = average(waits), average(completions)
 	slices.Sort(waits)
 	slices.Sort(completions)
 	m.WaitMedianSeconds, m.WaitP99Seconds, m.WaitMaxSeconds = quantile(waits, 0.5), quantile(waits, 0.99), quantile(waits, 1)
 	m.CompletionMedianSeconds, m.CompletionP99Seconds = quantile(completions, 0.5), quantile(completions, 0.99)
-	if all := float64(r.cluster.now-origin) * float64(r.cluster.total); all > 0 {
+	if all := float64(r.cluster.now-r.origin) * float64(r.cluster.total); all > 0 {
 		m.Utilisation = useful / all
 		m.GPUAllocationPercent = 100 * r.seen.held / all
 	}
-	m.Jain, m.WorstUser, m.WorstUserSlowdown = fairness(slow)
+	m.Jain, m.WorstUser, m.WorstUserSlowdown = fairness(users)
+	if len(tenants) > 0 {
+		m.JainTenants, m.WorstTenant, m.WorstTenantSlowdown = fairness(tenants)
+	}
 	return m
 }
 
@@ -85,7 +103,15 @@ type mean struct {
 	n   int
 }
 
-func (m *mean) add(x float64) { m.sum += x; m.n++ }
+func count(of map[string]*mean, who string, x float64) {
+	m := of[who]
+	if m == nil {
+		m = &mean{}
+		of[who] = m
+	}
+	m.sum += x
+	m.n++
+}
 
 // fairness is Jain's index over means, and the user whose mean is the largest.
 func fairness(of map[string]*mean) (jain float64, worst string, most float64) {
@@ -131,10 +157,13 @@ func Policies() []string {
 }
 
 // Policy is the policy of a name.
-func Policy(name string) (work.Policy, bool) {
-	p := work.DefaultPolicy()
+func Policy(name string) (work.Policy, bool) { return PolicyFrom(work.DefaultPolicy(), name) }
+
+// PolicyFrom is the policy of a name, where all that the name does not say is as in another one.
+func PolicyFrom(p work.Policy, name string) (work.Policy, bool) {
 	switch name {
 	case "default":
+		p = work.DefaultPolicy()
 	case "fifo":
 		p.Order, p.AgingStep, p.Preemption.Enabled, p.Backfill.Reservations = work.OrderFIFO, 0, false, 0
 	case "easy":

@@ -24,7 +24,7 @@ func TestRun_philly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy, _ := Policy(name)
-			r := newRun(nodes, jobs, policy)
+			r := newRun(Cluster{Nodes: nodes}, jobs, policy)
 			r.cluster.blind = name == "fifo" // as the reference simulator: best fit
 			require.NoError(t, r.all(context.Background(), func(int) {}))
 			m := r.measures()

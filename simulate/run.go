@@ -1,10 +1,13 @@
 package simulate
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -20,9 +23,21 @@ const (
 	// saves one after each interval of work.
 	restart  = int64(5 * time.Minute)
 	interval = int64(30 * time.Minute)
-	// origin is when traces begin, in Unix nanoseconds: 0 means never in the rows of jobs.
+	// origin is when traces begin that do not say, in Unix nanoseconds: 0 means never in the rows of jobs.
 	origin = int64(time.Hour)
 )
+
+// Cluster is what jobs run on.
+type Cluster struct {
+	Nodes []*work.Node
+	// FairShare: users have shares, in the tree of queues and by what they had before, and quotas and limits hold. Otherwise
+	// all jobs are those of one user.
+	FairShare bool
+	Queues    []*work.Queue
+	Quotas    []*work.Quota
+	// Begin is when the first job may arrive; the zero time: that does not matter.
+	Begin time.Time
+}
 
 // run is one simulation.
 type run struct {
@@ -34,15 +49,21 @@ type run struct {
 	running map[ident.Job]*job
 	ends    ends
 	seen    seen
+	origin  int64
 }
 
 // job is a job of the trace, with the row that the scheduler sees.
 type job struct {
+	at    int // its place in the trace
 	row   *work.Job
 	takes int64
-	done  int64 // work that is saved, or that the current attempt began with
-	pays  int64 // what the current attempt loses at its start
-	ended int64
+	came  int64 // when it could have begun
+	// before is how many jobs it still waits for, and then has those that wait for it.
+	before int
+	then   []*job
+	done   int64 // work that is saved, or that the current attempt began with
+	pays   int64 // what the current attempt loses at its start
+	ended  int64
 }
 
 // end is when an attempt ends unless it is preempted.
@@ -69,11 +90,14 @@ func (e *ends) Pop() any {
 // Run replays a trace: each job arrives when it did, and runs as long as it did. All may be preempted, where the policy
 // says so: a job that is preempted has lost its work since its newest checkpoint (one every 30 minutes of work), and its
 // next attempt begins with 5 minutes that are lost, too. Progress is told how many jobs have ended, now and then.
-func Run(ctx context.Context, nodes []*work.Node, jobs []trace.Job, policy work.Policy, progress func(ended int)) (Measures, error) {
-	r := newRun(nodes, jobs, policy)
-	for i := range r.jobs {
-		if err := r.couldRun(r.jobs[i], jobs[i].ID); err != nil {
-			return Measures{}, err
+//
+// With fair share jobs that no limit lets run are dropped in the end: a quota may be lower than it was when they ran.
+func Run(ctx context.Context, on Cluster, jobs []trace.Job, policy work.Policy, progress func(ended int)) (Measures, error) {
+	r := newRun(on, jobs, policy)
+	for shape, first := range firsts(jobs) {
+		if fit, enough := on.CouldRun(shape); !enough {
+			return Measures{}, fmt.Errorf("job %q needs %d nodes with %d GPUs, and %d nodes of the inventory could hold a part of it",
+				jobs[first].ID, max(1, int(shape.Nodes)), shape.GPUs, fit)
 		}
 	}
 	if err := r.all(ctx, progress); err != nil {
@@ -82,64 +106,147 @@ func Run(ctx context.Context, nodes []*work.Node, jobs []trace.Job, policy work.
 	return r.measures(), nil
 }
 
+// firsts are the shapes of jobs, each with the first job of it, in the order of the trace.
+func firsts(jobs []trace.Job) iter.Seq2[work.Shape, int] {
+	return func(yield func(work.Shape, int) bool) {
+		seen := map[work.Shape]bool{}
+		for i := range jobs {
+			if shape := jobs[i].Shape; !seen[shape] {
+				seen[shape] = true
+				if !yield(shape, i) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // all runs from the first arrival to the last end.
 func (r *run) all(ctx context.Context, progress func(ended int)) error {
 	next, ended := 0, 0
 	for steps := 0; next < len(r.jobs) || len(r.ends) > 0; steps++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if steps%256 == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
 			progress(ended)
 		}
-		r.seen.pass(r.comes(next)-r.cluster.now, r.cluster.used)
-		r.cluster.now = r.comes(next)
+		at := r.comes(next)
+		r.seen.pass(at-r.cluster.now, r.cluster.used)
+		r.cluster.now = at
 		ended += r.finish()
 		for ; next < len(r.jobs) && r.jobs[next].row.CreatedAt <= r.cluster.now; next++ {
-			r.cluster.wait(r.jobs[next].row)
+			r.arrive(r.jobs[next])
 		}
-		if err := r.plan(); err != nil {
+		if err := r.plan(ctx); err != nil {
 			return err
 		}
 		if len(r.ends) == 0 && next == len(r.jobs) && r.cluster.waiting > 0 {
-			return fmt.Errorf("%d jobs wait on an empty cluster", r.cluster.waiting)
+			if err := r.giveUp(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func newRun(nodes []*work.Node, jobs []trace.Job, policy work.Policy) *run {
-	r := &run{
-		cluster: newCluster(nodes), model: &predict.Model{},
-		byID: map[ident.Job]*job{}, running: map[ident.Job]*job{},
+// arrive lets a job wait, unless it is held back until others have ended.
+func (r *run) arrive(j *job) {
+	if j.came = r.cluster.now; j.before == 0 {
+		r.cluster.wait(j.row)
 	}
-	r.cluster.policy, r.cluster.now = policy, origin
+}
+
+// giveUp is about jobs that wait on an empty cluster: those that have used up their GPU hours go on in the next month.
+func (r *run) giveUp(ctx context.Context) error {
+	if !r.cluster.fair {
+		return fmt.Errorf("%d jobs wait on an empty cluster", r.cluster.waiting)
+	}
+	end := r.cluster.monthEnds()
+	if end == 0 {
+		return nil
+	}
+	was := r.cluster.now
+	r.cluster.now = end
+	if err := r.plan(ctx); err != nil {
+		return err
+	}
+	if len(r.ends) == 0 {
+		r.cluster.now = was // It was in vain.
+	}
+	return nil
+}
+
+func newRun(on Cluster, jobs []trace.Job, policy work.Policy) *run {
+	r := &run{
+		cluster: newCluster(on), model: &predict.Model{}, origin: origin,
+		byID: make(map[ident.Job]*job, len(jobs)), running: map[ident.Job]*job{},
+	}
+	if !on.Begin.IsZero() {
+		r.origin = on.Begin.UnixNano()
+	}
+	r.cluster.policy, r.cluster.now = policy, r.origin
+	named, arrays := make(map[string]*job, len(jobs)), map[string]*array{}
 	for i := range jobs {
 		t := &jobs[i]
-		j := &job{takes: int64(t.Takes), row: &work.Job{
-			ID: jobID(i), Tenant: "trace", User: t.User, Queue: "default", Priority: 5, Shape: t.Shape, Preemptible: true,
-			State: v1.JobState_QUEUED, CreatedAt: origin + int64(t.Submit), MaxRuntime: int64(t.Limit),
-		}}
+		j := &job{at: i, takes: int64(t.Takes), row: rowOf(t, i, r.origin)}
+		if t.MaxParallel > 0 {
+			r.cluster.bound(t, i, j.row, arrays)
+		}
 		r.jobs = append(r.jobs, j)
-		r.byID[j.row.ID] = j
+		r.byID[j.row.ID], named[t.ID] = j, j
 		r.cluster.limited = r.cluster.limited || t.Limit > 0
 		r.cluster.rows[j.row.ID] = j.row
+	}
+	for i := range jobs {
+		for _, name := range jobs[i].After {
+			if first := named[name]; first != nil && first.at < i {
+				first.then = append(first.then, r.jobs[i])
+				r.jobs[i].before++
+			}
+		}
 	}
 	return r
 }
 
-// couldRun refuses a job that would wait for ever.
-func (r *run) couldRun(j *job, name string) error {
-	fits := 0
-	for _, n := range r.cluster.nodes {
-		if n.CouldHold(j.row.Shape) {
-			fits++
+// rowOf is the row of the nth job of a trace.
+func rowOf(t *trace.Job, n int, begin int64) *work.Job {
+	row := &work.Job{
+		ID: jobID(n), Tenant: "trace", User: t.User, Queue: work.DefaultQueue, Priority: 5, Shape: t.Shape, Preemptible: true,
+		State: v1.JobState_QUEUED, CreatedAt: begin + int64(t.Submit), MaxRuntime: int64(t.Limit),
+	}
+	if t.Tenant != "" {
+		row.Tenant, row.Queue, row.Name, row.Priority, row.Preemptible = t.Tenant, t.Queue, t.Name, t.Priority, t.Preemptible
+	}
+	return row
+}
+
+// array is one of which not all elements run at a time.
+type array struct {
+	id   ident.Job
+	next uint32
+}
+
+// bound makes the nth job an element of its array.
+func (c *cluster) bound(t *trace.Job, n int, row *work.Job, arrays map[string]*array) {
+	a := arrays[t.Array]
+	if a == nil {
+		a = &array{}
+		a.id, _ = ident.Array(uint64(n + 1))
+		arrays[t.Array], c.bounds[a.id] = a, t.MaxParallel
+	}
+	row.ID, row.MaxParallel = a.id.At(a.next), t.MaxParallel
+	a.next++
+}
+
+// CouldRun says how many nodes could hold a part of a job, and whether these are enough for it to run at all.
+func (on Cluster) CouldRun(shape work.Shape) (fit int, enough bool) {
+	for _, n := range on.Nodes {
+		if n.CouldHold(shape) {
+			fit++
 		}
 	}
-	if need := max(1, int(j.row.Shape.Nodes)); fits < need {
-		return fmt.Errorf("job %q needs %d nodes with %d GPUs, and %d nodes of the inventory could hold a part of it", name, need, j.row.Shape.GPUs, fits)
-	}
-	return nil
+	return fit, fit >= max(1, int(shape.Nodes))
 }
 
 // comes is when something happens next.
@@ -150,14 +257,17 @@ func (r *run) comes(next int) int64 {
 	var at int64
 	switch {
 	case len(r.ends) == 0:
-		return r.jobs[next].row.CreatedAt
+		at = r.jobs[next].row.CreatedAt
 	case next == len(r.jobs):
 		at = r.ends[0].at
 	default:
 		at = min(r.ends[0].at, r.jobs[next].row.CreatedAt)
 	}
-	if r.cluster.policy.Preemption.Enabled && r.cluster.waiting > 0 {
+	if len(r.ends) > 0 && r.cluster.policy.Preemption.Enabled && r.cluster.waiting > 0 {
 		at = min(at, max(r.cluster.now, r.decided+r.cluster.policy.Preemption.Every))
+	}
+	if month := r.cluster.monthEnds(); month != 0 && r.cluster.waiting > 0 {
+		at = min(at, month)
 	}
 	return at
 }
@@ -174,19 +284,25 @@ func (r *run) finish() (ended int) {
 		delete(r.running, j.row.ID)
 		j.row.State, j.row.FinishedAt, j.ended = v1.JobState_SUCCEEDED, r.cluster.now, r.cluster.now
 		r.model.Learn(j.row, scheduler.Attained(j.row, r.cluster.now))
+		for _, next := range j.then {
+			if next.before--; next.before == 0 && next.came != 0 {
+				next.came = r.cluster.now
+				r.cluster.wait(next.row)
+			}
+		}
 		ended++
 	}
 	return ended
 }
 
 // plan asks the scheduler, and does what it says.
-func (r *run) plan() error {
+func (r *run) plan(ctx context.Context) error {
 	opts := scheduler.Options{PerCommand: 1 << 16, Quiet: true, Model: r.model}
 	if r.cluster.policy.Preemption.Enabled && r.cluster.waiting > 0 && r.cluster.now >= r.decided+r.cluster.policy.Preemption.Every {
 		r.decided = r.cluster.now
 		opts.Running = r.attempts()
 	}
-	result, err := r.backfill(opts)
+	result, err := r.backfill(ctx, opts)
 	if err != nil || len(result.Exchange) == 0 {
 		return err
 	}
@@ -199,7 +315,7 @@ func (r *run) plan() error {
 		}
 	}
 	opts.Running = nil
-	_, err = r.backfill(opts)
+	_, err = r.backfill(ctx, opts)
 	return err
 }
 
@@ -249,10 +365,8 @@ func (r *run) preempt(j *job) {
 // attempts are those that run, in the order of the trace.
 func (r *run) attempts() iter.Seq[scheduler.Running] {
 	return func(yield func(scheduler.Running) bool) {
-		for _, j := range r.jobs {
-			if r.running[j.row.ID] == nil {
-				continue
-			}
+		running := slices.SortedFunc(maps.Values(r.running), func(a, b *job) int { return cmp.Compare(a.at, b.at) })
+		for _, j := range running {
 			x := scheduler.Running{Job: j.row}
 			if worked := r.cluster.now - j.row.StartedAt - j.pays; worked >= interval {
 				x.SavedAt = r.cluster.now - worked%interval

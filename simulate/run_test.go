@@ -29,7 +29,7 @@ func asked(user string, gpus int, submit, takes time.Duration) trace.Job {
 }
 
 func simulated(t require.TestingT, nodes []*work.Node, jobs []trace.Job, policy work.Policy) *run {
-	r := newRun(nodes, jobs, policy)
+	r := newRun(Cluster{Nodes: nodes}, jobs, policy)
 	require.NoError(t, r.all(context.Background(), func(int) {}))
 	return r
 }
@@ -46,7 +46,7 @@ func TestRun_waitsForWhatIsInUse(t *testing.T) {
 		asked("b", 8, 10*time.Minute, 2*time.Hour),
 		asked("c", 8, 20*time.Minute, time.Hour),
 	}
-	m, err := Run(context.Background(), nodes(t, 1, 8), jobs, named(t, "fifo"), func(int) {})
+	m, err := Run(context.Background(), Cluster{Nodes: nodes(t, 1, 8)}, jobs, named(t, "fifo"), func(int) {})
 	require.NoError(t, err)
 	require.Equal(t, (50.0+160)*60/3, m.WaitMeanSeconds)
 	require.Equal(t, 160.0*60, m.WaitMaxSeconds)
@@ -78,7 +78,7 @@ func TestRun_preemptionPays(t *testing.T) {
 }
 
 func TestRun_refusesWhatNeverFits(t *testing.T) {
-	_, err := Run(context.Background(), nodes(t, 1, 4), []trace.Job{asked("big", 8, 0, time.Hour)}, named(t, "fifo"), func(int) {})
+	_, err := Run(context.Background(), Cluster{Nodes: nodes(t, 1, 4)}, []trace.Job{asked("big", 8, 0, time.Hour)}, named(t, "fifo"), func(int) {})
 	require.EqualError(t, err, `job "big" needs 1 nodes with 8 GPUs, and 0 nodes of the inventory could hold a part of it`)
 }
 

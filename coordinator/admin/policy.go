@@ -37,7 +37,7 @@ func (s *Service) PutPolicy(ctx context.Context, req *v1.PutPolicyRequest) (*v1.
 	if to == nil {
 		return nil, call.Bad("policy", "is missing")
 	}
-	if err := setPolicy(&p, to); err != nil {
+	if err := ChangePolicy(&p, to); err != nil {
 		return nil, err
 	}
 	p.UpdatedBy = c.User
@@ -51,8 +51,8 @@ func (s *Service) PutPolicy(ctx context.Context, req *v1.PutPolicyRequest) (*v1.
 	return &v1.PutPolicyResponse{Policy: policyView(result.Policy, c.Operator), Changed: result.Changed}, nil
 }
 
-// setPolicy puts the values that a request has into a policy.
-func setPolicy(p *work.Policy, to *v1.Policy) error {
+// ChangePolicy puts the values that a request has into a policy, and says what is wrong with the result.
+func ChangePolicy(p *work.Policy, to *v1.Policy) error {
 	if to.Order != nil {
 		order, err := work.ParseOrder(to.GetOrder())
 		if err != nil {

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -29,12 +30,10 @@ func Inspect(file string) (*SavedState, error) {
 		return nil, err
 	}
 	defer f.Close()
-	machine := fsm.New()
-	about, err := recovery.Load(f, replica.Hosted{Machine: machine})
+	v, about, err := Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	v := machine.View()
 	out := &SavedState{Saved: about, Nodes: v.NodeCount(), Jobs: map[string]int{}, Broken: fsm.Check(v)}
 	if got := replica.HashText(v.Hash()); got != about.Hash {
 		out.Broken = append(out.Broken, fmt.Sprintf("the state has the hash %s and should have %s", got, about.Hash))
@@ -52,4 +51,14 @@ func Inspect(file string) (*SavedState, error) {
 	}
 	out.Tokens = v.TokenCount()
 	return out, nil
+}
+
+// Read reads a saved state, as [Service.SaveSnapshot] sends it, and verifies that it is complete and not damaged.
+func Read(from io.Reader) (*fsm.View, recovery.Saved, error) {
+	machine := fsm.New()
+	about, err := recovery.Load(from, replica.Hosted{Machine: machine})
+	if err != nil {
+		return nil, about, err
+	}
+	return machine.View(), about, nil
 }

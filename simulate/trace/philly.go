@@ -1,9 +1,11 @@
 package trace
 
 import (
+	"encoding/csv"
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,4 +43,27 @@ func Philly(r io.Reader) ([]Job, error) {
 	}
 	slices.SortStableFunc(jobs, func(a, b Job) int { return int(a.Submit/time.Minute) - int(b.Submit/time.Minute) })
 	return jobs, t.err
+}
+
+// WritePhilly writes jobs in the format that [Philly] reads; those that need no whole GPU are left out.
+func WritePhilly(w io.Writer, jobs []Job) (written, left int, err error) {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{"job_id", "user", "num_gpu", "submit_time", "duration"}) // Flush reports it.
+	minutes := func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Minute), 10) }
+	for i := range jobs {
+		j := &jobs[i]
+		gpus := max(1, int(j.Shape.Nodes)) * int(j.Shape.GPUs)
+		if gpus == 0 {
+			left++
+			continue
+		}
+		user := j.User
+		if j.Tenant != "" {
+			user = j.Tenant + "/" + j.User
+		}
+		_ = out.Write([]string{j.ID, user, strconv.Itoa(gpus), minutes(j.Submit), minutes(j.Takes + time.Minute - 1)})
+		written++
+	}
+	out.Flush()
+	return written, left, out.Error()
 }

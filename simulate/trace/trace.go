@@ -28,6 +28,17 @@ type Job struct {
 	Takes  time.Duration
 	// Limit is after what time its user would have it stopped; 0: no limit is told.
 	Limit time.Duration
+
+	// What follows is known of the jobs of a cluster, and not told by the files. Without a tenant a job belongs to the one
+	// tenant and the one queue of a trace, has the priority of those that do not say, and may be preempted.
+	Tenant, Queue, Name string
+	Priority            uint8
+	Preemptible         bool
+	// Array names the array that it is an element of, of which MaxParallel may run at a time; 0: all.
+	Array       string
+	MaxParallel uint32
+	// After are the jobs that it waits for.
+	After []string
 }
 
 // Node makes a node of an inventory.

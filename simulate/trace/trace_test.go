@@ -46,3 +46,18 @@ func TestFormats_sayWhatIsWrong(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 }
+
+func TestWritePhilly_isReadAgain(t *testing.T) {
+	jobs := []Job{
+		{ID: "1", User: "a", Shape: work.Shape{Nodes: 1, GPUs: 1}, Submit: 5 * time.Minute, Takes: 747 * time.Minute},
+		{ID: "2", User: "b", Shape: work.Shape{Nodes: 3, GPUs: 8}, Submit: 90 * time.Minute, Takes: 3 * time.Minute},
+	}
+	var file strings.Builder
+	written, left, err := WritePhilly(&file, append(jobs, Job{ID: "3", Shape: work.Shape{FractionMilli: 500}}))
+	require.NoError(t, err)
+	require.Equal(t, 2, written)
+	require.Equal(t, 1, left)
+	again, err := Philly(strings.NewReader(file.String()))
+	require.NoError(t, err)
+	require.Equal(t, jobs, again)
+}

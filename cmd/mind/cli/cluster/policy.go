@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/simulate"
 )
 
 // policyKeys are the values of the policy, by name, with what they mean.
@@ -41,7 +42,8 @@ func newPolicy() *cobra.Command {
 
 Everybody may see it. Setting it requires the permission scaimind:cluster_admin, and is recorded in the audit log.`,
 		Example: `  mind policy show
-  mind policy set half_life_seconds=86400`,
+  mind policy set half_life_seconds=86400
+  mind policy set order=SHORTEST --after-simulating --measure p99-wait`,
 	}
 	cmd.AddCommand(newPolicyShow(), newPolicySet())
 	return cmd
@@ -67,16 +69,24 @@ func newPolicySet() *cobra.Command {
 	for _, k := range policyKeys {
 		fmt.Fprintf(&help, "  %s\n      %s\n", k[0], k[1])
 	}
-	return rest.Command(&cobra.Command{
+	var trial trial
+	cmd := rest.Command(&cobra.Command{
 		Use:   "set KEY=VALUE...",
 		Short: "Set values of the policy; the others stay as they are",
 		Long: `Sets values of the policy. Those that are not given stay as they are. No running job is stopped by a change; waiting jobs are
 considered again at once. If somebody else changes the policy at the same time, one of the two is refused.
 
+With --after-simulating, the scheduler first runs over the history of the cluster, in virtual time, under the policy in force and
+under the new one (mind simulate --from-cluster). Both are shown. The policy is set only if the new one is not worse by --measure
+than --tolerance allows; otherwise the exit code is 1 and nothing is changed. It takes an operator's certificate besides.
+
+The measures:
+` + simulate.JudgedHelp() + `
 The keys:
 ` + help.String(),
 		Example: `  mind policy set half_life_seconds=86400
-  mind policy set order=SHORTEST preemption.enabled=true`,
+  mind policy set order=SHORTEST preemption.enabled=true
+  mind policy set order=SHORTEST --after-simulating --measure p99-wait --tolerance 5% --since 30d`,
 		Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var keys []cobra.Completion
@@ -90,12 +100,22 @@ The keys:
 		if err != nil {
 			return exit.Misuse(err)
 		}
+		if err := trial.check(cmd.Flags()); err != nil {
+			return err
+		}
+		if trial.on {
+			if err := trial.run(ctx, cmd, c, output, body); err != nil {
+				return err
+			}
+		}
 		data, err := c.Call(ctx, http.MethodPut, "/policy", nil, body, rest.NewKey(), nil)
 		if err != nil {
 			return err
 		}
 		return printPolicy(cmd, output, data)
 	})
+	trial.bind(cmd)
+	return cmd
 }
 
 // policyBody makes the request of KEY=VALUE arguments.

@@ -37,6 +37,18 @@ func TestPolicy_showAndSet(t *testing.T) {
 		require.NotZero(t, code)
 		require.Contains(t, stderr, want)
 	}
+	for want, args := range map[string][]string{
+		"--measure goes with --after-simulating only":                           {"--measure", "jain"},
+		"--since goes with --after-simulating only":                             {"--since", "3d"},
+		"worse by what? Give --measure: mean-wait, p99-wait":                    {"--after-simulating"},
+		"--measure speed: it must be mean-wait":                                 {"--after-simulating", "--measure", "speed"},
+		"--tolerance much: it must be a percentage from 0% to 100%, such as 5%": {"--after-simulating", "--measure", "jain", "--tolerance", "much"},
+		"--min-jobs 0: it must be 1 or more":                                    {"--after-simulating", "--measure", "jain", "--min-jobs", "0"},
+	} {
+		_, stderr, code = clitest.Run(t, append([]string{"policy", "set", "order=FIFO"}, args...)...)
+		require.Equal(t, 2, code)
+		require.Contains(t, stderr, want)
+	}
 	require.Len(t, g.Asked, asked)
 	out, _, _ = clitest.Run(t, "policy", "set", "--help")
 	require.Contains(t, out, "backfill.reservations\n      how many blocked jobs")

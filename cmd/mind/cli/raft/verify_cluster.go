@@ -47,11 +47,11 @@ func (r *clusterReport) problem(format string, args ...any) {
 
 // verifyCluster asks every coordinator.
 func verifyCluster(cmd *cobra.Command, o *operator) error {
-	config, err := o.config()
+	config, err := o.Config()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.Timeout)
 	defer cancel()
 	any, err := coordinators.Dial(config)
 	if err != nil {
@@ -60,7 +60,7 @@ func verifyCluster(cmd *cobra.Command, o *operator) error {
 	defer any.Close()
 	first, err := any.Operators().ListPeers(ctx, &v1.ListPeersRequest{})
 	if err != nil {
-		return o.explain(err)
+		return o.Explain(err)
 	}
 	report := &clusterReport{Leader: first.GetLeader(), Problems: []string{}}
 	members := make([]memberReport, len(first.GetPeers()))

@@ -31,6 +31,8 @@ var measures = []measure{
 	{"utilisation", func(m *simulate.Measures) float64 { return 100 * m.Utilisation }, percent},
 	{"fairness of users (Jain)", func(m *simulate.Measures) float64 { return m.Jain }, decimal(3)},
 	{"slowdown of the worst user", func(m *simulate.Measures) float64 { return m.WorstUserSlowdown }, decimal(2)},
+	{"fairness of tenants (Jain)", func(m *simulate.Measures) float64 { return m.JainTenants }, decimal(3)},
+	{"slowdown of the worst tenant", func(m *simulate.Measures) float64 { return m.WorstTenantSlowdown }, decimal(2)},
 	{"preemptions", func(m *simulate.Measures) float64 { return float64(m.Preemptions) }, decimal(0)},
 	{"GPU-hours that they cost", func(m *simulate.Measures) float64 { return m.PreemptionCostGPUSeconds / 3600 }, decimal(0)},
 	{"jobs", func(m *simulate.Measures) float64 { return float64(m.Jobs) }, decimal(0)},
@@ -72,6 +74,13 @@ func printTable(w io.Writer, runs []simulate.Measures) error {
 		if any {
 			t.Row(row...)
 		}
+	}
+	if runs[0].WorstTenant != "" {
+		row := []string{"the worst tenant"}
+		for i := range runs {
+			row = append(row, runs[i].WorstTenant)
+		}
+		t.Row(row...)
 	}
 	return t.Flush()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/simulate"
+	"github.com/mindcoordinator/mind/simulate/history"
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
@@ -28,21 +29,33 @@ type options struct {
 	seeds                                   []uint
 	until                                   float64
 	limits                                  string
+	fromCluster                             bool
+	save                                    string
+	source                                  Source
 }
 
 // results is what is written as JSON.
 type results struct {
-	Runs []simulate.Measures `json:"runs"`
+	History *history.About      `json:"history,omitempty"`
+	Runs    []simulate.Measures `json:"runs"`
 }
 
 // Command returns `mind simulate`.
 func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "simulate --trace JOBS.csv",
-		Short: "Run the scheduler over a trace of jobs, in virtual time",
+		Use:   "simulate {--trace JOBS.csv | --from-cluster}",
+		Short: "Run the scheduler over a trace of jobs or the history of a cluster, in virtual time",
 		Long: `Runs the scheduler of this version over a list of jobs and an inventory of nodes, in virtual time, and says how long jobs
-waited and how full the cluster was. No cluster is needed or touched.
+waited, how full the cluster was, and how fair it was.
+
+With --trace, jobs come from a file: no cluster is needed or touched.
+
+With --from-cluster, they are those that your cluster still knows (finished, running and waiting, of all tenants), with its nodes,
+queues, weights, quotas and limits as they are now; --since bounds it. The policy in force comes first, beside those of
+--policy, which keep of it what they do not name. Nothing is changed. It takes an operator's certificate: --coordinators,
+--cert, --key and --ca, or the dev.json of a ` + "`mind dev`" + ` (MIND_DEV, or the current context). The whole state of the cluster is read, and
+the audit log says so (snapshot.save). How long jobs will take that are not over is predicted as the scheduler predicts it.
 
 Formats (--format; without it the header of the trace decides):
   philly  job_id, user, num_gpu, submit_time, duration, in minutes. Jobs arrive and run as they did. Jobs without GPUs are
@@ -65,19 +78,26 @@ limits (--limits): a cluster does so for the first 8 jobs that have waited for 1
 A job that is preempted pays: 5 minutes for each restart, and its work since its last checkpoint (one every 30 minutes of
 work). Its wait is its time from submission to end without its duration. Durations are told to no policy: predictions come
 from the jobs of the trace that have ended before.`,
-		Example: `  mind simulate --trace philly_jobs.csv --nodes 140x8 --policy fifo --policy preemptive
+		Example: `  mind simulate --from-cluster --since 30d
+  mind simulate --from-cluster --policy fifo --policy easy -o svg > policies.svg
+  mind simulate --trace philly_jobs.csv --nodes 140x8 --policy fifo --policy preemptive
   mind simulate --trace philly_jobs.csv --policy fifo --policy preemptive -o svg > waits.svg
   mind simulate --inventory nodes.csv --trace pods.csv --format openb --seed 42 --seed 43 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.checkSource(cmd.Flags()); err != nil {
+				return err
+			}
 			res, err := o.run(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			switch o.output {
 			case "table":
+				o.printNotes(cmd.OutOrStdout(), &res)
 				return printTable(cmd.OutOrStdout(), res.Runs)
 			case "svg":
+				o.printNotes(cmd.ErrOrStderr(), &res)
 				return drawSVG(cmd.OutOrStdout(), res.Runs)
 			}
 			return render.Value(cmd.OutOrStdout(), o.output, res)
@@ -93,7 +113,9 @@ from the jobs of the trace that have ended before.`,
 	f.Float64Var(&o.until, "until-demand", 1, "measure when this part of all GPUs is demanded, up to 1.3; openb only")
 	f.StringVar(&o.limits, "limits", "", "give each job a time limit, so many times too long as is drawn from this range, such as 1.5-10; philly only")
 	f.StringVarP(&o.output, "output", "o", "table", "output format: table, json, yaml or svg")
-	_ = cmd.MarkFlagRequired("trace")
+	f.BoolVar(&o.fromCluster, "from-cluster", false, "take the jobs and nodes from the cluster's own history")
+	f.StringVar(&o.save, "save", "", "also write the jobs of the cluster to this file, as a trace in the format philly")
+	o.source.Bind(cmd)
 	return cmd
 }
 
@@ -124,6 +146,9 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (results, error) {
 	if err := o.check(); err != nil {
 		return results{}, err
 	}
+	if o.fromCluster {
+		return o.runCluster(ctx, stderr)
+	}
 	nodes, jobs, err := o.read()
 	if err != nil {
 		return results{}, err
@@ -146,7 +171,7 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (results, error) {
 			if o.format == "openb" {
 				m, err = simulate.Inflate(ctx, nodes, jobs, policy, uint64(seed), o.until, say)
 			} else {
-				m, err = simulate.Run(ctx, nodes, jobs, policy, say)
+				m, err = simulate.Run(ctx, simulate.Cluster{Nodes: nodes}, jobs, policy, say)
 			}
 			if err != nil {
 				return res, err

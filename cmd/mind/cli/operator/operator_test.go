@@ -1,4 +1,4 @@
-package raft
+package operator
 
 import (
 	"testing"
@@ -9,12 +9,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestRaft_errorsSayWhatToDo(t *testing.T) {
-	o := &operator{timeout: 10 * time.Second}
+func TestExplain_saysWhatToDo(t *testing.T) {
+	o := &Flags{Timeout: 10 * time.Second}
 	for code, want := range map[codes.Code]string{
 		codes.Unauthenticated: "MIND_API_SECRET", codes.PermissionDenied: "--cert", codes.Unavailable: "check that a majority of them runs", codes.DeadlineExceeded: "10s",
 	} {
-		require.ErrorContains(t, o.explain(status.Error(code, "no")), want)
+		require.ErrorContains(t, o.Explain(status.Error(code, "no")), want)
 	}
-	require.EqualError(t, o.explain(status.Error(codes.NotFound, "there is no peer x")), "no coordinator carried out the call: there is no peer x (notfound)")
+	require.EqualError(t, o.Explain(status.Error(codes.NotFound, "there is no peer x")), "no coordinator carried out the call: there is no peer x (notfound)")
 }

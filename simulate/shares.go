@@ -1,0 +1,208 @@
+package simulate
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
+)
+
+// shares is who has what of the cluster, and may have: the accounts of fair share, the tree of queues, and quotas. The sums
+// are those of the state, kept by the same code: accounts that decay, budgets of a month, GPUs by type.
+type shares struct {
+	// fair: users have lanes and accounts of their own.
+	fair   bool
+	queues map[string]*work.Queue
+	quotas map[string]*work.Quota
+	// metered: some quota bounds the GPU hours of a month.
+	metered bool
+
+	capacity accounts.Amount
+	models   [][2]string // types of GPU with their models
+
+	accounts []*accounts.Account // by queue, tenant and user
+	usage    map[string]*work.Usage
+	// tree is what the jobs of a queue and of those below it hold, in thousandths of a GPU; tenantTypes and queueTypes have
+	// it by type of GPU.
+	tree                    map[string]int
+	tenantTypes, queueTypes typed.Book
+	budgets                 map[string]*budgets.Budget
+	// bounds are how many elements of an array may run, live how many do.
+	bounds, live map[ident.Job]uint32
+}
+
+func newShares(on Cluster) shares {
+	s := shares{
+		fair: on.FairShare, queues: map[string]*work.Queue{}, quotas: map[string]*work.Quota{}, usage: map[string]*work.Usage{},
+		tree: map[string]int{}, tenantTypes: typed.NewBook(), queueTypes: typed.NewBook(), budgets: map[string]*budgets.Budget{},
+		bounds: map[ident.Job]uint32{}, live: map[ident.Job]uint32{},
+	}
+	for _, q := range on.Queues {
+		s.queues[q.Name] = q
+	}
+	for _, q := range on.Quotas {
+		s.quotas[q.Tenant] = q
+		s.metered = s.metered || q.MaxGPUHours != nil
+	}
+	if !s.fair {
+		return s
+	}
+	for _, n := range on.Nodes {
+		s.capacity.Add(n.Amount())
+		for i := range n.GPUs {
+			s.models = append(s.models, [2]string{n.GPUs[i].Type, n.GPUs[i].Model})
+		}
+	}
+	slices.SortFunc(s.models, func(a, b [2]string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+	s.models = slices.Compact(s.models)
+	return s
+}
+
+// lineage lists a queue and those that it is a part of.
+func (s *shares) lineage(name string) iter.Seq[*work.Queue] {
+	return func(yield func(*work.Queue) bool) {
+		for range work.MaxQueueDepth {
+			q, ok := s.queues[name]
+			if !ok || !yield(q) || q.Parent == "" {
+				return
+			}
+			name = q.Parent
+		}
+	}
+}
+
+// charge counts what a job begins to hold (1), or gives back (-1).
+func (s *shares) charge(j *work.Job, places []work.TaskPlacement, c *cluster, by int) {
+	if !s.fair {
+		return
+	}
+	s.account(j, c, by)
+	milli := by * j.Shape.GPUMilli()
+	u := s.usage[j.Tenant]
+	if u == nil {
+		u = &work.Usage{}
+		s.usage[j.Tenant] = u
+	}
+	u.GPUMilli += milli
+	u.Running += by
+	for q := range s.lineage(j.Queue) {
+		s.tree[q.Name] += milli
+	}
+	for _, t := range work.TypesOf(places, j.Shape, c.Node) {
+		typed.Hold(&s.tenantTypes, j.Tenant, t.Type, by*t.Milli)
+		for q := range s.lineage(j.Queue) {
+			typed.Hold(&s.queueTypes, q.Name, t.Type, by*t.Milli)
+		}
+	}
+	b := s.budgets[j.Tenant]
+	if b == nil {
+		b = &budgets.Budget{Tenant: j.Tenant, At: c.now / 1e6}
+		b.Month, _ = budgets.MonthOf(b.At)
+		s.budgets[j.Tenant] = b
+	}
+	b.Settle(c.now)
+	b.Holds = uint64(u.GPUMilli)
+	if j.MaxParallel != 0 {
+		s.live[j.ID.Submitted()] += uint32(by)
+	}
+}
+
+// account charges the account of a job's user in its queue.
+func (s *shares) account(j *work.Job, c *cluster, by int) {
+	key := accounts.Key{Queue: j.Queue, Tenant: j.Tenant, User: j.User}
+	i, found := slices.BinarySearchFunc(s.accounts, key, func(a *accounts.Account, k accounts.Key) int { return a.Key().Compare(k) })
+	if !found {
+		a := &accounts.Account{Queue: j.Queue, Tenant: j.Tenant, User: j.User, At: c.now / 1e6}
+		s.accounts = slices.Insert(s.accounts, i, a)
+	}
+	a := s.accounts[i]
+	a.Settle(c.now, accounts.Life(c.policy.HalfLife))
+	if by > 0 {
+		a.Holds.Add(j.Shape.Amount())
+	} else {
+		a.Holds.Sub(j.Shape.Amount())
+	}
+}
+
+// bars says which limit keeps a job from its leases, as the state would; empty: none.
+func (c *cluster) bars(j *work.Job) reason.Reason {
+	if q, ok := c.quotas[j.Tenant]; ok {
+		if why := cmp.Or(q.Bars(c.Usage(j.Tenant), j.Shape), q.BarsHours(c.Budget(j.Tenant).SpentBy(c.now), c.now, j.Shape)); why != "" {
+			return why
+		}
+	}
+	for q := range c.lineage(j.Queue) {
+		if why := q.Bars(c.tree[q.Name], j.Shape); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// monthEnds is when what was used up in the month is given again; 0: no quota bounds that.
+func (c *cluster) monthEnds() int64 {
+	if !c.metered {
+		return 0
+	}
+	_, end := budgets.MonthOf(c.now / 1e6)
+	return end * 1e6
+}
+
+// Quota implements scheduler.View.
+func (s *shares) Quota(tenant string) (*work.Quota, bool) { q, ok := s.quotas[tenant]; return q, ok }
+
+// Usage implements scheduler.View.
+func (s *shares) Usage(tenant string) work.Usage {
+	if u := s.usage[tenant]; u != nil {
+		return *u
+	}
+	return work.Usage{}
+}
+
+// Queue implements scheduler.View.
+func (s *shares) Queue(name string) (*work.Queue, bool) { q, ok := s.queues[name]; return q, ok }
+
+// QueueTreeGPUs implements scheduler.View.
+func (s *shares) QueueTreeGPUs(queue string) int { return s.tree[queue] }
+
+// HeldOfType implements scheduler.View.
+func (s *shares) HeldOfType(tenant, name string) int { return s.tenantTypes.Held(tenant, name) }
+
+// QueueTreeOfType implements scheduler.View.
+func (s *shares) QueueTreeOfType(queue, name string) int { return s.queueTypes.Held(queue, name) }
+
+// Budget implements scheduler.View.
+func (s *shares) Budget(tenant string) *budgets.Budget { return s.budgets[tenant] }
+
+// Accounts implements scheduler.View.
+func (s *shares) Accounts() iter.Seq[*accounts.Account] { return slices.Values(s.accounts) }
+
+// Total implements scheduler.View.
+func (s *shares) Total() accounts.Amount { return s.capacity }
+
+// GPUModels implements scheduler.View.
+func (s *shares) GPUModels() iter.Seq2[string, string] {
+	if len(s.models) == 0 {
+		return maps.All(map[string]string(nil))
+	}
+	return func(yield func(string, string) bool) {
+		for _, m := range s.models {
+			if !yield(m[0], m[1]) {
+				return
+			}
+		}
+	}
+}
+
+// Array is the row of an array of which elements have arrived: what planning reads of it.
+func (c *cluster) Array(id ident.Job) (*work.Job, bool) {
+	most, ok := c.bounds[id]
+	return &work.Job{ID: id, MaxParallel: most, Array: &work.Array{Rows: work.ElementsWithARow{Live: c.live[id]}}}, ok
+}
