@@ -203,7 +203,7 @@ func TestRoutes(t *testing.T) {
 			require.Equal(t, tc.method != "GET" && tc.rpc != "ValidateData", len(md[status.KeyIdempotency]) == 1, "writes carry a key, reads do not")
 		})
 		path, _, _ := strings.Cut(tc.path, "?")
-		path = strings.NewReplacer("job_1", "{id}", "ckpt_1", "{id}", "/fast", "/{name}", "/kernel", "/{name}", "/paper", "/{name}", "/n1", "/{id}", "/CUSTOM", "/{framework}", "/acme", "/{id}").Replace(path)
+		path = strings.NewReplacer("job_1", "{id}", "ckpt_1", "{id}", "/fast", "/{name}", "/kernel", "/{name}", "/paper", "/{name}", "/nightly", "/{name}", "/n1", "/{id}", "/CUSTOM", "/{framework}", "/acme", "/{id}").Replace(path)
 		tested[tc.method+" "+path] = true
 	}
 	for _, r := range allRoutes() {

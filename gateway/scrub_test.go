@@ -115,7 +115,7 @@ var goodBodies = map[string]string{
 	"POST /jobs": `{"name":"x"}`, "POST /jobs/batch": `{"jobs":[{"name":"x"},{"name":"y"}]}`, "PUT /queues/{name}": `{"weight":2}`,
 	"POST /tokens": `{"permissions":["scaimind:view"]}`, "PUT /launchers/{framework}": `{"argv":["true"]}`, "POST /data/validate": `{"sources":[{"path":"/d"}]}`,
 	"POST /evaluations":       `{"job_id":"j","benchmarks":[{"name":"mmlu"}]}`,
-	"PUT /maintenance/{name}": `{"duration_seconds":60}`, "PUT /reservations/{name}": `{"duration_seconds":60}`,
+	"PUT /maintenance/{name}": `{"duration_seconds":60}`, "PUT /reservations/{name}": `{"duration_seconds":60}`, "PUT /schedules/{name}": `{"cron":"@daily"}`,
 }
 
 // Queries that the routes need.

@@ -14,6 +14,7 @@ import (
 
 // ownWrites are the writes that touch nothing but what is the caller's tenant's.
 var ownWrites = []string{
+	"PUT /schedules/{name}", "DELETE /schedules/{name}", "POST /schedules/{name}/pause", "POST /schedules/{name}/resume", "POST /schedules/{name}/run",
 	"POST /jobs", "POST /jobs/batch", "POST /jobs/{id}/cancel", "POST /jobs/{id}/pause", "POST /jobs/{id}/resume", "POST /jobs/{id}/retry",
 	"DELETE /checkpoints/{id}", "POST /checkpoints/{id}/pin", "POST /checkpoints/{id}/unpin", "POST /evaluations", "POST /data/validate", "POST /v1/stream-tickets",
 }
