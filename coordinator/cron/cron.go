@@ -41,7 +41,7 @@ var (
 // Zone returns a time zone of the IANA database; empty: UTC.
 func Zone(name string) (*time.Location, error) {
 	if name == "Local" {
-		return nil, errors.New("Local is another zone on each coordinator: use a name such as Europe/Berlin, or UTC")
+		return nil, errors.New("the time zone Local is another one on each coordinator: use a name such as Europe/Berlin, or UTC")
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil {
