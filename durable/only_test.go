@@ -50,6 +50,7 @@ var elsewhere = map[string]string{
 	"agent/taskfile/taskfile_linux.go Replace syscall.Renameat": ofATask,
 	"agent/tasklog/writer.go create os.OpenFile":                ofALog,
 	"agent/tree/tree.go open unix.Openat2":                      ofReading,
+	"cmd/mind/cli/simulate/cluster.go saveTrace os.OpenFile":    "a report, which can be made again",
 	"devcluster/layout.go lock os.OpenFile":                     ofALock,
 	"devcluster/process.go start os.OpenFile":                   ofALog,
 	"gateway/jobcache/dialect.go open os.OpenFile":              "an empty file, which SQLite then writes as its own",
