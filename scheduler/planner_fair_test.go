@@ -98,7 +98,7 @@ func drawChange(r *rapid.T, s *state) {
 		p.HalfLife = int64(rapid.SampledFrom([]time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}).Draw(r, "half-life"))
 		p.AgingStep = int64(rapid.SampledFrom([]time.Duration{0, time.Hour, 5 * 24 * time.Hour}).Draw(r, "aging"))
 		p.Preemption.Enabled = rapid.Bool().Draw(r, "preemption")
-		s.apply(work.PutPolicy{Policy: p})
+		require.Nil(r, s.apply(work.PutPolicy{Policy: p, Base: p.Revision})[0].(work.PolicyResult).Refusal)
 	case "time":
 		s.now = s.now.Add(rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, 24 * time.Hour}).Draw(r, "passes"))
 		s.apply(work.Tick{})

@@ -64,3 +64,17 @@ func TestPlan_reservedNodesComeFirst(t *testing.T) {
 	require.Equal(t, "n1", placed.Tasks[0].Node)
 	require.Equal(t, 1, s.machine.View().Counts()[v1.JobState_QUEUED], "what the tenant does not use is not lent")
 }
+
+// A reservation gives nobody a node that the job excludes.
+func TestPlan_reservedNodesMayBeExcluded(t *testing.T) {
+	s := newState(t)
+	s.node("n1", gpus("n1", "H100", 8, 8), nil)
+	s.node("n2", gpus("n2", "H100", 8, 8), nil)
+	now := s.machine.View().Now()
+	s.apply(windows.Put{Name: "paper", Kind: windows.Reservation, Tenant: "t", GPUs: 16, From: now, Until: now + int64(time.Hour)}, work.Tick{})
+	first := s.submit(work.Shape{GPUs: 8, Exclude: "n1"}, 5)
+	second := s.submit(work.Shape{GPUs: 8, Exclude: "n1"}, 5)
+	s.run()
+	require.Equal(t, "n2", s.get(first).Tasks[0].Node)
+	require.Equal(t, v1.JobState_QUEUED, s.get(second).State)
+}

@@ -16,13 +16,14 @@ func (f *Fit) Bar(nodes []string) {
 	}
 }
 
-// BarOthers takes all nodes but these out of the places of a fit, before it is first asked for one.
+// BarOthers takes all nodes but these out of the places of a fit, before it is first asked for one. What jobs of the fit may
+// not use stays out.
 func (f *Fit) BarOthers(nodes []string) {
 	for i := range f.spent {
 		f.spent[i] = ^uint64(0)
 	}
 	for _, id := range nodes {
-		if i, ok := f.pool.hostOf(id); ok {
+		if i, ok := f.pool.hostOf(id); ok && !f.barred(i) {
 			f.spent.remove(i)
 		}
 	}
