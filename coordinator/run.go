@@ -140,6 +140,7 @@ func (s *server) prepare() error {
 	s.machine.OnApply(s.noteLevel)
 	s.machine.OnApply(s.events.Observe)
 	s.machine.OnApply(s.selfcheck.Observe)
+	s.machine.OnApply(s.forecasts.Errors.Observe)
 	if s.config.Observe != nil {
 		s.machine.OnApply(s.config.Observe)
 	}

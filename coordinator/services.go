@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/members"
 	"github.com/mindcoordinator/mind/coordinator/output"
 	"github.com/mindcoordinator/mind/coordinator/recovery"
+	"github.com/mindcoordinator/mind/coordinator/replay"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/coordinator/schedules"
 	"github.com/mindcoordinator/mind/coordinator/selfcheck"
@@ -63,10 +64,10 @@ func (s *server) makeServices() (err error) {
 // makeJobServices makes the services that answer calls about jobs, and what they share.
 func (s *server) makeJobServices() {
 	s.capacity = admission.NewCapacity(s.replica.View)
-	s.forecasts = forecast.New(s.config.Limits.EstimateRest)
+	s.forecasts = forecast.New(s.config.Limits.EstimateRest, s.metrics.Estimated)
 	admitted := admission.New(s.replica, s.capacity, s.sealer, admin.LauncherInForce)
 	s.jobs = jobs.New(jobs.Config{
-		State: s.replica, Admission: admitted, Sealer: s.sealer, Forecasts: s.forecasts,
+		State: s.replica, Admission: admitted, Sealer: s.sealer, Forecasts: s.forecasts, Replays: replay.New(s.replica.ID(), s.replica.Past),
 		RenewsThroughPeers: s.sessions.RenewsThroughPeers, EntryBytes: s.config.Limits.EntryBytes,
 	})
 	s.evaluations = evaluations.New(s.replica, admitted, s.forecasts)

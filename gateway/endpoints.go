@@ -82,8 +82,9 @@ func endpoints() []endpoint {
 			text("order_by", "created_at, created_at desc (default) or priority desc"),
 			consistency,
 		}}},
-		{rpc: v1.JobService_ExplainJob_FullMethodName, query: fromQuery(wire.ExplainJob), doc: doc{Query: params{
+		{rpc: v1.JobService_ExplainJob_FullMethodName, query: fromQueryNow(wire.ExplainJob), doc: doc{Query: params{
 			texts("what_if", "say what would become of a waiting job with this different, KEY=VALUE; repeatable"),
+			text("at", "as it was at an earlier moment: the index of a log entry, RFC 3339, or a duration back from now such as 10m"),
 			openapi.Parameter{Name: "remedies", Text: "default true; false: do not look for what would let it start now", Schema: object{"type": "boolean"}},
 			consistency,
 		}}},

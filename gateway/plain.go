@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -17,6 +18,11 @@ type asked func(query url.Values) (proto.Message, []wire.Fault)
 
 func fromQuery[M proto.Message](read func(url.Values) (M, []wire.Fault)) asked {
 	return func(query url.Values) (proto.Message, []wire.Fault) { return read(query) }
+}
+
+// fromQueryNow is the same for queries with times, which may be relative to now.
+func fromQueryNow[M proto.Message](read func(url.Values, time.Time) (M, []wire.Fault)) asked {
+	return func(query url.Values) (proto.Message, []wire.Fault) { return read(query, time.Now()) }
 }
 
 // plain serves a route as the protos declare it: the variable segment of the path and the query or the body make the

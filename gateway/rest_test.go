@@ -50,6 +50,14 @@ func TestRoutes(t *testing.T) {
 			"GET", p + "/jobs/job_1/explain?what_if=gpus%3D4&what_if=queue%3Dq&remedies=false", "", auth.PermissionView, 200, "ExplainJob",
 			&v1.ExplainJobRequest{JobId: "job_1", WhatIf: []string{"gpus=4", "queue=q"}, Remedies: proto.Bool(false)},
 		},
+		{
+			"GET", p + "/jobs/job_1/explain?at=12&what_if=gpus%3D4", "", auth.PermissionView, 200, "ExplainJob",
+			&v1.ExplainJobRequest{JobId: "job_1", WhatIf: []string{"gpus=4"}, AtIndex: 12},
+		},
+		{
+			"GET", p + "/jobs/job_1/explain?at=2026-01-02T03:04:05Z", "", auth.PermissionView, 200, "ExplainJob",
+			&v1.ExplainJobRequest{JobId: "job_1", AtTime: timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))},
+		},
 		{"POST", p + "/jobs/job_1/cancel", "", auth.PermissionManage, 200, "CancelJob", &v1.CancelJobRequest{JobId: "job_1"}},
 		{"POST", p + "/jobs/job_1/cancel", `{"reason":"r"}`, auth.PermissionManage, 200, "CancelJob", &v1.CancelJobRequest{JobId: "job_1", Reason: "r"}},
 		{"POST", p + "/jobs/job_1/pause", `{"save_checkpoint":false}`, auth.PermissionManage, 200, "PauseJob", &v1.PauseJobRequest{JobId: "job_1", SaveCheckpoint: proto.Bool(false)}},
@@ -275,6 +283,8 @@ func TestBadInput(t *testing.T) {
 		"batch over 8 MiB":        {"POST", "/jobs/batch", strings.Repeat(" ", 8<<20+1), nil, 413, "PAYLOAD_TOO_LARGE", ""},
 		"unknown status":          {"GET", "/jobs?status=RUNNING", "", nil, 422, "VALIDATION_ERROR", "status"},
 		"page_size 0":             {"GET", "/jobs?page_size=0", "", nil, 422, "VALIDATION_ERROR", "page_size"},
+		"at in words":             {"GET", "/jobs/job_1/explain?at=yesterday", "", nil, 422, "VALIDATION_ERROR", "at"},
+		"at entry 0":              {"GET", "/jobs/job_1/explain?at=0", "", nil, 422, "VALIDATION_ERROR", "at"},
 		"page_size 101":           {"GET", "/jobs?page_size=101", "", nil, 422, "VALIDATION_ERROR", "page_size"},
 		"page_size ten":           {"GET", "/jobs?page_size=ten", "", nil, 422, "VALIDATION_ERROR", "page_size"},
 		"label without a value":   {"GET", "/jobs?label=team", "", nil, 422, "VALIDATION_ERROR", "label"},

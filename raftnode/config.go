@@ -86,7 +86,8 @@ type Config struct {
 
 	// A snapshot is taken when SnapshotThreshold (8192) entries came since the
 	// last, looked at every SnapshotInterval (60 s, up to twice that);
-	// TrailingLogs (4096) entries are kept behind it for replicas that lag.
+	// TrailingLogs (16384) entries are kept behind it, for replicas that lag, and so that the log continues the snapshot before
+	// it, too: what is kept of the past begins there (package replay).
 	SnapshotInterval  time.Duration
 	SnapshotThreshold uint64
 	TrailingLogs      uint64
@@ -136,7 +137,7 @@ func (c Config) withDefaults() Config {
 	c.LinkTimeout = cmp.Or(c.LinkTimeout, 3*time.Second)
 	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, 60*time.Second)
 	c.SnapshotThreshold = cmp.Or(c.SnapshotThreshold, 8192)
-	c.TrailingLogs = cmp.Or(c.TrailingLogs, 4096)
+	c.TrailingLogs = cmp.Or(c.TrailingLogs, 16384)
 	c.MaxBacklog = cmp.Or(c.MaxBacklog, 16384)
 	c.MaxBacklogBytes = cmp.Or(c.MaxBacklogBytes, 64<<20)
 	c.MaxEntryBytes = cmp.Or(c.MaxEntryBytes, 512<<10)

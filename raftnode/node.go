@@ -47,6 +47,7 @@ type Node struct {
 
 	transport *transport
 	store     *store.Latch
+	snapshots raft.SnapshotStore
 	machine   *machine.Machine
 	proposer  *proposer
 	reads     round.Rounds[readAt]
@@ -112,6 +113,7 @@ func (n *Node) start() error {
 	if err != nil {
 		return err
 	}
+	n.snapshots = snapshots
 	// The stores sync what they write, and not the names of the files that they have just made.
 	if err := durable.SyncDir(n.cfg.Dir); err != nil {
 		return fmt.Errorf("sync data directory: %w", err)

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"container/heap"
 	"iter"
+	"maps"
 	"sync"
 	"time"
 
@@ -58,6 +59,9 @@ func (f *Forecast) Start(id ident.Job) (Start, bool) {
 	s, ok := f.starts[id]
 	return s, ok
 }
+
+// Starts are those of all jobs that were considered and have one, in no order.
+func (f *Forecast) Starts() iter.Seq2[ident.Job, Start] { return maps.All(f.starts) }
 
 // Foresee simulates the future of one tenant's waiting jobs as if it had the cluster to itself: [Plan] now, and again
 // whenever a job is expected to end. It uses the tenant's own jobs and shared data (nodes, and the limits of queues), but

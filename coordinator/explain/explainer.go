@@ -36,9 +36,9 @@ func New() *Explainer {
 	return &Explainer{turn: make(chan struct{}, 1), resting: map[string]time.Time{}}
 }
 
-// Remedies are changes with which a QUEUED job would start now; false: they were not looked for, as the last look for the
-// tenant took long and is not long ago.
-func (e *Explainer) Remedies(ctx context.Context, v *fsm.View, j *work.Job) ([]*v1.Remedy, bool) {
+// Remedies are changes with which a QUEUED job would start now, which is the time of the view; false: they were not looked
+// for, as the last look for the tenant took long and is not long ago.
+func (e *Explainer) Remedies(ctx context.Context, v *fsm.View, j *work.Job, now time.Time) ([]*v1.Remedy, bool) {
 	if j.State != v1.JobState_QUEUED || claimed(v, j) {
 		return nil, true
 	}
@@ -48,7 +48,7 @@ func (e *Explainer) Remedies(ctx context.Context, v *fsm.View, j *work.Job) ([]*
 	}
 	defer e.end()
 	start := time.Now()
-	found := whatif.Remedies(v, j, logTime(v, start))
+	found := whatif.Remedies(v, j, logTime(v, now))
 	e.took(j.Tenant, time.Since(start))
 	var out []*v1.Remedy
 	for i := range found {
@@ -57,8 +57,8 @@ func (e *Explainer) Remedies(ctx context.Context, v *fsm.View, j *work.Job) ([]*
 	return out, true
 }
 
-// WhatIf says what would become of a QUEUED job with a change.
-func (e *Explainer) WhatIf(ctx context.Context, v *fsm.View, j *work.Job, suppose []string) (*v1.WhatIf, error) {
+// WhatIf says what would become of a QUEUED job with a change, now, which is the time of the view.
+func (e *Explainer) WhatIf(ctx context.Context, v *fsm.View, j *work.Job, now time.Time, suppose []string) (*v1.WhatIf, error) {
 	c, err := e.change(ctx, v, j, suppose)
 	if err != nil {
 		return nil, err
@@ -68,8 +68,7 @@ func (e *Explainer) WhatIf(ctx context.Context, v *fsm.View, j *work.Job, suppos
 	}
 	defer e.end()
 	j = planned(v, j)
-	now := logTime(v, time.Now())
-	a, err := whatif.Try(v, j, c, now, whatif.Prices(v))
+	a, err := whatif.Try(v, j, c, logTime(v, now), whatif.Prices(v))
 	if err != nil {
 		return nil, call.Bad("what_if", "%s", err)
 	}
@@ -138,7 +137,7 @@ func claimed(v *fsm.View, j *work.Job) bool {
 	return kept
 }
 
-// logTime is the time by this replica's clock, or the log's if that is ahead.
+// logTime is a time by this replica's clock, or the log's if that is ahead.
 func logTime(v *fsm.View, now time.Time) time.Time { return time.Unix(0, max(v.Now(), now.UnixNano())) }
 
 func (e *Explainer) begin(ctx context.Context) bool {

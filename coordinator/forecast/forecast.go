@@ -53,11 +53,15 @@ type Forecasts struct {
 	tenants map[string]*tenantForecast
 	// turn is held while a forecast is made.
 	turn chan struct{}
+
+	// Errors are how wrong they were.
+	Errors *Errors
 }
 
-// New makes forecasts; the next one for a tenant is delayed for rest times as long as one took; less than 0: no delay.
-func New(rest int) *Forecasts {
-	return &Forecasts{rest: rest, tenants: map[string]*tenantForecast{}, turn: make(chan struct{}, 1)}
+// New makes forecasts; the next one for a tenant is delayed for rest times as long as one took; less than 0: no delay. off is
+// called with how much later a job started than was first estimated.
+func New(rest int, off func(time.Duration)) *Forecasts {
+	return &Forecasts{rest: rest, tenants: map[string]*tenantForecast{}, turn: make(chan struct{}, 1), Errors: newErrors(off)}
 }
 
 // tenantForecast is the forecast state of a tenant.
@@ -83,10 +87,8 @@ func (e *Forecasts) Tenant(ctx context.Context, v *fsm.View, tenant string) *sch
 
 // foresee is the same, with a longer delay of the next forecast.
 func (e *Forecasts) foresee(ctx context.Context, v *fsm.View, tenant string, longer int) *scheduler.Forecast {
-	counts := v.CountsOf(tenant)
-	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
-	if queued := counts[v1.JobState_QUEUED]; queued == 0 || queued == 1 && live == 0 {
-		return nil // None of its own jobs is in the way of any.
+	if alone(v, tenant) {
+		return nil
 	}
 	t, all := e.of(tenant)
 	f := t.newest.Load()
@@ -112,11 +114,27 @@ func (e *Forecasts) foresee(ctx context.Context, v *fsm.View, tenant string, lon
 	f = &madeForecast{Forecast: scheduler.Foresee(v, tenant, logTime(v, start), scheduler.ForecastOptions{}), index: v.Index(), made: start}
 	f.took = time.Since(start)
 	t.newest.Store(f)
+	e.Errors.tell(v, tenant, f.Forecast)
 	return f.Forecast
 }
 
+// alone reports whether none of a tenant's own jobs is in the way of any.
+func alone(v *fsm.View, tenant string) bool {
+	counts := v.CountsOf(tenant)
+	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
+	queued := counts[v1.JobState_QUEUED]
+	return queued == 0 || queued == 1 && live == 0
+}
+
+// Past is the forecast that was made for a job from an earlier state, as of then; nil: there was none. It is not kept.
+func Past(v *fsm.View, j *work.Job, then time.Time) *scheduler.Forecast {
+	if !j.Waiting() || alone(v, j.Tenant) {
+		return nil
+	}
+	return scheduler.Foresee(v, j.Tenant, then, scheduler.ForecastOptions{})
+}
+
 // good reports whether a forecast is reused: it is recent relative to the time that it took, or nothing was written since.
-// written since.
 func (f *madeForecast) good(v *fsm.View, rest, longer int) bool {
 	if f == nil {
 		return false
@@ -237,8 +255,8 @@ func (e *Forecasts) Waits(ctx context.Context, v *fsm.View, tenant string) func(
 	}
 }
 
-// Explain says in words when a waiting job is expected to start.
-func Explain(f *scheduler.Forecast, j *work.Job) []string {
+// Explain says in words when a waiting job is expected to start, as of now.
+func Explain(f *scheduler.Forecast, j *work.Job, now time.Time) []string {
 	if f == nil || !j.Waiting() {
 		return nil
 	}
@@ -249,7 +267,7 @@ func Explain(f *scheduler.Forecast, j *work.Job) []string {
 	case start.At == 0:
 		return []string{fmt.Sprintf("starts at the earliest when %s ends; that time is unknown: set max_runtime_seconds, or wait for a job of that name to complete", start.After)}
 	}
-	return []string{fmt.Sprintf("starts in %s at the earliest, when %s ends (an estimate from the jobs of its tenant alone)", roughly(time.Until(time.Unix(0, start.At))), start.After)}
+	return []string{fmt.Sprintf("starts in %s at the earliest, when %s ends (an estimate from the jobs of its tenant alone)", roughly(time.Unix(0, start.At).Sub(now)), start.After)}
 }
 
 // roughly formats a duration with the accuracy of an estimate.

@@ -29,7 +29,7 @@ func TestForecast_hardlyAnybodyWaitsForIt(t *testing.T) {
 		{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 		{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 	}}})
-	all := New(DefaultRest)
+	all := New(DefaultRest, func(time.Duration) {})
 	submit := func(name string) ident.Job {
 		return apply(work.SubmitJobs{Jobs: []work.NewJob{{
 			Tenant: "t1", User: "ann", Name: name, Queue: work.DefaultQueue, Priority: 5, Shape: work.Shape{Nodes: 1, GPUs: 2},

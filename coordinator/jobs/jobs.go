@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/explain"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
+	"github.com/mindcoordinator/mind/coordinator/replay"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -45,6 +46,7 @@ type Config struct {
 	Admission Admission
 	Sealer    Sealer
 	Forecasts *forecast.Forecasts
+	Replays   *replay.Replays
 	// RenewsThroughPeers reports whether a disconnected node is known to be alive, because it renews through other nodes.
 	RenewsThroughPeers func(node string) bool
 	// EntryBytes limits the part of a batch in one entry.
@@ -60,6 +62,7 @@ type Service struct {
 	sealer             Sealer
 	forecasts          *forecast.Forecasts
 	explainer          *explain.Explainer
+	replays            *replay.Replays
 	renewsThroughPeers func(node string) bool
 	entryBytes         int
 }
@@ -67,7 +70,7 @@ type Service struct {
 // New makes a Service.
 func New(c Config) *Service {
 	return &Service{
-		state: c.State, admission: c.Admission, sealer: c.Sealer, forecasts: c.Forecasts, explainer: explain.New(),
+		state: c.State, admission: c.Admission, sealer: c.Sealer, forecasts: c.Forecasts, explainer: explain.New(), replays: c.Replays,
 		renewsThroughPeers: c.RenewsThroughPeers, entryBytes: c.EntryBytes,
 	}
 }

@@ -44,7 +44,7 @@ func newSite(t *testing.T, entryBytes int) *site {
 	require.NoError(t, err)
 	s.Service = New(Config{
 		State: s, Admission: admission.New(s, admission.NewCapacity(s.View), sealer, admin.LauncherInForce), Sealer: sealer,
-		Forecasts: forecast.New(-1), RenewsThroughPeers: func(node string) bool { return s.relayed[node] }, EntryBytes: entryBytes,
+		Forecasts: forecast.New(-1, func(time.Duration) {}), RenewsThroughPeers: func(node string) bool { return s.relayed[node] }, EntryBytes: entryBytes,
 	})
 	return s
 }

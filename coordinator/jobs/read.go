@@ -7,7 +7,6 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/coordinator/explain"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
 	"github.com/mindcoordinator/mind/coordinator/joblist"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
@@ -28,40 +27,6 @@ func (s *Service) GetJob(ctx context.Context, req *v1.GetJobRequest) (*v1.GetJob
 		out.EstimatedStartAt = timestamppb.New(at)
 	}
 	return &v1.GetJobResponse{Job: out}, nil
-}
-
-// ExplainJob explains why a job has its status.
-func (s *Service) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v1.ExplainJobResponse, error) {
-	v, err := s.state.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	j, err := call.Of(ctx).Job(v, req.GetJobId())
-	if err != nil {
-		return nil, err
-	}
-	seen := jobview.Of(v, j, true)
-	out := &v1.ExplainJobResponse{JobId: seen.JobId, State: j.State, Status: seen.Status, Reason: seen.Reason, QueuePosition: seen.QueuePosition}
-	if j.State == v1.JobState_QUEUED {
-		foreseen := s.forecasts.Job(ctx, v, j)
-		out.Details = forecast.Explain(foreseen, j)
-		if at, ok := forecast.StartOf(foreseen, j); ok {
-			out.EstimatedStartAt = timestamppb.New(at)
-		}
-		out.StartsAfter = forecast.After(foreseen, j)
-	}
-	out.Details = append(out.Details, jobview.Explain(v, j)...)
-	out.Obstacles = explain.Obstacles(v, j, jobview.Said(v, j))
-	if len(req.GetWhatIf()) > 0 {
-		out.WhatIf, err = s.explainer.WhatIf(ctx, v, j, req.GetWhatIf())
-		return out, err
-	}
-	if req.Remedies == nil || req.GetRemedies() {
-		looked := false
-		out.Remedies, looked = s.explainer.Remedies(ctx, v, j)
-		out.RemediesOmitted = !looked
-	}
-	return out, nil
 }
 
 // ListJobs lists the jobs of the caller's tenant. The page token fixes the order and the filter, and contains the last

@@ -13,11 +13,11 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Explain lists what keeps a job where it is, beside its reason: the most telling first.
-func Explain(v *fsm.View, j *work.Job) []string {
+// Explain lists what keeps a job where it is, beside its reason: the most telling first. now is the time of the view.
+func Explain(v *fsm.View, j *work.Job, now time.Time) []string {
 	var out []string
 	if j.State == v1.JobState_QUEUED {
-		out = append(out, explainQueued(v, j)...)
+		out = append(out, explainQueued(v, j, now)...)
 	}
 	if j.Live() {
 		out = append(out, explainTransfers(j)...)
@@ -27,12 +27,12 @@ func Explain(v *fsm.View, j *work.Job) []string {
 }
 
 // explainQueued lists what stands in the way of a waiting job.
-func explainQueued(v *fsm.View, j *work.Job) []string {
+func explainQueued(v *fsm.View, j *work.Job, now time.Time) []string {
 	if j.HeldBack() {
 		return nil // The reason says it all.
 	}
 	var out []string
-	out = append(out, explainReserved(v, j)...)
+	out = append(out, explainReserved(v, j, now)...)
 	out = append(out, explainAvoided(v, j)...)
 	out = append(out, fmt.Sprintf("ahead of it in queue %q, by priority and age: %s", j.Queue, call.Plural(v.Ahead(j), "job")))
 	suited, free, ready := 0, 0, 0

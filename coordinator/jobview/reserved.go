@@ -13,7 +13,7 @@ import (
 
 // explainReserved says since when a start is reserved for a job, and why it is not the first one that was; or what would let
 // a job start now that would delay others.
-func explainReserved(v *fsm.View, j *work.Job) []string {
+func explainReserved(v *fsm.View, j *work.Job, now time.Time) []string {
 	if p, promised := v.PromiseOf(j.ID); promised {
 		said := "its start is reserved since " + clock(p.Since)
 		if p.First != p.StartAt {
@@ -25,7 +25,7 @@ func explainReserved(v *fsm.View, j *work.Job) []string {
 	if why.Code() != reason.WouldDelay || len(why.Params()) != 1 {
 		return nil
 	}
-	left := time.Duration(why.Params()[0].Number*1e9 - max(v.Now(), time.Now().UnixNano()) - promises.Startup - promises.Slack - j.Grace)
+	left := time.Duration(why.Params()[0].Number*1e9 - max(v.Now(), now.UnixNano()) - promises.Startup - promises.Slack - j.Grace)
 	if left < time.Minute {
 		return nil
 	}

@@ -26,6 +26,7 @@ type Metrics struct {
 	placements  prometheus.Counter
 	preemptions prometheus.Counter
 	runs        *prometheus.CounterVec
+	off         *prometheus.HistogramVec
 	renewals    *prometheus.CounterVec
 	errors      *prometheus.CounterVec
 	calls       *prometheus.HistogramVec
@@ -55,6 +56,11 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_schedule_runs_total", Help: "Runs of schedules, by what became of them: STARTED, SKIPPED, MISSED or REFUSED.",
 		}, []string{"outcome"}),
+		off: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "mind_start_error_seconds",
+			Help:    "How much earlier or later jobs got their places than was foreseen at first: estimated, by the coordinator that did; reserved, counted by the leader.",
+			Buckets: []float64{1, 10, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600},
+		}, []string{"foreseen", "side"}),
 		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_renewals_total", Help: "Renewals of nodes' leases that the leader acknowledged, by path: direct or through another node.",
 		}, []string{"path"}),
@@ -65,7 +71,7 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 			Name: "mind_coordinator_request_seconds", Help: "Time of unary calls and length of streams.", Buckets: latencyBuckets,
 		}, []string{"method"}),
 	}
-	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.runs, m.renewals, m.errors, m.calls,
+	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.runs, m.off, m.renewals, m.errors, m.calls,
 		&stateCollector{machine: machine, leading: leading})
 	m.totals = newTotals(reg)
 	return m
@@ -76,6 +82,17 @@ func (m *Metrics) Planned(d time.Duration) { m.pass.Observe(d.Seconds()) }
 
 // Placed counts jobs that got their leases.
 func (m *Metrics) Placed(n int) { m.placements.Add(float64(n)) }
+
+// Estimated records how much later a job got its places than was estimated at first; less than 0: earlier.
+func (m *Metrics) Estimated(off time.Duration) { m.started("estimated", off) }
+
+func (m *Metrics) started(foreseen string, off time.Duration) {
+	side := "later"
+	if off < 0 {
+		side, off = "earlier", -off
+	}
+	m.off.WithLabelValues(foreseen, side).Observe(off.Seconds())
+}
 
 // Ran counts a run of a schedule.
 func (m *Metrics) Ran(outcome string) { m.runs.WithLabelValues(outcome).Inc() }

@@ -1,10 +1,14 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // totals are counters of values that the state only sums up. Each replica counts what happens while it leads, and keeps its
@@ -30,11 +34,15 @@ type Term struct {
 	metrics *Metrics
 	// What was already counted.
 	fenced, nodesLost uint64
+	// For when starts were reserved at first, by job.
+	reserved map[ident.Job]int64
 }
 
 // Term starts to count from the view of a new leader: others have counted what came before.
 func (m *Metrics) Term(v *fsm.View) *Term {
-	return &Term{metrics: m, fenced: v.Fenced(), nodesLost: v.NodesLost()}
+	t := &Term{metrics: m, fenced: v.Fenced(), nodesLost: v.NodesLost(), reserved: map[ident.Job]int64{}}
+	t.noteReserved(v)
+	return t
 }
 
 // Applied counts what an entry changed.
@@ -51,6 +59,21 @@ func (t *Term) Applied(v *fsm.View, events []event.Event) {
 		if e := &events[i]; e.Topic == event.TopicJob && e.From != e.To {
 			t.metrics.transitions.WithLabelValues(e.From.String(), e.To.String()).Inc()
 			t.metrics.transition(v, e)
+			if first, reserved := t.reserved[e.Job]; reserved && e.To == v1.JobState_ALLOCATED {
+				t.metrics.started("reserved", time.Duration(v.Now()-first))
+			}
 		}
+	}
+	t.noteReserved(v)
+}
+
+// noteReserved remembers the reserved starts of a view. Their number is small (backfill.reservations).
+func (t *Term) noteReserved(v *fsm.View) {
+	if v.PromiseCount() == 0 && len(t.reserved) == 0 {
+		return
+	}
+	clear(t.reserved)
+	for p := range v.Promises() {
+		t.reserved[p.Job] = p.First
 	}
 }

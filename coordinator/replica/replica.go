@@ -27,6 +27,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/replay"
 	"github.com/mindcoordinator/mind/raftnode/round"
 )
 
@@ -83,6 +84,9 @@ func (r *Replica) Opened() bool { return r.raft.Load() != nil }
 
 // Raft is the node that Open was given; nil before.
 func (r *Replica) Raft() *raftnode.Node { return r.raft.Load() }
+
+// Past is what this replica keeps of its log.
+func (r *Replica) Past() replay.Source { return r.Raft().Past() }
 
 // ID names this coordinator among the voters.
 func (r *Replica) ID() string { return r.config.ID }

@@ -43,6 +43,14 @@ func Pack(at level.Level, now time.Time, commands [][]byte) []byte {
 	return b
 }
 
+// TimeOf is the time of a log entry, in Unix nanoseconds; 0: it is too short to be one.
+func TimeOf(entry []byte) int64 {
+	if len(entry) < entryHeaderSize {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(entry[2:entryHeaderSize]))
+}
+
 // decodedEntry is an entry whose commands are known to be whole.
 type decodedEntry struct {
 	version  level.Level
@@ -68,7 +76,7 @@ func (r *Registry) decodeEntry(data []byte) (decodedEntry, error) {
 	if data[1] != 0 {
 		return e, fmt.Errorf("entry flags %#x; this version of mind knows none", data[1])
 	}
-	e.stamp = int64(binary.BigEndian.Uint64(data[2:entryHeaderSize]))
+	e.stamp = TimeOf(data)
 	rest := data[entryHeaderSize:]
 	count, n := binary.Uvarint(rest)
 	if n <= 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -85,11 +86,26 @@ func ListAuditRecords(query url.Values, now time.Time) (*v1.ListAuditRecordsRequ
 	return request, faults
 }
 
-// ExplainJob reads what is supposed to be different.
-func ExplainJob(query url.Values) (*v1.ExplainJobRequest, []Fault) {
+// ExplainJob reads what is supposed to be different, and the moment.
+func ExplainJob(query url.Values, now time.Time) (*v1.ExplainJobRequest, []Fault) {
 	request := &v1.ExplainJobRequest{WhatIf: query["what_if"]}
 	var faults []Fault
 	request.Remedies, faults = Bool(query, "remedies", faults)
+	raw := query.Get("at")
+	if index, err := strconv.ParseUint(raw, 10, 64); err == nil {
+		if request.AtIndex = index; index == 0 {
+			faults = append(faults, Fault{"at", "the first entry of the log is 1"})
+		}
+		return request, faults
+	}
+	if raw != "" {
+		at, ok := Since(raw, now)
+		if !ok {
+			return request, append(faults, Fault{"at", fmt.Sprintf(
+				"must be the index of a log entry, a time in RFC 3339, or a duration back from now such as 10m, not %q", Printable(raw))})
+		}
+		request.AtTime = timestamppb.New(at)
+	}
 	return request, faults
 }
 

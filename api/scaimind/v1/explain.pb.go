@@ -675,11 +675,269 @@ func (x *Remedy) GetOperator() bool {
 	return false
 }
 
+// EstimateError says how far off estimates of starts were: of the newest 200 jobs of a tenant that got their places, those
+// that one coordinator had made an estimate for before. The first estimate counts.
+type EstimateError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Jobs  int32                  `protobuf:"varint,1,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	// Half started by more later than estimated, or by less, or earlier; less than 0: most started earlier.
+	MedianLaterSeconds float64 `protobuf:"fixed64,2,opt,name=median_later_seconds,json=medianLaterSeconds,proto3" json:"median_later_seconds,omitempty"`
+	// Half were off by at most so much, earlier or later.
+	HalfWithinSeconds float64 `protobuf:"fixed64,3,opt,name=half_within_seconds,json=halfWithinSeconds,proto3" json:"half_within_seconds,omitempty"`
+	// Nine in ten were.
+	MostWithinSeconds float64 `protobuf:"fixed64,4,opt,name=most_within_seconds,json=mostWithinSeconds,proto3" json:"most_within_seconds,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *EstimateError) Reset() {
+	*x = EstimateError{}
+	mi := &file_scaimind_v1_explain_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EstimateError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EstimateError) ProtoMessage() {}
+
+func (x *EstimateError) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_explain_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EstimateError.ProtoReflect.Descriptor instead.
+func (*EstimateError) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_explain_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *EstimateError) GetJobs() int32 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *EstimateError) GetMedianLaterSeconds() float64 {
+	if x != nil {
+		return x.MedianLaterSeconds
+	}
+	return 0
+}
+
+func (x *EstimateError) GetHalfWithinSeconds() float64 {
+	if x != nil {
+		return x.HalfWithinSeconds
+	}
+	return 0
+}
+
+func (x *EstimateError) GetMostWithinSeconds() float64 {
+	if x != nil {
+		return x.MostWithinSeconds
+	}
+	return 0
+}
+
+// ExplainedMoment is the earlier moment that an explanation is of.
+type ExplainedMoment struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The last log entry until then.
+	Index uint64 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// The time that was asked for, or that of the entry.
+	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// The attempt that the job had then, and its nodes.
+	Attempt int32    `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	NodeIds []string `protobuf:"bytes,4,rep,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"`
+	// The last thing that had happened to it; absent: it was before what is kept of the log.
+	LastChange    *JobChange `protobuf:"bytes,5,opt,name=last_change,json=lastChange,proto3" json:"last_change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainedMoment) Reset() {
+	*x = ExplainedMoment{}
+	mi := &file_scaimind_v1_explain_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainedMoment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainedMoment) ProtoMessage() {}
+
+func (x *ExplainedMoment) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_explain_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainedMoment.ProtoReflect.Descriptor instead.
+func (*ExplainedMoment) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_explain_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ExplainedMoment) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ExplainedMoment) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *ExplainedMoment) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ExplainedMoment) GetNodeIds() []string {
+	if x != nil {
+		return x.NodeIds
+	}
+	return nil
+}
+
+func (x *ExplainedMoment) GetLastChange() *JobChange {
+	if x != nil {
+		return x.LastChange
+	}
+	return nil
+}
+
+// JobChange is something that happened to a job.
+type JobChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Time  *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// Equal when it was only asked to stop.
+	From JobState_Value `protobuf:"varint,3,opt,name=from,proto3,enum=scaimind.v1.JobState_Value" json:"from,omitempty"`
+	To   JobState_Value `protobuf:"varint,4,opt,name=to,proto3,enum=scaimind.v1.JobState_Value" json:"to,omitempty"`
+	// Why it is being stopped, if it is.
+	Stopping StopReason_Value `protobuf:"varint,5,opt,name=stopping,proto3,enum=scaimind.v1.StopReason_Value" json:"stopping,omitempty"`
+	Attempt  int32            `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	NodeIds  []string         `protobuf:"bytes,7,rep,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"`
+	// For people: "attempt 1 got its places on n1, n2".
+	Message       string `protobuf:"bytes,8,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobChange) Reset() {
+	*x = JobChange{}
+	mi := &file_scaimind_v1_explain_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobChange) ProtoMessage() {}
+
+func (x *JobChange) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_explain_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobChange.ProtoReflect.Descriptor instead.
+func (*JobChange) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_explain_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *JobChange) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *JobChange) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *JobChange) GetFrom() JobState_Value {
+	if x != nil {
+		return x.From
+	}
+	return JobState_UNSPECIFIED
+}
+
+func (x *JobChange) GetTo() JobState_Value {
+	if x != nil {
+		return x.To
+	}
+	return JobState_UNSPECIFIED
+}
+
+func (x *JobChange) GetStopping() StopReason_Value {
+	if x != nil {
+		return x.Stopping
+	}
+	return StopReason_UNSPECIFIED
+}
+
+func (x *JobChange) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *JobChange) GetNodeIds() []string {
+	if x != nil {
+		return x.NodeIds
+	}
+	return nil
+}
+
+func (x *JobChange) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 var File_scaimind_v1_explain_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_explain_proto_rawDesc = "" +
 	"\n" +
-	"\x19scaimind/v1/explain.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaf\x01\n" +
+	"\x19scaimind/v1/explain.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\"\xaf\x01\n" +
 	"\fObstacleKind\"\x9e\x01\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
@@ -759,7 +1017,28 @@ const file_scaimind_v1_explain_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
 	"\x05flags\x18\x03 \x01(\tR\x05flags\x12\x18\n" +
 	"\acommand\x18\x04 \x01(\tR\acommand\x12\x1a\n" +
-	"\boperator\x18\x05 \x01(\bR\boperatorB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\boperator\x18\x05 \x01(\bR\boperator\"\xb5\x01\n" +
+	"\rEstimateError\x12\x12\n" +
+	"\x04jobs\x18\x01 \x01(\x05R\x04jobs\x120\n" +
+	"\x14median_later_seconds\x18\x02 \x01(\x01R\x12medianLaterSeconds\x12.\n" +
+	"\x13half_within_seconds\x18\x03 \x01(\x01R\x11halfWithinSeconds\x12.\n" +
+	"\x13most_within_seconds\x18\x04 \x01(\x01R\x11mostWithinSeconds\"\xc5\x01\n" +
+	"\x0fExplainedMoment\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x19\n" +
+	"\bnode_ids\x18\x04 \x03(\tR\anodeIds\x127\n" +
+	"\vlast_change\x18\x05 \x01(\v2\x16.scaimind.v1.JobChangeR\n" +
+	"lastChange\"\xb9\x02\n" +
+	"\tJobChange\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12/\n" +
+	"\x04from\x18\x03 \x01(\x0e2\x1b.scaimind.v1.JobState.ValueR\x04from\x12+\n" +
+	"\x02to\x18\x04 \x01(\x0e2\x1b.scaimind.v1.JobState.ValueR\x02to\x129\n" +
+	"\bstopping\x18\x05 \x01(\x0e2\x1d.scaimind.v1.StopReason.ValueR\bstopping\x12\x18\n" +
+	"\aattempt\x18\x06 \x01(\x05R\aattempt\x12\x19\n" +
+	"\bnode_ids\x18\a \x03(\tR\anodeIds\x12\x18\n" +
+	"\amessage\x18\b \x01(\tR\amessageB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_explain_proto_rawDescOnce sync.Once
@@ -774,7 +1053,7 @@ func file_scaimind_v1_explain_proto_rawDescGZIP() []byte {
 }
 
 var file_scaimind_v1_explain_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_scaimind_v1_explain_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_scaimind_v1_explain_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_scaimind_v1_explain_proto_goTypes = []any{
 	(ObstacleKind_Value)(0),       // 0: scaimind.v1.ObstacleKind.Value
 	(NodeCheck_Value)(0),          // 1: scaimind.v1.NodeCheck.Value
@@ -784,21 +1063,32 @@ var file_scaimind_v1_explain_proto_goTypes = []any{
 	(*JobObstacle)(nil),           // 5: scaimind.v1.JobObstacle
 	(*WhatIf)(nil),                // 6: scaimind.v1.WhatIf
 	(*Remedy)(nil),                // 7: scaimind.v1.Remedy
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*EstimateError)(nil),         // 8: scaimind.v1.EstimateError
+	(*ExplainedMoment)(nil),       // 9: scaimind.v1.ExplainedMoment
+	(*JobChange)(nil),             // 10: scaimind.v1.JobChange
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(JobState_Value)(0),           // 12: scaimind.v1.JobState.Value
+	(StopReason_Value)(0),         // 13: scaimind.v1.StopReason.Value
 }
 var file_scaimind_v1_explain_proto_depIdxs = []int32{
-	1, // 0: scaimind.v1.NodeCount.check:type_name -> scaimind.v1.NodeCheck.Value
-	0, // 1: scaimind.v1.JobObstacle.kind:type_name -> scaimind.v1.ObstacleKind.Value
-	8, // 2: scaimind.v1.JobObstacle.until:type_name -> google.protobuf.Timestamp
-	4, // 3: scaimind.v1.JobObstacle.nodes:type_name -> scaimind.v1.NodeCount
-	8, // 4: scaimind.v1.WhatIf.estimated_start_at:type_name -> google.protobuf.Timestamp
-	5, // 5: scaimind.v1.WhatIf.obstacles:type_name -> scaimind.v1.JobObstacle
-	6, // 6: scaimind.v1.Remedy.answer:type_name -> scaimind.v1.WhatIf
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	1,  // 0: scaimind.v1.NodeCount.check:type_name -> scaimind.v1.NodeCheck.Value
+	0,  // 1: scaimind.v1.JobObstacle.kind:type_name -> scaimind.v1.ObstacleKind.Value
+	11, // 2: scaimind.v1.JobObstacle.until:type_name -> google.protobuf.Timestamp
+	4,  // 3: scaimind.v1.JobObstacle.nodes:type_name -> scaimind.v1.NodeCount
+	11, // 4: scaimind.v1.WhatIf.estimated_start_at:type_name -> google.protobuf.Timestamp
+	5,  // 5: scaimind.v1.WhatIf.obstacles:type_name -> scaimind.v1.JobObstacle
+	6,  // 6: scaimind.v1.Remedy.answer:type_name -> scaimind.v1.WhatIf
+	11, // 7: scaimind.v1.ExplainedMoment.time:type_name -> google.protobuf.Timestamp
+	10, // 8: scaimind.v1.ExplainedMoment.last_change:type_name -> scaimind.v1.JobChange
+	11, // 9: scaimind.v1.JobChange.time:type_name -> google.protobuf.Timestamp
+	12, // 10: scaimind.v1.JobChange.from:type_name -> scaimind.v1.JobState.Value
+	12, // 11: scaimind.v1.JobChange.to:type_name -> scaimind.v1.JobState.Value
+	13, // 12: scaimind.v1.JobChange.stopping:type_name -> scaimind.v1.StopReason.Value
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_explain_proto_init() }
@@ -806,6 +1096,7 @@ func file_scaimind_v1_explain_proto_init() {
 	if File_scaimind_v1_explain_proto != nil {
 		return
 	}
+	file_scaimind_v1_enums_proto_init()
 	file_scaimind_v1_explain_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -813,7 +1104,7 @@ func file_scaimind_v1_explain_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_explain_proto_rawDesc), len(file_scaimind_v1_explain_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   6,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2121,7 +2121,11 @@ type ExplainJobRequest struct {
 	// What is supposed to be different, KEY=VALUE: the answer has what_if.
 	WhatIf []string `protobuf:"bytes,2,rep,name=what_if,json=whatIf,proto3" json:"what_if,omitempty"`
 	// Default true: say what would let it start now.
-	Remedies      *bool `protobuf:"varint,3,opt,name=remedies,proto3,oneof" json:"remedies,omitempty"`
+	Remedies *bool `protobuf:"varint,3,opt,name=remedies,proto3,oneof" json:"remedies,omitempty"`
+	// As it was at an earlier moment, which is replayed from the log: after the entry of this index, or, if that is 0, at this
+	// time. The answer has at.
+	AtIndex       uint64                 `protobuf:"varint,4,opt,name=at_index,json=atIndex,proto3" json:"at_index,omitempty"`
+	AtTime        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at_time,json=atTime,proto3" json:"at_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2177,6 +2181,20 @@ func (x *ExplainJobRequest) GetRemedies() bool {
 	return false
 }
 
+func (x *ExplainJobRequest) GetAtIndex() uint64 {
+	if x != nil {
+		return x.AtIndex
+	}
+	return 0
+}
+
+func (x *ExplainJobRequest) GetAtTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AtTime
+	}
+	return nil
+}
+
 type ExplainJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -2197,7 +2215,11 @@ type ExplainJobResponse struct {
 	// Remedies were not looked for: it took long the last time, and it is too early to do it again.
 	RemediesOmitted bool `protobuf:"varint,11,opt,name=remedies_omitted,json=remediesOmitted,proto3" json:"remedies_omitted,omitempty"`
 	// The answer to what_if.
-	WhatIf        *WhatIf `protobuf:"bytes,12,opt,name=what_if,json=whatIf,proto3" json:"what_if,omitempty"`
+	WhatIf *WhatIf `protobuf:"bytes,12,opt,name=what_if,json=whatIf,proto3" json:"what_if,omitempty"`
+	// The earlier moment that all of this is of; absent: now.
+	At *ExplainedMoment `protobuf:"bytes,13,opt,name=at,proto3" json:"at,omitempty"`
+	// How far off the estimates of the tenant's jobs that started lately were; absent: none was made, or of an earlier moment.
+	EstimateError *EstimateError `protobuf:"bytes,14,opt,name=estimate_error,json=estimateError,proto3" json:"estimate_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2312,6 +2334,20 @@ func (x *ExplainJobResponse) GetRemediesOmitted() bool {
 func (x *ExplainJobResponse) GetWhatIf() *WhatIf {
 	if x != nil {
 		return x.WhatIf
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetAt() *ExplainedMoment {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetEstimateError() *EstimateError {
+	if x != nil {
+		return x.EstimateError
 	}
 	return nil
 }
@@ -4003,12 +4039,14 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\rcheckpoint_id\x18\x02 \x01(\tR\fcheckpointId\x12F\n" +
 	"\x10modify_resources\x18\x03 \x01(\v2\x1b.scaimind.v1.ResourceConfigR\x0fmodifyResources\"6\n" +
 	"\x10RetryJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job\"q\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job\"\xc1\x01\n" +
 	"\x11ExplainJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x17\n" +
 	"\awhat_if\x18\x02 \x03(\tR\x06whatIf\x12\x1f\n" +
-	"\bremedies\x18\x03 \x01(\bH\x00R\bremedies\x88\x01\x01B\v\n" +
-	"\t_remedies\"\xb4\x04\n" +
+	"\bremedies\x18\x03 \x01(\bH\x00R\bremedies\x88\x01\x01\x12\x19\n" +
+	"\bat_index\x18\x04 \x01(\x04R\aatIndex\x123\n" +
+	"\aat_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06atTimeB\v\n" +
+	"\t_remedies\"\xa5\x05\n" +
 	"\x12ExplainJobResponse\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x121\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1b.scaimind.v1.JobState.ValueR\x05state\x12\x16\n" +
@@ -4022,7 +4060,9 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\bremedies\x18\n" +
 	" \x03(\v2\x13.scaimind.v1.RemedyR\bremedies\x12)\n" +
 	"\x10remedies_omitted\x18\v \x01(\bR\x0fremediesOmitted\x12,\n" +
-	"\awhat_if\x18\f \x01(\v2\x13.scaimind.v1.WhatIfR\x06whatIfB\x11\n" +
+	"\awhat_if\x18\f \x01(\v2\x13.scaimind.v1.WhatIfR\x06whatIf\x12,\n" +
+	"\x02at\x18\r \x01(\v2\x1c.scaimind.v1.ExplainedMomentR\x02at\x12A\n" +
+	"\x0eestimate_error\x18\x0e \x01(\v2\x1a.scaimind.v1.EstimateErrorR\restimateErrorB\x11\n" +
 	"\x0f_queue_position\"\xfd\x01\n" +
 	"\x14StreamJobLogsRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x17\n" +
@@ -4266,9 +4306,11 @@ var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*JobObstacle)(nil),              // 67: scaimind.v1.JobObstacle
 	(*Remedy)(nil),                   // 68: scaimind.v1.Remedy
 	(*WhatIf)(nil),                   // 69: scaimind.v1.WhatIf
-	(*structpb.Struct)(nil),          // 70: google.protobuf.Struct
-	(CheckpointState_Value)(0),       // 71: scaimind.v1.CheckpointState.Value
-	(CheckpointKind_Value)(0),        // 72: scaimind.v1.CheckpointKind.Value
+	(*ExplainedMoment)(nil),          // 70: scaimind.v1.ExplainedMoment
+	(*EstimateError)(nil),            // 71: scaimind.v1.EstimateError
+	(*structpb.Struct)(nil),          // 72: google.protobuf.Struct
+	(CheckpointState_Value)(0),       // 73: scaimind.v1.CheckpointState.Value
+	(CheckpointKind_Value)(0),        // 74: scaimind.v1.CheckpointKind.Value
 }
 var file_scaimind_v1_jobs_proto_depIdxs = []int32{
 	53,  // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
@@ -4328,73 +4370,76 @@ var file_scaimind_v1_jobs_proto_depIdxs = []int32{
 	5,   // 54: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
 	55,  // 55: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
 	5,   // 56: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
-	61,  // 57: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
-	60,  // 58: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
-	67,  // 59: scaimind.v1.ExplainJobResponse.obstacles:type_name -> scaimind.v1.JobObstacle
-	63,  // 60: scaimind.v1.ExplainJobResponse.estimated_start_at:type_name -> google.protobuf.Timestamp
-	68,  // 61: scaimind.v1.ExplainJobResponse.remedies:type_name -> scaimind.v1.Remedy
-	69,  // 62: scaimind.v1.ExplainJobResponse.what_if:type_name -> scaimind.v1.WhatIf
-	63,  // 63: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
-	30,  // 64: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
-	63,  // 65: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
-	70,  // 66: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
-	8,   // 67: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
-	35,  // 68: scaimind.v1.GetJobSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
-	36,  // 69: scaimind.v1.MetricSeries.points:type_name -> scaimind.v1.MetricPoint
-	63,  // 70: scaimind.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
-	39,  // 71: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
-	63,  // 72: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
-	70,  // 73: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
-	63,  // 74: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	71,  // 75: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
-	72,  // 76: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
-	40,  // 77: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	40,  // 78: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	40,  // 79: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
-	40,  // 80: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	0,   // 81: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
-	2,   // 82: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
-	11,  // 83: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
-	13,  // 84: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
-	15,  // 85: scaimind.v1.JobService.ListJobTasks:input_type -> scaimind.v1.ListJobTasksRequest
-	18,  // 86: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
-	20,  // 87: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
-	22,  // 88: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
-	24,  // 89: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
-	26,  // 90: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
-	28,  // 91: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
-	31,  // 92: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
-	33,  // 93: scaimind.v1.JobService.GetJobSeries:input_type -> scaimind.v1.GetJobSeriesRequest
-	37,  // 94: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
-	41,  // 95: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
-	47,  // 96: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
-	42,  // 97: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
-	44,  // 98: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
-	49,  // 99: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
-	1,   // 100: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
-	3,   // 101: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
-	12,  // 102: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
-	14,  // 103: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
-	16,  // 104: scaimind.v1.JobService.ListJobTasks:output_type -> scaimind.v1.ListJobTasksResponse
-	19,  // 105: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
-	21,  // 106: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
-	23,  // 107: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
-	25,  // 108: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
-	27,  // 109: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
-	29,  // 110: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
-	32,  // 111: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
-	34,  // 112: scaimind.v1.JobService.GetJobSeries:output_type -> scaimind.v1.GetJobSeriesResponse
-	38,  // 113: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
-	46,  // 114: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
-	48,  // 115: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
-	43,  // 116: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
-	45,  // 117: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
-	50,  // 118: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
-	100, // [100:119] is the sub-list for method output_type
-	81,  // [81:100] is the sub-list for method input_type
-	81,  // [81:81] is the sub-list for extension type_name
-	81,  // [81:81] is the sub-list for extension extendee
-	0,   // [0:81] is the sub-list for field type_name
+	63,  // 57: scaimind.v1.ExplainJobRequest.at_time:type_name -> google.protobuf.Timestamp
+	61,  // 58: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
+	60,  // 59: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	67,  // 60: scaimind.v1.ExplainJobResponse.obstacles:type_name -> scaimind.v1.JobObstacle
+	63,  // 61: scaimind.v1.ExplainJobResponse.estimated_start_at:type_name -> google.protobuf.Timestamp
+	68,  // 62: scaimind.v1.ExplainJobResponse.remedies:type_name -> scaimind.v1.Remedy
+	69,  // 63: scaimind.v1.ExplainJobResponse.what_if:type_name -> scaimind.v1.WhatIf
+	70,  // 64: scaimind.v1.ExplainJobResponse.at:type_name -> scaimind.v1.ExplainedMoment
+	71,  // 65: scaimind.v1.ExplainJobResponse.estimate_error:type_name -> scaimind.v1.EstimateError
+	63,  // 66: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
+	30,  // 67: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
+	63,  // 68: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
+	72,  // 69: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
+	8,   // 70: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
+	35,  // 71: scaimind.v1.GetJobSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
+	36,  // 72: scaimind.v1.MetricSeries.points:type_name -> scaimind.v1.MetricPoint
+	63,  // 73: scaimind.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
+	39,  // 74: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
+	63,  // 75: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
+	72,  // 76: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
+	63,  // 77: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	73,  // 78: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
+	74,  // 79: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	40,  // 80: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	40,  // 81: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	40,  // 82: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
+	40,  // 83: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	0,   // 84: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
+	2,   // 85: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
+	11,  // 86: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
+	13,  // 87: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
+	15,  // 88: scaimind.v1.JobService.ListJobTasks:input_type -> scaimind.v1.ListJobTasksRequest
+	18,  // 89: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
+	20,  // 90: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
+	22,  // 91: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
+	24,  // 92: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
+	26,  // 93: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
+	28,  // 94: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
+	31,  // 95: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
+	33,  // 96: scaimind.v1.JobService.GetJobSeries:input_type -> scaimind.v1.GetJobSeriesRequest
+	37,  // 97: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
+	41,  // 98: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
+	47,  // 99: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
+	42,  // 100: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
+	44,  // 101: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
+	49,  // 102: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
+	1,   // 103: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
+	3,   // 104: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
+	12,  // 105: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
+	14,  // 106: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
+	16,  // 107: scaimind.v1.JobService.ListJobTasks:output_type -> scaimind.v1.ListJobTasksResponse
+	19,  // 108: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
+	21,  // 109: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
+	23,  // 110: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
+	25,  // 111: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
+	27,  // 112: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
+	29,  // 113: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
+	32,  // 114: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
+	34,  // 115: scaimind.v1.JobService.GetJobSeries:output_type -> scaimind.v1.GetJobSeriesResponse
+	38,  // 116: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
+	46,  // 117: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
+	48,  // 118: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
+	43,  // 119: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
+	45,  // 120: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
+	50,  // 121: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
+	103, // [103:122] is the sub-list for method output_type
+	84,  // [84:103] is the sub-list for method input_type
+	84,  // [84:84] is the sub-list for extension type_name
+	84,  // [84:84] is the sub-list for extension extendee
+	0,   // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_jobs_proto_init() }

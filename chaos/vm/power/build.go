@@ -22,7 +22,7 @@ type Change struct{ File, Old, New string }
 var pace = []Change{
 	{"raftnode/config.go", "cmp.Or(c.SnapshotInterval, 60*time.Second)", "cmp.Or(c.SnapshotInterval, time.Second)"},
 	{"raftnode/config.go", "cmp.Or(c.SnapshotThreshold, 8192)", "cmp.Or(c.SnapshotThreshold, 32)"},
-	{"raftnode/config.go", "cmp.Or(c.TrailingLogs, 4096)", "cmp.Or(c.TrailingLogs, 64)"},
+	{"raftnode/config.go", "cmp.Or(c.TrailingLogs, 16384)", "cmp.Or(c.TrailingLogs, 64)"},
 }
 
 // logStores are the logs that coordinators can be given; mind dev has no flag for that. With "" they choose themselves, and

@@ -92,9 +92,12 @@ class Api:
         """Read the newest value of each metric."""
         return self.get("jobs", id_of(job, "job_id"), "metrics")
 
-    def explain(self, job: JobRef) -> Operation[dict[str, Any]]:
-        """Read why a job is where it is."""
-        return self.get("jobs", id_of(job, "job_id"), "explain")
+    def explain(
+        self, job: JobRef, what_if: Mapping[str, object] | None, at: int | str | None
+    ) -> Operation[dict[str, Any]]:
+        """Read why a job is where it is, or was."""
+        suppose = [f"{key}={value}" for key, value in (what_if or {}).items()]
+        return self.get("jobs", id_of(job, "job_id"), "explain", what_if=suppose, at=at)
 
     def nodes(self) -> Operation[list[dict[str, Any]]]:
         """List the nodes."""

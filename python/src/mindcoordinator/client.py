@@ -116,9 +116,16 @@ class Client:
         """Run a job that has ended again, under the same id."""
         return self._run(self._api.lifecycle(job, "retry", self._api.retry_body(checkpoint, modify_resources)))
 
-    def explain(self, job: JobRef) -> dict[str, Any]:
-        """Say why a job is where it is."""
-        return self._run(self._api.explain(job))
+    def explain(
+        self, job: JobRef, *, what_if: Mapping[str, object] | None = None, at: int | str | None = None
+    ) -> dict[str, Any]:
+        """Say why a job is where it is.
+
+        With ``what_if``, say what would become of a waiting job with something different, such as
+        ``{"gpus": 4, "queue.max_gpus": "none"}``. With ``at``, say it as of an earlier moment: the index of a log entry,
+        a time as ``2026-01-02T03:04:05Z``, or a duration back from now as ``10m``.
+        """
+        return self._run(self._api.explain(job, what_if, at))
 
     def logs(
         self,

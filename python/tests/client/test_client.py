@@ -99,9 +99,15 @@ def test_pause_resume_cancel(client: mc.Client) -> None:
     )
     for event in client.events("job", since_index=0):
         if event["job_id"] == job.job_id and event["to"] == "RUNNING":
+            running = event["index"]
             break
     client.pause(job)
     until(lambda: client.job(job).status == "PAUSED")
+    then = client.explain(job, at=running)
+    assert then["state"] == "RUNNING"
+    assert then["at"]["index"] == running
+    with pytest.raises(mc.InvalidRequest):
+        client.explain(job, what_if={"gpus": 1}, at="tomorrow")
     assert client.resume(job).status in ("PENDING", "QUEUED", "SCHEDULING", "PREPARING", "TRAINING")
     client.cancel(job, reason="enough")
     assert client.wait(job, timeout=60).status == "CANCELLED"

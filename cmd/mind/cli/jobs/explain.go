@@ -25,6 +25,20 @@ type explained struct {
 	Remedies        []remedy   `json:"remedies"`
 	RemediesOmitted bool       `json:"remedies_omitted"`
 	WhatIf          *whatIf    `json:"what_if"`
+	At              *moment    `json:"at"`
+}
+
+// moment is the earlier one that an explanation is of.
+type moment struct {
+	Index   uint64    `json:"index"`
+	Time    time.Time `json:"time"`
+	Attempt int       `json:"attempt"`
+	NodeIDs []string  `json:"node_ids"`
+	Last    *struct {
+		Index   uint64    `json:"index"`
+		Time    time.Time `json:"time"`
+		Message string    `json:"message"`
+	} `json:"last_change"`
 }
 
 type obstacle struct {
@@ -71,6 +85,7 @@ var checks = map[string]string{
 
 func newExplain() *cobra.Command {
 	var suppose []string
+	var at string
 	cmd := rest.Command(&cobra.Command{
 		Use:   "explain JOB",
 		Short: "Explain why a job has its status, and what would let it start",
@@ -89,16 +104,25 @@ the scheduler. The estimated start is made of the jobs of your tenant alone, so 
   held=false                not held by its time, or by jobs that it depends on
   cancel=JOB                without another job of your tenant
   quota.max_gpus, quota.max_running_jobs, queue.max_gpus
-                            other limits of the tenant and of the queue; none for no limit`,
+                            other limits of the tenant and of the queue; none for no limit
+
+--at answers all of this as it was at an earlier moment: the coordinator takes its last saved state before it, and replays
+its log up to there. The moment is the index of a log entry (events and the audit log have it), a time, or a duration back
+from now. Coordinators keep some thousands of entries; one that does not reach back says from where on it does.`,
 		Example: `  mind explain job_1a2b
   mind explain job_1a2b --what-if gpus=4 --what-if gpu_type=A100
-  mind explain job_1a2b --what-if quota.max_gpus=64 -o json`,
+  mind explain job_1a2b --what-if quota.max_gpus=64 -o json
+  mind explain job_1a2b --at 10m
+  mind explain job_1a2b --at 2026-01-02T03:04:05Z --what-if gpus=4`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: CompleteJobs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
 		var got explained
-		var query url.Values
+		query := url.Values{}
 		if len(suppose) > 0 {
-			query = url.Values{"what_if": suppose}
+			query["what_if"] = suppose
+		}
+		if at != "" {
+			query.Set("at", at)
 		}
 		data, err := c.Get(ctx, "/jobs/"+url.PathEscape(args[0])+"/explain", query, &got)
 		if err != nil {
@@ -109,20 +133,26 @@ the scheduler. The estimated start is made of the jobs of your tenant alone, so 
 		case output != "table":
 			return render.Data(w, output, data)
 		case got.WhatIf != nil:
-			fmt.Fprint(w, got.WhatIf.say(args[0]))
+			fmt.Fprint(w, got.At.say()+got.WhatIf.say(args[0]))
 		default:
 			fmt.Fprint(w, got.say(args[0]))
 		}
 		return nil
 	})
 	cmd.Flags().StringArrayVar(&suppose, "what-if", nil, "KEY=VALUE that is supposed to be different; repeatable")
+	cmd.Flags().StringVar(&at, "at", "", "an earlier moment: the index of a log entry, a time such as 2026-01-02T15:04:05Z, or 10m")
 	return cmd
 }
 
 // say is the answer for people.
 func (e *explained) say(job string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s is %s", job, e.Status)
+	b.WriteString(e.At.say())
+	is, starts := "is", "would start now"
+	if e.At != nil {
+		is, starts = "was", "would have started then"
+	}
+	fmt.Fprintf(&b, "%s %s %s", job, is, e.Status)
 	if e.Position != nil {
 		fmt.Fprintf(&b, ", place %d in its queue", *e.Position)
 	}
@@ -136,7 +166,7 @@ func (e *explained) say(job string) string {
 		b.WriteString("- " + render.Printable(d) + "\n")
 	}
 	if len(e.Remedies) > 0 {
-		b.WriteString("\nIt would start now:\n")
+		fmt.Fprintf(&b, "\nIt %s:\n", starts)
 		t := render.NewTable(&b, "  CHANGE", "HOW")
 		for i := range e.Remedies {
 			r := &e.Remedies[i]
@@ -146,6 +176,22 @@ func (e *explained) say(job string) string {
 	}
 	if e.RemediesOmitted {
 		b.WriteString("\nWhat would let it start now is not looked for again so soon: ask again in a minute.\n")
+	}
+	return b.String()
+}
+
+// say says which moment an answer is of, and what had happened last.
+func (m *moment) say() string {
+	if m == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "At %s, after log entry %d:\n", m.Time.UTC().Format(time.RFC3339), m.Index)
+	if m.Last != nil {
+		fmt.Fprintf(&b, "%s, entry %d: %s\n", m.Last.Time.UTC().Format(time.RFC3339), m.Last.Index, render.Printable(m.Last.Message))
+	}
+	if len(m.NodeIDs) > 0 {
+		fmt.Fprintf(&b, "attempt %d on %s\n", m.Attempt, strings.Join(m.NodeIDs, ", "))
 	}
 	return b.String()
 }
