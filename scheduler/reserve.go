@@ -20,6 +20,8 @@ const (
 	littlePart  = 20
 	mostLooked  = 256 // jobs beside those that are promised a start
 	lookedTimes = 4   // for each of those
+	// never is after all times.
+	never = int64(math.MaxInt64)
 )
 
 // ReservationView is what promising starts reads beside what planning does. *fsm.View implements it.
@@ -167,7 +169,7 @@ func (r *reserver) waiting(blocked []work.ClassKey, had []*candidate, seats int)
 // decide is what a job is promised, around what others have been; nil: nothing.
 func (r *reserver) decide(c *candidate) *promises.Start {
 	if c.old == nil {
-		start := r.sites.find(c.job, r.now, c.above)
+		start := r.sites.find(c.job, r.now, never, c.above)
 		if start == nil {
 			return nil
 		}
@@ -180,11 +182,11 @@ func (r *reserver) decide(c *candidate) *promises.Start {
 	r.sites.forget(c.old)
 	start := &promises.Start{Job: c.old.Job, Attempt: c.old.Attempt, At: c.old.StartAt, Tasks: c.old.Tasks, Cause: c.old.Cause}
 	if why := r.broken(c); why != "" {
-		if start = r.sites.find(c.job, r.now, c.above); start == nil {
+		if start = r.sites.find(c.job, r.now, never, c.above); start == nil {
 			return nil
 		}
 		start.Cause = why
-	} else if better := r.sites.find(c.job, r.now, math.MaxInt); better != nil && better.At < start.At-max(little, (start.At-r.now)/littlePart) {
+	} else if better := r.sites.find(c.job, r.now, start.At-max(little, (start.At-r.now)/littlePart), math.MaxInt); better != nil {
 		start = better
 		start.Cause = reason.New(reason.PromiseEarlier)
 	}

@@ -17,6 +17,7 @@ const mostSteps = 64
 type sites struct {
 	all    []*site // by id
 	byName map[string]*site
+	usable map[work.Shape][]usable
 }
 
 // site is a node.
@@ -56,7 +57,7 @@ func leaves(v View, l *work.Lease, now int64) int64 {
 }
 
 func newSites(v View, now int64) *sites {
-	t := &sites{byName: map[string]*site{}}
+	t := &sites{byName: map[string]*site{}, usable: map[work.Shape][]usable{}}
 	arranged := map[string]bool{}
 	for w := range v.Windows() {
 		for _, node := range w.Nodes {
@@ -106,13 +107,13 @@ func (t *sites) forget(old *promises.Promise) {
 	}
 }
 
-// find is the earliest start of a job from a time on, around the starts of those that are at least so urgent; nil: there is
-// none that is known. Of the nodes that are free by then it takes those that become so last, so that the others can be used
+// find is the earliest start of a job from a time on and before another one, around the starts of those that are at least so
+// urgent; nil: there is none that is known. Of the nodes that are free by then it takes those that become so last, so that the others can be used
 // until then.
-func (t *sites) find(j *work.Job, from int64, above int) *promises.Start {
+func (t *sites) find(j *work.Job, from, before int64, above int) *promises.Start {
 	want := max(1, int(j.Shape.Nodes))
 	for range mostSteps {
-		at, found := t.search(j, from, above, want)
+		at, found := t.search(j, from, before, above, want)
 		if at == 0 {
 			return nil
 		}
@@ -127,16 +128,18 @@ func (t *sites) find(j *work.Job, from int64, above int) *promises.Start {
 // free is a site, and when it is free for a task.
 type free struct {
 	*site
-	at int64
+	usable *usable
+	at     int64
 }
 
 // search is the first time from which enough nodes might be free, 0 for never, and those that are, the one that became free
 // last first. For a gang they have the same GPUs.
-func (t *sites) search(j *work.Job, from int64, above, want int) (int64, []free) {
+func (t *sites) search(j *work.Job, from, before int64, above, want int) (int64, []free) {
 	byKind := map[string][]free{}
 	var kinds []string
-	for _, s := range t.all {
-		at := s.earliest(j, from, above)
+	all := t.usableBy(j.Shape)
+	for i, s := range t.all {
+		at := s.earliest(j, &all[i], from, before, above)
 		if at == 0 {
 			continue
 		}
@@ -147,7 +150,7 @@ func (t *sites) search(j *work.Job, from int64, above, want int) (int64, []free)
 		if byKind[kind] == nil {
 			kinds = append(kinds, kind)
 		}
-		byKind[kind] = append(byKind[kind], free{s, at})
+		byKind[kind] = append(byKind[kind], free{s, &all[i], at})
 	}
 	first, best := int64(0), ""
 	for _, kind := range kinds {
@@ -163,7 +166,7 @@ func (t *sites) search(j *work.Job, from int64, above, want int) (int64, []free)
 	}
 	var found []free
 	for _, f := range slices.Backward(byKind[best]) {
-		if f.at <= first && (len(f.promised) == 0 || f.at == first || f.earliest(j, first, above) == first) {
+		if f.at <= first && (len(f.promised) == 0 || f.at == first || f.earliest(j, f.usable, first, before, above) == first) {
 			found = append(found, f)
 		}
 	}
@@ -212,28 +215,34 @@ func (s *site) reserve(use *work.NodeUse, from, to int64, above int) {
 	}
 }
 
-// earliest is the first time from which on a task fits for as long as its job may take; 0: there is none.
-func (s *site) earliest(j *work.Job, from int64, above int) int64 {
-	if j.Avoids(s.node.ID) || !s.node.CouldHold(j.Shape) {
+// earliest is the first time from which on, and before another one, a task fits for as long as its job may take; 0: there is
+// none.
+func (s *site) earliest(j *work.Job, u *usable, from, before int64, above int) int64 {
+	if !u.could || from >= before || j.Avoids(s.node.ID) {
 		return 0
 	}
-	times := make([]int64, 1, 16)
-	times[0] = from
+	var room [16]int64
+	times := append(room[:0], from)
 	for i := range s.leases {
-		if at := s.leases[i].leaves; at > from {
+		if at := s.leases[i].leaves; at > from && at < before {
 			times = append(times, at)
 		}
 	}
 	for _, p := range s.promised {
-		if p.Until > from {
+		if p.Until > from && p.Until < before {
 			times = append(times, p.Until)
 		}
 	}
 	slices.Sort(times)
+	use, left := s.use, 0
+	claimed := use.Claimed
 	for _, at := range times {
-		use := s.at(at)
+		for ; left < len(s.leases) && s.leases[left].leaves != 0 && s.leases[left].leaves <= at; left++ {
+			use.Remove(s.leases[left].Lease)
+		}
+		use.Claimed = claimed
 		s.reserve(&use, at, promises.EndOf(j, at), above)
-		if _, ok := choose(s.node, &use, j.Shape); ok {
+		if u.fits(s.node, &use, j.Shape) {
 			return at
 		}
 	}
