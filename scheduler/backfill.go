@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
@@ -167,11 +168,14 @@ func (f *backfill) due(above int) {
 	}
 }
 
-// free says whether the places of a promise were free when the pass began.
+// free says whether the places of a promise were free when the pass began, and are not kept for something else since.
 func (f *backfill) free(k *kept) bool {
 	for i := range k.Tasks {
 		n, ok := f.pass.view.Node(k.Tasks[i].Node)
 		if !ok {
+			return false
+		}
+		if slices.ContainsFunc(f.pass.windows, func(w *windows.Window) bool { return w.Has(n.ID) && !w.Admits(k.job, f.now) }) {
 			return false
 		}
 		use := f.pass.view.Use(n.ID)

@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
@@ -249,4 +250,25 @@ func TestReserve_promisesAreKept(t *testing.T) {
 			require.LessOrEqual(r, b.promise(id).StartAt, at, "%s is promised a later start: %+v %q", id, b.promise(id), b.promise(id).Cause.Before())
 		}
 	})
+}
+
+// A window that is arranged after a start was promised keeps the node from the job.
+func TestBackfill_aWindowKeepsWhatWasPromised(t *testing.T) {
+	b := newBackfilled(t, 2, 0)
+	b.node("n1", gpus("n1", "H100", 8, 8), nil)
+	first := b.limited(8, 1, time.Hour)
+	b.decide()
+	second := b.limited(8, 1, 10*time.Hour)
+	b.now = b.now.Add(time.Minute)
+	b.decide()
+	require.Equal(t, 1, b.machine.View().PromiseCount())
+	now := b.now.UnixNano()
+	b.apply(windows.Put{Name: "kernel", Kind: windows.Maintenance, Patterns: []string{"n1"}, From: now + int64(2*time.Hour), Until: now + int64(3*time.Hour)})
+	b.finish(first)
+	require.Equal(t, 1, b.machine.View().PromiseCount())
+	b.run()
+	require.Equal(t, v1.JobState_QUEUED, b.get(second).State)
+	b.decide()
+	require.Equal(t, v1.JobState_QUEUED, b.get(second).State)
+	require.Zero(t, b.machine.View().PromiseCount(), "nothing is promised on a node with a window")
 }
