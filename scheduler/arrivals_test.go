@@ -60,7 +60,7 @@ func TestArrivals_noInvariantIsBroken(t *testing.T) {
 	}
 	t.Logf("seed %d, %d rounds: %v", seed, rounds, l.did)
 	if arrivals >= 2000 {
-		for _, what := range []string{"placed", "promised", "preempted", "reclaimed", "exchanged", "backfilled", "refused", "succeeded", "failed", "gave way", "lost", "restored"} {
+		for _, what := range []string{"placed", "promised", "preempted", "reclaimed", "exchanged", "backfilled", "refused", "succeeded", "failed", "stopped", "lost", "restored"} {
 			require.Positive(t, l.did[what], what)
 		}
 	}
@@ -241,7 +241,7 @@ func (l *life) tasks() {
 		switch {
 		case j.Stop != v1.StopReason_UNSPECIFIED || j.Ending != nil:
 			if !l.one(4) {
-				l.did["gave way"]++
+				l.did["stopped"]++
 				l.end(j, 143)
 			}
 		case l.one(lasts[j.Name]):

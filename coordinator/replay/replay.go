@@ -1,6 +1,6 @@
 // Package replay shows the state of an earlier moment, for questions about what was decided then.
 //
-// Guarantees. The state is made anew, from a snapshot and the log of this replica; what runs is not touched. One is made at a
+// Guarantees. The state is made again, from a snapshot and the log of this replica; what runs is not touched. One is made at a
 // time on a replica: others wait a little, and are then told to ask again. Nothing of it is kept.
 //
 // Not guaranteed: that a moment is still there. Each replica keeps its own snapshots and log, and says which is its oldest
