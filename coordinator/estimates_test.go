@@ -103,7 +103,9 @@ func TestCluster_errorsOfEstimates(t *testing.T) {
 		a := c.agent("n1", 2)
 		var ids []string
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			ids = append(ids, c.submit("c1", limited(name, "n1", 10)))
+			job := limited(name, "n1", 1)
+			job.SchedulingConfig.MaxRuntimeSeconds = 600
+			ids = append(ids, c.submit("c1", job))
 		}
 		at := func(id string) *v1.ExplainJobResponse {
 			resp, err := c.jobs("c1").ExplainJob(c.ctx("t1", ""), &v1.ExplainJobRequest{JobId: id})
@@ -113,20 +115,20 @@ func TestCluster_errorsOfEstimates(t *testing.T) {
 		last := ids[len(ids)-1]
 		require.NotNil(t, at(last).GetEstimatedStartAt())
 		require.Nil(t, at(last).GetEstimateError(), "none has started of which a start was estimated")
-		// Each ends after eight of the ten hours it may take. The first had no estimate. The start of b is two hours early,
+		// Each ends after eight of the ten minutes it may take. The first had no estimate. The start of b is two minutes early,
 		// that of c four, and so on.
 		for i, id := range ids[:6] {
 			c.awaitStatus("c1", id, v1.JobStatus_TRAINING)
 			if off := at(last).GetEstimateError(); i > 0 {
 				require.EqualValues(t, i, off.GetJobs())
-				require.InDelta(t, -2*3600*float64(i/2+1), off.GetMedianLaterSeconds(), 60, "after %d", i)
-				require.InDelta(t, 2*3600*float64(i), off.GetMostWithinSeconds(), 60)
+				require.InDelta(t, -120*float64(i/2+1), off.GetMedianLaterSeconds(), 30, "after %d", i)
+				require.InDelta(t, 120*float64(i), off.GetMostWithinSeconds(), 30)
 			}
-			time.Sleep(8 * time.Hour)
+			time.Sleep(8 * time.Minute)
 			a.end(id, 0)
 		}
 		c.awaitStatus("c1", ids[6], v1.JobStatus_TRAINING)
-		require.Contains(t, at(last).GetDetails(), "of the last 6 starts of its tenant that were estimated, half were at most about 6 h off, and 9 in 10 at most about 12 h")
+		require.Contains(t, at(last).GetDetails(), "of the last 6 starts of its tenant that were estimated, half were at most about 6 min off, and 9 in 10 at most about 12 min")
 		_, err := c.jobs("c1").CancelJob(c.ctx("t1", ""), &v1.CancelJobRequest{JobId: last})
 		require.NoError(t, err)
 		require.Nil(t, at(last).GetEstimateError(), "it does not wait")

@@ -34,6 +34,9 @@ import (
 // half an hour; go test -timeout), MIND_SEED begins another life.
 func TestArrivals_noInvariantIsBroken(t *testing.T) {
 	arrivals, seed := 2000, uint64(1)
+	if testing.Short() {
+		arrivals = 300
+	}
 	for name, set := range map[string]func(uint64){
 		"MIND_ARRIVALS": func(n uint64) { arrivals = int(n) }, "MIND_SEED": func(n uint64) { seed = n },
 	} {

