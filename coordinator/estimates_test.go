@@ -133,10 +133,11 @@ func TestCluster_errorsOfEstimates(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, at(last).GetEstimateError(), "it does not wait")
 
-		other, err := c.jobs("c1").SubmitJob(c.ctx("t2", ""), limited("a", "n1", 10))
+		both, err := c.jobs("c1").SubmitJobs(c.ctx("t2", ""), &v1.SubmitJobsRequest{Jobs: []*v1.SubmitJobRequest{limited("a", "n1", 10), limited("b", "n1", 10)}})
 		require.NoError(t, err)
-		resp, err := c.jobs("c1").ExplainJob(c.ctx("t2", ""), &v1.ExplainJobRequest{JobId: other.GetJobId()})
+		resp, err := c.jobs("c1").ExplainJob(c.ctx("t2", ""), &v1.ExplainJobRequest{JobId: both.GetResults()[1].GetJob().GetJobId()})
 		require.NoError(t, err)
+		require.NotNil(t, resp.GetEstimatedStartAt())
 		require.Nil(t, resp.GetEstimateError(), "how long the jobs of one tenant take is not told to another one")
 	})
 }

@@ -1,7 +1,7 @@
 package main
 
 // mutants are all that are tried, in the order of the rooms.
-var mutants = concat(stateMutants, coordinatorMutants, agentMutants, checkpointMutants, edgeMutants)
+var mutants = concat(stateMutants, sharingMutants, coordinatorMutants, agentMutants, checkpointMutants, edgeMutants)
 
 func concat(lists ...[]mutant) (all []mutant) {
 	for _, l := range lists {

@@ -122,8 +122,8 @@ class Client:
         """Say why a job is where it is.
 
         With ``what_if``, say what would become of a waiting job with something different, such as
-        ``{"gpus": 4, "queue.max_gpus": "none"}``. With ``at``, say it as of an earlier moment: the index of a log entry,
-        a time as ``2026-01-02T03:04:05Z``, or a duration back from now as ``10m``.
+        ``{"gpus": 4, "queue.max_gpus": "none"}``. With ``at``, say it as of an earlier moment: the index of a log
+        entry, a time as ``2026-01-02T03:04:05Z``, or a duration back from now as ``10m``.
         """
         return self._run(self._api.explain(job, what_if, at))
 
