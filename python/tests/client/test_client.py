@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import threading
 import time
@@ -245,13 +246,26 @@ class Swallow(threading.Thread):
             except OSError:  # the test has closed it
                 return
             with client, socket.create_connection(self.to) as gateway:
-                while data := client.recv(1 << 16):  # the requests of this test fit
+                while data := self._request(client):
                     gateway.sendall(data)
                     answer = gateway.recv(1 << 16)
                     self.requests += data.count(b"POST ")
                     if self.requests == 1:
                         break
                     client.sendall(answer)
+
+    @staticmethod
+    def _request(client: socket.socket) -> bytes:
+        """Read a whole request, which may come in pieces; empty at the end."""
+        data = b""
+        while not (whole := re.search(rb"\r\n\r\n", data)):
+            if not (more := client.recv(1 << 16)):
+                return b""
+            data += more
+        length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", data[: whole.end()])
+        while len(data) < whole.end() + (int(length[1]) if length else 0):
+            data += client.recv(1 << 16)
+        return data
 
 
 def test_a_lost_answer_makes_no_second_job(client: mc.Client, reach: Any) -> None:
