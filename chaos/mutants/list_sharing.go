@@ -83,7 +83,7 @@ var sharingMutants = []mutant{
 	{
 		Name: "estimates-of-others", Breaks: "I11", File: "coordinator/forecast/errors.go",
 		What: "how wrong the estimates of one tenant's jobs were is told to others",
-		Old:  "	of := e.tenants[tenant]\n	if of == nil || len(of.off) == 0 {", New: "	of := e.tenants[tenant]\n	for _, of = range e.tenants {\n	}\n	if of == nil || len(of.off) == 0 {",
+		Old:  "	of := e.tenants[tenant]\n	if of == nil || len(of.off) == 0 {", New: "	of := e.tenants[tenant]\n	for _, o := range e.tenants {\n		if len(o.off) > 0 {\n			of = o\n		}\n	}\n	if of == nil || len(of.off) == 0 {",
 		Package: "coordinator", Tests: []string{"TestCluster_errorsOfEstimates"},
 	},
 }
