@@ -99,13 +99,14 @@ func TestCluster_transfersShowWhileATaskIsPrepared(t *testing.T) {
 	})
 }
 
-// What one node could not fetch is tried on another one, as far as there is one. That a model is nowhere takes two nodes to say.
+// What one node could not fetch is tried on another one, as far as there is one. That data or a model is nowhere takes two nodes
+// to say.
 func TestCluster_dataThatOneNodeCannotFetchIsTriedOnAnother(t *testing.T) {
 	for failure, want := range map[v1.ErrorType_Value]struct {
 		attempts int32
 		error    v1.ErrorType_Value
 	}{
-		v1.ErrorType_DATA_FETCH:      {3, v1.ErrorType_NO_PROGRESS},
+		v1.ErrorType_DATA_FETCH:      {2, v1.ErrorType_DATA_FETCH},
 		v1.ErrorType_MODEL_NOT_FOUND: {2, v1.ErrorType_MODEL_NOT_FOUND},
 	} {
 		t.Run(failure.String(), func(t *testing.T) {

@@ -269,7 +269,7 @@ func TestRestart_usersNeedNotWait(t *testing.T) {
 
 // What one node cannot launch another may; what two cannot is a mistake in the request.
 func TestRestart_aLaunchIsTriedOnAnotherNode(t *testing.T) {
-	for _, cause := range []v1.ErrorType_Value{v1.ErrorType_LAUNCH_FAILED, v1.ErrorType_MODEL_NOT_FOUND} {
+	for _, cause := range []v1.ErrorType_Value{v1.ErrorType_LAUNCH_FAILED, v1.ErrorType_MODEL_NOT_FOUND, v1.ErrorType_DATA_FETCH} {
 		t.Run(cause.String(), func(t *testing.T) {
 			w := newWorld(t)
 			w.node("n1", 8)
@@ -292,6 +292,19 @@ func TestRestart_aLaunchIsTriedOnAnotherNode(t *testing.T) {
 			require.Equal(t, cause, w.job(id).ErrorType)
 		})
 	}
+}
+
+// What has trained before had its data then: a source that does not answer now is asked again.
+func TestRestart_dataThatWasThereIsAskedForAgain(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(retried(oneGPU(), 0))
+	w.runOn(id, "n1")
+	w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = 10 })
+	w.fail(id, v1.ErrorType_GPU_FAULT)
+	w.place(id, "n1")
+	w.unlaunched(id, v1.ErrorType_DATA_FETCH)
+	require.Equal(t, queued, w.job(id).State)
 }
 
 // A job that was submitted under the old rules keeps them: its agents were told that it is not replaced.

@@ -75,10 +75,17 @@ func (tx *tx) afterFailure(j *work.Job, ending *work.Ending) {
 }
 
 // agreed says whether a launch that failed would fail everywhere: another node said the same of the attempt before, or
-// there is no other node to ask. A program that the request names and that is nowhere is a mistake in the request; one that
-// is missing on one node is a fault of that node.
+// there is no other node to ask. A program, a model or data that the request names and that is nowhere is a mistake in the
+// request; what is missing on one node is a fault of that node.
 func (tx *tx) agreed(j *work.Job, e *work.Ending) bool {
-	if e.ErrorType != v1.ErrorType_LAUNCH_FAILED && e.ErrorType != v1.ErrorType_MODEL_NOT_FOUND {
+	switch e.ErrorType {
+	case v1.ErrorType_LAUNCH_FAILED, v1.ErrorType_MODEL_NOT_FOUND:
+	case v1.ErrorType_DATA_FETCH:
+		// What has got to a step had its data then: the source is only out of reach.
+		if !tx.open(level.NoData) || j.Streak.Best > 0 {
+			return false
+		}
+	default:
 		return false
 	}
 	if n := len(j.Past); n > 0 {
