@@ -274,7 +274,7 @@ func (c *Cache) resolveWell(ctx context.Context, r Request) (*source, error) {
 	pauses := c.pauses()
 	for try := 1; ; try++ {
 		s, err := c.resolveRequest(ctx, r)
-		if err == nil || ctx.Err() != nil || !transient(err) || try >= c.cfg.Tries {
+		if err == nil || ctx.Err() != nil || !transient(err) || try >= c.tries(err) {
 			return s, err
 		}
 		c.log.Info("retrying a source", "source", Redacted(r.Path), "error", err)

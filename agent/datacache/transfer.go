@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -77,6 +78,19 @@ func transient(err error) bool {
 	var f fault
 	var path *os.PathError
 	return !errors.As(err, &f) && !errors.As(err, new(reach.Refusal)) && !errors.As(err, &path) && !errors.Is(err, errChanged)
+}
+
+// connectTries is how often a service is tried that cannot be connected to.
+const connectTries = 3
+
+// tries is how often a source is asked that fails like this. What answers is only busy; what cannot be connected to is
+// mostly a wrong name or a closed network.
+func (c *Cache) tries(err error) int {
+	var broken *net.OpError
+	if errors.As(err, &broken) && broken.Op == "dial" {
+		return min(connectTries, c.cfg.Tries)
+	}
+	return c.cfg.Tries
 }
 
 // partial is a file in transfer.

@@ -1,9 +1,12 @@
 package datacache
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -228,4 +231,36 @@ func TestASourceThatNeverStandsStill(t *testing.T) {
 	c := open(t, config(t))
 	c.refuse(t, server.URL+"/d", "it changed while it was fetched")
 	require.EqualValues(t, 8, n.Load(), "looked at and begun four times")
+}
+
+// A service that nobody can connect to is not waited for as long as one that is busy: a job would stand still for it.
+func TestFetch_aServiceOutOfReachIsGivenUpSoon(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	away := "http://" + closed.Addr().String()
+	require.NoError(t, closed.Close())
+	busy := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		busy++
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	for name, tt := range map[string]struct {
+		url, says string
+		tries     int
+	}{
+		"out of reach": {away, "node n1 cannot fetch from the Hugging Face hub: dial tcp", 3},
+		"busy":         {server.URL, "answers 503", 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			cfg := config(t)
+			cfg.Hub.URL, cfg.Logger = tt.url, slog.New(slog.NewTextHandler(&log, nil))
+			_, err := open(t, cfg).Fetch(deadline(t), Request{Tenant: "t1", Path: "hf://datasets/acme/set"})
+			require.ErrorContains(t, err, tt.says)
+			require.False(t, Missing(err))
+			require.Equal(t, tt.tries-1, strings.Count(log.String(), "retrying a source"))
+		})
+	}
+	require.Equal(t, 5, busy)
 }
