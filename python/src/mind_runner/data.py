@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mind_runner import rows, streams
-from mind_runner.errors import DATA_FORMAT, Failure, config
+from mind_runner.errors import DATA_FETCH, DATA_FORMAT, Failure, config
 from mind_runner.place import Place
 from mind_runner.request import Request, Source
 
@@ -58,7 +58,11 @@ class Files:
 
     def called(self, file: Path) -> str:
         """How the user knows a file: by the source it belongs to."""
-        return self.name if file == self.root else f"{self.name.rstrip('/')}/{file.relative_to(self.root)}"
+        below = "" if file == self.root else str(file.relative_to(self.root))
+        name = self.name.rstrip("/")
+        # The node puts a source that is one file into a folder of its own, under its name.
+        alone = len(self.files) == 1 and name.split("?")[0].endswith("/" + below) and not Path(name).is_dir()
+        return self.name if not below or alone else f"{name}/{below}"
 
 
 def load(request: Request, place: Place, streaming: bool = False) -> Loaded:
@@ -104,7 +108,9 @@ def find(source: Source, index: int, place: Place) -> Files:
             return Files(source.path, root, tuple(listed), source.path.startswith("hf://"))
     root = Path(source.path.removeprefix("file://"))
     if not root.exists():
-        raise config(f"data source {source.path} is not on this node: give a path that every node has, or a URL")
+        raise Failure(
+            DATA_FETCH, f"data source {source.path} is not on this node: give a path that every node has, or a URL"
+        )
     if root.is_file():
         return Files(source.path, root, (root,), False)
     return Files(source.path, root, tuple(_walk(root)), False)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mind_runner import errors
+from mind_runner import errors, hub
 
 
 def load(path: str | None, batch_size: int) -> Any:
@@ -26,6 +26,7 @@ def load(path: str | None, batch_size: int) -> Any:
                 "the Python of this node has no lm_eval: run python3 -m pip install 'mindcoordinator[evaluate]'"
             ) from error
         raise
+    hub.settle([base])
     cuda = torch.cuda.is_available()
     tokenizer = str(folder) if (folder / "tokenizer_config.json").exists() else None
     try:
@@ -34,6 +35,8 @@ def load(path: str | None, batch_size: int) -> Any:
             device="cuda" if cuda else "cpu", parallelize=cuda and torch.cuda.device_count() > 1,
         )  # fmt: skip
     except (OSError, ValueError, KeyError) as error:
+        if hub.is_name(base) and hub.away():
+            raise errors.Failure(errors.DATA_FETCH, f"the model {base} cannot be loaded: {hub.away()}") from error
         raise errors.Failure(
             errors.MODEL_NOT_FOUND, f"the model at {path} cannot be loaded: {_first(error)}"
         ) from error

@@ -76,7 +76,7 @@ def _path(dataset: str) -> Path | None:
     if not path.is_absolute():
         path = Path(os.environ.get("MIND_DATA_DIR") or ".") / path
     if not path.exists():
-        raise errors.Failure("DATA_FETCH", f"dataset {path} is not on this node: put it where every node has it")
+        raise errors.Failure(errors.DATA_FETCH, f"dataset {path} is not on this node: put it where every node has it")
     return path
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from mind_runner.errors import MODEL_NOT_FOUND, Failure, config
+from mind_runner import hub
+from mind_runner.errors import DATA_FETCH, MODEL_NOT_FOUND, Failure, config
 from mind_runner.place import Place
 from mind_runner.request import Request
 
@@ -30,6 +31,7 @@ def tokenizer(request: Request, place: Place) -> Any:
     import transformers
 
     path = request.model.tokenizer_id or where(request, place)
+    hub.settle([path, where(request, place)])
     try:
         result = transformers.AutoTokenizer.from_pretrained(path, **_common(request, path))
     except (OSError, ValueError, KeyError) as error:
@@ -121,6 +123,8 @@ def _quantization(own: dict[str, Any]) -> Any:
 
 
 def _not_found(what: str, path: str, error: Exception) -> Failure:
+    if hub.is_name(path) and hub.away():
+        return Failure(DATA_FETCH, f"the {what} {path} cannot be loaded: {hub.away()}")
     text = " ".join(str(error).split())[:300]
     return Failure(
         MODEL_NOT_FOUND,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import harness
@@ -12,7 +15,7 @@ import pytest
 import torch
 from harness import case
 
-from mind_runner import data, errors, frameworks, megatron, place, request
+from mind_runner import data, errors, frameworks, hub, megatron, models, place, request
 
 
 def load(tiny: Path, rows: str, kind: str = "SFT", name: str = "rows.jsonl", **data_config: object) -> data.Loaded:
@@ -51,6 +54,68 @@ def test_rows(tiny: Path, rows: str, says: str) -> None:
     assert failure.value.error_type == errors.DATA_FORMAT
     assert says in failure.value.message
     assert "rows.jsonl" in failure.value.message
+
+
+@pytest.mark.parametrize(
+    ("source", "file", "called"),
+    [
+        ("{tiny}/one.jsonl", "one.jsonl", "{tiny}/one.jsonl, line 2"),
+        ("hf://datasets/acme/set/part/one.jsonl", "one.jsonl", "hf://datasets/acme/set/part/one.jsonl, line 2"),
+        ("hf://datasets/acme/set", "one.jsonl", "hf://datasets/acme/set/one.jsonl, line 2"),
+        ("{tiny}/folder.jsonl", "folder.jsonl", "{tiny}/folder.jsonl/folder.jsonl, line 2"),
+    ],
+    ids=["a file", "a file of a data set", "a data set of one file", "a folder of that name"],
+)
+def test_a_file_is_called_as_the_request_calls_it(
+    tiny: Path, tmp_path: Path, source: str, file: str, called: str
+) -> None:
+    # As the agent lays out sources: each in a folder of its own.
+    (tiny / "folder.jsonl").mkdir(exist_ok=True)
+    laid = tmp_path / "data" / "0"
+    laid.mkdir(parents=True)
+    (laid / file).write_text(GOOD + "{\n")
+    manifest = tmp_path / "data.json"
+    manifest.write_text(json.dumps({"sources": [{"index": 0, "dir": str(laid), "files": [file]}]}))
+    config = case(tiny, tiny / "unused", "SFT").config
+    config["data_config"]["sources"] = [{"path": source.format(tiny=tiny), "format": "jsonl"}]
+    with pytest.raises(errors.Failure) as failure:
+        data.load(request.parse(config), place.here({"MIND_DATA_MANIFEST": str(manifest)}))
+    assert failure.value.message.startswith(called.format(tiny=tiny))
+
+
+def test_a_source_that_is_not_there(tiny: Path) -> None:
+    with pytest.raises(errors.Failure, match=r"none\.jsonl is not on this node") as failure:
+        load(tiny, GOOD, sources=[{"path": str(tiny / "none.jsonl")}])
+    assert failure.value.error_type == errors.DATA_FETCH
+
+
+def test_a_hub_out_of_reach_is_asked_once(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    asked = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    asked.append(connection.recv(100))
+                    connection.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setenv("HF_HUB_OFFLINE", "")
+        monkeypatch.setattr(hub, "_away", {})
+        config = case(tiny, tiny / "unused", "SFT").config
+        config["training_config"]["base_model"]["model_id"] = "acme/none"
+        with pytest.raises(errors.Failure, match=r"acme/none cannot be loaded: the hub .* is out of reach") as failure:
+            models.tokenizer(request.parse(config), place.here({}))
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert failure.value.error_type == errors.DATA_FETCH
+    assert len(asked) == 1
 
 
 def test_what_the_data_config_says_is_done(tiny: Path) -> None:
