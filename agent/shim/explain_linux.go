@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -37,8 +38,8 @@ func (s *shim) explain() {
 	} else {
 		s.exit.Message = "exited with code " + strconv.Itoa(s.exit.Code)
 	}
-	if last := bytes.TrimSpace(tail); len(last) > 0 {
-		s.exit.Message += "; last line of stderr: " + lineAround(last, len(last))
+	if last := lastLine(tail); last != "" {
+		s.exit.Message += "; last line of stderr: " + clipped(last)
 	}
 }
 
@@ -53,17 +54,21 @@ func (o *output) lastErrors() []byte {
 }
 
 func lineAround(text []byte, at int) string {
-	const longest = 300
 	start := bytes.LastIndexByte(text[:at], '\n') + 1
 	end := len(text)
 	if n := bytes.IndexByte(text[at:], '\n'); n >= 0 {
 		end = at + n
 	}
-	line := bytes.ToValidUTF8(bytes.TrimSpace(text[start:end]), []byte("\uFFFD"))
+	return clipped(string(bytes.ToValidUTF8(bytes.TrimSpace(text[start:end]), []byte("\uFFFD"))))
+}
+
+// clipped bounds the length of a line.
+func clipped(line string) string {
+	const longest = 300
 	if len(line) > longest {
-		line = bytes.ToValidUTF8(line[:longest], nil)
+		line = strings.ToValidUTF8(line[:longest], "")
 	}
-	return string(line)
+	return line
 }
 
 // kernelKilled looks for the process in the kernel's log. It needs permission to read it, and the host's process ids;

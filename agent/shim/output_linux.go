@@ -13,8 +13,8 @@ import (
 const (
 	// quiet is how long an incomplete line is held back: progress bars and prompts print no line end for long.
 	quiet = time.Second
-	// tailBytes is how much of the end of stderr is kept for the diagnosis.
-	tailBytes = 16 << 10
+	// tailBytes is how much of the end of stderr is kept for the diagnosis: tracebacks of some ranks.
+	tailBytes = 64 << 10
 )
 
 // output reads what the command prints.

@@ -1,0 +1,154 @@
+package shim
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// What launchers and Python write around the error of a program.
+const (
+	tracebackLine = "Traceback (most recent call last):"
+	childFailed   = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
+	processFailed = "subprocess.CalledProcessError: Command "
+	rootCause     = "Root Cause (first observed failure):"
+)
+
+// lastLine returns the line at the end of stderr that says why a program failed. That is the last one, except under a
+// launcher, which ends with an error of its own: torchrun names the rank that failed first, and the line is the last one of
+// that rank's traceback.
+func lastLine(tail []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(bytes.ToValidUTF8(tail, []byte("\uFFFD")))), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " \r\t")
+	}
+	for i, line := range slices.Backward(lines) {
+		switch {
+		case strings.HasPrefix(line, childFailed):
+			return orLast(rankError(lines[:tracebackOf(lines, i)], lines[i+1:]), lines)
+		case strings.HasPrefix(line, processFailed):
+			return orLast(lastWritten(lines[:tracebackOf(lines, i)]), lines)
+		}
+	}
+	return lines[len(lines)-1]
+}
+
+func orLast(line string, lines []string) string {
+	if line != "" {
+		return line
+	}
+	return lines[len(lines)-1]
+}
+
+// tracebackOf returns where the traceback begins that ends with the line at end.
+func tracebackOf(lines []string, end int) int {
+	for i, line := range slices.Backward(lines[:end]) {
+		if line == tracebackLine {
+			return i
+		}
+	}
+	return end
+}
+
+// rankError returns the last line of the traceback of the rank that torchrun's footer names; or, for a rank that was killed,
+// what the footer says of it.
+func rankError(lines, footer []string) string {
+	rank, killed := firstFailed(footer)
+	if killed != "" {
+		return killed + ofRank(rank)
+	}
+	var named, first string
+	chained := false
+	for i, line := range lines {
+		of, text := prefixed(line)
+		if text != tracebackLine {
+			continue
+		}
+		end := endOfTraceback(lines[i+1:], of)
+		switch {
+		case end == "":
+		case of == "" && (first == "" || chained):
+			first = end
+			chained = isChained(lines[i+1:])
+		case of != "" && of == rank:
+			named = end // the last one: those before it are what it was raised in place of
+		}
+	}
+	switch {
+	case named != "":
+		return named + ofRank(rank)
+	case first != "":
+		return first
+	}
+	return lastWritten(lines)
+}
+
+// firstFailed reads the footer: the rank that failed first, and by which signal it was killed.
+func firstFailed(footer []string) (rank, killed string) {
+	at := slices.Index(footer, rootCause)
+	for _, line := range footer[at+1:] {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		value = strings.TrimSpace(value)
+		switch strings.TrimSpace(name) {
+		case "rank":
+			rank, _, _ = strings.Cut(value, " ")
+		case "traceback":
+			if strings.HasPrefix(value, "Signal ") {
+				killed = value
+			}
+			return rank, killed
+		}
+	}
+	return rank, killed
+}
+
+func ofRank(rank string) string {
+	if rank == "" {
+		return ""
+	}
+	return " (rank " + rank + ")"
+}
+
+// prefixed splits off what torch puts before the lines of a rank, such as "[rank0]: ".
+func prefixed(line string) (rank, text string) {
+	after, ok := strings.CutPrefix(line, "[rank")
+	rank, text, found := strings.Cut(after, "]:")
+	if !ok || !found {
+		return "", line
+	}
+	return rank, strings.TrimPrefix(text, " ")
+}
+
+// endOfTraceback returns the line with the error: the first of the rank's that is not indented.
+func endOfTraceback(lines []string, of string) string {
+	for _, line := range lines {
+		rank, text := prefixed(line)
+		if rank == of && text != "" && text[0] != ' ' {
+			return text
+		}
+	}
+	return ""
+}
+
+// isChained reports whether another error was raised in place of the one whose traceback begins before these lines.
+func isChained(lines []string) bool {
+	for _, line := range lines {
+		switch {
+		case strings.HasPrefix(line, "The above exception was the direct cause"), strings.HasPrefix(line, "During handling of the above exception"):
+			return true
+		case line == tracebackLine:
+			return false
+		}
+	}
+	return false
+}
+
+// lastWritten returns the last line that is not torchrun's own log.
+func lastWritten(lines []string) string {
+	for _, line := range slices.Backward(lines) {
+		if line != "" && !strings.Contains(line, " torch/distributed/elastic/") {
+			return line
+		}
+	}
+	return ""
+}
