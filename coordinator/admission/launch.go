@@ -70,6 +70,10 @@ func fitsLauncher(req *v1.SubmitJobRequest, l *v1.Launcher) error {
 		for _, fault := range hyperparameters.Check(t.GetTrainingType().String(), t.GetHyperparameters()) {
 			f.Bad("training_config.hyperparameters."+call.Clip(fault.Name, 64), "%s", fault.Says)
 		}
+		for _, fault := range hyperparameters.Together(t.GetTrainingType().String(), t.GetHyperparameters()) {
+			f.Bad("training_config.hyperparameters."+fault.Name, "%s", fault.Says)
+		}
+		fitsFramework(&f, t.GetFramework())
 	} else if len(known) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(t.GetHyperparameters())) {
 			if !slices.Contains(known, name) {
@@ -78,6 +82,7 @@ func fitsLauncher(req *v1.SubmitJobRequest, l *v1.Launcher) error {
 			}
 		}
 	}
+	needsAdapter(&f, t, l)
 	if t.GetFramework().GetCustomScriptPath() == "" {
 		for _, argv := range [][]string{l.GetArgv(), l.GetDistributedArgv()} {
 			if launcher.Uses(argv, launcher.Script) || launcher.Uses(argv, launcher.ScriptCommand) || launcher.Uses(argv, launcher.TorchrunScript) {
@@ -88,6 +93,42 @@ func fitsLauncher(req *v1.SubmitJobRequest, l *v1.Launcher) error {
 		}
 	}
 	return f.Err()
+}
+
+// fitsFramework refuses what the runner would refuse of a framework. Of two maps that have a key, the runner takes the second.
+func fitsFramework(f *call.Faults, framework *v1.Framework) {
+	config := maps.Clone(framework.GetConfig())
+	field := map[string]string{"strategy": "distributed.strategy"}
+	for key := range config {
+		field[key] = "config." + call.Clip(key, 64)
+	}
+	for key, value := range framework.GetDistributed().GetConfig() {
+		if config == nil {
+			config = map[string]string{}
+		}
+		config[key], field[key] = value, "distributed.config."+call.Clip(key, 64)
+	}
+	for _, fault := range hyperparameters.Framework(framework.GetType().String(), framework.GetDistributed().GetStrategy(), config) {
+		f.Bad("training_config.framework."+field[fault.Name], "%s", fault.Says)
+	}
+}
+
+// needsAdapter refuses a MEGATRON without the module that carries it out. The variable names one on the node.
+func needsAdapter(f *call.Faults, t *v1.TrainingConfig, l *v1.Launcher) {
+	const variable = "MIND_MEGATRON_ADAPTER"
+	framework := t.GetFramework()
+	if framework.GetType() != v1.FrameworkType_MEGATRON || !l.GetBuiltin() {
+		return
+	}
+	for _, name := range []string{
+		framework.GetConfig()["adapter"], framework.GetDistributed().GetConfig()["adapter"], t.GetEnvironment()[variable], l.GetEnvironment()[variable],
+	} {
+		if name != "" {
+			return
+		}
+	}
+	f.Bad("training_config.framework.config.adapter", "is required: MEGATRON needs a Python module on the nodes that carries out the request; "+
+		"name it here or in training_config.environment.%s, or use FSDP", variable)
 }
 
 // runs says whether a built-in launcher of a training starts the runner's own trainers. CUSTOM starts the user's script; what

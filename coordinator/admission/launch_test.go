@@ -56,10 +56,49 @@ func TestFitsLauncher(t *testing.T) {
 		},
 		"MEGATRON takes any": {func(r *v1.SubmitJobRequest) {
 			r.TrainingConfig.TrainingType, r.TrainingConfig.Framework.Type = v1.TrainingType_SFT, v1.FrameworkType_MEGATRON
+			r.TrainingConfig.Framework.Config = map[string]string{"adapter": "acme_megatron"}
 			r.TrainingConfig.Hyperparameters = map[string]string{"train_iters": "9"}
 		}, nil, "", ""},
-		"CUSTOM takes any":  {func(r *v1.SubmitJobRequest) { custom(r); r.TrainingConfig.Hyperparameters = map[string]string{"x": ""} }, nil, "", ""},
-		"MEGATRON and LORA": {func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Type = v1.FrameworkType_MEGATRON }, nil, "training_config.training_type", "not supported by framework MEGATRON"},
+		"MEGATRON by a variable": {func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.TrainingType, r.TrainingConfig.Framework.Type = v1.TrainingType_SFT, v1.FrameworkType_MEGATRON
+			r.TrainingConfig.Environment = map[string]string{"MIND_MEGATRON_ADAPTER": "acme_megatron"}
+		}, nil, "", ""},
+		"MEGATRON without an adapter": {func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.TrainingType, r.TrainingConfig.Framework.Type = v1.TrainingType_SFT, v1.FrameworkType_MEGATRON
+		}, nil, "training_config.framework.config.adapter", "is required"},
+		"no stage of ZeRO": {func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.Framework = &v1.Framework{Type: v1.FrameworkType_DEEPSPEED, Config: map[string]string{"zero_stage": "7", "zero_optimization.overlap_comm": "true"}}
+		}, nil, "training_config.framework.config.zero_stage", `is "7", and must be 0, 1, 2 or 3`},
+		"no strategy of ZeRO": {func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.Framework = &v1.Framework{Type: v1.FrameworkType_DEEPSPEED, Distributed: &v1.Distributed{Strategy: "zero9"}}
+		}, nil, "training_config.framework.distributed.strategy", "must be one of deepspeed, zero"},
+		"no key of FSDP": {func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.Framework = &v1.Framework{
+				Type: v1.FrameworkType_FSDP, Config: map[string]string{"fsdp_cpu_offload": "true"},
+				Distributed: &v1.Distributed{Strategy: "FULL_SHARD", Config: map[string]string{"shard": "all"}},
+			}
+		}, nil, "training_config.framework.distributed.config.shard", "it takes activation_checkpointing"},
+		"RLHF without a reward": {
+			func(r *v1.SubmitJobRequest) { r.TrainingConfig.TrainingType = v1.TrainingType_RLHF }, nil,
+			"training_config.hyperparameters.reward_function", "RLHF needs a reward",
+		},
+		"RLHF with one": {func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.TrainingType = v1.TrainingType_RLHF
+			r.TrainingConfig.Hyperparameters = map[string]string{"reward_model": "acme/judge"}
+		}, nil, "", ""},
+		"both halves": {
+			func(r *v1.SubmitJobRequest) {
+				r.TrainingConfig.Hyperparameters = map[string]string{"bf16": "true", "fp16": "1"}
+			}, nil, "training_config.hyperparameters.fp16", "give one of them",
+		},
+		"no steps": {
+			func(r *v1.SubmitJobRequest) { r.TrainingConfig.Hyperparameters = map[string]string{"max_steps": "0"} }, nil,
+			"training_config.hyperparameters.max_steps", "at least 1",
+		},
+		"CUSTOM takes any": {func(r *v1.SubmitJobRequest) { custom(r); r.TrainingConfig.Hyperparameters = map[string]string{"x": ""} }, nil, "", ""},
+		"MEGATRON and LORA": {func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.Framework = &v1.Framework{Type: v1.FrameworkType_MEGATRON, Config: map[string]string{"adapter": "a"}}
+		}, nil, "training_config.training_type", "not supported by framework MEGATRON"},
 		"a launcher that runs a script": {
 			func(*v1.SubmitJobRequest) {}, &v1.Launcher{Framework: "HF_TRAINER", Argv: []string{"x"}, DistributedArgv: []string{"{script_command}"}},
 			"training_config.framework.type", "CUSTOM",

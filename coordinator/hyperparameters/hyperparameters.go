@@ -32,6 +32,11 @@ type list struct {
 	// Reserved says where the request has what the user wants to set.
 	Reserved         map[string]string `json:"reserved"`
 	ReservedPrefixes map[string]string `json:"reserved_prefixes"`
+	// Frameworks says what the frameworks take.
+	Frameworks map[string]struct {
+		Strategies []string `json:"strategies"`
+		Keys       []string `json:"keys"`
+	} `json:"frameworks"`
 }
 
 // load reads the list once, and makes the names of each training type of it.
@@ -74,11 +79,31 @@ func Check(training string, given map[string]string) []Fault {
 			faults = append(faults, Fault{name, fmt.Sprintf("means the same as %s: give one of them", seen[meant])})
 		case !s.takes(meant, given[name]):
 			faults = append(faults, Fault{name, fmt.Sprintf("is %.80q, and must be %s", given[name], s.wants())})
+		case s.outOf(given[name]) != "":
+			faults = append(faults, Fault{name, fmt.Sprintf("is %.80q, and must be %s", given[name], s.outOf(given[name]))})
 		}
 		seen[meant] = name
 	}
 	return faults
 }
+
+// Together returns what is wrong with hyperparameters that are right one by one.
+func Together(training string, given map[string]string) (faults []Fault) {
+	l, types := load()
+	values := map[string]string{}
+	for name, value := range given {
+		values[l.meant(types[training], name, value)] = value
+	}
+	if both := isTrue(values["bf16"]) && isTrue(values["fp16"]); both {
+		faults = append(faults, Fault{"fp16", "is true, and so is bf16: give one of them"})
+	}
+	if training == "RLHF" && is("null", values["reward_function"]) && is("null", values["reward_model_id"]) {
+		faults = append(faults, Fault{"reward_function", "is required, or reward_model_id: RLHF needs a reward; write FILE.py:NAME or MODULE:NAME"})
+	}
+	return faults
+}
+
+func isTrue(value string) bool { return strings.EqualFold(value, "true") || value == "1" }
 
 // meant resolves another name of a hyperparameter.
 func (l *list) meant(known map[string]spec, name, value string) string {

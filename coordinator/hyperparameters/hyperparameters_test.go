@@ -38,6 +38,11 @@ func TestCheck(t *testing.T) {
 		"none of some":                {"DPO", "lr_scheduler_type", "cosin", "must be one of constant, "},
 		"none of some numbers":        {"QLORA", "quantization_bits", "3", "must be one of 4, 8"},
 		"no JSON object":              {"LORA", "rank_pattern", "[1]", "must be a JSON object"},
+		"no step":                     {"SFT", "max_steps", "0", `is "0", and must be at least 1`},
+		"as many as there are":        {"SFT", "max_steps", "-1", ""},
+		"uphill":                      {"SFT", "lr", "-1", "must be at least 0"},
+		"an empty batch":              {"SFT", "batch_size", "0", "must be at least 1"},
+		"no epoch":                    {"LORA", "num_epochs", "0.0", "must be more than 0"},
 		"a type that is not listed":   {"OTHER", "x", "y", ""},
 		"a value that is not a value": {"SFT", "max_steps", "", "must be a whole number"},
 	} {

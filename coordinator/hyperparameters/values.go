@@ -2,6 +2,7 @@ package hyperparameters
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -19,6 +20,24 @@ type spec struct {
 	Choices []string `json:"choices"`
 	// Items is the kind of the items of a list; empty: str.
 	Items string `json:"items"`
+	// Least is the smallest number, and any number is more than Above; nil: there is no limit. The default is taken.
+	Least, Above *float64
+	Default      any
+}
+
+// outOf says which numbers are taken, if a value is none of them; empty: it is.
+func (s spec) outOf(value string) string {
+	n, err := strconv.ParseFloat(value, 64)
+	if err != nil || s.Default == any(n) {
+		return ""
+	}
+	switch {
+	case s.Least != nil && n < *s.Least:
+		return fmt.Sprintf("at least %g", *s.Least)
+	case s.Above != nil && n <= *s.Above:
+		return fmt.Sprintf("more than %g", *s.Above)
+	}
+	return ""
 }
 
 // takes says whether a value can be read as one of the kinds. It follows _value in names.py.

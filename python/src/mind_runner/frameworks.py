@@ -13,8 +13,19 @@ FSDP_KEYS = (
     "activation_checkpointing", "auto_wrap_policy", "cpu_offload", "cpu_ram_efficient_loading", "min_num_params",
     "reshard_after_forward", "state_dict_type", "transformer_layer_cls_to_wrap",
 )  # fmt: skip
-_FSDP_STRATEGIES = {"": None, "fsdp": None, "full_shard": True, "shard_grad_op": False}
-_ZERO_STRATEGIES = {"zero0": 0, "zero1": 1, "zero2": 2, "zero3": 3, "zero_1": 1, "zero_2": 2, "zero_3": 3}
+FSDP_STRATEGIES = {"": None, "fsdp": None, "full_shard": True, "shard_grad_op": False}
+ZERO_STRATEGIES = {
+    "": 2,
+    "zero": 2,
+    "deepspeed": 2,
+    "zero0": 0,
+    "zero1": 1,
+    "zero2": 2,
+    "zero3": 3,
+    "zero_1": 1,
+    "zero_2": 2,
+    "zero_3": 3,
+}
 
 
 def options(request: Request, own: dict[str, Any], shared: bool) -> dict[str, Any]:
@@ -36,9 +47,9 @@ def fsdp(framework: Framework) -> dict[str, Any]:
     A checkpoint is the full state by default: it is complete in one directory, and fits any number of ranks.
     """
     result: dict[str, Any] = {"version": 2, "state_dict_type": "FULL_STATE_DICT"}
-    if framework.strategy not in _FSDP_STRATEGIES:
+    if framework.strategy not in FSDP_STRATEGIES:
         raise config(f"the strategy {framework.strategy!r} is none of FSDP's: choose full_shard or shard_grad_op")
-    reshard = _FSDP_STRATEGIES[framework.strategy]
+    reshard = FSDP_STRATEGIES[framework.strategy]
     if reshard is not None:
         result["reshard_after_forward"] = reshard
     for key, value in framework.config.items():
@@ -59,11 +70,11 @@ def deepspeed(framework: Framework, own: dict[str, Any], shared: bool) -> dict[s
     given = dict(framework.config)
     stage = own.get("zero_stage")
     if stage is None:
-        stage = literal(given.pop("zero_stage", _ZERO_STRATEGIES.get(framework.strategy, 2)))
+        stage = literal(given.pop("zero_stage", ZERO_STRATEGIES.get(framework.strategy, 2)))
     given.pop("zero_stage", None)
     if stage not in (0, 1, 2, 3):
         raise config(f"zero_stage is {stage!r}: choose 0, 1, 2 or 3")
-    if framework.strategy and framework.strategy not in (*_ZERO_STRATEGIES, "zero", "deepspeed"):
+    if framework.strategy and framework.strategy not in ZERO_STRATEGIES:
         raise config(f"the strategy {framework.strategy!r} is none of DeepSpeed's: choose zero1, zero2 or zero3")
     result: dict[str, Any] = {
         "train_batch_size": "auto",

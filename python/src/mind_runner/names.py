@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mind_runner import frameworks
 from mind_runner import names_table as table
 
 #: A name: the kinds of value that it takes (int, float, bool, str, list, object, null), in the order in which a text is
@@ -57,7 +58,26 @@ def check(training_type: str, hyperparameters: Mapping[str, Any]) -> list[str]:
         if name in seen:
             problems.append(f"{seen[name]} and {given} are names of the same hyperparameter: give one of them")
         seen[name] = given
+    return problems or _together(training_type, {name: hyperparameters[given] for name, given in seen.items()})
+
+
+def _together(training_type: str, given: Mapping[str, Any]) -> list[str]:
+    """What is wrong with hyperparameters that are right one by one."""
+    problems = []
+    if all(_text(given.get(name)).lower() in ("true", "1") for name in ("bf16", "fp16")):
+        problems.append("bf16 and fp16 are both true: the weights are computed with in one of them; give one")
+    if training_type == "RLHF" and all(
+        _text(given.get(n)).lower() in _NULL for n in ("reward_function", "reward_model_id")
+    ):
+        problems.append(
+            "RLHF needs a reward: give the hyperparameter reward_function (FILE.py:NAME or MODULE:NAME) "
+            "or reward_model_id"
+        )
     return problems
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
 def translate(
@@ -107,6 +127,10 @@ def everything() -> dict[str, Any]:
         "aliases": dict(sorted(table.ALIASES.items())),
         "reserved": dict(sorted(table.RESERVED.items())),
         "reserved_prefixes": table.RESERVED_PREFIXES,
+        "frameworks": {
+            "DEEPSPEED": {"strategies": sorted(frameworks.ZERO_STRATEGIES)},
+            "FSDP": {"strategies": sorted(frameworks.FSDP_STRATEGIES), "keys": list(frameworks.FSDP_KEYS)},
+        },
     }
 
 
@@ -140,7 +164,7 @@ def _unknown(training_type: str, name: str) -> str:
 
 
 def _value(name: str, spec: Spec, value: Any) -> Any:
-    text = value if isinstance(value, str) else json.dumps(value)
+    text = _text(value)
     if name.endswith("_modules") and text.isidentifier() and text.lower() not in _NULL:
         return [text]  # peft takes a single text as a pattern of whole paths
     nothing = "null" in spec["kinds"] and text.lower() in _NULL
@@ -155,17 +179,26 @@ def _value(name: str, spec: Spec, value: Any) -> Any:
         if kind == "str" and "choices" in spec and text not in spec["choices"]:
             continue
         try:
-            if kind == "list":
-                return _list(text, spec)
-            return _PARSERS[kind](text)
+            read = _list(text, spec) if kind == "list" else _PARSERS[kind](text)
         except (ValueError, TypeError):
             continue
+        _in_bounds(name, spec, text, read)
+        return read
     must = " or ".join(
         _CALLED[kind] for kind in spec["kinds"] if kind != "null" and not (kind == "str" and "choices" in spec)
     )
     if "choices" in spec:
         must = " or ".join(filter(None, [must, "one of " + ", ".join(spec["choices"])]))
     raise ConfigError(f"{name} is {_clip(text)}, and must be {must}")
+
+
+def _in_bounds(name: str, spec: Spec, text: str, read: Any) -> None:
+    if isinstance(read, bool) or not isinstance(read, (int, float)) or read == spec.get("default"):
+        return
+    if "least" in spec and read < spec["least"]:
+        raise ConfigError(f"{name} is {_clip(text)}, and must be at least {spec['least']:g}")
+    if "above" in spec and read <= spec["above"]:
+        raise ConfigError(f"{name} is {_clip(text)}, and must be more than {spec['above']:g}")
 
 
 def _clip(text: str) -> str:
@@ -237,7 +270,7 @@ def _group_of(training_type: str, name: str) -> str:
 def _group(group: str) -> dict[str, Spec]:
     if group not in _CONFIGS:
         own: dict[str, Spec] = getattr(table, group.upper())
-        return own
+        return {name: _bounded(name, dict(spec)) for name, spec in own.items()}
     module, name = _CONFIGS[group]
     config = getattr(__import__(module, fromlist=[name]), name)
     hints = typing.get_type_hints(config)
@@ -272,6 +305,14 @@ def _spec(field: dataclasses.Field[Any], hint: Any) -> Spec:
     spec["default"] = default if isinstance(default, (bool, int, float, str, list, dict, type(None))) else None
     if default is None and "null" not in kinds:
         spec["kinds"].insert(0, "null")
+    return _bounded(field.name, spec)
+
+
+def _bounded(name: str, spec: Spec) -> Spec:
+    if name in table.LEAST:
+        spec["least"] = table.LEAST[name]
+    if name in table.ABOVE:
+        spec["above"] = 0
     return spec
 
 

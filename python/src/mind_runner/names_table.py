@@ -35,6 +35,15 @@ ALIASES: dict[str, str] = {
     "warmup_ratio": "warmup_steps",
 }
 
+#: Numbers below which a value means nothing, though the libraries take it; the default is always taken. What is one of
+#: ABOVE must be greater than 0.
+LEAST: dict[str, float] = {
+    "gradient_accumulation_steps": 1, "learning_rate": 0, "lora_alpha": 1, "lora_dropout": 0,
+    "max_completion_length": 1, "max_grad_norm": 0, "max_length": 1, "max_steps": 1, "num_generations": 2,
+    "per_device_eval_batch_size": 1, "per_device_train_batch_size": 1, "r": 1, "warmup_steps": 0, "weight_decay": 0,
+}  # fmt: skip
+ABOVE: frozenset[str] = frozenset({"eval_steps", "logging_steps", "num_train_epochs", "save_steps"})
+
 #: Fields of the configurations that are not the user's: where what they say comes from instead.
 RESERVED: dict[str, str] = {
     "accelerator_config": "the framework; use training_config.framework.config",
