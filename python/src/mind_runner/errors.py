@@ -10,6 +10,7 @@ DATA_FETCH = "DATA_FETCH"
 DATA_FORMAT = "DATA_FORMAT"
 CONFIG = "CONFIG"
 DIVERGED = "DIVERGED"
+EXIT_NONZERO = "EXIT_NONZERO"
 
 # Distributions whose name is not that of the module, and those that an extra of mindcoordinator brings.
 _DISTRIBUTIONS = {"yaml": "pyyaml", "sklearn": "scikit-learn", "PIL": "pillow", "google": "protobuf"}
@@ -23,6 +24,13 @@ class Failure(Exception):
         super().__init__(message)
         self.error_type = error_type
         self.message = message
+
+
+class Peer(Failure):
+    """A failure that another rank's has caused."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(None, message)
 
 
 def config(message: str) -> Failure:
@@ -48,13 +56,38 @@ def classify(error: BaseException, batch_size: int | None = None, accumulation: 
         return Failure(OOM, f"out of memory: {_smaller(batch_size, accumulation)} ({text[:200]})")
     if isinstance(error, ImportError):
         return config(text[:500])
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return Failure(
-            None, f"no space left on the device: {error.filename or text}: free some, or keep fewer checkpoints"
-        )
+    full = _full_disk(error)
+    if full:
+        return Failure(None, f"no space left on the device: {full[:300]}: free some, or keep fewer checkpoints")
     if _is_peer(text):
-        return Failure(None, f"another rank is gone, see what it says: {text[:200]}")
-    return Failure(None, f"{type(error).__name__}: {text[:500]}")
+        return Peer(f"another rank is gone, see what it says: {text[:200]}")
+    return Failure(None, described(error))
+
+
+def described(error: BaseException) -> str:
+    """The type and the message of what was raised, in one line."""
+    text = " ".join(str(error).split())[:500]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _full_disk(error: BaseException) -> str:
+    """What says that a disk is full: an error, or one that it was raised in place of; empty: nothing does."""
+    seen: BaseException | None = error
+    while seen is not None:
+        text = " ".join(str(seen).split())
+        if isinstance(seen, OSError) and seen.errno == errno.ENOSPC:
+            return str(seen.filename or text)
+        if any(words in text for words in _FULL):
+            return text
+        # torch's writer of files says where it failed, and not why.
+        if isinstance(seen, RuntimeError) and any(words in text for words in _TORN):
+            return f"torch could not write a file ({text})"
+        seen = seen.__cause__ or seen.__context__
+    return ""
+
+
+_FULL = ("No space left on device", "os error 28", "Disk quota exceeded")
+_TORN = ("inline_container.cc", "PytorchStreamWriter failed writing", "iostream error")
 
 
 def _is_memory(error: BaseException, text: str) -> bool:

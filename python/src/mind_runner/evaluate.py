@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         model = evaluate_model.load(os.environ.get("MIND_MODEL_PATH"), _batch_size(benchmarks))
     except Exception as error:
         return _give_up(error)
-    failed: list[str] = []
+    failed: list[errors.Failure] = []
     for done, benchmark in enumerate(benchmarks):
         training.progress(done, len(benchmarks))
         problem = _score(model, benchmark)
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             failed.append(problem)
     training.progress(len(benchmarks), len(benchmarks))
     if len(failed) == len(benchmarks):
-        return _give_up(errors.Failure(None, f"no benchmark has a result: {failed[0]}"))
+        return _give_up(errors.Failure(failed[0].error_type, f"no benchmark has a result: {failed[0].message}"))
     return 0
 
 
@@ -78,7 +78,7 @@ def read(path: str | None) -> list[Benchmark]:
     ]
 
 
-def _score(model: Any, benchmark: Benchmark) -> str | None:
+def _score(model: Any, benchmark: Benchmark) -> errors.Failure | None:
     """Scores and reports one benchmark; returns what went wrong."""
     from mind_runner import evaluate_tasks
 
@@ -98,7 +98,7 @@ def _score(model: Any, benchmark: Benchmark) -> str | None:
             message = f"out of memory: give the parameter batch_size a smaller value than {size}"
         training.evaluation_result(benchmark.name, error=message)
         print(f"{benchmark.name}: {message}", file=sys.stderr)
-        return f"{benchmark.name}: {message}"
+        return errors.Failure(failure.error_type, f"{benchmark.name}: {message}")
 
 
 def _batch_size(benchmarks: list[Benchmark]) -> int:
@@ -118,7 +118,6 @@ def _give_up(error: Exception) -> int:
     if not isinstance(error, errors.Failure):
         traceback.print_exc()
     failure = errors.classify(error)
-    if failure.error_type:
-        training.error(failure.error_type, failure.message)
-    print(failure.message, file=sys.stderr)
+    training.error(failure.error_type or errors.EXIT_NONZERO, failure.message)
+    print(f"{failure.error_type or 'error'}: {failure.message}", file=sys.stderr)
     return 1

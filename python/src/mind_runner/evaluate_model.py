@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mind_runner import errors, hub
+from mind_runner import errors, hub, models
 
 
 def load(path: str | None, batch_size: int) -> Any:
@@ -18,6 +18,7 @@ def load(path: str | None, batch_size: int) -> Any:
     folder = Path(path)
     base, adapter = _parts(folder)
     try:
+        import safetensors
         import torch
         from lm_eval.models.huggingface import HFLM
     except ModuleNotFoundError as error:
@@ -30,16 +31,19 @@ def load(path: str | None, batch_size: int) -> Any:
     cuda = torch.cuda.is_available()
     tokenizer = str(folder) if (folder / "tokenizer_config.json").exists() else None
     try:
-        return HFLM(
+        loaded = HFLM(
             pretrained=base, peft=adapter, tokenizer=tokenizer, batch_size=batch_size, dtype="auto",
             device="cuda" if cuda else "cpu", parallelize=cuda and torch.cuda.device_count() > 1,
         )  # fmt: skip
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
         if hub.is_name(base) and hub.away():
             raise errors.Failure(errors.DATA_FETCH, f"the model {base} cannot be loaded: {hub.away()}") from error
         raise errors.Failure(
-            errors.MODEL_NOT_FOUND, f"the model at {path} cannot be loaded: {_first(error)}"
+            errors.MODEL_NOT_FOUND, f"the model at {path} cannot be loaded: {errors.described(error)[:300]}"
         ) from error
+    if models.is_empty(loaded.tokenizer):
+        raise errors.config(f"the model at {path} has no vocabulary: the files of its tokenizer are not there")
+    return loaded
 
 
 def _parts(folder: Path) -> tuple[str, str | None]:
@@ -66,7 +70,3 @@ def _parts(folder: Path) -> tuple[str, str | None]:
     if not base:
         raise errors.Failure(errors.MODEL_NOT_FOUND, f"{config} does not name the base model of the adapter")
     return base, str(folder)
-
-
-def _first(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300]

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from mind_runner import hub
-from mind_runner.errors import DATA_FETCH, MODEL_NOT_FOUND, Failure, config
+from mind_runner.errors import DATA_FETCH, MODEL_NOT_FOUND, Failure, config, described
 from mind_runner.place import Place
 from mind_runner.request import Request
 
@@ -51,6 +51,7 @@ def tokenizer(request: Request, place: Place) -> Any:
 
 def model(request: Request, place: Place, own: dict[str, Any]) -> Any:
     """Loads the weights; in 4 or 8 bits for QLORA."""
+    import safetensors
     import torch
     import transformers
 
@@ -62,7 +63,7 @@ def model(request: Request, place: Place, own: dict[str, Any]) -> Any:
         options["device_map"] = {"": place.local_rank}
     try:
         loaded = transformers.AutoModelForCausalLM.from_pretrained(path, **options)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
         raise _not_found("model", path, error) from error
     # The cache of keys and values serves generation alone, and takes memory.
     loaded.config.use_cache = False
@@ -71,6 +72,43 @@ def model(request: Request, place: Place, own: dict[str, Any]) -> Any:
 
         loaded = peft.prepare_model_for_kbit_training(loaded)
     return loaded
+
+
+def check(request: Request, tokenizer: Any, model: Any, max_length: int | None) -> None:
+    """Refuses a tokenizer that is not the model's, and rows that are longer than the model can have."""
+    text = model.config.get_text_config()
+    words, rows = len(tokenizer), int(getattr(text, "vocab_size", 0) or 0)
+    name = request.model.tokenizer_id or request.model.model_id
+    if is_empty(tokenizer):
+        raise config(
+            f"the tokenizer of {name} has no vocabulary: its files are not there (tokenizer.json, or tokenizer.model): "
+            "add them to the model, or name a tokenizer in base_model.tokenizer_id"
+        )
+    if rows and words > rows:
+        raise config(
+            f"the tokenizer {name} has {words} tokens and the model {request.model.model_id} has {rows}: "
+            "they do not belong together; name the model's own in base_model.tokenizer_id"
+        )
+    if words < rows // 2:
+        log.warning("the tokenizer %s has %d tokens and the model has %d: is it the model's own?", name, words, rows)
+    most = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None)
+    if not most or not max_length or max_length <= most:
+        return
+    if any(getattr(text, of, None) for of in ("rope_parameters", "rope_scaling", "rope_theta")):
+        log.warning("max_length is %d, and the model was trained on %d positions", max_length, most)
+        return
+    raise config(
+        f"data_config.max_seq_length is {max_length}, and the model {request.model.model_id} has {most} positions: "
+        f"give at most {most}"
+    )
+
+
+def is_empty(tokenizer: Any) -> bool:
+    """Whether a tokenizer has special tokens alone: for some models the library makes one without its files."""
+    return len(tokenizer) - len(set(tokenizer.all_special_ids)) < _FEWEST_WORDS
+
+
+_FEWEST_WORDS = 2
 
 
 def adapter(request: Request, given: dict[str, Any]) -> Any | None:
@@ -125,9 +163,8 @@ def _quantization(own: dict[str, Any]) -> Any:
 def _not_found(what: str, path: str, error: Exception) -> Failure:
     if hub.is_name(path) and hub.away():
         return Failure(DATA_FETCH, f"the {what} {path} cannot be loaded: {hub.away()}")
-    text = " ".join(str(error).split())[:300]
     return Failure(
         MODEL_NOT_FOUND,
-        f"the {what} {path} cannot be loaded: {text}: "
+        f"the {what} {path} cannot be loaded: {described(error)[:300]}: "
         "check base_model.model_id and its revision, and that the node may read it",
     )

@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
 def _fail(error: Exception, here: Place, batch: dict[str, int]) -> None:
     failure = errors.classify(error, batch.get("size"), batch.get("accumulation", 1))
     traceback.print_exception(error)
-    if failure.error_type is not None:
-        training.error(failure.error_type, failure.message, rank=here.rank)
+    if not isinstance(failure, errors.Peer):
+        training.error(failure.error_type or errors.EXIT_NONZERO, failure.message, rank=here.rank)
     sys.stdout.flush()
     print(f"rank {here.rank}: {failure.error_type or 'error'}: {failure.message}", file=sys.stderr, flush=True)
     # Not by way of Python's exit: it would wait for threads and for ranks that wait for this one.
@@ -101,6 +101,7 @@ def _train(asked: Request, here: Place, batch: dict[str, int]) -> int:
     if loaded.evaluation is not None and args.eval_strategy == "no":
         args.eval_strategy = transformers.trainer_utils.IntervalStrategy.EPOCH
     model = models.model(asked, here, own)
+    models.check(asked, tokenizer, model, getattr(args, "max_length", None))
     told = reports.Reports(group, reports.flops_per_token(model, frozen=adapter is not None))
     facts = {
         "training_type": asked.training_type,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
+import inspect
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mind_runner.data import Loaded
-from mind_runner.errors import DATA_FORMAT, Failure, config
+from mind_runner.errors import DATA_FORMAT, Failure, classify, config, described
 from mind_runner.request import Request
 
 
@@ -96,4 +99,37 @@ def _function(name: str) -> Callable[..., Any]:
     function = getattr(module, attribute, None)
     if not callable(function):
         raise config(f"{where} has no function {attribute} (reward_function)")
-    return function  # type: ignore[no-any-return]
+    return _explaining(name, function)
+
+
+def _explaining(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which says of what it raises that it is the reward's."""
+
+    def explained(error: Exception) -> Failure:
+        failure = classify(error)
+        if failure.error_type is not None:
+            return failure
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        return config(
+            f"the reward_function {name} raised {described(error)} ({Path(at.filename).name}, line {at.lineno})"
+        )
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def later(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await function(*args, **kwargs)
+            except Exception as error:
+                raise explained(error) from error
+
+        return later
+
+    @functools.wraps(function)
+    def score(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise explained(error) from error
+
+    return score

@@ -141,6 +141,9 @@ def test_what_fails_is_a_result_and_all_of_it_an_exit(evaluate: Any, tmp_path: P
     assert "is not on this node" in found["b"]["error"]
     assert "must be one of exact_match" in found["c"]["error"]
     assert "parameters.few_shots is not known; there are apply_chat_template" in found["d"]["error"]
+    assert events[-1]["event"] == "error"
+    assert events[-1]["error_type"] == "CONFIG"
+    assert events[-1]["message"].startswith("no benchmark has a result: a: ")
 
 
 @pytest.mark.parametrize(

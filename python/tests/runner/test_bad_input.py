@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import harness
 import pytest
@@ -138,6 +141,33 @@ def test_a_column_that_is_not_there(tiny: Path) -> None:
         load(tiny, GOOD, preprocess={"field_mapping": {"prompt": "question"}})
 
 
+def positions(count: int) -> Any:
+    """A model with learned positions; the library makes a tokenizer for it without any files."""
+    import transformers
+
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=512, n_positions=count, n_embd=8, n_layer=1, n_head=1)
+    )
+
+
+def broken(tiny: Path, cases: dict[str, harness.Case]) -> None:
+    """Models that lack something, or have something else, and a reward function that raises."""
+    for name in ("no tokenizer", "another tokenizer", "corrupt"):
+        folder = tiny / name.replace(" ", "-")
+        shutil.copytree(tiny / "model", folder, dirs_exist_ok=True)
+        cases[name].config["training_config"]["base_model"]["model_id"] = str(folder)
+    shutil.rmtree(tiny / "no-tokenizer")
+    positions(512).save_pretrained(tiny / "no-tokenizer")
+    words = tiny / "another-tokenizer" / "tokenizer.json"
+    tokenizer = json.loads(words.read_text())
+    tokenizer["added_tokens"] += [
+        tokenizer["added_tokens"][0] | {"id": 512 + n, "content": f"<{n}>"} for n in range(20)
+    ]
+    words.write_text(json.dumps(tokenizer))
+    (tiny / "corrupt" / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0not a header....")
+    (tiny / "raising.py").write_text("def score(completions, **columns):\n    return columns['points']\n")
+
+
 @pytest.fixture(scope="module")
 def failed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     folder = tmp_path_factory.mktemp("failed")
@@ -149,7 +179,13 @@ def failed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, di
         "nan": case(tiny, folder / "nan", "SFT", learning_rate="1e30", max_grad_norm="0"),
         "adapter": case(tiny, folder / "adapter", "SFT"),
         "zero": case(tiny, folder / "zero", "SFT", "DEEPSPEED"),
+        "no tokenizer": case(tiny, folder / "no-tokenizer", "SFT", data="completion.jsonl"),
+        "another tokenizer": case(tiny, folder / "another-tokenizer", "SFT"),
+        "corrupt": case(tiny, folder / "corrupt", "SFT"),
+        "reward": case(tiny, folder / "reward", "RLHF", reward_function=f"{tiny}/raising.py:score"),
+        "steps": case(tiny, folder / "steps", "SFT", max_steps="0"),
     }
+    broken(tiny, cases)
     cases["model"].config["training_config"]["base_model"]["model_id"] = str(tiny / "not-there")
     cases["adapter"].config["output_config"]["export"] = "adapter"
     cases["zero"].config["training_config"]["framework"]["config"] = {"zero_stage": "7"}
@@ -169,6 +205,11 @@ def failed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, di
         ("nan", errors.DIVERGED, "lower learning_rate"),
         ("adapter", errors.CONFIG, "SFT trains no adapter"),
         ("zero", errors.CONFIG, "zero_stage is 7"),
+        ("no tokenizer", errors.CONFIG, "has no vocabulary"),
+        ("another tokenizer", errors.CONFIG, "they do not belong together"),
+        ("corrupt", errors.MODEL_NOT_FOUND, "cannot be loaded: SafetensorError: "),
+        ("reward", errors.CONFIG, "raising.py:score raised KeyError: 'points' (raising.py, line 2)"),
+        ("steps", errors.CONFIG, 'max_steps is "0", and must be at least 1'),
     ],
 )
 def test_training(failed: dict[str, dict[str, str]], name: str, kind: str, says: str) -> None:
@@ -188,6 +229,61 @@ def test_memory() -> None:
     assert "per_device_train_batch_size 8 does not fit, try 4 with gradient_accumulation_steps 4" in failure.message
     one = errors.classify(full.value, batch_size=1)
     assert "gradient_checkpointing" in one.message
+
+
+def _torch_into_a_file() -> None:
+    with open("/dev/full", "wb") as file:
+        torch.save(torch.zeros(1_000_000), file)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: torch.save(torch.zeros(1_000_000), "/dev/full"),
+        _torch_into_a_file,
+        lambda: torch.save(torch.zeros(10), "/dev/full"),
+        lambda: Path("/dev/full").write_text("x"),
+    ],
+    ids=["torch", "torch into a file", "a little", "Python"],
+)
+def test_a_full_disk(write: Callable[[], None]) -> None:
+    with pytest.raises((OSError, RuntimeError)) as full:
+        write()
+    failure = errors.classify(full.value)
+    assert failure.error_type is None
+    assert "no space left on the device" in failure.message
+
+
+def test_another_error_of_torch_is_no_full_disk() -> None:
+    failure = errors.classify(RuntimeError("shapes do not fit"))
+    assert failure.message == "RuntimeError: shapes do not fit"
+
+
+def test_more_positions_than_the_model_has(tiny: Path) -> None:
+    import transformers
+
+    asked = request.parse(case(tiny, tiny / "unused", "SFT").config)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny / "model")
+    learned = positions(32)
+    models.check(asked, tokenizer, learned, 32)
+    with pytest.raises(errors.Failure, match="max_seq_length is 33, and the model .* has 32 positions"):  # noqa: RUF043
+        models.check(asked, tokenizer, learned, 33)
+    turned = transformers.AutoModelForCausalLM.from_pretrained(tiny / "model")
+    models.check(asked, tokenizer, turned, 1024)
+
+
+def test_what_has_no_type_is_reported_too(tiny: Path, tmp_path: Path) -> None:
+    one = case(tiny, tmp_path / "process", "SFT")
+    one.prepare()
+    in_the_way = tmp_path / "file"
+    in_the_way.touch()
+    env = harness.environment() | one.environment() | {"MIND_OUTPUT_DIR": str(in_the_way / "output")}
+    argv = [sys.executable, "-m", "mind_runner", "train"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    (event,) = [e for e in one.lines("events") if e["event"] == "error"]
+    assert event["error_type"] == "EXIT_NONZERO"
+    assert event["message"].startswith("NotADirectoryError: ")
 
 
 @pytest.mark.parametrize("library", ["trl", "torch"])
