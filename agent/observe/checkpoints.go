@@ -54,6 +54,11 @@ type checkpointDir struct {
 	crowded              bool      // that it holds too much was said
 	// held is when complete directories were seen first that wait for the event of their program, by name.
 	held map[string]time.Time
+	// still has directories that are written in place, and how they looked, by name.
+	still map[string]stillness
+	// now is the time of the look; over: the program has ended; reports: it writes events.
+	now           time.Time
+	over, reports bool
 
 	loaded bool
 }
@@ -73,6 +78,7 @@ func newCheckpointDir(taskDir, dir string) checkpointDir {
 	return checkpointDir{
 		taskDir: taskDir, dir: dir, most: maxLookEntries, log: slog.New(slog.DiscardHandler), known: make(map[string]knownDir),
 		notRenamed: make(map[string]unix.Timespec), tooLarge: make(map[string]unix.Timespec), held: make(map[string]time.Time),
+		still: make(map[string]stillness),
 	}
 }
 
@@ -101,8 +107,8 @@ func unfinished(name string) bool {
 }
 
 // scan looks for new complete directories: those that were renamed into place. A directory that is written in place may
-// look idle while half of it is missing, so it counts only after the program has ended successfully, or when the program
-// reports it (event). done: the program has ended successfully. now is the time if the program reports events, and zero
+// look idle while half of it is missing, so it counts only if its contents say that they are whole (settled), after the
+// program has ended successfully, or when the program reports it (event). done: the program has ended successfully. now is the time if the program reports events, and zero
 // otherwise: such a program may be about to report the directory, with its metrics. left is how many more entries may be
 // visited. The error is for the task's user: the directory is no longer where it was.
 func (c *checkpointDir) scan(ctx context.Context, may places, done bool, now time.Time, left *int) ([]Finding, error) {
@@ -119,7 +125,7 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, now tim
 	defer dir.Close()
 	stat, err := dir.Stat()
 	changed := time.Unix(stat.Mtim.Unix())
-	if err != nil || changed.Equal(c.at) && c.calm && !done {
+	if err != nil || changed.Equal(c.at) && c.calm && !c.over {
 		return nil, nil
 	}
 	c.at, c.calm, c.short = changed, true, false
@@ -143,13 +149,22 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, now tim
 			continue
 		}
 		path := filepath.Join(c.dir, child.Name)
-		if _, ok := c.known[path]; ok || c.tooLarge[child.Name] == child.Stat.Ctim {
+		known, was := c.known[path]
+		_, inPlace := c.still[child.Name]
+		// What was written in place may have been changed since; the end of the program is when that is looked at.
+		again := was && inPlace && c.over && !known.model
+		if was && !again || c.tooLarge[child.Name] == child.Stat.Ctim {
 			continue
 		}
 		had := *left
 		complete := c.renames.into(c.dir, child.Name)
 		if !complete {
 			complete, err = c.renamed(ctx, dir, child, left)
+		}
+		if err == nil && !complete && !done && !changedBefore(&child.Stat, newest) {
+			if complete, err = c.settled(ctx, dir, child.Name, c.over, left); err == nil && !complete {
+				c.calm = c.calm && c.still[child.Name].whole == unknown && c.now.Sub(c.still[child.Name].since) > otherQuiet
+			}
 		}
 		if err == nil && !complete && (!done || changedBefore(&child.Stat, newest)) {
 			// At the end, too, checkpoints that were missed are dropped: they would be reported after newer ones, and count
@@ -172,6 +187,9 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, now tim
 		if err != nil || m.size == 0 {
 			c.calm = false
 			c.short = c.short || errors.Is(err, tree.ErrTooLarge)
+			continue
+		}
+		if again && m.digest == known.digest {
 			continue
 		}
 		found = append(found, c.found(path, m, stepOf(child.Name), ""))

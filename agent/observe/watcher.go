@@ -290,6 +290,7 @@ func (w *Watcher) look(ctx context.Context, now time.Time, last bool) (found []F
 	if w.reports && !last {
 		hold = now
 	}
+	w.checkpoints.now, w.checkpoints.over, w.checkpoints.reports = now, last && !more, w.reports
 	complete, err := w.checkpoints.scan(ctx, w.places, last && w.endedWell && !more, hold, &left)
 	found = append(found, complete...)
 	if err != nil && !w.refused[w.checkpoints.dir] {
