@@ -39,6 +39,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/outbox"
 	"github.com/mindcoordinator/mind/agent/outputs"
+	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/series"
 	"github.com/mindcoordinator/mind/agent/ship"
@@ -76,6 +77,8 @@ type agent struct {
 	gpus      *gpus.Monitor
 	outbox    *outbox.Outbox
 	outputs   *outputs.Dirs
+	private   *private.Paths
+	denied    denied
 	inputs    *inputs.Inputs
 	renames   *observe.Renames
 	series    *series.Book
@@ -129,6 +132,7 @@ func (u *undo) all() {
 // open prepares everything that does not need the cluster.
 func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error) {
 	a := &agent{cfg: cfg, log: cfg.Logger.With("component", "agent", "node", cfg.NodeID)}
+	a.denied.node, a.denied.log = cfg.NodeID, a.log
 	var undo undo
 	defer func() {
 		if err != nil {
@@ -236,7 +240,8 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	undo.add(a.renames.Close)
 	a.series = series.NewBook(a.log)
 	a.outputs = outputs.New(cfg.DataDir)
-	// A link in its path must not bypass the check for hidden directories.
+	a.private = cfg.private()
+	undo.add(a.private.Close)
 	if err := os.MkdirAll(filepath.Join(cfg.DataDir, outputs.Folder), 0o755); err != nil {
 		return fmt.Errorf("make the folder of outputs: %w", err)
 	}
@@ -245,7 +250,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	}
 	a.exchange = exchange.NewClient(cfg.NodeID, grpc.WithContextDialer(cfg.Machine.Network.Dial), a.peerCredentials)
 	undo.add(a.exchange.Close)
-	a.cfg.Data.Peers = a.exchange
+	a.cfg.Data.Peers, a.cfg.Data.Private = a.exchange, a.private
 	if a.inputs, err = inputs.Open(a.cfg.Data, cfg.NodeID, cfg.DataDir, a.outputs.Tenant, a.log); err != nil {
 		return err
 	}
@@ -253,12 +258,13 @@ func (a *agent) openTasks(undo *undo) (err error) {
 		return err
 	}
 	config := tasks.Config{
-		Node: cfg.NodeID, Dir: a.tasksDir(), Hidden: cfg.DataDir, Roots: cfg.Data.Roots, MetricsBytes: cfg.MetricsBytes, EventsBytes: cfg.EventsBytes,
+		Node: cfg.NodeID, Dir: a.tasksDir(), Private: a.private, Denied: a.denied.note, Roots: cfg.Data.Roots, MetricsBytes: cfg.MetricsBytes, EventsBytes: cfg.EventsBytes,
 		MaxLaunches: cfg.MaxLaunches, KeepTasks: cfg.KeepTasks, KeepTasksFor: cfg.KeepTasksFor, ArchiveWait: a.cfg.LogArchive.Wait,
 		CgroupParent: cfg.CgroupParent, Simulated: a.simulated,
 		Processes: a.processes, GPUs: a.gpus, Outbox: a.outbox, Leases: a.leases, Inputs: a.inputs, Outputs: a.outputs, Renames: a.renames, Series: a.series,
 		Launcher: &launch.Launcher{
-			Node: cfg.NodeID, CgroupParent: cfg.CgroupParent, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, Outputs: a.outputs, Log: a.log,
+			Node: cfg.NodeID, CgroupParent: cfg.CgroupParent, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, Outputs: a.outputs,
+			Private: a.private, Denied: a.denied.note, Log: a.log,
 		},
 		Restart: func() { a.sessions.Restart() }, Metrics: cfg.Metrics, Log: a.log,
 	}
@@ -312,6 +318,7 @@ func (a *agent) serve(ctx context.Context) error {
 	}
 	parts.Go(func() { a.sessions.Run(life) })
 	parts.Go(func() { a.ship(life) })
+	parts.Go(func() { a.denied.tell(life, a.sessions.RecordDenials) })
 	parts.Go(func() { a.checkpoints.Run(life) })
 	parts.Go(func() { a.cleaner().Run(life) })
 	a.log.Info("agent is up", "grpc", a.grpcAddr, "http", a.httpAddr, "gpus", len(a.gpus.Current()), "cpus", a.cpus, "memory_mb", a.memMB)

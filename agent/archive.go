@@ -81,7 +81,7 @@ func (a *agent) openCheckpoints() error {
 		a.cfg.Data.Archive = store
 	}
 	a.checkpoints = checkpoints.New(checkpoints.Config{
-		Store: a.cfg.Data.Archive, DataDir: a.cfg.DataDir, Outputs: a.outputs, Outbox: a.outbox, Rate: cfg.Rate, Log: a.log, Metrics: a.cfg.Metrics,
+		Store: a.cfg.Data.Archive, DataDir: a.cfg.DataDir, Private: a.private, Outputs: a.outputs, Outbox: a.outbox, Rate: cfg.Rate, Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	return nil
 }

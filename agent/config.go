@@ -91,6 +91,9 @@ type Config struct {
 	CheckpointServeRate int64
 	// Data says where the data of jobs may come from.
 	Data inputs.Config
+	// PrivateDirs are directories that no job may read through this agent, beside its own: no working directory, checkpoint
+	// or data source of a job may lie there.
+	PrivateDirs []string
 	// CgroupParent is a cgroup v2 directory, delegated to the agent, in which every task gets a group. Empty: none; then
 	// tasks are tracked only by session and by descent.
 	CgroupParent string

@@ -57,6 +57,7 @@ func TestMain(m *testing.M) {
 // fakeLeader is a coordinator that leads, as far as an agent can tell.
 type fakeLeader struct {
 	v1.UnimplementedAgentServiceServer
+	v1.UnimplementedAuditServiceServer
 	t      testing.TB
 	addr   string
 	server *grpc.Server
@@ -81,6 +82,7 @@ type fakeLeader struct {
 	rosters   []uint64 // versions that heartbeats named
 	relayed   []*v1.Renewal
 	aloof     bool // acknowledges no relayed ones
+	denials   []*v1.Denial
 }
 
 func newLeader(t testing.TB, options ...grpc.ServerOption) *fakeLeader {
@@ -92,6 +94,7 @@ func newLeader(t testing.TB, options ...grpc.ServerOption) *fakeLeader {
 func serveLeader(t testing.TB, listener net.Listener, term uint64, options ...grpc.ServerOption) *fakeLeader {
 	l := &fakeLeader{t: t, addr: listener.Addr().String(), server: grpc.NewServer(options...), changed: make(chan struct{}), term: term}
 	v1.RegisterAgentServiceServer(l.server, l)
+	v1.RegisterAuditServiceServer(l.server, l)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -315,6 +318,21 @@ func (l *fakeLeader) kinds(task *v1.TaskRef) []string {
 		}
 	}
 	return kinds
+}
+
+func (l *fakeLeader) RecordDenials(_ context.Context, req *v1.RecordDenialsRequest) (*v1.RecordDenialsResponse, error) {
+	l.change(func() { l.denials = append(l.denials, req.GetDenials()...) })
+	return &v1.RecordDenialsResponse{Recorded: int32(len(req.GetDenials()))}, nil
+}
+
+// denied waits until the agent has reported that it denied something.
+func (l *fakeLeader) denied(what string) {
+	l.t.Helper()
+	l.await("a denial of "+what, func() bool {
+		return slices.ContainsFunc(l.denials, func(d *v1.Denial) bool {
+			return d.GetObject() == what && d.GetOutcome() == "PERMISSION_DENIED" && d.GetReason() == privateDirectory && d.GetJobId() != ""
+		})
+	})
 }
 
 // course is kinds without the word that a task is being launched, which goes without saying when it runs soon after.

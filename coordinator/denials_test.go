@@ -135,6 +135,23 @@ func TestRecordDenials_takesWhatGatewaysTell(t *testing.T) {
 	})
 }
 
+// An agent says which job it denied something. Whose job that is, the state knows; what the agent says of it does not count.
+func TestRecordDenials_ofAJobAreItsSubmitters(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		resp, err := c.jobs("c1").SubmitJob(c.ctx("acme", "", status.KeyUser, "ann"), patient(sleeper(2, 0)))
+		require.NoError(t, err)
+		job := resp.GetJobId()
+		_, err = c.auditLog(c.follower()).RecordDenials(c.ctx("", ""), &v1.RecordDenialsRequest{Denials: []*v1.Denial{
+			{TenantId: "other", UserId: "eve", JobId: job, Outcome: "PERMISSION_DENIED", Reason: "PRIVATE_DIRECTORY", Object: "checkpoint of " + job, Address: "n1", Count: 2, DeniedBy: "agent n1"},
+			{TenantId: "other", UserId: "eve", JobId: "job_zzzzz", Outcome: "PERMISSION_DENIED", Reason: "PRIVATE_DIRECTORY", Object: "gone", Count: 1, DeniedBy: "agent n1"},
+		}})
+		require.NoError(t, err)
+		require.Equal(t, []string{"acme/ann access.deny checkpoint of " + job + " PERMISSION_DENIED: PRIVATE_DIRECTORY, 2 times within a second, by agent n1, from n1"}, c.denials(c.follower(), "acme"))
+		require.Empty(t, c.denials(c.follower(), "other"))
+	})
+}
+
 // The bound of the audit log is a setting: the leader's counts, one that says nothing leaves it as it was.
 func TestAuditRecords_areBoundedByASetting(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -46,6 +46,8 @@ func (l *layout) writeConfigs() error {
 			"grpc_addr": m.GRPC, "http_addr": m.HTTP, "gossip_addr": m.Gossip,
 			"gossip_key": base64.StdEncoding.EncodeToString(l.GossipKey), "gossip_join": gossip,
 			"gpus": gpus, "stop_tasks_on_exit": true,
+			// The other agents' directories are on this machine, too.
+			"private_dirs": []string{l.dir},
 			// Everything is on this machine, and so may the data be.
 			"data_hosts": []string{"*"}, "data_roots": l.dataRoots(),
 		}

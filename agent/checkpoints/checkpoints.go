@@ -26,6 +26,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/outbox"
 	"github.com/mindcoordinator/mind/agent/outputs"
+	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive"
@@ -51,8 +52,10 @@ type Outbox interface {
 type Config struct {
 	// Store is the archive; nil: none.
 	Store archive.Store
-	// DataDir is the agent's data directory; of what is in it, only outputs are uploaded.
+	// DataDir is the agent's data directory.
 	DataDir string
+	// Private are directories of which only outputs of the tenant's jobs are uploaded or served.
+	Private *private.Paths
 	Outputs *outputs.Dirs
 	Outbox  Outbox
 	// Rate limits the uploads in bytes per second; 0: no limit.

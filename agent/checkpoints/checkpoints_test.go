@@ -21,6 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/outbox"
 	"github.com/mindcoordinator/mind/agent/outputs"
+	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive"
@@ -107,7 +108,7 @@ func (s *site) take() []*outbox.Report {
 // start runs an agent's Keeper until the returned function is called.
 func (s *site) start() (stop func()) {
 	s.metrics = prometheus.NewRegistry()
-	s.keeper = New(Config{Store: s.archive, DataDir: s.data, Outputs: s.outputs, Outbox: s, Log: slog.New(slog.DiscardHandler), Metrics: s.metrics})
+	s.keeper = New(Config{Store: s.archive, DataDir: s.data, Private: private.New(s.data), Outputs: s.outputs, Outbox: s, Log: slog.New(slog.DiscardHandler), Metrics: s.metrics})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -321,11 +322,12 @@ func TestUpload_ofWhatIsNotThere(t *testing.T) {
 			gone bool
 			says string
 		}{
-			"changed":         {path: where + "/changed", make: func(path string) { write(t, path+"/more", "x") }, gone: true, says: "changed"},
-			"removed":         {path: where + "/removed", make: func(path string) { require.NoError(t, os.RemoveAll(path)) }, gone: true, says: "no such file"},
-			"not mounted":     {path: where + "/mnt/one", make: func(string) { require.NoError(t, os.RemoveAll(where+"/mnt")) }, says: "no such file"},
-			"a link out":      {path: where + "/out", make: func(path string) { require.NoError(t, os.Symlink("/etc/hostname", path+"/a")) }, says: "leads out"},
-			"the agent's own": {path: s.data + "/secret", make: func(string) {}, says: "data directory of the agent"},
+			"changed":          {path: where + "/changed", make: func(path string) { write(t, path+"/more", "x") }, gone: true, says: "changed"},
+			"removed":          {path: where + "/removed", make: func(path string) { require.NoError(t, os.RemoveAll(path)) }, gone: true, says: "no such file"},
+			"not mounted":      {path: where + "/mnt/one", make: func(string) { require.NoError(t, os.RemoveAll(where+"/mnt")) }, says: "no such file"},
+			"a link out":       {path: where + "/out", make: func(path string) { require.NoError(t, os.Symlink("/etc/hostname", path+"/a")) }, says: "leads out"},
+			"the agent's own":  {path: s.data + "/secret", make: func(string) {}, says: "directory of the agent or of another tenant"},
+			"another tenant's": {path: filepath.Join(s.data, "outputs", "beta", "job_2.checkpoints", "c1"), make: func(string) {}, says: "directory of the agent or of another tenant"},
 		} {
 			s.checkpoint(tt.path)
 			if name == "a link out" {

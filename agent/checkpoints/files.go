@@ -101,7 +101,7 @@ func (f *files) opened() (*tree.Dir, error) {
 		return nil, err
 	}
 	if f.keeper.hides(real, f.order.GetTenantId()) {
-		return nil, refusal{errors.New("it leads into the data directory of the agent")}
+		return nil, refusal{errors.New("it leads to a directory of the agent or of another tenant")}
 	}
 	f.dir, err = tree.Resolved(real)
 	return f.dir, err
@@ -113,14 +113,13 @@ func (f *files) close() {
 	}
 }
 
-// hides reports whether a path is in the agent's data directory, and not in the outputs of jobs.
+// hides reports whether a directory belongs to the agent, or to a job of another tenant.
 func (k *Keeper) hides(real, tenant string) bool {
-	data, err := filepath.EvalSymlinks(k.cfg.DataDir)
+	folder, err := filepath.EvalSymlinks(k.cfg.Outputs.Tenant(tenant))
 	if err != nil {
-		return true
+		return k.cfg.Private.Reaches(real)
 	}
-	outputs, err := filepath.EvalSymlinks(filepath.Dir(k.cfg.Outputs.Tenant(tenant)))
-	return tree.Within(real, data) && (err != nil || !tree.Within(real, outputs))
+	return k.cfg.Private.Reaches(real, folder)
 }
 
 // missing reports whether a path does not exist although the directories above can be read: a file system that is not mounted

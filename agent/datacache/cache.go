@@ -30,6 +30,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/datacache/reach"
+	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/durable"
@@ -47,8 +48,8 @@ type Config struct {
 	Roots []string
 	// Own returns directories that one tenant may also use; nil: none.
 	Own func(tenant string) []string
-	// Hidden are directories that no local source may use, unless Roots or Own contains something in them.
-	Hidden []string
+	// Private are directories that no local source may use, unless Roots or Own contains something in them.
+	Private *private.Paths
 	// Hosts are the hosts from which data may be fetched; see package reach. Empty: all except this machine and link-local
 	// addresses.
 	Hosts []string
@@ -143,11 +144,9 @@ func Open(cfg Config) (*Cache, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	// Paths are compared after resolving links, so resolve these, too.
 	if err := durable.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the data cache: %w", err)
 	}
-	cfg.Hidden = realPaths(cfg.Hidden)
 	guard, err := reach.New(reach.Config{
 		Hosts: cfg.Hosts, Services: []string{cfg.Hub.URL, cfg.Drive.URL, cfg.Atlas.URL, cfg.S3.Endpoint}, CAFile: cfg.S3.CAFile, Connections: workers,
 	})

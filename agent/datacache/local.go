@@ -136,10 +136,13 @@ func (c *Cache) resolved(tenant, path string) (root, name string, ok bool) {
 		return "", "", false
 	}
 	_, roots := c.roots(tenant)
+	// A private directory stays private, unless it was listed itself.
+	listed := slices.DeleteFunc(slices.Clone(roots), func(root string) bool { return !c.cfg.Private.Holds(root) })
+	if c.cfg.Private.Holds(real, listed...) {
+		return "", "", false
+	}
 	for _, root := range roots {
-		// A hidden path stays hidden, unless it was listed itself.
-		hidden := slices.ContainsFunc(c.cfg.Hidden, func(dir string) bool { return within(real, []string{dir}) && !within(root, []string{dir}) })
-		if name, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(name) && !hidden {
+		if name, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(name) {
 			return root, name, true
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/archive/s3server"
 	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 )
@@ -103,7 +104,7 @@ func TestTheAgentsOwnStateIsNoData(t *testing.T) {
 	}
 	require.NoError(t, os.Symlink(filepath.Join(home, "outputs/t2"), filepath.Join(home, "outputs/t1/link")))
 	cfg := config(t)
-	cfg.Roots, cfg.Hidden = []string{filepath.Dir(home), filepath.Join(home, "shared")}, []string{home}
+	cfg.Roots, cfg.Private = []string{filepath.Dir(home), filepath.Join(home, "shared")}, private.New(home)
 	cfg.Own = func(tenant string) []string { return []string{filepath.Join(home, "outputs", tenant)} }
 	c := open(t, cfg)
 	c.get(t, "t1", home+"/outputs/t1/job_1.attempt-1/f", "a")

@@ -23,6 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/datacache"
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/outputs"
+	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/pki"
@@ -61,7 +62,7 @@ func serveAs(t *testing.T, ours credentials.TransportCredentials, callers func(n
 	s := &server{t: t, data: t.TempDir()}
 	config := Config{
 		Node: "n1", Registered: s.registered, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
-		Checkpoints: checkpoints.New(checkpoints.Config{DataDir: s.data, Outputs: outputs.New(s.data), Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}),
+		Checkpoints: checkpoints.New(checkpoints.Config{DataDir: s.data, Private: private.New(s.data), Outputs: outputs.New(s.data), Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()}),
 	}
 	if change != nil {
 		change(&config)

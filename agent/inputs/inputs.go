@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/api/model"
@@ -53,6 +54,8 @@ type Config struct {
 	S3 datacache.S3
 	// Archive has the checkpoints that have left their nodes; nil: there is none.
 	Archive archive.Store
+	// Private are directories that no job may read through its agent, apart from the outputs of the tenant's own jobs.
+	Private *private.Paths
 	// Peers are the agents of other nodes; nil: they are not asked.
 	Peers Peers
 	// TellEvery is how often the progress of a transfer is reported; 0: every 2 s.
@@ -76,7 +79,7 @@ func (c Config) cache(node, dataDir string, own func(tenant string) string) data
 	return datacache.Config{
 		Node: node, Dir: cmp.Or(c.CacheDir, filepath.Join(dataDir, "datacache")), Capacity: c.CacheBytes, Roots: c.Roots,
 		// Outputs of jobs may be the data of other jobs of the tenant; the agent's state may not.
-		Hidden: []string{dataDir}, Own: func(tenant string) []string { return []string{own(tenant)} },
+		Private: c.Private, Own: func(tenant string) []string { return []string{own(tenant)} },
 		Hosts: c.Hosts, Hub: datacache.Service{URL: c.HubURL, Token: c.HubToken},
 		Drive: datacache.Service{URL: c.DriveURL}, Atlas: datacache.Service{URL: c.AtlasURL}, S3: c.S3,
 		Archive: c.Archive,

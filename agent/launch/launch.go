@@ -15,6 +15,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/outputs"
+	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -33,7 +34,11 @@ type Launcher struct {
 	// Visible is the value of CUDA_VISIBLE_DEVICES for GPUs.
 	Visible func(gpus []int32) string
 	Outputs *outputs.Dirs
-	Log     *slog.Logger
+	// Private are directories in which no job may work, apart from its own.
+	Private *private.Paths
+	// Denied is told what a job asked for, and may not have: what names the attempt ("working directory").
+	Denied func(job, what, path string)
+	Log    *slog.Logger
 }
 
 // inherited are the variables of the agent's own environment that tasks get.
@@ -132,6 +137,10 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 	s.Env = env.list()
 	if job.GetCommandConfig() == nil {
 		s.Argv, s.Refusal = l.launcherArgv(spec, place, &env)
+	}
+	if why := l.denied(id, spec, s); why != "" {
+		// Nothing is made or opened there.
+		s.Refusal, s.Dirs, s.CheckpointDir, s.Cwd = why, nil, "", ""
 	}
 	return s
 }

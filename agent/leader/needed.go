@@ -47,8 +47,22 @@ func (s *Sessions) ServedCheckpoint(ctx context.Context, checkpoint, reader stri
 	return out, nil
 }
 
+// RecordDenials tells the coordinators what this agent denied its jobs.
+func (s *Sessions) RecordDenials(ctx context.Context, denials []*v1.Denial) error {
+	return s.anyConnection(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
+		_, err := v1.NewAuditServiceClient(conn).RecordDenials(ctx, &v1.RecordDenialsRequest{Denials: denials})
+		return err
+	})
+}
+
 // anyCoordinator asks one coordinator after the other.
 func (s *Sessions) anyCoordinator(ctx context.Context, ask func(context.Context, v1.AgentServiceClient) error) error {
+	return s.anyConnection(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
+		return ask(ctx, v1.NewAgentServiceClient(conn))
+	})
+}
+
+func (s *Sessions) anyConnection(ctx context.Context, ask func(context.Context, *grpc.ClientConn) error) error {
 	var faults []error
 	for _, addr := range s.cfg.Coordinators {
 		err := s.coordinator(ctx, addr, ask)
@@ -60,7 +74,7 @@ func (s *Sessions) anyCoordinator(ctx context.Context, ask func(context.Context,
 	return errors.Join(faults...)
 }
 
-func (s *Sessions) coordinator(ctx context.Context, addr string, ask func(context.Context, v1.AgentServiceClient) error) error {
+func (s *Sessions) coordinator(ctx context.Context, addr string, ask func(context.Context, *grpc.ClientConn) error) error {
 	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(s.cfg.Credentials), grpc.WithContextDialer(s.cfg.Network.Dial))
 	if err != nil {
 		return err
@@ -68,5 +82,5 @@ func (s *Sessions) coordinator(ctx context.Context, addr string, ask func(contex
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, neededTime)
 	defer cancel()
-	return ask(ctx, v1.NewAgentServiceClient(conn))
+	return ask(ctx, conn)
 }

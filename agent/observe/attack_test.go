@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/shim"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -143,7 +144,7 @@ func TestACheckpointOfWhichAProgramTellsLiesWithinWhatIsTheJobs(t *testing.T) {
 	listed.dir = listed.Watcher.dir
 	listed.announce(fmt.Sprintf(`{"event": "checkpoint", "path": %q}`, filepath.Join(elsewhere, "other")))
 	listed.announce(`{"event": "checkpoint", "path": "/etc"}`)
-	listed.places.hidden = filepath.Join(elsewhere, "state")
+	listed.places.private = private.New(filepath.Join(elsewhere, "state"))
 	listed.write(filepath.Join(elsewhere, "state", "outputs", "job_2.checkpoints", "checkpoint-1", "model"), "x")
 	listed.announce(fmt.Sprintf(`{"event": "checkpoint", "path": %q}`, filepath.Join(elsewhere, "state", "outputs", "job_2.checkpoints", "checkpoint-1")))
 	require.Equal(t, []string{"other"}, listed.checkpointNames(listed.scan(time.Unix(1000, 0), false)))

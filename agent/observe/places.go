@@ -9,26 +9,31 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/tree"
 )
 
 var (
 	errWrittenLater = errors.New("written later")
+	// ErrPrivate refuses what belongs to the agent or to another job.
+	ErrPrivate = errors.New("it is, or contains, a directory of the agent or of another job: write checkpoints below $MIND_CHECKPOINT_DIR, $MIND_OUTPUT_DIR or the working directory")
+
 	errNotWithin    = errors.New("it is outside of the directories that the job may register from: its output and checkpoint directories, its working directory, and data_roots of the agent")
 	errTooManyFiles = fmt.Errorf("it has more than %d files", maxCheckpointFiles)
 )
 
 // places are where checkpoints of a job may be.
 type places struct {
-	// own are the directories that agents created for the job; roots are others.
-	own, roots []string
-	// hidden is a directory whose contents do not count, except below a place that is inside it.
-	hidden string
+	// own are the directories that agents created for the job; granted are those that the operator lists; roots are granted,
+	// and the working directory.
+	own, granted, roots []string
+	// private are directories that no job may read through its agent.
+	private *private.Paths
 }
 
 func placesOf(spec shim.Spec, roots []string) places {
-	p := places{own: slices.Clone(spec.Dirs), roots: roots}
+	p := places{own: slices.Clone(spec.Dirs), granted: roots, roots: roots}
 	if spec.CheckpointDir != "" {
 		p.own = append(p.own, spec.CheckpointDir)
 	}
@@ -72,15 +77,34 @@ func (p places) open(path string) (dir *tree.Dir, err error) {
 	if err != nil {
 		return nil, p.missing(path)
 	}
+	if p.private.Reaches(real, p.owned()...) {
+		return nil, ErrPrivate
+	}
 	err = errNotWithin
 	p.all(func(at, _ string) bool {
-		if !tree.Within(real, at) || p.hides(real, at) {
+		if !tree.Within(real, at) {
 			return true
 		}
 		dir, err = tree.Resolved(real)
 		return false
 	})
 	return dir, err
+}
+
+// owned are the private directories from which the job may register: those that agents created for it, and those that the
+// operator lists.
+func (p places) owned() (dirs []string) {
+	for _, named := range p.own {
+		if at, err := ownAt(named); err == nil {
+			dirs = append(dirs, at)
+		}
+	}
+	for _, named := range p.granted {
+		if at, err := filepath.EvalSymlinks(named); err == nil && p.private.Holds(at) {
+			dirs = append(dirs, at)
+		}
+	}
+	return dirs
 }
 
 // missing explains a path that leads nowhere. A path outside gets the same error whether it exists or not, because the job
@@ -103,15 +127,6 @@ func (p places) missing(path string) error {
 		return false
 	})
 	return err
-}
-
-// hides reports whether a path in one of the places does not count.
-func (p places) hides(real, at string) bool {
-	if p.hidden == "" {
-		return false
-	}
-	hidden, err := filepath.EvalSymlinks(p.hidden)
-	return err != nil || tree.Within(real, hidden) && !tree.Within(at, hidden)
 }
 
 // manifestWithin makes the manifest of a directory in one of the places.

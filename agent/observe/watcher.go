@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/tree"
@@ -78,6 +79,7 @@ type Watcher struct {
 	checkpoints     checkpointDir
 	places          places
 	series          Series // nil: nobody wants the lines
+	denied          func(path string)
 
 	// eventsRead is the offset behind the last event of a checkpoint or a result; waiting are the events that were read but
 	// not handled.
@@ -124,8 +126,10 @@ type Config struct {
 	MetricsBytes, EventsBytes int64
 	// Roots are directories that may contain checkpoints, beside those of the job.
 	Roots []string
-	// Hidden is a directory in which only the job's own files count.
-	Hidden string
+	// Private are directories in which only the job's own files count.
+	Private *private.Paths
+	// Denied, if set, is told each private path that an event of the task names.
+	Denied func(path string)
 	// Series takes the lines of the metrics file; nil: nobody does.
 	Series Series
 	// Renames reports renames; nil: renames are inferred from the times of files.
@@ -152,7 +156,7 @@ func newWatcher(cfg Config) *Watcher {
 		dir: cfg.Dir, log: log.With("dir", cfg.Dir), remark: func(string) {},
 		metrics: taskfile.Tail{Dir: cfg.Dir, Name: shim.MetricsFile, Most: cfg.MetricsBytes},
 		events:  taskfile.Tail{Dir: cfg.Dir, Name: shim.EventsFile, Most: cfg.EventsBytes},
-		cwd:     spec.Cwd, refused: make(map[string]bool), series: cfg.Series,
+		cwd:     spec.Cwd, refused: make(map[string]bool), series: cfg.Series, denied: cfg.Denied,
 	}
 	if spec.Cwd == "" && len(spec.Dirs) > 0 {
 		w.cwd = spec.Dirs[0]
@@ -160,7 +164,7 @@ func newWatcher(cfg Config) *Watcher {
 	w.checkpoints = newCheckpointDir(cfg.Dir, spec.CheckpointDir)
 	w.checkpoints.log = log
 	w.places = placesOf(spec, cfg.Roots)
-	w.places.hidden = cfg.Hidden
+	w.places.private = cfg.Private
 	return w
 }
 
@@ -394,6 +398,9 @@ func (w *Watcher) take(ctx context.Context, left *int) (found []Finding) {
 			f, ok, err = w.checkpoint(ctx, e, left)
 			if errors.Is(err, tree.ErrTooLarge) && had < w.checkpoints.most {
 				return found
+			}
+			if errors.Is(err, ErrPrivate) && w.denied != nil {
+				w.denied(e.Path)
 			}
 			if err != nil && ctx.Err() == nil {
 				w.say("mind: checkpoint %.200q is not registered: %v", e.Path, taskfile.Cause(err))

@@ -107,9 +107,16 @@ func (f *follower) observe(s shim.Spec) *observed {
 	f.cfg.Outputs.Use(s.Dirs)
 	recorder := f.cfg.Series.Open(f.task.ID, f.dir, f.task.Has)
 	return &observed{follower: f, dirs: s.Dirs, series: recorder, watcher: observe.New(observe.Config{
-		Dir: f.dir, Spec: s, MetricsBytes: f.cfg.MetricsBytes, EventsBytes: f.cfg.EventsBytes, Roots: f.cfg.Roots, Hidden: f.cfg.Hidden,
-		Series: recorder, Renames: f.cfg.Renames, Log: f.cfg.Log,
+		Dir: f.dir, Spec: s, MetricsBytes: f.cfg.MetricsBytes, EventsBytes: f.cfg.EventsBytes, Roots: f.cfg.Roots, Private: f.cfg.Private,
+		Denied: f.denied, Series: recorder, Renames: f.cfg.Renames, Log: f.cfg.Log,
 	})}
+}
+
+// denied is told each private path that the task reports as a checkpoint.
+func (f *follower) denied(path string) {
+	if f.cfg.Denied != nil {
+		f.cfg.Denied(f.task.ID.Job, "checkpoint", path)
+	}
 }
 
 // end ends the watching, however the task ends.

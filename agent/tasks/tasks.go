@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/launch"
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/outputs"
+	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/series"
 	"github.com/mindcoordinator/mind/agent/ship"
 	"github.com/mindcoordinator/mind/agent/taskid"
@@ -30,8 +31,10 @@ type Config struct {
 	Node string
 	// Dir holds a directory for each task. It exists.
 	Dir string
-	// Hidden is the agent's data directory: checkpoints in it count only where the job may write.
-	Hidden string
+	// Private are directories of which a job may register only its own as checkpoints.
+	Private *private.Paths
+	// Denied is told what a job tried to read through its agent, and may not: what names the attempt ("checkpoint").
+	Denied func(job, what, path string)
 	// Roots are directories that may contain checkpoints, beside those of the job.
 	Roots []string
 	// MetricsBytes and EventsBytes limit how much of a task's metrics and events is read.

@@ -35,6 +35,8 @@ type Denial struct {
 	Outcome, Reason string
 	// What was called, and from which address.
 	What, Address string
+	// Job is the one to which an agent denied something; empty: it was a call.
+	Job string
 }
 
 // Tally counts denials. The zero value is ready to use, also by many goroutines.
@@ -53,7 +55,7 @@ type count struct {
 
 // Note counts a denial, and reports whether it is the first of its kind since the last Take.
 func (t *Tally) Note(d Denial, request string, now time.Time) bool {
-	for _, text := range []*string{&d.Tenant, &d.User, &d.Token, &d.Outcome, &d.Reason, &d.What, &d.Address} {
+	for _, text := range []*string{&d.Tenant, &d.User, &d.Token, &d.Outcome, &d.Reason, &d.What, &d.Address, &d.Job} {
 		*text = cut(*text)
 	}
 	t.mu.Lock()
@@ -104,7 +106,7 @@ func (t *Tally) Take() []*v1.Denial {
 	out := make([]*v1.Denial, 0, len(counts))
 	for d, c := range counts {
 		out = append(out, &v1.Denial{
-			TenantId: d.Tenant, UserId: d.User, TokenId: d.Token, Outcome: d.Outcome, Reason: d.Reason, Object: d.What, Address: d.Address,
+			TenantId: d.Tenant, UserId: d.User, TokenId: d.Token, Outcome: d.Outcome, Reason: d.Reason, Object: d.What, Address: d.Address, JobId: d.Job,
 			Count: c.times, FirstAt: timestamppb.New(c.first), LastAt: timestamppb.New(c.last), RequestId: c.request,
 		})
 	}

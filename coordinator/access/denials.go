@@ -20,6 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/pki"
 )
 
 // denialsTime is the minimum time for recording denials: an election and the commit after it. Denials that were not
@@ -89,8 +90,8 @@ func (s *Service) WriteDenials(ctx context.Context) {
 	}
 }
 
-// RecordDenials records denials of a gateway or of another coordinator. They are trusted, as is the caller's identity that
-// they report.
+// RecordDenials records denials of a gateway, of another coordinator or of an agent. They are trusted, as is the caller's
+// identity that they report. An agent reports a job instead, and the denial is that of its submitter.
 func (s *Service) RecordDenials(ctx context.Context, req *v1.RecordDenialsRequest) (*v1.RecordDenialsResponse, error) {
 	if n := len(req.GetDenials()); n == 0 || n > access.MaxDenials {
 		return nil, call.Bad("denials", "must have 1 to %d entries, not %d", access.MaxDenials, n)
@@ -100,6 +101,9 @@ func (s *Service) RecordDenials(ctx context.Context, req *v1.RecordDenialsReques
 		code, ok := denialCodes[d.GetOutcome()]
 		if !ok || d.GetCount() < 1 {
 			return nil, call.Bad("denials", "each must have the outcome UNAUTHENTICATED or PERMISSION_DENIED, and a count")
+		}
+		if d.GetJobId() != "" || call.Of(ctx).Peer.Role == pki.RoleAgent {
+			s.attribute(d)
 		}
 		token, _ := ident.ParseToken(d.GetTokenId())
 		command.Denials = append(command.Denials, access.Denial{
@@ -113,6 +117,18 @@ func (s *Service) RecordDenials(ctx context.Context, req *v1.RecordDenialsReques
 		return nil, err
 	}
 	return &v1.RecordDenialsResponse{Recorded: int32(result.Recorded)}, nil
+}
+
+// attribute makes a denial that of the submitter of its job; of nobody, if the job is no longer known.
+func (s *Service) attribute(d *v1.Denial) {
+	d.TenantId, d.UserId, d.TokenId = "", "", ""
+	id, ok := ident.ParseJob(d.GetJobId())
+	if !ok {
+		return
+	}
+	if job, ok := s.replica.View().Job(id); ok {
+		d.TenantId, d.UserId = job.Tenant, job.User
+	}
 }
 
 // shortened limits a text before it goes into the log; the state would cut it, too, but possibly within a character, and no

@@ -44,8 +44,10 @@ type Denial struct {
 	LastAt  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
 	// Of the first.
 	RequestId string `protobuf:"bytes,11,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Who denied it: "gateway", or a coordinator's id.
-	DeniedBy      string `protobuf:"bytes,12,opt,name=denied_by,json=deniedBy,proto3" json:"denied_by,omitempty"`
+	// Who denied it: "gateway", a coordinator's id, or "agent" and a node.
+	DeniedBy string `protobuf:"bytes,12,opt,name=denied_by,json=deniedBy,proto3" json:"denied_by,omitempty"`
+	// Of an agent: the job that was denied it. Tenant and user are those of the job.
+	JobId         string `protobuf:"bytes,13,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -160,6 +162,13 @@ func (x *Denial) GetRequestId() string {
 func (x *Denial) GetDeniedBy() string {
 	if x != nil {
 		return x.DeniedBy
+	}
+	return ""
+}
+
+func (x *Denial) GetJobId() string {
+	if x != nil {
+		return x.JobId
 	}
 	return ""
 }
@@ -559,7 +568,7 @@ var File_scaimind_v1_audit_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x17scaimind/v1/audit.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/options.proto\"\xfb\x02\n" +
+	"\x17scaimind/v1/audit.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/options.proto\"\x92\x03\n" +
 	"\x06Denial\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x19\n" +
@@ -574,7 +583,8 @@ const file_scaimind_v1_audit_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\v \x01(\tR\trequestId\x12\x1b\n" +
-	"\tdenied_by\x18\f \x01(\tR\bdeniedBy\"E\n" +
+	"\tdenied_by\x18\f \x01(\tR\bdeniedBy\x12\x15\n" +
+	"\x06job_id\x18\r \x01(\tR\x05jobId\"E\n" +
 	"\x14RecordDenialsRequest\x12-\n" +
 	"\adenials\x18\x01 \x03(\v2\x13.scaimind.v1.DenialR\adenials\"3\n" +
 	"\x15RecordDenialsResponse\x12\x1a\n" +
@@ -607,11 +617,11 @@ const file_scaimind_v1_audit_proto_rawDesc = "" +
 	"\x18ListAuditRecordsResponse\x122\n" +
 	"\arecords\x18\x01 \x03(\v2\x18.scaimind.v1.AuditRecordR\arecords\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x120\n" +
-	"\x14dropped_before_index\x18\x03 \x01(\x04R\x12droppedBeforeIndex2\xd7\x02\n" +
+	"\x14dropped_before_index\x18\x03 \x01(\x04R\x12droppedBeforeIndex2\xd8\x02\n" +
 	"\fAuditService\x12\xd3\x01\n" +
 	"\x10ListAuditRecords\x12$.scaimind.v1.ListAuditRecordsRequest\x1a%.scaimind.v1.ListAuditRecordsResponse\"r\x8a\xb5\x18n\b\x01\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\rmind:operatorZ>:\x1eSay who did what, newest firstH\x01\n" +
-	"\x1a/v1/modules/scaimind/audit\x12q\n" +
-	"\rRecordDenials\x12!.scaimind.v1.RecordDenialsRequest\x1a\".scaimind.v1.RecordDenialsResponse\"\x19\x8a\xb5\x18\x15\b\x03\x12\x02\x02\x04\x18\x01R\vaccess.denyB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\x1a/v1/modules/scaimind/audit\x12r\n" +
+	"\rRecordDenials\x12!.scaimind.v1.RecordDenialsRequest\x1a\".scaimind.v1.RecordDenialsResponse\"\x1a\x8a\xb5\x18\x16\b\x03\x12\x03\x02\x04\x01\x18\x01R\vaccess.denyB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_audit_proto_rawDescOnce sync.Once

@@ -33,7 +33,7 @@ const (
 type AuditServiceClient interface {
 	// Records of the caller's tenant, or of all with the operator's permission; newest first.
 	ListAuditRecords(ctx context.Context, in *ListAuditRecordsRequest, opts ...grpc.CallOption) (*ListAuditRecordsResponse, error)
-	// Gateways and coordinators tell whom they denied a call. It is made for no tenant.
+	// Gateways and coordinators tell whom they denied a call, and agents what they denied a job. It is made for no tenant.
 	RecordDenials(ctx context.Context, in *RecordDenialsRequest, opts ...grpc.CallOption) (*RecordDenialsResponse, error)
 }
 
@@ -73,7 +73,7 @@ func (c *auditServiceClient) RecordDenials(ctx context.Context, in *RecordDenial
 type AuditServiceServer interface {
 	// Records of the caller's tenant, or of all with the operator's permission; newest first.
 	ListAuditRecords(context.Context, *ListAuditRecordsRequest) (*ListAuditRecordsResponse, error)
-	// Gateways and coordinators tell whom they denied a call. It is made for no tenant.
+	// Gateways and coordinators tell whom they denied a call, and agents what they denied a job. It is made for no tenant.
 	RecordDenials(context.Context, *RecordDenialsRequest) (*RecordDenialsResponse, error)
 	mustEmbedUnimplementedAuditServiceServer()
 }

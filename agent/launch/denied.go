@@ -1,0 +1,51 @@
+package launch
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/mindcoordinator/mind/agent/private"
+	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskid"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// denied says why a task may not use the directories that its request names; "": it may. What the agent keeps there belongs
+// to it and to other jobs, and the agent would register and serve it for this one.
+func (l *Launcher) denied(id taskid.ID, spec *v1.TaskSpec, s shim.Spec) string {
+	if l.Private == nil {
+		return ""
+	}
+	if cwd := s.Cwd; cwd != "" {
+		if real, err := private.Resolve(cwd); err != nil || l.Private.Holds(real, resolved(s.Dirs)...) {
+			return l.deny(id, "working directory", cwd, "submit with a cwd of your own")
+		}
+	}
+	if spec.GetJob().GetOutputConfig().GetOutputDir() == "" {
+		return ""
+	}
+	tenant := resolved([]string{l.Outputs.Tenant(spec.GetTenantId())})
+	for _, dir := range s.Dirs {
+		if real, err := private.Resolve(dir); err != nil || l.Private.Holds(real, tenant...) {
+			return l.deny(id, "output directory", dir, "submit with an output_dir of your own, or without one")
+		}
+	}
+	return ""
+}
+
+func (l *Launcher) deny(id taskid.ID, what, path, instead string) string {
+	if l.Denied != nil {
+		l.Denied(id.Job, what, path)
+	}
+	return fmt.Sprintf("%s %s lies in a directory of the agent of node %s, which keeps the files of other jobs there; %s", what, filepath.Clean(path), l.Node, instead)
+}
+
+// resolved follows the links of directories, and leaves out those that it cannot follow.
+func resolved(dirs []string) (real []string) {
+	for _, dir := range dirs {
+		if at, err := private.Resolve(dir); err == nil {
+			real = append(real, at)
+		}
+	}
+	return real
+}
