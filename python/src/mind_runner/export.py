@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
-from mind_runner import models
-from mind_runner.errors import config
-from mind_runner.group import Group
+from mind_runner import data, models
+from mind_runner.errors import Failure, config
+from mind_runner.group import PIECE, Group
 from mind_runner.place import Place
 from mind_runner.reports import Reports
-from mind_runner.request import Request
+from mind_runner.request import Request, Source
 from mindcoordinator import training
 from mindcoordinator.training._directories import publish
 
 _LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "deepspeed", "mindcoordinator")
 _SHARD = "2GB"
 _WEIGHTS = "model.safetensors"
+# Data that is read again for its digest.
+_MOST_DIGESTED = 64 << 30
 
 
 def check(request: Request, has_adapter: bool) -> None:
@@ -112,6 +115,7 @@ def card(request: Request, place: Place, trainer: Any, reports: Reports) -> str:
         "",
         f"{request.training_type} of `{request.model.model_id}` by Mind, {trainer.state.global_step} steps.",
         "",
+        *([f"Job: `{place.job_id}`", ""] if place.job_id else []),
         "| | first | last |",
         "|---|---|---|",
         f"| training loss | {_figure(reports.first_loss)} | {_figure(reports.last_loss)} |",
@@ -119,9 +123,8 @@ def card(request: Request, place: Place, trainer: Any, reports: Reports) -> str:
     if "eval_loss" in reports.latest:
         lines.append(f"| evaluation loss | | {_figure(reports.latest['eval_loss'])} |")
     lines += ["", "## Data", "", "| source | digest |", "|---|---|"]
-    known = {entry.get("index"): entry for entry in place.manifest.get("sources") or []}
     for index, source in enumerate(request.data.sources):
-        lines.append(f"| `{source.path}` | {known.get(index, {}).get('digest') or 'not known'} |")
+        lines.append(f"| `{source.path}` | {_digest(source, index, place)} |")
     lines += ["", "## Versions", "", "| package | version |", "|---|---|"]
     for name in _LIBRARIES:
         try:
@@ -130,6 +133,29 @@ def card(request: Request, place: Place, trainer: Any, reports: Reports) -> str:
             continue
     lines += ["", "## Request", "", "```json", json.dumps(shown, indent=2, sort_keys=True), "```", ""]
     return "\n".join(lines)
+
+
+def _digest(source: Source, index: int, place: Place) -> str:
+    """The digest of a source: that of the node, or the same, made of the files that the node uses in place."""
+    entry: dict[str, Any] = next((e for e in place.manifest.get("sources") or [] if e.get("index") == index), {})
+    if entry.get("digest"):
+        return str(entry["digest"])
+    try:
+        files = data.find(source, index, place)
+        if sum(file.stat().st_size for file in files.files) > _MOST_DIGESTED:
+            return f"not made: the files have more than {_MOST_DIGESTED >> 30} GiB"
+        whole = hashlib.sha256()
+        # A source that is one file has its name; in a folder the names are below it.
+        named = {f.name if f == files.root else f.relative_to(files.root).as_posix(): f for f in files.files}
+        for name in sorted(named, key=str.encode):
+            one = hashlib.sha256()
+            with named[name].open("rb") as file:
+                while piece := file.read(PIECE):
+                    one.update(piece)
+            whole.update(f"{len(name.encode())}:{name} {one.hexdigest()}\n".encode())
+        return whole.hexdigest()
+    except (OSError, Failure) as error:
+        return f"not known: {' '.join(str(error).split())}"
 
 
 def _without_secrets(raw: dict[str, Any]) -> dict[str, Any]:

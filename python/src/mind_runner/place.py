@@ -28,6 +28,7 @@ class Place:
     resume_from: str | None
     model_path: str | None
     manifest: dict[str, Any]
+    job_id: str = ""
 
 
 def here(environment: Mapping[str, str] = os.environ) -> Place:
@@ -44,6 +45,7 @@ def here(environment: Mapping[str, str] = os.environ) -> Place:
         resume_from=training.resume_path(),
         model_path=environment.get("MIND_MODEL_PATH") or None,
         manifest=json.loads(Path(manifest).read_text()) if manifest else {},
+        job_id=environment.get("MIND_JOB_ID") or "",
     )
 
 

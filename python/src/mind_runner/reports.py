@@ -64,7 +64,24 @@ class Reports(transformers.TrainerCallback):
         if self.group.rank == 0:
             training.phase("TRAINING")
             training.progress(state.global_step, state.max_steps)
+        self._tell_again(state)
         self.resume_clock()
+
+    def _tell_again(self, state: Any) -> None:
+        """Reports the figures of the steps before a resume: those of a node that is gone are gone with it.
+
+        The checkpoint has them. Their lines say where they come from.
+        """
+        for entry in state.log_history if state.global_step else ():
+            figures: dict[str, Any] = {
+                k: v for k, v in entry.items() if isinstance(v, int | float) and k not in ("step", "total_flos")
+            }
+            if not figures or entry.get("step", 0) > state.global_step:
+                continue
+            if "loss" in figures and self.first_loss is None:
+                self.first_loss = figures["loss"]
+            if self.group.rank == 0:
+                training.report(entry["step"], **figures, origin="checkpoint")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Takes the time of the step, and asks all ranks whether any was told to stop."""

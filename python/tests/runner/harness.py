@@ -62,7 +62,7 @@ class Case:
         return (self.folder / f"result.{rank}.kind").read_text()
 
     def figures(self, name: str) -> list[float]:
-        return [line[name] for line in self.lines("metrics") if name in line]
+        return [line[name] for line in self.lines("metrics") if name in line and "origin" not in line]
 
     def losses(self) -> list[float]:
         return self.figures("loss")

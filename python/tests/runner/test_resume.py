@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import types
 from pathlib import Path
@@ -36,6 +37,17 @@ def test_single(single: tuple[list[harness.Case], list[harness.Case]], number: i
     assert not same(whole.checkpoints / "checkpoint-4", whole.checkpoints / "checkpoint-8"), "nothing was learned"
 
 
+def test_the_history_of_before_goes_on(single: tuple[list[harness.Case], list[harness.Case]]) -> None:
+    # The node that had it may be gone.
+    whole, again = single[0][0], single[1][0]
+    lines = [line for line in again.lines("metrics") if "loss" in line]
+    assert [line["step"] for line in lines] == list(range(1, 9))
+    assert [line["loss"] for line in lines] == whole.losses()
+    assert [line.get("origin") for line in lines] == ["checkpoint"] * 4 + [None] * 4
+    card = (again.output / "model" / "README.md").read_text()
+    assert f"| training loss | {whole.losses()[0]:.4f} | {whole.losses()[-1]:.4f} |" in card
+
+
 def test_checkpoints_are_reported(single: tuple[list[harness.Case], list[harness.Case]]) -> None:
     whole = single[0][0]
     events = [e for e in whole.lines("events") if e["event"] == "checkpoint"]
@@ -51,6 +63,10 @@ def test_the_model_card_says_how_it_was_made(single: tuple[list[harness.Case], l
     assert "LORA of" in card
     assert "| trl |" in card
     assert '"training_type": "LORA"' in card
+    assert "Job: `job`" in card
+    source = Path(single[0][1].config["data_config"]["sources"][0]["path"])
+    line = f"{len(source.name)}:{source.name} {hashlib.sha256(source.read_bytes()).hexdigest()}\n"
+    assert f"| `{source}` | {hashlib.sha256(line.encode()).hexdigest()} |" in card
     # The adapter was merged: the model loads without peft.
     assert not (single[0][1].output / "model" / "adapter_config.json").exists()
 
