@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -66,7 +65,7 @@ func lineAround(text []byte, at int) string {
 func clipped(line string) string {
 	const longest = 300
 	if len(line) > longest {
-		line = strings.ToValidUTF8(line[:longest], "")
+		line = string(bytes.ToValidUTF8([]byte(line[:longest]), nil))
 	}
 	return line
 }

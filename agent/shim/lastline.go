@@ -3,7 +3,6 @@ package shim
 import (
 	"bytes"
 	"slices"
-	"strings"
 )
 
 // What launchers and Python write around the error of a program.
@@ -18,15 +17,16 @@ const (
 // launcher, which ends with an error of its own: torchrun names the rank that failed first, and the line is the last one of
 // that rank's traceback.
 func lastLine(tail []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(bytes.ToValidUTF8(tail, []byte("\uFFFD")))), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " \r\t")
+	// Package strings would have the shim initialise what it does not need.
+	var lines []string
+	for line := range bytes.SplitSeq(bytes.TrimSpace(bytes.ToValidUTF8(tail, []byte("\uFFFD"))), []byte{'\n'}) {
+		lines = append(lines, string(bytes.TrimRight(line, " \r\t")))
 	}
 	for i, line := range slices.Backward(lines) {
 		switch {
-		case strings.HasPrefix(line, childFailed):
+		case begins(line, childFailed):
 			return orLast(rankError(lines[:tracebackOf(lines, i)], lines[i+1:]), lines)
-		case strings.HasPrefix(line, processFailed):
+		case begins(line, processFailed):
 			return orLast(lastWritten(lines[:tracebackOf(lines, i)]), lines)
 		}
 	}
@@ -87,14 +87,15 @@ func rankError(lines, footer []string) string {
 func firstFailed(footer []string) (rank, killed string) {
 	at := slices.Index(footer, rootCause)
 	for _, line := range footer[at+1:] {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		value = strings.TrimSpace(value)
-		switch strings.TrimSpace(name) {
+		name, value, _ := bytes.Cut([]byte(line), []byte{':'})
+		value = bytes.TrimSpace(value)
+		switch string(bytes.TrimSpace(name)) {
 		case "rank":
-			rank, _, _ = strings.Cut(value, " ")
+			number, _, _ := bytes.Cut(value, []byte{' '})
+			rank = string(number)
 		case "traceback":
-			if strings.HasPrefix(value, "Signal ") {
-				killed = value
+			if begins(string(value), "Signal ") {
+				killed = string(value)
 			}
 			return rank, killed
 		}
@@ -111,12 +112,12 @@ func ofRank(rank string) string {
 
 // prefixed splits off what torch puts before the lines of a rank, such as "[rank0]: ".
 func prefixed(line string) (rank, text string) {
-	after, ok := strings.CutPrefix(line, "[rank")
-	rank, text, found := strings.Cut(after, "]:")
+	after, ok := bytes.CutPrefix([]byte(line), []byte("[rank"))
+	number, rest, found := bytes.Cut(after, []byte("]:"))
 	if !ok || !found {
 		return "", line
 	}
-	return rank, strings.TrimPrefix(text, " ")
+	return string(number), string(bytes.TrimPrefix(rest, []byte{' '}))
 }
 
 // endOfTraceback returns the line with the error: the first of the rank's that is not indented.
@@ -134,7 +135,7 @@ func endOfTraceback(lines []string, of string) string {
 func isChained(lines []string) bool {
 	for _, line := range lines {
 		switch {
-		case strings.HasPrefix(line, "The above exception was the direct cause"), strings.HasPrefix(line, "During handling of the above exception"):
+		case begins(line, "The above exception was the direct cause"), begins(line, "During handling of the above exception"):
 			return true
 		case line == tracebackLine:
 			return false
@@ -146,9 +147,13 @@ func isChained(lines []string) bool {
 // lastWritten returns the last line that is not torchrun's own log.
 func lastWritten(lines []string) string {
 	for _, line := range slices.Backward(lines) {
-		if line != "" && !strings.Contains(line, " torch/distributed/elastic/") {
+		if line != "" && !bytes.Contains([]byte(line), []byte(" torch/distributed/elastic/")) {
 			return line
 		}
 	}
 	return ""
+}
+
+func begins(line, prefix string) bool {
+	return len(line) >= len(prefix) && line[:len(prefix)] == prefix
 }
