@@ -110,10 +110,13 @@ func TestTheTaskKnowsItsPlace(t *testing.T) {
 		})
 		for name, want := range map[string]string{
 			"CUDA_VISIBLE_DEVICES": "2,5", "MIND_ATTEMPT": "1", "MIND_NODE_RANK": "0", "MIND_NNODES": "2", "MIND_GPUS_PER_NODE": "2",
-			"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "15001", "WORLD_SIZE": "4", "MIND_RESUME_FROM": "/ckpt/checkpoint-5", "A": "b",
+			"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "15001", "MIND_RESUME_FROM": "/ckpt/checkpoint-5", "A": "b",
+			"PET_NNODES": "2", "PET_NODE_RANK": "0", "PET_NPROC_PER_NODE": "2", "PET_MASTER_ADDR": "10.0.0.7", "PET_MASTER_PORT": "15001",
+			"PET_RDZV_ID": env["MIND_JOB_ID"] + "-1",
 		} {
 			require.Equal(t, want, env[name], name)
 		}
+		noRank(t, env)
 		require.Equal(t, filepath.Join(dir, env["MIND_JOB_ID"], "attempt-1"), env["MIND_OUTPUT_DIR"])
 		require.NotContains(t, env, "MIND_API_SECRET")
 		require.NotContains(t, env, "AWS_SECRET_ACCESS_KEY")
@@ -124,8 +127,28 @@ func TestTheTaskKnowsItsPlace(t *testing.T) {
 		require.True(t, set)
 		require.Empty(t, value)
 		require.NotContains(t, env, "MIND_RESUME_FROM")
-		require.Equal(t, "1", env["WORLD_SIZE"])
+		noRank(t, env)
+		require.Equal(t, "1", env["PET_NPROC_PER_NODE"])
 	})
+	t.Run("one process on each of several nodes", func(t *testing.T) {
+		for _, gpus := range [][]int32{nil, {3}} {
+			env := envOf(t, func(s *v1.TaskSpec) {
+				s.Gpus, s.Peers = gpus, []*v1.TaskPeer{{NodeId: "n1", Host: "10.0.0.1"}, {NodeId: "n7", Host: "10.0.0.7"}}
+				s.Job.CommandConfig.Environment = map[string]string{"RANK": "7", "PET_NPROC_PER_NODE": "3"}
+			})
+			for name, want := range map[string]string{"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "PET_NPROC_PER_NODE": "3"} {
+				require.Equal(t, want, env[name], name)
+			}
+		}
+	})
+}
+
+// noRank checks that a task is no rank: a part of one would mislead programs.
+func noRank(t *testing.T, env map[string]string) {
+	t.Helper()
+	for _, name := range []string{"RANK", "LOCAL_RANK", "WORLD_SIZE"} {
+		require.NotContains(t, env, name)
+	}
 }
 
 func TestTrainingJobs(t *testing.T) {

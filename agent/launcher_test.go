@@ -158,6 +158,30 @@ func TestLauncher_aGangUnderTheRealTorchrun(t *testing.T) {
 	}
 }
 
+// What the help of `mind submit` says: a command that is torchrun without a flag trains together on all nodes of the job.
+func TestTorchrunWithoutFlags(t *testing.T) {
+	torchrun, err := exec.LookPath("torchrun")
+	if err != nil || testing.Short() {
+		t.Skip("no torchrun (Debian: python3-torch), or no time for it")
+	}
+	dir := t.TempDir()
+	script := write(t, filepath.Join(dir, "train.sh"), `echo "$RANK/$WORLD_SIZE local $LOCAL_RANK/$LOCAL_WORLD_SIZE on $MIND_NODE_RANK as $TORCHELASTIC_RUN_ID" > `+dir+`/rank.$RANK`, 0o600)
+	job, ends := gang(t, script, func(s *v1.TaskSpec) {
+		s.Job.TrainingConfig = nil
+		s.Job.CommandConfig = &v1.CommandConfig{
+			// The first two are for torch 1.13 under Python 3.11, as above.
+			Argv:        []string{"torchrun", "--redirects=1", "--tee=1", "--no_python", "/bin/sh", script},
+			Environment: map[string]string{"PATH": filepath.Dir(torchrun) + ":/usr/bin:/bin"},
+		}
+	})
+	for _, end := range ends {
+		require.Zero(t, end.GetExitCode(), end.GetErrorMessage())
+	}
+	for rank := range 4 {
+		require.Equal(t, fmt.Sprintf("%d/4 local %d/2 on %d as %s-3\n", rank, rank%2, rank/2, job), read(t, fmt.Sprintf("%s/rank.%d", dir, rank)))
+	}
+}
+
 func TestLauncher_aScriptWithoutDistributedStartsOnceOnEachNode(t *testing.T) {
 	dir := t.TempDir()
 	script := write(t, filepath.Join(dir, "train.sh"), `echo "$MIND_NODE_RANK of $MIND_NNODES, $CUDA_VISIBLE_DEVICES" >> `+dir+`/ran.$MIND_NODE_RANK`, 0o600)

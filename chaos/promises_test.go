@@ -180,7 +180,7 @@ func TestGang_getsAllItsNodesAtOnce(t *testing.T) {
 	_, rest := startStopped(t, "--gpus", "8xH100")
 	ctx := within(t, time.Minute)
 	out := t.TempDir()
-	gang := procs.Command("gang", 16, "/bin/sh", "-c", `echo "$MIND_NODE_RANK/$MIND_NNODES $MIND_GPUS_PER_NODE $WORLD_SIZE $CUDA_VISIBLE_DEVICES" > `+out+`/$MIND_NODE_RANK`)
+	gang := procs.Command("gang", 16, "/bin/sh", "-c", `echo "$MIND_NODE_RANK/$MIND_NNODES $MIND_GPUS_PER_NODE $PET_NNODES*$PET_NPROC_PER_NODE $CUDA_VISIBLE_DEVICES" > `+out+`/$MIND_NODE_RANK`)
 	gang["resource_config"] = map[string]any{"gpu_count": 16, "node_count": 2, "gpu_type": "H100"}
 	id, err := rest.Submit(ctx, "", gang)
 	require.NoError(t, err)
@@ -191,7 +191,7 @@ func TestGang_getsAllItsNodesAtOnce(t *testing.T) {
 	for rank := range 2 {
 		text, err := os.ReadFile(filepath.Join(out, strconv.Itoa(rank)))
 		require.NoError(t, err)
-		require.Regexp(t, fmt.Sprintf(`^%d/2 8 16 \S+`, rank), string(text))
+		require.Regexp(t, fmt.Sprintf(`^%d/2 8 2\*8 \S+`, rank), string(text))
 	}
 }
 

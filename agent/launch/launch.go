@@ -69,6 +69,13 @@ func (e *environment) set(name, value string) {
 	e.values[name] = value
 }
 
+// fallback sets what is not set yet.
+func (e *environment) fallback(name, value string) {
+	if _, ok := e.values[name]; !ok {
+		e.set(name, value)
+	}
+}
+
 func (e *environment) list() []string {
 	out := make([]string, 0, len(e.names))
 	for _, name := range e.names {
@@ -175,13 +182,41 @@ func setTaskEnv(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 	}
 	env.set("MASTER_ADDR", p.master)
 	env.set("MASTER_PORT", strconv.Itoa(int(spec.GetMasterPort())))
-	env.set("WORLD_SIZE", strconv.Itoa(p.world))
+	setRank(env, id, spec, p)
+	setTorchrun(env, id, spec, p)
 	if p.resume != "" {
 		env.set("MIND_RESUME_FROM", p.resume)
 	}
 	if p.model != "" {
 		env.set("MIND_MODEL_PATH", p.model)
 	}
+}
+
+// setRank makes the process of a task a rank, where it is one: when the job has several nodes, and at most one GPU on each.
+// With several GPUs the process is no rank: its launcher, or its framework, starts one for each GPU, and a framework that
+// finds a rank takes a single GPU. A single process is no rank either, because programs that find one look for others.
+// WORLD_SIZE alone is for launchers of trainings.
+func setRank(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
+	job := spec.GetJob()
+	ranks := p.nodes > 1 && p.perNode == 1 && job.GetEvaluationConfig() == nil
+	if ranks {
+		env.set("RANK", strconv.Itoa(int(id.Rank)))
+		env.set("LOCAL_RANK", "0")
+	}
+	if ranks || job.GetCommandConfig() == nil {
+		env.set("WORLD_SIZE", strconv.Itoa(p.world))
+	}
+}
+
+// setTorchrun sets what torchrun takes for flags that it is not given, so that those of all nodes of an attempt meet.
+// The job's own variables of these names stay, as its flags do.
+func setTorchrun(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
+	env.fallback("PET_NNODES", strconv.Itoa(p.nodes))
+	env.fallback("PET_NODE_RANK", strconv.Itoa(int(id.Rank)))
+	env.fallback("PET_NPROC_PER_NODE", strconv.Itoa(p.perNode))
+	env.fallback("PET_MASTER_ADDR", p.master)
+	env.fallback("PET_MASTER_PORT", strconv.Itoa(int(spec.GetMasterPort())))
+	env.fallback("PET_RDZV_ID", p.rdzvID())
 }
 
 // Prepare writes the files that a task's program reads: dir is their directory now, final its later name.

@@ -127,7 +127,7 @@ func (p place) values(spec *v1.TaskSpec) launcher.Values {
 			launcher.GPUs: p.visible, launcher.JobID: p.id.Job, launcher.MasterAddr: p.master,
 			launcher.MasterPort: strconv.Itoa(int(spec.GetMasterPort())), launcher.Model: p.model, launcher.NNodes: strconv.Itoa(p.nodes),
 			launcher.NodeRank: strconv.Itoa(int(p.id.Rank)), launcher.NProcPerNode: strconv.Itoa(p.perNode), launcher.OutputDir: p.output,
-			launcher.RdzvID: fmt.Sprintf("%s-%d", p.id.Job, p.id.Attempt), launcher.ResumeFrom: p.resume, launcher.Script: script,
+			launcher.RdzvID: p.rdzvID(), launcher.ResumeFrom: p.resume, launcher.Script: script,
 			launcher.Strategy: distributed.GetStrategy(), launcher.TrainingType: trainingType, launcher.WorldSize: strconv.Itoa(p.world),
 		},
 		Lists: map[string][]string{
@@ -135,6 +135,9 @@ func (p place) values(spec *v1.TaskSpec) launcher.Values {
 		},
 	}
 }
+
+// rdzvID names the rendezvous of the attempt, so that a straggler of an earlier one never joins it.
+func (p place) rdzvID() string { return fmt.Sprintf("%s-%d", p.id.Job, p.id.Attempt) }
 
 // scriptCommand is a script with its interpreter, so the script need not be executable.
 func scriptCommand(script string) []string {
