@@ -32,6 +32,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/checkpoints"
 	"github.com/mindcoordinator/mind/agent/exchange"
+	"github.com/mindcoordinator/mind/agent/fitness"
 	"github.com/mindcoordinator/mind/agent/gpus"
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/launch"
@@ -78,6 +79,7 @@ type agent struct {
 	outbox    *outbox.Outbox
 	outputs   *outputs.Dirs
 	private   *private.Paths
+	fitness   *fitness.Monitor
 	denied    denied
 	inputs    *inputs.Inputs
 	renames   *observe.Renames
@@ -236,6 +238,11 @@ func (a *agent) openTasks(undo *undo) (err error) {
 		a.processes = tasks.Shims(runner.NewStarter(cfg.ShimExecutable, a.tasksDir(), log, max(0, cfg.SpareShims)))
 	}
 	undo.add(a.processes.Close)
+	probe := fitness.Config{Dirs: []string{a.tasksDir(), filepath.Join(cfg.DataDir, outputs.Folder)}, Log: a.log}
+	if prober, ok := a.processes.(interface{ Probe() error }); ok {
+		probe.Start = prober.Probe
+	}
+	a.fitness = fitness.New(probe)
 	a.renames = observe.NewRenames()
 	undo.add(a.renames.Close)
 	a.series = series.NewBook(a.log)
@@ -261,7 +268,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 		Node: cfg.NodeID, Dir: a.tasksDir(), Private: a.private, Denied: a.denied.note, Roots: cfg.Data.Roots, MetricsBytes: cfg.MetricsBytes, EventsBytes: cfg.EventsBytes,
 		MaxLaunches: cfg.MaxLaunches, KeepTasks: cfg.KeepTasks, KeepTasksFor: cfg.KeepTasksFor, ArchiveWait: a.cfg.LogArchive.Wait,
 		CgroupParent: cfg.CgroupParent, Simulated: a.simulated,
-		Processes: a.processes, GPUs: a.gpus, Outbox: a.outbox, Leases: a.leases, Inputs: a.inputs, Outputs: a.outputs, Renames: a.renames, Series: a.series,
+		Processes: a.processes, GPUs: a.gpus, Fitness: a.fitness, Outbox: a.outbox, Leases: a.leases, Inputs: a.inputs, Outputs: a.outputs, Renames: a.renames, Series: a.series,
 		Launcher: &launch.Launcher{
 			Node: cfg.NodeID, CgroupParent: cfg.CgroupParent, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, Outputs: a.outputs,
 			Private: a.private, Denied: a.denied.note, Log: a.log,
@@ -281,7 +288,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 func (a *agent) openLeader() {
 	a.sessions = leader.NewSessions(leader.Config{
 		Node: a.cfg.NodeID, Coordinators: a.cfg.Coordinators, Network: a.cfg.Machine.Network, Credentials: a.coordinatorCredentials(),
-		Hello: a.hello, Tasks: a.tasks, Checkpoints: a.checkpoints, GPUs: a.gpus, Outbox: a.outbox, Leases: a.leases, Rosters: a.rosters, Relays: a.relays, Log: a.log,
+		Hello: a.hello, Tasks: a.tasks, Checkpoints: a.checkpoints, GPUs: a.gpus, Fitness: a.fitness, Outbox: a.outbox, Leases: a.leases, Rosters: a.rosters, Relays: a.relays, Log: a.log,
 	})
 }
 
@@ -307,6 +314,9 @@ func (a *agent) serve(ctx context.Context) error {
 	parts.Go(func() { a.tasks.Run(life) })
 	a.gpus.Begin(ctx)
 	parts.Go(func() { a.gpus.Run(life) })
+	if a.cfg.Machine.Processes == nil {
+		parts.Go(func() { a.fitness.Run(life) })
+	}
 	parts.Go(func() { a.series.Sample(life, a.gpus.Readings) })
 	parts.Go(func() { a.rosters.Run(life) })
 	parts.Go(func() { a.leases.Run(life) })
@@ -367,7 +377,7 @@ func (a *agent) hello() *v1.Hello {
 		NodeId: a.cfg.NodeID, Hostname: a.hostname, AgentVersion: a.cfg.Version, BootId: a.bootID, Gpus: a.gpus.Current(),
 		CpuCount: int32(a.cpus), MemoryMb: int32(a.memMB), Labels: withClique(a.cfg.Labels, a.gpus.Clique()), GrpcAddr: a.grpcAddr, HttpAddr: a.httpAddr,
 		Incarnation: a.incarnation, RosterVersion: a.leases.RosterVersion(), Tasks: a.tasks.Unacknowledged(),
-		ArchivesCheckpoints: a.cfg.CheckpointArchive.URL != "",
+		ArchivesCheckpoints: a.cfg.CheckpointArchive.URL != "", Unfit: a.fitness.Why(),
 	}
 }
 

@@ -89,11 +89,14 @@ func (a *agent) listenHTTP(fatal chan<- error) (stop func(), err error) {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /health/ready", func(w http.ResponseWriter, _ *http.Request) {
-		if a.sessions.Live() {
+		switch why := a.fitness.Why(); {
+		case !a.sessions.Live():
+			answer(w, http.StatusServiceUnavailable, "no session with a leading coordinator")
+		case why != "":
+			answer(w, http.StatusServiceUnavailable, "the node cannot start tasks: "+why)
+		default:
 			answer(w, http.StatusOK, "ready")
-			return
 		}
-		answer(w, http.StatusServiceUnavailable, "no session with a leading coordinator")
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})

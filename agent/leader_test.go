@@ -30,7 +30,11 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-const agentEnv = "MIND_TEST_AGENT_CONFIG"
+const (
+	agentEnv = "MIND_TEST_AGENT_CONFIG"
+	// diskEnv has the agent process mount a disk of its own with these options on its data directory.
+	diskEnv = "MIND_TEST_AGENT_DISK"
+)
 
 // TestMain lets the test binary be an agent process (and, through package
 // shim, a shim).
@@ -40,6 +44,16 @@ func TestMain(m *testing.M) {
 		if err := json.Unmarshal([]byte(text), &cfg); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
+		}
+		if options := os.Getenv(diskEnv); options != "" {
+			err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+			if err == nil {
+				err = syscall.Mount("tmpfs", cfg.DataDir, "tmpfs", 0, options)
+			}
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(2)
+			}
 		}
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -83,6 +97,7 @@ type fakeLeader struct {
 	relayed   []*v1.Renewal
 	aloof     bool // acknowledges no relayed ones
 	denials   []*v1.Denial
+	unfit     []string // as heartbeats said
 }
 
 func newLeader(t testing.TB, options ...grpc.ServerOption) *fakeLeader {
@@ -164,6 +179,9 @@ func (l *fakeLeader) Session(stream v1.AgentService_SessionServer) error {
 					l.rosters = append(l.rosters, b.GetRosterVersion())
 					if !l.mute {
 						ack.HeartbeatSeq = b.GetSeq()
+					}
+					if b.Unfit != nil {
+						l.unfit = append(l.unfit, b.GetUnfit())
 					}
 					if b.GetGpus() != nil {
 						l.gpus = b.GetGpus()
@@ -441,13 +459,16 @@ func inProcess(t testing.TB, cfg Config) (stop func()) {
 // process runs an agent as a process of its own.
 func process(t testing.TB, cfg Config) *exec.Cmd { return processOf(t, cfg, "/proc/self/exe") }
 
-func processOf(t testing.TB, cfg Config, binary string) *exec.Cmd {
+func processOf(t testing.TB, cfg Config, binary string, more ...func(*exec.Cmd)) *exec.Cmd {
 	cfg.Logger, cfg.Metrics = nil, nil
 	text, err := json.Marshal(cfg)
 	require.NoError(t, err)
 	cmd := exec.Command(binary)
 	cmd.Env = append(slices.Clone(os.Environ()), agentEnv+"="+string(text), "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
+	for _, change := range more {
+		change(cmd)
+	}
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()

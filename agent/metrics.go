@@ -15,6 +15,12 @@ func (a *agent) registerMetrics() {
 			}
 			return 0
 		}),
+		gauge("mind_agent_unfit", "1 while the node cannot start tasks; its agent's log and mind nodes say why.", func() float64 {
+			if a.fitness.Why() != "" {
+				return 1
+			}
+			return 0
+		}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "mind_agent_sessions_total", Help: "Sessions opened."}, func() float64 {
 			return float64(a.sessions.Begun())
 		}),

@@ -242,8 +242,11 @@ func (g *generator) anyCommand() kernel.Command {
 		}
 		return work.RegisterNode{Node: n, Tasks: g.tasks(n.ID)}
 	case 20:
-		a := work.NodeAction(g.n("node action", 0, 7))
+		a := work.NodeAction(g.n("node action", 0, 8))
 		s := work.SetNode{ID: g.nodeID(), Action: a, Force: g.yes("force"), Deadline: int64(pick(g, "deadline", 0, 30e9, -1))}
+		if a == work.NodeFitness && g.yes("unfit") {
+			s.Reason = reason.Text("its disk is full")
+		}
 		if a == work.NodeHealth {
 			s.GPUs = testNode(s.ID, "", g.n("gpus", 0, 4)).GPUs
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -292,6 +293,74 @@ func TestRestart_aLaunchIsTriedOnAnotherNode(t *testing.T) {
 			require.Equal(t, cause, w.job(id).ErrorType)
 		})
 	}
+}
+
+// A node that cannot start a task costs its job nothing, however often, and even if there is no other node.
+func TestRestart_aNodeThatIsUnfitCostsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(retried(oneGPU(), 0))
+	for range 5 * work.MaxFruitless {
+		w.place(id, "n1")
+		w.unlaunched(id, v1.ErrorType_NODE_UNFIT)
+		require.Equal(t, queued, w.job(id).State)
+		require.True(t, w.job(id).Avoids("n1"))
+		w.later(work.LongestPause)
+		w.do(work.Tick{})
+	}
+	require.Zero(t, w.job(id).Spent())
+	require.Zero(t, w.job(id).Streak.Fruitless)
+	w.place(id, "n1")
+	w.unlaunched(id, v1.ErrorType_NODE_UNFIT)
+	require.Positive(t, w.job(id).Streak.After, "it waits longer and longer")
+}
+
+func TestRestart_aGangIsNotFailedForANodeThatIsUnfit(t *testing.T) {
+	for never, want := range map[bool]v1.JobState_Value{false: queued, true: failedJob} {
+		w := newWorld(t)
+		w.node("n1", 8)
+		w.node("n2", 8)
+		spec := retried(oneGPU(), 0)
+		spec.Shape.Nodes, spec.Retry.Never = 2, never
+		id := w.submit(spec)
+		w.place(id, "n1", "n2")
+		w.report(id, 1, work.ReportRunning, func(*work.TaskReport) {})
+		w.unlaunched(id, v1.ErrorType_NODE_UNFIT)
+		require.Equal(t, v1.StopReason_GANG, w.job(id).Stop)
+		w.report(id, 1, work.ReportEnded, exit(143))
+		require.Equal(t, want, w.job(id).State, "what must not start twice ran on the other node")
+		require.False(t, w.job(id).Avoids("n2"))
+	}
+	w := newWorld(t)
+	w.node("n1", 8)
+	spec := retried(oneGPU(), 0)
+	spec.Retry.Never = true
+	id := w.submit(spec)
+	w.place(id, "n1")
+	w.unlaunched(id, v1.ErrorType_NODE_UNFIT)
+	require.Equal(t, queued, w.job(id).State, "nothing has run")
+}
+
+func TestNode_isUnfitWhileItsAgentSaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	full := reason.Text("the disk is full")
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeFitness, Reason: full})
+	require.Equal(t, v1.NodeState_UNFIT, w.nodeState("n1"))
+	require.Equal(t, full, w.row("n1").Unfit)
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeDrain})
+	require.Equal(t, v1.NodeState_DRAINED, w.nodeState("n1"), "what an operator wants comes first")
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeEnable})
+	require.Equal(t, v1.NodeState_UNFIT, w.nodeState("n1"))
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeFitness})
+	require.Equal(t, v1.NodeState_READY, w.nodeState("n1"))
+	c := work.SetNode{ID: "n1", Action: work.NodeFitness, Reason: full}
+	_, err := c.AtLevel(level.UnfitNodes.Level() - 1)
+	require.Error(t, err)
+	unfit := work.ReportTasks{Reports: []work.TaskReport{{Kind: work.ReportEnded, ErrorType: v1.ErrorType_NODE_UNFIT}}}
+	below, err := unfit.AtLevel(level.UnfitNodes.Level() - 1)
+	require.NoError(t, err)
+	require.Equal(t, v1.ErrorType_DRAINED, below.(work.ReportTasks).Reports[0].ErrorType)
 }
 
 // What has trained before had its data then: a source that does not answer now is asked again.

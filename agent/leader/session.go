@@ -44,6 +44,13 @@ type GPUs interface {
 	SamplesSince(told uint64) ([]*v1.GpuSample, uint64)
 }
 
+// Fitness says whether the node can start tasks.
+type Fitness interface {
+	Why() string
+	// Changed has a token when Why has changed.
+	Changed() <-chan struct{}
+}
+
 // Config is what Sessions use.
 type Config struct {
 	Node         string
@@ -56,11 +63,13 @@ type Config struct {
 	// Checkpoints may be nil.
 	Checkpoints Checkpoints
 	GPUs        GPUs
-	Outbox      *outbox.Outbox
-	Leases      *Leases
-	Rosters     *Rosters
-	Relays      *Relays
-	Log         *slog.Logger
+	// Fitness may be nil: the node can always start tasks.
+	Fitness Fitness
+	Outbox  *outbox.Outbox
+	Leases  *Leases
+	Rosters *Rosters
+	Relays  *Relays
+	Log     *slog.Logger
 }
 
 // Sessions keeps the agent in a session with the leader.
@@ -180,6 +189,8 @@ type stream struct {
 	// What the leader knows about the GPUs.
 	gpus    []*v1.Gpu
 	samples uint64
+	// unfit is what the leader knows about why the node cannot start tasks.
+	unfit string
 }
 
 // do calls f with the session's decisions.
@@ -218,7 +229,7 @@ func (s *Sessions) speak(ctx context.Context, cancel context.CancelCauseFunc, ad
 	defer s.live.Store(false)
 	renewals, closeLink := s.cfg.Relays.open()
 
-	st := &stream{Sessions: s, rpc: rpc, watchdog: watchdog, core: core, gpus: hello.GetGpus()}
+	st := &stream{Sessions: s, rpc: rpc, watchdog: watchdog, core: core, gpus: hello.GetGpus(), unfit: hello.GetUnfit()}
 	received := make(chan error, 1)
 	var receiver sync.WaitGroup
 	receiver.Go(func() { received <- st.receive(ctx) })
@@ -280,15 +291,21 @@ func (st *stream) send(ctx context.Context, renewals <-chan *v1.Renewal, receive
 	defer beat.Stop()
 	defer reports.Stop()
 	resting := true // until the next reports may be sent
+	var fitness <-chan struct{}
+	if st.cfg.Fitness != nil {
+		fitness = st.cfg.Fitness.Changed()
+	}
 	for {
 		wake := st.cfg.Outbox.Wake()
 		if resting {
 			wake = nil
 		}
 		var err error
-		// The failure of a GPU is reported before the end of its task.
+		// The failure of a GPU, or of the node, is reported before the end of its task.
 		select {
 		case <-st.cfg.GPUs.Changed():
+			err = st.beat(beat)
+		case <-fitness:
 			err = st.beat(beat)
 		default:
 		}
@@ -297,6 +314,8 @@ func (st *stream) send(ctx context.Context, renewals <-chan *v1.Renewal, receive
 		}
 		select {
 		case <-st.cfg.GPUs.Changed():
+			err = st.beat(beat)
+		case <-fitness:
 			err = st.beat(beat)
 		case err := <-received:
 			return err
@@ -328,6 +347,11 @@ func (st *stream) beat(next *time.Timer) error {
 	heartbeat := &v1.Heartbeat{Seq: seq, RosterVersion: roster}
 	if now := st.cfg.GPUs.Current(); !slices.EqualFunc(st.gpus, now, func(x, y *v1.Gpu) bool { return proto.Equal(x, y) }) {
 		st.gpus, heartbeat.Gpus = now, now
+	}
+	if st.cfg.Fitness != nil {
+		if why := st.cfg.Fitness.Why(); why != st.unfit {
+			st.unfit, heartbeat.Unfit = why, &why
+		}
 	}
 	heartbeat.Samples, st.samples = st.cfg.GPUs.SamplesSince(st.samples)
 	st.do(func(core *session.Session, now time.Time) {

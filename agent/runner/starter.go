@@ -259,9 +259,22 @@ func (s *Starter) fork(parent string) (*waiter, error) {
 	// The only goroutine that waits for the process, which may outlive its tasks while the disk is slow.
 	go func() {
 		defer close(w.gone)
-		_, _ = child.Wait()
+		w.end, _ = child.Wait()
 	}()
 	return w, nil
+}
+
+// Probe starts a shim and ends it. The error says why none can be started.
+func (s *Starter) Probe() error {
+	w, err := s.fork(s.parent)
+	if err != nil {
+		return err
+	}
+	w.dismiss()
+	if w.end == nil || !w.end.Success() {
+		return fmt.Errorf("start shim: it ended with %v", w.end)
+	}
+	return nil
 }
 
 func (s *Starter) exec(listener int, args ...string) (*os.Process, error) {

@@ -18,6 +18,8 @@ type waiter struct {
 	conn   *os.File
 	child  *os.Process
 	gone   chan struct{} // closed when the process has ended
+	// end is how the child ended, once gone is closed.
+	end *os.ProcessState
 }
 
 // dismiss ends the shim. A stopped (SIGSTOP) shim does not react.

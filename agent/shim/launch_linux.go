@@ -44,17 +44,17 @@ func (s *shim) launch() *failure {
 }
 
 func (s *shim) start(program, cwd string) *failure {
-	internal := func(what string, err error) *failure {
-		return &failure{FailureInternal, what + " on node " + s.spec.Node + ": " + cause(err)}
+	unfit := func(what string, err error) *failure {
+		return &failure{FailureUnfit, "cannot " + what + " on node " + s.spec.Node + ": " + cause(err)}
 	}
 	null, err := syscall.Open("/dev/null", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return internal("open /dev/null", err)
+		return unfit("open /dev/null", err)
 	}
 	defer syscall.Close(null)
 	output, ends, err := newOutput(s.log)
 	if err != nil {
-		return internal("make pipes", err)
+		return unfit("make pipes", err)
 	}
 	defer syscall.Close(ends[0])
 	defer syscall.Close(ends[1])
@@ -72,12 +72,16 @@ func (s *shim) start(program, cwd string) *failure {
 		return &failure{FailureNodeLost, "not started by its own node: " + s.lease.silence()}
 	}
 	if err := markBegun("."); err != nil {
-		return internal("write the task directory", err)
+		return unfit("write the task directory", err)
 	}
 	s.exit.Started = time.Now().UnixNano()
 	pid, err := syscall.ForkExec(program, s.spec.Argv, attr)
 	if err != nil {
 		s.exit.Started = 0
+		switch {
+		case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+			return unfit("start a process", err)
+		}
 		return &failure{FailureLaunch, "cannot run " + program + " on node " + s.spec.Node + ": " + whyNot(err)}
 	}
 	s.exit.Pid = pid

@@ -31,6 +31,8 @@ const (
 	FailureOOM        = "OOM"
 	FailureInternal   = "INTERNAL"
 	FailureNodeLost   = "NODE_LOST"
+	// FailureUnfit: the node could not start the task, for a reason of its own.
+	FailureUnfit = "NODE_UNFIT"
 )
 
 // Spec is what to run.

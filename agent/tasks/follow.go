@@ -32,6 +32,9 @@ func (w *work) follower(t *table.Task, d *door) *follower {
 
 // launch starts the shim of the task and stays with it.
 func (f *follower) launch(spec *v1.TaskSpec, data *inputs.Data) {
+	if f.unfit() {
+		return
+	}
 	if refused := f.fit(); refused != nil {
 		f.neverRan(*refused)
 		return
@@ -53,7 +56,7 @@ func (f *follower) launch(spec *v1.TaskSpec, data *inputs.Data) {
 	if err != nil {
 		o.over()
 		f.cfg.Log.Error("cannot launch a task", "job", f.task.ID.Job, "error", err)
-		f.neverRan(shim.Exit{Code: -1, Failure: shim.FailureLaunch, Message: "node " + f.cfg.Node + " could not launch the task: " + err.Error()})
+		f.neverRan(f.notLaunched(err))
 		return
 	}
 	f.mind(process, o)
@@ -194,7 +197,7 @@ func (f *follower) exited(exit shim.Exit, ran bool, o *observed, scanner *observ
 		f.register(found)
 	}
 	o.over()
-	exit = f.explain(exit)
+	exit = f.blameNode(f.explain(exit))
 	if len(f.task.Has.GPUs) > 0 {
 		f.occupants.Verify(f.door.Context(), f.task.ID.Name(), f.task.Has)
 	}

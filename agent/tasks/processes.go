@@ -31,6 +31,14 @@ type Process interface {
 	Close()
 }
 
+// Fitness says whether the node can start tasks.
+type Fitness interface {
+	// Why says why it cannot; "": it can.
+	Why() string
+	// Probe tries it now. An error of a launch that only the node can cause counts although the probe succeeds.
+	Probe(failed error) string
+}
+
 // Leases decides how long tasks may live, and updates their shims.
 type Leases interface {
 	table.Leases

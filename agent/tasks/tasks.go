@@ -60,6 +60,8 @@ type Config struct {
 	Outputs   *outputs.Dirs
 	Renames   *observe.Renames
 	Series    *series.Book
+	// Fitness says whether the node can start tasks; nil: it always can.
+	Fitness Fitness
 	// Archived reports whether a task is completely archived; nil: there is no archive.
 	Archived func(archived.Task) bool
 	// Restart asks for a new session. It does not block.

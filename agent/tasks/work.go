@@ -52,9 +52,14 @@ func (w *work) Fetch(t *table.Task, spec *v1.TaskSpec) (cancel func(), needed bo
 			report.Latest = "transfer"
 			w.cfg.Outbox.Add(report)
 		})
+		var failed *shim.Exit
+		if err != nil {
+			exit := w.blameNode(shim.Exit{Code: -1, Failure: inputs.Failure(err), Message: err.Error()})
+			failed = &exit
+		}
 		d.Tell(func(tb *table.Table) {
-			if err != nil {
-				tb.Fetched(t, nil, &shim.Exit{Code: -1, Failure: inputs.Failure(err), Message: err.Error()})
+			if failed != nil {
+				tb.Fetched(t, nil, failed)
 				return
 			}
 			tb.Fetched(t, data, nil)

@@ -51,6 +51,9 @@ func nodeView(v *fsm.View, n *work.Node, c *call.Call, active map[string]*v1.Nod
 		Labels: n.Labels, AgentVersion: n.AgentVersion, BootId: n.BootID, RegisteredAt: call.Time(n.RegisteredAt),
 		RosterCurrent: n.RosterSince != 0 && n.RosterAcked >= v.RosterVersion(),
 	}
+	if n.State == v1.NodeState_UNFIT {
+		out.Reason = words.Of(n.Unfit)
+	}
 	policy := v.Policy()
 	for _, l := range domains.Levels(policy.Levels) {
 		if name := n.Labels[l.Label]; name != "" {

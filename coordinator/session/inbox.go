@@ -30,6 +30,7 @@ type inbox struct {
 	mu      sync.Mutex
 	reports []*v1.Report
 	gpus    []*v1.Gpu
+	unfit   *string // why the node cannot start tasks, if that has changed
 	fresh   chan struct{}
 }
 
@@ -54,11 +55,11 @@ func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
 				in.table.keep(in.session.Node(), kept)
 			}
 			in.session.samples.put(body.Heartbeat.GetSamples())
-			if len(body.Heartbeat.GetGpus()) > 0 {
-				in.put(nil, body.Heartbeat.GetGpus())
+			if len(body.Heartbeat.GetGpus()) > 0 || body.Heartbeat.Unfit != nil {
+				in.put(nil, body.Heartbeat.GetGpus(), body.Heartbeat.Unfit)
 			}
 		case *v1.SessionRequest_Reports:
-			if !in.put(body.Reports.GetReports(), nil) {
+			if !in.put(body.Reports.GetReports(), nil, nil) {
 				return call.Errorf(codes.ResourceExhausted, "too many reports wait to be committed")
 			}
 		case *v1.SessionRequest_Relayed:
@@ -79,7 +80,7 @@ func (in *inbox) unknownArchive() bool {
 	return ok && !row.Archive && level.DurableCheckpoints.Open(v.Level())
 }
 
-func (in *inbox) put(reports []*v1.Report, gpus []*v1.Gpu) bool {
+func (in *inbox) put(reports []*v1.Report, gpus []*v1.Gpu, unfit *string) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if len(in.reports)+len(reports) > maxPending {
@@ -89,6 +90,9 @@ func (in *inbox) put(reports []*v1.Report, gpus []*v1.Gpu) bool {
 	if gpus != nil {
 		in.gpus = gpus
 	}
+	if unfit != nil {
+		in.unfit = unfit
+	}
 	select {
 	case in.fresh <- struct{}{}:
 	default:
@@ -96,13 +100,14 @@ func (in *inbox) put(reports []*v1.Report, gpus []*v1.Gpu) bool {
 	return true
 }
 
-func (in *inbox) take() (reports []*v1.Report, gpus []*v1.Gpu) {
+func (in *inbox) take() (reports []*v1.Report, gpus []*v1.Gpu, unfit *string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	n := min(len(in.reports), maxReports)
 	reports, in.reports = in.reports[:n:n], in.reports[n:]
 	gpus, in.gpus = in.gpus, nil
-	return reports, gpus
+	unfit, in.unfit = in.unfit, nil
+	return reports, gpus, unfit
 }
 
 // commit commits reports, in batches of what has accumulated, until the session ends.
@@ -115,18 +120,25 @@ func (in *inbox) commit() error {
 		case <-in.fresh:
 		}
 		for {
-			reports, gpus := in.take()
-			if len(reports) == 0 && gpus == nil {
+			reports, gpus, unfit := in.take()
+			if len(reports) == 0 && gpus == nil && unfit == nil {
 				break
 			}
-			if err := in.propose(ctx, reports, gpus); err != nil {
+			if err := in.propose(ctx, reports, gpus, unfit); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.Gpu) error {
+func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.Gpu, unfit *string) error {
+	// What is wrong with the node comes before the end of the tasks that it is wrong for.
+	if unfit != nil && level.UnfitNodes.Open(in.service.replica.View().Level()) {
+		command := work.SetNode{ID: in.session.Node(), Action: work.NodeFitness, Reason: unfitOf(*unfit)}
+		if _, err := patiently[work.NodeResult](ctx, in.service.replica, command); err != nil {
+			return err
+		}
+	}
 	if gpus != nil {
 		// Refused only if the node was forgotten meanwhile; the next session registers it again.
 		command := work.SetNode{ID: in.session.Node(), Action: work.NodeHealth, GPUs: gpusOf(gpus)}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
@@ -37,7 +38,7 @@ func Reports(node string, batch []*v1.Report) (command work.ReportTasks, last ui
 func nodeOf(h *v1.Hello) work.Node {
 	return work.Node{
 		ID: h.GetNodeId(), Hostname: h.GetHostname(), BootID: h.GetBootId(), AgentVersion: h.GetAgentVersion(),
-		GRPCAddr: h.GetGrpcAddr(), HTTPAddr: h.GetHttpAddr(), GPUs: gpusOf(h.GetGpus()),
+		GRPCAddr: h.GetGrpcAddr(), HTTPAddr: h.GetHttpAddr(), GPUs: gpusOf(h.GetGpus()), Unfit: unfitOf(h.GetUnfit()),
 		CPUs: uint32(max(0, h.GetCpuCount())), MemMB: uint32(max(0, h.GetMemoryMb())), Labels: h.GetLabels(),
 		Incarnation: h.GetIncarnation(), RosterAcked: h.GetRosterVersion(),
 		Archive: h.GetArchivesCheckpoints(),
@@ -149,3 +150,11 @@ const (
 	maxErrorMessage = 1024
 	maxMetrics      = 16 << 10
 )
+
+// maxUnfit limits why a node cannot start tasks.
+const maxUnfit = 1024
+
+// unfitOf is why a node cannot start tasks, in the words of its agent.
+func unfitOf(why string) reason.Reason {
+	return reason.Text(strings.ToValidUTF8(why[:min(len(why), maxUnfit)], ""))
+}

@@ -93,6 +93,7 @@ var (
 	MoreQuotas = gate(7, "quotas of GPUs by type, and of GPU hours")
 	Schedules  = gate(7, "jobs that are submitted again and again: mind schedule")
 	Guarantees = gate(7, "queues are limited by type of GPU, and get back the GPUs that they are guaranteed")
+	UnfitNodes = gate(7, "a node that cannot start tasks says so, and costs no job anything")
 	NoData     = gate(7, "data that no node can fetch ends a job that has done nothing yet")
 )
 

@@ -50,6 +50,8 @@ const (
 	NodeForget
 	// NodeHealth brings the state of its GPUs up to date.
 	NodeHealth
+	// NodeFitness takes down why its agent cannot start tasks; without a reason it can.
+	NodeFitness
 )
 
 // SetNode changes one thing about a node.

@@ -173,6 +173,9 @@ func (n *Node) AppendFields(f kernel.Fields) kernel.Fields {
 	if n.Archive {
 		f = f.Text("archive")
 	}
+	if n.Unfit != "" {
+		f = f.Text("unfit").Text(string(n.Unfit))
+	}
 	return f
 }
 

@@ -83,6 +83,9 @@ func (c RegisterNode) AtLevel(at level.Level) (kernel.Command, error) {
 		c.Node.Unheard = false // It is the FSM's, and ignored.
 	}
 	c.Node.Archive = c.Node.Archive && level.DurableCheckpoints.Open(at)
+	if !level.UnfitNodes.Open(at) {
+		c.Node.Unfit = ""
+	}
 	return c, nil
 }
 

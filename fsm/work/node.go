@@ -87,6 +87,8 @@ type Node struct {
 	Unheard bool `cbor:"23,keyasint,omitempty"`
 	// Archive: its agent takes orders to upload checkpoints to an archive, and to remove them from there.
 	Archive bool `cbor:"24,keyasint,omitempty"`
+	// Unfit is why its agent cannot start tasks, as the agent said; empty: it can.
+	Unfit reason.Reason `cbor:"25,keyasint,omitempty"`
 }
 
 // Drain is an operator's wish to empty a node.

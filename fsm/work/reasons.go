@@ -34,17 +34,26 @@ func (c PlaceJobs) AtLevel(at level.Level) (kernel.Command, error) {
 // AtLevel is the command as an entry of a version has it.
 func (c SetNode) AtLevel(at level.Level) (kernel.Command, error) {
 	c.Reason = c.Reason.At(at)
+	if c.Action == NodeFitness {
+		return c, level.UnfitNodes.Check(at)
+	}
 	return c, nil
 }
 
 // AtLevel is the command as an entry of a version has it.
 func (c ReportTasks) AtLevel(at level.Level) (kernel.Command, error) {
-	if level.TrainingErrors.Open(at) {
+	if level.UnfitNodes.Open(at) {
 		return c, nil
 	}
 	c.Reports = slices.Clone(c.Reports)
 	for i := range c.Reports {
 		r := &c.Reports[i]
+		if r.ErrorType == v1.ErrorType_NODE_UNFIT {
+			r.ErrorType = v1.ErrorType_DRAINED // the node gave it back
+		}
+		if level.TrainingErrors.Open(at) {
+			continue
+		}
 		r.ErrorMessage = r.ErrorMessage.At(at)
 		if e := (Ending{ErrorType: r.ErrorType, ExitCode: r.ExitCode}); e.Own() {
 			r.ErrorType = v1.ErrorType_EXIT_NONZERO // what it is for replicas that do not know the types

@@ -125,7 +125,7 @@ func CauseOf(e v1.ErrorType_Value) RetryCause {
 		return RetryNodeLost
 	case v1.ErrorType_GPU_FAULT:
 		return RetryGPUFault
-	case v1.ErrorType_LAUNCH_FAILED:
+	case v1.ErrorType_LAUNCH_FAILED, v1.ErrorType_NODE_UNFIT:
 		return RetryLaunchFailed
 	case v1.ErrorType_DATA_FETCH, v1.ErrorType_MODEL_NOT_FOUND: // what one node lacks another may have
 		return RetryDataFetch

@@ -29,7 +29,7 @@ type Count struct {
 }
 
 // checks is one more than the last check.
-const checks = int(v1.NodeCheck_FITS) + 1
+const checks = int(v1.NodeCheck_UNFIT) + 1
 
 // maxExamples is how many nodes are named for each check.
 const maxExamples = 3
@@ -102,6 +102,8 @@ func state(n *work.Node) v1.NodeCheck_Value {
 		return v1.NodeCheck_LOST
 	case v1.NodeState_DRAINING, v1.NodeState_DRAINED:
 		return v1.NodeCheck_DRAINED
+	case v1.NodeState_UNFIT:
+		return v1.NodeCheck_UNFIT
 	}
 	return v1.NodeCheck_UNREACHABLE
 }

@@ -32,6 +32,7 @@ func TestCheck(t *testing.T) {
 		{want: v1.NodeCheck_FITS, shape: work.Shape{}},
 		{want: v1.NodeCheck_LOST, but: func(n *work.Node, _ *work.NodeUse, _ *work.Job) { n.State = v1.NodeState_LOST }},
 		{want: v1.NodeCheck_UNREACHABLE, but: func(n *work.Node, _ *work.NodeUse, _ *work.Job) { n.State = v1.NodeState_UNREACHABLE }},
+		{want: v1.NodeCheck_UNFIT, but: func(n *work.Node, _ *work.NodeUse, _ *work.Job) { n.State = v1.NodeState_UNFIT }},
 		{want: v1.NodeCheck_DRAINED, but: func(n *work.Node, _ *work.NodeUse, _ *work.Job) { n.State = v1.NodeState_DRAINING }},
 		{want: v1.NodeCheck_LABELS, shape: work.Shape{Selector: "zone=b"}},
 		{want: v1.NodeCheck_GPU_TYPE, shape: work.Shape{GPUs: 1, GPUType: "A100"}},

@@ -625,8 +625,10 @@ type Hello struct {
 	RosterVersion uint64 `protobuf:"varint,13,opt,name=roster_version,json=rosterVersion,proto3" json:"roster_version,omitempty"`
 	// The agent has an archive of checkpoints: it takes orders to upload to it and to remove from it.
 	ArchivesCheckpoints bool `protobuf:"varint,14,opt,name=archives_checkpoints,json=archivesCheckpoints,proto3" json:"archives_checkpoints,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Why the node cannot start tasks; empty: it can.
+	Unfit         string `protobuf:"bytes,15,opt,name=unfit,proto3" json:"unfit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -757,6 +759,13 @@ func (x *Hello) GetArchivesCheckpoints() bool {
 	return false
 }
 
+func (x *Hello) GetUnfit() string {
+	if x != nil {
+		return x.Unfit
+	}
+	return ""
+}
+
 // TaskRef names one task of one attempt, and the fencing token under which it was leased.
 type TaskRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -835,7 +844,9 @@ type Heartbeat struct {
 	// Version of the roster that the agent keeps: it has it on disk.
 	RosterVersion uint64 `protobuf:"varint,3,opt,name=roster_version,json=rosterVersion,proto3" json:"roster_version,omitempty"`
 	// What the GPUs do, when they were read since the heartbeat before. The leader keeps it in memory.
-	Samples       []*GpuSample `protobuf:"bytes,4,rep,name=samples,proto3" json:"samples,omitempty"`
+	Samples []*GpuSample `protobuf:"bytes,4,rep,name=samples,proto3" json:"samples,omitempty"`
+	// Sent when it changed: why the node cannot start tasks; empty: it can.
+	Unfit         *string `protobuf:"bytes,5,opt,name=unfit,proto3,oneof" json:"unfit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -896,6 +907,13 @@ func (x *Heartbeat) GetSamples() []*GpuSample {
 		return x.Samples
 	}
 	return nil
+}
+
+func (x *Heartbeat) GetUnfit() string {
+	if x != nil && x.Unfit != nil {
+		return *x.Unfit
+	}
+	return ""
 }
 
 // GpuSample is what the sensors of one GPU said.
@@ -4735,7 +4753,7 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\n" +
 	"RenewalAck\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xaf\x04\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xc5\x04\n" +
 	"\x05Hello\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12#\n" +
@@ -4751,7 +4769,8 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x05tasks\x18\v \x03(\v2\x14.scaimind.v1.TaskRefR\x05tasks\x12 \n" +
 	"\vincarnation\x18\f \x01(\x04R\vincarnation\x12%\n" +
 	"\x0eroster_version\x18\r \x01(\x04R\rrosterVersion\x121\n" +
-	"\x14archives_checkpoints\x18\x0e \x01(\bR\x13archivesCheckpoints\x1a9\n" +
+	"\x14archives_checkpoints\x18\x0e \x01(\bR\x13archivesCheckpoints\x12\x14\n" +
+	"\x05unfit\x18\x0f \x01(\tR\x05unfit\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
@@ -4759,12 +4778,14 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
 	"\x04rank\x18\x03 \x01(\x05R\x04rank\x12\x14\n" +
-	"\x05token\x18\x04 \x01(\x04R\x05token\"\x9c\x01\n" +
+	"\x05token\x18\x04 \x01(\x04R\x05token\"\xc1\x01\n" +
 	"\tHeartbeat\x12$\n" +
 	"\x04gpus\x18\x01 \x03(\v2\x10.scaimind.v1.GpuR\x04gpus\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12%\n" +
 	"\x0eroster_version\x18\x03 \x01(\x04R\rrosterVersion\x120\n" +
-	"\asamples\x18\x04 \x03(\v2\x16.scaimind.v1.GpuSampleR\asamples\"\xad\x01\n" +
+	"\asamples\x18\x04 \x03(\v2\x16.scaimind.v1.GpuSampleR\asamples\x12\x19\n" +
+	"\x05unfit\x18\x05 \x01(\tH\x00R\x05unfit\x88\x01\x01B\b\n" +
+	"\x06_unfit\"\xad\x01\n" +
 	"\tGpuSample\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x124\n" +
 	"\x13utilization_percent\x18\x02 \x01(\x05H\x00R\x12utilizationPercent\x88\x01\x01\x12)\n" +
@@ -5295,6 +5316,7 @@ func file_scaimind_v1_agents_proto_init() {
 		(*SessionRequest_Reports)(nil),
 		(*SessionRequest_Relayed)(nil),
 	}
+	file_scaimind_v1_agents_proto_msgTypes[9].OneofWrappers = []any{}
 	file_scaimind_v1_agents_proto_msgTypes[10].OneofWrappers = []any{}
 	file_scaimind_v1_agents_proto_msgTypes[12].OneofWrappers = []any{
 		(*Report_Starting)(nil),

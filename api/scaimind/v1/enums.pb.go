@@ -448,6 +448,8 @@ const (
 	ErrorType_CONFIG ErrorType_Value = 15
 	// The loss is not a number any more.
 	ErrorType_DIVERGED ErrorType_Value = 16
+	// The node could not start the task, for a reason of its own: its disk is full, for example.
+	ErrorType_NODE_UNFIT ErrorType_Value = 17
 )
 
 // Enum value maps for ErrorType_Value.
@@ -470,6 +472,7 @@ var (
 		14: "DATA_FORMAT",
 		15: "CONFIG",
 		16: "DIVERGED",
+		17: "NODE_UNFIT",
 	}
 	ErrorType_Value_value = map[string]int32{
 		"UNSPECIFIED":     0,
@@ -489,6 +492,7 @@ var (
 		"DATA_FORMAT":     14,
 		"CONFIG":          15,
 		"DIVERGED":        16,
+		"NODE_UNFIT":      17,
 	}
 )
 
@@ -643,6 +647,8 @@ const (
 	NodeState_DRAINING NodeState_Value = 4
 	// Drained and empty.
 	NodeState_DRAINED NodeState_Value = 5
+	// Its agent cannot start tasks, and says why: its disk is full, for example. Given nothing new until it can.
+	NodeState_UNFIT NodeState_Value = 6
 )
 
 // Enum value maps for NodeState_Value.
@@ -654,6 +660,7 @@ var (
 		3: "LOST",
 		4: "DRAINING",
 		5: "DRAINED",
+		6: "UNFIT",
 	}
 	NodeState_Value_value = map[string]int32{
 		"UNSPECIFIED": 0,
@@ -662,6 +669,7 @@ var (
 		"LOST":        3,
 		"DRAINING":    4,
 		"DRAINED":     5,
+		"UNFIT":       6,
 	}
 )
 
@@ -1334,8 +1342,8 @@ const file_scaimind_v1_enums_proto_rawDesc = "" +
 	"\x04FSDP\x10\x03\x12\f\n" +
 	"\bMEGATRON\x10\x04\x12\n" +
 	"\n" +
-	"\x06CUSTOM\x10\x05\"\x9e\x02\n" +
-	"\tErrorType\"\x90\x02\n" +
+	"\x06CUSTOM\x10\x05\"\xae\x02\n" +
+	"\tErrorType\"\xa0\x02\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fEXIT_NONZERO\x10\x01\x12\a\n" +
@@ -1357,7 +1365,9 @@ const file_scaimind_v1_enums_proto_rawDesc = "" +
 	"\vDATA_FORMAT\x10\x0e\x12\n" +
 	"\n" +
 	"\x06CONFIG\x10\x0f\x12\f\n" +
-	"\bDIVERGED\x10\x10\"_\n" +
+	"\bDIVERGED\x10\x10\x12\x0e\n" +
+	"\n" +
+	"NODE_UNFIT\x10\x11\"_\n" +
 	"\x0fCheckpointState\"L\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
@@ -1370,15 +1380,16 @@ const file_scaimind_v1_enums_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"CHECKPOINT\x10\x01\x12\t\n" +
-	"\x05MODEL\x10\x02\"f\n" +
-	"\tNodeState\"Y\n" +
+	"\x05MODEL\x10\x02\"q\n" +
+	"\tNodeState\"d\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05READY\x10\x01\x12\x0f\n" +
 	"\vUNREACHABLE\x10\x02\x12\b\n" +
 	"\x04LOST\x10\x03\x12\f\n" +
 	"\bDRAINING\x10\x04\x12\v\n" +
-	"\aDRAINED\x10\x05\"Q\n" +
+	"\aDRAINED\x10\x05\x12\t\n" +
+	"\x05UNFIT\x10\x06\"Q\n" +
 	"\tGpuHealth\"D\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\v\n" +

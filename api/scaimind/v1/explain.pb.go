@@ -134,6 +134,8 @@ const (
 	NodeCheck_LINKS NodeCheck_Value = 15
 	// An earlier attempt failed there, and others are preferred.
 	NodeCheck_FAILED_THERE NodeCheck_Value = 16
+	// The node cannot start tasks: its disk is full, for example.
+	NodeCheck_UNFIT NodeCheck_Value = 18
 	// A task of it would fit.
 	NodeCheck_FITS NodeCheck_Value = 17
 )
@@ -158,6 +160,7 @@ var (
 		14: "MEMORY_IN_USE",
 		15: "LINKS",
 		16: "FAILED_THERE",
+		18: "UNFIT",
 		17: "FITS",
 	}
 	NodeCheck_Value_value = map[string]int32{
@@ -178,6 +181,7 @@ var (
 		"MEMORY_IN_USE": 14,
 		"LINKS":         15,
 		"FAILED_THERE":  16,
+		"UNFIT":         18,
 		"FITS":          17,
 	}
 )
@@ -954,8 +958,8 @@ const file_scaimind_v1_explain_proto_rawDesc = "" +
 	"\n" +
 	"\x06PAUSED\x10\t\x12\t\n" +
 	"\x05OTHER\x10\n" +
-	"\"\xa6\x02\n" +
-	"\tNodeCheck\"\x98\x02\n" +
+	"\"\xb1\x02\n" +
+	"\tNodeCheck\"\xa3\x02\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04LOST\x10\x01\x12\x0f\n" +
@@ -977,7 +981,8 @@ const file_scaimind_v1_explain_proto_rawDesc = "" +
 	"\vCPUS_IN_USE\x10\r\x12\x11\n" +
 	"\rMEMORY_IN_USE\x10\x0e\x12\t\n" +
 	"\x05LINKS\x10\x0f\x12\x10\n" +
-	"\fFAILED_THERE\x10\x10\x12\b\n" +
+	"\fFAILED_THERE\x10\x10\x12\t\n" +
+	"\x05UNFIT\x10\x12\x12\b\n" +
 	"\x04FITS\x10\x11\"q\n" +
 	"\tNodeCount\x122\n" +
 	"\x05check\x18\x01 \x01(\x0e2\x1c.scaimind.v1.NodeCheck.ValueR\x05check\x12\x14\n" +

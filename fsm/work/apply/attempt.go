@@ -202,6 +202,9 @@ func (tx *tx) outcome(j *work.Job) {
 		tx.drained(j, ending.Why())
 		return
 	}
+	if ending.ErrorType == v1.ErrorType_NODE_UNFIT && tx.unfit(j, ending) {
+		return
+	}
 	tx.afterFailure(j, ending)
 }
 

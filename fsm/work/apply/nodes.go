@@ -106,6 +106,8 @@ func (tx *tx) saveNode(old, n *work.Node) {
 		n.State = v1.NodeState_DRAINED
 	case n.Drain != nil:
 		n.State = v1.NodeState_DRAINING
+	case n.Unfit != "":
+		n.State = v1.NodeState_UNFIT
 	default:
 		n.State = v1.NodeState_READY
 	}

@@ -66,6 +66,11 @@ func setNode(tx *tx, c *work.SetNode) any {
 		}
 		n.GPUs = tx.withVanished(c.GPUs, old.GPUs)
 		tx.LearnModels(n.GPUs)
+	case work.NodeFitness:
+		if n.Unfit == c.Reason {
+			return work.NodeResult{Node: old}
+		}
+		n.Unfit = c.Reason
 	default:
 		return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.UnknownNodeAction, uint8(c.Action))}
 	}

@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"slices"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
@@ -72,6 +74,30 @@ func (tx *tx) afterFailure(j *work.Job, ending *work.Ending) {
 	}
 	tx.requeue(j, ending, why)
 	tx.holdPlaces(j, ending)
+}
+
+// unfit requeues a job whose node could not start a task of it. That costs the job nothing, however often it happens: no
+// retry, and no attempt without progress. Later attempts wait longer, and other nodes are preferred. false: the job must not
+// be started twice, and another task of the attempt has run.
+func (tx *tx) unfit(j *work.Job, ending *work.Ending) bool {
+	if j.Retry.Never && slices.ContainsFunc(j.Tasks, func(t work.Task) bool { return t.Ran() }) {
+		return false
+	}
+	if j.RetryRules == work.ExitCounts {
+		j.Retries.LaunchFailed++
+	}
+	s := &j.Streak
+	pause := s.Pause()
+	s.Restarts++
+	s.After = 0
+	why := reason.New(reason.RestartedAfter, ending.Why())
+	if pause > 0 {
+		s.After = tx.now + pause
+		why = reason.New(reason.RestartsInAfter, pause/1e9, ending.Why())
+	}
+	tx.requeue(j, ending, why)
+	tx.holdPlaces(j, ending)
+	return true
 }
 
 // agreed says whether a launch that failed would fail everywhere: another node said the same of the attempt before, or

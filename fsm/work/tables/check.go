@@ -384,6 +384,8 @@ func checkNodes(s *rows, report kernel.Report) {
 			want = v1.NodeState_DRAINED
 		case n.Drain != nil:
 			want = v1.NodeState_DRAINING
+		case n.Unfit != "":
+			want = v1.NodeState_UNFIT
 		}
 		if n.State != want {
 			report("%s is %s and should be %s", n.ID, n.State, want)

@@ -75,7 +75,7 @@ type whatIf struct {
 
 // checks say what keeps a task off a node.
 var checks = map[string]string{
-	"LOST": "lost", "UNREACHABLE": "unreachable", "DRAINED": "drained or being drained", "LABELS": "without the labels",
+	"LOST": "lost", "UNREACHABLE": "unreachable", "DRAINED": "drained or being drained", "UNFIT": "unable to start tasks", "LABELS": "without the labels",
 	"GPU_TYPE": "without GPUs of the type", "GPU_MEMORY": "GPUs with too little memory", "GPU_COUNT": "too few such GPUs",
 	"CPU_COUNT": "too few CPUs", "MEMORY_SIZE": "too little memory", "GPU_HEALTH": "GPUs not healthy",
 	"MAY_STILL_RUN": "may not replace an earlier attempt", "GPUS_IN_USE": "GPUs in use", "CPUS_IN_USE": "CPUs in use",

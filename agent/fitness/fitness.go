@@ -1,0 +1,200 @@
+// Package fitness says whether a node can start tasks: whether its disk takes the files of one, and whether its shim
+// starts.
+//
+// Contract: Run probes the node until its context ends. Probe does it at once, for a caller whose launch failed. Why is the
+// result, and Changed has a token when it is another.
+//
+// Guarantees: a node that cannot start tasks is probed until it can, more and more rarely; it counts as fit again only with
+// some room to spare, so that it does not go to and fro. Running tasks are left alone.
+//
+// Not guaranteed: that the next launch succeeds. Its failure leads to another probe.
+package fitness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/agent/backoff"
+)
+
+const (
+	// interval is the time between probes of a fit node.
+	interval = 10 * time.Second
+	// firstPause and longestPause limit the time between probes of an unfit one.
+	firstPause, longestPause = time.Second, 15 * time.Second
+	// What a task needs of a disk at least: bytes for its specification and the beginning of its log, and files. A small
+	// disk needs less: a hundredth of it.
+	leastBytes, leastFiles = 4 << 20, 64
+	// recovered is how many times that much must be free before an unfit node counts as fit.
+	recovered = 2
+	// probeFolder is where a probe makes files.
+	probeFolder = ".probe"
+)
+
+// Config says what to probe.
+type Config struct {
+	// Dirs are the directories in which a task's files are made.
+	Dirs []string
+	// Start starts and ends a process as a launch does.
+	Start func() error
+	Log   *slog.Logger
+}
+
+// Monitor probes a node.
+type Monitor struct {
+	cfg     Config
+	changed chan struct{}
+	poke    chan struct{}
+
+	probing sync.Mutex // one probe at a time
+
+	mu  sync.Mutex
+	why string
+}
+
+// New returns a Monitor of a node that counts as fit.
+func New(cfg Config) *Monitor {
+	return &Monitor{cfg: cfg, changed: make(chan struct{}, 1), poke: make(chan struct{}, 1)}
+}
+
+// Why says why the node cannot start tasks; "": it can.
+func (m *Monitor) Why() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.why
+}
+
+// Changed has a token when Why has changed.
+func (m *Monitor) Changed() <-chan struct{} { return m.changed }
+
+// Run probes the node until ctx ends.
+func (m *Monitor) Run(ctx context.Context) {
+	pauses := backoff.Pauses{First: firstPause, Longest: longestPause}
+	for {
+		pause := interval
+		if m.Why() == "" {
+			pauses.Reset()
+		} else {
+			pause = pauses.Next()
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+			m.Probe(nil)
+		case <-m.poke: // it became unfit: the pauses are others
+			timer.Stop()
+		}
+	}
+}
+
+// Probe probes the node now, after a launch that failed or for no reason (nil), and returns Why. A failure that only the
+// node can cause counts although the probe succeeds.
+func (m *Monitor) Probe(failed error) string {
+	m.probing.Lock()
+	defer m.probing.Unlock()
+	was := m.Why()
+	why := m.probe(was != "" || failed != nil, was != "")
+	if why == "" && failed != nil {
+		why = says(failed)
+	}
+	if why == was {
+		return why
+	}
+	if why == "" {
+		m.cfg.Log.Warn("this node can start tasks again", "was", was)
+	} else {
+		m.cfg.Log.Error("this node cannot start tasks", "why", why)
+	}
+	m.mu.Lock()
+	m.why = why
+	m.mu.Unlock()
+	for _, signal := range []chan struct{}{m.changed, m.poke} {
+		select {
+		case signal <- struct{}{}:
+		default:
+		}
+	}
+	return why
+}
+
+// probe does what a launch does, apart from the task. start: it also starts a process. unfit: more must be free.
+func (m *Monitor) probe(start, unfit bool) string {
+	for _, dir := range m.cfg.Dirs {
+		if why := room(dir, unfit); why != "" {
+			return why
+		}
+		if err := write(dir); err != nil {
+			return says(err)
+		}
+	}
+	if start && m.cfg.Start != nil {
+		if err := m.cfg.Start(); err != nil {
+			return "it cannot start a process: " + cause(err)
+		}
+	}
+	return ""
+}
+
+// room says what a disk lacks. The text stays the same while the disk stays full: each change is an entry of the cluster's log.
+func room(dir string, unfit bool) string {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(dir, &stat); err != nil {
+		return says(&os.PathError{Op: "look at", Path: dir, Err: err})
+	}
+	size := uint64(stat.Bsize)
+	bytes, files := min(leastBytes, stat.Blocks*size/100), min(leastFiles, stat.Files/100)
+	if unfit {
+		bytes, files = recovered*bytes, recovered*files
+	}
+	if free := stat.Bavail * size; free < bytes {
+		return fmt.Sprintf("the disk of %s is full: less than %d KiB are free", dir, min(leastBytes, stat.Blocks*size/100)>>10)
+	}
+	// Some file systems do not count files.
+	if stat.Files > 0 && stat.Ffree < files {
+		return fmt.Sprintf("the disk of %s has no inodes left: fewer than %d are free", dir, min(leastFiles, stat.Files/100))
+	}
+	return ""
+}
+
+// write makes a directory with a file, and removes both.
+func write(dir string) (err error) {
+	folder := filepath.Join(dir, probeFolder)
+	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	file := filepath.Join(folder, "file")
+	err = os.WriteFile(file, make([]byte, 64<<10), 0o600)
+	if removed := errors.Join(os.Remove(file), os.Remove(folder)); err == nil {
+		err = removed
+	}
+	return err
+}
+
+// says explains an error of a probe or a launch.
+func says(err error) string {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return fmt.Sprintf("it cannot %s %s: %v", path.Op, path.Path, path.Err)
+	}
+	return "it cannot start a task: " + cause(err)
+}
+
+// cause adds to an error what it means for a process that does not start.
+func cause(err error) string {
+	if errors.Is(err, syscall.EAGAIN) {
+		return err.Error() + " (the limit of processes is reached: pids.max, ulimit -u or kernel.pid_max)"
+	}
+	return err.Error()
+}
