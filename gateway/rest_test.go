@@ -386,6 +386,7 @@ func TestErrors_adviceFitsTheRequest(t *testing.T) {
 		{"POST", "/jobs", job, "k", codes.Unavailable, status.Unknown, none + "; it may have taken effect: try again with the same Idempotency-Key"},
 		{"POST", "/jobs", job, "", codes.Unavailable, status.Unknown, none + "; it may have taken effect: check before you try again, and send an Idempotency-Key with writes that you may have to repeat"},
 		{"POST", "/jobs/job_1/cancel", "", "k", codes.DeadlineExceeded, status.Unknown, late + "; it may have taken effect: try again with the same Idempotency-Key"},
+		{"GET", "/jobs/job_1", "", "", codes.Unavailable, status.NodeSilent, "as the test has it"},
 	} {
 		t.Run(fmt.Sprint(tc.method, tc.path, tc.key, tc.code, tc.outcome), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
