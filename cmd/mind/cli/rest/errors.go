@@ -95,7 +95,7 @@ func (r *refusal) Error() string {
 		text += ": give a valid token with MIND_TOKEN or --token"
 	case r.status == http.StatusForbidden:
 		text += ": use a token that has this permission"
-	case r.status == http.StatusNotFound && r.advice != "":
+	case r.status == http.StatusNotFound && r.advice != "" && strings.HasPrefix(text, "there is no "):
 		text += ": " + r.advice
 	case r.code == "NODE_UNAVAILABLE":
 	case r.status == http.StatusServiceUnavailable:
