@@ -1,15 +1,20 @@
 package coordinator
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 )
 
 func (c *cluster) calendar(id string) v1.CalendarServiceClient {
@@ -62,15 +67,39 @@ func TestCalendar_reservationsAreOfATenant(t *testing.T) {
 		put, err := c.calendar(at).PutReservation(c.ctx("t1", ""), &v1.PutReservationRequest{Name: "paper", Gpus: 1, DurationSeconds: 60, Reason: "a paper"})
 		require.NoError(t, err)
 		require.Equal(t, "t1", put.GetWindow().GetTenantId())
-		for tenant, sees := range map[string]string{"t1": "t1", "t2": ""} {
-			list, err := c.calendar(at).ListReservations(c.ctx(tenant, ""), &v1.ListReservationsRequest{})
-			require.NoError(t, err)
-			require.Len(t, list.GetReservations(), 1)
-			require.Equal(t, sees, list.GetReservations()[0].GetTenantId())
-			require.Equal(t, sees != "", list.GetReservations()[0].GetReason() != "")
+		list, err := c.calendar(at).ListReservations(c.ctx("t1", ""), &v1.ListReservationsRequest{})
+		require.NoError(t, err)
+		require.Len(t, list.GetReservations(), 1)
+		require.Equal(t, "a paper", list.GetReservations()[0].GetReason())
+		list, err = c.calendar(at).ListReservations(c.ctx("t2", ""), &v1.ListReservationsRequest{})
+		require.NoError(t, err)
+		require.Empty(t, list.GetReservations(), "those of others are not shown")
+		list, err = c.calendar(at).ListReservations(c.ctx("t2", "", status.KeyOperator, "1"), &v1.ListReservationsRequest{})
+		require.NoError(t, err)
+		require.Len(t, list.GetReservations(), 1, "except to operators")
+		for _, name := range []string{"paper", "zzz"} {
+			_, err = c.calendar(at).DeleteReservation(c.ctx("t2", ""), &v1.DeleteReservationRequest{Name: name})
+			requireCode(t, codes.NotFound, err)
+			require.ErrorContains(t, err, fmt.Sprintf("there is no %q", name))
 		}
-		_, err = c.calendar(at).DeleteReservation(c.ctx("t2", ""), &v1.DeleteReservationRequest{Name: "paper"})
-		requireCode(t, codes.NotFound, err)
+		for tenant, sees := range map[string][]string{"t1": {"paper"}, "t2": nil} {
+			ctx, cancel := context.WithCancel(c.ctx(tenant, ""))
+			stream, err := v1.NewEventServiceClient(c.members[at].conn).WatchEvents(ctx, &v1.WatchEventsRequest{Topics: []string{"window"}, SinceIndex: proto.Uint64(0)})
+			require.NoError(t, err)
+			var told []string
+			for len(told) < len(sees) || sees == nil {
+				resp, err := stream.Recv()
+				require.NoError(t, err)
+				for _, e := range resp.GetEvents() {
+					told = append(told, e.GetName())
+				}
+				if len(resp.GetEvents()) == 0 {
+					break // a sign of life after all events that there were
+				}
+			}
+			cancel()
+			require.Equal(t, sees, slices.Compact(told), tenant)
+		}
 		for field, bad := range map[string]*v1.PutReservationRequest{
 			"name": {Name: "Paper", Gpus: 1, DurationSeconds: 1}, "gpus": {Name: "a", DurationSeconds: 1}, "duration_seconds": {Name: "a", Gpus: 1},
 		} {

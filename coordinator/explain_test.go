@@ -135,3 +135,31 @@ func TestTenancy_explanationsNameNoJobOfOthers(t *testing.T) {
 		require.Equal(t, codes.NotFound, grpcstatus.Code(err))
 	})
 }
+
+// By how much a queue's limit is short would tell what others hold of it.
+func TestTenancy_explanationsDoNotMeasureWhatOthersHold(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, promptly)
+		c.agent("n1", 8)
+		_, err := c.nodes("c1").PutQueue(c.ctx("t1", "", status.KeyOperator, "1"), &v1.PutQueueRequest{Name: "shared", Weight: 1, MaxGpus: 4})
+		require.NoError(t, err)
+		submit := func(tenant string, gpus int32) string {
+			req := sleeper(gpus, 0)
+			req.SchedulingConfig = &v1.SchedulingConfig{Queue: "shared"}
+			resp, err := c.jobs("c1").SubmitJob(c.ctx(tenant, ""), req)
+			require.NoError(t, err)
+			return resp.GetJobId()
+		}
+		runs := submit("t2", 3)
+		c.eventually("it does not start", func() bool { return c.getFor("t2", "c1", runs).GetStatus() == v1.JobStatus_TRAINING })
+		waits := submit("t1", 4)
+		for _, gpus := range []string{"gpus=1", "gpus=2", "gpus=3"} {
+			_, err := c.explain("t1", waits, gpus)
+			requireCode(t, codes.InvalidArgument, err, gpus)
+			require.ErrorContains(t, err, "would tell how much of the limit of queue \"shared\" others hold")
+		}
+		got, err := c.explain("t1", waits)
+		require.NoError(t, err)
+		require.NotContains(t, suppositions(got.GetRemedies()), "gpus=1")
+	})
+}

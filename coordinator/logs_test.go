@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -174,5 +175,22 @@ func TestLogs_aTailOfAGangIsBounded(t *testing.T) {
 		require.Less(t, total, output.MaxTailBytes*5/4)
 		require.Greater(t, total, output.MaxTailBytes/2)
 		require.Equal(t, "1:0=400,1=400", last)
+	})
+}
+
+// What a dead node alone knows is missing at once, and its name is in the message: the coordinators are well.
+func TestMetrics_ofADeadNodeNameIt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		a := c.agent("n1", 1)
+		at := c.leader()
+		id := c.submit(at, sleeper(1, 0))
+		c.awaitStatus(at, id, v1.JobStatus_TRAINING)
+		a.close()
+		began := time.Now()
+		_, err := c.jobs(at).GetJobMetrics(c.ctx("t1", ""), &v1.GetJobMetricsRequest{JobId: id})
+		requireCode(t, codes.NotFound, err)
+		require.ErrorContains(t, err, "node n1 does not answer")
+		require.Less(t, time.Since(began), time.Second, "a client gives up a try after a little more")
 	})
 }

@@ -97,20 +97,30 @@ func TestSchedules_ofATenant(t *testing.T) {
 		c := startCluster(t, 3, nil)
 		at := c.leader()
 		s := c.schedules(at)
+		a := c.agent("n1", 1)
+		failed, foreign := c.submit(at, sleeper(1, 0)), "job_zzzz"
+		c.awaitStatus(at, failed, v1.JobStatus_TRAINING)
+		a.end(failed, 1)
+		c.awaitStatus(at, failed, v1.JobStatus_FAILED)
+		after := func(job string) *v1.SchedulingConfig {
+			return &v1.SchedulingConfig{Dependencies: []*v1.Dependency{{JobId: job, Condition: "ok"}}}
+		}
 		good := &v1.PutScheduleRequest{Name: "nightly", Cron: "30 2 * * 1-5", Timezone: "Europe/Berlin", Job: sleeper(0, 1)}
 		_, err := s.PutSchedule(c.ctx("t1", ""), good)
 		require.NoError(t, err)
 
 		for says, change := range map[string]func(*v1.PutScheduleRequest){
-			"lower-case":     func(r *v1.PutScheduleRequest) { r.Name = "../x" },
-			"five fields":    func(r *v1.PutScheduleRequest) { r.Cron = "every night" },
-			"Europe/Berlin":  func(r *v1.PutScheduleRequest) { r.Timezone = "Berlin" },
-			"skip, allow":    func(r *v1.PutScheduleRequest) { r.Overlap = "sometimes" },
-			"negative":       func(r *v1.PutScheduleRequest) { r.StartWithinSeconds = -1 },
-			"is missing":     func(r *v1.PutScheduleRequest) { r.Job = nil },
-			"another label":  func(r *v1.PutScheduleRequest) { r.Job.Labels = map[string]string{"schedule": "x"} },
-			"nosuch":         func(r *v1.PutScheduleRequest) { r.Job.SchedulingConfig = &v1.SchedulingConfig{Queue: "nosuch"} },
-			"at most 65536 ": func(r *v1.PutScheduleRequest) { r.Job.CommandConfig.Argv = []string{strings.Repeat("x", 70_000)} },
+			"lower-case":                         func(r *v1.PutScheduleRequest) { r.Name = "../x" },
+			"five fields":                        func(r *v1.PutScheduleRequest) { r.Cron = "every night" },
+			"Europe/Berlin":                      func(r *v1.PutScheduleRequest) { r.Timezone = "Berlin" },
+			"skip, allow":                        func(r *v1.PutScheduleRequest) { r.Overlap = "sometimes" },
+			"negative":                           func(r *v1.PutScheduleRequest) { r.StartWithinSeconds = -1 },
+			"is missing":                         func(r *v1.PutScheduleRequest) { r.Job = nil },
+			"another label":                      func(r *v1.PutScheduleRequest) { r.Job.Labels = map[string]string{"schedule": "x"} },
+			"was to succeed and failed":          func(r *v1.PutScheduleRequest) { r.Job.SchedulingConfig = after(failed) },
+			"there is no job job_zzzz to depend": func(r *v1.PutScheduleRequest) { r.Job.SchedulingConfig = after(foreign) },
+			"nosuch":                             func(r *v1.PutScheduleRequest) { r.Job.SchedulingConfig = &v1.SchedulingConfig{Queue: "nosuch"} },
+			"at most 65536 ":                     func(r *v1.PutScheduleRequest) { r.Job.CommandConfig.Argv = []string{strings.Repeat("x", 70_000)} },
 		} {
 			bad := proto.CloneOf(good)
 			change(bad)

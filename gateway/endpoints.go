@@ -131,7 +131,7 @@ func endpoints() []endpoint {
 			consistency,
 		}}},
 		{rpc: v1.EvaluationService_CompareEvaluations_FullMethodName, query: fromQuery(wire.CompareEvaluations), doc: doc{Missing: true, Query: params{
-			text("ids", "2 to 20 ids, separated by commas or repeated; the first one that has a metric is the baseline for that metric"),
+			texts("ids", "2 to 20 ids, separated by commas or repeated; the first one that has a metric is the baseline for that metric"),
 			consistency,
 		}}},
 		{rpc: v1.EvaluationService_GetEvaluation_FullMethodName, doc: doc{Query: read}},
@@ -160,7 +160,7 @@ func endpoints() []endpoint {
 		{rpc: v1.DataService_GetDataCache_FullMethodName, doc: doc{Query: read}},
 
 		{rpc: v1.EventService_WatchEvents_FullMethodName, serve: streamEvents, doc: doc{Query: params{
-			texts("topic", "only events about job, lease, checkpoint, node, queue, quota, policy, window or coordinator; repeatable"),
+			texts("topic", "only events about job, lease, checkpoint, node, queue, quota, policy, window, schedule or coordinator; repeatable"),
 			{Name: "since_index", Text: "start after this state index; default: now", Schema: object{"type": "integer", "minimum": 0}},
 			lastEvent, ticket, consistency,
 		}}},

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -169,6 +170,12 @@ const maxDiscard = 16 << 20
 
 // body reads the request body. The caller releases it.
 func (x *exchange) body() (*[]byte, error) {
+	if encoding := x.r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, &problem{
+			http: http.StatusUnsupportedMediaType, code: "UNSUPPORTED_MEDIA_TYPE",
+			message: fmt.Sprintf("the body is encoded as %s, and bodies are read as they are: send it without Content-Encoding", wire.Printable(encoding)),
+		}
+	}
 	limit := x.route.bodyLimit(x.server.config.Limits)
 	tooLarge := func() error {
 		_, _ = io.CopyN(io.Discard, x.r.Body, maxDiscard)

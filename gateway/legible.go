@@ -2,10 +2,14 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
+	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
@@ -28,6 +32,31 @@ func legible(r *http.Request) *problem {
 			if !utf8.ValidString(v) {
 				return invalid(wire.Printable(name), "must be UTF-8")
 			}
+		}
+	}
+	return nil
+}
+
+// known refuses a query with a parameter that the route does not have, or with two values for one that takes one: a filter
+// with a misspelt name would be dropped, and everything answered. Probes and scrapers may add what they like to open routes.
+func (r *route) known(request *http.Request) *problem {
+	if r.open || request.URL.RawQuery == "" {
+		return nil
+	}
+	query := request.URL.Query()
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		at := slices.IndexFunc(r.query, func(p openapi.Parameter) bool { return p.Name == name })
+		switch {
+		case at < 0 && len(r.query) == 0:
+			return invalid(wire.Printable(name), fmt.Sprintf("is no parameter of %s: it takes none", r.name))
+		case at < 0:
+			var takes []string
+			for _, p := range r.query {
+				takes = append(takes, p.Name)
+			}
+			return invalid(wire.Printable(name), fmt.Sprintf("is no parameter of %s: it takes %s", r.name, strings.Join(takes, ", ")))
+		case len(query[name]) > 1 && r.query[at].Schema["type"] != "array":
+			return invalid(name, "is given twice")
 		}
 	}
 	return nil

@@ -305,6 +305,14 @@ func TestBadInput(t *testing.T) {
 		"query that is no UTF-8":  {"GET", "/queue?queue=%ff", "", nil, 422, "VALIDATION_ERROR", "queue"},
 		"body that is no UTF-8":   {"POST", "/jobs", "{\"name\":\"\xff\xfe\"}", nil, 422, "VALIDATION_ERROR", ""},
 		"consistency in a query":  {"GET", "/jobs?consistency=eventual", "", nil, 422, "VALIDATION_ERROR", "consistency"},
+		"misspelt parameter":      {"GET", "/jobs?stauts=FAILED", "", nil, 422, "VALIDATION_ERROR", "stauts"},
+		"parameter of another":    {"GET", "/jobs/job_1?page_size=3", "", nil, 422, "VALIDATION_ERROR", "page_size"},
+		"parameter of a write":    {"POST", "/jobs/job_1/cancel?reason=x", "", nil, 422, "VALIDATION_ERROR", "reason"},
+		"parameter given twice":   {"GET", "/jobs?page_size=1&page_size=2", "", nil, 422, "VALIDATION_ERROR", "page_size"},
+		"consistency given twice": {"GET", "/jobs?consistency=stale&consistency=stale", "", nil, 422, "VALIDATION_ERROR", "consistency"},
+		"at as a power":           {"GET", "/jobs/job_1/explain?at=1e3", "", nil, 422, "VALIDATION_ERROR", "at"},
+		"at as a fraction":        {"GET", "/jobs/job_1/explain?at=3.5", "", nil, 422, "VALIDATION_ERROR", "at"},
+		"compressed body":         {"POST", "/jobs", "\x1f\x8b", []string{"Content-Encoding", "gzip"}, 415, "UNSUPPORTED_MEDIA_TYPE", ""},
 		"consistency":             {"GET", "/jobs", "", []string{"X-Mind-Consistency", "eventual"}, 422, "VALIDATION_ERROR", "X-Mind-Consistency"},
 	}
 	for name, tc := range cases {
@@ -323,6 +331,9 @@ func TestBadInput(t *testing.T) {
 		})
 	}
 	require.Empty(t, c.seen(), "none of this reaches a coordinator")
+	says := g.do("GET", prefix+"/jobs?stauts=FAILED", "").Error.Message
+	require.Equal(t, "stauts: is no parameter of GET /jobs: it takes status, queue, label, page_size, page_token, order_by, consistency", says)
+	require.Equal(t, "page_size: is given twice", g.do("GET", prefix+"/jobs?page_size=1&page_size=2", "").Error.Message)
 	name := strings.Repeat("x", 1<<20-len(`{"name":""}`))
 	require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"`+name+`"}`).code, "1 MiB is let through")
 }
@@ -386,6 +397,7 @@ func TestErrors_adviceFitsTheRequest(t *testing.T) {
 		{"POST", "/jobs", job, "k", codes.Unavailable, status.Unknown, none + "; it may have taken effect: try again with the same Idempotency-Key"},
 		{"POST", "/jobs", job, "", codes.Unavailable, status.Unknown, none + "; it may have taken effect: check before you try again, and send an Idempotency-Key with writes that you may have to repeat"},
 		{"POST", "/jobs/job_1/cancel", "", "k", codes.DeadlineExceeded, status.Unknown, late + "; it may have taken effect: try again with the same Idempotency-Key"},
+		{"GET", "/jobs/job_1", "", "", codes.Unavailable, status.NodeSilent, "as the test has it"},
 	} {
 		t.Run(fmt.Sprint(tc.method, tc.path, tc.key, tc.code, tc.outcome), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -34,6 +34,8 @@ type route struct {
 	// tokens: the call carries tokens for ScaiDrive and ScaiAtlas.
 	tokens bool
 	serve  func(x *exchange) error
+	// query are the parameters that it takes.
+	query []openapi.Parameter
 
 	name string // "GET /jobs/{id}", for metrics and logs
 }
@@ -67,6 +69,7 @@ func routes() ([]route, []openapi.Operation) {
 				r.secrets = []string{auth.PermissionManage}
 			}
 			o := e.doc
+			r.query = o.Query
 			if r.serve == nil {
 				r.serve = plain(declared, at, e.query, o.Optional)
 				if takesBody(at) {

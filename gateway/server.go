@@ -190,6 +190,10 @@ func (s *server) handler(route *route) http.Handler {
 			x.refuse(p)
 			return
 		}
+		if p := route.known(r); p != nil {
+			x.refuse(p)
+			return
+		}
 		if err := route.serve(x); err != nil {
 			x.fail(err)
 		}

@@ -79,6 +79,9 @@ func TestInvoke_outcomes(t *testing.T) {
 		"a full backlog is the caller's": {
 			first: func(context.Context, *member) error { return grpcstatus.Error(codes.ResourceExhausted, "full") }, key: "k", attempts: 1,
 		},
+		"a node that is silent is silent for every coordinator": {
+			first: func(ctx context.Context, _ *member) error { return unavailable(ctx, status.NodeSilent, "") }, key: "k", attempts: 1,
+		},
 		"an internal error is final": {
 			first: func(context.Context, *member) error { return grpcstatus.Error(codes.Internal, "oops") }, key: "k", attempts: 1,
 		},
@@ -117,6 +120,7 @@ func TestInvoke_outcomeOfAllTries(t *testing.T) {
 		"one may have taken it, the other is gone": {unknown, nil, status.Unknown},
 		"the connection broke":                     {bare, nil, status.Unknown},
 		"no answer":                                {wedged, nil, status.Unknown},
+		"a node is silent":                         {func(ctx context.Context, _ *member) error { return unavailable(ctx, status.NodeSilent, "") }, leads, status.NodeSilent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -64,14 +64,18 @@ type attempt struct {
 
 // outcome combines the outcomes of all tries. The last try may have had no effect although an earlier one had.
 func (a *attempt) outcome(err error) string {
+	last := one(a.trailer, status.KeyOutcome)
 	switch grpcstatus.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		if last == status.NodeSilent {
+			return last
+		}
 		if a.touched {
 			return status.Unknown
 		}
 		return status.NotSent
 	}
-	return one(a.trailer, status.KeyOutcome)
+	return last
 }
 
 func (a *attempt) run(ctx context.Context) error {
@@ -187,6 +191,8 @@ func (a *attempt) unavailable(to *target) bool {
 		return true
 	case status.Unknown:
 		return a.repeatable
+	case status.NodeSilent:
+		return false // the coordinator is well
 	}
 	// The connection failed; the error is not from a coordinator.
 	to.avoid(illBroken)

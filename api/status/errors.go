@@ -63,10 +63,16 @@ var errors = map[codes.Code]Error{
 // quotaExceeded is RESOURCE_EXHAUSTED with the outcome QuotaExceeded.
 var quotaExceeded = Error{http.StatusTooManyRequests, "QUOTA_EXCEEDED", Pass, ""}
 
+// nodeSilent is UNAVAILABLE with the outcome NodeSilent.
+var nodeSilent = Error{http.StatusServiceUnavailable, "NODE_UNAVAILABLE", Pass, ""}
+
 // OfOutcome returns the REST form of a gRPC code with its outcome.
 func OfOutcome(c codes.Code, outcome string) Error {
 	if c == codes.ResourceExhausted && outcome == QuotaExceeded {
 		return quotaExceeded
+	}
+	if c == codes.Unavailable && outcome == NodeSilent {
+		return nodeSilent
 	}
 	return OfCode(c)
 }

@@ -30,7 +30,7 @@ const (
 	// KeyLeader is the leader that the answering coordinator knows, as
 	// "id=grpc_addr".
 	KeyLeader = "x-mind-leader"
-	// KeyOutcome comes with UNAVAILABLE: NotSent or Unknown; and with
+	// KeyOutcome comes with UNAVAILABLE: NotSent, Unknown or NodeSilent; and with
 	// RESOURCE_EXHAUSTED: NotSent, or QuotaExceeded.
 	KeyOutcome = "x-mind-outcome"
 )
@@ -44,6 +44,8 @@ const (
 	// QuotaExceeded: a quota forbids it. Repeating it is useless until one of the tenant's jobs has ended, or the quota was
 	// raised.
 	QuotaExceeded = "quota_exceeded"
+	// NodeSilent: the coordinators answer, but the node that was to be asked does not. Another coordinator would say the same.
+	NodeSilent = "node_silent"
 
 	Linearizable = "linearizable"
 	Stale        = "stale"

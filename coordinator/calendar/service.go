@@ -1,6 +1,6 @@
 // Package calendar answers the calls about what is arranged for nodes at a time: maintenance, and reservations for a tenant.
 //
-// Guarantees. A caller who is no operator arranges nothing for another tenant, and is not told whose a reservation is.
+// Guarantees. A caller that is no operator arranges nothing for another tenant, and sees no reservation of another tenant.
 package calendar
 
 import (
@@ -13,6 +13,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
@@ -48,7 +50,7 @@ func (s *Service) list(ctx context.Context, kind windows.Kind) ([]*v1.Window, er
 	}
 	var all []*v1.Window
 	for w := range v.Windows() {
-		if w.Kind == kind {
+		if w.Kind == kind && visible(w, call.Of(ctx)) {
 			all = append(all, shown(w, call.Of(ctx)))
 		}
 	}
@@ -123,9 +125,8 @@ func (s *Service) DeleteMaintenance(ctx context.Context, req *v1.DeleteMaintenan
 
 // DeleteReservation gives up a reservation. For callers who are no operators, one of another tenant does not exist.
 func (s *Service) DeleteReservation(ctx context.Context, req *v1.DeleteReservationRequest) (*v1.DeleteReservationResponse, error) {
-	by := call.Of(ctx)
-	if w, ok := s.replica.View().Window(req.GetName()); ok && !by.Operator && w.Tenant != by.Tenant {
-		req = &v1.DeleteReservationRequest{} // There is none without a name.
+	if w, ok := s.replica.View().Window(req.GetName()); !ok || w.Kind != windows.Reservation || !visible(w, call.Of(ctx)) {
+		return nil, call.Refused(kernel.Refuse(kernel.CodeNotFound, reason.NoWindow, req.GetName()))
 	}
 	return &v1.DeleteReservationResponse{}, s.remove(ctx, windows.Delete{Kind: windows.Reservation, Name: req.GetName()})
 }
@@ -142,19 +143,22 @@ func (s *Service) remove(ctx context.Context, c windows.Delete) error {
 	return nil
 }
 
-// shown is a window as a caller sees it.
+// visible says whether a caller may know of a window: all of maintenances, tenants of their own reservations.
+func visible(w *windows.Window, to *call.Call) bool {
+	return w.Kind != windows.Reservation || to.Operator || to.Tenant == w.Tenant
+}
+
+// shown is a window as a caller sees it that may know of it.
 func shown(w *windows.Window, to *call.Call) *v1.Window {
 	out := &v1.Window{
 		Name: w.Name, From: call.Time(w.From), Until: call.Time(w.Until), Nodes: w.Nodes, State: "PLANNED", CreatedAt: call.Time(w.CreatedAt),
+		Reason: w.Reason,
 	}
 	if w.Begun {
 		out.State = "ACTIVE"
 	}
-	if w.Kind == windows.Maintenance {
-		out.Reason = w.Reason
-	}
-	if w.Kind == windows.Reservation && (to.Operator || to.Tenant == w.Tenant) {
-		out.TenantId, out.Gpus, out.Reason = w.Tenant, int32(w.GPUs), w.Reason
+	if w.Kind == windows.Reservation {
+		out.TenantId, out.Gpus = w.Tenant, int32(w.GPUs)
 	}
 	if to.Operator {
 		out.CreatedBy = w.CreatedBy

@@ -37,6 +37,11 @@ func NotSent(format string, args ...any) error {
 	return &Failure{codes.Unavailable, fmt.Sprintf(format, args...), status.NotSent}
 }
 
+// NodeSilent is the failure of a read that needs a node which does not answer. The text is for the caller.
+func NodeSilent(format string, args ...any) error {
+	return &Failure{codes.Unavailable, fmt.Sprintf(format, args...), status.NodeSilent}
+}
+
 // Refused is what the state refused, in words.
 func Refused(r *kernel.Refusal) *Failure {
 	f := &Failure{Code: codes.Code(r.Code), Message: words.Of(r.Reason)}

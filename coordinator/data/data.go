@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 	// probeTime limits how long a node may take; probeNodes is how many nodes are tried.
 	probeTime  = 20 * time.Second
 	probeNodes = 3
+	// answerTime is what is left of the caller's time for the answer.
+	answerTime = 500 * time.Millisecond
 	// cacheTime limits how long a node may take to list its cache, and cacheAsked how many nodes are asked at the same
 	// time.
 	cacheTime  = 3 * time.Second
@@ -97,15 +100,30 @@ func (s *Service) ValidateData(ctx context.Context, req *v1.ValidateDataRequest)
 		TenantId: c.Tenant, Sources: req.GetSources(),
 		Credentials: &v1.DataCredentials{ScaidriveToken: c.DriveToken, ScaiatlasToken: c.AtlasToken},
 	}
-	looking, cancel := context.WithTimeout(ctx, probeTime)
+	limit := probeTime
+	if at, ok := ctx.Deadline(); ok {
+		// The caller reads the answer before its own time is over.
+		limit = min(limit, max(time.Until(at)-answerTime, time.Until(at)/2))
+	}
+	looking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	var silent, unable []string
 	for _, node := range nodes {
+		if node.State == v1.NodeState_UNREACHABLE || node.State == v1.NodeState_LOST {
+			silent = append(silent, node.ID)
+			continue
+		}
 		found, err := s.probe(looking, node, probe)
 		if gone := over(ctx); gone != nil {
 			return nil, gone
 		}
 		if err != nil {
 			s.log.Warn("a node could not check data sources", "node", node.ID, "request_id", c.RequestID, "error", err)
+			if code := grpcstatus.Code(err); looking.Err() != nil || code == codes.Unavailable || code == codes.DeadlineExceeded {
+				silent = append(silent, node.ID)
+			} else {
+				unable = append(unable, node.ID)
+			}
 			continue
 		}
 		out := &v1.ValidateDataResponse{Valid: true, Sources: found.GetSources(), NodeId: node.ID}
@@ -114,7 +132,27 @@ func (s *Service) ValidateData(ctx context.Context, req *v1.ValidateDataRequest)
 		}
 		return out, nil
 	}
-	return nil, call.Errorf(codes.Unavailable, "no node could check the data sources: try again, or choose another node")
+	return nil, notChecked(silent, unable)
+}
+
+// notChecked says which nodes were asked in vain.
+func notChecked(silent, unable []string) error {
+	var why []string
+	switch len(silent) {
+	case 0:
+	case 1:
+		why = append(why, "node "+silent[0]+" does not answer")
+	default:
+		why = append(why, "nodes "+strings.Join(silent, ", ")+" do not answer")
+	}
+	switch len(unable) {
+	case 0:
+	case 1:
+		why = append(why, "node "+unable[0]+" could not check the data sources")
+	default:
+		why = append(why, "nodes "+strings.Join(unable, ", ")+" could not check the data sources")
+	}
+	return call.NodeSilent("%s: name another node, or see `mind nodes`", strings.Join(why, ", and "))
 }
 
 // probeable lists nodes for the check: the requested one, or all that accept work, starting at a random one.

@@ -14,6 +14,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/chaos/virtual/network"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/links"
@@ -130,6 +131,8 @@ func TestValidateData_asksAnotherNode(t *testing.T) {
 		for _, id := range []string{"broken", "terse"} {
 			_, err := s.ValidateData(ofTenant(t), &v1.ValidateDataRequest{Sources: sources("/a", "/b"), NodeId: id})
 			require.Equal(t, codes.Unavailable, grpcstatus.Code(call.ToStatus(err)), "%s: %v", id, err)
+			require.Equal(t, status.NodeSilent, call.OutcomeOf(err))
+			require.ErrorContains(t, err, "node "+id+" could not check the data sources")
 		}
 	})
 }
@@ -147,11 +150,21 @@ func TestValidateData_doesNotWaitForever(t *testing.T) {
 		_, err := s.ValidateData(ofTenant(t), &v1.ValidateDataRequest{Sources: sources("/a")})
 		require.Equal(t, codes.Unavailable, grpcstatus.Code(call.ToStatus(err)), err)
 		require.Equal(t, probeTime, time.Since(began))
+		require.Equal(t, status.NodeSilent, call.OutcomeOf(err))
+		require.ErrorContains(t, err, "do not answer")
 
 		ctx, cancel := context.WithTimeout(ofTenant(t), time.Second)
 		defer cancel()
-		_, err = s.ValidateData(ctx, &v1.ValidateDataRequest{Sources: sources("/a")})
-		require.ErrorIs(t, err, context.DeadlineExceeded, "the caller's time is over")
+		_, err = s.ValidateData(ctx, &v1.ValidateDataRequest{Sources: sources("/a"), NodeId: "n1"})
+		require.NoError(t, ctx.Err(), "the answer comes while the caller still listens")
+		require.ErrorContains(t, err, "node n1 does not answer")
+
+		s.apply(work.SetNode{ID: "n2", Action: work.NodeUnreachable})
+		began = time.Now()
+		_, err = s.ValidateData(ofTenant(t), &v1.ValidateDataRequest{Sources: sources("/a"), NodeId: "n2"})
+		require.ErrorContains(t, err, "node n2 does not answer")
+		require.Equal(t, status.NodeSilent, call.OutcomeOf(err))
+		require.Zero(t, time.Since(began), "this is known already")
 	})
 }
 

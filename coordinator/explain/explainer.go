@@ -114,6 +114,9 @@ func (e *Explainer) change(ctx context.Context, v *fsm.View, j *work.Job, suppos
 			return c, call.Bad("what_if", "there is no queue %q: the queues are %s", *c.Queue, v.QueueNames())
 		}
 	}
+	if queue, tells := whatif.Tells(v, planned(v, j), &c); tells && !call.Of(ctx).Operator {
+		return c, call.Bad("what_if", "the answer to this number of GPUs would tell how much of the limit of queue %q others hold: submit such a job to see whether it starts", queue)
+	}
 	return c, nil
 }
 

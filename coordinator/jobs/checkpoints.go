@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 
+	"google.golang.org/grpc/codes"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
@@ -33,6 +35,10 @@ func (s *Service) DeleteCheckpoint(ctx context.Context, req *v1.DeleteCheckpoint
 	id, ok := ident.ParseCheckpoint(req.GetCheckpointId())
 	if !ok {
 		return nil, call.NotFound("checkpoint", req.GetCheckpointId())
+	}
+	// The state deletes pinned ones, too. A pin that comes at this moment may be late.
+	if c, ok := s.state.View().Checkpoint(id); ok && c.Tenant == call.Of(ctx).Tenant && c.Pinned {
+		return nil, call.Errorf(codes.FailedPrecondition, "checkpoint %s is pinned: unpin it first, with `mind checkpoint unpin %s`", id, id)
 	}
 	result, err := replica.Propose[checkpoints.Result](ctx, s.state, checkpoints.Delete{Tenant: call.Of(ctx).Tenant, ID: id, Actor: call.Of(ctx).Actor()})
 	if err != nil {

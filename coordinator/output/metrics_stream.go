@@ -41,7 +41,11 @@ func (s *Service) metrics(ctx context.Context, job ident.Job, req *v1.StreamJobM
 		if err := send(&v1.StreamJobMetricsResponse{Cursor: at.String()}); err != nil {
 			return err
 		}
-		err = s.readMetrics(ctx, job, attempt, sources, at.Offsets[metricsRank], follow, func(entries []*v1.TaskMetricsEntry) error {
+		mode := unfollowed
+		if follow {
+			mode = followed
+		}
+		err = s.readMetrics(ctx, job, attempt, sources, at.Offsets[metricsRank], mode, func(entries []*v1.TaskMetricsEntry) error {
 			out := &v1.StreamJobMetricsResponse{}
 			for _, e := range entries {
 				at.Offsets[metricsRank] = e.Offset
@@ -66,7 +70,7 @@ func (s *Service) latestMetrics(ctx context.Context, job ident.Job) (*structpb.S
 	attempt, sources, err := s.waitAttempt(ctx, job, 0, 0, false, func() error { return nil })
 	var merged newestMetrics
 	if err == nil && attempt > 0 {
-		err = s.readMetrics(ctx, job, attempt, sources, 0, false, func(entries []*v1.TaskMetricsEntry) error {
+		err = s.readMetrics(ctx, job, attempt, sources, 0, once, func(entries []*v1.TaskMetricsEntry) error {
 			for _, e := range entries {
 				merged.take(e.Json)
 			}
@@ -90,7 +94,17 @@ func (s *Service) latestMetrics(ctx context.Context, job ident.Job) (*structpb.S
 	return out, nil
 }
 
-func (s *Service) readMetrics(ctx context.Context, job ident.Job, attempt uint32, sources []source, from uint64, follow bool, take func([]*v1.TaskMetricsEntry) error) error {
+// metricsMode says how long metrics are read: until the job ends, until everything that there is was read, or the same
+// without patience for a node that does not answer.
+type metricsMode int
+
+const (
+	followed metricsMode = iota
+	unfollowed
+	once
+)
+
+func (s *Service) readMetrics(ctx context.Context, job ident.Job, attempt uint32, sources []source, from uint64, mode metricsMode, take func([]*v1.TaskMetricsEntry) error) error {
 	src := source{rank: metricsRank}
 	for _, candidate := range sources {
 		if candidate.rank == metricsRank {
@@ -100,14 +114,14 @@ func (s *Service) readMetrics(ctx context.Context, job ident.Job, attempt uint32
 	type metric = *v1.TaskMetricsEntry
 	var taken error
 	r := &reading[metric]{
-		Service: s, job: job, attempt: attempt, src: src, at: from, follow: follow, what: "metrics", offset: metric.GetOffset,
+		Service: s, job: job, attempt: attempt, src: src, at: from, follow: mode == followed, once: mode == once, what: "metrics", offset: metric.GetOffset,
 		take: func(entries []metric) bool {
 			taken = take(entries)
 			return taken == nil
 		},
 	}
 	r.ask = func(ctx context.Context, agent v1.TaskServiceClient) (func() (answer[metric], error), error) {
-		stream, err := agent.ReadTaskMetrics(ctx, &v1.ReadTaskMetricsRequest{JobId: job.String(), Attempt: int32(attempt), Rank: metricsRank, Offset: r.at, Follow: follow})
+		stream, err := agent.ReadTaskMetrics(ctx, &v1.ReadTaskMetricsRequest{JobId: job.String(), Attempt: int32(attempt), Rank: metricsRank, Offset: r.at, Follow: r.follow})
 		return func() (answer[metric], error) {
 			resp, err := stream.Recv()
 			return answer[metric]{entries: resp.GetEntries(), eof: resp.GetEof()}, err

@@ -20,6 +20,9 @@ import (
 // archiveRetry is how often the archive is asked again about a task whose node does not answer.
 const archiveRetry = 5 * time.Second
 
+// onceTimeout is how long a node that is asked once may be silent. It is shorter than a client waits for a coordinator.
+const onceTimeout = time.Second
+
 // reading reads one rank's log or metrics from the agent, across its restarts, and from the archive while the agent is
 // unreachable or no longer has it. Both use the same offsets, so it switches between them without gap or repeat.
 type reading[E any] struct {
@@ -30,6 +33,8 @@ type reading[E any] struct {
 	// follow: wait for later output. peek: read what is available now, and wait for nothing; output that is unavailable now
 	// is not reported as missing.
 	follow, peek bool
+	// once: a node that does not answer is asked once, and given up after onceTimeout of silence.
+	once bool
 
 	// at is the offset behind what was read. tail is set until something was.
 	at   uint64
@@ -44,6 +49,8 @@ type reading[E any] struct {
 	// take passes entries on, and begun, which may be nil, is called where the tail begins; false: the reader has gone.
 	take  func([]E) bool
 	begun func(at uint64) bool
+	// heard, which may be nil, is called for each answer of a node.
+	heard func()
 	// what is read, in words.
 	what string
 }
@@ -75,7 +82,7 @@ func (r *reading[E]) run(ctx context.Context) error {
 	var silentSince, looked time.Time
 	for {
 		before, began := r.at, time.Now()
-		err := r.fromNodes(ctx)
+		err := r.tryNodes(ctx)
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -103,7 +110,7 @@ func (r *reading[E]) run(ctx context.Context) error {
 			}
 			pause = min(pause*2, agentRetryMax)
 			impatient := time.Since(silentSince) >= endedPatience
-			giveUp := r.peek || (over || !r.follow) && (missing || gone || impatient)
+			giveUp := r.peek || r.once || (over || !r.follow) && (missing || gone || impatient)
 			if !giveUp && !looked.IsZero() && time.Since(looked) < archiveRetry {
 				break
 			}
@@ -114,7 +121,7 @@ func (r *reading[E]) run(ctx context.Context) error {
 				return ctx.Err()
 			case errors.Is(archiveErr, errGone), archiveErr == nil && final, r.peek:
 				return nil
-			case archiveErr != nil && !errors.Is(archiveErr, archive.ErrNotFound) && !impatient:
+			case archiveErr != nil && !errors.Is(archiveErr, archive.ErrNotFound) && !impatient && !r.once:
 				// A failing archive may recover soon.
 			case giveUp:
 				return r.lose(missing, err, archiveErr)
@@ -181,6 +188,19 @@ func (r *reading[E]) lose(missing bool, nodeErr, archiveErr error) error {
 	return &loss{at: r.at, message: fmt.Sprintf("the %s of job %s, attempt %d, rank %d, is missing %s: %s", r.what, r.job, r.attempt, r.src.rank, from, why)}
 }
 
+// tryNodes is fromNodes with the patience of once.
+func (r *reading[E]) tryNodes(ctx context.Context) error {
+	if !r.once {
+		return r.fromNodes(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silence := time.AfterFunc(onceTimeout, cancel)
+	defer silence.Stop()
+	r.heard = func() { silence.Reset(onceTimeout) }
+	return r.fromNodes(ctx)
+}
+
 // fromNodes reads from the node of the task or, if that is no longer known, from the first node that has it.
 func (r *reading[E]) fromNodes(ctx context.Context) error {
 	v := r.state.View()
@@ -217,7 +237,13 @@ func (r *reading[E]) fromNode(ctx context.Context, n *work.Node) error {
 	if err != nil {
 		return err
 	}
-	if err := r.drain(receive); !errors.Is(err, io.EOF) {
+	if err := r.drain(func() (answer[E], error) {
+		a, err := receive()
+		if r.heard != nil {
+			r.heard()
+		}
+		return a, err
+	}); !errors.Is(err, io.EOF) {
 		return err
 	}
 	if !r.follow {

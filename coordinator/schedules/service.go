@@ -9,6 +9,7 @@ package schedules
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -127,6 +128,11 @@ func (s *Service) PutSchedule(ctx context.Context, req *v1.PutScheduleRequest) (
 				f.Bad("job.scheduling_config.queue", "%s", words.Of(reason.New(reason.NoQueueForJob, made.Queue, v.QueueNames())))
 			}
 		}
+		for i, d := range made.Dependencies {
+			if why := hopeless(s.State.View(), by.Tenant, d); why != "" {
+				f.Bad(fmt.Sprintf("job.scheduling_config.dependencies[%d]", i), "%s", words.Of(why))
+			}
+		}
 	}
 	if err := f.Err(); err != nil {
 		return nil, err
@@ -144,6 +150,20 @@ func (s *Service) PutSchedule(ctx context.Context, req *v1.PutScheduleRequest) (
 		return nil, err
 	}
 	return &v1.PutScheduleResponse{Schedule: whole(row)}, nil
+}
+
+// hopeless says why a dependency will never be met; empty: it may be, or is.
+func hopeless(v *fsm.View, tenant string, d work.Dependency) reason.Reason {
+	on, ok := v.Find(d.Job)
+	switch {
+	case !ok || on.Tenant != tenant:
+		return reason.New(reason.NoDependency, d.Job)
+	case d.Judge(on) != work.Unmeetable:
+		return ""
+	case d.When == work.AfterOK:
+		return reason.New(reason.DependencyDidNotSucceed, d.Job, on.State)
+	}
+	return reason.New(reason.DependencyDidNotFail, d.Job, on.State)
 }
 
 // timesOf reads when a schedule is due, or returns all faults.

@@ -14,8 +14,6 @@ var sentences = map[reason.Code]string{
 	reason.RetriedByUser:           "retried by a user",
 	reason.CanceledBecause:         "canceled: {0}",
 	reason.DependencyGone:          "{0}, which it depends on, is gone",
-	reason.DependencyDidNotSucceed: "{0}, which it depends on, was to succeed and ended {1}",
-	reason.DependencyDidNotFail:    "{0}, which it depends on, was to fail and ended {1}",
 	reason.Ended:                   "{0}",
 	reason.EndedWithCode:           "{0}: exit code {1}",
 	reason.EndedSaying:             "{0}: {1}",

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
@@ -83,7 +84,13 @@ var written map[reason.Code]func(p []reason.Param) string
 
 func init() { // Some of them use Of, which reads the map.
 	written = map[reason.Code]func(p []reason.Param) string{
-		reason.Demand:           demand,
+		reason.Demand: demand,
+		reason.DependencyDidNotSucceed: func(p []reason.Param) string {
+			return p[0].Text + ", which it depends on, was to succeed and " + ended(p[1])
+		},
+		reason.DependencyDidNotFail: func(p []reason.Param) string {
+			return p[0].Text + ", which it depends on, was to fail and " + ended(p[1])
+		},
 		reason.WaitsForNodes:    waitsForNodes,
 		reason.WaitsForSettling: waitsForSettling,
 		reason.FewMayTakeOver:   fewMayTakeOver,
@@ -99,6 +106,22 @@ func init() { // Some of them use Of, which reads the map.
 		reason.FilesGone:        filesGone,
 		reason.WouldDelay:       wouldDelay,
 		reason.StartReserved:    startReserved,
+	}
+}
+
+// ended says how a job ended.
+func ended(state reason.Param) string {
+	switch s := v1.JobState_Value(state.Number); s {
+	case v1.JobState_SUCCEEDED:
+		return "succeeded"
+	case v1.JobState_FAILED:
+		return "failed"
+	case v1.JobState_CANCELED:
+		return "was canceled"
+	case v1.JobState_LOST:
+		return "was lost"
+	default:
+		return "is " + s.String()
 	}
 }
 

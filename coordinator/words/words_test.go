@@ -139,3 +139,13 @@ func TestOf_noWordChangesAHash(t *testing.T) {
 	require.Equal(t, hash, again)
 	require.NotEqual(t, said, saidAgain)
 }
+
+// States of jobs are no words.
+func TestOf_howADependencyEnded(t *testing.T) {
+	for state, want := range map[v1.JobState_Value]string{
+		v1.JobState_CANCELED: "was canceled", v1.JobState_FAILED: "failed", v1.JobState_LOST: "was lost", v1.JobState_SUCCEEDED: "succeeded",
+	} {
+		require.Equal(t, "job_1, which it depends on, was to succeed and "+want, Of(reason.New(reason.DependencyDidNotSucceed, "job_1", state)))
+		require.Equal(t, "job_1, which it depends on, was to fail and "+want, Of(reason.New(reason.DependencyDidNotFail, "job_1", state)))
+	}
+}

@@ -4,7 +4,7 @@ package auth
 const maxIdentifier = 255
 
 // IdentifierRule describes what Identifier accepts.
-const IdentifierRule = "must be 1 to 255 wire.Printable ASCII characters"
+const IdentifierRule = "must be 1 to 255 printable ASCII characters"
 
 // Identifier reports whether a text can name a tenant or user. Names travel to the coordinators in gRPC metadata, which
 // allows only printable ASCII.

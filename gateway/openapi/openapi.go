@@ -176,7 +176,7 @@ func responses(o *Operation, schemas schemaBook) Object {
 			refused = append(refused, 409)
 		}
 		if o.Method != "GET" {
-			refused = append(refused, 413)
+			refused = append(refused, 413, 415)
 		}
 	} else if o.Unready != nil {
 		refused = append(refused, 422)

@@ -6,7 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-const KeyRule = `must be 1 to 255 Printable ASCII characters and not begin with "` + status.AutoKeyPrefix + `"`
+const KeyRule = `must be 1 to 255 printable ASCII characters and not begin with "` + status.AutoKeyPrefix + `"`
 
 // CallersKey reports whether a caller may use this idempotency key.
 func CallersKey(key string) bool {

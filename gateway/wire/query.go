@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -65,14 +66,28 @@ func Time(query url.Values, name string, now time.Time, faults []Fault) (*timest
 	return timestamppb.New(at), faults
 }
 
+// maxDays is more than any cluster remembers.
+const maxDays = 36_500
+
+// back parses a duration back from now: 10m, or whole days as 30d.
+func back(raw string) (time.Duration, bool) {
+	if days, ok := strings.CutSuffix(raw, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 32)
+		return time.Duration(n) * 24 * time.Hour, err == nil && n <= maxDays
+	}
+	d, err := time.ParseDuration(raw)
+	return d, err == nil && d >= 0
+}
+
 // Larger numbers of seconds are Unix times.
 const unixTimesFrom = 1_000_000_000
 
+// Since parses a moment: a time, a duration back from now, or a number of seconds back from now.
 func Since(raw string, now time.Time) (time.Time, bool) {
 	if t, err := time.Parse(time.RFC3339Nano, raw); err == nil {
 		return countable(t), timestamppb.New(t).IsValid()
 	}
-	if d, err := time.ParseDuration(raw); err == nil && d >= 0 {
+	if d, ok := back(raw); ok {
 		return now.Add(-d), true
 	}
 	seconds, err := strconv.ParseFloat(raw, 64)

@@ -100,7 +100,8 @@ func ExplainJob(query url.Values, now time.Time) (*v1.ExplainJobRequest, []Fault
 	}
 	if raw != "" {
 		at, ok := Since(raw, now)
-		if !ok {
+		// A number that is not whole is neither an index nor, beside one, clearly seconds.
+		if _, err := strconv.ParseFloat(raw, 64); !ok || err == nil {
 			return request, append(faults, Fault{"at", fmt.Sprintf(
 				"must be the index of a log entry, a time in RFC 3339, or a duration back from now such as 10m, not %q", Printable(raw))})
 		}

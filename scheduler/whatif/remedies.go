@@ -64,10 +64,13 @@ type remedies struct {
 	found  []Remedy
 }
 
-// answer is what would become of the job with a change; nil: there is no such job.
+// answer is what would become of the job with a change; nil: there is no such job, or its tenant may not know.
 func (r *remedies) answer(suppose ...string) *Answer {
 	c, err := Parse(suppose)
 	if err != nil {
+		return nil
+	}
+	if _, tells := Tells(r.view, r.job, &c); tells {
 		return nil
 	}
 	w, err := with(r.view, r.job, &c, r.now.UnixNano())

@@ -321,3 +321,67 @@ func (c *cluster) end(id ident.Job) {
 	}
 	require.True(c.t, c.get(id).Terminal())
 }
+
+// However much of a queue's limit another tenant holds, the answers to what another size would do are the same.
+func TestTells_nothingOfWhatOthersHold(t *testing.T) {
+	for _, s := range []struct {
+		size  int
+		asked []string
+	}{{4, []string{"gpus=1", "gpus=2", "gpus=3", "gpu_fraction=0.5"}}, {1, []string{"gpus=2", "gpus=3", "gpus=4"}}} {
+		for _, asked := range s.asked {
+			for held := range 4 {
+				c := newCluster(t)
+				c.node("n1", "H100", 8, nil)
+				require.Nil(t, c.apply(work.PutQueue{Queue: work.Queue{Name: "shared", Weight: 1, MaxGPUs: 4}}).(work.QueueResult).Refusal)
+				if held > 0 {
+					other := newJob(work.Shape{GPUs: uint16(held)}, 5)
+					other.Tenant, other.Queue = "other", "shared"
+					c.submit(other)
+					require.Len(t, c.plan(), 1)
+				}
+				j := newJob(work.Shape{GPUs: uint16(s.size)}, 5)
+				j.Queue = "shared"
+				id := c.submit(j)
+				change, err := whatif.Parse([]string{asked})
+				require.NoError(t, err)
+				queue, tells := whatif.Tells(c.machine.View(), c.get(id), &change)
+				require.Equal(t, held > 0, tells, "%d asks %s while others hold %d", s.size, asked, held)
+				if held == 0 {
+					continue
+				}
+				require.Equal(t, "shared", queue)
+				for _, r := range c.remedies(id) {
+					require.NotContains(t, r, "gpus=1")
+					require.NotContains(t, r, "gpus=2")
+				}
+			}
+		}
+	}
+}
+
+// What is known without the others is answered.
+func TestTells_whatIsKnownIsAnswered(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "H100", 8, nil)
+	require.Nil(t, c.apply(work.PutQueue{Queue: work.Queue{Name: "shared", Weight: 1, MaxGPUs: 4}}).(work.QueueResult).Refusal)
+	other := newJob(work.Shape{GPUs: 2}, 5)
+	other.Tenant, other.Queue = "other", "shared"
+	c.submit(other)
+	require.Len(t, c.plan(), 1)
+	j := newJob(work.Shape{GPUs: 3}, 5)
+	j.Queue = "shared"
+	barred := c.submit(j)
+	j.Shape.GPUs = 2
+	free := c.submit(j)
+	for _, tc := range []struct {
+		id      ident.Job
+		suppose string
+	}{
+		{barred, "gpus=4"}, {barred, "gpus=5"}, {barred, "priority=9"}, {barred, "gpus=0"}, {barred, "queue=default"}, {free, "gpus=1"}, {free, "gpus=5"},
+	} {
+		change, err := whatif.Parse([]string{tc.suppose})
+		require.NoError(t, err)
+		_, tells := whatif.Tells(c.machine.View(), c.get(tc.id), &change)
+		require.False(t, tells, tc.suppose)
+	}
+}

@@ -116,6 +116,9 @@ func Pairs(texts []string) (map[string]string, error) {
 		if !ok || k == "" {
 			return nil, fmt.Errorf("%q is not of the form KEY=VALUE", text)
 		}
+		if _, again := pairs[k]; again {
+			return nil, fmt.Errorf("%s is given twice", k)
+		}
 		pairs[k] = v
 	}
 	return pairs, nil

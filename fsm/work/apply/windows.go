@@ -42,8 +42,9 @@ func putWindow(tx *tx, c *windows.Put) any {
 	return windows.Result{Window: w}
 }
 
+// emitWindow tells of a reservation only its tenant, of a maintenance all.
 func (tx *tx) emitWindow(w *windows.Window) {
-	tx.emit(event.Event{Topic: event.TopicWindow, Name: w.Name})
+	tx.emit(event.Event{Topic: event.TopicWindow, Tenant: w.Tenant, Name: w.Name})
 }
 
 // meeting returns a window that a node is in while another one lasts; nil: there is none.

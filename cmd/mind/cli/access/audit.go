@@ -89,7 +89,7 @@ object per line, newest first; - is stdout. The file is written completely or no
 			if err := json.Unmarshal(raw, &r); err != nil {
 				return fmt.Errorf("reading a record of the audit log: %w", err)
 			}
-			t.Row(r.Time.Local().Format(time.DateTime), r.Tenant, r.User, r.Token, r.Action, r.Object, r.Outcome, r.Message)
+			t.Row(render.Time(r.Time), r.Tenant, r.User, r.Token, r.Action, r.Object, r.Outcome, r.Message)
 		}
 		if err := t.Flush(); err != nil {
 			return err

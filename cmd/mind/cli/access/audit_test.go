@@ -27,7 +27,7 @@ func TestAudit_table(t *testing.T) {
 	out, stderr, code := clitest.Run(t, "audit", "--user", "ann", "--action", "node", "--object", "n1", "--outcome", "OK", "--since", "24h", "--until", "1h", "--tenant", "*", "--limit", "7")
 	require.Zero(t, code, stderr)
 	require.Equal(t, "action=node&object=n1&outcome=OK&page_size=7&since=24h&tenant_id=%2A&until=1h&user_id=ann", query)
-	require.Regexp(t, `TIME\s+TENANT\s+USER\s+TOKEN\s+ACTION\s+OBJECT\s+OUTCOME\s+MESSAGE\n2026-01-0\S+ \S+\s+acme\s+ann\s+tok_1\s+node\.drain\s+n1\s+OK\s+disk full\n`, out)
+	require.Regexp(t, `TIME\s+TENANT\s+USER\s+TOKEN\s+ACTION\s+OBJECT\s+OUTCOME\s+MESSAGE\n2026-01-0\S+ \S+ \S+\s+acme\s+ann\s+tok_1\s+node\.drain\s+n1\s+OK\s+disk full\n`, out)
 	require.Contains(t, stderr, "older records exist: raise --limit")
 	require.Contains(t, stderr, "before index 3 were dropped")
 

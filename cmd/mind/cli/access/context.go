@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -44,6 +45,7 @@ func ContextCommand() *cobra.Command {
 				return exit.Misuse(errors.New("the name of a context must not be empty"))
 			case c == (target.Context{}) && ok:
 				all.Current = args[0]
+				warnOfVariables(cmd.ErrOrStderr(), args[0], known.Addr)
 				return all.Write()
 			case !ok && c.Addr == "":
 				return fmt.Errorf("there is no context %q: create it with --set-addr and --set-token", args[0])
@@ -53,6 +55,7 @@ func ContextCommand() *cobra.Command {
 			if c.Addr, err = target.ParseAddress(c.Addr); err != nil {
 				return exit.Misuse(err)
 			}
+			warnOfVariables(cmd.ErrOrStderr(), args[0], c.Addr)
 			return target.SaveContext(args[0], c)
 		},
 	}
@@ -61,6 +64,18 @@ func ContextCommand() *cobra.Command {
 	cmd.Flags().StringVar(&c.Token, "set-token", "", "bearer token")
 	cmd.Flags().StringVar(&c.CACert, "set-ca-cert", "", "CA certificate (PEM) that verifies the gateway")
 	return cmd
+}
+
+// warnOfVariables warns when the environment names another cluster: it comes before the current context.
+func warnOfVariables(w io.Writer, name, addr string) {
+	for _, variable := range []string{"MIND_ADDR", "MIND_DEV"} {
+		value := os.Getenv(variable)
+		if value == "" || variable == "MIND_ADDR" && target.SameAddress(value, addr) {
+			continue
+		}
+		fmt.Fprintf(w, "mind: warning: %s=%s is set and comes before the current context: unset %s, or give --context %s\n", variable, value, variable, name)
+		return
+	}
 }
 
 // completeContexts completes names of contexts.

@@ -99,3 +99,31 @@ func TestContexts_refuseABadFileAndBadValues(t *testing.T) {
 	require.Zero(t, code)
 	require.JSONEq(t, `{"contexts":[]}`, stdout)
 }
+
+// What a variable of the environment names comes before the current context: a switch says so.
+func TestContext_warnsOfVariables(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("MIND_DEV", "")
+	t.Setenv("MIND_ADDR", "")
+	_, stderr, code := clitest.Run(t, "context", "a", "--set-addr", "http://a", "--set-token", "x")
+	require.Zero(t, code)
+	require.Empty(t, stderr)
+	t.Setenv("MIND_ADDR", "http://b")
+	_, stderr, code = clitest.Run(t, "context", "a")
+	require.Zero(t, code)
+	require.Equal(t, "mind: warning: MIND_ADDR=http://b is set and comes before the current context: unset MIND_ADDR, or give --context a\n", stderr)
+	t.Setenv("MIND_DEV", "/x")
+	t.Setenv("MIND_ADDR", "http://a/")
+	_, stderr, _ = clitest.Run(t, "context", "a", "--set-token", "y")
+	require.Contains(t, stderr, "MIND_DEV=/x is set")
+}
+
+func TestTokenCreate_refusesWhatHasExpired(t *testing.T) {
+	g := clitest.NewGateway(t)
+	for _, d := range []string{"-1h", "0s"} {
+		_, stderr, code := clitest.Run(t, "token", "create", "--permission", "view", "--expires="+d)
+		require.Equal(t, 2, code)
+		require.Contains(t, stderr, "it must be a duration from now, such as 24h")
+	}
+	require.Empty(t, g.Bodies)
+}

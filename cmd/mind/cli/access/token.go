@@ -52,6 +52,9 @@ func newTokenCreate() *cobra.Command {
 			}
 		}
 		if cmd.Flags().Changed("expires") {
+			if expires <= 0 {
+				return exit.Misuse(fmt.Errorf("--expires %s: it must be a duration from now, such as 24h", expires))
+			}
 			v, err := request.Seconds(expires)()
 			if err != nil {
 				return exit.Misuse(fmt.Errorf("--expires: %w", err))
@@ -131,7 +134,7 @@ func newTokenList() *cobra.Command {
 		for _, k := range got.Tokens {
 			expires := "never"
 			if k.ExpiresAt != nil {
-				expires = k.ExpiresAt.Local().Format(time.DateTime)
+				expires = render.Time(*k.ExpiresAt)
 			}
 			used := "never"
 			if k.LastUsedAt != nil {

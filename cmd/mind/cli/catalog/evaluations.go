@@ -189,7 +189,7 @@ func newEvaluation() *cobra.Command {
 			time *time.Time
 		}{{"created", e.CreatedAt}, {"started", e.StartedAt}, {"finished", e.FinishedAt}} {
 			if at.time != nil {
-				f.Add(at.name, at.time.Local().Format(time.DateTime)+" ("+render.Ago(at.time)+" ago)")
+				f.Add(at.name, render.Time(*at.time)+" ("+render.Ago(at.time)+" ago)")
 			}
 		}
 		if err := f.Flush(); err != nil {

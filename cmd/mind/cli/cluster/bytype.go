@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,6 +22,28 @@ func (t byType) String() string {
 	}
 	return strings.Join(all, ", ")
 }
+
+// Set reads limits of a flag, such as H100=16,A100=64.
+func (t *byType) Set(text string) error {
+	if *t == nil {
+		*t = byType{}
+	}
+	for pair := range strings.SplitSeq(text, ",") {
+		name, number, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		n, err := strconv.Atoi(number)
+		switch _, again := (*t)[name]; {
+		case name == "" || err != nil:
+			return fmt.Errorf("%q is not of the form TYPE=GPUS, such as H100=16", pair)
+		case again:
+			return fmt.Errorf("%s is given twice", name)
+		}
+		(*t)[name] = n
+	}
+	return nil
+}
+
+// Type names the form in the help.
+func (t *byType) Type() string { return "TYPE=GPUS" }
 
 // of is what is held of each type, with the limits: "A100: 4 of any, H100: 2 of 16".
 func (t byType) of(held map[string]float64) string {

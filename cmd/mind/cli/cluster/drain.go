@@ -102,7 +102,7 @@ func (d *drained) preview(w, aside io.Writer, id string) error {
 				job, name = "-", "(another tenant's)"
 			}
 			if e.StopsAt != nil {
-				stops = e.StopsAt.Local().Format(time.DateTime)
+				stops = render.Time(*e.StopsAt)
 				if resumes == "" && e.Job != "" {
 					resumes = "the beginning"
 				}
@@ -129,7 +129,7 @@ func awaitDrained(ctx context.Context, c *rest.Client, cmd *cobra.Command, outpu
 		}
 		line := fmt.Sprintf("%s %s, %d tasks left", id, n.State, n.Tasks)
 		if n.Deadline != nil {
-			line += ", to be stopped at " + n.Deadline.Local().Format(time.TimeOnly)
+			line += ", to be stopped at " + render.Clock(*n.Deadline)
 		}
 		if line != told {
 			fmt.Fprintln(cmd.ErrOrStderr(), line)

@@ -100,7 +100,7 @@ func printChange(w io.Writer, output string, e rest.Event) error {
 	if err := json.Unmarshal([]byte(e.Data), &c); err != nil {
 		return fmt.Errorf("cannot read an event: %w", err)
 	}
-	_, err := fmt.Fprintf(w, "%s %8d %-11s %s\n", c.Time.Local().Format(time.TimeOnly), c.Index, c.Topic, c.text())
+	_, err := fmt.Fprintf(w, "%s %8d %-11s %s\n", render.Clock(c.Time), c.Index, c.Topic, c.text())
 	return err
 }
 

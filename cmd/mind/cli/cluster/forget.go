@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -76,7 +75,7 @@ func confirmForget(cmd *cobra.Command, id string, n *node) error {
 	}
 	since := ""
 	if n.AwaySince != nil {
-		since = " since " + n.AwaySince.Local().Format(time.DateTime)
+		since = " since " + render.Time(*n.AwaySince)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s is %s%s. Its tasks (%d) will count as lost, and their jobs may start elsewhere at once.\nIf no process of the node is alive, type its name to continue: ", id, n.State, since, n.Tasks)
 	answer, err := bufio.NewReader(in).ReadString('\n')

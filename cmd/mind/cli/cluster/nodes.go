@@ -136,23 +136,24 @@ Python, which takes a few seconds.`,
 		if output != "table" {
 			return render.Data(cmd.OutOrStdout(), output, data)
 		}
-		if err := nodeTable(cmd.OutOrStdout(), got.Nodes); err != nil || len(args) == 0 {
+		if err := nodeTable(cmd.OutOrStdout(), got.Nodes, render.Width(cmd.OutOrStdout())); err != nil || len(args) == 0 {
 			return err
 		}
 		fmt.Fprintln(cmd.OutOrStdout())
-		return gpuTable(cmd.OutOrStdout(), got.Nodes[0].GPUs)
+		return gpuTable(cmd.OutOrStdout(), got.Nodes[0].GPUs, render.Width(cmd.OutOrStdout()))
 	})
 	cmd.Flags().BoolVar(&training, "training", false, "show what the nodes can train")
 	return cmd
 }
 
-func nodeTable(w io.Writer, nodes []node) error {
+// nodeTable lists nodes in so many columns of a terminal; 0: any number.
+func nodeTable(w io.Writer, nodes []node, width int) error {
 	head := []string{"NODE", "STATE", "GPUS", "FREE", "BUSY", "CPUS", "MEMORY", "TASKS", "SEEN", "VERSION"}
 	grouped := slices.ContainsFunc(nodes, func(n node) bool { return len(n.Domains) > 0 })
 	if grouped {
 		head = append(head, "DOMAINS")
 	}
-	t := render.NewTable(w, append(head, "REASON")...)
+	t := render.NewTable(w, append(head, "REASON")...).Fit(width, "VERSION", "CPUS", "MEMORY", "SEEN")
 	for _, n := range nodes {
 		seen := render.Ago(n.LastSeen)
 		if seen == "" {
@@ -170,8 +171,8 @@ func nodeTable(w io.Writer, nodes []node) error {
 	return t.Flush()
 }
 
-func gpuTable(w io.Writer, gpus []gpu) error {
-	t := render.NewTable(w, "GPU", "TYPE", "HEALTH", "BUSY", "MEMORY", "JOB", "REASON")
+func gpuTable(w io.Writer, gpus []gpu, width int) error {
+	t := render.NewTable(w, "GPU", "TYPE", "HEALTH", "BUSY", "MEMORY", "JOB", "REASON").Fit(width)
 	for _, g := range gpus {
 		t.Row(strconv.Itoa(g.Index), g.Type, g.Health, percent(busy([]gpu{g})), g.memory(), g.Job, g.Reason)
 	}
@@ -185,13 +186,13 @@ const maxIll = 3
 func (n *node) why() string {
 	var parts []string
 	if n.AwaySince != nil {
-		parts = append(parts, "since "+n.AwaySince.Local().Format(time.DateTime))
+		parts = append(parts, "since "+render.Time(*n.AwaySince))
 	}
 	if n.Reason != "" {
 		parts = append(parts, n.Reason)
 	}
 	if n.State == "DRAINING" && n.Deadline != nil {
-		parts = append(parts, "remaining tasks are stopped at "+n.Deadline.Local().Format(time.TimeOnly))
+		parts = append(parts, "remaining tasks are stopped at "+render.Clock(*n.Deadline))
 	}
 	ill := 0
 	for _, g := range n.GPUs {

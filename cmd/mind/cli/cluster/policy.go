@@ -167,7 +167,7 @@ func printPolicy(cmd *cobra.Command, output string, data json.RawMessage) error 
 	if err := json.Unmarshal(data, &got); err != nil {
 		return err
 	}
-	t := render.NewTable(cmd.OutOrStdout(), "KEY", "VALUE", "MEANING")
+	t := render.NewTable(cmd.OutOrStdout(), "KEY", "VALUE", "MEANING").Fit(render.Width(cmd.OutOrStdout()))
 	for _, k := range policyKeys {
 		var value any = got
 		for _, name := range strings.Split(k[0], ".") {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
@@ -195,6 +196,9 @@ queue is.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeQueues,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		if weight < 1 {
+			return exit.Misuse(fmt.Errorf("--weight %d: it must be 1 or more; to keep jobs from a queue, limit its GPUs or delete it", weight))
+		}
 		body := map[string]any{"max_gpus": maxGPUs, "weight": weight, "parent": parent}
 		if guaranteed != 0 {
 			body["guaranteed_gpus"] = guaranteed
@@ -214,6 +218,9 @@ queue is.`,
 		if maxGPUs > 0 {
 			limit = fmt.Sprintf("at most %d GPUs", maxGPUs)
 		}
+		if len(got.MaxByType) > 0 {
+			limit += ", by type " + got.MaxByType.String() + ","
+		}
 		if got.Warning != "" {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", got.Warning)
 		}
@@ -223,7 +230,7 @@ queue is.`,
 	})
 	cmd.Flags().IntVar(&weight, "weight", 1, "what is its due beside the queues with the same parent")
 	cmd.Flags().IntVar(&guaranteed, "guaranteed-gpus", 0, "number of GPUs that it gets back from borrowers when it has work")
-	cmd.Flags().StringToIntVar((*map[string]int)(&types), "max-gpus-by-type", nil, "number of GPUs of each type that its jobs and those of the queues below it may hold together, as H100=16,A100=64")
+	cmd.Flags().Var(&types, "max-gpus-by-type", "number of GPUs of each type that its jobs and those of the queues below it may hold together, as H100=16,A100=64")
 	cmd.Flags().StringVar(&parent, "parent", "", "queue that it is a part of")
 	cmd.Flags().IntVar(&maxGPUs, "max-gpus", 0, "number of GPUs that its jobs and those of the queues below it may hold together; 0: no limit")
 	return cmd

@@ -26,3 +26,26 @@ func TestQueue_saysWhenJobsStart(t *testing.T) {
 	require.Zero(t, code)
 	require.Regexp(t, `starts +in 2d at the earliest, by an estimate from the jobs of your tenant`, stdout)
 }
+
+func TestQueuesPut_saysItsLimitsAndRefusesNoWeight(t *testing.T) {
+	g := clitest.NewGateway(t)
+	g.On("PUT /queues/batch", clitest.Answer(200, `{"name":"batch","share_percent":50,"max_gpus":0,"max_gpus_by_type":{"H100":16}}`))
+	stdout, stderr, code := clitest.Run(t, "queues", "put", "batch", "--max-gpus-by-type", "H100=16")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "the jobs of queue batch may hold any number of GPUs, by type H100=16, together; 50.0% of the cluster is its due\n", stdout)
+	require.JSONEq(t, `{"max_gpus":0,"weight":1,"parent":"","max_gpus_by_type":{"H100":16}}`, g.Bodies[0])
+
+	for says, args := range map[string][]string{
+		"--weight 0: it must be 1 or more": {"--weight", "0"},
+		"H100 is given twice":              {"--max-gpus-by-type", "H100=8,H100=9"},
+		`"H100" is not of the form`:        {"--max-gpus-by-type", "H100"},
+	} {
+		_, stderr, code := clitest.Run(t, append([]string{"queues", "put", "batch"}, args...)...)
+		require.Equal(t, 2, code)
+		require.Contains(t, stderr, says)
+	}
+	_, stderr, code = clitest.Run(t, "quota", "set", "acme", "--max-gpus-by-type", "H100=8", "--max-gpus-by-type", "H100=9")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "H100 is given twice")
+	require.Len(t, g.Bodies, 1, "nothing of this is sent")
+}

@@ -140,7 +140,7 @@ Running jobs are not affected; waiting jobs are considered again at once.`,
 		}
 		return printQuotas(cmd.OutOrStdout(), output, data, got)
 	})
-	cmd.Flags().StringToIntVar((*map[string]int)(&types), "max-gpus-by-type", nil, "number of GPUs of each type that its jobs may hold at once, as H100=16,A100=64")
+	cmd.Flags().Var(&types, "max-gpus-by-type", "number of GPUs of each type that its jobs may hold at once, as H100=16,A100=64")
 	for i := range limits {
 		cmd.Flags().IntVar(&limits[i].value, limits[i].flag, 0, limits[i].help+"; not given: no limit")
 	}

@@ -58,11 +58,11 @@ func newTop() *cobra.Command {
 			return render.Data(w, output, data)
 		}
 		if !render.IsTerminal(w) {
-			return printTop(ctx, c, w)
+			return printTop(ctx, c, w, 0)
 		}
 		for {
 			var page bytes.Buffer
-			if err := printTop(ctx, c, &page); err != nil {
+			if err := printTop(ctx, c, &page, render.Width(w)); err != nil {
 				if ctx.Err() != nil {
 					return nil
 				}
@@ -132,7 +132,8 @@ func memory(gpus []gpu) string {
 	return render.Size(used<<20) + " of " + render.Size(all<<20)
 }
 
-func printTop(ctx context.Context, c *rest.Client, w io.Writer) error {
+// printTop writes a page for so many columns of a terminal; 0: any number.
+func printTop(ctx context.Context, c *rest.Client, w io.Writer, width int) error {
 	var cluster clusterSummary
 	if _, err := c.Get(ctx, "/cluster", nil, &cluster); err != nil {
 		return err
@@ -159,11 +160,16 @@ func printTop(ctx context.Context, c *rest.Client, w io.Writer) error {
 		}
 		replicas = append(replicas, text)
 	}
-	fmt.Fprintf(w, "coordinators  %s   (* leader)\n", strings.Join(replicas, " "))
-	fmt.Fprintf(w, "nodes         %d of %d ready\n", cluster.NodesReady, cluster.NodesTotal)
-	fmt.Fprintf(w, "gpus          %d of %d in use%s\n", cluster.GPUsUsed, cluster.GPUsTotal, worked(cluster.GPUsBusy, nodes.Nodes))
-	fmt.Fprintf(w, "jobs          %s\n\n", jobsInWords(cluster.Jobs))
-	if err := nodeTable(w, nodes.Nodes); err != nil {
+	f := render.NewFacts(w).Fit(width)
+	f.Add("coordinators", strings.Join(replicas, " ")+"   (* leader)")
+	f.Add("nodes", fmt.Sprintf("%d of %d ready", cluster.NodesReady, cluster.NodesTotal))
+	f.Add("gpus", fmt.Sprintf("%d of %d in use%s", cluster.GPUsUsed, cluster.GPUsTotal, worked(cluster.GPUsBusy, nodes.Nodes)))
+	f.Add("jobs", jobsInWords(cluster.Jobs))
+	if err := f.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	if err := nodeTable(w, nodes.Nodes, width); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -173,7 +179,7 @@ func printTop(ctx context.Context, c *rest.Client, w io.Writer) error {
 			held[g.Job] = append(held[g.Job], g)
 		}
 	}
-	t := render.NewTable(w, "JOB", "NAME", "STATUS", "GPUS", "BUSY", "GPU MEMORY", "NODES", "PROGRESS", "AGE")
+	t := render.NewTable(w, "JOB", "NAME", "STATUS", "GPUS", "BUSY", "GPU MEMORY", "NODES", "PROGRESS", "AGE").Fit(width, "GPU MEMORY", "BUSY")
 	for i := range jobs {
 		j := &jobs[i]
 		gpus := held[j.ID]

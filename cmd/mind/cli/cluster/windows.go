@@ -230,7 +230,7 @@ func printWindows(w io.Writer, output string, data json.RawMessage, all ...windo
 		if len(one.Nodes) > 4 {
 			nodes = fmt.Sprintf("%s and %d more", strings.Join(one.Nodes[:3], ","), len(one.Nodes)-3)
 		}
-		t.Row(one.Name, one.State, one.From.Local().Format(time.DateTime), one.Until.Local().Format(time.DateTime), one.Tenant, gpus, nodes, one.Reason)
+		t.Row(one.Name, one.State, render.Time(one.From), render.Time(one.Until), one.Tenant, gpus, nodes, one.Reason)
 	}
 	return t.Flush()
 }

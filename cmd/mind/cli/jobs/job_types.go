@@ -83,8 +83,8 @@ type attempt struct {
 // retried formats how often the job was restarted, and why; empty if never.
 func (j *Job) retried() string {
 	r := &j.Retries
-	counted := r.NodeLost + r.GPUFault + r.LaunchFailed + r.DataFetch + r.Exit
 	var causes []string
+	free := r.NodeLost + r.GPUFault + r.LaunchFailed + r.DataFetch + r.Preempted + r.Drained
 	for _, c := range []struct {
 		name string
 		n    int
@@ -93,7 +93,6 @@ func (j *Job) retried() string {
 		{"GPU fault", r.GPUFault},
 		{"launch failed", r.LaunchFailed},
 		{"data fetch", r.DataFetch},
-		{"exit", r.Exit},
 		{"preempted", r.Preempted},
 		{"drained", r.Drained},
 	} {
@@ -101,13 +100,14 @@ func (j *Job) retried() string {
 			causes = append(causes, fmt.Sprintf("%s %d", c.name, c.n))
 		}
 	}
-	switch {
-	case len(causes) == 0 && j.MaxRetries == 0:
+	if r.Exit == 0 && free == 0 && j.MaxRetries == 0 {
 		return ""
-	case len(causes) == 0:
-		return fmt.Sprintf("0 of %d", j.MaxRetries)
 	}
-	return fmt.Sprintf("%d of %d (%s)", counted, j.MaxRetries, strings.Join(causes, ", "))
+	text := fmt.Sprintf("%d of %d", r.Exit, j.MaxRetries)
+	if free > 0 {
+		text += fmt.Sprintf("; %d free (%s)", free, strings.Join(causes, ", "))
+	}
+	return text
 }
 
 // Over says whether the job has ended for good.

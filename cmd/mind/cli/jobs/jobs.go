@@ -173,7 +173,7 @@ func showJob(cmd *cobra.Command, output string, data json.RawMessage, j *Job) er
 		time *time.Time
 	}{{"created", j.CreatedAt}, {"started", j.StartedAt}, {"finished", j.FinishedAt}} {
 		if at.time != nil {
-			f.Add(at.name, at.time.Local().Format(time.DateTime)+" ("+render.Ago(at.time)+" ago)")
+			f.Add(at.name, render.Time(*at.time)+" ("+render.Ago(at.time)+" ago)")
 		}
 	}
 	if err := f.Flush(); err != nil || len(j.Past) == 0 {

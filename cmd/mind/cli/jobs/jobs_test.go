@@ -61,7 +61,7 @@ func TestJob_showsRetriesAndPastAttempts(t *testing.T) {
 	stdout, stderr, code := clitest.Run(t, "job", "job_1")
 	require.Zero(t, code, stderr)
 	text := clitest.Squeeze(stdout)
-	require.Contains(t, text, "retries 2 of 5 (node lost 1, exit 1, drained 2)\n")
+	require.Contains(t, text, "retries 1 of 5; 3 free (node lost 1, drained 2)\n")
 	require.Regexp(t, `(?m)^1 n1,n2 1h30m \d+d ago NODE_LOST n2 node n2 was declared lost$`, text)
 	require.Contains(t, text, "2 n3 7 EXIT_NONZERO retry")
 	require.NotContains(t, text, "stopping")

@@ -113,7 +113,7 @@ func charts(ctx context.Context, c *rest.Client, w io.Writer, id string, o plotO
 		return "", noSeries(ctx, c, path, o.names)
 	}
 	for _, name := range o.names {
-		b.WriteString(chart(name, got.Series, o, width, height/len(o.names), render.IsTerminal(w)))
+		b.WriteString(chart(name, got.Series, o, width, height/len(o.names), render.Colored(w)))
 	}
 	for _, sentence := range got.Missing {
 		fmt.Fprintln(&b, render.Printable(sentence))

@@ -88,12 +88,20 @@ The jobs of a schedule: mind jobs --label schedule=NAME`,
 	return cmd
 }
 
-// next is when it is due next, on the clock of the reader.
+// next is when it is due next, in the zone of the schedule.
 func (s *schedule) next() string {
 	if s.Paused || s.Next == nil {
 		return "paused"
 	}
-	return s.Next.Local().Format(time.DateTime)
+	return s.Next.In(s.zone()).Format("2006-01-02 15:04 MST")
+}
+
+// zone is that of its cron expression; UTC if this machine does not know it.
+func (s *schedule) zone() *time.Location {
+	if zone, err := time.LoadLocation(s.Timezone); err == nil {
+		return zone
+	}
+	return time.UTC
 }
 
 // others counts the runs that submitted nothing.
@@ -246,10 +254,7 @@ func printSchedule(ctx context.Context, cmd *cobra.Command, c *rest.Client, outp
 }
 
 func (s *schedule) print(w io.Writer) error {
-	zone, err := time.LoadLocation(s.Timezone)
-	if err != nil {
-		zone = time.UTC
-	}
+	zone := s.zone()
 	show := func(t time.Time) string { return t.In(zone).Format("Mon 2006-01-02 15:04 MST") }
 	fmt.Fprintf(w, "schedule   %s, put by %s\n", s.Name, s.User)
 	fmt.Fprintf(w, "runs       %s (%s), overlap: %s\n", s.Cron, s.Timezone, s.Overlap)
@@ -278,6 +283,6 @@ func (s *schedule) print(w io.Writer) error {
 	if others := s.others(); others != "" {
 		counts += ", " + others
 	}
-	_, err = fmt.Fprintf(w, "so far     %s\n", counts)
+	_, err := fmt.Fprintf(w, "so far     %s\n", counts)
 	return err
 }

@@ -30,7 +30,7 @@ func TestSchedule_putShowRunDelete(t *testing.T) {
 	}
 	out, _, code = clitest.Run(t, "schedule")
 	require.Zero(t, code)
-	require.Regexp(t, `nightly\s+30 2 \* \* 1-5\s+Europe/Berlin.*SKIPPED\s+job_7\s+3\s+1 skipped`, out)
+	require.Regexp(t, `nightly\s+30 2 \* \* 1-5\s+Europe/Berlin\s+2026-07-01 02:30 CEST\s+SKIPPED\s+job_7\s+3\s+1 skipped`, out)
 	require.Regexp(t, `weekly\s+@weekly\s+UTC\s+paused`, out)
 	out, _, _ = clitest.Run(t, "schedule", "pause", "weekly")
 	require.Contains(t, out, "mind schedule resume weekly")

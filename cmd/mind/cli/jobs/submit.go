@@ -7,8 +7,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
@@ -45,6 +47,12 @@ Flags after the first word of the command belong to the command.`,
 		if err != nil {
 			return exit.Misuse(err)
 		}
+		if cmd.ArgsLenAtDash() < 0 {
+			if late := flagsOf(cmd.Flags(), args); len(late) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "mind: warning: %s after the command: part of the command, and no flag of mind submit; write flags first, then --, then the command\n",
+					render.Printable(strings.Join(late, ", ")))
+			}
+		}
 		var made struct {
 			ID string `json:"job_id"`
 		}
@@ -79,6 +87,17 @@ Flags after the first word of the command belong to the command.`,
 	cmd.Flags().SetInterspersed(false)
 	o.bind(cmd)
 	return cmd
+}
+
+// flagsOf lists what looks like flags of mind submit in a command.
+func flagsOf(flags *pflag.FlagSet, command []string) (found []string) {
+	for i, word := range command {
+		name, long := strings.CutPrefix(word, "--")
+		if name, _, _ = strings.Cut(name, "="); i > 0 && long && flags.Lookup(name) != nil {
+			found = append(found, "--"+name)
+		}
+	}
+	return found
 }
 
 // interrupted tells the user that the job continues although it is no longer watched.

@@ -71,7 +71,6 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.StringVar(&o.key, "idempotency-key", "", "a second submit with the same key returns the first one's job")
 	f.BoolVar(&o.wait, "wait", false, "wait for the end and exit with the job's exit code")
 	f.BoolVar(&o.follow, "follow", false, "print the log until the job ends and exit with the job's exit code")
-	cmd.MarkFlagsMutuallyExclusive("spread", "pack")
 	completeFlags(cmd)
 }
 
@@ -97,6 +96,9 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 			return
 		}
 		body.In(section)[field] = v
+	}
+	if flags.Changed("pack") && flags.Changed("spread") {
+		faults = append(faults, errors.New("--pack and --spread contradict each other: give one of them"))
 	}
 	pairs := func(texts []string) func() (any, error) {
 		return func() (any, error) { return settings.Pairs(texts) }
@@ -145,7 +147,12 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 	}
 	set("env", environment, "environment", pairs(o.env))
 	set("gpus", "resource_config", "gpu_count", request.Just(o.gpus))
-	set("gpu-fraction", "resource_config", "gpu_fraction", request.Just(o.fraction))
+	set("gpu-fraction", "resource_config", "gpu_fraction", func() (any, error) {
+		if !(o.fraction > 0 && o.fraction < 1) {
+			return nil, fmt.Errorf("%g: it must be a part of one GPU, between 0.001 and 0.999", o.fraction)
+		}
+		return o.fraction, nil
+	})
 	set("gpu-type", "resource_config", "gpu_type", request.Just(o.gpuType))
 	set("nodes", "resource_config", "node_count", request.Just(o.nodes))
 	set("cpus", "resource_config", "cpu_count", request.Just(o.cpus))

@@ -85,16 +85,21 @@ func TestSubmitRequest_aFileAndFlagsOverIt(t *testing.T) {
 
 func TestSubmitRequest_faults(t *testing.T) {
 	for want, args := range map[string][]string{
-		"nothing to run":                                {},
-		`--memory: "64 elephants" is not`:               {"--memory", "64 elephants", "x"},
-		`--env: "A" is not of the form`:                 {"--env", "A", "x"},
-		`--label: "=b" is not of the form`:              {"--label", "=b", "x"},
-		`--array: "3" is not of the form`:               {"--array", "3", "x"},
-		`--after: "job_1:soon" is not`:                  {"--after", "job_1:soon", "x"},
-		"--time-limit: 1.5s: it must be whole seconds":  {"--time-limit", "1500ms", "x"},
-		"--lost-after: -1m0s: it must be whole seconds": {"--lost-after", "-1m", "x"},
-		`--node-selector: "zone" is not of`:             {"--node-selector", "zone", "x"},
-		`--after: "" is not of the form JOB,`:           {"--after", "", "x"},
+		"nothing to run":                                    {},
+		`--memory: "64 elephants" is not`:                   {"--memory", "64 elephants", "x"},
+		`--env: "A" is not of the form`:                     {"--env", "A", "x"},
+		`--label: "=b" is not of the form`:                  {"--label", "=b", "x"},
+		`--array: "3" is not of the form`:                   {"--array", "3", "x"},
+		`--after: "job_1:soon" is not`:                      {"--after", "job_1:soon", "x"},
+		"--time-limit: 1.5s: it must be whole seconds":      {"--time-limit", "1500ms", "x"},
+		"--lost-after: -1m0s: it must not be negative":      {"--lost-after", "-1m", "x"},
+		"--gpu-fraction: NaN: it must be a part of one GPU": {"--gpu-fraction", "NaN", "x"},
+		"--gpu-fraction: 1.5: it must be a part of one GPU": {"--gpu-fraction", "1.5", "x"},
+		"--pack and --spread contradict each other":         {"--pack", "--spread", "x"},
+		"--env: A is given twice":                           {"--env", "A=1", "--env", "A=2", "x"},
+		"--label: team is given twice":                      {"--label", "team=a", "--label", "team=a", "x"},
+		`--node-selector: "zone" is not of`:                 {"--node-selector", "zone", "x"},
+		`--after: "" is not of the form JOB,`:               {"--after", "", "x"},
 	} {
 		_, err := requestOf(t, args...)
 		require.ErrorContains(t, err, want)

@@ -120,3 +120,22 @@ func TestSubmit_waitEndsWhenTheTokenDoes(t *testing.T) {
 	require.Contains(t, stderr, "Invalid or expired")
 	require.Equal(t, 2, asked, "the same would be refused again")
 }
+
+func TestSubmit_warnsOfItsFlagsInTheCommand(t *testing.T) {
+	g := clitest.NewGateway(t)
+	g.On("POST /jobs", clitest.Answer(201, `{"job_id":"job_1"}`))
+	warning := "mind: warning: --gpus, --name after the command: part of the command, and no flag of mind submit; write flags first, then --, then the command\n"
+	for _, tc := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"submit", "python", "train.py", "--gpus", "2", "--name=x", "--lr", "1"}, warning},
+		{[]string{"submit", "--", "python", "train.py", "--gpus", "2"}, ""},
+		{[]string{"submit", "--gpus", "2", "python", "train.py", "--lr", "1"}, ""},
+	} {
+		stdout, stderr, code := clitest.Run(t, tc.args...)
+		require.Zero(t, code)
+		require.Equal(t, "job_1\n", stdout)
+		require.Equal(t, tc.says, stderr)
+	}
+}

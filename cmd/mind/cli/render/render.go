@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -53,26 +52,6 @@ func Value(w io.Writer, output string, v any) error {
 	return Data(w, output, text)
 }
 
-// Table is columns of text.
-type Table struct {
-	w *tabwriter.Writer
-}
-
-// NewTable begins a table with its header.
-func NewTable(w io.Writer, header ...string) *Table {
-	t := &Table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-	t.Row(header...)
-	return t
-}
-
-// Row adds a line.
-func (t *Table) Row(cells ...string) {
-	for i, c := range cells {
-		cells[i] = Printable(c)
-	}
-	fmt.Fprintln(t.w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
-}
-
 // Printable makes text from others (names, reasons, messages) safe for a terminal: one line, without control characters and
 // without characters that change the direction of text.
 func Printable(text string) string {
@@ -87,9 +66,6 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Flush writes the table with aligned columns.
-func (t *Table) Flush() error { return t.w.Flush() }
-
 // Facts is a list of names and values; names without a value are omitted.
 type Facts struct {
 	t *Table
@@ -97,7 +73,13 @@ type Facts struct {
 
 // NewFacts begins a list.
 func NewFacts(w io.Writer) *Facts {
-	return &Facts{t: &Table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}}
+	return &Facts{t: &Table{w: w}}
+}
+
+// Fit makes the list no wider than so many columns; 0: no limit.
+func (f *Facts) Fit(width int) *Facts {
+	f.t.Fit(width)
+	return f
 }
 
 // Add adds a line.
@@ -117,6 +99,12 @@ func Ago(t *time.Time) string {
 	}
 	return Duration(time.Since(*t))
 }
+
+// Time formats a time on the clock of the reader, with its zone.
+func Time(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }
+
+// Clock formats the time of day, with its zone.
+func Clock(t time.Time) string { return t.Local().Format("15:04:05 MST") }
 
 // Duration formats a duration with about two figures.
 func Duration(d time.Duration) string {

@@ -32,7 +32,10 @@ func Just(v any) func() (any, error) { return func() (any, error) { return v, ni
 // Seconds is the value of a flag that is sent in whole seconds.
 func Seconds(d time.Duration) func() (any, error) {
 	return func() (any, error) {
-		if d < 0 || d%time.Second != 0 {
+		if d < 0 {
+			return nil, fmt.Errorf("%s: it must not be negative", d)
+		}
+		if d%time.Second != 0 {
 			return nil, fmt.Errorf("%s: it must be whole seconds", d)
 		}
 		return int(d / time.Second), nil

@@ -95,10 +95,12 @@ func (r *refusal) Error() string {
 		text += ": give a valid token with MIND_TOKEN or --token"
 	case r.status == http.StatusForbidden:
 		text += ": use a token that has this permission"
-	case r.status == http.StatusNotFound && r.advice != "":
+	case r.status == http.StatusNotFound && r.advice != "" && strings.HasPrefix(text, "there is no "):
 		text += ": " + r.advice
+	case r.code == "NODE_UNAVAILABLE":
 	case r.status == http.StatusServiceUnavailable:
 		text, _, _ = strings.Cut(text, "; try again") // that advice is for programs
+		text = strings.TrimSuffix(text, ": try again")
 		text += ": try again in a moment; if that does not help, check `mind raft peers`"
 		if r.read {
 			text += ", or use --stale to read from one coordinator"

@@ -121,4 +121,17 @@ func TestRefusal_saysEachThingOnce(t *testing.T) {
 	g.On("GET /jobs", clitest.Refuse(409, "FAILED_PRECONDITION", "it has\nended"))
 	_, stderr, _ = clitest.Run(t, "jobs")
 	require.Equal(t, "mind: it has; ended\n", stderr)
+
+	const lost = "the metrics of job job_1, attempt 1, rank 0, are missing: node n1 does not answer, and there is no log archive"
+	g.On("GET /jobs/job_1/metrics", clitest.Refuse(404, "NOT_FOUND", lost))
+	_, stderr, _ = clitest.Run(t, "metrics", "job_1")
+	require.Equal(t, "mind: "+lost+"\n", stderr, "the job is there: a list of jobs helps nobody")
+
+	g.On("GET /jobs", clitest.Refuse(503, "UNAVAILABLE", "no leader; nothing was changed: try again"))
+	_, stderr, _ = clitest.Run(t, "jobs", "--stale")
+	require.Equal(t, "mind: no leader; nothing was changed: try again in a moment; if that does not help, check `mind raft peers`\n", stderr)
+
+	g.On("GET /jobs", clitest.Refuse(503, "NODE_UNAVAILABLE", "node n1 does not answer: name another node, or see `mind nodes`"))
+	_, stderr, _ = clitest.Run(t, "jobs")
+	require.Equal(t, "mind: node n1 does not answer: name another node, or see `mind nodes`\n", stderr, "the leader is not to blame")
 }

@@ -1,0 +1,163 @@
+package render
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// gap is what stands between two columns.
+	gap = "  "
+	// leastLast is the least width of a last column whose text goes on in further lines.
+	leastLast = 20
+)
+
+// Table is columns of text. They are aligned over all rows, whatever cells are empty.
+type Table struct {
+	w     io.Writer
+	rows  [][]string
+	width int      // most columns of the terminal; 0: no limit
+	spare []string // headers of what is left out first when there is a limit
+}
+
+// NewTable begins a table with its header.
+func NewTable(w io.Writer, header ...string) *Table {
+	t := &Table{w: w}
+	t.Row(header...)
+	return t
+}
+
+// Fit makes the table no wider than so many columns; 0: no limit. Columns with the headers of spare are left out, one after
+// the other, while it is too wide. Then the text of the last column goes on in further lines. What does not fit is cut.
+func (t *Table) Fit(width int, spare ...string) *Table {
+	t.width, t.spare = width, spare
+	return t
+}
+
+// Row adds a line.
+func (t *Table) Row(cells ...string) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = Printable(c)
+	}
+	t.rows = append(t.rows, row)
+}
+
+// Flush writes the table with aligned columns, and begins an empty one.
+func (t *Table) Flush() error {
+	widths := t.widths()
+	for _, name := range t.spare {
+		if t.width == 0 || total(widths) <= t.width {
+			break
+		}
+		if at := slices.Index(t.rows[0], name); at >= 0 {
+			for i, row := range t.rows {
+				if at < len(row) {
+					t.rows[i] = slices.Delete(row, at, at+1)
+				}
+			}
+			widths = t.widths()
+		}
+	}
+	last := 0 // width of the last column; 0: as its texts are
+	if over := total(widths) - t.width; t.width > 0 && over > 0 && len(widths) > 0 && widths[len(widths)-1]-over >= leastLast {
+		last = widths[len(widths)-1] - over
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		t.write(&b, row, widths, last)
+	}
+	t.rows = nil
+	_, err := io.WriteString(t.w, b.String())
+	return err
+}
+
+// widths are those of the columns.
+func (t *Table) widths() (widths []int) {
+	for _, row := range t.rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	return widths
+}
+
+func total(widths []int) int {
+	sum := len(gap) * max(0, len(widths)-1)
+	for _, w := range widths {
+		sum += w
+	}
+	return sum
+}
+
+// write adds a row, whose last cell goes on below when its column has a width.
+func (t *Table) write(b *strings.Builder, row []string, widths []int, last int) {
+	var line strings.Builder
+	lines := []string{""}
+	for i, c := range row {
+		if i == len(widths)-1 {
+			if lines = []string{c}; last > 0 {
+				lines = folded(c, last)
+			}
+			break
+		}
+		line.WriteString(c + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)) + gap)
+	}
+	indent := strings.Repeat(" ", utf8.RuneCountInString(line.String()))
+	for i, text := range lines {
+		if i > 0 {
+			line.Reset()
+			line.WriteString(indent)
+		}
+		b.WriteString(cut(strings.TrimRight(line.String()+text, " "), t.width) + "\n")
+	}
+}
+
+// folded breaks a text between words where it would be wider.
+func folded(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// cut shortens a line to a width; 0: it stays.
+func cut(line string, width int) string {
+	if runes := []rune(line); width > 0 && len(runes) > width {
+		return string(runes[:max(0, width-1)]) + "…"
+	}
+	return line
+}
+
+// Width is how many columns a terminal has; 0: it is no terminal, or does not say.
+func Width(stream any) int {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
+// Colored says whether text on a stream may have colours: it is a terminal that knows them, and its user wants them.
+func Colored(stream any) bool {
+	return IsTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
