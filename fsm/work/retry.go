@@ -111,6 +111,17 @@ func (s *Streak) Pause() int64 {
 	return min(pause, LongestPause)
 }
 
+// Again counts a restart, and returns how long it waits.
+func (s *Streak) Again(now int64) (pause int64) {
+	if pause = s.Pause(); pause > 0 {
+		s.After = now + pause
+	} else {
+		s.After = 0
+	}
+	s.Restarts++
+	return pause
+}
+
 // Reached takes down that an attempt has come to a step.
 func (s *Streak) Reached(step int64) {
 	if step > s.Best {

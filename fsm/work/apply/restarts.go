@@ -86,13 +86,8 @@ func (tx *tx) unfit(j *work.Job, ending *work.Ending) bool {
 	if j.RetryRules == work.ExitCounts {
 		j.Retries.LaunchFailed++
 	}
-	s := &j.Streak
-	pause := s.Pause()
-	s.Restarts++
-	s.After = 0
 	why := reason.New(reason.RestartedAfter, ending.Why())
-	if pause > 0 {
-		s.After = tx.now + pause
+	if pause := j.Streak.Again(tx.now); pause > 0 {
 		why = reason.New(reason.RestartsInAfter, pause/1e9, ending.Why())
 	}
 	tx.requeue(j, ending, why)
