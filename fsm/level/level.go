@@ -94,6 +94,7 @@ var (
 	Schedules  = gate(7, "jobs that are submitted again and again: mind schedule")
 	Guarantees = gate(7, "queues are limited by type of GPU, and get back the GPUs that they are guaranteed")
 	NoData     = gate(7, "data that no node can fetch ends a job that has done nothing yet")
+	PeerBlame  = gate(7, "a rank that fails because the node or a GPU of another one did ends the attempt by that cause")
 )
 
 // gates is what gate has made, in order.
