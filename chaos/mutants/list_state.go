@@ -198,6 +198,12 @@ var stateMutants = []mutant{
 		Package: "fsm", Tests: []string{"TestLoseNode_refusesWhatMayNotBeSaid"},
 	},
 	{
+		Name: "survivor-is-to-blame", Breaks: "failure-model.md", File: "fsm/work/attempt.go",
+		What: "an attempt ends by the exit that its peers' loss has caused, because it is heard of first",
+		Old:  "return began <= j.Tasks[j.Ending.Rank].EndedAt+BlameWithin", New: "return began > j.Tasks[j.Ending.Rank].EndedAt+BlameWithin",
+		Package: "fsm", Tests: []string{"TestPeer_whatTheAttemptEndsBy", "TestPeer_anyTimes"},
+	},
+	{
 		Name: "roster-of-today", Breaks: "R3", File: "fsm/work/apply/attempt.go",
 		What: "a replacement may go to who joined the roster after the lost node had last kept it",
 		Old:  "a.Roster = n.RosterAcked", New: "a.Roster = max(tx.meta.RosterVersion, n.RosterAcked)",

@@ -50,3 +50,15 @@ func (e *Ending) Why() reason.Reason {
 	}
 	return reason.New(reason.Ended, e.ErrorType)
 }
+
+// BroughtDownBy says whether what ended another task of the attempt, and began at some time, is why the first one failed:
+// when a node or a GPU fails under a rank, the others exit, and are heard of first.
+func (j *Job) BroughtDownBy(e *Ending, began int64) bool {
+	if j.Ending == nil || j.Ending.ErrorType != v1.ErrorType_EXIT_NONZERO || j.Stop != v1.StopReason_GANG {
+		return false
+	}
+	if e.ErrorType != v1.ErrorType_NODE_LOST && e.ErrorType != v1.ErrorType_GPU_FAULT {
+		return false
+	}
+	return began <= j.Tasks[j.Ending.Rank].EndedAt+BlameWithin
+}

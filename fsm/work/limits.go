@@ -4,6 +4,10 @@ import (
 	"math"
 )
 
+// BlameWithin is how long after the exit of a rank the node or a GPU of another rank may be found to have failed, and still
+// be why it exited: the silence of a node is noticed after the connections to it have broken.
+const BlameWithin = 30 * 1e9
+
 // MinLostAfter is the least time for which a node must be silent before a task on it can be lost, whatever the job says.
 const MinLostAfter = 10 * 1e9
 

@@ -77,8 +77,9 @@ func (tx *tx) askToStop(j *work.Job, stop v1.StopReason_Value, grace int64, why 
 }
 
 // endTask makes one task ENDED. The first failure that nobody asked for is the cause of the attempt's end, and takes
-// the rest of the gang with it. The caller owns j.Tasks.
-func (tx *tx) endTask(j *work.Job, rank uint16, exit *int32, cause v1.ErrorType_Value, message reason.Reason, at int64) {
+// the rest of the gang with it. If a node or a GPU failed under another rank at that time, it is the cause instead: began
+// is when. The caller owns j.Tasks.
+func (tx *tx) endTask(j *work.Job, rank uint16, exit *int32, cause v1.ErrorType_Value, message reason.Reason, at, began int64) {
 	t := &j.Tasks[rank]
 	failed := cause != v1.ErrorType_UNSPECIFIED || exit == nil || *exit != 0
 	if failed && cause == v1.ErrorType_UNSPECIFIED {
@@ -91,25 +92,30 @@ func (tx *tx) endTask(j *work.Job, rank uint16, exit *int32, cause v1.ErrorType_
 	if t.StartedAt == 0 && exit != nil {
 		t.StartedAt = at
 	}
+	ending := &work.Ending{Rank: rank, Node: t.Node, ExitCode: exit, ErrorType: cause, ErrorMessage: message}
+	if failed && tx.open(level.PeerBlame) && j.BroughtDownBy(ending, began) {
+		j.Ending = ending
+		tx.askToStop(j, v1.StopReason_GANG, j.StopGrace, reason.New(reason.RankFailed, rank, ending.Why()))
+		return
+	}
 	if !failed || j.Ending != nil || j.Stop != v1.StopReason_UNSPECIFIED {
 		return
 	}
-	j.Ending = &work.Ending{Rank: rank, Node: t.Node, ExitCode: exit, ErrorType: cause, ErrorMessage: message}
+	j.Ending = ending
 	if len(j.Tasks) > 1 && !work.AllEnded(j.Tasks) {
 		tx.askToStop(j, v1.StopReason_GANG, j.Grace, reason.New(reason.RankFailed, rank, j.Ending.Why()))
 	}
 }
 
-// loseTask ends a task whose node is gone. What may still be alive there is waited for.
-func (tx *tx) loseTask(old *work.Job, rank uint16, why reason.Reason, loss *work.Loss) {
+// loseTask ends a task whose node is gone, and has been silent since some time. What may still be alive there is waited for.
+func (tx *tx) loseTask(old *work.Job, rank uint16, why reason.Reason, loss *work.Loss, since int64) {
 	if !old.Live() || int(rank) >= len(old.Tasks) || old.Tasks[rank].State == v1.TaskState_ENDED {
 		return
 	}
 	j := *old
 	j.Tasks = slices.Clone(old.Tasks)
-	first := j.Ending == nil
-	tx.endTask(&j, rank, nil, v1.ErrorType_NODE_LOST, why, tx.now)
-	if first && j.Ending != nil && loss != nil {
+	tx.endTask(&j, rank, nil, v1.ErrorType_NODE_LOST, why, tx.now, since)
+	if j.Ending != old.Ending && loss != nil {
 		j.Ending.Loss = loss
 	}
 	if loss != nil && (loss.How == work.LossDeclared || loss.How == work.LossGivenUp) {

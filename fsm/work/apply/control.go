@@ -124,7 +124,7 @@ func (tx *tx) endVouched(j *work.Job) {
 	ranks := tx.outOfReach(j)
 	j.Tasks = slices.Clone(j.Tasks)
 	for _, rank := range ranks {
-		tx.endTask(j, rank, nil, v1.ErrorType_NODE_LOST, tx.why(reason.TaskVouchedDead, j.Tasks[rank].Node), tx.now)
+		tx.endTask(j, rank, nil, v1.ErrorType_NODE_LOST, tx.why(reason.TaskVouchedDead, j.Tasks[rank].Node), tx.now, tx.now)
 	}
 	tx.advance(j)
 }

@@ -36,7 +36,7 @@ func loseNode(tx *tx, c *work.LoseNode) any {
 	said := tx.why(reason.NodeSilentAndDead, old.ID, c.Silent/1e9, dead, voters)
 	for _, k := range keys {
 		if j, ok := tx.Job(k.Job); ok {
-			tx.loseTask(j, k.Rank, said, &loss)
+			tx.loseTask(j, k.Rank, said, &loss, min(old.UnreachableSince, tx.now-c.Silent))
 		}
 	}
 	now, _ := tx.Node(c.Node)

@@ -41,10 +41,10 @@ func registerNode(tx *tx, c *work.RegisterNode) any {
 	tx.LearnModels(n.GPUs)
 	tx.saveNode(old, &n)
 	if known && old.BootID != n.BootID {
-		tx.endTasksOn(n.ID, tx.why(reason.NodeRestarted, n.ID), work.LossReboot)
+		tx.endTasksOn(old, tx.why(reason.NodeRestarted, n.ID), work.LossReboot)
 	}
 	if known && old.Unheard {
-		tx.heard(n.ID, func(t work.TaskRef) bool { return slices.Contains(c.Tasks, t) })
+		tx.heard(n.ID, tx.silentSince(old), func(t work.TaskRef) bool { return slices.Contains(c.Tasks, t) })
 	}
 	tx.settleAwaits(n.ID, func(t work.TaskRef) bool {
 		return known && old.BootID == n.BootID && slices.Contains(c.Tasks, t)

@@ -84,7 +84,7 @@ func setNode(tx *tx, c *work.SetNode) any {
 
 // forgetNode ends what the node held and takes it out of the state.
 func (tx *tx) forgetNode(n *work.Node) any {
-	tx.endTasksOn(n.ID, tx.why(reason.NodeForgotten, n.ID), work.LossForgotten)
+	tx.endTasksOn(n, tx.why(reason.NodeForgotten, n.ID), work.LossForgotten)
 	tx.settleAwaits(n.ID, func(work.TaskRef) bool { return false })
 	// A gang that lost a rank here may still hold its lease until its other ranks have ended; they hold on to it by
 	// name, and it is released with theirs.
@@ -107,15 +107,23 @@ func (tx *tx) tasksOn(node string) []tables.LeaseKey {
 	return keys
 }
 
-// endTasksOn ends every task on a node as lost with it.
-func (tx *tx) endTasksOn(node string, why reason.Reason, how work.LossKind) {
+// silentSince is since when a node has been silent: at the latest since now, when its tasks are found to be gone.
+func (tx *tx) silentSince(n *work.Node) int64 {
+	if n.UnreachableSince != 0 {
+		return n.UnreachableSince
+	}
+	return tx.now
+}
+
+// endTasksOn ends every task on a node, as it was until now, as lost with it.
+func (tx *tx) endTasksOn(n *work.Node, why reason.Reason, how work.LossKind) {
 	var loss *work.Loss
 	if tx.open(level.Losses) {
 		loss = &work.Loss{How: how}
 	}
-	for _, k := range tx.tasksOn(node) {
+	for _, k := range tx.tasksOn(n.ID) {
 		if old, ok := tx.Job(k.Job); ok {
-			tx.loseTask(old, k.Rank, why, loss)
+			tx.loseTask(old, k.Rank, why, loss, tx.silentSince(n))
 		}
 	}
 }

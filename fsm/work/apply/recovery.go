@@ -80,13 +80,13 @@ func (tx *tx) releaseRecovered(res *work.TickResult) {
 
 // heard takes down what a node has left of the tasks that the state has there, now that it has registered for the first
 // time since the recovery. Those that it has no more have ended, in a part of the log that is gone.
-func (tx *tx) heard(node string, has func(work.TaskRef) bool) {
+func (tx *tx) heard(node string, since int64, has func(work.TaskRef) bool) {
 	loss := &work.Loss{How: work.LossForgottenByLog}
 	for _, k := range tx.tasksOn(node) {
 		j, ok := tx.Job(k.Job)
 		if !ok || has(work.TaskRef{Job: k.Job, Attempt: j.Attempt, Rank: k.Rank, Token: j.Token}) {
 			continue
 		}
-		tx.loseTask(j, k.Rank, tx.why(reason.NodeHasNoTask, node), loss)
+		tx.loseTask(j, k.Rank, tx.why(reason.NodeHasNoTask, node), loss, since)
 	}
 }

@@ -143,7 +143,7 @@ func (e *editor) apply(r *work.TaskReport, res *work.ReportResult) bool {
 		tx.advance(e.copy)
 	case work.ReportEnded:
 		e.tasks()
-		tx.endTask(e.copy, r.Rank, r.ExitCode, r.ErrorType, r.ErrorMessage, at)
+		tx.endTask(e.copy, r.Rank, r.ExitCode, r.ErrorType, r.ErrorMessage, at, began(e.copy, r.ErrorType, at))
 		tx.advance(e.copy)
 	case work.ReportPhase:
 		j := e.job(r.Job)
@@ -182,6 +182,18 @@ func (e *editor) apply(r *work.TaskReport, res *work.ReportResult) bool {
 		return false
 	}
 	return true
+}
+
+// began is when that began by which a task has ended: its node stops it because it was cut off for so long, and a program
+// whose GPU failed may need all of its grace period to end.
+func began(j *work.Job, cause v1.ErrorType_Value, at int64) int64 {
+	switch cause {
+	case v1.ErrorType_NODE_LOST:
+		return at - j.SilenceUntilLost()
+	case v1.ErrorType_GPU_FAULT:
+		return at - j.StopGrace
+	}
+	return at
 }
 
 // checkpoint registers a checkpoint of a live attempt.

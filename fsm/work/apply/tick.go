@@ -140,7 +140,7 @@ func (tx *tx) giveUp(renewing []string, res *work.TickResult) {
 			if old.Tasks[k.Rank].State == v1.TaskState_ENDED {
 				continue
 			}
-			tx.loseTask(old, k.Rank, tx.why(reason.NodeAway, id, away/1e9), loss)
+			tx.loseTask(old, k.Rank, tx.why(reason.NodeAway, id, away/1e9), loss, n.UnreachableSince)
 			res.GaveUp++
 		}
 	}
