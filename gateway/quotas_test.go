@@ -45,8 +45,10 @@ func TestTenants_ofOthersAreForOperators(t *testing.T) {
 		require.Equal(t, []string{"acme"}, md[status.KeyTenant], "it is the operator who does it, not the tenant")
 	}
 	for _, tc := range []struct{ method, path, body string }{
-		{"GET", "/maintenance", ""}, {"PUT", "/maintenance/kernel", `{"nodes":["n1"],"duration_seconds":60}`},
-		{"GET", "/reservations", ""}, {"PUT", "/reservations/paper", `{"gpus":1,"duration_seconds":60}`},
+		{"GET", "/maintenance", ""},
+		{"PUT", "/maintenance/kernel", `{"nodes":["n1"],"duration_seconds":60}`},
+		{"GET", "/reservations", ""},
+		{"PUT", "/reservations/paper", `{"gpus":1,"duration_seconds":60}`},
 	} {
 		for token, operator := range map[string][]string{"operator": {"1"}, "admin": nil} {
 			before := len(c.seen())
