@@ -29,12 +29,17 @@ func TestCalendar_maintenanceOutlivesTheLeader(t *testing.T) {
 		at := c.follower()
 		job := c.submit(at, sleeper(1, 0))
 		c.awaitStatus(at, job, v1.JobStatus_TRAINING)
-		put, err := c.calendar(at).PutMaintenance(c.ctx("t1", ""), &v1.PutMaintenanceRequest{
+		put, err := c.calendar(at).PutMaintenance(c.ctx("t1", "", status.KeyUser, "ann"), &v1.PutMaintenanceRequest{
 			Name: "kernel", Nodes: []string{"n*"}, From: timestamppb.New(time.Now().Add(20 * time.Second)), DurationSeconds: 300, Reason: "new kernel",
 		})
 		require.NoError(t, err)
 		require.Equal(t, []string{"n1"}, put.GetWindow().GetNodes())
 		require.Equal(t, "PLANNED", put.GetWindow().GetState())
+		for operator, who := range map[string]string{"": "", "1": "ann"} {
+			list, err := c.calendar(at).ListMaintenance(c.ctx("t1", "", status.KeyOperator, operator), &v1.ListMaintenanceRequest{})
+			require.NoError(t, err)
+			require.Equal(t, who, list.GetMaintenance()[0].GetCreatedBy(), "operators see who made it")
+		}
 		late := c.submit(at, sleeper(1, 0))
 		c.await(at, late, func(j *v1.Job) bool {
 			return strings.Contains(j.GetReason(), "1 node is kept for a maintenance or a reservation")

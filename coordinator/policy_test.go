@@ -35,6 +35,8 @@ func TestCluster_policy(t *testing.T) {
 			_, err = c.nodes(at).PutPolicy(c.ctx("t1", ""), &v1.PutPolicyRequest{Policy: bad})
 			requireCode(t, codes.InvalidArgument, err)
 		}
+		_, err = c.nodes(at).PutPolicy(c.ctx("t1", ""), &v1.PutPolicyRequest{Policy: &v1.Policy{AgingStepSeconds: proto.Int32(-5)}})
+		require.ErrorContains(t, err, "aging_step_seconds is -5: use 60 to 31536000, or 0 for none")
 		again, err := c.nodes("c1").GetPolicy(c.ctx("t1", ""), &v1.GetPolicyRequest{})
 		require.NoError(t, err)
 		require.True(t, proto.Equal(put.GetPolicy(), again.GetPolicy()))

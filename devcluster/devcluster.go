@@ -211,10 +211,11 @@ func (c *Cluster) stop() error {
 		p.retire()
 	}
 	within := c.options.StopWithin
+	// The agents stop their tasks when nothing can place others instead.
 	for _, phase := range []struct {
 		kind string
 		by   time.Duration
-	}{{kindGateway, within * 3 / 10}, {kindAgent, within * 8 / 10}, {kindCoordinator, within}} {
+	}{{kindGateway, within * 3 / 10}, {kindCoordinator, within * 5 / 10}, {kindAgent, within}} {
 		ctx, cancel := context.WithDeadline(context.Background(), began.Add(phase.by))
 		for _, p := range c.components {
 			if p.kind == phase.kind {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -85,7 +86,20 @@ func play(ctx context.Context, args []string) error {
 	server := &http.Server{Handler: mux}
 	go func() { _ = server.Serve(l) }()
 	<-ctx.Done()
-	return server.Close()
+	return errors.Join(tell(os.Getenv("ENDS"), args[0]), server.Close())
+}
+
+// tell adds a word to a file; without a name there is none.
+func tell(file, word string) error {
+	if file == "" {
+		return nil
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(word + "\n")
+	return errors.Join(err, f.Close())
 }
 
 // superviseFor runs a cluster in dir until it is killed.
@@ -189,6 +203,24 @@ func TestCluster_aSecondStartIsTheSameCluster(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(wrong.Dir, "cluster.json"), []byte(`{"Coordinators":[{"ID":"c1"}]}`), 0o600))
 	_, err = Start(t.Context(), wrong)
 	require.ErrorContains(t, err, "holds a cluster of 1 coordinators")
+}
+
+// Nothing places tasks any more when the agents stop theirs: a job whose task has ended would be started again meanwhile,
+// on an agent that is still there.
+func TestCluster_stopsPlacingBeforeTheTasks(t *testing.T) {
+	ends := filepath.Join(t.TempDir(), "ends")
+	t.Setenv("ENDS", ends)
+	c := startCluster(t, options(t.TempDir()))
+	require.NoError(t, c.Stop())
+	text, err := os.ReadFile(ends)
+	require.NoError(t, err)
+	var kinds []string
+	for _, kind := range strings.Fields(string(text)) {
+		if len(kinds) == 0 || kinds[len(kinds)-1] != kind {
+			kinds = append(kinds, kind)
+		}
+	}
+	require.Equal(t, []string{kindGateway, kindCoordinator, kindAgent}, kinds)
 }
 
 func TestCluster_killedComponentsStayDead(t *testing.T) {

@@ -12,6 +12,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	_ "github.com/mindcoordinator/mind/fsm" // its domains name their actions
+	"github.com/mindcoordinator/mind/fsm/access"
 )
 
 // files are those of the repository with one of the given endings, relative to this folder. Hidden folders and build outputs are
@@ -252,4 +255,23 @@ func TestPages_nameEveryMetric(t *testing.T) {
 		}
 	}
 	require.Greater(t, seen, 35)
+}
+
+// The page lists the actions of the audit log by kind: `node.drain`, `.enable`.
+func TestPages_nameEveryAuditAction(t *testing.T) {
+	page, err := os.ReadFile("use/rest.md")
+	require.NoError(t, err)
+	_, list, ok := strings.Cut(string(page), "There is one record for each action of a user")
+	require.True(t, ok)
+	list, _, _ = strings.Cut(list, "\n## ")
+	named, kind := map[string]bool{}, ""
+	for _, m := range regexp.MustCompile("`([a-z]*)\\.([a-z]+)`").FindAllStringSubmatch(list, -1) {
+		if m[1] != "" {
+			kind = m[1]
+		}
+		named[kind+"."+m[2]] = true
+	}
+	for _, action := range access.AuditActions() {
+		require.True(t, named[action], "docs/use/rest.md does not name %s", action)
+	}
 }

@@ -44,6 +44,18 @@ func TestTenants_ofOthersAreForOperators(t *testing.T) {
 		require.Equal(t, []string{"1"}, md[status.KeyOperator])
 		require.Equal(t, []string{"acme"}, md[status.KeyTenant], "it is the operator who does it, not the tenant")
 	}
+	for _, tc := range []struct{ method, path, body string }{
+		{"GET", "/maintenance", ""},
+		{"PUT", "/maintenance/kernel", `{"nodes":["n1"],"duration_seconds":60}`},
+		{"GET", "/reservations", ""},
+		{"PUT", "/reservations/paper", `{"gpus":1,"duration_seconds":60}`},
+	} {
+		for token, operator := range map[string][]string{"operator": {"1"}, "admin": nil} {
+			before := len(c.seen())
+			require.Equal(t, 200, g.do(tc.method, prefix+tc.path, tc.body, "Authorization", "Bearer "+token).code, tc.path)
+			require.Equal(t, operator, c.seen()[before].md[status.KeyOperator], "%s %s shows operators more", tc.method, tc.path)
+		}
+	}
 	require.Equal(t, 200, g.do("GET", prefix+"/tenants/acme/quota", "", "Authorization", "Bearer admin").code)
 	calls := c.seen()
 	require.Empty(t, calls[len(calls)-1].md[status.KeyOperator], "to run the cluster is not to look after all tenants")

@@ -84,7 +84,7 @@ func agentKeys(c *agent.Config) []settings.Key {
 		{Name: "data_cache_bytes", Into: &c.Data.CacheBytes, Help: "size limit of data_cache_dir in bytes; the least recently used data is removed first; default 107374182400"},
 		{Name: "data_roots", Into: &c.Data.Roots, Help: "directories from which jobs may use local data and models; default: none, only what the tenant's own jobs wrote below data_dir"},
 		{Name: "private_dirs", Into: &c.PrivateDirs, Help: "more directories in which no job may work, and from which none may register checkpoints or read data, as in data_dir; default: none"},
-		{Name: "data_hosts", Into: &c.Data.Hosts, Help: "hosts from which data may be fetched: names, *.SUFFIX, addresses, networks, or * for all; default: all except this machine and link-local addresses"},
+		{Name: "data_hosts", Into: &c.Data.Hosts, Help: "hosts from which data may be fetched: names, *.SUFFIX, addresses, networks, or * for all; default: all except this machine; link-local addresses and metadata services of clouds are never asked"},
 		{Name: "data_hub_url", Into: &c.Data.HubURL, Help: "hub for hf:// sources, and for models named without a source; default https://huggingface.co, for hf:// only"},
 		{Name: "data_hub_token", Into: &c.Data.HubToken, Secret: true, Help: "Hugging Face token for jobs without an HF_TOKEN of their own; if set, models named without a source are fetched from the hub; default: none"},
 		{Name: "data_s3_endpoint", Into: &c.Data.S3.Endpoint, Help: "URL of the object store for s3:// data sources; default: Amazon's"},

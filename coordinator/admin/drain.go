@@ -48,8 +48,12 @@ func (s *Service) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.
 	if req.GetDryRun() {
 		return &v1.DrainNodeResponse{Node: nodeView(v, n, c, s.activity(ctx, n.ID)), Effects: effects}, nil
 	}
+	why := reason.Text(req.GetReason())
+	if why == "" && n.Drain != nil && n.Drain.Reason.Code() == 0 {
+		why = n.Drain.Reason // what a person said; a maintenance drains for itself
+	}
 	changed, err := s.changeNode(ctx, work.SetNode{
-		ID: req.GetNodeId(), Action: work.NodeDrain, Reason: reason.Text(req.GetReason()), Force: req.GetForce(),
+		ID: req.GetNodeId(), Action: work.NodeDrain, Reason: why, Force: req.GetForce(),
 		Deadline: int64(req.GetDeadlineSeconds()) * int64(time.Second), Actor: c.Actor(),
 	})
 	if err != nil {

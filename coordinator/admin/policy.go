@@ -67,6 +67,9 @@ func ChangePolicy(p *work.Policy, to *v1.Policy) error {
 	if fill == nil {
 		fill = &v1.BackfillPolicy{}
 	}
+	if s := to.GetAgingStepSeconds(); s < 0 || s > 0 && s < 60 {
+		return call.Bad("policy", "aging_step_seconds is %d: use 60 to 31536000, or 0 for none", s)
+	}
 	for _, v := range []struct {
 		to      *int64
 		seconds *int32

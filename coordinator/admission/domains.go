@@ -47,6 +47,14 @@ func domainsOf(f *call.Faults, r *v1.ResourceConfig, between domains.Between, in
 		f.Bad("resource_config.placement", "%q is not one of pack, spread", r.GetPlacement())
 	}
 	var err error
+	for _, list := range r.GetExcludeNodes() {
+		for one := range strings.SplitSeq(list, ",") {
+			if strings.TrimSpace(one) == "" {
+				f.Bad("resource_config.exclude_nodes", "%q names no node: give names, or patterns such as rack1-*", list)
+				break
+			}
+		}
+	}
 	if s.Exclude, err = domains.CanonicalExclude(r.GetExcludeNodes()); err != nil {
 		f.Bad("resource_config.exclude_nodes", "%s", err)
 	}

@@ -42,13 +42,15 @@ func TestParse_readsDomains(t *testing.T) {
 		"one node":                        {&v1.ResourceConfig{GpuCount: 8, Topology: "same_domain"}, work.Shape{Nodes: 1, GPUs: 8}, ""},
 		"left out":                        {&v1.ResourceConfig{GpuCount: 8, ExcludeNodes: []string{"b", "a,b"}, Placement: "spread"}, work.Shape{Nodes: 1, GPUs: 8, Exclude: "a,b", Loose: true}, ""},
 
-		"two of one kind":        {&v1.ResourceConfig{GpuCount: 8, Topology: "prefer,spread"}, work.Shape{}, "resource_config.topology"},
-		"no level of that name":  {&v1.ResourceConfig{GpuCount: 8, Topology: "prefer", TopologyLevel: "leaf"}, work.Shape{}, "the levels are: tray, rack"},
-		"a level for nothing":    {&v1.ResourceConfig{GpuCount: 8, TopologyLevel: "rack"}, work.Shape{}, "resource_config.topology_level"},
-		"segments for nothing":   {&v1.ResourceConfig{GpuCount: 16, NodeCount: 2, TopologySegment: 2}, work.Shape{}, "only the topology same_domain has"},
-		"unequal segments":       {&v1.ResourceConfig{GpuCount: 24, NodeCount: 3, Topology: "same_domain", TopologySegment: 2}, work.Shape{}, "a multiple of it"},
-		"an unknown placement":   {&v1.ResourceConfig{GpuCount: 8, Placement: "dense"}, work.Shape{}, "pack, spread"},
-		"a pattern that is none": {&v1.ResourceConfig{GpuCount: 8, ExcludeNodes: []string{"a["}}, work.Shape{}, "resource_config.exclude_nodes"},
+		"two of one kind":         {&v1.ResourceConfig{GpuCount: 8, Topology: "prefer,spread"}, work.Shape{}, "resource_config.topology"},
+		"no level of that name":   {&v1.ResourceConfig{GpuCount: 8, Topology: "prefer", TopologyLevel: "leaf"}, work.Shape{}, "the levels are: tray, rack"},
+		"a level for nothing":     {&v1.ResourceConfig{GpuCount: 8, TopologyLevel: "rack"}, work.Shape{}, "resource_config.topology_level"},
+		"segments for nothing":    {&v1.ResourceConfig{GpuCount: 16, NodeCount: 2, TopologySegment: 2}, work.Shape{}, "only the topology same_domain has"},
+		"unequal segments":        {&v1.ResourceConfig{GpuCount: 24, NodeCount: 3, Topology: "same_domain", TopologySegment: 2}, work.Shape{}, "a multiple of it"},
+		"an unknown placement":    {&v1.ResourceConfig{GpuCount: 8, Placement: "dense"}, work.Shape{}, "pack, spread"},
+		"an empty name":           {&v1.ResourceConfig{GpuCount: 8, ExcludeNodes: []string{""}}, work.Shape{}, "resource_config.exclude_nodes"},
+		"an empty name in a list": {&v1.ResourceConfig{GpuCount: 8, ExcludeNodes: []string{"a,,b"}}, work.Shape{}, "resource_config.exclude_nodes"},
+		"a pattern that is none":  {&v1.ResourceConfig{GpuCount: 8, ExcludeNodes: []string{"a["}}, work.Shape{}, "resource_config.exclude_nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := commandJob()

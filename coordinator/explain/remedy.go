@@ -19,7 +19,7 @@ var flags = map[string]string{
 var phrases = map[string]string{
 	"gpus": "%s GPUs", "nodes": "%s nodes", "gpu_fraction": "%s of a GPU", "gpu_type": "GPUs of type %s", "cpus": "%s CPUs on each node",
 	"memory_mb": "%s MiB of memory on each node", "gpu_memory_mb": "GPUs with %s MiB of memory", "topology": "topology %s",
-	"queue": "queue %s", "priority": "priority %s", "max_runtime": "a time limit of %s", "held": "nothing that holds it",
+	"queue": "queue %s", "priority": "priority %s", "max_runtime": "a time limit of %s",
 	"quota.max_gpus": "a quota of %s GPUs", "quota.max_running_jobs": "a quota of %s running jobs", "queue.max_gpus": "a limit of %s GPUs for its queue",
 	"cancel": "job %s canceled", "selector": "the node selector %s",
 }
@@ -28,6 +28,7 @@ var phrases = map[string]string{
 var dropped = map[string]string{
 	"gpu_type=": "any type of GPU", "selector=": "no node selector", "gpu_memory_mb=0": "no least memory of its GPUs",
 	"queue.max_gpus=none": "no limit of GPUs for its queue", "topology=any": "GPUs that need not be linked",
+	"held=false": "nothing that holds it",
 }
 
 // remedy shows a change with which a job would start now.

@@ -215,7 +215,7 @@ var sentences = map[reason.Code]string{
 	reason.NodeKept:         "node {0} is kept for {1q}",
 	reason.NodeReserved:     "its node is reserved for another tenant from now on",
 	reason.UnderMaintenance: "maintenance {0}",
-	reason.NodesKept:        "{0}; {1 node} {1 is|are} kept for a maintenance or a reservation: before it begins, only jobs run there whose time limit ends in time, or that may be preempted",
+	reason.NodesKept:        "{0}; {1 node} {1 is|are} kept for a maintenance or a reservation: before it begins for jobs whose time limit ends in time or that may be preempted, while it lasts for those that it is for",
 	reason.TimeLimitNear:    "its time limit is reached in {0}: it was told to save what it needs",
 
 	// Schedules.

@@ -149,3 +149,9 @@ func TestOf_howADependencyEnded(t *testing.T) {
 		require.Equal(t, "job_1, which it depends on, was to fail and "+want, Of(reason.New(reason.DependencyDidNotFail, "job_1", state)))
 	}
 }
+
+// What is said of a window holds before it begins and while it lasts.
+func TestOf_nodesKept(t *testing.T) {
+	require.Equal(t, "needs 1 GPU; 2 nodes are kept for a maintenance or a reservation: before it begins for jobs whose time limit ends in time or that may be preempted, while it lasts for those that it is for",
+		Of(reason.New(reason.NodesKept, reason.Text("needs 1 GPU"), 2)))
+}

@@ -15,6 +15,16 @@ var metadataNets = []netip.Prefix{
 	netip.MustParsePrefix("192.0.0.0/24"),       // Oracle's, in the block of the protocols
 }
 
+// never reports whether an address is not asked whatever the operator allows.
+func never(addr netip.Addr) bool {
+	addr = plain(addr)
+	return addr.IsLinkLocalUnicast() || metadata(addr)
+}
+
+func neverFetched(host string) error {
+	return refusalf("nodes never fetch data from %s: link-local addresses and the metadata services of clouds are not for jobs", host)
+}
+
 func metadata(addr netip.Addr) bool {
 	for _, n := range metadataNets {
 		if n.Contains(addr) {

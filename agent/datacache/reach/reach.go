@@ -4,7 +4,8 @@
 // its own ports, or the metadata service of a cloud.
 //
 // Guarantees: the address is checked after its name was resolved, so a name cannot lead to another address than the checked
-// one. Services that the operator has configured are always allowed. A token is not sent on to another host in a redirect.
+// one. Services that the operator has configured are always allowed; beside them link-local addresses and those of clouds'
+// metadata never are, whatever hosts are allowed. A token is not sent on to another host in a redirect.
 //
 // Not guaranteed: the address that a proxy of the node resolves; behind a proxy only the name is checked.
 package reach
@@ -34,8 +35,8 @@ func refusalf(format string, args ...any) error { return Refusal(fmt.Sprintf(for
 
 // Config says what may be reached.
 type Config struct {
-	// Hosts are names, *.SUFFIX, addresses, networks, or * for all. Empty: all except this machine and link-local
-	// addresses.
+	// Hosts are names, *.SUFFIX, addresses, networks, or * for all but link-local addresses. Empty: all except this machine
+	// and those.
 	Hosts []string
 	// Services are URLs of the operator's services.
 	Services []string
@@ -112,7 +113,7 @@ func (h *hosts) byName(host string) bool {
 func (h *hosts) byAddr(addr netip.Addr) bool {
 	addr = plain(addr)
 	if h.none {
-		return !addr.IsLoopback() && !addr.IsLinkLocalUnicast() && !addr.IsUnspecified() && !addr.IsMulticast() && !metadata(addr) && !own(addr)
+		return !addr.IsLoopback() && !never(addr) && !addr.IsUnspecified() && !addr.IsMulticast() && !own(addr)
 	}
 	for _, n := range h.nets {
 		if n.Contains(addr) {
@@ -175,9 +176,14 @@ func (r *Guard) dial(ctx context.Context, network, addr string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	if !r.trusted[strings.ToLower(addr)] && !r.allowed.byName(host) && !r.isProxy(addr) {
+	if !r.trusted[strings.ToLower(addr)] && !r.isProxy(addr) {
 		dialer.ControlContext = func(_ context.Context, _, to string, _ syscall.RawConn) error {
-			if at, err := netip.ParseAddrPort(to); err != nil || !r.allowed.byAddr(at.Addr()) {
+			at, err := netip.ParseAddrPort(to)
+			switch {
+			case err == nil && never(at.Addr()):
+				return neverFetched(host)
+			case r.allowed.byName(host):
+			case err != nil || !r.allowed.byAddr(at.Addr()):
 				return refusalf("nodes may not fetch data from %s: the operator can allow it with data_hosts of the agent", host)
 			}
 			return nil
@@ -208,6 +214,9 @@ func (r *Guard) check(request *http.Request) error {
 	}
 	host := request.URL.Hostname()
 	addr, err := netip.ParseAddr(host)
+	if err == nil && never(addr) && !r.trusted[HostPort(request.URL)] {
+		return neverFetched(host)
+	}
 	if r.trusted[HostPort(request.URL)] || r.allowed.byName(host) || err == nil && r.allowed.byAddr(addr) || err != nil && r.allowed.none && host != "localhost" {
 		return nil
 	}

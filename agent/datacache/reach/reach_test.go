@@ -77,3 +77,23 @@ func TestARedirectDoesNotLeadToTheNodeItself(t *testing.T) {
 	require.ErrorAs(t, err, new(Refusal))
 	require.False(t, asked)
 }
+
+// Whatever an operator lists: link-local addresses, and those where clouds keep the credentials of their machines, are not
+// asked.
+func TestMetadataIsNeverAsked(t *testing.T) {
+	for _, list := range [][]string{nil, {"*"}, {"169.254.0.0/16", "fe80::/10", "fd00::/8", "100.64.0.0/10"}, {"169.254.169.254"}} {
+		guard, err := New(Config{Hosts: list})
+		require.NoError(t, err)
+		for _, host := range []string{"169.254.169.254", "[fe80::1]", "[fd00:ec2::254]", "100.100.100.200", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]"} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/latest/meta-data/", nil)
+			require.NoError(t, err)
+			response, err := guard.Do(request)
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			require.ErrorContains(t, err, "never fetch data from", "%v: %s", list, host)
+			var refusal Refusal
+			require.ErrorAs(t, err, &refusal)
+		}
+	}
+}

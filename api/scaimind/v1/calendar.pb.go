@@ -782,12 +782,12 @@ const file_scaimind_v1_calendar_proto_rawDesc = "" +
 	"\x06window\x18\x01 \x01(\v2\x13.scaimind.v1.WindowR\x06window\".\n" +
 	"\x18DeleteReservationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x1b\n" +
-	"\x19DeleteReservationResponse2\xbe\v\n" +
-	"\x0fCalendarService\x12\xdb\x01\n" +
-	"\x0fListMaintenance\x12#.scaimind.v1.ListMaintenanceRequest\x1a$.scaimind.v1.ListMaintenanceResponse\"}\x8a\xb5\x18y\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZa:;List the maintenances of nodes that are planned or going onH\x01\n" +
-	" /v1/modules/scaimind/maintenance\x12\xe9\x01\n" +
-	"\x0ePutMaintenance\x12\".scaimind.v1.PutMaintenanceRequest\x1a#.scaimind.v1.PutMaintenanceResponse\"\x8d\x01\x8a\xb5\x18\x88\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\x0fmaintenance.putZV:\x1bPlan a maintenance of nodesH\x01Z\x04nameb\x06window\x1a'/v1/modules/scaimind/maintenance/{name}\x12\xf5\x01\n" +
-	"\x11DeleteMaintenance\x12%.scaimind.v1.DeleteMaintenanceRequest\x1a&.scaimind.v1.DeleteMaintenanceResponse\"\x90\x01\x8a\xb5\x18\x8b\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\x12maintenance.deleteZV:!Call a maintenance off, or end itH\x01Z\x04nameh\x01\"'/v1/modules/scaimind/maintenance/{name}\x12\xe7\x01\n" +
+	"\x19DeleteReservationResponse2\xed\v\n" +
+	"\x0fCalendarService\x12\xec\x01\n" +
+	"\x0fListMaintenance\x12#.scaimind.v1.ListMaintenanceRequest\x1a$.scaimind.v1.ListMaintenanceResponse\"\x8d\x01\x8a\xb5\x18\x88\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\rmind:operatorZa:;List the maintenances of nodes that are planned or going onH\x01\n" +
+	" /v1/modules/scaimind/maintenance\x12\xf8\x01\n" +
+	"\x0ePutMaintenance\x12\".scaimind.v1.PutMaintenanceRequest\x1a#.scaimind.v1.PutMaintenanceResponse\"\x9c\x01\x8a\xb5\x18\x97\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\rmind:operatorR\x0fmaintenance.putZV:\x1bPlan a maintenance of nodesH\x01Z\x04nameb\x06window\x1a'/v1/modules/scaimind/maintenance/{name}\x12\x84\x02\n" +
+	"\x11DeleteMaintenance\x12%.scaimind.v1.DeleteMaintenanceRequest\x1a&.scaimind.v1.DeleteMaintenanceResponse\"\x9f\x01\x8a\xb5\x18\x9a\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\rmind:operatorR\x12maintenance.deleteZV:!Call a maintenance off, or end itH\x01Z\x04nameh\x01\"'/v1/modules/scaimind/maintenance/{name}\x12\xe7\x01\n" +
 	"\x10ListReservations\x12$.scaimind.v1.ListReservationsRequest\x1a%.scaimind.v1.ListReservationsResponse\"\x85\x01\x8a\xb5\x18\x80\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\rmind:operatorZY:2List the reservations that are to come or in forceH\x01\n" +
 	"!/v1/modules/scaimind/reservations\x12\x82\x02\n" +
 	"\x0ePutReservation\x12\".scaimind.v1.PutReservationRequest\x1a#.scaimind.v1.PutReservationResponse\"\xa6\x01\x8a\xb5\x18\xa1\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\rmind:operatorR\x0freservation.putZ`:$Reserve GPUs for a tenant and a timeH\x01Z\x04nameb\x06window\x1a(/v1/modules/scaimind/reservations/{name}\x12\xf9\x01\n" +
