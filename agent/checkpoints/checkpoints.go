@@ -94,6 +94,8 @@ type work struct {
 	cancel context.CancelFunc
 	// reported: it was carried out; acked: the coordinators have the report.
 	reported, acked bool
+	// told: the beginning of the upload was reported. Another try is not another beginning.
+	told bool
 	// begun is the archive key of an upload that was begun and not completed; empty: there is none.
 	begun string
 
@@ -203,7 +205,7 @@ func (k *Keeper) reconcile(orders []*v1.CheckpointOrder, now time.Time) {
 			if w.cancel != nil {
 				w.cancel()
 			}
-			w.reported, w.acked, w.notBefore = false, false, time.Time{}
+			w.reported, w.acked, w.told, w.notBefore = false, false, false, time.Time{}
 			w.pauses.Reset()
 		case w.reported && w.acked:
 			// The report has arrived and did not settle it.
@@ -248,6 +250,11 @@ func (k *Keeper) begin(ctx context.Context, group *sync.WaitGroup, now time.Time
 				continue
 			}
 			w.begun = order.GetArchiveKey()
+		}
+		if order.GetAction() == v1.CheckpointAction_UPLOAD && k.cfg.Store != nil && !w.told {
+			// Retention keeps what it knows to be uploaded: a job may save many more before there is progress to report.
+			k.uploads(order, 0)
+			w.told = true
 		}
 		working, cancel := context.WithCancel(ctx)
 		w.cancel = cancel

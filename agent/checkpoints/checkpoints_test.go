@@ -39,6 +39,8 @@ type site struct {
 
 	mu   sync.Mutex
 	sent []*outbox.Report
+	// begun are the uploads whose beginning was reported.
+	begun []string
 }
 
 // store is an archive that can fail, and hang.
@@ -93,7 +95,13 @@ func newSite(t *testing.T) *site {
 func (s *site) Add(reports ...*outbox.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sent = append(s.sent, reports...)
+	for _, r := range reports {
+		if u := r.Body.GetCheckpointUpload(); u != nil && u.GetDoneBytes() == 0 && u.GetError() == "" && !u.GetGone() {
+			s.begun = append(s.begun, u.GetCheckpointId())
+			continue
+		}
+		s.sent = append(s.sent, r)
+	}
 }
 
 // take returns the reports so far.
@@ -307,6 +315,28 @@ func TestUpload_isTriedAgain(t *testing.T) {
 		synctest.Wait()
 		reports = s.take()
 		require.NotNil(t, reports[len(reports)-1].Body.GetCheckpointStored())
+	})
+}
+
+// That an upload has begun is reported at once, because retention gives up what it takes to be waiting; and once.
+func TestUpload_isReportedWhenItBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		defer s.start()()
+		s.archive.set(nil, true)
+		var orders []*v1.CheckpointOrder
+		for _, id := range []string{"ckpt_3", "ckpt_2", "ckpt_1"} {
+			orders = append(orders, s.order(upload, id, s.checkpoint(s.own("job_1")+"/"+id)))
+		}
+		require.Empty(t, s.orders(orders...))
+		require.Equal(t, []string{"ckpt_3", "ckpt_2"}, s.begun, "as many as are carried out at a time")
+		s.orders()
+		s.archive.set(errors.New("the store is on fire"), false)
+		s.begun = nil
+		s.orders(orders[0])
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, []string{"ckpt_3"}, s.begun, "another try is no other beginning")
 	})
 }
 

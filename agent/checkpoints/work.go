@@ -110,9 +110,14 @@ func (p *progress) tell(done int64) {
 		return
 	}
 	p.last = time.Now()
-	report := outbox.About(taskid.ID{Job: p.order.GetJobId()}, &v1.Report{Body: &v1.Report_CheckpointUpload{CheckpointUpload: &v1.CheckpointUpload{
-		CheckpointId: p.order.GetCheckpointId(), DoneBytes: done,
+	p.keeper.uploads(p.order, done)
+}
+
+// uploads reports that an upload is under way.
+func (k *Keeper) uploads(order *v1.CheckpointOrder, done int64) {
+	report := outbox.About(taskid.ID{Job: order.GetJobId()}, &v1.Report{Body: &v1.Report_CheckpointUpload{CheckpointUpload: &v1.CheckpointUpload{
+		CheckpointId: order.GetCheckpointId(), DoneBytes: done,
 	}}}, time.Time{})
-	report.Latest = seriesOf(p.order.GetCheckpointId())
-	p.keeper.cfg.Outbox.Add(report)
+	report.Latest = seriesOf(order.GetCheckpointId())
+	k.cfg.Outbox.Add(report)
 }

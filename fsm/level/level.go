@@ -95,6 +95,7 @@ var (
 	Guarantees = gate(7, "queues are limited by type of GPU, and get back the GPUs that they are guaranteed")
 	UnfitNodes = gate(7, "a node that cannot start tasks says so, and costs no job anything")
 	NoData     = gate(7, "data that no node can fetch ends a job that has done nothing yet")
+	Uploads    = gate(7, "what is being uploaded to an archive is not given up by retention")
 	PeerBlame  = gate(7, "a rank that fails because the node or a GPU of another one did ends the attempt by that cause")
 )
 

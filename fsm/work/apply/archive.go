@@ -103,6 +103,9 @@ func (tx *tx) uploading(c *checkpoints.Checkpoint, r *checkpoints.Report) settle
 		return applied
 	}
 	tx.moveCheckpoint(c, &changed)
+	if c.Uploads() && tx.open(level.Uploads) {
+		tx.reconsider(c.Job) // It was kept because it got on.
+	}
 	return applied
 }
 
@@ -202,7 +205,7 @@ func (tx *tx) applyRetention() {
 		for _, c := range checkpoints.Replaced(slices.Collect(tx.CheckpointsOf(id)), needed) {
 			tx.expire(c, tx.why(reason.ReplacedByNewer), 0)
 		}
-		for _, c := range j.Retention.Excess(slices.Collect(tx.CheckpointsOf(id)), needed) {
+		for _, c := range j.Retention.Excess(slices.Collect(tx.CheckpointsOf(id)), needed, tx.open(level.Uploads)) {
 			tx.expire(c, tx.why(reason.NotRetained, j.Retention.Keep, j.Retention.Best), checkpoints.LeftFiles)
 		}
 	}

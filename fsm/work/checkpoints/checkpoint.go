@@ -80,6 +80,9 @@ func (c *Checkpoint) Expired() bool { return c.Kept == v1.CheckpointState_EXPIRE
 // Durable says whether all of it is in the archive.
 func (c *Checkpoint) Durable() bool { return c.Kept == v1.CheckpointState_DURABLE }
 
+// Uploads says whether it is being uploaded, and nothing is in the way.
+func (c *Checkpoint) Uploads() bool { return c.Kept == v1.CheckpointState_UPLOADING && c.Reason == "" }
+
 // Resumable says whether an attempt may go on from it.
 func (c *Checkpoint) Resumable() bool { return !c.Expired() && !c.Model }
 

@@ -75,9 +75,9 @@ func (s *saved) durable() bool {
 // what something else depends on.
 //
 // What several nodes have saved of one step stays or goes together. Pinned ones and models stay. So does the newest one that
-// is DURABLE, until a newer one is; and the oldest upload that is under way since then, or a job that saves faster than it
-// uploads would never have any.
-func (r Retention) Excess(all []*Checkpoint, needed func(ident.Checkpoint) bool) []*Checkpoint {
+// is DURABLE, until a newer one is; and the uploads that are under way since then, or a job that saves faster than it
+// uploads would never have any. Of those that do not get on, and of all if uploads is false, the oldest stays.
+func (r Retention) Excess(all []*Checkpoint, needed func(ident.Checkpoint) bool, uploads bool) []*Checkpoint {
 	if r.Keep == 0 {
 		return nil
 	}
@@ -87,6 +87,9 @@ func (r Retention) Excess(all []*Checkpoint, needed func(ident.Checkpoint) bool)
 		s.keep = i < int(r.Keep) || slices.ContainsFunc(s.rows, func(c *Checkpoint) bool { return c.Pinned || needed(c.ID) })
 	}
 	keepDurable(steps)
+	if uploads {
+		keepUploads(steps)
+	}
 	slices.SortStableFunc(steps, func(a, b *saved) int { return cmp.Compare(b.score, a.score) })
 	for i, s := range steps {
 		if i < int(r.Best) && s.score > 0 {
@@ -156,6 +159,17 @@ func keepDurable(steps []*saved) {
 	}
 	if begun != nil {
 		begun.keep = true
+	}
+}
+
+// keepUploads marks what is being uploaded and newer than all that the archive has as a whole, in steps that are sorted newest
+// first.
+func keepUploads(steps []*saved) {
+	for _, s := range steps {
+		if s.durable() {
+			return
+		}
+		s.keep = s.keep || slices.ContainsFunc(s.rows, (*Checkpoint).Uploads)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 const (
@@ -52,7 +53,10 @@ func TestRetention_givesUp(t *testing.T) {
 		"not a model":                       {Retention{Keep: 1}, rows(local, local, local), func(all []*Checkpoint) { all[1].Model = true }, []ident.Checkpoint{1}},
 		"not the newest DURABLE one":        {Retention{Keep: 1}, rows(durable, durable, local, local), nil, []ident.Checkpoint{1, 3}},
 		"it when a newer one is":            {Retention{Keep: 1}, rows(durable, local, local, durable), nil, []ident.Checkpoint{1, 2, 3}},
-		"not the oldest upload since then":  {Retention{Keep: 1}, rows(durable, uploading, uploading, local), nil, []ident.Checkpoint{3}},
+		"no upload since then":              {Retention{Keep: 1}, rows(durable, uploading, local, uploading, local), nil, []ident.Checkpoint{3}},
+		"of those that do not get on":       {Retention{Keep: 1}, rows(durable, uploading, uploading, uploading, local), stuck(2, 3, 4), []ident.Checkpoint{3, 4}},
+		"one that gets on beside them":      {Retention{Keep: 1}, rows(durable, uploading, uploading, uploading, local), stuck(2, 3), []ident.Checkpoint{3}},
+		"a part, while another node saves":  {Retention{Keep: 1}, rows(uploading, local, durable, local), func(all []*Checkpoint) { all[1].Step, all[2].Step = 3, 3 }, nil},
 		"an upload that came to nothing":    {Retention{Keep: 1}, rows(uploading, durable, local), nil, []ident.Checkpoint{1}},
 		"nothing twice":                     {Retention{Keep: 1}, rows(expired, expired, local), nil, nil},
 		"not the best, the least":           {Retention{Keep: 1, Best: 1, Metric: "loss"}, rows(local, local, local), scored("loss", 1, 2, 3), []ident.Checkpoint{2}},
@@ -69,9 +73,98 @@ func TestRetention_givesUp(t *testing.T) {
 			if test.change != nil {
 				test.change(test.rows)
 			}
-			require.Equal(t, test.gone, ids(test.keep.Excess(test.rows, nobody)))
+			require.Equal(t, test.gone, ids(test.keep.Excess(test.rows, nobody, true)))
 		})
 	}
+}
+
+// stuck has something in the way of some uploads.
+func stuck(ids ...int) func([]*Checkpoint) {
+	return func(all []*Checkpoint) {
+		for _, id := range ids {
+			all[id-1].Reason = reason.Text("the archive is full")
+		}
+	}
+}
+
+// Replicas below the level of it keep the oldest alone.
+func TestRetention_belowItsLevel(t *testing.T) {
+	all := rows(durable, uploading, uploading, local)
+	require.Equal(t, []ident.Checkpoint{3}, ids(Retention{Keep: 1}.Excess(all, nobody, false)))
+	require.Empty(t, Retention{Keep: 1}.Excess(all, nobody, true))
+}
+
+// TestRetention_savesFasterThanItUploads has a job save on some nodes at any pace: it always gets DURABLE ones, nothing that is
+// being uploaded is given up, and what is uploaded next is the newest.
+func TestRetention_savesFasterThanItUploads(t *testing.T) {
+	const workers = 2
+	rapid.Check(t, func(t *rapid.T) {
+		r := Retention{Keep: uint32(rapid.IntRange(2, 4).Draw(t, "keep"))}
+		every, takes := rapid.IntRange(1, 4).Draw(t, "every"), rapid.IntRange(1, 30).Draw(t, "takes")
+		shards := rapid.SampledFrom([][]string{{"n1"}, {"n1", "n2"}}).Draw(t, "nodes")
+		tables, site := NewTables(), nodes{"n1": "", "n2": ""}
+		begun := map[ident.Checkpoint]int{}
+		var last ident.Checkpoint
+		durables := 0
+		const ticks = 100
+		for now := range ticks {
+			if now%every == 0 {
+				for _, node := range shards {
+					last++
+					Put(&tables, &Checkpoint{ID: last, Job: 1, Step: int64(now + 1), Path: fmt.Sprint("/", node, "/", now), Digest: "d", Node: node})
+				}
+			}
+			for _, node := range shards {
+				busy := 0
+				for id, since := range begun {
+					c, _ := tables.Checkpoint(id)
+					if c.Node != node {
+						continue
+					}
+					changed := *c
+					if changed.Kept = uploading; now-since >= takes {
+						changed.Kept = durable
+						durables++
+						delete(begun, id)
+					} else {
+						busy++
+					}
+					Put(&tables, &changed)
+				}
+				for _, o := range tables.OrdersOf(node, site) {
+					if _, does := begun[o.ID]; does || busy == workers || o.Action != v1.CheckpointAction_UPLOAD {
+						continue
+					}
+					for c := range tables.newestOf(1) {
+						if _, does := begun[c.ID]; !does && c.Node == node && c.State() == local {
+							require.Equal(t, c.ID, o.ID, "the next is the newest")
+							break
+						}
+					}
+					busy++
+					begun[o.ID] = now
+					c, _ := tables.Checkpoint(o.ID)
+					changed := *c
+					changed.Kept = uploading // Agents say so at once.
+					Put(&tables, &changed)
+				}
+			}
+			for _, c := range r.Excess(slices.Collect(tables.CheckpointsOf(1)), func(id ident.Checkpoint) bool { return id == last }, true) {
+				if _, does := begun[c.ID]; does {
+					newer := false
+					for o := range tables.newestOf(1) {
+						newer = newer || o.Durable() && o.ID > c.ID
+					}
+					require.True(t, newer, "%d was being uploaded", c.ID)
+					delete(begun, c.ID)
+				}
+				changed := *c
+				changed.Kept = expired
+				Put(&tables, &changed)
+			}
+		}
+		require.GreaterOrEqual(t, durables, len(shards)*(ticks/(max(takes, every)+1)-1))
+	})
 }
 
 // sharded makes 2 and 3 one step, and 4 and 5 another: of that, only a part is DURABLE.
@@ -126,7 +219,7 @@ func TestRetention_anyRows(t *testing.T) {
 				Score: uint64(rapid.IntRange(0, 4).Draw(t, "score")),
 			})
 		}
-		excess := r.Excess(all, func(id ident.Checkpoint) bool { return id == needed })
+		excess := r.Excess(all, func(id ident.Checkpoint) bool { return id == needed }, true)
 		var left []*Checkpoint
 		var newestDurable ident.Checkpoint
 		for _, c := range all {
@@ -140,11 +233,11 @@ func TestRetention_anyRows(t *testing.T) {
 			require.True(t, c.Resumable() && !c.Pinned && c.ID != needed, "%d", c.ID)
 		}
 		require.NotContains(t, ids(excess), newestDurable)
-		require.Empty(t, r.Excess(left, func(id ident.Checkpoint) bool { return id == needed }), "once is enough")
+		require.Empty(t, r.Excess(left, func(id ident.Checkpoint) bool { return id == needed }, true), "once is enough")
 		steps := bySteps(left)
 		special := 4 // the newest that is DURABLE in part and whole, the upload, what is needed
 		for _, s := range steps {
-			if slices.ContainsFunc(s.rows, func(c *Checkpoint) bool { return c.Pinned }) {
+			if slices.ContainsFunc(s.rows, func(c *Checkpoint) bool { return c.Pinned || c.Uploads() }) {
 				special++
 			}
 		}

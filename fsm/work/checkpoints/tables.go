@@ -51,14 +51,15 @@ type todoKind uint8
 
 const (
 	todoUploading todoKind = iota + 1
-	todoLocal
+	// todoWaiting is an upload that has not begun, or that something is in the way of.
+	todoWaiting
 	todoExpired
 	todoLeftover
 )
 
 // id is that of the row.
 func (t todo) id() ident.Checkpoint {
-	if t.kind <= todoLocal {
+	if t.kind <= todoWaiting {
 		return ident.Checkpoint(^t.place)
 	}
 	return ident.Checkpoint(t.place)
@@ -115,10 +116,10 @@ func Freeze(t *Tables) Tables {
 // todoOf is what there may be to do with a row, and where that is listed; nil: nothing.
 func (t *Tables) todoOf(c *Checkpoint) (*kernel.Index[todo], todo) {
 	switch {
-	case c.State() == v1.CheckpointState_LOCAL:
-		return &t.uploads, todo{c.Node, todoLocal, ^uint64(c.ID)}
-	case c.Kept == v1.CheckpointState_UPLOADING:
+	case c.Uploads():
 		return &t.uploads, todo{c.Node, todoUploading, ^uint64(c.ID)}
+	case c.State() == v1.CheckpointState_LOCAL || c.Kept == v1.CheckpointState_UPLOADING:
+		return &t.uploads, todo{c.Node, todoWaiting, ^uint64(c.ID)}
 	case c.Left != 0:
 		return &t.removals, todo{c.Node, todoExpired, uint64(c.ID)}
 	}
