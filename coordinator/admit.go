@@ -53,8 +53,8 @@ func (s *server) identify(c *call.Call, method string) error {
 			return err
 		}
 	}
-	if strings.HasPrefix(method, call.AgentService) {
-		return nil // Agents have no secret.
+	if strings.HasPrefix(method, call.AgentService) || s.tls && c.Peer.Is(pki.RoleAgent) {
+		return nil // Agents have no secret: their certificate says who they are.
 	}
 	// A coordinator is trusted with forwarded calls: it has checked the secret itself.
 	if s.config.APISecret == "" || s.tls && c.Peer.Is(pki.RoleCoordinator) {

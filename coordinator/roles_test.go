@@ -74,11 +74,21 @@ func neverFor(full, role string) bool {
 	case pki.RoleGateway:
 		return strings.HasPrefix(full, call.OperatorService) || strings.HasPrefix(full, call.AgentService)
 	case pki.RoleAgent:
-		return !strings.HasPrefix(full, call.AgentService)
+		// An agent also reports what it denied its jobs.
+		return !strings.HasPrefix(full, call.AgentService) && full != v1.AuditService_RecordDenials_FullMethodName
 	case pki.RoleOperator, pki.RoleCoordinator:
 		return strings.HasPrefix(full, call.AgentService)
 	}
 	return true
+}
+
+// An agent reports its denials with its certificate alone; nobody else does without the secret.
+func TestCallers_agentsReportDenialsWithoutASecret(t *testing.T) {
+	s := &server{tls: true, config: Config{APISecret: "secret"}}
+	const report = v1.AuditService_RecordDenials_FullMethodName
+	require.NoError(t, s.identify(&call.Call{Peer: pki.Identity{ID: "n1", Role: pki.RoleAgent}}, report))
+	require.Error(t, s.identify(&call.Call{Peer: pki.Identity{ID: "g", Role: pki.RoleGateway}}, report))
+	require.Error(t, s.identify(&call.Call{Peer: pki.Identity{ID: "n1", Role: pki.RoleAgent}}, v1.JobService_SubmitJob_FullMethodName))
 }
 
 // Every call of every service, with the certificate of every role and the right secret.
