@@ -33,6 +33,7 @@ const (
 var elsewhere = map[string]string{
 	"agent/lock.go lockDir os.OpenFile":                         ofALock,
 	"agent/agent.go openTasks os.OpenFile":                      ofALog,
+	"agent/fitness/fitness.go write os.WriteFile":               "a probe, which removes it at once",
 	"agent/inputs/inputs.go linkData os.Symlink":                ofATask,
 	"agent/inputs/inputs.go Write os.WriteFile":                 ofATask,
 	"agent/inputs/resume.go WriteResume os.Symlink":             ofATask,
