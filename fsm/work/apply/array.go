@@ -10,10 +10,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// An array is one row. A command may change many of its elements, so its new row is made once, at the end of the command,
-// or when somebody asks for it (see [tx.Job]).
+// An array is one row. A command may change many of its elements, so its new row is collected here and put in once, by
+// flush: after the command, and where a command of several parts says so. Reads never put it in.
 
-// arrays are the arrays that the command has changed, in the order of the changes.
+// arrays are the arrays that the command has changed and not yet put in, in the order of the changes.
 type arrays struct {
 	rows  map[ident.Job]*editedArray
 	order []ident.Job
@@ -21,24 +21,52 @@ type arrays struct {
 
 type editedArray struct{ old, row *work.Job }
 
-// Job returns a job by its id, with all that the command has done to it.
-func (tx *tx) Job(id ident.Job) (*work.Job, bool) {
-	tx.saveArray(id)
-	return tx.State.Job(id)
+// jobRows finds the rows that have been put in.
+type jobRows interface {
+	Job(id ident.Job) (*work.Job, bool)
 }
 
-// Find is Job, also of an element of an array that has no row.
-func (tx *tx) Find(id ident.Job) (*work.Job, bool) {
-	tx.saveArray(id.Submitted())
-	return tx.State.Find(id)
+// lookup finds jobs as the command has left them so far. It has nothing to write with: a read changes nothing.
+type lookup struct {
+	put    jobRows
+	edited map[ident.Job]*editedArray
 }
+
+func (l lookup) job(id ident.Job) (*work.Job, bool) {
+	if e, edited := l.edited[id]; edited {
+		return e.row, true
+	}
+	return l.put.Job(id)
+}
+
+// find is job, also of an element of an array that has no row: it is as if it had one.
+func (l lookup) find(id ident.Job) (*work.Job, bool) {
+	if j, ok := l.job(id); ok {
+		return j, true
+	}
+	array, number, ok := id.Element()
+	if !ok {
+		return nil, false
+	}
+	row, ok := l.job(array)
+	if !ok {
+		return nil, false
+	}
+	j := row.ElementWithoutARow(number)
+	return j, j != nil
+}
+
+func (tx *tx) lookup() lookup { return lookup{tx.State, tx.arrays.rows} }
+
+// Job returns a job by its id, with all that the command has done to it, not to be changed.
+func (tx *tx) Job(id ident.Job) (*work.Job, bool) { return tx.lookup().job(id) }
+
+// Find is Job, also of an element of an array that has no row.
+func (tx *tx) Find(id ident.Job) (*work.Job, bool) { return tx.lookup().find(id) }
 
 // array returns the row of an array, with all that the command has done to it, not to be changed; nil: there is none.
 func (tx *tx) array(id ident.Job) *work.Job {
-	if e, edited := tx.arrays.rows[id]; edited {
-		return e.row
-	}
-	if row, ok := tx.State.Job(id); ok && row.Array != nil {
+	if row, ok := tx.Job(id); ok && row.Array != nil {
 		return row
 	}
 	return nil
@@ -60,20 +88,17 @@ func (tx *tx) editArray(id ident.Job) *work.Job {
 	return &row
 }
 
-// saveArrays puts in all arrays that were changed. What waited for an end may change arrays again.
-func (tx *tx) saveArrays() {
+// flush puts in all arrays that were changed. What waited for the end of one may change others.
+func (tx *tx) flush() {
 	for len(tx.arrays.order) > 0 {
-		tx.saveArray(tx.arrays.order[0])
+		tx.flushArray(tx.arrays.order[0])
 	}
 }
 
-// saveArray puts in an array if it was changed: without the elements that it does not keep any more, and ended if all of its
+// flushArray puts in an array that was changed: without the elements that it does not keep any more, and ended if all of its
 // elements are over.
-func (tx *tx) saveArray(id ident.Job) {
-	e, edited := tx.arrays.rows[id]
-	if !edited {
-		return
-	}
+func (tx *tx) flushArray(id ident.Job) {
+	e := tx.arrays.rows[id]
 	for _, over := range tx.EndedElements(id) {
 		tx.fold(e.row, over)
 	}

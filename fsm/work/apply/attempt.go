@@ -18,6 +18,9 @@ import (
 // saveJob puts a changed job in the place of the old row, and settles those that waited for its end. old is nil when an
 // element of an array begins.
 func (tx *tx) saveJob(old, j *work.Job) {
+	if _, edited := tx.arrays.rows[j.ID]; edited {
+		panic(fmt.Sprintf("fsm: array %s is put in while changes of it wait for flush", j.ID))
+	}
 	j.UpdatedAt, j.Revision = tx.now, tx.index
 	tx.follow(old, j)
 	if j.Terminal() {

@@ -35,7 +35,7 @@ func controlJob(tx *tx, c *work.ControlJob) any {
 	if c.Key != "" {
 		tx.remember(old.Tenant, c.Key, c.Fingerprint, false, c.Job, c.Action)
 	}
-	tx.saveArrays()
+	tx.flush()
 	now, _ := tx.Find(c.Job)
 	return work.ControlResult{Job: now}
 }

@@ -33,7 +33,7 @@ func on[T any](f func(tx *tx, c *T) any) func(*kernel.Tx, *T) any {
 			index: entry.Index(), now: entry.Now(), at: entry.At(),
 		}
 		result := f(tx, c)
-		tx.saveArrays()
+		tx.flush()
 		tx.applyRetention()
 		tx.SettleAccounts()
 		tx.SettleBudgets(tx.now, tx.index)

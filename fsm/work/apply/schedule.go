@@ -68,7 +68,7 @@ func runSchedules(tx *tx, c *schedules.RunSchedules) any {
 	results := make([]schedules.RunResult, len(c.Runs))
 	for i := range c.Runs {
 		results[i] = tx.runSchedule(&c.Runs[i])
-		tx.saveArrays()
+		tx.flush()
 	}
 	return schedules.RunsResult{Results: results}
 }

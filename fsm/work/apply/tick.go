@@ -56,7 +56,7 @@ func (tx *tx) expireKeys(res *work.TickResult) {
 func (tx *tx) due(next func(now int64) *work.Job, res *work.TickResult) iter.Seq[*work.Job] {
 	return func(yield func(*work.Job) bool) {
 		for {
-			tx.saveArrays()
+			tx.flush()
 			j := next(tx.now)
 			if j == nil {
 				return
@@ -174,6 +174,7 @@ func (tx *tx) drop(j *work.Job) int {
 	}
 	rows := 0
 	if j.Array != nil {
+		tx.flush() // Elements of it may have gone before it did.
 		for _, e := range slices.Collect(tx.Elements(j.ID, 0)) {
 			rows += tx.forget(e)
 		}
