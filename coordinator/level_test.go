@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,9 +38,8 @@ func TestLevel_anOlderCoordinatorCannotJoin(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 1, nil)
 		for name, join := range map[string]*v1.JoinPeerRequest{
-			"its version of mind supports feature levels up to 2, and the cluster is at 7: start it with the version of the other coordinators": {},
-			"supports feature levels up to 3": {OldestLevel: 2, NewestLevel: 3},
-			"supports feature levels from 8 on, and the cluster is at 7: upgrade all coordinators to a version between first": {OldestLevel: 8, NewestLevel: 9},
+			"it does not say which feature levels its version of mind supports: start it with the version of the other coordinators":                                       {},
+			fmt.Sprintf("supports feature levels from %d on, and the cluster is at %d: upgrade all coordinators to a version between first", level.Newest+1, level.Newest): {OldestLevel: uint32(level.Newest) + 1, NewestLevel: uint32(level.Newest) + 2},
 		} {
 			join.Id, join.RaftAddr = "c9", "10.0.0.9:1"
 			_, err := c.operators("c1").JoinPeer(c.ctx("", ""), join)

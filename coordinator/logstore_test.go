@@ -12,9 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
-// A coordinator whose log an earlier version wrote leaves it where that version can read it, until the feature level was
-// raised. The first start after that moves it, and a configured log_store moves it back. Nothing is lost on the way.
-func TestLogStore_isMovedWhenTheLevelWasRaised(t *testing.T) {
+// A start moves the log to where log_store says, and nothing is lost on the way.
+func TestLogStore_isMoved(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startClusterOnFiles(t, 1, func(config *Config) { config.LogStore = store.Bolt })
 		m := c.members["c1"]
@@ -38,19 +37,7 @@ func TestLogStore_isMovedWhenTheLevelWasRaised(t *testing.T) {
 			require.NoError(t, err)
 			return place.Log
 		}
-		noted := func() uint32 {
-			level, err := store.NotedLevel(dir)
-			require.NoError(t, err)
-			return level
-		}
 		c.kill("c1")
-		require.Equal(t, uint32(level.Newest), noted(), "a raise is noted")
-
-		// As in a directory of an earlier version, or one in which the level was not raised yet.
-		require.NoError(t, os.Remove(filepath.Join(dir, "feature-level")))
-		require.Equal(t, store.Bolt, restarted(""), "an earlier version could not read it any more")
-		require.Equal(t, uint32(level.Newest), noted(), "it is noted again from the log")
-
 		require.Equal(t, store.WAL, restarted(""))
 		require.Equal(t, store.Bolt, restarted(store.Bolt))
 		require.Equal(t, store.WAL, restarted(store.WAL))
@@ -72,5 +59,5 @@ func TestLevel_dataAboveWhatIsSupportedIsRefused(t *testing.T) {
 	require.NoError(t, store.NoteLevel(dir, uint32(level.Newest)))
 	require.NoError(t, fitsLevel(dir))
 	require.NoError(t, store.NoteLevel(dir, uint32(level.Newest)+1))
-	require.ErrorContains(t, fitsLevel(dir), "the cluster is at feature level 8, and this version of mind supports levels up to 7: start a newer version")
+	require.ErrorContains(t, fitsLevel(dir), fmt.Sprintf("the cluster is at feature level %d, and this version of mind supports levels up to %d: start the version that wrote its data", level.Newest+1, level.Newest))
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
@@ -89,10 +88,10 @@ func TestArchive_aCheckpointBecomesDurableAndItsOldOnesGo(t *testing.T) {
 	w.archivist("n1")
 	id := w.keeping(checkpoints.Retention{Keep: 1}, "n1")
 	first := w.saves(id, 1)
-	require.Equal(t, v1.CheckpointState_LOCAL, w.checkpoint(first).State())
+	require.Equal(t, v1.CheckpointState_LOCAL, w.checkpoint(first).State)
 	require.Equal(t, []v1.CheckpointAction_Value{v1.CheckpointAction_UPLOAD}, w.orders("n1")[first])
 	require.Equal(t, 1, w.uploads(first, 3).Applied)
-	require.Equal(t, v1.CheckpointState_UPLOADING, w.checkpoint(first).State())
+	require.Equal(t, v1.CheckpointState_UPLOADING, w.checkpoint(first).State)
 
 	// While it is uploaded it stays, although a newer one is saved; so it does until a newer one is DURABLE.
 	second := w.saves(id, 2)
@@ -352,35 +351,6 @@ func TestArchive_tooManyGiveUpWhatExpiredFirst(t *testing.T) {
 	require.Equal(t, []bool{true, true, false}, []bool{has(first), has(pinned), has(gone)})
 	w.saves(id, 4)
 	require.Equal(t, []bool{false, true}, []bool{has(first), has(pinned)})
-}
-
-func TestArchive_belowItsLevelNothingIsNew(t *testing.T) {
-	w := raised(t)
-	w.at = 4
-	n := testNode("n1", "boot1", 8)
-	n.Archive = true
-	w.do(work.RegisterNode{Node: n})
-	require.False(t, w.row("n1").Archive)
-	id := w.submit(oneGPU())
-	w.runOn(id, "n1")
-	c := w.saves(id, 1)
-	require.Zero(t, w.checkpoint(c).Kept)
-	require.Equal(t, v1.CheckpointState_LOCAL, w.checkpoint(c).State())
-	require.Empty(t, w.orders("n1"))
-	kept := oneGPU()
-	kept.Retention.Keep = 1
-	for _, command := range []kernel.Command{checkpoints.Pin{ID: c}, checkpoints.ReportCheckpoints{Node: "n1"}, work.SubmitJobs{Jobs: []work.NewJob{kept}}} {
-		_, err := kernel.Encode(4, command)
-		require.ErrorContains(t, err, "needs feature level 5, and the cluster is at 4", "%T", command)
-	}
-	model := w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest, r.Model = "/model", "d", true })
-	require.Equal(t, work.ReportResult{}, model, "it would be taken for a checkpoint")
-
-	require.Nil(t, w.raise(level.Newest).Refusal)
-	w.do(work.RegisterNode{Node: n})
-	require.Equal(t, []v1.CheckpointAction_Value{v1.CheckpointAction_UPLOAD}, w.orders("n1")[c])
-	w.stores(c)
-	require.True(t, w.checkpoint(c).Durable())
 }
 
 func TestArchive_pinsAreAudited(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
@@ -30,7 +31,7 @@ func told(v *fsm.View) []string {
 		}
 		line := fmt.Sprintf("%s/%s %s %s %d", r.Tenant, r.User, r.Action, object, r.Code)
 		if r.Message != "" {
-			line += ": " + r.Message.Before()
+			line += ": " + words.Of(r.Message)
 		}
 		out = append([]string{line}, out...)
 	}

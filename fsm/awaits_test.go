@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -93,15 +94,15 @@ func TestAwaits_limitWhereTheNextAttemptGoes(t *testing.T) {
 	refused := func(node, why string) {
 		r := do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{w.placement(id, node)}})
 		require.Len(t, r.Refused, 1)
-		require.Contains(t, r.Refused[0].Reason.Before(), why)
+		require.Contains(t, words.Of(r.Refused[0].Reason), why)
 		require.Zero(t, w.m.View().LeaseCount())
 	}
-	refused("n5", "node n5 may not take over from node n1, which may still run attempt 1 of job")
+	refused("n5", "node n5 may not replace node n1, which may still run attempt 1 of job")
 	w.do(work.RegisterNode{Node: testNode("n1", "boot1", 8), Tasks: []work.TaskRef{ref}})
-	refused("n1", "may not take over")
+	refused("n1", "may not replace")
 	w.away("n2")
 	w.setNode(work.SetNode{ID: "n2", Action: work.NodeReachable})
-	refused("n2", "may not take over")
+	refused("n2", "may not replace")
 	// Others are not held to it.
 	w.place(w.submit(oneGPU()), "n5")
 	w.place(w.submit(oneGPU()), "n1")
@@ -133,7 +134,7 @@ func TestAwaits_nobodyWhoJoinedAfterTheLostNodeLastHeard(t *testing.T) {
 	require.Equal(t, kept, w.job(id).Awaits[0].Roster)
 	r := do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{w.placement(id, "n3")}})
 	require.Len(t, r.Refused, 1)
-	require.Contains(t, r.Refused[0].Reason.Before(), "node n3 may not take over from node n1")
+	require.Contains(t, words.Of(r.Refused[0].Reason), "node n3 may not replace node n1")
 	w.place(id, "n2")
 }
 

@@ -70,7 +70,7 @@ func TestQuotas_gpuHoursOfAMonth(t *testing.T) {
 	require.Empty(t, w.tryPlace(b, "n1"), "8 of 10 hours are used")
 	w.later(time.Hour)
 	c := w.submit(oneGPU())
-	require.Contains(t, w.tryPlace(c, "n2"), "tenant quota: 16 of 10 GPU hours are used in this month; jobs start again on 2026-02-01")
+	require.Contains(t, w.tryPlace(c, "n2"), "tenant quota: 16 of 10 hours of GPU time used in this month; jobs with GPUs start again on 2026-02-01")
 	require.True(t, w.job(a).Live(), "who runs is not stopped")
 	none := oneGPU()
 	none.Shape = work.Shape{Nodes: 1, CPUs: 1}

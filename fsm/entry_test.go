@@ -3,6 +3,7 @@ package fsm_test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"testing"
 	"time"
 
@@ -68,9 +69,9 @@ func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
 		says  string
 	}{
 		"nothing":              {nil, "shorter than its header"},
-		"a newer version":      {edit(0, byte(level.Newest)+1), "version 8; this version of mind reads versions 1 to 7"},
+		"a newer version":      {edit(0, byte(level.Newest)+1), fmt.Sprintf("version %d; this version of mind reads versions %d to %d", level.Newest+1, level.Oldest, level.Newest)},
 		"version 0":            {edit(0, 0), "version 0"},
-		"unknown flags":        {edit(1, 1), "flags"},
+		"an earlier line":      {edit(1, 0), "entry format 0; this version of mind reads format 1"},
 		"cut off":              {good[:len(good)-1], "cut off"},
 		"too much":             {append(bytes.Clone(good), 0), "1 bytes after the last command"},
 		"too many commands":    {edit(10, 127), "127 commands do not fit"},
@@ -78,8 +79,8 @@ func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
 		"no CBOR":              {command(7, 0, 0xff), "decoding PutQueue"},
 		"an unknown field":     {command(7, 0, 0xa1, 0x18, 99, 1), "decoding PutQueue"},
 		"a wrong type":         {command(7, 0, 0xa1, 1, 1), "decoding PutQueue"},
-		"jobs of a newer form": {command(1, 0, 8, 0), "version 1 to 7"},
-		"jobs beyond count":    {command(1, 0, 1, 0xff, 0xff, 0xff, 0x7f), "cut off"},
+		"jobs of a newer form": {command(1, 0, 8, 0), "form of version 1"},
+		"jobs beyond count":    {command(1, 0, 1, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f), "cut off"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
@@ -125,23 +124,6 @@ func TestAccounts_chargeWhatIsHeldWhileItIsHeld(t *testing.T) {
 	require.Nil(t, account(w.m.View(), "default", "acme", "ann"))
 }
 
-// TestAccounts_beginWithTheLevel holds that jobs which run when the level is raised are charged from then on.
-func TestAccounts_beginWithTheLevel(t *testing.T) {
-	w := raised(t)
-	w.node("n1", 8)
-	a, b := w.submit(oneGPU()), w.submit(oneGPU())
-	w.place(a, "n1")
-	w.later(time.Hour)
-	w.raise(level.Newest)
-	require.Nil(t, account(w.m.View(), "default", "acme", oneGPU().User))
-	w.do(work.Tick{})
-	require.Equal(t, uint64(1000), account(w.m.View(), "default", "acme", oneGPU().User).Holds.GPUMilli)
-	require.Zero(t, account(w.m.View(), "default", "acme", oneGPU().User).Used.GPUMilli)
-	w.at = level.Base // An entry of an older view
-	w.place(b, "n1")
-	require.Equal(t, uint64(2000), account(w.m.View(), "default", "acme", oneGPU().User).Holds.GPUMilli)
-}
-
 func TestPolicy_isSetWithItsRevision(t *testing.T) {
 	w := newWorld(t)
 	root := &access.Actor{Tenant: "ops", User: "root"}
@@ -157,8 +139,6 @@ func TestPolicy_isSetWithItsRevision(t *testing.T) {
 	require.Equal(t, w.index, w.m.View().Policy().Revision)
 	require.Equal(t, kernel.CodeAborted, do[work.PolicyResult](w, work.PutPolicy{Policy: p, Actor: root}).Refusal.Code)
 	require.Equal(t, "nothing", do[work.PolicyResult](w, work.PutPolicy{Policy: p, Base: r.Policy.Revision, Actor: root}).Changed)
-	_, err := kernel.Encode(5, work.PutPolicy{Policy: p})
-	require.ErrorContains(t, err, "needs feature level 6")
 }
 
 // TestPolicy_aNewHalfLifeCountsFromNowOn holds that what was used before is not counted again.

@@ -138,12 +138,6 @@ func TestHold_forWhom(t *testing.T) {
 		w.breaksDown(id, 1, v1.ErrorType_GPU_FAULT)
 		w.unheld(id)
 	})
-	t.Run("not in an entry of before", func(t *testing.T) {
-		w, id := runningGang(t)
-		w.at = 5
-		w.breaksDown(id, 1, v1.ErrorType_GPU_FAULT)
-		w.unheld(id)
-	})
 }
 
 // Nobody waits for a job that fails again and again: it pauses for longer than its places are held.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/ident"
@@ -240,7 +241,7 @@ func TestControl_answers(t *testing.T) {
 			if c.code != 0 {
 				require.NotNil(t, r.Refusal)
 				require.Equal(t, c.code, r.Refusal.Code)
-				require.NotEmpty(t, r.Refusal.Reason.Before())
+				require.NotEmpty(t, words.Of(r.Refusal.Reason))
 				require.Same(t, before, w.job(id), "a refusal changes nothing")
 			} else {
 				require.Nil(t, r.Refusal)

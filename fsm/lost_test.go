@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -72,9 +73,9 @@ func TestLoseNode_countsTheVotesOfItsOwnVoters(t *testing.T) {
 		votes  []work.Vote
 		says   string // empty: lost
 	}{
-		"nobody":                        {[]string{"c1", "c2", "c3"}, nil, "0 of 3 voters say that node n1 is dead: it takes 2"},
+		"nobody":                        {[]string{"c1", "c2", "c3"}, nil, "0 of 3 voters call node n1 dead: it takes 2"},
 		"a minority":                    {[]string{"c1", "c2", "c3"}, dead("c1"), "1 of 3 voters"},
-		"half":                          {[]string{"c1", "c2", "c3", "c4"}, dead("c1", "c2"), "2 of 4 voters say that node n1 is dead: it takes 3"},
+		"half":                          {[]string{"c1", "c2", "c3", "c4"}, dead("c1", "c2"), "2 of 4 voters call node n1 dead: it takes 3"},
 		"one that votes twice":          {[]string{"c1", "c2", "c3"}, dead("c1", "c1", "c1"), "1 of 3 voters"},
 		"some that do not vote":         {[]string{"c1", "c2", "c3"}, dead("c1", "c4", "c5", "n2", ""), "1 of 3 voters"},
 		"one that contradicts itself":   {[]string{"c1", "c2", "c3"}, append(dead("c1", "c2"), alive("c2")), "1 of 3 voters"},
@@ -106,7 +107,7 @@ func TestLoseNode_countsTheVotesOfItsOwnVoters(t *testing.T) {
 			if c.says != "" {
 				require.NotNil(t, r.Refusal)
 				require.Equal(t, kernel.CodeFailedPrecondition, r.Refusal.Code)
-				require.Contains(t, r.Refusal.Reason.Before(), c.says)
+				require.Contains(t, words.Of(r.Refusal.Reason), c.says)
 				require.Equal(t, before, w.m.View().Hash(), "nothing was changed")
 				return
 			}
@@ -129,20 +130,20 @@ func TestLoseNode_refusesWhatMayNotBeSaid(t *testing.T) {
 		"as it should be":             {func(*world, *work.LoseNode) {}, ""},
 		"a node that there is not":    {func(_ *world, c *work.LoseNode) { c.Node = "n9" }, `there is no node "n9"`},
 		"a node that can be reached":  {func(w *world, _ *work.LoseNode) { w.setNode(work.SetNode{ID: "n1", Action: work.NodeReachable}) }, "node n1 is READY"},
-		"a lease that still runs":     {func(_ *world, c *work.LoseNode) { c.Silent = int64(30*time.Second) - 1 }, "of 1 tasks, 1 have not been unheard of"},
+		"a lease that still runs":     {func(_ *world, c *work.LoseNode) { c.Silent = int64(30*time.Second) - 1 }, "of 1 task, 1 has not been silent for as long"},
 		"exactly its time":            {func(_ *world, c *work.LoseNode) { c.Silent = int64(30 * time.Second) }, ""},
-		"nobody in session":           {func(_ *world, c *work.LoseNode) { c.Eligible = nil }, "1 could be taken over by no node"},
-		"only itself":                 {func(_ *world, c *work.LoseNode) { c.Eligible = []string{"n1"} }, "taken over by no node"},
-		"a node that there never was": {func(_ *world, c *work.LoseNode) { c.Eligible = []string{"n9"} }, "taken over by no node"},
+		"nobody in session":           {func(_ *world, c *work.LoseNode) { c.Eligible = nil }, "1 has no node that could replace"},
+		"only itself":                 {func(_ *world, c *work.LoseNode) { c.Eligible = []string{"n1"} }, "has no node that could replace"},
+		"a node that there never was": {func(_ *world, c *work.LoseNode) { c.Eligible = []string{"n9"} }, "has no node that could replace"},
 		"only one that joined since": {func(w *world, c *work.LoseNode) {
 			w.node("n5", 8)
 			c.Eligible = []string{"n5"}
-		}, "taken over by no node"},
+		}, "has no node that could replace"},
 		"only one that left and came back": {func(w *world, c *work.LoseNode) {
 			w.away("n2")
 			w.setNode(work.SetNode{ID: "n2", Action: work.NodeReachable})
-		}, "taken over by no node"},
-		"only one that cannot be reached": {func(w *world, c *work.LoseNode) { w.away("n2") }, "taken over by no node"},
+		}, "has no node that could replace"},
+		"only one that cannot be reached": {func(w *world, c *work.LoseNode) { w.away("n2") }, "has no node that could replace"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +165,7 @@ func TestLoseNode_refusesWhatMayNotBeSaid(t *testing.T) {
 				return
 			}
 			require.NotNil(t, r.Refusal)
-			require.Contains(t, r.Refusal.Reason.Before(), c.says)
+			require.Contains(t, words.Of(r.Refusal.Reason), c.says)
 			require.Equal(t, running, w.job(id).State)
 			require.Zero(t, w.m.View().NodesLost())
 		})
@@ -218,7 +219,7 @@ func TestLoseNode_aNodeIsLostEvenIfNothingOnItIs(t *testing.T) {
 		r := do[work.LoseNodeResult](w, lose)
 		require.Nil(t, r.Refusal)
 		require.Equal(t, v1.NodeState_LOST, r.Node.State)
-		require.Contains(t, r.Node.Reason.Before(), "2 of 3 coordinators")
+		require.Contains(t, words.Of(r.Node.Reason), "2 of 3 coordinators")
 	}
 	require.EqualValues(t, 2, w.m.View().NodesLost())
 	require.Equal(t, running, w.job(id).State)

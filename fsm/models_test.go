@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
@@ -53,15 +52,4 @@ func TestModels_theJobGoesOnFromTheOneBefore(t *testing.T) {
 	require.Equal(t, []ident.Checkpoint{last}, w.exports(id, 2, ""))
 	require.Equal(t, before, w.job(id).LastCheckpoint)
 	require.Equal(t, []ident.Checkpoint{before}, w.resumePoints(id))
-}
-
-func TestModels_belowTheirLevelTheSecondReportChangesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.at = level.LateModels.Level() - 1
-	w.archivist("n1")
-	id := w.keeping(checkpoints.Retention{}, "n1")
-	last := w.saves(id, 2)
-	require.Empty(t, w.exports(id, 2, ""))
-	require.False(t, w.checkpoint(last).Model)
-	require.Equal(t, last, w.job(id).LastCheckpoint)
 }

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -82,7 +82,7 @@ func TestPeer_whatTheAttemptEndsBy(t *testing.T) {
 			require.Equal(t, queued, j.State, "what the infrastructure did is free")
 			require.Equal(t, c.want, j.Past[0].ErrorType)
 			require.Equal(t, "n2", j.Past[0].FailedNode)
-			require.Contains(t, j.Past[0].Reason.Before(), c.want.String())
+			require.Contains(t, words.Of(j.Past[0].Reason), c.want.String())
 			require.True(t, j.Avoids("n2"))
 			require.False(t, j.Avoids("n1"), "the one that exited is not to blame")
 			require.Zero(t, j.Retries.Exit)
@@ -136,20 +136,6 @@ func TestPeer_severalSurvivorsAndLosses(t *testing.T) {
 	require.Equal(t, queued, j.State)
 	require.Equal(t, "n2", j.Past[0].FailedNode)
 	require.Equal(t, work.LossReboot, j.Past[0].Loss.How)
-}
-
-// Below its level all replicas blame whatever is heard of first.
-func TestPeer_needsItsLevel(t *testing.T) {
-	for at, want := range map[level.Level]v1.JobState_Value{level.PeerBlame.Level() - 1: failedJob, level.PeerBlame.Level(): queued} {
-		w := raised(t)
-		w.raise(at)
-		w.node("n1", 8)
-		w.node("n2", 8)
-		id := pair(w, work.RetryPolicy{On: work.RetryAll})
-		w.report(id, 0, work.ReportEnded, exit(1))
-		w.do(work.RegisterNode{Node: testNode("n2", "boot2", 8)})
-		require.Equal(t, want, w.job(id).State, "level %d", at)
-	}
 }
 
 // TestPeer_anyTimes has the node of some rank fall silent and some other ranks exit at any times before it is lost.

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
@@ -102,7 +103,7 @@ func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
 				return
 			}
 			require.Empty(t, r.Placed)
-			require.Equal(t, c.code, r.Refused[0].Code, r.Refused[0].Reason.Before())
+			require.Equal(t, c.code, r.Refused[0].Code, words.Of(r.Refused[0].Reason))
 			require.NotEqual(t, allocated, w.job(id).State)
 			require.Equal(t, leases, w.m.View().LeaseCount(), "a gang gets all or nothing")
 		})

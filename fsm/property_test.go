@@ -47,7 +47,6 @@ func TestMachine_anyLog(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "entries") {
 			g.w.later(time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 1e9, 60e9, 20 * 60e9, 25 * 3600e9, -5e9}).Draw(t, "dt")))
 			cmds := make([]kernel.Command, rapid.IntRange(1, 4).Draw(t, "n"))
-			g.drawLevel()
 			for i := range cmds {
 				cmds[i] = g.command()
 			}
@@ -78,27 +77,6 @@ func TestMachine_anyLog(t *testing.T) {
 		}
 		checkEvents(t, events)
 	})
-}
-
-// drawLevel chooses the level of the next entry: that of the state, or a lower one, as of a leader whose view is older.
-func (g *generator) drawLevel() {
-	g.w.at = g.w.m.View().Level()
-	switch {
-	case g.n("at once", 0, 3) == 0:
-		g.w.at = level.Newest
-	case g.w.at > level.Base && g.n("older view", 0, 3) == 0:
-		g.w.at = level.Level(g.n("level", int(level.Base), int(g.w.at)))
-	}
-}
-
-// command draws commands until one can be written at the level of the entry.
-func (g *generator) command() kernel.Command {
-	for {
-		c := g.anyCommand()
-		if _, err := kernel.Encode(g.w.at, c); err == nil {
-			return c
-		}
-	}
 }
 
 type finalState struct {
@@ -160,9 +138,9 @@ func checkCheckpoints(t *rapid.T, before, after *fsm.View, cmds []kernel.Command
 	}
 	for c := range before.Checkpoints() {
 		now, there := after.Checkpoint(c.ID)
-		switch archived := c.Kept == v1.CheckpointState_UPLOADING || c.Durable() || c.Left&checkpoints.LeftArchived != 0; {
+		switch archived := c.State == v1.CheckpointState_UPLOADING || c.Durable() || c.Left&checkpoints.LeftArchived != 0; {
 		case there:
-			require.GreaterOrEqual(t, now.State(), c.State(), "I9: %s went back", c.ID)
+			require.GreaterOrEqual(t, now.State, c.State, "I9: %s went back", c.ID)
 			if now.Expired() && wasNewest[c.Job] == c.ID && !deletes {
 				require.Greater(t, newest[c.Job], c.ID, "I9: the newest durable one of %s was given up", c.Job)
 			}
@@ -217,7 +195,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(g.T, label)
 }
 
-func (g *generator) anyCommand() kernel.Command {
+func (g *generator) command() kernel.Command {
 	switch g.n("kind", 0, 40) {
 	case 0, 1, 2, 3:
 		jobs := make([]work.NewJob, g.n("jobs", 1, 3))

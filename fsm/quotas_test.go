@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
@@ -31,7 +32,7 @@ func (w *world) tryPlace(id ident.Job, nodes ...string) string {
 		return ""
 	}
 	require.Equal(w.t, kernel.CodeResourceExhausted, r.Refused[0].Code)
-	return r.Refused[0].Reason.Before()
+	return words.Of(r.Refused[0].Reason)
 }
 
 func TestQuotas_holdWhatIsGranted(t *testing.T) {
@@ -65,7 +66,7 @@ func TestQuotas_holdWhatIsGranted(t *testing.T) {
 
 	w.quota(work.PutQuota{MaxGPUs: limit(1)})
 	require.Equal(t, 3000, w.m.View().Usage("acme").GPUMilli, "nothing is taken away")
-	require.Contains(t, w.tryPlace(b, "n1", "n2"), "2 GPUs, and 1 is all that the tenant may have")
+	require.Contains(t, w.tryPlace(b, "n1", "n2"), "it needs 2 GPUs, and the tenant may have 1")
 	require.Nil(t, do[work.QuotaResult](w, work.DeleteQuota{Tenant: "acme"}).Refusal)
 	require.Empty(t, w.tryPlace(b, "n1", "n2"))
 	require.Equal(t, kernel.CodeNotFound, do[work.QuotaResult](w, work.DeleteQuota{Tenant: "acme"}).Refusal.Code)
@@ -91,7 +92,7 @@ func TestQuotas_unfinishedJobs(t *testing.T) {
 	res := do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{oneGPU()}}).Results[0].Refusal
 	require.Equal(t, kernel.CodeResourceExhausted, res.Code)
 	require.True(t, res.Quota)
-	require.Contains(t, res.Reason.Before(), "2 of 2 unfinished jobs")
+	require.Contains(t, words.Of(res.Reason), "2 of 2 unfinished jobs")
 	w.do(work.ControlJob{Job: a, Action: work.ActionCancel})
 	w.submit(oneGPU())
 	again := do[work.ControlResult](w, work.ControlJob{Job: a, Action: work.ActionRetry})

@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -24,32 +24,6 @@ func (w *world) fail(id ident.Job, cause v1.ErrorType_Value) {
 // unlaunched ends the newest attempt of a job before its program was started.
 func (w *world) unlaunched(id ident.Job, cause v1.ErrorType_Value) {
 	w.report(id, 0, work.ReportEnded, failed(cause, "why"))
-}
-
-// Replicas that do not know the types get none of them, and all replicas apply what they do get in the same way.
-func TestReport_errorsOfProgramsNeedTheirLevel(t *testing.T) {
-	one := int32(1)
-	for _, tt := range []struct {
-		kind        v1.ErrorType_Value
-		exit        *int32
-		below, from v1.ErrorType_Value
-	}{
-		{v1.ErrorType_DIVERGED, &one, v1.ErrorType_EXIT_NONZERO, v1.ErrorType_DIVERGED},
-		{v1.ErrorType_CONFIG, &one, v1.ErrorType_EXIT_NONZERO, v1.ErrorType_CONFIG},
-		{v1.ErrorType_DATA_FORMAT, nil, v1.ErrorType_EXIT_NONZERO, v1.ErrorType_DATA_FORMAT},
-		{v1.ErrorType_MODEL_NOT_FOUND, &one, v1.ErrorType_EXIT_NONZERO, v1.ErrorType_MODEL_NOT_FOUND},
-		{v1.ErrorType_MODEL_NOT_FOUND, nil, v1.ErrorType_MODEL_NOT_FOUND, v1.ErrorType_MODEL_NOT_FOUND},
-		{v1.ErrorType_OOM, &one, v1.ErrorType_OOM, v1.ErrorType_OOM},
-	} {
-		c := work.ReportTasks{Reports: []work.TaskReport{{Kind: work.ReportEnded, ExitCode: tt.exit, ErrorType: tt.kind}}}
-		gate := level.TrainingErrors.Level()
-		for at, want := range map[level.Level]v1.ErrorType_Value{gate - 1: tt.below, gate: tt.from} {
-			got, err := c.AtLevel(at)
-			require.NoError(t, err)
-			require.Equal(t, want, got.(work.ReportTasks).Reports[0].ErrorType, "%s at %d", tt.kind, at)
-		}
-		require.Equal(t, tt.kind, c.Reports[0].ErrorType, "the command itself is not changed")
-	}
 }
 
 func TestRestart_byCause(t *testing.T) {
@@ -98,7 +72,7 @@ func TestRestart_byCause(t *testing.T) {
 			require.Zero(t, j.Held, "the first restart does not wait")
 			require.Nil(t, j.Tasks)
 			require.Equal(t, []string{"n1"}, j.Past[0].Nodes)
-			require.Equal(t, c.error.String()+": why", j.Past[0].Reason.Before(), "the cause is kept")
+			require.Equal(t, c.error.String()+": why", words.Of(j.Past[0].Reason), "the cause is kept")
 			first := j.Token
 			require.Greater(t, w.place(id, "n2"), first)
 		})
@@ -176,7 +150,7 @@ func TestRestart_noProgress(t *testing.T) {
 				return
 			}
 			require.Equal(t, v1.ErrorType_NO_PROGRESS, j.ErrorType)
-			require.Contains(t, j.ErrorMessage.Before(), "3 attempts in a row saved no checkpoint and reported no new step; the last one ended with GPU_FAULT: why")
+			require.Contains(t, words.Of(j.ErrorMessage), "3 attempts in a row saved no checkpoint and reported no new step; the last one ended with GPU_FAULT: why")
 			require.EqualValues(t, 1, *j.ExitCode)
 			// A user who retries it forgets all that.
 			require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry}).Refusal)
@@ -213,7 +187,7 @@ func TestRestart_notRestartableEndsWhenTheClusterStopsIt(t *testing.T) {
 	j := w.job(id)
 	require.Equal(t, v1.JobState_PREEMPTED, j.State)
 	require.Equal(t, v1.ErrorType_DRAINED, j.ErrorType)
-	require.Contains(t, j.ErrorMessage.Before(), "not restartable")
+	require.Contains(t, words.Of(j.ErrorMessage), "not restartable")
 	w.setNode(work.SetNode{ID: "n1", Action: work.NodeEnable})
 	require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry}).Refusal, "a user may still say so")
 }
@@ -229,11 +203,11 @@ func TestRestart_waitsLongerEachTime(t *testing.T) {
 		j := w.job(id)
 		if want == 0 {
 			require.Zero(t, j.Held)
-			require.Equal(t, "restarted after GPU_FAULT: why", j.Reason.Before())
+			require.Equal(t, "restarted after GPU_FAULT: why", words.Of(j.Reason))
 			continue
 		}
 		require.Equal(t, work.HoldBackoff, j.Held)
-		require.Equal(t, fmt.Sprintf("restarts in %d s after GPU_FAULT: why", want), j.Reason.Before())
+		require.Equal(t, fmt.Sprintf("restarts in %d s after GPU_FAULT: why", want), words.Of(j.Reason))
 		w.later(want*time.Second - 1)
 		w.do(work.Tick{})
 		require.False(t, w.job(id).Waiting())
@@ -354,13 +328,6 @@ func TestNode_isUnfitWhileItsAgentSaysSo(t *testing.T) {
 	require.Equal(t, v1.NodeState_UNFIT, w.nodeState("n1"))
 	w.setNode(work.SetNode{ID: "n1", Action: work.NodeFitness})
 	require.Equal(t, v1.NodeState_READY, w.nodeState("n1"))
-	c := work.SetNode{ID: "n1", Action: work.NodeFitness, Reason: full}
-	_, err := c.AtLevel(level.UnfitNodes.Level() - 1)
-	require.Error(t, err)
-	unfit := work.ReportTasks{Reports: []work.TaskReport{{Kind: work.ReportEnded, ErrorType: v1.ErrorType_NODE_UNFIT}}}
-	below, err := unfit.AtLevel(level.UnfitNodes.Level() - 1)
-	require.NoError(t, err)
-	require.Equal(t, v1.ErrorType_DRAINED, below.(work.ReportTasks).Reports[0].ErrorType)
 }
 
 // What has trained before had its data then: a source that does not answer now is asked again.
@@ -376,29 +343,6 @@ func TestRestart_dataThatWasThereIsAskedForAgain(t *testing.T) {
 	require.Equal(t, queued, w.job(id).State)
 }
 
-// A job that was submitted under the old rules keeps them: its agents were told that it is not replaced.
-func TestRestart_olderJobsKeepTheirRules(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", 8)
-	submit := func(n work.NewJob) ident.Job {
-		return w.doAs(2, work.SubmitJobs{Jobs: []work.NewJob{n}})[0].(work.SubmitJobsResult).Results[0].Job
-	}
-	none, two := submit(retried(oneGPU(), 0)), submit(retried(oneGPU(), 2))
-	require.False(t, w.job(none).RetryLeft(work.RetryNodeLost))
-	w.runOn(none, "n1")
-	w.fail(none, v1.ErrorType_GPU_FAULT)
-	require.Equal(t, failedJob, w.job(none).State)
-	for range 2 {
-		w.runOn(two, "n1")
-		w.fail(two, v1.ErrorType_GPU_FAULT)
-		require.True(t, w.job(two).Waiting(), "without a pause")
-	}
-	w.runOn(two, "n1")
-	w.fail(two, v1.ErrorType_GPU_FAULT)
-	require.Equal(t, failedJob, w.job(two).State)
-	require.Equal(t, v1.ErrorType_GPU_FAULT, w.job(two).ErrorType)
-}
-
 // TestCancel_onANodeThatIsAway: the owner of a job that is out of reach need not wait for its node.
 func TestCancel_onANodeThatIsAway(t *testing.T) {
 	cancel := func(w *world, id ident.Job, vouch bool) *kernel.Refusal {
@@ -412,7 +356,7 @@ func TestCancel_onANodeThatIsAway(t *testing.T) {
 	w.run(id)
 	r := cancel(w, id, true)
 	require.NotNil(t, r)
-	require.Contains(t, r.Reason.Before(), "cancel it without vouching")
+	require.Contains(t, words.Of(r.Reason), "cancel it without vouching")
 	w.away("n1")
 	require.Nil(t, cancel(w, id, false))
 	require.Equal(t, v1.StopReason_CANCEL, w.job(id).Stop)

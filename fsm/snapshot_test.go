@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"testing"
@@ -287,7 +288,8 @@ func TestRestore_refusesWhatIsNotWhole(t *testing.T) {
 	}{
 		"nothing":              {nil, "cut off"},
 		"something else":       {bytes.Repeat([]byte("x"), 100), "no snapshot of mind"},
-		"a newer version":      {seal(change(9, byte(level.Newest)+1)), "version 8; this version of mind reads versions 1 to 7"},
+		"an earlier format":    {append([]byte("MINDSNAP"), good[8:]...), "of an earlier format: start the version of mind that wrote it"},
+		"a newer version":      {seal(change(9, byte(level.Newest)+1)), fmt.Sprintf("version %d; this version of mind reads versions %d to %d", level.Newest+1, level.Oldest, level.Newest)},
 		"an unknown record":    {seal(change(int(firstRecord), 99)), "unknown record type 99: a newer version of mind wrote it"},
 		"a flipped bit":        {change(len(good)/2, good[len(good)/2]^1), ""},
 		"a flipped checksum":   {change(len(good)-1, good[len(good)-1]^1), "checksum is wrong"},

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/apply"
@@ -40,7 +40,7 @@ func TestSubmit_refusals(t *testing.T) {
 		"unequal segments":      {func(n *work.NewJob) { n.Shape = work.Shape{Nodes: 3, Between: domains.Same, Level: "l", Segment: 2} }, "share the nodes equally"},
 		"topology":              {func(n *work.NewJob) { n.Shape.Topology = 3 }, "any, nvlink or single_node"},
 		"single node of two":    {func(n *work.NewJob) { n.Shape.Nodes, n.Shape.Topology = 2, work.TopologySingleNode }, "contradicts 2 nodes"},
-		"absurd CPUs":           {func(n *work.NewJob) { n.Shape.CPUs = 1 << 31 }, "beyond any node"},
+		"absurd CPUs":           {func(n *work.NewJob) { n.Shape.CPUs = 1 << 31 }, "no node has so many CPUs"},
 		"retry causes":          {func(n *work.NewJob) { n.Retry.On = 128 }, "unknown cause"},
 		"unknown dependency":    {func(n *work.NewJob) { n.Dependencies = []work.Dependency{{Job: 7}} }, "no job job_7"},
 		"unknown condition":     {func(n *work.NewJob) { n.Dependencies = []work.Dependency{{Job: 1 << 16 * 3, When: 9}} }, "ok, fail or any"},
@@ -57,7 +57,7 @@ func TestSubmit_refusals(t *testing.T) {
 			r := w.trySubmit(c.change)
 			require.NotNil(t, r.Refusal)
 			require.Equal(t, kernel.CodeInvalidArgument, r.Refusal.Code)
-			require.Contains(t, r.Refusal.Reason.Before(), c.says)
+			require.Contains(t, words.Of(r.Refusal.Reason), c.says)
 			require.Equal(t, before.Hash(), w.m.View().Hash(), "a refusal changes nothing")
 		})
 	}
@@ -233,19 +233,16 @@ func TestTick_timeLimit(t *testing.T) {
 
 func TestTick_timeLimitWithoutNotice(t *testing.T) {
 	for name, c := range map[string]struct {
-		at     level.Level
 		notice time.Duration
 		asked  time.Duration // after the start
 		grace  time.Duration
 	}{
-		"none":                 {level.Newest, -1, time.Hour, 0},
-		"given":                {level.Newest, 5 * time.Minute, 55 * time.Minute, 5 * time.Minute},
-		"longer than the time": {level.Newest, 2 * time.Hour, 0, time.Hour},
-		"of before":            {level.Base, 0, time.Hour, time.Minute},
+		"none":                 {-1, time.Hour, 0},
+		"given":                {5 * time.Minute, 55 * time.Minute, 5 * time.Minute},
+		"longer than the time": {2 * time.Hour, 0, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.at = c.at
 			w.node("n1", 8)
 			r := w.trySubmit(func(n *work.NewJob) {
 				n.MaxRuntime, n.Grace, n.Notice = int64(time.Hour), int64(time.Minute), int64(c.notice)

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
@@ -59,19 +58,4 @@ func TestUploads_thatFailAreNotKept(t *testing.T) {
 	full.ID = first
 	require.Equal(t, 1, w.says("n1", full).Applied)
 	require.False(t, w.checkpoint(first).Expired(), "the oldest stays, or there would never be one")
-}
-
-// Below its level, all replicas keep the oldest upload alone.
-func TestUploads_needTheirLevel(t *testing.T) {
-	for at, want := range map[level.Level]bool{level.Uploads.Level() - 1: true, level.Uploads.Level(): false} {
-		w := raised(t)
-		w.raise(at)
-		w.archivist("n1")
-		id := w.keeping(checkpoints.Retention{Keep: 1}, "n1")
-		w.uploads(w.saves(id, 1), 0)
-		second := w.saves(id, 2)
-		w.uploads(second, 0)
-		w.saves(id, 3)
-		require.Equal(t, want, w.checkpoint(second).Expired(), "level %d", at)
-	}
 }

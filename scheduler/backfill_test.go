@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
@@ -247,7 +248,7 @@ func TestReserve_promisesAreKept(t *testing.T) {
 				require.LessOrEqual(r, j.StartedAt, at, "%s starts later than promised", id)
 				continue
 			}
-			require.LessOrEqual(r, b.promise(id).StartAt, at, "%s is promised a later start: %+v %q", id, b.promise(id), b.promise(id).Cause.Before())
+			require.LessOrEqual(r, b.promise(id).StartAt, at, "%s is promised a later start: %+v %q", id, b.promise(id), words.Of(b.promise(id).Cause))
 		}
 	})
 }

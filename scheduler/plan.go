@@ -389,7 +389,7 @@ func (p *pass) result() Result {
 		if why == "" {
 			why = p.shortage(c)
 		}
-		if !reason.Same(why, p.view.ClassReason(c.key)) {
+		if why != p.view.ClassReason(c.key) {
 			reasons = append(reasons, work.ClassReason{Class: c.key, Reason: why})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
@@ -244,7 +245,7 @@ func TestPlan_takesTypesThatTheLimitsLeave(t *testing.T) {
 	require.Contains(t, s.reason(jobs[7]), "tenant quota: ")
 	require.Contains(t, s.reason(jobs[7]), "GPUs in use, and it needs 1")
 	require.Empty(t, s.run().Commands)
-	require.Contains(t, scheduler.NeverByType(v, "t", "default", work.Shape{Nodes: 1, GPUs: 4}).Before(), "it needs 4")
+	require.Contains(t, words.Of(scheduler.NeverByType(v, "t", "default", work.Shape{Nodes: 1, GPUs: 4})), "it needs 4")
 	require.Empty(t, scheduler.NeverByType(v, "t", "default", work.Shape{Nodes: 1, GPUs: 3}))
 	require.Empty(t, scheduler.NeverByType(v, "other", "default", work.Shape{Nodes: 1, GPUs: 4}))
 }

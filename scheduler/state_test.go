@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
@@ -185,7 +186,7 @@ func (s *state) fail(id ident.Job, rank int) {
 }
 
 func (s *state) reason(id ident.Job) string {
-	return s.machine.View().ClassReason(s.machine.View().ClassOf(s.get(id))).Before()
+	return words.Of(s.machine.View().ClassReason(s.machine.View().ClassOf(s.get(id))))
 }
 
 // end lets a job finish.

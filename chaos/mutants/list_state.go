@@ -21,7 +21,7 @@ var stateMutants = []mutant{
 	{
 		Name: "checkpoint-without-manifest", Breaks: "I9", File: "fsm/work/apply/report.go",
 		What: "a checkpoint without a manifest is taken in",
-		Old:  `r.Kind == work.ReportCheckpoint && r.Digest == "" && tx.open(level.Manifests)`, New: "false",
+		Old:  `r.Kind == work.ReportCheckpoint && r.Digest == ""`, New: "false",
 		Package: "fsm", Tests: []string{"TestCheckpoint_needsTheDigestOfItsManifest"},
 	},
 	{
@@ -89,7 +89,7 @@ var stateMutants = []mutant{
 	{
 		Name: "given-up-too-soon", Breaks: "R3", File: "fsm/work/apply/tick.go",
 		What: "tasks are given up within a new leader's fresh period",
-		Old:  "if c.Settled || !tx.open(level.SettledTicks) {", New: "if true {",
+		Old:  "if c.Settled {", New: "if true {",
 		Package: "fsm", Tests: []string{"TestTick_givesUpOnWhatNothingWouldReplace", "TestAwaits_ofATaskGivenUp"},
 	},
 	{
@@ -171,12 +171,6 @@ var stateMutants = []mutant{
 		What: "a coordinator never starts again when raft has removed the end of its log",
 		Old:  "if s.reached <= to {", New: "if s.reached >= to {",
 		Package: "raftnode/store", Tests: []string{"TestOpen_afterTheEndWasRemoved"},
-	},
-	{
-		Name: "log-is-moved-before-the-raise", Breaks: "I4", File: "raftnode/store/level.go",
-		What: "an upgraded coordinator moves its log while the earlier version may have to read it",
-		Old:  "isNew || c.notedLevel() >= WALLevel", New: "isNew || c.notedLevel() < WALLevel",
-		Package: "raftnode/store", Tests: []string{"TestOpen_choosesTheLog"},
 	},
 	{
 		Name: "log-is-moved-too-soon", Breaks: "I4", File: "raftnode/store/move.go",
@@ -266,7 +260,7 @@ var stateMutants = []mutant{
 	{
 		Name: "infrastructure-spends-retries", Breaks: "concepts.md", File: "fsm/work/retry.go",
 		What: "a restart after a fault of the infrastructure counts against `max_retries`",
-		Old:  "\tif j.RetryRules == ExitCounts {\n\t\treturn c.Exit\n\t}\n", New: "",
+		Old:  "return j.Retries.Exit", New: "return j.Retries.Exit + j.Retries.NodeLost + j.Retries.GPUFault + j.Retries.LaunchFailed + j.Retries.DataFetch",
 		Package: "fsm", Tests: []string{"TestRestart_countsExitsAlone"},
 	},
 	{

@@ -23,8 +23,11 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// before is the last version of mind that knew nothing of feature levels.
-const before = "a9cf554"
+// before is the first version of mind at the base level (decision 0030).
+const before = "BASE"
+
+// next is the level that the new binary supports beside the base: it is built with the tag mind_next.
+const next = level.Base + 1
 
 // orders are all in which three coordinators can be upgraded; the short run takes the first.
 var orders = [][]string{{"c2", "c3", "c1"}, {"c1", "c2", "c3"}, {"c1", "c3", "c2"}, {"c2", "c1", "c3"}, {"c3", "c1", "c2"}, {"c3", "c2", "c1"}}
@@ -44,7 +47,7 @@ func TestUpgrade_inEveryOrder(t *testing.T) {
 	}
 	require.NoError(t, err)
 	now := filepath.Join(dir, "mind-new")
-	require.NoError(t, build(t.Context(), "../..", now))
+	require.NoError(t, build(t.Context(), "../..", now, "-tags", "mind_next"))
 
 	u := &upgrade{t: t, versions: versions{path: filepath.Join(dir, "mind"), old: old, new: now}, runs: map[string]string{"c1": old, "c2": old, "c3": old}}
 	require.NoError(t, u.install(old))
@@ -258,12 +261,12 @@ func (u *upgrade) raise(ctx context.Context, f *scenario.Fight) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		if at, err = u.level(ctx); err == nil && at == uint32(level.Newest) {
+		if at, err = u.level(ctx); err == nil && at == uint32(next) {
 			f.Log("the level is %d", at)
 			return nil
 		}
 		if ctx.Err() != nil {
-			return errors.Join(fmt.Errorf("the level is %d and was not raised to %d", at, level.Newest), err)
+			return errors.Join(fmt.Errorf("the level is %d and was not raised to %d", at, next), err)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -317,7 +320,7 @@ func (u *upgrade) anOldOneStops(id string) func(context.Context, *scenario.Fight
 		}
 		said := string(text[from.Size():])
 		f.Log("the old version ended with %v", err)
-		if !strings.Contains(said, "newer version of mind") && !strings.Contains(said, "this version of mind reads") && !strings.Contains(said, "moved") {
+		if !strings.Contains(said, "newer version of mind") && !strings.Contains(said, "this version of mind reads") && !strings.Contains(said, "this version of mind supports") && !strings.Contains(said, "moved") {
 			return fmt.Errorf("the old version was started on the raised level and did not say why it cannot go on: %s", said[max(0, len(said)-2000):])
 		}
 		p.PID = 0

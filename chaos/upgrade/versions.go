@@ -38,8 +38,9 @@ func buildFrom(ctx context.Context, repository, commit, dir string) (string, err
 	return binary, build(ctx, source, binary)
 }
 
-func build(ctx context.Context, source, binary string) error {
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", binary, "./cmd/mind")
+func build(ctx context.Context, source, binary string, flags ...string) error {
+	args := append([]string{"build", "-buildvcs=false", "-trimpath"}, flags...)
+	build := exec.CommandContext(ctx, "go", append(args, "-o", binary, "./cmd/mind")...)
 	build.Dir = source
 	if said, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", source, err, said)

@@ -18,7 +18,6 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -57,26 +56,6 @@ func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key strin
 	f.Add(reservedForEvaluations(req))
 	job, err := Parse(req, a.capacity)
 	f.Add(err)
-	if job.Retention.Keep > 0 {
-		if locked := level.DurableCheckpoints.Check(a.state.View().Level()); locked != nil {
-			f.Bad("output_config.keep_checkpoints", "%s", locked.Error())
-		}
-	}
-	if job.Array != nil {
-		if locked := level.Arrays.Check(a.state.View().Level()); locked != nil {
-			f.Bad("scheduling_config.array", "%s", locked.Error())
-		}
-	}
-	if strings.Contains(job.Shape.GPUType, work.GPUTypeOr) {
-		if locked := level.GPUChoice.Check(a.state.View().Level()); locked != nil {
-			f.Bad("resource_config.gpu_type", "%s", locked.Error())
-		}
-	}
-	if job.Shape.PlacesMore() {
-		if locked := level.Domains.Check(a.state.View().Level()); locked != nil {
-			f.Bad("resource_config.topology", "%s", locked.Error())
-		}
-	}
 	if wrong := a.checkRoom(ctx, req, &job); wrong != nil && (f.Count() > 0 || !a.acceptedBefore(c.Tenant, key, &job)) {
 		f.Add(wrong)
 	}

@@ -27,7 +27,7 @@ func Checkpoint(c *checkpoints.Checkpoint) *v1.Checkpoint {
 		ManifestDigest: c.Digest,
 		SizeBytes:      c.SizeBytes,
 		CreatedAt:      call.Time(c.CreatedAt),
-		State:          c.State(),
+		State:          c.State,
 		Kind:           v1.CheckpointKind_CHECKPOINT,
 		Pinned:         c.Pinned,
 		UploadedBytes:  c.UploadedBytes,

@@ -1,7 +1,6 @@
 package liveness
 
 import (
-	"strings"
 	"time"
 
 	"github.com/mindcoordinator/mind/fsm"
@@ -9,9 +8,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// silentFor begins what the row of a node says that is away because it was silent, as it was written below level.CodedReasons. It
-// may say something else: it was declared lost, or the cluster was recovered.
-const silentFor = "not heard of for "
+// saysSilent says whether the row of a node that is away says that it was silent. It may say something else: it was declared
+// lost, or the cluster was recovered.
+func saysSilent(n *work.Node) bool {
+	c := n.Reason.Code()
+	return c == reason.NodeSilent || c == reason.NodeSilentButRenews
+}
 
 // Seen is the result of a look at all nodes.
 type Seen struct {
@@ -40,7 +42,7 @@ func (t *Term) Look(v *fsm.View, now time.Time) Seen {
 		why := reason.New(because, int64(t.unreachableAfter))
 		switch {
 		case silent && n.UnreachableSince == 0,
-			silent && n.LostSince == 0 && !reason.Same(n.Reason, why) && strings.HasPrefix(n.Reason.Before(), silentFor):
+			silent && n.LostSince == 0 && n.Reason != why && saysSilent(n):
 			seen.Changes = append(seen.Changes, work.SetNode{ID: n.ID, Action: work.NodeUnreachable, Reason: why})
 		case silent || !inSession || n.UnreachableSince == 0:
 		case n.LostSince != 0 || n.Unheard:

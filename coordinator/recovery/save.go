@@ -9,7 +9,6 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/raftnode/recovery"
 	"github.com/mindcoordinator/mind/raftnode/verify"
@@ -69,10 +68,6 @@ func (w snapshotStream) Write(b []byte) (int, error) {
 
 // RecordSnapshot records that a coordinator sends the state.
 func (s *Service) RecordSnapshot(ctx context.Context, req *v1.RecordSnapshotRequest) (*v1.RecordSnapshotResponse, error) {
-	if at := s.replica.View().Level(); !level.SnapshotNotes.Open(at) {
-		s.log.Warn("the audit log does not say that the state is handed out: the feature level is too low", "to", call.Of(ctx).Peer.String(), "level", at)
-		return &v1.RecordSnapshotResponse{}, nil
-	}
 	_, err := replica.Propose[work.NoteSnapshotResult](ctx, s.replica, work.NoteSnapshot{By: req.GetCoordinatorId(), Actor: call.Of(ctx).OperatorActor()})
 	return &v1.RecordSnapshotResponse{}, err
 }

@@ -130,8 +130,8 @@ func Propose[R any](ctx context.Context, p Proposer, command kernel.Command) (R,
 // beginWithin bounds how long a proposal waits for Begin.
 const beginWithin = 3 * time.Second
 
-// Begin says that the level of the state is as high as it is going to be for now. Until then, proposals to a state that was
-// never raised wait: the first commands of a new cluster would be written at the level of an old one.
+// Begin says that the level of the state is as high as it is going to be for now. Until then, proposals to a state below the
+// newest level wait: the first commands of a new cluster would be written at the level of an old one.
 func (r *Replica) Begin() { r.begin.Do(func() { close(r.begun) }) }
 
 // AtOnce proposes without waiting for Begin.
@@ -145,7 +145,7 @@ func (a atOnce) Propose(ctx context.Context, command kernel.Command) (any, error
 
 // awaitBegin waits for Begin, where that matters.
 func (r *Replica) awaitBegin(ctx context.Context) {
-	if r.View().Level() > level.Base || !r.IsLeader() {
+	if r.View().Level() >= level.Newest || !r.IsLeader() {
 		return
 	}
 	timer := time.NewTimer(beginWithin)

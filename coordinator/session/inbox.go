@@ -13,7 +13,6 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/raftnode"
@@ -47,9 +46,6 @@ func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
 		case *v1.SessionRequest_Heartbeat:
 			in.session.Beat(body.Heartbeat.GetSeq(), now)
 			in.table.AskRenewal()
-			if in.unknownArchive() {
-				return errLevelRaised
-			}
 			if kept := body.Heartbeat.GetRosterVersion(); kept != in.kept {
 				in.kept = kept
 				in.table.keep(in.session.Node(), kept)
@@ -68,16 +64,6 @@ func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
 			return call.Bad("session", "only heartbeats, reports and renewals of others follow a hello")
 		}
 	}
-}
-
-// unknownArchive says whether the state could not know yet that the node has an archive when the session began.
-func (in *inbox) unknownArchive() bool {
-	if !in.session.archive {
-		return false
-	}
-	v := in.service.replica.View()
-	row, ok := v.Node(in.session.Node())
-	return ok && !row.Archive && level.DurableCheckpoints.Open(v.Level())
 }
 
 func (in *inbox) put(reports []*v1.Report, gpus []*v1.Gpu, unfit *string) bool {
@@ -133,7 +119,7 @@ func (in *inbox) commit() error {
 
 func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.Gpu, unfit *string) error {
 	// What is wrong with the node comes before the end of the tasks that it is wrong for.
-	if unfit != nil && level.UnfitNodes.Open(in.service.replica.View().Level()) {
+	if unfit != nil {
 		command := work.SetNode{ID: in.session.Node(), Action: work.NodeFitness, Reason: unfitOf(*unfit)}
 		if _, err := patiently[work.NodeResult](ctx, in.service.replica, command); err != nil {
 			return err
@@ -158,7 +144,7 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 	saved := CheckpointReports(in.session.Node(), reports)
 	saved.Reports = in.uploads.thin(saved.Reports, time.Now())
 	// Below that level nothing of this was ordered.
-	if len(saved.Reports) > 0 && level.DurableCheckpoints.Open(in.service.replica.View().Level()) {
+	if len(saved.Reports) > 0 {
 		if _, err := patiently[checkpoints.ReportResult](ctx, in.service.replica, saved); err != nil {
 			return err
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -105,7 +104,6 @@ func (s *Service) Session(stream v1.AgentService_SessionServer) error {
 	if err := s.register(sess.ctx, hello); err != nil {
 		return sessionEnd(causeOr(sess.ctx, err))
 	}
-	sess.archive = hello.GetArchivesCheckpoints()
 	sess.Register()
 	table.Liveness.Unbar(sess.Node())
 	s.log.Info("session started", "node", sess.Node(), "term", table.term)
@@ -183,7 +181,7 @@ func sessionEnd(err error) error {
 		return nil
 	case errors.Is(err, errNotLeading):
 		return call.Errorf(codes.FailedPrecondition, "%s", err.Error())
-	case errors.Is(err, errReplaced), errors.Is(err, ErrSilent), errors.Is(err, ErrAgain), errors.Is(err, errLevelRaised):
+	case errors.Is(err, errReplaced), errors.Is(err, ErrSilent), errors.Is(err, ErrAgain):
 		return call.Errorf(codes.Aborted, "%s", err.Error())
 	case errors.Is(err, context.Canceled):
 		return call.Errorf(codes.Canceled, "the agent closed the stream")
@@ -222,7 +220,6 @@ func (s *Service) receiveHello(stream v1.AgentService_SessionServer) (*v1.Hello,
 // written: the state learns from it which of the tasks that may still be alive are gone.
 func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
 	command := Registration(hello)
-	command.Node.Archive = command.Node.Archive && level.DurableCheckpoints.Open(s.replica.View().Level())
 	if Registered(s.replica.View(), &command.Node) {
 		return nil
 	}

@@ -17,12 +17,10 @@ import (
 
 // Reasons for the end of a session.
 var (
-	ErrSilent   = errors.New("the node was silent for too long")
-	ErrAgain    = errors.New("the node was declared lost, and must register again")
-	errReplaced = errors.New("the node opened another session")
-	// errLevelRaised: the agent has an archive, and the state could not say so when it said hello.
-	errLevelRaised = errors.New("the feature level was raised: the node must register its archive of checkpoints")
-	errNotLeading  = errors.New("this coordinator is not the leader")
+	ErrSilent     = errors.New("the node was silent for too long")
+	ErrAgain      = errors.New("the node was declared lost, and must register again")
+	errReplaced   = errors.New("the node opened another session")
+	errNotLeading = errors.New("this coordinator is not the leader")
 )
 
 // Table is the nodes in session in one term. It is made when the term begins; Close ends it.
@@ -59,8 +57,6 @@ type session struct {
 	// wake has room for one token: one look is enough for any number of changes.
 	wake  chan struct{}
 	dirty atomic.Bool // orders may have changed
-
-	archive bool // the agent has one for checkpoints
 
 	reported atomic.Uint64 // highest report that is committed
 	samples  sampled

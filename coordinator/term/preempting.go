@@ -8,7 +8,6 @@ import (
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/scheduler"
@@ -46,16 +45,14 @@ func (p *preempting) due(blocked map[work.ClassKey]bool) {
 // makeRoom preempts running jobs for those that fit nowhere.
 func (p *planner) makeRoom(ctx context.Context) {
 	v := p.state.View()
-	if !level.Preemption.Open(v.Level()) || len(p.blocked) == 0 {
+	if len(p.blocked) == 0 {
 		return
 	}
 	p.preempting.last = time.Now()
 	defer p.preempting.timer.Reset(preemptAgain)
-	if level.Guarantees.Open(v.Level()) {
-		// Who is within a guarantee goes first: what it takes is not there for others.
-		p.preempt(ctx, scheduler.Reclaim(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
-		v = p.state.View()
-	}
+	// Jobs within a guarantee go first: what they take is not there for others.
+	p.preempt(ctx, scheduler.Reclaim(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
+	v = p.state.View()
 	p.preempt(ctx, scheduler.Preempt(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
 	if policy := v.Policy(); policy.Preemption.Enabled && time.Since(p.preempting.exchanged) >= time.Duration(policy.Preemption.Every) {
 		p.preempting.exchanged = time.Now()

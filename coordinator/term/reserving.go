@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/scheduler"
@@ -45,7 +44,7 @@ func (r *reserving) due() {
 // reserve promises starts to jobs that were blocked for long, and places those that delay none of them.
 func (p *planner) reserve(ctx context.Context) {
 	v := p.state.View()
-	if !level.Backfill.Open(v.Level()) || len(p.blocked) == 0 && v.PromiseCount() == 0 {
+	if len(p.blocked) == 0 && v.PromiseCount() == 0 {
 		return
 	}
 	begun := time.Now()

@@ -9,34 +9,34 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 )
 
-// Levels reads a range of a message. A coordinator that sends none runs a version of mind without levels.
+// Levels reads a range of a message. The range of a coordinator that sends none is empty.
 func Levels(oldest, newest uint32) level.Range {
-	if newest == 0 {
-		return level.Before()
-	}
 	return level.Range{Oldest: level.Level(min(oldest, 255)), Newest: level.Level(min(newest, 255))}
 }
 
 // Unfit says why a coordinator that supports a range cannot be in a cluster that is at a level outside of it.
 func Unfit(now level.Level, supports level.Range) string {
+	if supports == (level.Range{}) {
+		return "it does not say which feature levels its version of mind supports: start it with the version of the other coordinators"
+	}
 	if now > supports.Newest {
 		return fmt.Sprintf("its version of mind supports feature levels up to %d, and the cluster is at %d: start it with the version of the other coordinators", supports.Newest, now)
 	}
 	return fmt.Sprintf("its version of mind supports feature levels from %d on, and the cluster is at %d: upgrade all coordinators to a version between first", supports.Oldest, now)
 }
 
-// next is the highest level that all coordinators support, and why it is not higher; empty: it is the newest one of this version.
-func next(now level.Level, coordinators []*v1.SupportedLevels) (to level.Level, why string) {
-	to = level.Newest
+// next is the highest level that all coordinators support, and why it is not the newest one of this version; empty: it is.
+func next(now, newest level.Level, coordinators []*v1.SupportedLevels) (to level.Level, why string) {
+	to = newest
 	var waits []string
 	for _, c := range coordinators {
-		switch newest := level.Level(min(c.GetNewestLevel(), 255)); {
-		case newest == 0:
+		switch its := level.Level(min(c.GetNewestLevel(), 255)); {
+		case its == 0:
 			to = min(to, now)
 			waits = append(waits, fmt.Sprintf("%s does not say what it supports (%s)", c.GetCoordinatorId(), c.GetReason()))
-		case newest < level.Newest:
-			to = min(to, newest)
-			waits = append(waits, fmt.Sprintf("%s supports levels up to %d (%s)", c.GetCoordinatorId(), newest, runs(c.GetProgram())))
+		case its < newest:
+			to = min(to, its)
+			waits = append(waits, fmt.Sprintf("%s supports levels up to %d (%s)", c.GetCoordinatorId(), its, runs(c.GetProgram())))
 		}
 	}
 	slices.Sort(waits)

@@ -150,7 +150,7 @@ func (s *Service) possible(ctx context.Context) (to level.Level, answers []*v1.S
 		})
 	}
 	calls.Wait()
-	to, why = next(s.replica.View().Level(), answers)
+	to, why = next(s.replica.View().Level(), level.Newest, answers)
 	return to, answers, why
 }
 
@@ -165,8 +165,6 @@ func (s *Service) ask(ctx context.Context, id string) (supports level.Range, pro
 	}
 	answer, err := v1.NewOperatorServiceClient(conn).DescribeReplica(s.replica.AsReplica(ctx), &v1.DescribeReplicaRequest{CoordinatorId: s.replica.ID()})
 	switch {
-	case grpcstatus.Code(err) == codes.Unimplemented:
-		return level.Before(), "", nil
 	case err != nil:
 		return supports, "", err
 	case answer.GetCoordinatorId() != id:

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
@@ -206,7 +205,7 @@ func Record(tx *kernel.Tx, who *Actor, r AuditRecord, refused *kernel.Refusal) {
 		return
 	}
 	// Those who run the cluster are of no tenant.
-	if who.Tenant != "" || who.User != "" && tx.Open(level.Operators) {
+	if who.Tenant != "" || who.User != "" {
 		r.Tenant, r.User = who.Tenant, who.User
 	}
 	r.Tenant, r.User = tx.Intern(auditText(r.Tenant)), tx.Intern(auditText(r.User))
@@ -214,7 +213,7 @@ func Record(tx *kernel.Tx, who *Actor, r AuditRecord, refused *kernel.Refusal) {
 	if refused != nil {
 		r.Code, r.Message = refused.Code, refused.Reason
 	}
-	r.Object, r.Message = auditText(r.Object), r.Message.At(tx.At()).Clip(MaxAuditText)
+	r.Object, r.Message = auditText(r.Object), r.Message.Clip(MaxAuditText)
 	t := auditOf(tx.State)
 	r.Seq, r.Index, r.Pos, r.Time = t.of(r.Action).next(), tx.Index(), tx.NextAudit(), tx.Now()
 	t.put(&r)

@@ -169,7 +169,7 @@ var (
 )
 
 func auditPut(tx *kernel.Tx, c *PutLauncher, result any) {
-	r := access.AuditRecord{Action: AuditLauncherPut, Object: c.Launcher.Framework, Message: reason.TextAt(tx.At(), strings.Join(c.Launcher.Argv, " "))}
+	r := access.AuditRecord{Action: AuditLauncherPut, Object: c.Launcher.Framework, Message: reason.Text(strings.Join(c.Launcher.Argv, " "))}
 	access.Record(tx, c.Actor, r, result.(LauncherResult).Refusal)
 }
 

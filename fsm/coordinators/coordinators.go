@@ -127,7 +127,7 @@ var (
 )
 
 func auditPut(tx *kernel.Tx, c *PutCoordinator, result any) {
-	r := access.AuditRecord{Action: AuditCoordinatorJoin, Object: c.Coordinator.ID, Message: reason.TextAt(tx.At(), c.Coordinator.RaftAddr)}
+	r := access.AuditRecord{Action: AuditCoordinatorJoin, Object: c.Coordinator.ID, Message: reason.Text(c.Coordinator.RaftAddr)}
 	access.Record(tx, c.Actor, r, result.(CoordinatorResult).Refusal)
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
-// RaiseLevel raises the feature level. Who proposes it has made sure that every voter and every learner supports the level.
+// RaiseLevel raises the feature level. The proposer has made sure that every voter and every learner supports the level.
 // A replica that does not support it stops here.
 type RaiseLevel struct {
 	To level.Level `cbor:"1,keyasint,omitempty"`
@@ -22,9 +22,9 @@ type RaiseLevel struct {
 func (RaiseLevel) CommandNumber() uint16 { return 26 }
 
 // Applicable implements kernel.Demanding.
-func (c *RaiseLevel) Applicable() error {
-	if c.To > level.Newest {
-		return fmt.Errorf("the cluster was raised to feature level %d, and this version of mind supports levels up to %d: start a newer version", c.To, level.Newest)
+func (c *RaiseLevel) Applicable(supported level.Range) error {
+	if c.To > supported.Newest {
+		return fmt.Errorf("the cluster was raised to feature level %d, and this version of mind supports levels up to %d: start a newer version", c.To, supported.Newest)
 	}
 	return nil
 }

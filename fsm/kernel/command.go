@@ -26,8 +26,8 @@ const flagIgnorable byte = 1 << 0
 
 // Demanding is a command that not every version of mind can apply although it can read it.
 type Demanding interface {
-	// Applicable says why this version cannot apply it. A replica stops there.
-	Applicable() error
+	// Applicable says why a version that supports these levels cannot apply it. A replica stops there.
+	Applicable(supported level.Range) error
 }
 
 // commandHeaderSize is the type (2 bytes, big endian) and the flags (1 byte) before the body of a command.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 // Domain is one part of the state: its tables, its commands, its timers, and what must hold of it. All fields but Name
@@ -95,12 +97,21 @@ type Registry struct {
 	byNumber map[uint16]RecordDef
 	meta     MetaDef
 	format   string
+	// levels are those at which entries and snapshots are read.
+	levels level.Range
+}
+
+// Supporting returns the registry of a version of mind that supports these levels.
+func (r *Registry) Supporting(levels level.Range) *Registry {
+	other := *r
+	other.levels = levels
+	return &other
 }
 
 // Register makes a list of domains known. Two that claim the same number are a mistake in the program: it panics.
 func Register(domains ...Domain) *Registry {
 	r := &Registry{
-		domains: domains, commands: map[uint16]CommandDef{}, byNumber: map[uint16]RecordDef{},
+		levels: level.Supported(), domains: domains, commands: map[uint16]CommandDef{}, byNumber: map[uint16]RecordDef{},
 		meta: MetaDef{New: func() MetaRow { return &plainMeta{} }},
 	}
 	extended := ""

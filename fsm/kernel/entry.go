@@ -11,8 +11,8 @@ import (
 
 // A log entry is
 //
-//	version  1 byte: the feature level at which it was written, or 1
-//	flags    1 byte, 0
+//	version  1 byte: the feature level at which it was written
+//	format   1 byte: entryFormat
 //	time     8 bytes, big endian: the proposer's clock, Unix nanoseconds
 //	count    uvarint: commands
 //	count x  uvarint length, then the command: type (2 bytes, big endian), flags (1 byte), CBOR body
@@ -21,6 +21,8 @@ import (
 // version was the newest, so that a log that was written then comes to the same state.
 const (
 	entryHeaderSize = 10
+	// entryFormat is that of the entries below, for all levels. Entries with 0 there are of an earlier line of levels.
+	entryFormat = 1
 
 	// MaxCommandsPerEntry bounds what Pack may be given.
 	MaxCommandsPerEntry = 1 << 16
@@ -33,7 +35,7 @@ func Pack(at level.Level, now time.Time, commands [][]byte) []byte {
 		size += len(c) + binary.MaxVarintLen32
 	}
 	b := make([]byte, 0, size)
-	b = append(b, byte(at), 0)
+	b = append(b, byte(at), entryFormat)
 	b = binary.BigEndian.AppendUint64(b, uint64(now.UnixNano()))
 	b = binary.AppendUvarint(b, uint64(len(commands)))
 	for _, c := range commands {
@@ -69,12 +71,12 @@ func (r *Registry) decodeEntry(data []byte) (decodedEntry, error) {
 	if len(data) < entryHeaderSize {
 		return e, errors.New("the entry is shorter than its header")
 	}
-	e.version = level.Level(data[0])
-	if e.version < level.Oldest || e.version > level.Newest {
-		return e, fmt.Errorf("entry format version %d; this version of mind reads versions %d to %d", e.version, level.Oldest, level.Newest)
+	if data[1] != entryFormat {
+		return e, fmt.Errorf("entry format %d; this version of mind reads format %d: start the version that wrote it", data[1], entryFormat)
 	}
-	if data[1] != 0 {
-		return e, fmt.Errorf("entry flags %#x; this version of mind knows none", data[1])
+	e.version = level.Level(data[0])
+	if !r.levels.Has(e.version) {
+		return e, fmt.Errorf("entry version %d; this version of mind reads versions %d to %d", e.version, r.levels.Oldest, r.levels.Newest)
 	}
 	e.stamp = TimeOf(data)
 	rest := data[entryHeaderSize:]
@@ -129,7 +131,7 @@ func (r *Registry) decodeCommand(data []byte) (decodedCommand, error) {
 		return decodedCommand{}, fmt.Errorf("decoding %s: %w", def.Name, err)
 	}
 	if d, ok := c.(Demanding); ok {
-		if err := d.Applicable(); err != nil {
+		if err := d.Applicable(r.levels); err != nil {
 			return decodedCommand{}, fmt.Errorf("%s: %w", def.Name, err)
 		}
 	}

@@ -31,10 +31,6 @@ type published[V any] struct {
 	view   *V
 }
 
-// implied is the first level that an entry raises the state to by being written at it. Entries of version 3 are older than
-// levels.
-const implied = 4
-
 // Ignored is the result of a command that this version does not know and that is marked as one to skip.
 type Ignored struct{}
 
@@ -94,12 +90,7 @@ func (m *Machine[V, E]) apply(index uint64, data []byte) []any {
 	base.Touch()
 	tx := &m.tx
 	tx.minted, tx.pos, tx.audited, tx.level = 0, 0, 0, entry.version
-	if entry.version >= 2 && base.Second == 0 {
-		base.Second = index
-	}
-	if entry.version >= implied {
-		m.st.Raise(entry.version)
-	}
+	m.st.Raise(entry.version) // A replica writes no less than what it has applied.
 	results := make([]any, len(entry.commands))
 	for i, c := range entry.commands {
 		if c.command == nil {

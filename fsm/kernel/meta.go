@@ -17,8 +17,6 @@ type Base struct {
 	// Voters are the ids of the replicas that vote, as of the configuration at VotersIndex.
 	VotersIndex uint64   `cbor:"6,keyasint,omitempty"`
 	Voters      []string `cbor:"7,keyasint,omitempty"`
-	// Second is the index of the first entry of version 2; what only that one demands does not hold of what is older.
-	Second uint64 `cbor:"11,keyasint,omitempty"`
 	// Level is the feature level that the cluster was raised to; 0: it never was.
 	Level level.Level `cbor:"15,keyasint,omitempty"`
 
@@ -46,19 +44,11 @@ const recordMeta = 1
 type plainMeta struct{ Base }
 
 func (m *plainMeta) AppendFields(f Fields) Fields {
-	f = f.Int(m.Now).Num(m.VotersIndex).Num(m.Second).Num(uint64(len(m.Voters)))
+	f = f.Int(m.Now).Num(m.VotersIndex).Num(uint64(len(m.Voters)))
 	for _, v := range m.Voters {
 		f = f.Text(v)
 	}
-	return m.AppendLevel(f)
-}
-
-// AppendLevel appends the level to the fields that are hashed, in the way of a state that was never raised when it was not.
-func (b *Base) AppendLevel(f Fields) Fields {
-	if b.Level != 0 {
-		f = f.Num(uint64(b.Level))
-	}
-	return f
+	return f.Num(uint64(m.Level))
 }
 
 func (m *plainMeta) Copy() MetaRow { c := *m; return &c }

@@ -31,11 +31,15 @@ func readSnapshot(known *Registry, from io.Reader) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	if string(head[:len(snapshotMagic)]) != snapshotMagic {
+	switch string(head[:len(snapshotMagic)]) {
+	case snapshotMagic:
+	case earlierMagic:
+		return nil, errors.New("this snapshot is of an earlier format: start the version of mind that wrote it")
+	default:
 		return nil, errors.New("this is no snapshot of mind")
 	}
-	if v := binary.BigEndian.Uint16(head[len(snapshotMagic):]); level.Level(min(v, 255)) < level.Oldest || level.Level(min(v, 255)) > level.Newest {
-		return nil, fmt.Errorf("snapshot format version %d; this version of mind reads versions %d to %d", v, level.Oldest, level.Newest)
+	if v := binary.BigEndian.Uint16(head[len(snapshotMagic):]); !known.levels.Has(level.Level(min(v, 255))) {
+		return nil, fmt.Errorf("snapshot version %d; this version of mind reads versions %d to %d", v, known.levels.Oldest, known.levels.Newest)
 	}
 	body, err := r.block()
 	if err != nil {

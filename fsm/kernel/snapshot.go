@@ -12,7 +12,7 @@ import (
 // A snapshot is
 //
 //	magic    8 bytes
-//	version  2 bytes, big endian: the feature level of the state, or 1
+//	version  2 bytes, big endian: the feature level of the state
 //	header   uvarint length, CBOR
 //	records  uvarint type (not 0), uvarint length, CBOR; in the order of their types and of their keys
 //	end      uvarint 0
@@ -20,7 +20,9 @@ import (
 //
 // Equal states make equal bytes.
 const (
-	snapshotMagic = "MINDSNAP"
+	snapshotMagic = "MINDSTAT"
+	// earlierMagic began the snapshots of an earlier line of levels.
+	earlierMagic = "MINDSNAP"
 
 	// maxSnapshotRecord bounds one record when reading.
 	maxSnapshotRecord = 256 << 20

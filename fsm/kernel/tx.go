@@ -15,20 +15,13 @@ type Tx struct {
 	events any
 }
 
-// At is the level at which the entry was written: a command does what it did at that level.
-func (tx *Tx) At() level.Level { return tx.level }
-
 // Open says whether the entry was written at a level that has what the gate unlocks.
 func (tx *Tx) Open(g level.Gate) bool { return g.Open(tx.level) }
 
 // Mint returns the next id of this entry; false when it has none left. The last one is for job arrays, whose ids are made
 // elsewhere.
 func (tx *Tx) Mint() (uint64, bool) {
-	most := MaxIDsPerEntry
-	if tx.Open(level.Arrays) {
-		most--
-	}
-	if tx.minted >= most {
+	if tx.minted >= MaxIDsPerEntry-1 {
 		return 0, false
 	}
 	id := FirstID(tx.Index()) + uint64(tx.minted)

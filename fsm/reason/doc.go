@@ -1,7 +1,7 @@
 // Package reason is how the replicated state says why: as a code with parameters, not as a sentence.
 //
 // A [Reason] is a string, so that rows stay comparable, small and shareable, and keep their CBOR and hash fields. It is
-// either plain text (what a person or an agent said, and what entries below version 4 wrote) or a code with parameters.
+// either plain text (what a person or an agent said) or a code with parameters.
 // A coded one begins with a byte that no text made by [Text] begins with, and is printable after that:
 //
 //	0x01, the code in decimal, and for each parameter
@@ -14,6 +14,5 @@
 // enums.
 //
 // Codes are append-only, and so are the kinds of their parameters. The sentences that people read are made on reading, in
-// package coordinator/words, and may change at any time: no hash depends on them. This package has the sentences of the
-// time when they were state ([Reason.Before]): entries below version 4 need them, and they never change.
+// package coordinator/words, and may change at any time: no hash depends on them.
 package reason

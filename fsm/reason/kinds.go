@@ -32,6 +32,13 @@ func (k Kind) wire() byte {
 	return 'i'
 }
 
+// definition is what the state knows of a code.
+type definition struct {
+	name string
+	// kinds are those of the parameters.
+	kinds string
+}
+
 // Show is a parameter that is no number and no reason, as everybody writes it.
 func (k Kind) Show(p Param) string {
 	switch k {

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 // Reason says why: plain text, or a code with parameters. The empty one says nothing.
@@ -21,14 +20,6 @@ const mark = "\x01"
 
 // Text is a reason in somebody's own words. It can never be taken for a coded one.
 func Text(s string) Reason { return Reason(strings.TrimLeft(s, mark)) }
-
-// TextAt is Text in an entry of a level: below level.CodedReasons there was nothing that a text could be taken for.
-func TextAt(at level.Level, s string) Reason {
-	if !level.CodedReasons.Open(at) {
-		return Reason(s)
-	}
-	return Text(s)
-}
 
 // New makes a coded reason. The arguments are what the code's parameters are: texts and ids, numbers, states, reasons.
 // One that does not fit the code is kept as it is: Valid finds it.
@@ -160,19 +151,6 @@ func (r Reason) parse() (Code, []Param, bool) {
 
 // Plain is the text of a reason without a code. Of one that New would not make, it is what can be shown of it.
 func (r Reason) Plain() string { return strings.TrimLeft(string(r), mark) }
-
-// At is the reason as an entry of a level has it: from level.CodedReasons on as it is, below that the sentence of that time.
-func (r Reason) At(at level.Level) Reason {
-	if level.CodedReasons.Open(at) {
-		return r
-	}
-	return Reason(r.Before())
-}
-
-// Same says whether two reasons mean the same, although one may be from below level.CodedReasons and the other not.
-func Same(a, b Reason) bool {
-	return a == b || (a.Code() == 0) != (b.Code() == 0) && a.Before() == b.Before()
-}
 
 // Valid says what is wrong with a reason; nil: it is empty, text, or a code that is known with parameters of its kinds,
 // and so are the reasons in it.

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 func TestNew_isReadAgain(t *testing.T) {
@@ -25,7 +24,6 @@ func TestNew_isReadAgain(t *testing.T) {
 	require.EqualValues(t, 30, p[0].Number)
 	require.Equal(t, inner, p[3].Reason())
 	require.EqualValues(t, -9, p[3].Reason().Params()[1].Number)
-	require.Equal(t, "restarts in 30 s (retry 1 of 3) after OOM: exit code -9", r.Before())
 	require.Equal(t, "RestartsInAsRetry(30, 1, 3, EndedWithCode(2, -9))", r.String())
 	require.Equal(t, Reason("\x0127i30;i1;i3;r10:"+string(inner)), r, "the encoding is part of logs and snapshots")
 }
@@ -36,20 +34,6 @@ func TestText_isNeverTakenForACode(t *testing.T) {
 	require.Zero(t, r.Code())
 	require.Equal(t, "31s2:n1", r.Plain())
 	require.NoError(t, r.Valid())
-	require.Equal(t, Reason(forged), TextAt(level.CodedReasons.Level()-1, forged), "entries below the level keep every byte")
-	require.Equal(t, Reason("31s2:n1"), TextAt(level.CodedReasons.Level(), forged))
-}
-
-func TestAt_isEnglishBelowTheLevel(t *testing.T) {
-	r := New(CanceledBecause, New(DependencyGone, "job_1"))
-	require.Equal(t, r, r.At(level.CodedReasons.Level()))
-	require.Equal(t, Reason("canceled: job_1, which it depends on, is gone"), r.At(level.CodedReasons.Level()-1))
-	require.Equal(t, Reason("enough"), Text("enough").At(1))
-	require.Equal(t, Reason("\x01 not ours"), Reason("\x01 not ours").At(1), "what no code is stays as it is")
-	require.True(t, Same(r, r.At(1)))
-	require.True(t, Same(r.At(1), r))
-	require.False(t, Same(r, New(CanceledBecause, New(DependencyGone, "job_2"))))
-	require.False(t, Same(New(QuotaOfRunning, 1, 2), New(QuotaOfRunning, 1, 3)))
 }
 
 func TestValid_findsWhatNobodyCouldWord(t *testing.T) {
@@ -63,7 +47,7 @@ func TestValid_findsWhatNobodyCouldWord(t *testing.T) {
 		"in CanceledBecause: code 98": New(CanceledBecause, New(98)),
 	} {
 		require.ErrorContains(t, r.Valid(), wrong)
-		require.NotPanics(t, func() { _, _, _ = r.Before(), r.String(), r.Clip(1) })
+		require.NotPanics(t, func() { _, _ = r.String(), r.Clip(1) })
 	}
 	require.NoError(t, Reason("").Valid())
 }
@@ -79,9 +63,8 @@ func TestClip_cutsTextsNotCodes(t *testing.T) {
 	require.Equal(t, cut, cut.Clip(256))
 }
 
-// TestTable_neverChanges holds the sentences of entries below level.CodedReasons, the numbers of the codes and the kinds of their
-// parameters: a log that has them must come to the same state for ever. A new code changes the count and the hash; nothing
-// else may.
+// TestTable_neverChanges holds the numbers of the codes and the kinds of their parameters: logs and snapshots have them. A new
+// code changes the count and the hash; nothing else may.
 func TestTable_neverChanges(t *testing.T) {
 	var b strings.Builder
 	n := 0
@@ -89,13 +72,10 @@ func TestTable_neverChanges(t *testing.T) {
 		b.WriteString(c.String() + " " + string(New(c)) + " " + table[c].kinds + "\n")
 		for _, r := range c.Samples() {
 			require.NoError(t, r.Valid(), "%s", c)
-			require.NotContains(t, r.Before(), "%!", "%s", c)
-			require.NotEmpty(t, r.Before(), "%s has no sentence", c)
-			b.WriteString(r.Before() + "\n")
 		}
 		n++
 	}
-	require.Equal(t, "236 codes, 6d3fd881f5440e5", pin(n, b.String()))
+	require.Equal(t, "236 codes, a2835938593172ad", pin(n, b.String()))
 }
 
 func pin(n int, text string) string {
@@ -132,7 +112,7 @@ func FuzzReason(f *testing.F) {
 	f.Add("\x0130i-0;")
 	f.Fuzz(func(t *testing.T, text string) {
 		r := Reason(text)
-		_, _, _, _ = r.Before(), r.String(), r.Plain(), r.Valid()
+		_, _, _ = r.String(), r.Plain(), r.Valid()
 		if cut := r.Clip(64); r.Valid() == nil {
 			require.NoError(t, cut.Valid())
 		}

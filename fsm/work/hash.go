@@ -2,7 +2,6 @@ package work
 
 import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 func (r *EvaluationResult) AppendFields(f kernel.Fields) kernel.Fields {
@@ -14,16 +13,13 @@ func (s Shape) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(s.Nodes)<<48 | uint64(s.GPUs)<<32 | uint64(s.FractionMilli)<<16 | uint64(s.Topology))
 	f = f.Num(uint64(s.GPUMemMB)<<32 | uint64(s.CPUs)).Num(uint64(s.MemMB))
 	f = f.Text(s.GPUType).Text(s.Selector)
-	if s.PlacesMore() {
-		f = f.Text("places").Num(uint64(s.Between)<<32 | uint64(s.Segment)).Text(s.Level).Text(s.Exclude).Flag(s.Loose)
-	}
-	return f
+	return f.Num(uint64(s.Between)<<32 | uint64(s.Segment)).Text(s.Level).Text(s.Exclude).Flag(s.Loose)
 }
 
 func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(j.ID)).Text(j.Tenant).Text(j.User).Text(j.Name).Text(j.Queue).Num(uint64(j.Priority))
 	f = j.Shape.AppendFields(f.Bytes(j.Spec)).Labels(j.Labels)
-	f = f.Num(uint64(j.Retry.Max)<<8 | uint64(j.Retry.On)).Flag(j.Preemptible)
+	f = f.Num(uint64(j.Retry.Max)<<8 | uint64(j.Retry.On)).Flag(j.Retry.Never).Flag(j.Preemptible)
 	f = f.Int(j.MaxRuntime).Int(j.LostAfter).Int(j.GiveUpAfter).Int(j.Grace).Int(j.NotBefore)
 	f = f.Num(uint64(len(j.Dependencies)))
 	for _, d := range j.Dependencies {
@@ -34,13 +30,14 @@ func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
 		f = f.Num(uint64(t.Rank)<<32 | uint64(uint32(t.State))).Text(t.Node).Num(t.GPUs)
-		f = f.Optional(t.ExitCode).Num(uint64(t.ErrorType)).Text(string(t.ErrorMessage)).Int(t.StartedAt).Int(t.EndedAt)
+		f = f.Optional(t.ExitCode).Num(uint64(t.ErrorType)).Text(string(t.ErrorMessage)).Int(t.StartedAt).Int(t.EndedAt).Text(t.Transfer)
 	}
 	f = f.Num(uint64(j.Stop)).Int(j.StopGrace)
 	if e := j.Ending; e == nil {
 		f = f.Flag(false)
 	} else {
 		f = f.Flag(true).Num(uint64(e.Rank)).Text(e.Node).Optional(e.ExitCode).Num(uint64(e.ErrorType)).Text(string(e.ErrorMessage))
+		f = lossFields(f, e.Loss)
 	}
 	f = f.Num(uint64(len(j.Past)))
 	for i := range j.Past {
@@ -50,6 +47,7 @@ func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 			f = f.Text(n)
 		}
 		f = f.Optional(p.ExitCode).Num(uint64(p.ErrorType)).Text(string(p.Reason)).Int(p.StartedAt).Int(p.EndedAt)
+		f = lossFields(f.Text(p.FailedNode), p.Loss)
 	}
 	r := &j.Retries
 	f = f.Num(uint64(r.NodeLost)<<32 | uint64(r.GPUFault)).Num(uint64(r.LaunchFailed)<<32 | uint64(r.DataFetch))
@@ -58,76 +56,19 @@ func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Int(j.Progress.Step).Int(j.Progress.Total).Num(uint64(j.ResumeFrom)).Num(uint64(j.LastCheckpoint))
 	f = f.Int(j.CreatedAt).Int(j.StartedAt).Int(j.FinishedAt).Int(j.UpdatedAt)
 	f = f.Num(j.Created).Num(j.Revision)
-	if j.hasLaterFields() {
-		f = j.appendLaterFields(f)
-	}
-	if len(j.Credentials) > 0 {
-		f = f.Bytes(j.Credentials)
-	}
-	for i := range j.Tasks {
-		if t := &j.Tasks[i]; t.Transfer != "" {
-			f = f.Num(uint64(i)).Text(t.Transfer)
-		}
-	}
-	if j.Retry.Never || j.RetryRules != AllCausesCount {
-		f = f.Flag(j.Retry.Never).Num(uint64(j.RetryRules))
-	}
-	if j.SettlesAt != 0 {
-		f = f.Int(j.SettlesAt)
-	}
-	if s := &j.Streak; *s != (Streak{}) {
-		f = f.Num(uint64(s.Restarts)<<32 | uint64(s.Fruitless)).Int(s.After).Int(s.Best).Flag(s.Gained)
-	}
-	if j.Retention != (checkpoints.Retention{}) {
-		f = j.Retention.AppendFields(f.Text("retention"))
-	}
-	if j.Scores != 0 {
-		f = f.Text("scores").Num(uint64(j.Scores))
-	}
-	if j.Array != nil {
-		f = j.Array.AppendFields(f.Text("array"))
-	}
-	if j.MaxParallel != 0 {
-		f = f.Text("max_parallel").Num(uint64(j.MaxParallel))
-	}
-	if j.Keep {
-		f = f.Text("keep")
-	}
-	if j.Notice != 0 {
-		f = f.Text("notice").Int(j.Notice)
-	}
-	if j.Term != TermOpen {
-		f = f.Text("term").Num(uint64(j.Term))
-	}
-	return f
-}
-
-// hasLaterFields says whether anything is set that the first version of the state did not have. Such fields follow after
-// the others, all of them or none, so that a row without them has the hash that the first version gave it.
-func (j *Job) hasLaterFields() bool {
-	if len(j.Awaits) > 0 || j.RetriedAt != 0 || j.ChosenAt != 0 || j.Ending != nil && j.Ending.Loss != nil {
-		return true
-	}
-	for i := range j.Past {
-		if j.Past[i].FailedNode != "" || j.Past[i].Loss != nil {
-			return true
-		}
-	}
-	return false
-}
-
-func (j *Job) appendLaterFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(j.RetriedAt)<<32 | uint64(j.ChosenAt)).Num(uint64(len(j.Awaits)))
 	for i := range j.Awaits {
 		a := &j.Awaits[i]
 		f = f.Text(a.Node).Num(uint64(a.Attempt)<<32 | uint64(a.Rank)).Num(a.Token).Num(a.Roster)
 		f = a.Loss.AppendFields(f)
 	}
-	if j.Ending != nil {
-		f = lossFields(f, j.Ending.Loss)
-	}
-	for i := range j.Past {
-		f = lossFields(f.Text(j.Past[i].FailedNode), j.Past[i].Loss)
+	s := &j.Streak
+	f = f.Num(uint64(s.Restarts)<<32 | uint64(s.Fruitless)).Int(s.After).Int(s.Best).Flag(s.Gained)
+	f = f.Bytes(j.Credentials).Int(j.SettlesAt).Num(uint64(j.Scores)).Num(uint64(j.MaxParallel)).Flag(j.Keep).Int(j.Notice)
+	f = j.Retention.AppendFields(f.Num(uint64(j.Term)))
+	f = f.Flag(j.Array != nil)
+	if j.Array != nil {
+		f = j.Array.AppendFields(f)
 	}
 	return f
 }
@@ -164,36 +105,14 @@ func (n *Node) AppendFields(f kernel.Fields) kernel.Fields {
 		f = f.Flag(true).Int(d.Since).Int(d.Deadline).Flag(d.Force).Text(string(d.Reason))
 	}
 	f = f.Int(n.RegisteredAt).Int(n.UpdatedAt).Num(n.Revision).Int(n.UnreachableSince)
-	if n.Incarnation|n.RosterSince|n.RosterAcked|n.EnabledAt|uint64(n.LostSince) != 0 {
-		f = f.Num(n.Incarnation).Num(n.RosterSince).Num(n.RosterAcked).Num(n.EnabledAt).Int(n.LostSince)
-	}
-	if n.Unheard {
-		f = f.Flag(true)
-	}
-	if n.Archive {
-		f = f.Text("archive")
-	}
-	if n.Unfit != "" {
-		f = f.Text("unfit").Text(string(n.Unfit))
-	}
-	return f
+	f = f.Num(n.Incarnation).Num(n.RosterSince).Num(n.RosterAcked).Num(n.EnabledAt).Int(n.LostSince)
+	return f.Flag(n.Unheard).Flag(n.Archive).Text(string(n.Unfit))
 }
 
 func (q *Queue) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Text(q.Name).Num(uint64(q.Weight)).Int(q.CreatedAt).Int(q.UpdatedAt).Num(q.Revision)
-	if q.MaxGPUs != 0 {
-		f = f.Num(uint64(q.MaxGPUs))
-	}
-	if q.Parent != "" || q.Moved != 0 {
-		f = f.Text("parent").Text(q.Parent).Num(q.Moved)
-	}
-	if len(q.MaxByType) > 0 {
-		f = q.MaxByType.AppendFields(f.Text("by type"))
-	}
-	if q.Guaranteed != 0 {
-		f = f.Text("guaranteed").Num(uint64(q.Guaranteed))
-	}
-	return f
+	f = f.Num(uint64(q.MaxGPUs)).Text(q.Parent).Num(q.Moved).Num(uint64(q.Guaranteed))
+	return q.MaxByType.AppendFields(f)
 }
 
 func (k *IdempotencyKey) AppendFields(f kernel.Fields) kernel.Fields {
@@ -204,13 +123,7 @@ func (k *IdempotencyKey) AppendFields(f kernel.Fields) kernel.Fields {
 func (q *Quota) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Text(q.Tenant).Optional(q.MaxGPUs).Optional(q.MaxRunning).Optional(q.MaxJobs)
 	f = f.Text(q.UpdatedBy).Int(q.UpdatedAt).Num(q.Revision)
-	if len(q.MaxByType) > 0 {
-		f = q.MaxByType.AppendFields(f.Text("by type"))
-	}
-	if q.MaxGPUHours != nil {
-		f = f.Text("hours").Optional(q.MaxGPUHours)
-	}
-	return f
+	return q.MaxByType.AppendFields(f.Optional(q.MaxGPUHours))
 }
 
 func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {
@@ -219,8 +132,5 @@ func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Int(p.Preemption.RestartCost).Num(uint64(p.Backfill.Reservations)).Int(p.Backfill.After)
 	f = f.Int(p.Hold)
 	f = f.Text(p.UpdatedBy).Int(p.UpdatedAt).Num(p.Revision)
-	if p.Levels != "" {
-		f = f.Text("levels").Text(p.Levels)
-	}
-	return f
+	return f.Text(p.Levels)
 }

@@ -80,8 +80,6 @@ type Job struct {
 	Credentials []byte `cbor:"45,keyasint,omitempty"`
 	// Streak is what its last attempts came to.
 	Streak Streak `cbor:"46,keyasint,omitempty"`
-	// RetryRules are those that were in force when it was submitted.
-	RetryRules RetryRules `cbor:"47,keyasint,omitempty"`
 	// SettlesAt is when no attempt of it that was lost with a part of the log can be alive any more, Unix nanoseconds; set
 	// with HoldRecovery.
 	SettlesAt int64 `cbor:"48,keyasint,omitempty"`

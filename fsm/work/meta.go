@@ -37,27 +37,13 @@ func (m *Meta) Copy() kernel.MetaRow { c := *m; return &c }
 
 // AppendFields implements kernel.Hashed.
 func (m *Meta) AppendFields(f kernel.Fields) kernel.Fields {
-	f = f.Int(m.Now).Num(m.Considered).Num(m.Fenced).Num(m.Dropped).Num(uint64(m.KeepFinished))
-	f = f.Num(m.VotersIndex).Num(uint64(len(m.Voters)))
+	f = f.Int(m.Now).Num(uint64(m.Level)).Num(m.VotersIndex).Num(uint64(len(m.Voters)))
 	for _, v := range m.Voters {
 		f = f.Text(v)
 	}
-	if m.RosterVersion|m.NodesLost|m.Incomplete|m.Second != 0 {
-		f = f.Num(m.RosterVersion).Num(m.NodesLost).Num(m.Incomplete).Num(m.Second)
-	}
-	if m.KeepAudit != 0 {
-		f = f.Num(uint64(m.KeepAudit))
-	}
-	if m.Recovered != 0 {
-		f = f.Num(m.Recovered).Int(m.RecoveredAt)
-	}
-	if m.Accounting != 0 {
-		f = f.Text("accounting").Num(m.Accounting)
-	}
-	if m.LastArray != 0 {
-		f = f.Text("array").Num(uint64(m.LastArray))
-	}
-	return m.AppendLevel(f)
+	f = f.Num(m.Considered).Num(m.Fenced).Num(m.Dropped).Num(m.Incomplete).Num(m.RosterVersion).Num(m.NodesLost)
+	f = f.Num(uint64(m.KeepFinished)<<32 | uint64(m.KeepAudit)).Num(m.Recovered).Int(m.RecoveredAt)
+	return f.Num(m.Accounting).Num(uint64(m.LastArray))
 }
 
 // DefaultKeepFinished bounds the finished jobs that are kept, unless Configure says otherwise.

@@ -21,18 +21,6 @@ const (
 	RetryAll = RetryInfrastructure | RetryExit
 )
 
-// RetryRules says which restarts RetryPolicy.Max bounds. A job keeps the rules that it was submitted under: its agents were
-// told what becomes of a task that is lost.
-type RetryRules uint8
-
-// The rules.
-const (
-	// AllCausesCount: entries of version 1 and 2.
-	AllCausesCount RetryRules = iota
-	// ExitCounts: restarts after a cause of the infrastructure are free.
-	ExitCounts
-)
-
 // RetryPolicy says after what a job is restarted, and how often.
 type RetryPolicy struct {
 	// Max bounds the restarts that count.
@@ -55,11 +43,7 @@ type RetryCounts struct {
 
 // Spent is how many of the restarts that RetryPolicy.Max bounds are used up.
 func (j *Job) Spent() uint32 {
-	c := &j.Retries
-	if j.RetryRules == ExitCounts {
-		return c.Exit
-	}
-	return c.NodeLost + c.GPUFault + c.LaunchFailed + c.DataFetch + c.Exit
+	return j.Retries.Exit
 }
 
 // RetryLeft says whether an attempt that ends by cause would be followed by another one. (One that brings nothing new may be
@@ -68,7 +52,7 @@ func (j *Job) RetryLeft(cause RetryCause) bool {
 	switch {
 	case j.Retry.Never, j.Retry.On&cause == 0:
 		return false
-	case j.RetryRules == ExitCounts && cause != RetryExit:
+	case cause != RetryExit:
 		return true
 	}
 	return j.Spent() < uint32(j.Retry.Max)

@@ -55,7 +55,7 @@ type Shape struct {
 	Loose bool `cbor:"20,keyasint,omitempty"`
 }
 
-// PlacesMore says whether the shape limits places by what shapes of before level.Domains do not have.
+// PlacesMore says whether the shape limits places by more than what a node has.
 func (s Shape) PlacesMore() bool {
 	return s.Between != domains.Anywhere || s.Level != "" || s.Segment != 0 || s.Exclude != "" || s.Loose
 }

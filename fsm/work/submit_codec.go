@@ -17,93 +17,35 @@ import (
 // more than all the rest of taking one in (BenchmarkDecodeSubmit). The form is
 //
 //	version  1 byte
-//	actor    (version 3) a flag whether there is one; tenant, user, token and request
+//	actor    a flag whether there is one; tenant, user, token and request
 //	count    uvarint
-//	count x  the fields of NewJob in the order of their CBOR numbers: text and bytes as uvarint length and contents,
-//	         numbers as uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs;
-//	         (version 2) the credentials; (version 3) the request; (version 4) Retry.Never; (version 5) Retention, Scores;
-//	         (version 6) a flag whether it is an array, and then Start and End; MaxParallel; (version 7) Notice, and
-//	         Between, Segment, Level, Exclude and Loose of the shape
+//	count x  the fields of NewJob in the order of AppendBody: text and bytes as uvarint length and contents, numbers as
+//	         uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs, an array as a flag
+//	         and its first and last element
 //
-// A field is added by a new version that ends with it; older versions stay readable. Version 2 adds credentials, version 3
-// the actor and requests, version 4 Retry.Never, version 5 Retention and Scores, version 6 arrays, version 7 Notice and what
-// of a shape PlacesMore is about. The oldest version that holds all there is is written, so that replicas that are not yet
-// upgraded can read what they know.
-const (
-	firstSubmitVersion byte = 1
-	submitWithSecret   byte = 2
-	submitWithActor    byte = 3
-	submitWithNever    byte = 4
-	submitWithScores   byte = 5
-	submitWithArray    byte = 6
-	submitVersion      byte = 7
-)
+// A field is added by a new version, which is written from the level on that has the field.
+const submitVersion byte = 1
 
 // minJobSize is what a job with nothing in it takes; a count that cannot be true is refused before memory is spent.
-const minJobSize = 28
+const minJobSize = 44
 
 // AppendBody implements kernel.BodyWriter.
 func (c SubmitJobs) AppendBody(b []byte) []byte {
-	version := c.version()
-	b = append(b, version)
-	if version >= submitWithActor {
-		a := c.Actor
-		b = appendFlag(b, a != nil)
-		if a == nil {
-			a = &access.Actor{}
-		}
-		b = appendText(b, a.Tenant)
-		b = appendText(b, a.User)
-		b = binary.AppendUvarint(b, uint64(a.Token))
-		b = appendText(b, a.Request)
+	b = append(b, submitVersion)
+	a := c.Actor
+	b = appendFlag(b, a != nil)
+	if a == nil {
+		a = &access.Actor{}
 	}
+	b = appendText(b, a.Tenant)
+	b = appendText(b, a.User)
+	b = binary.AppendUvarint(b, uint64(a.Token))
+	b = appendText(b, a.Request)
 	b = binary.AppendUvarint(b, uint64(len(c.Jobs)))
 	for i := range c.Jobs {
 		b = c.Jobs[i].append(b)
-		if version >= submitWithSecret {
-			b = appendText(b, c.Jobs[i].Credentials)
-		}
-		if version >= submitWithActor {
-			b = appendText(b, c.Jobs[i].Request)
-		}
-		if version >= submitWithNever {
-			b = appendFlag(b, c.Jobs[i].Retry.Never)
-		}
-		if version >= submitWithScores {
-			r := &c.Jobs[i].Retention
-			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(r.Keep)), uint64(r.Best))
-			b = binary.AppendUvarint(appendText(b, r.Metric), uint64(c.Jobs[i].Scores))
-		}
-		if version >= submitWithArray {
-			b = c.Jobs[i].appendArray(b)
-		}
-		if version >= submitVersion {
-			b = binary.AppendVarint(b, c.Jobs[i].Notice)
-			s := &c.Jobs[i].Shape
-			b = binary.AppendUvarint(append(b, byte(s.Between)), uint64(s.Segment))
-			b = appendFlag(appendText(appendText(b, s.Level), s.Exclude), s.Loose)
-		}
 	}
 	return b
-}
-
-// version is the oldest that holds all there is.
-func (c SubmitJobs) version() byte {
-	switch {
-	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Notice != 0 || n.Shape.PlacesMore() }):
-		return submitVersion
-	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Array != nil || n.MaxParallel != 0 }):
-		return submitWithArray
-	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Scores != 0 || n.Retention != (checkpoints.Retention{}) }):
-		return submitWithScores
-	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Retry.Never }):
-		return submitWithNever
-	case c.Actor != nil || slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Request != "" }):
-		return submitWithActor
-	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return len(n.Credentials) > 0 }):
-		return submitWithSecret
-	}
-	return firstSubmitVersion
 }
 
 func appendText[T string | []byte](b []byte, s T) []byte {
@@ -157,48 +99,32 @@ func (n *NewJob) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(n.ResumeFrom))
 	b = appendText(b, n.Key)
 	b = binary.LittleEndian.AppendUint64(b, n.Fingerprint)
-	return appendFlag(b, n.AutoKey)
+	b = appendFlag(b, n.AutoKey)
+	b = appendText(appendText(b, n.Credentials), n.Request)
+	b = appendFlag(b, n.Retry.Never)
+	r := &n.Retention
+	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(r.Keep)), uint64(r.Best))
+	b = binary.AppendUvarint(appendText(b, r.Metric), uint64(n.Scores))
+	b = binary.AppendVarint(n.appendArray(b), n.Notice)
+	b = binary.AppendUvarint(append(b, byte(s.Between)), uint64(s.Segment))
+	return appendFlag(appendText(appendText(b, s.Level), s.Exclude), s.Loose)
 }
 
 // ParseBody implements kernel.BodyParser.
 func (c *SubmitJobs) ParseBody(b []byte) error {
-	if len(b) == 0 || b[0] < firstSubmitVersion || b[0] > submitVersion {
-		return fmt.Errorf("the jobs are not in the form of version %d to %d", firstSubmitVersion, submitVersion)
+	if len(b) == 0 || b[0] != submitVersion {
+		return fmt.Errorf("the jobs are not in the form of version %d", submitVersion)
 	}
 	p := parser{rest: b[1:]}
-	if b[0] >= submitWithActor {
-		given := p.flag()
-		actor := &access.Actor{Tenant: p.text(), User: p.text(), Token: ident.Token(p.number()), Request: p.text()}
-		if given {
-			c.Actor = actor
-		}
+	given := p.flag()
+	actor := &access.Actor{Tenant: p.text(), User: p.text(), Token: ident.Token(p.number()), Request: p.text()}
+	if given {
+		c.Actor = actor
 	}
 	n := p.count(minJobSize)
 	c.Jobs = make([]NewJob, n)
 	for i := range c.Jobs {
 		c.Jobs[i].parse(&p)
-		if b[0] >= submitWithSecret {
-			c.Jobs[i].Credentials = p.bytes()
-		}
-		if b[0] >= submitWithActor {
-			c.Jobs[i].Request = p.text()
-		}
-		if b[0] >= submitWithNever {
-			c.Jobs[i].Retry.Never = p.flag()
-		}
-		if b[0] >= submitWithScores {
-			c.Jobs[i].Retention = checkpoints.Retention{Keep: uint32(p.upTo(1<<32 - 1)), Best: uint32(p.upTo(1<<32 - 1)), Metric: p.text()}
-			c.Jobs[i].Scores = ident.Checkpoint(p.number())
-		}
-		if b[0] >= submitWithArray {
-			c.Jobs[i].parseArray(&p)
-		}
-		if b[0] >= submitVersion {
-			c.Jobs[i].Notice = p.signed()
-			s := &c.Jobs[i].Shape
-			s.Between, s.Segment = domains.Between(p.byte()), uint16(p.upTo(1<<16-1))
-			s.Level, s.Exclude, s.Loose = p.text(), p.text(), p.flag()
-		}
 	}
 	if p.bad {
 		return errors.New("the jobs are cut off, or one of their fields is out of bounds")
@@ -241,6 +167,14 @@ func (n *NewJob) parse(p *parser) {
 		n.Fingerprint = binary.LittleEndian.Uint64(raw)
 	}
 	n.AutoKey = p.flag()
+	n.Credentials, n.Request = p.bytes(), p.text()
+	n.Retry.Never = p.flag()
+	n.Retention = checkpoints.Retention{Keep: uint32(p.upTo(1<<32 - 1)), Best: uint32(p.upTo(1<<32 - 1)), Metric: p.text()}
+	n.Scores = ident.Checkpoint(p.number())
+	n.parseArray(p)
+	n.Notice = p.signed()
+	s.Between, s.Segment = domains.Between(p.byte()), uint16(p.upTo(1<<16-1))
+	s.Level, s.Exclude, s.Loose = p.text(), p.text(), p.flag()
 }
 
 func (n *NewJob) appendArray(b []byte) []byte {

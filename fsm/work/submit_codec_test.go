@@ -7,10 +7,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func plainJob() NewJob {
-	return NewJob{Tenant: "acme", Name: "train", Priority: 5, Spec: []byte("spec"), Shape: Shape{Nodes: 1, GPUs: 1}, Labels: map[string]string{"team": "nlp"}}
-}
-
 func TestSubmitCodec_readsBackWhatItWrote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := SubmitJobs{Jobs: rapid.SliceOfN(rapid.Make[NewJob](), 1, 4).Draw(t, "jobs")}
@@ -37,17 +33,4 @@ func TestSubmitCodec_readsBackWhatItWrote(t *testing.T) {
 		require.Error(t, new(SubmitJobs).ParseBody(b[:cut]), "cut off after %d of %d bytes", cut, len(b))
 		require.Error(t, new(SubmitJobs).ParseBody(append(b, 0)))
 	})
-}
-
-func TestCredentials_jobsWithoutAreWrittenAsBefore(t *testing.T) {
-	plain := SubmitJobs{Jobs: []NewJob{plainJob()}}
-	with := SubmitJobs{Jobs: []NewJob{plainJob(), plainJob()}}
-	with.Jobs[1].Credentials = []byte("sealed")
-	require.Equal(t, firstSubmitVersion, plain.AppendBody(nil)[0])
-	body := with.AppendBody(nil)
-	require.Equal(t, submitWithSecret, body[0])
-	var back SubmitJobs
-	require.NoError(t, back.ParseBody(body))
-	require.Nil(t, back.Jobs[0].Credentials)
-	require.Equal(t, "sealed", string(back.Jobs[1].Credentials))
 }

@@ -82,52 +82,23 @@ func TestOpen_choosesTheLog(t *testing.T) {
 			return dir
 		},
 	}
-	notes := map[string]func(t *testing.T, dir string){
-		"none": func(*testing.T, string) {},
-		"2":    func(t *testing.T, dir string) { require.NoError(t, NoteLevel(dir, 2)) },
-		"3":    func(t *testing.T, dir string) { require.NoError(t, NoteLevel(dir, 3)) },
-		"4":    func(t *testing.T, dir string) { require.NoError(t, NoteLevel(dir, 4)) },
-		"wrong": func(t *testing.T, dir string) {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, levelFile), []byte("3\n"), 0o600))
-		},
-	}
-	raised := map[string]bool{"3": true, "4": true}
 	for kind, build := range directories {
-		for note, write := range notes {
-			for _, configured := range []string{"", Bolt, WAL} {
-				t.Run(kind+", note "+note+", configured "+configured, func(t *testing.T) {
-					earlier := kind == "votes" || kind == "bolt" || kind == "snapshot"
-					want, says := WAL, ""
-					switch {
-					case configured == Bolt:
-						want = Bolt
-					case configured == WAL && earlier && !raised[note]:
-						says = "earlier versions of mind cannot read it any more"
-					case configured == "" && earlier && !raised[note]:
-						want, says = Bolt, "the log stays in BoltDB"
-					}
-					dir := build(t)
-					write(t, dir)
-					var log bytes.Buffer
-					s := open(t, dir, configured, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-					require.NoError(t, s.Close())
-					place, err := Find(dir, "")
-					require.NoError(t, err)
-					require.Equal(t, want, place.Log)
-					for _, line := range []string{"earlier versions of mind cannot read it any more", "the log stays in BoltDB"} {
-						require.Equal(t, line == says, bytes.Contains(log.Bytes(), []byte(line)), log.String())
-					}
-					if note == "wrong" && earlier && configured != Bolt {
-						require.Contains(t, log.String(), "counts as absent")
-					}
-					switch kind {
-					case "bolt", "moved", "old wal":
-						requireWorks(t, dir, want, entries)
-					case "votes":
-						requireWorks(t, dir, want, nil)
-					}
-				})
-			}
+		for _, configured := range []string{"", Bolt, WAL} {
+			t.Run(kind+", configured "+configured, func(t *testing.T) {
+				want := cmp.Or(configured, WAL)
+				dir := build(t)
+				s := open(t, dir, configured)
+				require.NoError(t, s.Close())
+				place, err := Find(dir, "")
+				require.NoError(t, err)
+				require.Equal(t, want, place.Log)
+				switch kind {
+				case "bolt", "moved", "old wal":
+					requireWorks(t, dir, want, entries)
+				case "votes":
+					requireWorks(t, dir, want, nil)
+				}
+			})
 		}
 	}
 }

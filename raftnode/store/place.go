@@ -30,8 +30,6 @@ type Place struct {
 	VotesInWAL bool
 
 	walMarked bool
-	// used: raft.db has an entry or a vote, or cannot be read.
-	used bool
 }
 
 // Lock is the file that a running replica has locked.
@@ -61,7 +59,7 @@ func Find(dir, want string) (Place, error) {
 		return Place{}, fmt.Errorf("%s holds a log of both kinds, %s and %s, each with votes of its own, and it cannot be told which one was "+
 			"used last: move the other one away (raft.db is %s, wal/ is %s), or say which one to read", dir, Bolt, WAL, Bolt, WAL)
 	case bolt.there && (!inWAL || want == Bolt):
-		return Place{Log: Bolt, used: bolt.unreadable || bolt.votes+bolt.entries > 0}, nil
+		return Place{Log: Bolt}, nil
 	case inWAL:
 		return Place{Log: WAL, VotesInWAL: true}, nil
 	case segments.there && segments.marked:

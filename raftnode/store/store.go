@@ -42,8 +42,7 @@ type Store interface {
 type Config struct {
 	// Dir exists.
 	Dir string
-	// Log is WAL or Bolt: a log of the other kind is moved. Empty: WAL in a new directory, in one that has it already and in
-	// one whose noted feature level is WALLevel or higher; otherwise Bolt.
+	// Log is WAL, which is the default, or Bolt: a log of the other kind is moved.
 	Log    string
 	Logger *slog.Logger
 
@@ -114,9 +113,7 @@ func openLocked(cfg Config) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Log, err = cfg.choose(place); err != nil {
-		return nil, err
-	}
+	cfg.Log = cmp.Or(cfg.Log, WAL)
 	if err := cfg.move(place); err != nil {
 		return nil, err
 	}

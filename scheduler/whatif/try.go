@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
@@ -78,7 +77,7 @@ func (a *Answer) plan(w *view, opts scheduler.Options) {
 			}
 		}
 	}
-	if !slices.Contains(result.Blocked, w.key) || !level.Preemption.Open(w.Level()) {
+	if !slices.Contains(result.Blocked, w.key) {
 		return
 	}
 	for _, p := range scheduler.Preempt(w, []work.ClassKey{w.key}, w.now) {

@@ -1,14 +1,13 @@
 package apply
 
 import (
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // openAccounts begins the accounts, with the first command at a level that has them. From then on they are kept whatever the
 // level of an entry: an account that misses a grant is wrong for ever.
 func (tx *tx) openAccounts() {
-	if tx.meta.Accounting != 0 || !tx.open(level.FairShare) {
+	if tx.meta.Accounting != 0 {
 		return
 	}
 	tx.OpenAccounts(tx.now)

@@ -7,7 +7,6 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
@@ -89,21 +88,21 @@ func (tx *tx) uploading(c *checkpoints.Checkpoint, r *checkpoints.Report) settle
 	case c.Expired() || c.Durable():
 		return duplicate
 	case r.Gone:
-		tx.expire(c, tx.why(reason.FilesGone, c.Node, r.Error), 0)
+		tx.expire(c, reason.New(reason.FilesGone, c.Node, r.Error), 0)
 		return applied
 	}
 	changed := *c
-	changed.Kept, changed.Reason = v1.CheckpointState_UPLOADING, r.Error
+	changed.State, changed.Reason = v1.CheckpointState_UPLOADING, r.Error
 	changed.UploadedBytes = min(max(r.Bytes, 0), max(c.SizeBytes, 0))
 	if changed == *c {
 		return duplicate
 	}
-	if c.State() == changed.Kept && c.Reason == changed.Reason {
+	if c.State == changed.State && c.Reason == changed.Reason {
 		checkpoints.Put(&tx.Tables, &changed) // Nobody's orders depend on how far it is.
 		return applied
 	}
 	tx.moveCheckpoint(c, &changed)
-	if c.Uploads() && tx.open(level.Uploads) {
+	if c.Uploads() {
 		tx.reconsider(c.Job) // It was kept because it got on.
 	}
 	return applied
@@ -122,7 +121,7 @@ func (tx *tx) stored(c *checkpoints.Checkpoint, r *checkpoints.Report) settled {
 		return stale
 	}
 	changed := *c
-	changed.Kept, changed.Reason, changed.ContentDigest = v1.CheckpointState_DURABLE, "", r.Digest
+	changed.State, changed.Reason, changed.ContentDigest = v1.CheckpointState_DURABLE, "", r.Digest
 	changed.UploadedBytes, changed.StoredBytes = max(c.SizeBytes, 0), max(r.Bytes, 0)
 	tx.moveCheckpoint(c, &changed)
 	tx.reconsider(c.Job)
@@ -142,8 +141,8 @@ func (tx *tx) archivedAfterAll(c *checkpoints.Checkpoint, bytes int64) settled {
 
 // moveCheckpoint changes the state of a checkpoint. A move that the table does not allow is a mistake of this package.
 func (tx *tx) moveCheckpoint(from, to *checkpoints.Checkpoint) {
-	if from.State() != to.Kept && !checkpoints.CanMove(from.State(), to.Kept) {
-		panic(fmt.Sprintf("fsm: %s: no checkpoint moves from %s to %s", from.ID, from.State(), to.Kept))
+	if from.State != to.State && !checkpoints.CanMove(from.State, to.State) {
+		panic(fmt.Sprintf("fsm: %s: no checkpoint moves from %s to %s", from.ID, from.State, to.State))
 	}
 	tx.changeCheckpoint(to)
 }
@@ -161,7 +160,7 @@ func (tx *tx) changeCheckpoint(c *checkpoints.Checkpoint) {
 // expire gives a checkpoint up. What the archive may have of it is to be removed, and files if left says so.
 func (tx *tx) expire(c *checkpoints.Checkpoint, why reason.Reason, left checkpoints.Left) {
 	changed := *c
-	changed.Kept, changed.Reason, changed.Left = v1.CheckpointState_EXPIRED, why, left
+	changed.State, changed.Reason, changed.Left = v1.CheckpointState_EXPIRED, why, left
 	if tx.mayBeArchived(c) {
 		changed.Left |= checkpoints.LeftArchived
 	}
@@ -176,7 +175,7 @@ func (tx *tx) expire(c *checkpoints.Checkpoint, why reason.Reason, left checkpoi
 
 // reconsider has the checkpoints of a job looked at when the command is done: some may have to go.
 func (tx *tx) reconsider(job ident.Job) {
-	if tx.open(level.DurableCheckpoints) && !slices.Contains(tx.retain, job) {
+	if !slices.Contains(tx.retain, job) {
 		tx.retain = append(tx.retain, job)
 	}
 }
@@ -203,10 +202,10 @@ func (tx *tx) applyRetention() {
 		}
 		needed := func(c ident.Checkpoint) bool { return c == j.LastCheckpoint || tx.Needed(c) }
 		for _, c := range checkpoints.Replaced(slices.Collect(tx.CheckpointsOf(id)), needed) {
-			tx.expire(c, tx.why(reason.ReplacedByNewer), 0)
+			tx.expire(c, reason.New(reason.ReplacedByNewer), 0)
 		}
-		for _, c := range j.Retention.Excess(slices.Collect(tx.CheckpointsOf(id)), needed, tx.open(level.Uploads)) {
-			tx.expire(c, tx.why(reason.NotRetained, j.Retention.Keep, j.Retention.Best), checkpoints.LeftFiles)
+		for _, c := range j.Retention.Excess(slices.Collect(tx.CheckpointsOf(id)), needed) {
+			tx.expire(c, reason.New(reason.NotRetained, j.Retention.Keep, j.Retention.Best), checkpoints.LeftFiles)
 		}
 	}
 	tx.retain = nil

@@ -160,7 +160,7 @@ func (tx *tx) endArray(j *work.Job) {
 		tx.move(j, v1.JobState_CANCELED, j.Reason)
 	case failed > 0:
 		j.ExitCode, j.ErrorType = tx.worst(j)
-		j.ErrorMessage = tx.why(reason.ElementsFailed, failed, a.Size())
+		j.ErrorMessage = reason.New(reason.ElementsFailed, failed, a.Size())
 		tx.move(j, v1.JobState_FAILED, j.ErrorMessage)
 	case canceled > 0:
 		tx.move(j, v1.JobState_CANCELED, reason.New(reason.ElementsCanceled, canceled, a.Size()))

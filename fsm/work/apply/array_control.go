@@ -18,11 +18,11 @@ func (tx *tx) controlArray(old *work.Job, c *work.ControlJob) *kernel.Refusal {
 	}
 	switch c.Action {
 	case work.ActionCancel:
-		return tx.cancelArray(row, tx.told(c.Reason), c.Vouch)
+		return tx.cancelArray(row, reason.Text(c.Reason), c.Vouch)
 	case work.ActionPause:
-		return tx.pauseArray(row, tx.told(c.Reason), c.SaveCheckpoint)
+		return tx.pauseArray(row, reason.Text(c.Reason), c.SaveCheckpoint)
 	case work.ActionResume:
-		return tx.resumeArray(row, tx.told(c.Reason), c)
+		return tx.resumeArray(row, reason.Text(c.Reason), c)
 	case work.ActionRetry:
 		return tx.retryArray(row, c)
 	}
@@ -162,7 +162,7 @@ func (tx *tx) retryArray(row *work.Job, c *work.ControlJob) *kernel.Refusal {
 		a.Waiting, a.Canceled = a.Waiting.And(a.Canceled), nil
 	}
 	a.Base = a.Attempts
-	tx.restart(row, orElse(tx.told(c.Reason), reason.RetriedByUser))
+	tx.restart(row, orElse(reason.Text(c.Reason), reason.RetriedByUser))
 	renew(row, c)
 	tx.eachElement(row.ID, func(j *work.Job) bool {
 		if !j.Terminal() || j.State == v1.JobState_SUCCEEDED || j.State == v1.JobState_CANCELED && !canceled || tx.retry(j, c) != nil {
@@ -242,7 +242,7 @@ func (tx *tx) controlElement(e *work.Job, c *work.ControlJob) *kernel.Refusal {
 		return r
 	}
 	a.Again(number)
-	tx.restart(row, orElse(tx.told(c.Reason), reason.RetriedByUser))
+	tx.restart(row, orElse(reason.Text(c.Reason), reason.RetriedByUser))
 	renew(row, c)
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
@@ -54,7 +53,7 @@ func (tx *tx) move(j *work.Job, to v1.JobState_Value, why reason.Reason) {
 		panic(fmt.Sprintf("fsm: %s: no job moves from %s to %s", j.ID, j.State, to))
 	}
 	from := j.State
-	j.State, j.Reason = to, why.At(tx.at)
+	j.State, j.Reason = to, why
 	tx.emitJob(j, from)
 }
 
@@ -75,7 +74,7 @@ func (tx *tx) emitTransfer(j *work.Job, transfer string) {
 
 // askToStop sets the stop intent of a live attempt.
 func (tx *tx) askToStop(j *work.Job, stop v1.StopReason_Value, grace int64, why reason.Reason) {
-	j.Stop, j.StopGrace, j.Reason = stop, grace, why.At(tx.at)
+	j.Stop, j.StopGrace, j.Reason = stop, grace, why
 	tx.emitJob(j, j.State)
 }
 
@@ -96,7 +95,7 @@ func (tx *tx) endTask(j *work.Job, rank uint16, exit *int32, cause v1.ErrorType_
 		t.StartedAt = at
 	}
 	ending := &work.Ending{Rank: rank, Node: t.Node, ExitCode: exit, ErrorType: cause, ErrorMessage: message}
-	if failed && tx.open(level.PeerBlame) && j.BroughtDownBy(ending, began) {
+	if failed && j.BroughtDownBy(ending, began) {
 		j.Ending = ending
 		tx.askToStop(j, v1.StopReason_GANG, j.StopGrace, reason.New(reason.RankFailed, rank, ending.Why()))
 		return
@@ -197,7 +196,7 @@ func (tx *tx) outcome(j *work.Job) {
 		if j.Notice > 0 && work.AllSucceeded(j.Tasks) {
 			break // It came to its own end before the limit.
 		}
-		tx.fail(j, v1.JobState_FAILED, &work.Ending{ErrorType: v1.ErrorType_TIME_LIMIT, ErrorMessage: tx.why(reason.RanTooLong)})
+		tx.fail(j, v1.JobState_FAILED, &work.Ending{ErrorType: v1.ErrorType_TIME_LIMIT, ErrorMessage: reason.New(reason.RanTooLong)})
 		return
 	}
 	if ending == nil {
@@ -256,13 +255,10 @@ func (tx *tx) requeue(j *work.Job, over *work.Ending, why reason.Reason) {
 		}
 		p := work.PastAttempt{
 			Attempt: j.Attempt, Token: j.Token, Nodes: work.TaskNodes(j.Tasks), ExitCode: over.ExitCode, ErrorType: over.ErrorType,
-			Reason: j.Reason, StartedAt: j.StartedAt, EndedAt: ended, Loss: over.Loss,
+			Reason: j.Reason, StartedAt: j.StartedAt, EndedAt: ended, Loss: over.Loss, FailedNode: over.Node,
 		}
-		if tx.open(level.Losses) {
-			p.FailedNode = over.Node
-		}
-		if p.Reason == "" && tx.open(level.PastReasons) {
-			p.Reason = over.Why().At(tx.at)
+		if p.Reason == "" {
+			p.Reason = over.Why()
 		}
 		from := max(0, len(j.Past)+1-work.MaxPastAttempts)
 		j.Past = append(slices.Clone(j.Past[from:]), p)

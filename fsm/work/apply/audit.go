@@ -44,7 +44,7 @@ func auditSubmitJobs(tx *kernel.Tx, c *work.SubmitJobs, result any) {
 func auditControlJob(tx *kernel.Tx, c *work.ControlJob, result any) {
 	res := result.(work.ControlResult)
 	if action, ok := auditOfControl[c.Action]; ok && !res.Duplicate {
-		message := reason.TextAt(tx.At(), c.Reason)
+		message := reason.Text(c.Reason)
 		if c.Vouch {
 			message = reason.New(reason.Vouched, message)
 		}
@@ -99,7 +99,7 @@ func auditDeleteQuota(tx *kernel.Tx, c *work.DeleteQuota, result any) {
 }
 
 func auditRecover(tx *kernel.Tx, c *work.Recover, result any) {
-	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditClusterRecover, Object: strings.Join(c.Voters, ","), Message: reason.TextAt(tx.At(), c.From)}, nil)
+	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditClusterRecover, Object: strings.Join(c.Voters, ","), Message: reason.Text(c.From)}, nil)
 }
 
 func auditNoteSnapshot(tx *kernel.Tx, c *work.NoteSnapshot, _ any) {

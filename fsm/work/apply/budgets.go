@@ -2,15 +2,13 @@ package apply
 
 import (
 	"github.com/mindcoordinator/mind/fsm/event"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 )
 
-// meter notes that a tenant begins to hold what a job has got, or has given it back. Once a tenant has a budget it is kept
-// whatever the level of an entry.
+// meter notes that a tenant begins to hold the GPUs that a job has got, or has given them back.
 func (tx *tx) meter(j *work.Job, granted bool) {
-	if j.Shape.GPUMilli() > 0 && (tx.open(level.MoreQuotas) || tx.Budget(j.Tenant) != nil) {
+	if j.Shape.GPUMilli() > 0 {
 		budgets.Touch(&tx.Meter, j.Tenant, granted)
 	}
 }

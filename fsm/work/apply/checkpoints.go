@@ -7,7 +7,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
@@ -43,10 +42,8 @@ func (tx *tx) register(c *checkpoints.Checkpoint) (ident.Checkpoint, bool) {
 		tx.discard(old)
 	}
 	c.ID = ident.Checkpoint(id)
-	if tx.open(level.DurableCheckpoints) {
-		c.Kept = v1.CheckpointState_LOCAL
-		tx.reconsider(c.Job)
-	}
+	c.State = v1.CheckpointState_LOCAL
+	tx.reconsider(c.Job)
 	checkpoints.Put(&tx.Tables, c)
 	tx.emitCheckpoint(c, nil)
 	return c.ID, true
@@ -54,7 +51,7 @@ func (tx *tx) register(c *checkpoints.Checkpoint) (ident.Checkpoint, bool) {
 
 // becomesModel says whether a checkpoint that was reported before is now said to be a model, and makes it one. A model stays one.
 func (tx *tx) becomesModel(have, c *checkpoints.Checkpoint) bool {
-	if !c.Model || have.Model || have.Expired() || !tx.open(level.LateModels) {
+	if !c.Model || have.Model || have.Expired() {
 		return false
 	}
 	changed := *have
@@ -69,12 +66,9 @@ func (tx *tx) becomesModel(have, c *checkpoints.Checkpoint) bool {
 
 // leastWanted is the checkpoint of a job that goes when there are too many: the oldest that was given up, else the oldest.
 func (tx *tx) leastWanted(job ident.Job) *checkpoints.Checkpoint {
-	var oldest, least *checkpoints.Checkpoint
+	var least *checkpoints.Checkpoint
 	rank := 0
 	for c := range tx.CheckpointsOf(job) {
-		if oldest == nil {
-			oldest = c
-		}
 		r := 1
 		switch {
 		case c.Expired() && c.Left == 0:
@@ -87,9 +81,6 @@ func (tx *tx) leastWanted(job ident.Job) *checkpoints.Checkpoint {
 		if r > rank {
 			least, rank = c, r
 		}
-	}
-	if !tx.open(level.DurableCheckpoints) {
-		return oldest
 	}
 	return least
 }
@@ -106,7 +97,7 @@ func (tx *tx) discard(c *checkpoints.Checkpoint) {
 // mayBeArchived says whether there may be anything in the archive under the key of a checkpoint. An upload is ordered before
 // anything is heard of it.
 func (tx *tx) mayBeArchived(c *checkpoints.Checkpoint) bool {
-	switch c.Kept {
+	switch c.State {
 	case v1.CheckpointState_UPLOADING, v1.CheckpointState_DURABLE:
 		return true
 	case v1.CheckpointState_EXPIRED:

@@ -6,7 +6,6 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -56,11 +55,11 @@ func (tx *tx) obey(old *work.Job, c *work.ControlJob) (r *kernel.Refusal) {
 	j := *old
 	switch c.Action {
 	case work.ActionCancel:
-		r = tx.cancel(&j, tx.told(c.Reason), c.Vouch)
+		r = tx.cancel(&j, reason.Text(c.Reason), c.Vouch)
 	case work.ActionPause:
-		r = tx.pause(&j, tx.told(c.Reason), c.SaveCheckpoint)
+		r = tx.pause(&j, reason.Text(c.Reason), c.SaveCheckpoint)
 	case work.ActionResume:
-		r = tx.resume(&j, tx.told(c.Reason), c.Checkpoint)
+		r = tx.resume(&j, reason.Text(c.Reason), c.Checkpoint)
 	case work.ActionRetry:
 		r = tx.retry(&j, c)
 	default:
@@ -124,7 +123,7 @@ func (tx *tx) endVouched(j *work.Job) {
 	ranks := tx.outOfReach(j)
 	j.Tasks = slices.Clone(j.Tasks)
 	for _, rank := range ranks {
-		tx.endTask(j, rank, nil, v1.ErrorType_NODE_LOST, tx.why(reason.TaskVouchedDead, j.Tasks[rank].Node), tx.now, tx.now)
+		tx.endTask(j, rank, nil, v1.ErrorType_NODE_LOST, reason.New(reason.TaskVouchedDead, j.Tasks[rank].Node), tx.now, tx.now)
 	}
 	tx.advance(j)
 }
@@ -210,11 +209,9 @@ func (tx *tx) retry(j *work.Job, c *work.ControlJob) *kernel.Refusal {
 	j.Retries, j.Streak = work.RetryCounts{}, work.Streak{}
 	// A user who retries a job wants it to run: what it waited for in vain is not asked for again.
 	j.Dependencies = nil
-	if tx.open(level.FreshRetries) {
-		// The nodes that failed it may be mended. Tasks that may still be alive are not made harmless by that.
-		j.RetriedAt = j.Attempt
-	}
-	tx.requeue(j, &work.Ending{ErrorType: j.ErrorType, ExitCode: j.ExitCode}, orElse(tx.told(c.Reason), reason.RetriedByUser))
+	// The nodes that failed it may be mended. Tasks that may still be alive are not made harmless by that.
+	j.RetriedAt = j.Attempt
+	tx.requeue(j, &work.Ending{ErrorType: j.ErrorType, ExitCode: j.ExitCode}, orElse(reason.Text(c.Reason), reason.RetriedByUser))
 	tx.startFresh(j, c.Checkpoint)
 	return nil
 }
@@ -225,8 +222,5 @@ func (tx *tx) startFresh(j *work.Job, from ident.Checkpoint) {
 	if from == 0 {
 		return
 	}
-	j.ResumeFrom = from
-	if tx.open(level.FreshRetries) {
-		j.ChosenAt = j.Attempt
-	}
+	j.ResumeFrom, j.ChosenAt = from, j.Attempt
 }

@@ -58,7 +58,7 @@ func (tx *tx) settleDependents(over *work.Job) {
 				pending = append(pending, &j)
 			} else if h := tx.holds(&j); h != j.Held {
 				j.Held = h
-				j.Reason = work.HoldReason(&j).At(tx.at)
+				j.Reason = work.HoldReason(&j)
 				tx.emitJob(&j, j.State)
 			} else {
 				continue

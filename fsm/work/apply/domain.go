@@ -5,8 +5,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
-	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
@@ -18,8 +16,6 @@ type tx struct {
 	entry *kernel.Tx
 	index uint64
 	now   int64
-	// at is the level at which the entry was written.
-	at level.Level
 	// retain are the jobs whose checkpoints are looked at when the command is done.
 	retain []ident.Job
 	arrays arrays
@@ -30,7 +26,7 @@ func on[T any](f func(tx *tx, c *T) any) func(*kernel.Tx, *T) any {
 	return func(entry *kernel.Tx, c *T) any {
 		tx := &tx{
 			State: tables.Of(entry.State), meta: entry.Meta().(*work.Meta), entry: entry,
-			index: entry.Index(), now: entry.Now(), at: entry.At(),
+			index: entry.Index(), now: entry.Now(),
 		}
 		result := f(tx, c)
 		tx.flush()
@@ -41,19 +37,8 @@ func on[T any](f func(tx *tx, c *T) any) func(*kernel.Tx, *T) any {
 	}
 }
 
-// open says whether the entry was written at a level that has what a gate unlocks.
-func (tx *tx) open(g level.Gate) bool { return tx.entry.Open(g) }
-
 // mint returns the next id of this entry; false when it has none left.
 func (tx *tx) mint() (uint64, bool) { return tx.entry.Mint() }
-
-// why is a reason as this entry has it.
-func (tx *tx) why(c reason.Code, args ...any) reason.Reason {
-	return reason.New(c, args...).At(tx.at)
-}
-
-// told is what a person said, as this entry has it.
-func (tx *tx) told(text string) reason.Reason { return reason.TextAt(tx.at, text) }
 
 func (tx *tx) emit(e event.Event) { event.Emit(tx.entry, e) }
 

@@ -3,7 +3,6 @@ package apply
 import (
 	"slices"
 
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 )
@@ -12,7 +11,7 @@ import (
 // places for the others only. The leases of the attempt are gone, and nobody was placed since: it is one entry.
 func (tx *tx) holdPlaces(j *work.Job, over *work.Ending) {
 	policy := tx.Policy()
-	if !tx.open(level.Holds) || policy.Hold == 0 || len(tx.Awaiting(j.ID)) > 0 {
+	if policy.Hold == 0 || len(tx.Awaiting(j.ID)) > 0 {
 		return // Who waits for it to leave gets what it leaves.
 	}
 	c := claims.Hold(j, over, tx.now, tx.now+policy.Hold, func(t *work.Task) bool {

@@ -27,13 +27,13 @@ func loseNode(tx *tx, c *work.LoseNode) any {
 	if old.LostSince == 0 {
 		n := *old
 		n.LostSince = max(tx.now, 1)
-		n.Reason = tx.why(reason.CalledDead, dead, voters)
+		n.Reason = reason.New(reason.CalledDead, dead, voters)
 		tx.strike(&n)
 		tx.saveNode(old, &n)
 		tx.meta.NodesLost++
 		tx.meta.Touch()
 	}
-	said := tx.why(reason.NodeSilentAndDead, old.ID, c.Silent/1e9, dead, voters)
+	said := reason.New(reason.NodeSilentAndDead, old.ID, c.Silent/1e9, dead, voters)
 	for _, k := range keys {
 		if j, ok := tx.Job(k.Job); ok {
 			tx.loseTask(j, k.Rank, said, &loss, min(old.UnreachableSince, tx.now-c.Silent))

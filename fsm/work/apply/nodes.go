@@ -6,7 +6,6 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -24,9 +23,7 @@ func registerNode(tx *tx, c *work.RegisterNode) any {
 	if known {
 		n.Drain, n.RegisteredAt = old.Drain, old.RegisteredAt
 		n.EnabledAt, n.RosterSince = old.EnabledAt, old.RosterSince
-		if tx.open(level.NodeReasons) {
-			n.Reason = work.DrainReason(n.Drain).At(tx.at)
-		}
+		n.Reason = work.DrainReason(n.Drain)
 		if n.RosterAcked == 0 {
 			// Without a roster on disk the agent lets nothing run on, whatever is thought of it here.
 			n.RosterAcked = old.RosterAcked
@@ -41,7 +38,7 @@ func registerNode(tx *tx, c *work.RegisterNode) any {
 	tx.LearnModels(n.GPUs)
 	tx.saveNode(old, &n)
 	if known && old.BootID != n.BootID {
-		tx.endTasksOn(old, tx.why(reason.NodeRestarted, n.ID), work.LossReboot)
+		tx.endTasksOn(old, reason.New(reason.NodeRestarted, n.ID), work.LossReboot)
 	}
 	if known && old.Unheard {
 		tx.heard(n.ID, tx.silentSince(old), func(t work.TaskRef) bool { return slices.Contains(c.Tasks, t) })
@@ -87,7 +84,7 @@ func (tx *tx) withVanished(now, before []work.GPU) []work.GPU {
 			continue
 		}
 		if g.Health != v1.GpuHealth_VANISHED {
-			g.Health, g.HealthReason = v1.GpuHealth_VANISHED, tx.why(reason.GPUVanished)
+			g.Health, g.HealthReason = v1.GpuHealth_VANISHED, reason.New(reason.GPUVanished)
 		}
 		now = append(now, g)
 	}

@@ -4,7 +4,6 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
@@ -19,7 +18,7 @@ func setNode(tx *tx, c *work.SetNode) any {
 	switch c.Action {
 	case work.NodeUnreachable:
 		if n.UnreachableSince != 0 {
-			if !tx.open(level.NodeReasons) || n.LostSince != 0 || c.Reason == "" || c.Reason == n.Reason {
+			if n.LostSince != 0 || c.Reason == "" || c.Reason == n.Reason {
 				return work.NodeResult{Node: old}
 			}
 			n.Reason = c.Reason // It is still away; what is known of why has changed.
@@ -37,27 +36,22 @@ func setNode(tx *tx, c *work.SetNode) any {
 		if n.Unheard {
 			return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.NodeMustRegister, n.ID)}
 		}
-		n.UnreachableSince, n.Reason = 0, work.DrainReason(n.Drain).At(tx.at)
+		n.UnreachableSince, n.Reason = 0, work.DrainReason(n.Drain)
 		tx.enrol(&n)
 	case work.NodeDrain:
 		d := &work.Drain{Since: tx.now, Force: c.Force, Reason: c.Reason}
 		if c.Deadline > 0 {
 			d.Deadline = tx.now + c.Deadline
 		}
-		n.Drain, n.Reason = d, work.DrainReason(d).At(tx.at)
+		n.Drain, n.Reason = d, work.DrainReason(d)
 	case work.NodeEnable:
-		if n.Drain == nil && !tx.open(level.FreshRetries) {
-			return work.NodeResult{Node: old}
-		}
 		if n.Drain != nil {
 			n.Drain = nil
-			if n.UnreachableSince == 0 || !tx.open(level.NodeReasons) {
+			if n.UnreachableSince == 0 {
 				n.Reason = ""
 			}
 		}
-		if tx.open(level.FreshRetries) {
-			n.EnabledAt = tx.index
-		}
+		n.EnabledAt = tx.index
 	case work.NodeForget:
 		return tx.forgetNode(old)
 	case work.NodeHealth:
@@ -76,7 +70,7 @@ func setNode(tx *tx, c *work.SetNode) any {
 	}
 	tx.saveNode(old, &n)
 	if c.Action == work.NodeDrain && c.Force {
-		tx.stopTasksOn(c.ID, v1.StopReason_DRAIN, tx.why(reason.NodeBeingDrained, c.ID))
+		tx.stopTasksOn(c.ID, v1.StopReason_DRAIN, reason.New(reason.NodeBeingDrained, c.ID))
 	}
 	now, _ := tx.Node(c.ID)
 	return work.NodeResult{Node: now}
@@ -84,7 +78,7 @@ func setNode(tx *tx, c *work.SetNode) any {
 
 // forgetNode ends what the node held and takes it out of the state.
 func (tx *tx) forgetNode(n *work.Node) any {
-	tx.endTasksOn(n, tx.why(reason.NodeForgotten, n.ID), work.LossForgotten)
+	tx.endTasksOn(n, reason.New(reason.NodeForgotten, n.ID), work.LossForgotten)
 	tx.settleAwaits(n.ID, func(work.TaskRef) bool { return false })
 	// A gang that lost a rank here may still hold its lease until its other ranks have ended; they hold on to it by
 	// name, and it is released with theirs.
@@ -117,10 +111,7 @@ func (tx *tx) silentSince(n *work.Node) int64 {
 
 // endTasksOn ends every task on a node, as it was until now, as lost with it.
 func (tx *tx) endTasksOn(n *work.Node, why reason.Reason, how work.LossKind) {
-	var loss *work.Loss
-	if tx.open(level.Losses) {
-		loss = &work.Loss{How: how}
-	}
+	loss := &work.Loss{How: how}
 	for _, k := range tx.tasksOn(n.ID) {
 		if old, ok := tx.Job(k.Job); ok {
 			tx.loseTask(old, k.Rank, why, loss, tx.silentSince(n))

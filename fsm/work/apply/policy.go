@@ -1,11 +1,8 @@
 package apply
 
 import (
-	"time"
-
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -20,9 +17,6 @@ func putPolicy(tx *tx, c *work.PutPolicy) any {
 	old := tx.Policy()
 	if old.Revision != c.Base {
 		return work.PolicyResult{Refusal: kernel.Refuse(kernel.CodeAborted, reason.PolicyOutdated, old.Revision, c.Base)}
-	}
-	if old.Revision == 0 && !tx.open(level.Backfill) {
-		old.Backfill.After = int64(time.Hour) // It was the default then: what is said to have changed is in the audit log.
 	}
 	p := c.Policy
 	p.UpdatedAt, p.Revision = tx.now, tx.index

@@ -91,7 +91,7 @@ func (tx *tx) promise(s *promises.Start) (*promises.Promise, *kernel.Refusal) {
 	}
 	return &promises.Promise{
 		Job: s.Job, Attempt: s.Attempt, StartAt: s.At, Until: promises.EndOf(j, s.At), Tasks: slices.Clone(s.Tasks),
-		CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB, Since: tx.now, First: s.At, ChangedAt: tx.now, Cause: s.Cause.At(tx.at),
+		CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB, Since: tx.now, First: s.At, ChangedAt: tx.now, Cause: s.Cause,
 	}, nil
 }
 

@@ -30,7 +30,7 @@ func recoverCluster(tx *tx, c *work.Recover) any {
 		if n.UnreachableSince == 0 {
 			n.UnreachableSince = max(tx.now, 1)
 		}
-		n.Reason = tx.why(reason.NodeUnheard)
+		n.Reason = reason.New(reason.NodeUnheard)
 		tx.strike(&n)
 		tx.saveNode(old, &n)
 	}
@@ -43,7 +43,7 @@ func recoverCluster(tx *tx, c *work.Recover) any {
 	for _, old := range waiting {
 		j := *old
 		tx.holdForRecovery(&j)
-		j.Reason = work.HoldReason(&j).At(tx.at)
+		j.Reason = work.HoldReason(&j)
 		tx.emitJob(&j, j.State)
 		tx.saveJob(old, &j)
 	}
@@ -71,7 +71,7 @@ func (tx *tx) releaseRecovered(res *work.TickResult) {
 		j := *old
 		j.Held &^= work.HoldRecovery
 		j.SettlesAt = 0
-		j.Reason = work.HoldReason(&j).At(tx.at)
+		j.Reason = work.HoldReason(&j)
 		tx.emitJob(&j, j.State)
 		tx.saveJob(old, &j)
 		res.Released++
@@ -87,6 +87,6 @@ func (tx *tx) heard(node string, since int64, has func(work.TaskRef) bool) {
 		if !ok || has(work.TaskRef{Job: k.Job, Attempt: j.Attempt, Rank: k.Rank, Token: j.Token}) {
 			continue
 		}
-		tx.loseTask(j, k.Rank, tx.why(reason.NodeHasNoTask, node), loss, since)
+		tx.loseTask(j, k.Rank, reason.New(reason.NodeHasNoTask, node), loss, since)
 	}
 }

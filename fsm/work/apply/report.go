@@ -5,7 +5,6 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
@@ -34,7 +33,7 @@ func reportTasks(tx *tx, c *work.ReportTasks) any {
 			}
 			continue
 		}
-		if r.Kind == work.ReportCheckpoint && r.Digest == "" && tx.open(level.Manifests) {
+		if r.Kind == work.ReportCheckpoint && r.Digest == "" {
 			// Only a manifest says that all files of it are there: half a checkpoint must never be gone on from.
 			res.Incomplete++
 			continue
@@ -163,9 +162,7 @@ func (e *editor) apply(r *work.TaskReport, res *work.ReportResult) bool {
 		}
 		j := e.edit()
 		j.Progress = p
-		if tx.open(level.FreeRestarts) {
-			j.Streak.Reached(p.Step)
-		}
+		j.Streak.Reached(p.Step)
 		tx.emitJob(j, j.State)
 	case work.ReportTransfer:
 		t := &e.job(r.Job).Tasks[r.Rank]
@@ -217,8 +214,6 @@ func (e *editor) checkpoint(r *work.TaskReport, res *work.ReportResult) bool {
 	} else if last, there := tx.Checkpoint(j.LastCheckpoint); !there || last.Model {
 		j.LastCheckpoint = tx.lastOf(j.ID) // The model was written over it, or it became the model.
 	}
-	if tx.open(level.FreeRestarts) {
-		j.Streak.Gained = true
-	}
+	j.Streak.Gained = true
 	return true
 }

@@ -4,14 +4,13 @@ import (
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // afterFailure decides what follows an attempt that failed and that nobody asked to stop: another attempt, or the end.
 func (tx *tx) afterFailure(j *work.Job, ending *work.Ending) {
-	cause, own := work.CauseOf(ending.ErrorType), tx.open(level.TrainingErrors) && ending.Own()
+	cause, own := work.CauseOf(ending.ErrorType), ending.Own()
 	if own {
 		cause = work.RetryExit
 	}
@@ -24,15 +23,6 @@ func (tx *tx) afterFailure(j *work.Job, ending *work.Ending) {
 		tx.fail(j, end, ending)
 		return
 	}
-	if j.RetryRules == work.AllCausesCount {
-		j.Retries.Add(cause)
-		why := reason.New(reason.RetryAfter, j.Spent(), j.Retry.Max, ending.Why())
-		if lost {
-			tx.move(j, v1.JobState_LOST, ending.Why())
-		}
-		tx.requeue(j, ending, why)
-		return
-	}
 	if !own && tx.agreed(j, ending) {
 		tx.fail(j, end, ending)
 		return
@@ -43,7 +33,7 @@ func (tx *tx) afterFailure(j *work.Job, ending *work.Ending) {
 	} else if s.Fruitless++; s.Fruitless >= work.MaxFruitless {
 		tx.fail(j, v1.JobState_FAILED, &work.Ending{
 			Rank: ending.Rank, Node: ending.Node, ExitCode: ending.ExitCode, ErrorType: v1.ErrorType_NO_PROGRESS, Loss: ending.Loss,
-			ErrorMessage: tx.why(reason.NoProgress, s.Fruitless, ending.Why()),
+			ErrorMessage: reason.New(reason.NoProgress, s.Fruitless, ending.Why()),
 		})
 		return
 	}
@@ -83,9 +73,7 @@ func (tx *tx) unfit(j *work.Job, ending *work.Ending) bool {
 	if j.Retry.Never && slices.ContainsFunc(j.Tasks, func(t work.Task) bool { return t.Ran() }) {
 		return false
 	}
-	if j.RetryRules == work.ExitCounts {
-		j.Retries.LaunchFailed++
-	}
+	j.Retries.LaunchFailed++
 	why := reason.New(reason.RestartedAfter, ending.Why())
 	if pause := j.Streak.Again(tx.now); pause > 0 {
 		why = reason.New(reason.RestartsInAfter, pause/1e9, ending.Why())
@@ -103,7 +91,7 @@ func (tx *tx) agreed(j *work.Job, e *work.Ending) bool {
 	case v1.ErrorType_LAUNCH_FAILED, v1.ErrorType_MODEL_NOT_FOUND:
 	case v1.ErrorType_DATA_FETCH:
 		// What has got to a step had its data then: the source is only out of reach.
-		if !tx.open(level.NoData) || j.Streak.Best > 0 {
+		if j.Streak.Best > 0 {
 			return false
 		}
 	default:
@@ -128,6 +116,6 @@ func (tx *tx) stopsForGood(j *work.Job, cause v1.ErrorType_Value, why reason.Cod
 	if !j.Retry.Never {
 		return false
 	}
-	tx.fail(j, v1.JobState_PREEMPTED, &work.Ending{ErrorType: cause, ErrorMessage: tx.why(why)})
+	tx.fail(j, v1.JobState_PREEMPTED, &work.Ending{ErrorType: cause, ErrorMessage: reason.New(why)})
 	return true
 }

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -24,7 +23,7 @@ func ackRoster(tx *tx, c *work.AckRoster) any {
 
 // enrol puts a node on the roster.
 func (tx *tx) enrol(n *work.Node) {
-	if !tx.open(level.Rosters) || n.RosterSince != 0 {
+	if n.RosterSince != 0 {
 		return
 	}
 	n.RosterSince = tx.index

@@ -103,7 +103,7 @@ func (tx *tx) runSchedule(c *schedules.Run) schedules.RunResult {
 		if byHand {
 			return schedules.RunResult{Refusal: refusal}
 		}
-		s.LastReason = refusal.Reason.At(tx.at).Clip(maxRunReason)
+		s.LastReason = refusal.Reason.Clip(maxRunReason)
 	}
 	switch s.LastAt, s.LastOutcome = tx.now, outcome; outcome {
 	case schedules.Started:
@@ -148,7 +148,7 @@ func (tx *tx) startRun(s *schedules.Schedule, c *schedules.Run) (schedules.Outco
 
 // replace cancels the job of an earlier run.
 func (tx *tx) replace(old *work.Job, schedule string) {
-	why := tx.why(reason.ReplacedByNextRun, schedule)
+	why := reason.New(reason.ReplacedByNextRun, schedule)
 	if old.Array != nil {
 		tx.cancelArray(tx.editArray(old.ID), why, false)
 		return
@@ -166,7 +166,7 @@ var (
 )
 
 func auditPutSchedule(tx *kernel.Tx, c *schedules.Put, result any) {
-	r := access.AuditRecord{Action: auditSchedulePut, Object: c.Name, Message: reason.TextAt(tx.At(), c.Note)}
+	r := access.AuditRecord{Action: auditSchedulePut, Object: c.Name, Message: reason.Text(c.Note)}
 	access.Record(tx, c.Actor, r, result.(schedules.Result).Refusal)
 }
 

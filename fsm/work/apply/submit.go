@@ -7,7 +7,6 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
@@ -44,19 +43,14 @@ func (tx *tx) submit(n *work.NewJob) work.SubmitResult {
 		Retention: n.Retention, Scores: n.Scores,
 		CreatedAt: tx.now, UpdatedAt: tx.now, Created: tx.index, Revision: tx.index,
 	}
-	if tx.open(level.FreeRestarts) {
-		j.RetryRules = work.ExitCounts
-	}
 	if r := admitArray(n.Array); r != nil {
 		return work.SubmitResult{Refusal: r}
 	}
 	if n.Array != nil {
 		j.Array, j.MaxParallel = work.MakeArray(n.Array), n.MaxParallel
 	}
-	if tx.open(level.Windows) {
-		j.Term = work.TermOf(j)
-	}
-	if tx.open(level.Notices) && j.MaxRuntime > 0 {
+	j.Term = work.TermOf(j)
+	if j.MaxRuntime > 0 {
 		if j.Notice = min(n.Notice, j.MaxRuntime); j.Notice == 0 {
 			j.Notice = work.DefaultNotice(j.MaxRuntime, j.Grace)
 		}
@@ -175,7 +169,7 @@ func (tx *tx) admitShape(s *work.Shape) *kernel.Refusal {
 	if s.GPUType == "" || !s.NeedsGPU() || tx.NodeCount() == 0 {
 		return nil
 	}
-	if tx.open(level.GPUChoice) && strings.Contains(s.GPUType, work.GPUTypeOr) {
+	if strings.Contains(s.GPUType, work.GPUTypeOr) {
 		return tx.admitGPUChoice(s)
 	}
 	spelled, ok := tx.KnownGPU(s.GPUType)

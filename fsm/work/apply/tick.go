@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -26,7 +25,7 @@ func applyTick(tx *tx, c *work.Tick) any {
 	tx.enforceDrains()
 	tx.endClaims()
 	tx.turnWindows()
-	if c.Settled || !tx.open(level.SettledTicks) {
+	if c.Settled {
 		tx.giveUp(c.Renewing, &res)
 	}
 	tx.dropFinished(&res)
@@ -78,7 +77,7 @@ func (tx *tx) fireTimers(res *work.TickResult) {
 		j := *old
 		if j.State == v1.JobState_QUEUED {
 			j.Release(tx.now)
-			j.Reason = work.HoldReason(&j).At(tx.at)
+			j.Reason = work.HoldReason(&j)
 			tx.emitJob(&j, j.State)
 			res.Released++
 		} else {
@@ -115,17 +114,14 @@ func (tx *tx) enforceDrains() {
 		d.Force = true
 		n.Drain = &d
 		tx.saveNode(old, &n)
-		tx.stopTasksOn(n.ID, v1.StopReason_DRAIN, tx.why(reason.DrainDeadline, n.ID))
+		tx.stopTasksOn(n.ID, v1.StopReason_DRAIN, reason.New(reason.DrainDeadline, n.ID))
 	}
 }
 
 // giveUp ends the tasks on nodes that have been away for longer than their jobs would wait. Only a task that nothing
 // would replace is ended here: to declare one LOST that a retry replaces takes the votes of a majority.
 func (tx *tx) giveUp(renewing []string, res *work.TickResult) {
-	var loss *work.Loss
-	if tx.open(level.Losses) {
-		loss = &work.Loss{How: work.LossGivenUp}
-	}
+	loss := &work.Loss{How: work.LossGivenUp}
 	for _, id := range tx.AwayNodes() {
 		if slices.Contains(renewing, id) {
 			continue
@@ -140,7 +136,7 @@ func (tx *tx) giveUp(renewing []string, res *work.TickResult) {
 			if old.Tasks[k.Rank].State == v1.TaskState_ENDED {
 				continue
 			}
-			tx.loseTask(old, k.Rank, tx.why(reason.NodeAway, id, away/1e9), loss, n.UnreachableSince)
+			tx.loseTask(old, k.Rank, reason.New(reason.NodeAway, id, away/1e9), loss, n.UnreachableSince)
 			res.GaveUp++
 		}
 	}

@@ -153,16 +153,16 @@ func (tx *tx) beginWindow(old *windows.Window) {
 		switch {
 		case !ok:
 		case w.Kind == windows.Reservation:
-			tx.clear(id, v1.StopReason_PREEMPT, tx.why(reason.NodeReserved), func(j *work.Job) bool { return j.Tenant != w.Tenant && windows.Yields(j) })
+			tx.clear(id, v1.StopReason_PREEMPT, reason.New(reason.NodeReserved), func(j *work.Job) bool { return j.Tenant != w.Tenant && windows.Yields(j) })
 		default:
 			if n.Drain == nil {
 				drained := *n
-				drained.Drain = &work.Drain{Since: tx.now, Reason: tx.why(reason.UnderMaintenance, w.Name)}
-				drained.Reason = work.DrainReason(drained.Drain).At(tx.at)
+				drained.Drain = &work.Drain{Since: tx.now, Reason: reason.New(reason.UnderMaintenance, w.Name)}
+				drained.Reason = work.DrainReason(drained.Drain)
 				tx.saveNode(n, &drained)
 				w.Drained = append(w.Drained, id)
 			}
-			tx.clear(id, v1.StopReason_DRAIN, tx.why(reason.UnderMaintenance, w.Name), func(j *work.Job) bool { return !j.Retry.Never })
+			tx.clear(id, v1.StopReason_DRAIN, reason.New(reason.UnderMaintenance, w.Name), func(j *work.Job) bool { return !j.Retry.Never })
 		}
 	}
 	tx.PutWindow(&w)
@@ -187,7 +187,7 @@ func (tx *tx) endWindow(w *windows.Window) {
 	tx.DropWindow(w)
 	for _, id := range w.Drained {
 		n, ok := tx.Node(id)
-		if !ok || n.Drain == nil || !reason.Same(n.Drain.Reason, reason.New(reason.UnderMaintenance, w.Name)) {
+		if !ok || n.Drain == nil || n.Drain.Reason != reason.New(reason.UnderMaintenance, w.Name) {
 			continue // An operator has decided otherwise since.
 		}
 		on := *n
@@ -214,7 +214,7 @@ var (
 
 func auditPutWindow(tx *kernel.Tx, c *windows.Put, result any) {
 	if action, ok := auditOfPut[c.Kind]; ok {
-		r := access.AuditRecord{Action: action, Object: c.Name, Message: reason.TextAt(tx.At(), c.Reason)}
+		r := access.AuditRecord{Action: action, Object: c.Name, Message: reason.Text(c.Reason)}
 		access.Record(tx, c.Actor, r, result.(windows.Result).Refusal)
 	}
 }

@@ -12,7 +12,7 @@ func Check(t *Tables, report kernel.Report) {
 	var stored int64
 	for c := range t.rows.Rows() {
 		rows++
-		counts[c.State()&7]++
+		counts[c.State&7]++
 		stored += c.StoredBytes
 		checkRow(c, report)
 		if !t.byJob.Has(jobRow{c.Job, c.ID}) {
@@ -56,18 +56,18 @@ func Check(t *Tables, report kernel.Report) {
 
 func checkRow(c *Checkpoint, report kernel.Report) {
 	switch {
-	case c.Kept < 0 || c.Kept > v1.CheckpointState_EXPIRED:
-		report("I9: %s has the state %d", c.ID, c.Kept)
+	case c.State < 0 || c.State > v1.CheckpointState_EXPIRED:
+		report("I9: %s has the state %d", c.ID, c.State)
 	case c.Durable() && (c.ContentDigest == "" || !KeyIsOf(c.ArchiveKey(), c.ID)):
 		report("I9: %s is DURABLE without a digest of its contents, or a key", c.ID)
 	case !c.Durable() && !c.Expired() && c.ContentDigest != "":
-		report("I9: %s is %s and has a digest of its contents", c.ID, c.State())
+		report("I9: %s is %s and has a digest of its contents", c.ID, c.State)
 	case c.Left != 0 && !c.Expired():
-		report("I9: %s is %s and is being removed", c.ID, c.State())
+		report("I9: %s is %s and is being removed", c.ID, c.State)
 	case c.Expired() && c.Reason == "":
 		report("I9: %s is EXPIRED without a reason", c.ID)
 	case c.StoredBytes > 0 && !c.Durable() && c.Left&LeftArchived == 0:
-		report("I9: %s is %s, and has %d bytes in the archive that nobody removes", c.ID, c.State(), c.StoredBytes)
+		report("I9: %s is %s, and has %d bytes in the archive that nobody removes", c.ID, c.State, c.StoredBytes)
 	case c.UploadedBytes < 0 || c.StoredBytes < 0 || c.UploadedBytes > max(c.SizeBytes, 0):
 		report("%s has %d of %d bytes uploaded, %d stored", c.ID, c.UploadedBytes, c.SizeBytes, c.StoredBytes)
 	}

@@ -37,8 +37,8 @@ type Checkpoint struct {
 	// Metrics is a JSON object, opaque here but for Score.
 	Metrics   string `cbor:"12,keyasint,omitempty"`
 	CreatedAt int64  `cbor:"13,keyasint,omitempty"`
-	// Kept is the state as it is kept: UNSPECIFIED, from below level.DurableCheckpoints, is LOCAL. See State.
-	Kept v1.CheckpointState_Value `cbor:"14,keyasint,omitempty"`
+	// State says where its files are.
+	State v1.CheckpointState_Value `cbor:"14,keyasint,omitempty"`
 	// Model: it was exported to be used, and nothing goes on from it.
 	Model  bool `cbor:"15,keyasint,omitempty"`
 	Pinned bool `cbor:"16,keyasint,omitempty"`
@@ -66,22 +66,14 @@ const (
 	LeftArchived
 )
 
-// State says where its files are.
-func (c *Checkpoint) State() v1.CheckpointState_Value {
-	if c.Kept == v1.CheckpointState_UNSPECIFIED {
-		return v1.CheckpointState_LOCAL
-	}
-	return c.Kept
-}
-
 // Expired says whether it was given up.
-func (c *Checkpoint) Expired() bool { return c.Kept == v1.CheckpointState_EXPIRED }
+func (c *Checkpoint) Expired() bool { return c.State == v1.CheckpointState_EXPIRED }
 
 // Durable says whether all of it is in the archive.
-func (c *Checkpoint) Durable() bool { return c.Kept == v1.CheckpointState_DURABLE }
+func (c *Checkpoint) Durable() bool { return c.State == v1.CheckpointState_DURABLE }
 
 // Uploads says whether it is being uploaded, and nothing is in the way.
-func (c *Checkpoint) Uploads() bool { return c.Kept == v1.CheckpointState_UPLOADING && c.Reason == "" }
+func (c *Checkpoint) Uploads() bool { return c.State == v1.CheckpointState_UPLOADING && c.Reason == "" }
 
 // Resumable says whether an attempt may go on from it.
 func (c *Checkpoint) Resumable() bool { return !c.Expired() && !c.Model }
@@ -137,18 +129,8 @@ func (c *Checkpoint) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(c.ID)).Num(uint64(c.Job)).Text(c.Tenant).Num(uint64(c.Attempt)).Num(c.Token).Num(uint64(c.Rank))
 	f = f.Text(c.Node).Int(c.Step).Text(c.Path).Text(c.Digest).Int(c.SizeBytes).Text(c.Metrics)
 	f = f.Int(c.CreatedAt)
-	if !c.hasLaterFields() {
-		return f
-	}
-	f = f.Num(uint64(c.Kept)).Flag(c.Model).Flag(c.Pinned).Num(c.Score).Int(c.UploadedBytes)
+	f = f.Num(uint64(c.State)).Flag(c.Model).Flag(c.Pinned).Num(c.Score).Int(c.UploadedBytes)
 	return f.Text(c.ContentDigest).Int(c.StoredBytes).Text(string(c.Reason)).Num(uint64(c.Left))
-}
-
-// hasLaterFields says whether anything is set that levels below level.DurableCheckpoints do not have. Such fields follow after
-// the others, all of them or none, so that a row without them has the hash that those levels give it.
-func (c *Checkpoint) hasLaterFields() bool {
-	return c.Kept != 0 || c.Model || c.Pinned || c.Score != 0 || c.UploadedBytes != 0 ||
-		c.ContentDigest != "" || c.StoredBytes != 0 || c.Reason != "" || c.Left != 0
 }
 
 // Leftover is what the archive may still have of a checkpoint that is no longer in the state.

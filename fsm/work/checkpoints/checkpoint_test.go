@@ -96,7 +96,7 @@ func TestOrders_uploadsInTheirOrderThenRemovals(t *testing.T) {
 	require.Equal(t, []did{{4, files}, {6, files}}, orders(&tables, "n1", nodes{"n1": "bare"}), "it has no archive")
 	require.Empty(t, orders(&tables, "n2", nodes{"n1": "", "n2": ""}))
 	for i := range 100 {
-		Put(&tables, &Checkpoint{ID: ident.Checkpoint(100 + i), Job: 1, Path: "/x", Digest: string(rune(i)), Node: "n1"})
+		Put(&tables, &Checkpoint{ID: ident.Checkpoint(100 + i), Job: 1, Path: "/x", Digest: string(rune(i)), Node: "n1", State: v1.CheckpointState_LOCAL})
 	}
 	all := orders(&tables, "n1", nodes{"n1": ""})
 	require.Len(t, all, maxUploads+3, "uploads leave room for removals")
@@ -115,7 +115,7 @@ func TestOrders_oneOfThoseThatShareADirectoryUploads(t *testing.T) {
 	require.Equal(t, []did{{2, upload}}, orders(&tables, "n2", nodes{"n1": "away", "n2": ""}), "the other one does not")
 	require.Equal(t, []did{{2, upload}}, orders(&tables, "n2", nodes{"n1": "bare", "n2": ""}), "the other one cannot")
 	done := *both[1]
-	done.Kept = durable
+	done.State = durable
 	Put(&tables, &done)
 	require.Empty(t, orders(&tables, "n1", n))
 	other := *both[1]
@@ -131,7 +131,7 @@ func TestOrders_filesThatAreStillWantedStay(t *testing.T) {
 		gone := rows(expired)[0]
 		gone.Left = LeftFiles
 		Put(&tables, gone)
-		Put(&tables, &Checkpoint{ID: 9, Job: 7, Path: path, Node: "n2"})
+		Put(&tables, &Checkpoint{ID: 9, Job: 7, Path: path, Node: "n2", State: v1.CheckpointState_LOCAL})
 		require.Equal(t, stay, len(orders(&tables, "n1", nodes{})) == 0, path)
 	}
 }

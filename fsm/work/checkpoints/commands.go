@@ -4,7 +4,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
@@ -30,11 +29,6 @@ type Pin struct {
 
 // CommandNumber implements kernel.Command.
 func (Pin) CommandNumber() uint16 { return 28 }
-
-// AtLevel implements kernel.Leveled.
-func (c Pin) AtLevel(at level.Level) (kernel.Command, error) {
-	return c, level.DurableCheckpoints.Check(at)
-}
 
 // Result is the checkpoint as it is after the command, or was before it was deleted; or why nothing was done.
 type Result struct {
@@ -65,11 +59,6 @@ type ReportCheckpoints struct {
 
 // CommandNumber implements kernel.Command.
 func (ReportCheckpoints) CommandNumber() uint16 { return 27 }
-
-// AtLevel implements kernel.Leveled.
-func (c ReportCheckpoints) AtLevel(at level.Level) (kernel.Command, error) {
-	return c, level.DurableCheckpoints.Check(at)
-}
 
 // Report is what happened to one checkpoint.
 type Report struct {

@@ -155,8 +155,8 @@ func (t *Tables) savedElsewhere(c *Checkpoint, nodes Nodes) bool {
 }
 
 func uploadsBefore(a, b *Checkpoint) bool {
-	if a.State() != b.State() {
-		return a.Kept == v1.CheckpointState_UPLOADING
+	if a.State != b.State {
+		return a.State == v1.CheckpointState_UPLOADING
 	}
 	return a.ID < b.ID
 }

@@ -76,8 +76,8 @@ func (s *saved) durable() bool {
 //
 // What several nodes have saved of one step stays or goes together. Pinned ones and models stay. So does the newest one that
 // is DURABLE, until a newer one is; and the uploads that are under way since then, or a job that saves faster than it
-// uploads would never have any. Of those that do not get on, and of all if uploads is false, the oldest stays.
-func (r Retention) Excess(all []*Checkpoint, needed func(ident.Checkpoint) bool, uploads bool) []*Checkpoint {
+// uploads would never have any. Of those that do not get on, the oldest stays.
+func (r Retention) Excess(all []*Checkpoint, needed func(ident.Checkpoint) bool) []*Checkpoint {
 	if r.Keep == 0 {
 		return nil
 	}
@@ -87,9 +87,7 @@ func (r Retention) Excess(all []*Checkpoint, needed func(ident.Checkpoint) bool,
 		s.keep = i < int(r.Keep) || slices.ContainsFunc(s.rows, func(c *Checkpoint) bool { return c.Pinned || needed(c.ID) })
 	}
 	keepDurable(steps)
-	if uploads {
-		keepUploads(steps)
-	}
+	keepUploads(steps)
 	slices.SortStableFunc(steps, func(a, b *saved) int { return cmp.Compare(b.score, a.score) })
 	for i, s := range steps {
 		if i < int(r.Best) && s.score > 0 {
@@ -153,7 +151,7 @@ func keepDurable(steps []*saved) {
 	}
 	var begun *saved
 	for _, s := range steps {
-		if slices.ContainsFunc(s.rows, func(c *Checkpoint) bool { return c.Kept == v1.CheckpointState_UPLOADING && c.ID > newest }) {
+		if slices.ContainsFunc(s.rows, func(c *Checkpoint) bool { return c.State == v1.CheckpointState_UPLOADING && c.ID > newest }) {
 			begun = s
 		}
 	}

@@ -27,7 +27,7 @@ func nobody(ident.Checkpoint) bool { return false }
 func rows(states ...v1.CheckpointState_Value) []*Checkpoint {
 	all := make([]*Checkpoint, len(states))
 	for i, s := range states {
-		all[i] = &Checkpoint{ID: ident.Checkpoint(i + 1), Job: 1, Step: int64(i + 1), Path: fmt.Sprint("/c/", i+1), Digest: "d", Node: "n1", Kept: s}
+		all[i] = &Checkpoint{ID: ident.Checkpoint(i + 1), Job: 1, Step: int64(i + 1), Path: fmt.Sprint("/c/", i+1), Digest: "d", Node: "n1", State: s}
 	}
 	return all
 }
@@ -73,7 +73,7 @@ func TestRetention_givesUp(t *testing.T) {
 			if test.change != nil {
 				test.change(test.rows)
 			}
-			require.Equal(t, test.gone, ids(test.keep.Excess(test.rows, nobody, true)))
+			require.Equal(t, test.gone, ids(test.keep.Excess(test.rows, nobody)))
 		})
 	}
 }
@@ -90,8 +90,7 @@ func stuck(ids ...int) func([]*Checkpoint) {
 // Replicas below the level of it keep the oldest alone.
 func TestRetention_belowItsLevel(t *testing.T) {
 	all := rows(durable, uploading, uploading, local)
-	require.Equal(t, []ident.Checkpoint{3}, ids(Retention{Keep: 1}.Excess(all, nobody, false)))
-	require.Empty(t, Retention{Keep: 1}.Excess(all, nobody, true))
+	require.Empty(t, Retention{Keep: 1}.Excess(all, nobody))
 }
 
 // TestRetention_savesFasterThanItUploads has a job save on some nodes at any pace: it always gets DURABLE ones, nothing that is
@@ -111,7 +110,7 @@ func TestRetention_savesFasterThanItUploads(t *testing.T) {
 			if now%every == 0 {
 				for _, node := range shards {
 					last++
-					Put(&tables, &Checkpoint{ID: last, Job: 1, Step: int64(now + 1), Path: fmt.Sprint("/", node, "/", now), Digest: "d", Node: node})
+					Put(&tables, &Checkpoint{ID: last, Job: 1, Step: int64(now + 1), Path: fmt.Sprint("/", node, "/", now), Digest: "d", Node: node, State: local})
 				}
 			}
 			for _, node := range shards {
@@ -122,8 +121,8 @@ func TestRetention_savesFasterThanItUploads(t *testing.T) {
 						continue
 					}
 					changed := *c
-					if changed.Kept = uploading; now-since >= takes {
-						changed.Kept = durable
+					if changed.State = uploading; now-since >= takes {
+						changed.State = durable
 						durables++
 						delete(begun, id)
 					} else {
@@ -136,7 +135,7 @@ func TestRetention_savesFasterThanItUploads(t *testing.T) {
 						continue
 					}
 					for c := range tables.newestOf(1) {
-						if _, does := begun[c.ID]; !does && c.Node == node && c.State() == local {
+						if _, does := begun[c.ID]; !does && c.Node == node && c.State == local {
 							require.Equal(t, c.ID, o.ID, "the next is the newest")
 							break
 						}
@@ -145,11 +144,11 @@ func TestRetention_savesFasterThanItUploads(t *testing.T) {
 					begun[o.ID] = now
 					c, _ := tables.Checkpoint(o.ID)
 					changed := *c
-					changed.Kept = uploading // Agents say so at once.
+					changed.State = uploading // Agents say so at once.
 					Put(&tables, &changed)
 				}
 			}
-			for _, c := range r.Excess(slices.Collect(tables.CheckpointsOf(1)), func(id ident.Checkpoint) bool { return id == last }, true) {
+			for _, c := range r.Excess(slices.Collect(tables.CheckpointsOf(1)), func(id ident.Checkpoint) bool { return id == last }) {
 				if _, does := begun[c.ID]; does {
 					newer := false
 					for o := range tables.newestOf(1) {
@@ -159,7 +158,7 @@ func TestRetention_savesFasterThanItUploads(t *testing.T) {
 					delete(begun, c.ID)
 				}
 				changed := *c
-				changed.Kept = expired
+				changed.State = expired
 				Put(&tables, &changed)
 			}
 		}
@@ -170,7 +169,7 @@ func TestRetention_savesFasterThanItUploads(t *testing.T) {
 // sharded makes 2 and 3 one step, and 4 and 5 another: of that, only a part is DURABLE.
 func sharded(all []*Checkpoint) {
 	all[1].Step, all[2].Step, all[3].Step, all[4].Step = 2, 2, 4, 4
-	all[3].Kept = durable
+	all[3].State = durable
 }
 
 func scored(metric string, values ...float64) func([]*Checkpoint) {
@@ -214,12 +213,12 @@ func TestRetention_anyRows(t *testing.T) {
 			all = append(all, &Checkpoint{
 				ID: ident.Checkpoint(i + 1), Job: 1, Step: int64(rapid.IntRange(0, 8).Draw(t, "step")),
 				Path: rapid.SampledFrom([]string{"/a", "/b", "/c"}).Draw(t, "path"), Digest: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "digest"),
-				Kept:   rapid.SampledFrom([]v1.CheckpointState_Value{0, local, uploading, durable, expired}).Draw(t, "state"),
+				State:  rapid.SampledFrom([]v1.CheckpointState_Value{0, local, uploading, durable, expired}).Draw(t, "state"),
 				Pinned: rapid.IntRange(0, 9).Draw(t, "pinned") == 0, Model: rapid.IntRange(0, 9).Draw(t, "model") == 0,
 				Score: uint64(rapid.IntRange(0, 4).Draw(t, "score")),
 			})
 		}
-		excess := r.Excess(all, func(id ident.Checkpoint) bool { return id == needed }, true)
+		excess := r.Excess(all, func(id ident.Checkpoint) bool { return id == needed })
 		var left []*Checkpoint
 		var newestDurable ident.Checkpoint
 		for _, c := range all {
@@ -233,7 +232,7 @@ func TestRetention_anyRows(t *testing.T) {
 			require.True(t, c.Resumable() && !c.Pinned && c.ID != needed, "%d", c.ID)
 		}
 		require.NotContains(t, ids(excess), newestDurable)
-		require.Empty(t, r.Excess(left, func(id ident.Checkpoint) bool { return id == needed }, true), "once is enough")
+		require.Empty(t, r.Excess(left, func(id ident.Checkpoint) bool { return id == needed }), "once is enough")
 		steps := bySteps(left)
 		special := 4 // the newest that is DURABLE in part and whole, the upload, what is needed
 		for _, s := range steps {

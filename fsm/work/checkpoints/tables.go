@@ -118,7 +118,7 @@ func (t *Tables) todoOf(c *Checkpoint) (*kernel.Index[todo], todo) {
 	switch {
 	case c.Uploads():
 		return &t.uploads, todo{c.Node, todoUploading, ^uint64(c.ID)}
-	case c.State() == v1.CheckpointState_LOCAL || c.Kept == v1.CheckpointState_UPLOADING:
+	case c.State == v1.CheckpointState_LOCAL || c.State == v1.CheckpointState_UPLOADING:
 		return &t.uploads, todo{c.Node, todoWaiting, ^uint64(c.ID)}
 	case c.Left != 0:
 		return &t.removals, todo{c.Node, todoExpired, uint64(c.ID)}
@@ -139,7 +139,7 @@ func Put(t *Tables, c *Checkpoint) {
 	if !c.Expired() {
 		t.paths.Put(pathRow{c.Path, c.ID})
 	}
-	t.counts[c.State()&7]++
+	t.counts[c.State&7]++
 	t.stored += c.StoredBytes
 }
 
@@ -157,7 +157,7 @@ func (t *Tables) underive(c *Checkpoint) {
 	if !c.Expired() {
 		t.paths.Delete(pathRow{c.Path, c.ID})
 	}
-	t.counts[c.State()&7]--
+	t.counts[c.State&7]--
 	t.stored -= c.StoredBytes
 }
 

@@ -3,7 +3,6 @@ package claims
 import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -47,13 +46,3 @@ type Refused struct {
 
 // CommandNumber implements kernel.Command.
 func (PreemptJobs) CommandNumber() uint16 { return 42 }
-
-// AtLevel implements kernel.Leveled.
-func (c PreemptJobs) AtLevel(at level.Level) (kernel.Command, error) {
-	for i := range c.Preemptions {
-		if c.Preemptions[i].Reclaim {
-			return c, level.Guarantees.Check(at)
-		}
-	}
-	return c, level.Preemption.Check(at)
-}

@@ -3,7 +3,6 @@ package promises
 import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -40,8 +39,3 @@ type Refused struct {
 
 // CommandNumber implements kernel.Command.
 func (PromiseStarts) CommandNumber() uint16 { return 54 }
-
-// AtLevel implements kernel.Leveled.
-func (c PromiseStarts) AtLevel(at level.Level) (kernel.Command, error) {
-	return c, level.Backfill.Check(at)
-}

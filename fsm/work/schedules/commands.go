@@ -6,7 +6,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -82,32 +81,11 @@ type RunResult struct {
 // CommandNumber implements kernel.Command.
 func (Put) CommandNumber() uint16 { return 48 }
 
-// AtLevel implements kernel.Leveled.
-func (c Put) AtLevel(at level.Level) (kernel.Command, error) { return c, level.Schedules.Check(at) }
-
 // CommandNumber implements kernel.Command.
 func (Delete) CommandNumber() uint16 { return 49 }
 
-// AtLevel implements kernel.Leveled.
-func (c Delete) AtLevel(at level.Level) (kernel.Command, error) { return c, level.Schedules.Check(at) }
-
 // CommandNumber implements kernel.Command.
 func (RunSchedules) CommandNumber() uint16 { return 50 }
-
-// AtLevel implements kernel.Leveled. Each job must be one that can be submitted at the level.
-func (c RunSchedules) AtLevel(at level.Level) (kernel.Command, error) {
-	if err := level.Schedules.Check(at); err != nil {
-		return c, err
-	}
-	for i := range c.Runs {
-		if job := c.Runs[i].Job; job != nil {
-			if _, err := (work.SubmitJobs{Jobs: []work.NewJob{*job}}).AtLevel(at); err != nil {
-				return c, err
-			}
-		}
-	}
-	return c, nil
-}
 
 // Validate says what is wrong with the command itself, whatever the state is.
 func (c *Put) Validate() error {

@@ -448,7 +448,7 @@ func checkCheckpoints(s *rows, report kernel.Report) {
 		if c.Token > j.Token {
 			report("I9: %s came under token %d, after %d of %s", c.ID, c.Token, j.Token, c.Job)
 		}
-		if at := uint64(c.ID) >> kernel.IDPositionBits; c.Digest == "" && s.meta.Second != 0 && at >= s.meta.Second {
+		if c.Digest == "" {
 			report("I9: %s has no manifest", c.ID)
 		}
 	}

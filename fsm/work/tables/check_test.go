@@ -232,7 +232,7 @@ func TestCheck_canFail(t *testing.T) {
 		"finished and not finished": {func(s *State) { edit(s, func(j *work.Job) { j.FinishedAt = 1 }) }, "I5"},
 		"a row changed in place":    {func(s *State) { firstLive(s).Name = "changed" }, "I8"},
 		"a durable checkpoint without a digest": {func(s *State) {
-			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.Kept = v1.CheckpointState_DURABLE })
+			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.State = v1.CheckpointState_DURABLE })
 		}, "I9"},
 		"a digest of contents that nobody stored": {func(s *State) {
 			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.ContentDigest = "d" })
@@ -244,10 +244,10 @@ func TestCheck_canFail(t *testing.T) {
 			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.StoredBytes = 1 })
 		}, "I9"},
 		"an expired checkpoint without a reason": {func(s *State) {
-			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.Kept, c.Left = v1.CheckpointState_EXPIRED, 0 })
+			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.State, c.Left = v1.CheckpointState_EXPIRED, 0 })
 		}, "I9"},
 		"a checkpoint in no state": {func(s *State) {
-			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.Kept = 9 })
+			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.State = 9 })
 		}, "I9"},
 		"more uploaded than there is": {func(s *State) {
 			editCheckpoint(s, func(c *checkpoints.Checkpoint) { c.UploadedBytes = c.SizeBytes + 1 })
@@ -263,7 +263,7 @@ func TestCheck_canFail(t *testing.T) {
 			for c := range s.Checkpoints() {
 				if j, ok := s.Job(c.Job); ok && j.LastCheckpoint == c.ID {
 					changed := *c
-					changed.Kept, changed.Reason, changed.ContentDigest = v1.CheckpointState_EXPIRED, "gone", ""
+					changed.State, changed.Reason, changed.ContentDigest = v1.CheckpointState_EXPIRED, "gone", ""
 					checkpoints.Put(&s.Tables, &changed)
 					return
 				}
@@ -465,7 +465,7 @@ func story(t *testing.T) (*kernel.Machine[kernel.View, event.Event], *State) {
 // localCheckpoint is one that is on its node alone.
 func localCheckpoint(s *State) *checkpoints.Checkpoint {
 	for c := range s.Checkpoints() {
-		if c.Kept == v1.CheckpointState_LOCAL {
+		if c.State == v1.CheckpointState_LOCAL {
 			return c
 		}
 	}

@@ -13,19 +13,7 @@ import (
 
 func (r *classReason) AppendFields(f kernel.Fields) kernel.Fields {
 	f = r.Class.Shape.AppendFields(f.Text(r.Class.Queue)).Text(string(r.Reason))
-	if r.Class.Own != 0 || r.Class.Tenant != "" {
-		f = f.Num(uint64(r.Class.Own))
-	}
-	if r.Class.Tenant != "" {
-		f = f.Text(r.Class.Tenant)
-	}
-	if r.Class.Array != 0 {
-		f = f.Text("array").Num(uint64(r.Class.Array))
-	}
-	if r.Class.Term != work.TermOpen {
-		f = f.Text("term").Num(uint64(r.Class.Term))
-	}
-	return f
+	return f.Num(uint64(r.Class.Own)).Text(r.Class.Tenant).Num(uint64(r.Class.Array)).Num(uint64(r.Class.Term))
 }
 
 // jobTables holds the jobs, and what is derived from them to find them.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 // Put arranges a window. Nodes are chosen by it.
@@ -42,14 +41,8 @@ type Result struct {
 // CommandNumber implements kernel.Command.
 func (Put) CommandNumber() uint16 { return 46 }
 
-// AtLevel implements kernel.Leveled.
-func (c Put) AtLevel(at level.Level) (kernel.Command, error) { return c, level.Windows.Check(at) }
-
 // CommandNumber implements kernel.Command.
 func (Delete) CommandNumber() uint16 { return 47 }
-
-// AtLevel implements kernel.Leveled.
-func (c Delete) AtLevel(at level.Level) (kernel.Command, error) { return c, level.Windows.Check(at) }
 
 // Validate says what is wrong with the command itself, whatever the state is.
 func (c *Put) Validate(now int64) error {
