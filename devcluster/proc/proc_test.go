@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -39,9 +40,17 @@ func TestProcess_runsUntilItEnds(t *testing.T) {
 	other := found
 	other.Started--
 	require.False(t, other.Runs(), "it had the number before")
-	require.NoError(t, cmd.Process.Kill())
+	require.False(t, found.Ends(time.Millisecond))
+	require.NoError(t, other.Kill())
+	require.True(t, other.Ends(time.Minute))
+	require.True(t, found.Runs(), "it is not the one that is to be killed")
+	require.NoError(t, found.Kill())
+	require.True(t, found.Ends(time.Minute))
+	require.NoError(t, found.Kill(), "it has ended, and is a zombie")
 	_ = cmd.Wait()
 	require.False(t, found.Runs())
+	require.True(t, found.Ends(0))
+	require.NoError(t, found.Kill())
 }
 
 func TestRunsFor(t *testing.T) {
