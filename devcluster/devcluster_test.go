@@ -23,6 +23,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mindcoordinator/mind/devcluster/proc"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 	"github.com/mindcoordinator/mind/pki"
 )
 
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 			select {}
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(testrun.Main(m.Run))
 }
 
 // play serves what a component of this kind serves.
@@ -316,7 +317,6 @@ func TestCluster_stopSweepsWhatOthersLeft(t *testing.T) {
 	task.Env = append(os.Environ(), "MIND_METRICS_FILE="+filepath.Join(c.Dir(), "agents/n1/tasks/1/metrics.jsonl"))
 	bystander := exec.Command(os.Args[0], "task")
 	for _, cmd := range []*exec.Cmd{again, shim, task, bystander} {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		require.NoError(t, cmd.Start())
 	}
 	require.Eventually(t, func() bool { return len(leftovers(c.Dir(), c.layout.components())) == 5 }, 30*time.Second, 10*time.Millisecond)
