@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
@@ -83,6 +84,25 @@ func TestAudit_recordsWhatPeopleDid(t *testing.T) {
 	require.NoError(t, restored.Restore(w.image()))
 	require.Equal(t, told(w.m.View()), told(restored.View()))
 	sameState(t, w.m, restored)
+}
+
+// The record of a drain says what it does to what runs: stop it now, or by when. Below the level it has no deadline.
+func TestAudit_saysTheDeadlineOfADrain(t *testing.T) {
+	who := &access.Actor{Tenant: "ops", User: "root"}
+	for at, deadline := range map[level.Level]string{level.DrainDeadlines.Level() - 1: "", level.DrainDeadlines.Level(): "deadline 10m0s: "} {
+		w := raised(t)
+		w.raise(at)
+		w.node("n1", 8)
+		w.do(
+			work.SetNode{ID: "n1", Action: work.NodeDrain, Reason: "fans", Actor: who},
+			work.SetNode{ID: "n1", Action: work.NodeDrain, Deadline: int64(10 * time.Minute), Reason: "fans", Actor: who},
+			work.SetNode{ID: "n1", Action: work.NodeDrain, Deadline: int64(10 * time.Minute), Force: true, Reason: "fans", Actor: who},
+		)
+		told := told(w.m.View())
+		require.Equal(t, []string{
+			"ops/root node.drain n1 0: fans", "ops/root node.drain n1 0: " + deadline + "fans", "ops/root node.drain n1 0: force " + deadline + "fans",
+		}, told[len(told)-3:], "level %d", at)
+	}
 }
 
 // A request that is repeated because its answer was lost did one thing, and leaves one record.

@@ -97,6 +97,8 @@ var (
 	NoData     = gate(7, "data that no node can fetch ends a job that has done nothing yet")
 	Uploads    = gate(7, "what is being uploaded to an archive is not given up by retention")
 	PeerBlame  = gate(7, "a rank that fails because the node or a GPU of another one did ends the attempt by that cause")
+
+	DrainDeadlines = gate(7, "audit records of a drain say its deadline")
 )
 
 // gates is what gate has made, in order.

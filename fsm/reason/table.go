@@ -172,6 +172,8 @@ var table = [...]definition{
 	TokenFor:   {"TokenFor", "TT", "for %s: %s"},
 	Denied:     {"Denied", "TNNTT", ""},
 
+	WithDeadline: {"WithDeadline", "DR", "deadline %s: %s"},
+
 	NotRetained:     {"NotRetained", "NN", "not among the newest %d or the best %d checkpoints"},
 	ReplacedByNewer: {"ReplacedByNewer", "", "a newer checkpoint was written in its place"},
 	FilesGone:       {"FilesGone", "TR", "its files on node %s are gone: %s"},

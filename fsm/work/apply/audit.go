@@ -5,6 +5,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
@@ -70,6 +71,9 @@ func auditSetNode(tx *kernel.Tx, c *work.SetNode, result any) {
 		return
 	}
 	message := c.Reason
+	if c.Deadline > 0 && level.DrainDeadlines.Open(tx.At()) {
+		message = reason.New(reason.WithDeadline, c.Deadline, message)
+	}
 	if c.Force {
 		message = reason.New(reason.Forced, message)
 	}
