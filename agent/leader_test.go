@@ -28,6 +28,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/waittest"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 const (
@@ -65,7 +66,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	waittest.Together()
-	os.Exit(m.Run())
+	os.Exit(testrun.Main(m.Run))
 }
 
 // fakeLeader is a coordinator that leads, as far as an agent can tell.

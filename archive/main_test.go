@@ -26,6 +26,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator"
 	"github.com/mindcoordinator/mind/coordinator/output"
 	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 const agentEnv = "MIND_TEST_AGENT_CONFIG"
@@ -48,7 +49,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(testrun.Main(m.Run))
 }
 
 // longstop bounds every wait: what takes longer is broken.

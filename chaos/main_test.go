@@ -12,28 +12,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 // mind is the binary under test, built once.
 var mind string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "mind-chaos-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	mind = filepath.Join(dir, "mind")
-	build := exec.Command("go", "build", "-o", mind, "../cmd/mind")
-	build.Stderr = os.Stderr
-	code := 1
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building mind:", err)
-	} else {
-		code = m.Run()
-	}
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(testrun.Main(func() int {
+		if mind = os.Getenv(doomedEnv); mind != "" {
+			return beDoomed()
+		}
+		mind = filepath.Join(os.TempDir(), "mind")
+		defer os.Remove(mind)
+		build := exec.Command("go", "build", "-o", mind, "../cmd/mind")
+		build.Stderr = os.Stderr
+		if err := build.Run(); err != nil {
+			fmt.Fprintln(os.Stderr, "building mind:", err)
+			return 1
+		}
+		return m.Run()
+	}))
 }
 
 // start runs a cluster for one test. Its log is shown when the test fails.

@@ -22,6 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mindcoordinator/mind/devcluster/proc"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 	"github.com/mindcoordinator/mind/pki"
 )
 
@@ -46,7 +48,7 @@ func TestMain(m *testing.M) {
 			select {}
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(testrun.Main(m.Run))
 }
 
 // play serves what a component of this kind serves.
@@ -129,12 +131,8 @@ func startCluster(t *testing.T, o Options) *Cluster {
 }
 
 func alive(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	p, ok := parseStat(string(text))
-	return ok && !p.zombie
+	p, ok := proc.Of(pid)
+	return ok && !p.Zombie
 }
 
 func pidsOf(info Info) []int {
@@ -319,7 +317,6 @@ func TestCluster_stopSweepsWhatOthersLeft(t *testing.T) {
 	task.Env = append(os.Environ(), "MIND_METRICS_FILE="+filepath.Join(c.Dir(), "agents/n1/tasks/1/metrics.jsonl"))
 	bystander := exec.Command(os.Args[0], "task")
 	for _, cmd := range []*exec.Cmd{again, shim, task, bystander} {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		require.NoError(t, cmd.Start())
 	}
 	require.Eventually(t, func() bool { return len(leftovers(c.Dir(), c.layout.components())) == 5 }, 30*time.Second, 10*time.Millisecond)
@@ -384,20 +381,6 @@ func TestCluster_takesOnlyNumbersThatMakeAMajority(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	for text, want := range map[string]process{
-		"12 (cat) S 3 12 9 0 -1":          {pid: 12, parent: 3, session: 9},
-		"12 (a ) Z (b) Z 3 12 9 0 -1":     {pid: 12, parent: 3, session: 9, zombie: true},
-		"7 (tmux: server) R 1 7 7 0 -1 4": {pid: 7, parent: 1, session: 7},
-	} {
-		got, ok := parseStat(text)
-		require.True(t, ok, text)
-		require.Equal(t, want, got, text)
-	}
-	_, ok := parseStat("12 (cat")
-	require.False(t, ok)
-}
-
 func TestBelongs(t *testing.T) {
 	specs := []spec{{argv: []string{"/bin/mind", "agent", "--config", "/d/config/n1.yaml"}}}
 	for name, c := range map[string]struct {
@@ -407,10 +390,7 @@ func TestBelongs(t *testing.T) {
 		"component":            {argv: []string{"/bin/mind", "agent", "--config", "/d/config/n1.yaml"}, want: true},
 		"of another cluster":   {argv: []string{"/bin/mind", "agent", "--config", "/e/config/n1.yaml"}},
 		"shim":                 {argv: []string{"/proc/self/exe", "shim", "--dir", "/d/agents/n1/x"}, want: true},
-		"shim, joined":         {argv: []string{"mind", "shim", "--dir=/d/agents/n1/x"}, want: true},
-		"shim of a namesake":   {argv: []string{"mind", "shim", "--dir", "/data/agents/n1/x"}},
-		"task":                 {argv: []string{"python"}, environ: []string{"A=b", "MIND_METRICS_FILE=/d/agents/n1/x/m"}, want: true},
-		"shell that looks in":  {argv: []string{"less", "/d/logs/n1.log"}, environ: []string{"MIND_DEV=/d", "PWD=/d/logs"}},
+		"task":                 {argv: []string{"python"}, environ: []string{"MIND_METRICS_FILE=/d/agents/n1/x/m"}, want: true},
 		"supervisor of others": {argv: []string{"mind", "dev", "--data-dir", "/d"}},
 	} {
 		require.Equal(t, c.want, belongs(c.argv, c.environ, "/d", specs), name)

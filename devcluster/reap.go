@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/devcluster/proc"
 )
 
 // reaper makes this process the parent of orphans: the shim of a task whose agent was killed becomes its child and is
@@ -55,9 +57,9 @@ func (r *reaper) bury() {
 	if err != nil {
 		return
 	}
-	for _, p := range processes() {
-		if p.zombie && p.parent == ownPid && p.session != session && !r.mine(p.pid) {
-			_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil)
+	for _, p := range proc.All() {
+		if p.Zombie && p.Parent == ownPid && p.Session != session && !r.mine(p.Pid) {
+			_, _ = unix.Wait4(p.Pid, nil, unix.WNOHANG, nil)
 		}
 	}
 }

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/mindcoordinator/mind/devcluster/proc"
 )
 
 const (
@@ -46,9 +47,9 @@ func sweep(find func() []int, signal func(pid int, sig syscall.Signal), logger *
 
 // leftovers finds the processes of the cluster in dir by /proc, so it needs no list that a killed agent could have kept.
 func leftovers(dir string, specs []spec) (pids []int) {
-	for _, p := range processes() {
-		if p.pid != ownPid && !p.zombie && belongs(p.strings("cmdline"), p.strings("environ"), dir, specs) {
-			pids = append(pids, p.pid)
+	for _, p := range proc.All() {
+		if p.Pid != ownPid && !p.Zombie && belongs(p.Strings("cmdline"), p.Strings("environ"), dir, specs) {
+			pids = append(pids, p.Pid)
 		}
 	}
 	return pids
@@ -61,20 +62,5 @@ func belongs(argv, environ []string, dir string, specs []spec) bool {
 			return true
 		}
 	}
-	under := dir + "/"
-	if len(argv) > 2 && argv[1] == "shim" {
-		for _, arg := range argv[2:] {
-			if strings.HasPrefix(strings.TrimPrefix(arg, "--dir="), under) {
-				return true
-			}
-		}
-	}
-	for _, v := range environ {
-		for _, name := range []string{"MIND_METRICS_FILE=", "MIND_EVENTS_FILE="} {
-			if strings.HasPrefix(v, name+under) {
-				return true
-			}
-		}
-	}
-	return false
+	return proc.RunsFor(dir, argv, environ)
 }

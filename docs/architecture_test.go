@@ -24,11 +24,13 @@ type goPackage struct {
 	GoFiles    []string
 	CgoFiles   []string
 	Imports    []string
+
+	TestGoFiles, XTestGoFiles, TestImports, XTestImports []string
 }
 
 func listPackages(t *testing.T) []goPackage {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,Name,GoFiles,CgoFiles,Imports", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,Name,GoFiles,CgoFiles,Imports,TestGoFiles,XTestGoFiles,TestImports,XTestImports", "./...")
 	cmd.Dir = ".."
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

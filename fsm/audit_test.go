@@ -86,6 +86,22 @@ func TestAudit_recordsWhatPeopleDid(t *testing.T) {
 	sameState(t, w.m, restored)
 }
 
+// The record of a drain says what it does to what runs: stop it now, or by when.
+func TestAudit_saysTheDeadlineOfADrain(t *testing.T) {
+	who := &access.Actor{Tenant: "ops", User: "root"}
+	w := newWorld(t)
+	w.node("n1", 8)
+	w.do(
+		work.SetNode{ID: "n1", Action: work.NodeDrain, Reason: "fans", Actor: who},
+		work.SetNode{ID: "n1", Action: work.NodeDrain, Deadline: int64(10 * time.Minute), Reason: "fans", Actor: who},
+		work.SetNode{ID: "n1", Action: work.NodeDrain, Deadline: int64(10 * time.Minute), Force: true, Reason: "fans", Actor: who},
+	)
+	told := told(w.m.View())
+	require.Equal(t, []string{
+		"ops/root node.drain n1 0: fans", "ops/root node.drain n1 0: deadline 10m0s: fans", "ops/root node.drain n1 0: force deadline 10m0s: fans",
+	}, told[len(told)-3:])
+}
+
 // A request that is repeated because its answer was lost did one thing, and leaves one record.
 func TestAudit_repeatsAreNotRecorded(t *testing.T) {
 	w := newWorld(t)

@@ -101,6 +101,7 @@ func judged(v *fsm.View, cmds []kernel.Command, a work.AwaitedTask) bool {
 // TestMachine_anyLoss goes on from a cluster at work with commands that are mostly about losing nodes and getting them
 // back, so that replacements of replacements happen.
 func TestMachine_anyLoss(t *testing.T) {
+	placed, lost := 0, 0 // attempts of gangs, and ranks of gangs
 	rapid.Check(t, func(t *rapid.T) {
 		g := &generator{T: t, w: newWorld(t)}
 		g.w.voters("c1", "c2", "c3")
@@ -132,6 +133,16 @@ func TestMachine_anyLoss(t *testing.T) {
 			before := g.w.m.View()
 			g.w.do(cmds...)
 			checkLosses(t, before, g.w.m.View(), cmds)
+			for j := range g.w.m.View().Jobs(false, 0) {
+				if old, ok := before.Job(j.ID); ok && j.Shape.Nodes > 1 {
+					lost += max(0, len(j.Awaits)-len(old.Awaits))
+				}
+			}
+		}
+		for j := range g.w.m.View().Jobs(false, 0) {
+			if j.Shape.Nodes > 1 {
+				placed += int(j.Attempt)
+			}
 		}
 		// Replayed, and restored, it is the same.
 		twin := fsm.New()
@@ -143,6 +154,8 @@ func TestMachine_anyLoss(t *testing.T) {
 		require.Empty(t, fsm.Check(restored.View()))
 		sameState(t, g.w.m, restored)
 	})
+	require.Positive(t, placed, "no gang was ever placed")
+	require.Positive(t, lost, "no rank of a gang was ever lost")
 }
 
 func (g *generator) trouble() kernel.Command {
@@ -185,8 +198,13 @@ func (g *generator) replace() kernel.Command {
 					continue
 				}
 				use := v.Use(id)
+				task := work.TaskPlacement{Node: id}
 				free := work.Eligible(n, &use, j.Shape)
-				place.Tasks = append(place.Tasks, work.TaskPlacement{Node: id, GPUs: free & -free})
+				for range j.Shape.GPUs {
+					next := free & -free
+					task.GPUs, free = task.GPUs|next, free&^next
+				}
+				place.Tasks = append(place.Tasks, task)
 			}
 			p.Placements = append(p.Placements, place)
 		}

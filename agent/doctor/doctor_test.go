@@ -22,7 +22,7 @@ func python(t *testing.T, script string) (d *Doctor, runs func() int) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte(text), 0o700))
 	path := dir + ":" + os.Getenv("PATH")
 	t.Setenv("PATH", path)
-	d = &Doctor{Node: "n1", Env: []string{"PATH=" + path, "KNOWN=yes"}, Context: t.Context()}
+	d = &Doctor{Node: "n1", Env: []string{"PATH=" + path, "TMPDIR=" + os.TempDir(), "KNOWN=yes"}, Context: t.Context()}
 	return d, func() int {
 		out, _ := os.ReadFile(log)
 		return strings.Count(string(out), "-m mind_runner doctor --json\n")

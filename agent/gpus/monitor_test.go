@@ -385,7 +385,7 @@ func TestWhoseAProcessIs(t *testing.T) {
 	dir := t.TempDir()
 	start := func(env string) *exec.Cmd {
 		cmd := exec.Command("sleep", "1000")
-		cmd.Env = []string{env}
+		cmd.Env = []string{env, "TMPDIR=" + os.TempDir()}
 		require.NoError(t, cmd.Start())
 		t.Cleanup(func() {
 			_ = cmd.Process.Kill()

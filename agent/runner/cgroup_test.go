@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 // delegated finds a place for groups, on machines that let tests have one.
 func delegated(t *testing.T) string {
 	t.Helper()
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-		dir := filepath.Join(root, "mind-test-"+strconv.Itoa(os.Getpid()))
+		dir := filepath.Join(root, testrun.Name()+"-task")
 		if os.Mkdir(dir, 0o755) != nil {
 			continue
 		}

@@ -11,11 +11,12 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/waittest"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 func TestMain(m *testing.M) {
 	waittest.Together()
-	os.Exit(m.Run())
+	os.Exit(testrun.Main(m.Run))
 }
 
 // deadlineIn is a deadline from now on.

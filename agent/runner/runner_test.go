@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,7 +27,8 @@ var self = NewStarter(executable, "", os.Stderr, 0)
 var testEnv = []string{"PATH=" + os.Getenv("PATH")}
 
 func newSpec(argv ...string) shim.Spec {
-	return shim.Spec{JobID: "job_x", Attempt: 1, Node: "n1", Argv: argv, Env: testEnv, Cwd: "/"}
+	env := append(slices.Clone(testEnv), "TMPDIR="+os.TempDir()) // as tasks have it, and by which they belong to the run
+	return shim.Spec{JobID: "job_x", Attempt: 1, Node: "n1", Argv: argv, Env: env, Cwd: "/"}
 }
 
 func start(t testing.TB, spec shim.Spec) (*Handle, string) {

@@ -23,6 +23,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 // silentUntil are the answers of a coordinator that gives none, until it is well.
@@ -230,7 +231,7 @@ const serveAlone = "MIND_TEST_SERVE_ALONE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serveAlone) == "" {
-		os.Exit(m.Run())
+		os.Exit(testrun.Main(m.Run))
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/scenario"
 	"github.com/mindcoordinator/mind/chaos/scenario/result"
 	"github.com/mindcoordinator/mind/chaos/stage"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 type options struct {
@@ -26,7 +27,9 @@ type options struct {
 	long, list, virtual bool
 }
 
-func main() {
+func main() { os.Exit(testrun.Main(attack)) }
+
+func attack() int {
 	var o options
 	flag.StringVar(&o.mind, "mind", "bin/mind", "the `binary` to attack")
 	flag.StringVar(&o.only, "only", ".", "`regexp` of the scenarios to run")
@@ -40,8 +43,9 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "attack:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func run(ctx context.Context, o options) error {

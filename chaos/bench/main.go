@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/yardstick"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 type bench struct {
@@ -64,6 +65,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, yardstick.EchoMain())
 		os.Exit(1)
 	}
+	os.Exit(testrun.Main(measure))
+}
+
+func measure() int {
 	b := &bench{}
 	flag.StringVar(&b.mind, "mind", "bin/mind", "the `binary` to measure")
 	only := flag.String("rows", ".", "`regexp` of the rows to measure: grpc, rest, batch, latency, launch, drain, array, failover, memory, surface, watchers")
@@ -76,8 +81,9 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func (b *bench) run(ctx context.Context, only string) error {

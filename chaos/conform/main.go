@@ -16,6 +16,7 @@ import (
 
 	"github.com/mindcoordinator/mind/chaos/procs"
 	"github.com/mindcoordinator/mind/conformance"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 type options struct {
@@ -24,7 +25,9 @@ type options struct {
 	seed             uint64
 }
 
-func main() {
+func main() { os.Exit(testrun.Main(conform)) }
+
+func conform() int {
 	var o options
 	flag.StringVar(&o.mind, "mind", "bin/mind", "the `binary` of which to start a cluster")
 	flag.StringVar(&o.url, "url", "", "a gateway that runs already, instead; such as http://127.0.0.1:8080")
@@ -37,8 +40,9 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conform:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func run(ctx context.Context, o options) (err error) {

@@ -7,12 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/devcluster/proc"
 )
 
 // A mistake may be just that something is not ended: a test that notices it leaves processes behind, in sessions of their own
@@ -75,33 +75,13 @@ func keep(args []string) int {
 // endChildren kills until there are none: those of a process that was killed become this one's.
 func endChildren() {
 	for {
-		for _, pid := range children() {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+		for _, p := range proc.All() {
+			if p.Parent == os.Getpid() {
+				_ = syscall.Kill(p.Pid, syscall.SIGKILL)
+			}
 		}
 		if _, err := syscall.Wait4(-1, nil, 0, nil); errors.Is(err, syscall.ECHILD) {
 			return
 		}
 	}
-}
-
-// children lists the processes whose parent this one is.
-func children() (pids []int) {
-	entries, _ := os.ReadDir("/proc") // without it, what is left is waited for
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		text, err := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if err != nil {
-			continue // it has ended
-		}
-		// The name, in parentheses, may hold anything; then come the state and the parent.
-		_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
-		fields := strings.Fields(rest)
-		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 // This program is a keeper too when it is called as one.
@@ -18,7 +20,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == keepWord {
 		os.Exit(keep(os.Args[2:]))
 	}
-	os.Exit(m.Run())
+	os.Exit(testrun.Main(m.Run))
 }
 
 // orphans starts, from a test's process, one in a session of its own with a child, and writes down who they are.

@@ -23,21 +23,26 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 func main() {
 	if len(os.Args) > 2 && os.Args[1] == keepWord {
 		os.Exit(keep(os.Args[2:]))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil {
+	os.Exit(testrun.Main(func() int {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		err := run(ctx, os.Args[1:])
+		if err == nil {
+			return 0
+		}
 		if !errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintln(os.Stderr, "mutants:", err)
 		}
-		os.Exit(1)
-	}
+		return 1
+	}))
 }
 
 func run(ctx context.Context, args []string) error {

@@ -23,6 +23,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 // Available says why there can be no namespaces here; nil: there can.
@@ -60,7 +62,7 @@ var made atomic.Int64
 
 // New makes a namespace for each name, and one with the switch, which is called hub.
 func New(names ...string) (*Net, error) {
-	n := &Net{prefix: fmt.Sprintf("mind-%d-%d-", os.Getpid(), made.Add(1)), names: append([]string{hub}, names...), cuts: map[[2]string]bool{}}
+	n := &Net{prefix: fmt.Sprintf("%s-%d-", testrun.Name(), made.Add(1)), names: append([]string{hub}, names...), cuts: map[[2]string]bool{}}
 	if err := n.make(); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}

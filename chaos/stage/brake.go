@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 // brake is a control group that bounds the processor time of what is in it.
@@ -22,7 +24,7 @@ const brakePeriod = 100_000
 
 // newBrake makes the group, or says why there can be none.
 func newBrake() (*brake, error) {
-	name := fmt.Sprintf("mind-chaos-%d", os.Getpid())
+	name := testrun.Name() + "-brake"
 	for _, root := range []string{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"} {
 		if _, err := os.Stat(filepath.Join(root, "cpu.shares")); err == nil {
 			b := &brake{dir: filepath.Join(root, name), outside: root}

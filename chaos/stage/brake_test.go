@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 func TestBrake_holdsProcessesAndLetsThemGo(t *testing.T) {
@@ -27,7 +29,7 @@ func TestBrake_holdsProcessesAndLetsThemGo(t *testing.T) {
 	}
 	before := groups()
 	require.NoError(t, b.Slow([]int{cmd.Process.Pid}, 0.25))
-	require.Contains(t, groups(), "mind-chaos-")
+	require.Contains(t, groups(), testrun.Name())
 	limit := "cpu.cfs_quota_us"
 	if b.v2 {
 		limit = "cpu.max"
@@ -41,5 +43,5 @@ func TestBrake_holdsProcessesAndLetsThemGo(t *testing.T) {
 	require.NotContains(t, string(text), "25000")
 	require.NoError(t, b.remove())
 	require.NoDirExists(t, b.dir)
-	require.NotContains(t, groups(), "mind-chaos-", "it was in %s", before)
+	require.NotContains(t, groups(), testrun.Name(), "it was in %s", before)
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 func printed(l Life, n int) []string {
@@ -92,7 +94,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}
-	os.Exit(m.Run())
+	os.Exit(testrun.Main(m.Run))
 }
 
 func startLife(t *testing.T, dir, attempt, from string) (*exec.Cmd, *bytes.Buffer) {

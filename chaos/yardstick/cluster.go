@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/mindcoordinator/mind/devcluster/ports"
@@ -56,7 +55,6 @@ func StartCluster(ctx context.Context, parent string) (*Cluster, error) {
 		httpAddr := addrs[3+i]
 		cmd := exec.Command(self, "yardstick-peer", fmt.Sprintf("p%d", i), home, addrs[i], httpAddr, strings.Join(peers, ","))
 		cmd.Stderr = os.Stderr
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {
 			return nil, errors.Join(err, c.Stop())
 		}

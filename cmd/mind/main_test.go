@@ -26,6 +26,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/settings"
 	"github.com/mindcoordinator/mind/coordinator"
 	"github.com/mindcoordinator/mind/devcluster"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 	"github.com/mindcoordinator/mind/gateway"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 )
@@ -41,11 +42,13 @@ var binary = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := binary(); err == nil {
-		_ = os.Remove(path)
-	}
-	os.Exit(code)
+	os.Exit(testrun.Main(func() int {
+		code := m.Run()
+		if path, err := binary(); err == nil {
+			_ = os.Remove(path)
+		}
+		return code
+	}))
 }
 
 func theBinary(t *testing.T) string {

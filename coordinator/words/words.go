@@ -102,6 +102,7 @@ func init() { // Some of them use Of, which reads the map.
 		reason.QueueSetTo:       queueSetTo,
 		reason.QuotaSetTo:       quotaSetTo,
 		reason.Denied:           denied,
+		reason.WithDeadline:     withDeadline,
 		reason.NotRetained:      notRetained,
 		reason.FilesGone:        filesGone,
 		reason.WouldDelay:       wouldDelay,
@@ -248,6 +249,14 @@ func filesGone(p []reason.Param) string {
 func vouched(p []reason.Param) string { return after("vouched", "for "+Of(p[0].Reason()), p[0]) }
 
 func forced(p []reason.Param) string { return after("force", Of(p[0].Reason()), p[0]) }
+
+func withDeadline(p []reason.Param) string {
+	deadline := "deadline " + reason.KindDuration.Show(p[0])
+	if p[1].Text == "" {
+		return deadline
+	}
+	return deadline + ": " + Of(p[1].Reason())
+}
 
 // after is a word alone, or with what somebody said.
 func after(word, said string, p reason.Param) string {

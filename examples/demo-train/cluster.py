@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -12,6 +13,9 @@ import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
 
 
 class Cluster:
@@ -29,6 +33,8 @@ class Cluster:
                 # Launchers start the Python that agents find first.
                 env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
                 start_new_session=True,
+                # When this process dies, however that happens, the cluster stops in order.
+                preexec_fn=lambda: _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),
             )
         assert self._process.stdout is not None
         if not self._process.stdout.readline().startswith(b"ready "):

@@ -31,8 +31,8 @@ type cluster struct {
 }
 
 // apart is how processes are started: in a group of their own, so that an interrupt reaches this program alone, which then
-// stops them in order; and so that they do not outlive it, however it ends.
-var apart = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+// stops them in order.
+var apart = &syscall.SysProcAttr{Setpgid: true}
 
 func startCluster(ctx context.Context, mind, dir, log string) (*cluster, error) {
 	out, err := os.Create(log)

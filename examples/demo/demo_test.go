@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +18,6 @@ func build(t *testing.T) settings {
 	if testing.Short() {
 		t.Skip("starts a cluster of real processes")
 	}
-	// The processes that the story starts die with this thread.
-	runtime.LockOSThread()
 	s := settings{steps: 200, delay: 15 * time.Millisecond}
 	dir := t.TempDir()
 	for name, path := range map[string]*string{"../../cmd/mind": &s.mind, "../charlm": &s.charlm} {

@@ -13,9 +13,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 // settings are the flags.
@@ -26,11 +27,9 @@ type settings struct {
 	keep         bool
 }
 
-// The main goroutine starts the processes, and keeps the first thread: their death signal comes when the thread that
-// started them ends.
-func init() { runtime.LockOSThread() }
+func main() { os.Exit(testrun.Main(demo)) }
 
-func main() {
+func demo() int {
 	var s settings
 	flag.StringVar(&s.mind, "mind", "bin/mind", "the mind `binary`")
 	flag.StringVar(&s.charlm, "charlm", "bin/charlm", "the training `program`")
@@ -40,7 +39,7 @@ func main() {
 	flag.Parse()
 	if s.steps < 200 || s.steps%100 != 0 {
 		fmt.Fprintln(os.Stderr, "demo: -steps must be a multiple of 100, and 200 at least")
-		os.Exit(2)
+		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -51,9 +50,9 @@ func main() {
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
 		fmt.Fprintf(os.Stderr, "\ndemo: FAILED: %v\n", err)
-		stop()
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func run(ctx context.Context, s settings) (err error) {

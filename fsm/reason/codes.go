@@ -187,6 +187,7 @@ const (
 	QuotaSetTo
 	TokenFor
 	Denied
+	WithDeadline
 )
 
 // Why a checkpoint is as it is.

@@ -1,10 +1,6 @@
 package reason
 
-// table has every code, with the kinds of its parameters and the sentence that stood in the state below Level. Nothing in
-// it ever changes, however a sentence may be improved elsewhere: a log with entries below Level comes to the same state
-// only with the same sentences. The sentences can go when no log and no snapshot of such entries need be read any more,
-// that is, when this version of mind reads no entry below Level. A code without a
-// sentence has a function in before.go.
+// table has every code, with the kinds of its parameters. Lines are added, and none changes: logs and snapshots have codes.
 var table = [...]definition{
 	WaitsForJobs:            {"WaitsForJobs", ""},
 	NotYetDue:               {"NotYetDue", ""},
@@ -258,4 +254,6 @@ var table = [...]definition{
 	ScheduleOverlaps:         {"ScheduleOverlaps", "TJ"},
 	ScheduleTooLate:          {"ScheduleTooLate", "D"},
 	ReplacedByNextRun:        {"ReplacedByNextRun", "T"},
+
+	WithDeadline: {"WithDeadline", "DR"},
 }

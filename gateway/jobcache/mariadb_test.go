@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 // server is the one MariaDB of this package's tests; each test has a database of its own there.
@@ -24,15 +26,17 @@ var server struct {
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if server.process != nil {
-		_ = server.process.Process.Kill()
-		_ = server.process.Wait()
-	}
-	if server.dir != "" {
-		_ = os.RemoveAll(server.dir)
-	}
-	os.Exit(code)
+	os.Exit(testrun.Main(func() int {
+		code := m.Run()
+		if server.process != nil {
+			_ = server.process.Process.Kill()
+			_ = server.process.Wait()
+		}
+		if server.dir != "" {
+			_ = os.RemoveAll(server.dir)
+		}
+		return code
+	}))
 }
 
 // startMariaDB returns an empty database of a real server, or skips the test.

@@ -140,7 +140,11 @@ def run(folder: Path, cases: list[harness.Case], ranks: int) -> None:
         path.write_text(json.dumps(listed))
         with (folder / f"log-{number}").open("wb") as out:
             argv = [sys.executable, str(HERE), "--rank", str(path)]
-            processes.append(subprocess.Popen(argv, env=harness.environment(), stdout=out, stderr=out))
+            processes.append(
+                subprocess.Popen(
+                    argv, env=harness.environment(), stdout=out, stderr=out, preexec_fn=harness.ends_with_this()
+                )
+            )
     try:
         codes = [process.wait() for process in processes]
     finally:

@@ -17,6 +17,10 @@ from urllib.request import urlopen
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from lifetime import ends_with_this
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -48,6 +52,8 @@ class Cluster:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                # It stops everything in order.
+                preexec_fn=ends_with_this(signal.SIGTERM),
                 # Jobs find the Python of these tests.
                 env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
             )
@@ -76,7 +82,9 @@ class Cluster:
     def start_gateway(self) -> None:
         """Start it again, as anybody could from dev.json."""
         with (self.folder / "gateway-again.log").open("ab") as log:
-            self._gateway = subprocess.Popen(self.info["gateway"]["argv"], stdout=log, stderr=log)
+            self._gateway = subprocess.Popen(
+                self.info["gateway"]["argv"], stdout=log, stderr=log, preexec_fn=ends_with_this()
+            )
 
     def stop(self) -> None:
         """End all processes."""

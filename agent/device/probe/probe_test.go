@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mindcoordinator/mind/agent/device"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 const childEnv = "MIND_TEST_PROBE_MOOD"
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(testrun.Main(m.Run))
 }
 
 type moody struct {

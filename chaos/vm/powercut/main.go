@@ -22,6 +22,7 @@ import (
 
 	"github.com/mindcoordinator/mind/chaos/vm"
 	"github.com/mindcoordinator/mind/chaos/vm/power"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 // Exit statuses.
@@ -34,17 +35,19 @@ const (
 const shortWithin = 90 * time.Second
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err == nil || errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	fmt.Fprintln(os.Stderr, "powercut:", err)
-	if vm.IsLacking(err) {
-		os.Exit(statusLacking)
-	}
-	os.Exit(statusBroken)
+	os.Exit(testrun.Main(func() int {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		err := run(ctx, os.Args[1:])
+		if err == nil || errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		fmt.Fprintln(os.Stderr, "powercut:", err)
+		if vm.IsLacking(err) {
+			return statusLacking
+		}
+		return statusBroken
+	}))
 }
 
 // options are the flags.

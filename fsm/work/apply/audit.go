@@ -70,6 +70,9 @@ func auditSetNode(tx *kernel.Tx, c *work.SetNode, result any) {
 		return
 	}
 	message := c.Reason
+	if c.Deadline > 0 {
+		message = reason.New(reason.WithDeadline, c.Deadline, message)
+	}
 	if c.Force {
 		message = reason.New(reason.Forced, message)
 	}

@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from lifetime import ends_with_this
+
 SOURCE = Path(__file__).parents[2] / "src"
 HYPERPARAMETERS = {"max_steps": "8", "logging_steps": "1", "learning_rate": "1e-2"}
 DATA = {"DPO": "pairs.jsonl", "RLHF": "prompts.jsonl", "CONTINUED_PRETRAIN": "text.jsonl"}
@@ -147,7 +151,7 @@ def carry_out(
         env = environment() | ({"RANK": str(rank), "WORLD_SIZE": str(ranks)} if ranks > 1 else {})
         with (folder / f"stderr-{rank}").open("wb") as err, (folder / f"stdout-{rank}").open("wb") as out:
             argv = [sys.executable, str(Path(__file__).with_name("worker.py")), str(path)]
-            processes.append(subprocess.Popen(argv, env=env, stdout=out, stderr=err))
+            processes.append(subprocess.Popen(argv, env=env, stdout=out, stderr=err, preexec_fn=ends_with_this()))
     try:
         for process in processes:
             process.wait(timeout)

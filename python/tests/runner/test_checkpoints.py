@@ -16,6 +16,8 @@ import harness
 import pytest
 from harness import case, same
 
+from lifetime import ends_with_this
+
 SHARDED = {"state_dict_type": "SHARDED_STATE_DICT"}
 
 
@@ -153,7 +155,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_kill_leaves_no_half_checkpoint(folder: Path) -> None:
     argv = [sys.executable, "-c", STUCK]
     env = harness.environment() | environment(folder)
-    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True, preexec_fn=ends_with_this()) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "writing\n"
         os.kill(process.pid, signal.SIGKILL)

@@ -13,13 +13,19 @@ from pathlib import Path
 import harness
 from harness import case, same
 
+from lifetime import ends_with_this
+
 
 def torchrun(one: harness.Case, log: Path) -> subprocess.Popen[bytes]:
     one.prepare()
     argv = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={harness.free_port()}"]
     with log.open("wb") as out:
         return subprocess.Popen(
-            [*argv, "-m", "mind_runner", "train"], env=harness.environment() | one.environment(), stdout=out, stderr=out
+            [*argv, "-m", "mind_runner", "train"],
+            env=harness.environment() | one.environment(),
+            stdout=out,
+            stderr=out,
+            preexec_fn=ends_with_this(signal.SIGTERM),  # which it passes on to what it has started
         )
 
 

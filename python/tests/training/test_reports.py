@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from lifetime import ends_with_this
 from mindcoordinator import training
 
 
@@ -147,7 +148,9 @@ while not training.should_stop():
 sys.exit(training.STOPPED)
 """
     env = os.environ | {"MIND_JOB_ID": "job_x", "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    process = subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, preexec_fn=ends_with_this()
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     process.send_signal(signal.SIGUSR1)

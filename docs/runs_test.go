@@ -1,0 +1,58 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// starters are packages with which tests start processes.
+var starters = []string{"os/exec", module + "/archive/s3server", module + "/chaos/procs", module + "/chaos/stage", module + "/chaos/vm"}
+
+// startNothing are packages with tests that start nothing, though they could, or nothing that waits.
+var startNothing = map[string]string{
+	"docs":                  "asks go and git, which end",
+	"fsm":                   "asks go, which ends",
+	"raftnode":              "asks go, which ends",
+	"chaos/scenario":        "its tests have a cluster in this process",
+	"chaos/scenario/users":  "its tests read what a crowd has noted",
+	"chaos/vm/guest":        "its tests run commands that end",
+	"chaos/vm/power":        "its tests start no machine",
+	"chaos/vm/power/ledger": "its tests have a cluster in this process",
+}
+
+// What tests start ends with them, however they end: their packages go through testrun.Main, as do the programs that start
+// clusters to attack, to measure or to show them.
+func TestArchitecture_whatTestsStartEndsWithThem(t *testing.T) {
+	const testrun = module + "/devcluster/testrun"
+	starts := func(imports ...string) bool {
+		return slices.ContainsFunc(imports, func(i string) bool { return slices.Contains(starters, i) })
+	}
+	excused := map[string]bool{}
+	for _, p := range listPackages(t) {
+		rel := strings.TrimPrefix(p.ImportPath, module+"/")
+		tests := slices.Concat(p.TestGoFiles, p.XTestGoFiles)
+		if p.Name == "main" && (room(p.ImportPath) == "chaos" || room(p.ImportPath) == "examples") && starts(p.Imports...) {
+			require.Containsf(t, p.Imports, testrun, "%s starts processes, which outlive it when it is killed", rel)
+		}
+		if len(tests) == 0 || !starts(slices.Concat(p.Imports, p.TestImports, p.XTestImports)...) {
+			continue
+		}
+		if startNothing[rel] != "" {
+			excused[rel] = true
+			continue
+		}
+		require.Truef(t, slices.ContainsFunc(tests, func(file string) bool {
+			text, err := os.ReadFile(filepath.Join(p.Dir, file))
+			require.NoError(t, err)
+			return strings.Contains(string(text), "testrun.Main(") || p.ImportPath == testrun && strings.Contains(string(text), "Main(m.Run)")
+		}), "the tests of %s start processes, which outlive them when they are killed: let its TestMain go through testrun.Main", rel)
+	}
+	for rel := range startNothing {
+		require.Truef(t, excused[rel], "%s needs no excuse", rel)
+	}
+}
