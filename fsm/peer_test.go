@@ -60,6 +60,9 @@ func TestPeer_whatTheAttemptEndsBy(t *testing.T) {
 		"its node had stopped it":     {[]func(*world, ident.Job){exits, after(59 * time.Second), ends(137, v1.ErrorType_NODE_LOST)}, v1.ErrorType_NODE_LOST},
 		"its node stops it later":     {[]func(*world, ident.Job){exits, after(3 * time.Minute), ends(137, v1.ErrorType_NODE_LOST)}, v1.ErrorType_EXIT_NONZERO},
 		"a GPU under the peer failed": {[]func(*world, ident.Job){exits, after(2 * time.Second), ends(1, v1.ErrorType_GPU_FAULT)}, v1.ErrorType_GPU_FAULT},
+		"no agreement with the peer where to continue": {[]func(*world, ident.Job){func(w *world, id ident.Job) {
+			w.report(id, 0, work.ReportEnded, failed(v1.ErrorType_DATA_FETCH, ""))
+		}, away, lose}, v1.ErrorType_NODE_LOST},
 		"lack of memory is its own": {[]func(*world, ident.Job){func(w *world, id ident.Job) {
 			w.report(id, 0, work.ReportEnded, exit(1), failed(v1.ErrorType_OOM, ""))
 		}, away, lose}, v1.ErrorType_OOM},

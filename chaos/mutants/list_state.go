@@ -198,6 +198,12 @@ var stateMutants = []mutant{
 		Package: "fsm", Tests: []string{"TestPeer_whatTheAttemptEndsBy", "TestPeer_anyTimes"},
 	},
 	{
+		Name: "launch-without-rank-0-is-to-blame", Breaks: "failure-model.md", File: "fsm/work/attempt.go",
+		What: "an attempt ends by a launch that was given up because the node of rank 0 did not answer, and not by its loss",
+		Old:  "e.ErrorType == v1.ErrorType_DATA_FETCH && e.ExitCode == nil", New: "false",
+		Package: "fsm", Tests: []string{"TestPeer_whatTheAttemptEndsBy"},
+	},
+	{
 		Name: "roster-of-today", Breaks: "R3", File: "fsm/work/apply/attempt.go",
 		What: "a replacement may go to who joined the roster after the lost node had last kept it",
 		Old:  "a.Roster = n.RosterAcked", New: "a.Roster = max(tx.meta.RosterVersion, n.RosterAcked)",

@@ -1,8 +1,9 @@
 """Tells what training on Mind is like when a node dies: `make demo-train`.
 
 A small language model is fine-tuned on two nodes, over REST, through the Python client. Then the same training runs
-again and one of its nodes is destroyed: its agent and every process are killed, its disk is removed. The training goes
-on elsewhere from a checkpoint that was in the archive. Both models are scored, and the two loss curves are compared.
+again and one of its nodes is destroyed while it uploads a checkpoint: its agent and every process are killed, its disk
+is removed. The training goes on elsewhere from a checkpoint that was in the archive. Both models are scored, and the
+two loss curves are compared.
 
 Nothing is staged: processes, signals and figures are real. It exits with 0 only when every claim that it makes holds.
 """
@@ -28,9 +29,11 @@ import mindcoordinator as mc
 from cluster import Cluster
 from mindcoordinator.requests import BaseModel, JobRequest
 
-STEPS = 120
-EVERY = 15
-KILL_AFTER = 30
+STEPS = 240
+EVERY = 20
+KILL_AFTER = 40
+# What a node uploads in a second. A checkpoint has 2.7 MB: an upload can be seen before it is over.
+UPLOADS = 2_000_000
 # Nodes have mind_runner installed; this machine has the repository.
 ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2] / "python" / "src"), "OMP_NUM_THREADS": "1"}
 # How long one part of the story may take, on a machine that has other work, too.
@@ -55,9 +58,9 @@ def request(model: Path, data: Path) -> JobRequest:
         },
         "data_config": {"sources": [{"path": str(data)}], "batch_size": 4, "max_seq_length": 64, "seed": 7},
         "resource_config": {"gpu_count": 2, "node_count": 2},
-        "output_config": {"checkpoint_interval_steps": EVERY, "keep_checkpoints": 3},
-        # A lost node is given up as soon as it may be.
-        "scheduling_config": {"lost_after_seconds": 10, "max_retries": 3},
+        "output_config": {"checkpoint_interval_steps": EVERY},
+        # A lost node is given up as soon as it may be. There is no retry: an exit that counted would end the job.
+        "scheduling_config": {"lost_after_seconds": 10},
     }
 
 
@@ -75,7 +78,8 @@ class Curve(threading.Thread):
         while True:
             try:
                 for line in self._client.metrics(self._job, follow=True):
-                    if line.get("loss") is not None and line.get("step") is not None:
+                    # What a later attempt tells again of steps before its own is left out.
+                    if line.get("loss") is not None and line.get("step") is not None and "origin" not in line:
                         self.loss[line["step"]] = line["loss"]
                 return
             except mc.StreamLost:  # a part of the file was lost with its node: the next attempt has one of its own
@@ -89,24 +93,47 @@ class Curve(threading.Thread):
         return self.loss
 
 
-def durable(client: mc.Client, job: mc.Job) -> mc.Checkpoint:
-    """Wait until a checkpoint of the middle of the training is in the archive, and return it."""
+def uploading(client: mc.Client, job: mc.Job) -> tuple[list[mc.Checkpoint], mc.Checkpoint]:
+    """Wait until an upload begins after a checkpoint of the middle of the training is in the archive.
+
+    Return those that are in the archive, and the one that is being uploaded.
+    """
+    seen: set[str] = set()
     while True:
-        safe = [c for c in client.checkpoints(job) if c.state == "DURABLE" and c.step >= KILL_AFTER]
-        if safe:
-            return min(safe, key=lambda c: c.step)
+        all_ = client.checkpoints(job)
+        safe = [c for c in all_ if c.state == "DURABLE"]
+        begun = [c for c in all_ if c.state == "UPLOADING" and c.checkpoint_id not in seen]
+        if begun and any(c.step >= KILL_AFTER for c in safe):
+            return safe, begun[0]
+        seen |= {c.checkpoint_id for c in begun}
         now = client.job(job)
         if now.done:
             now.check()
-            raise RuntimeError("the training ended before a checkpoint was in the archive")
-        time.sleep(0.1)
+            raise RuntimeError("the training ended before an upload could be cut")
+        time.sleep(0.05)
+
+
+def lost(client: mc.Client, safe: list[mc.Checkpoint], folder: Path) -> list[int]:
+    """Return the steps of those checkpoints that are not DURABLE any more, or not what was saved."""
+    gone = []
+    for c in safe:
+        try:
+            client.download(c, folder / c.checkpoint_id)  # its digest is verified
+        except mc.MindError as e:
+            tell(f"the checkpoint of step {c.step} cannot be had: {e}")
+            gone.append(c.step)
+        else:
+            if client.checkpoint(c).state != "DURABLE":
+                gone.append(c.step)
+    return gone
 
 
 def plot(curve: dict[int, float], height: int = 8) -> str:
     """Draw a loss curve with characters."""
     low, high = min(curve.values()), max(curve.values())
-    rows = [[" "] * len(curve) for _ in range(height)]
-    for x, step in enumerate(sorted(curve)):
+    steps = sorted(curve)[:: max(1, len(curve) // 100)]
+    rows = [[" "] * len(steps) for _ in range(height)]
+    for x, step in enumerate(steps):
         y = round((high - curve[step]) / ((high - low) or 1) * (height - 1))
         rows[y][x] = "*"
     labels = [f"{high:6.2f} |"] + ["       |"] * (height - 2) + [f"{low:6.2f} |"]
@@ -150,10 +177,13 @@ def story(folder: Path, cluster: Cluster) -> None:
 
     job = client.submit("destroyed", **request(model, data))
     watched = Curve(client, job)
-    checkpoint = durable(client, job)
-    victim = client.job(job).nodes[0]
+    safe, cut = uploading(client, job)
+    victim = cut.raw["node_id"]
     killed = cluster.destroy(victim)
-    tell(f"{job.job_id} trains the same. The checkpoint of step {checkpoint.step} is DURABLE, so {victim} is destroyed")
+    tell(
+        f"{job.job_id} trains the same. The checkpoint of step {max(c.step for c in safe)} is DURABLE, that of step "
+        f"{cut.step} is UPLOADING, and {victim}, which uploads it, is destroyed"
+    )
     tell(f"{killed} processes of {victim} were killed, and its disk is gone")
     job = client.wait(job, timeout=LIMIT).check()
     tell(
@@ -166,11 +196,17 @@ def story(folder: Path, cluster: Cluster) -> None:
     scores = [score(client, j, held_out) for j in (untouched, job)]
     tell(f"perplexity over a text that neither has seen: {scores[0]:.4f} untouched, {scores[1]:.4f} after the loss")
 
+    restarts = job.raw["retries"]
     claims = {
-        "the node died in the middle of the training": checkpoint.step < STEPS and killed > 0,
+        "the node died in the middle of the training": cut.step < STEPS and killed > 1,
+        "it died during an upload, which nobody completed": client.checkpoint(cut).state != "DURABLE",
+        "no checkpoint that was in the archive is lost": not lost(client, safe, folder / "downloads"),
+        "the loss of the node is the cause, and cost no retry": (
+            restarts["node_lost"] == 1 and restarts["exit"] == 0 and _ended(job) == ("NODE_LOST", victim)
+        ),
         "another attempt ended the training": job.attempt > 1,
         "it ran where the dead node was not": victim not in job.nodes,
-        "it continued from a checkpoint, not from the beginning": _began(client, job) >= checkpoint.step,
+        "it continued from a checkpoint of the archive": _began(client, job) in _durable(client, job),
         "every step has the same loss in both": sorted(again) == sorted(curve) and apart == 0.0,
         "both models score the same": scores[0] == scores[1],
         "the training taught something": curve[STEPS] < 0.9 * curve[1],
@@ -183,9 +219,20 @@ def story(folder: Path, cluster: Cluster) -> None:
 
 
 def _began(client: mc.Client, job: mc.Job) -> int:
-    """Return after which step the newest attempt began, by the history of its metrics."""
-    series = client.metric_series(job, "loss", points=2000, attempt=job.attempt)
+    """Return after which step the newest attempt began. It tells losses of earlier steps again, but not their times."""
+    series = client.metric_series(job, ["step_seconds"], points=2000, attempt=job.attempt)
     return min(int(point["step"]) for s in series for point in s["points"]) - 1
+
+
+def _durable(client: mc.Client, job: mc.Job) -> set[int]:
+    """Return the steps of the first attempt that are in the archive."""
+    return {c.step for c in client.checkpoints(job) if c.state == "DURABLE" and c.attempt == 1}
+
+
+def _ended(job: mc.Job) -> tuple[str, str]:
+    """Return what ended the first attempt, and on which node."""
+    first = job.raw["past_attempts"][0]
+    return first["error_type"], first["failed_node"]
 
 
 def main() -> int:
@@ -200,6 +247,7 @@ def main() -> int:
     failed = True
     try:
         with Cluster(Path(arguments.mind).resolve(), folder / "data") as cluster:
+            cluster.limit_uploads(UPLOADS)
             tell(f"a cluster is ready: {len(cluster.info['agents'])} nodes on this machine, and an archive")
             story(folder, cluster)
         failed = False

@@ -54,11 +54,17 @@ func (e *Ending) Why() reason.Reason {
 // BroughtDownBy says whether what ended another task of the attempt, and began at some time, is why the first one failed:
 // when a node or a GPU fails under a rank, the others exit, and are heard of first.
 func (j *Job) BroughtDownBy(e *Ending, began int64) bool {
-	if j.Ending == nil || j.Ending.ErrorType != v1.ErrorType_EXIT_NONZERO || j.Stop != v1.StopReason_GANG {
+	if j.Ending == nil || !j.Ending.follows() || j.Stop != v1.StopReason_GANG {
 		return false
 	}
 	if e.ErrorType != v1.ErrorType_NODE_LOST && e.ErrorType != v1.ErrorType_GPU_FAULT {
 		return false
 	}
 	return began <= j.Tasks[j.Ending.Rank].EndedAt+BlameWithin
+}
+
+// follows says whether a task may end like this because another one of its attempt is gone: its process exits; or it was not
+// started, because its agent could not agree with that of rank 0 on a checkpoint.
+func (e *Ending) follows() bool {
+	return e.ErrorType == v1.ErrorType_EXIT_NONZERO || e.ErrorType == v1.ErrorType_DATA_FETCH && e.ExitCode == nil
 }
