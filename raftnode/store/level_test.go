@@ -2,7 +2,7 @@ package store
 
 import (
 	"bytes"
-	"log/slog"
+	"cmp"
 	"os"
 	"path/filepath"
 	"testing"
