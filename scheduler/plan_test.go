@@ -54,7 +54,7 @@ func TestPlan_gangAllOrNone(t *testing.T) {
 	pair := s.submit(work.Shape{Nodes: 2, GPUs: 8}, 5)
 	s.run()
 	require.Equal(t, v1.JobState_QUEUED, s.get(gang).State)
-	require.Equal(t, "needs 8 x GPU on each of 3 nodes; most free on a node is 7", s.reason(gang))
+	require.Equal(t, "needs 8 GPUs on each of 3 nodes; most free on a node is 7", s.reason(gang))
 	require.Equal(t, "n2:0,1,2,3,4,5,6,7 n3:0,1,2,3,4,5,6,7", s.placed(pair), "what fits is not held up")
 	s.end(pair)
 	s.end(blocker)
@@ -102,17 +102,17 @@ func TestPlan_whatIsAskedIsHonoured(t *testing.T) {
 	}{
 		{"type", work.Shape{GPUs: 1, GPUType: "A100"}, "a100:0", ""},
 		{"model by name, any case", work.Shape{GPUs: 1, GPUType: "nvidia a100"}, "a100:0", ""},
-		{"memory of each GPU", work.Shape{GPUs: 1, GPUMemMB: 100_000}, "", "needs 1 x GPU of 100000 MiB on one node; no ready node has such GPUs"},
+		{"memory of each GPU", work.Shape{GPUs: 1, GPUMemMB: 100_000}, "", "needs 1 GPU of 100000 MiB on one node; no ready node has such GPUs"},
 		{"label", work.Shape{GPUs: 1, Selector: "zone=b"}, "labelled:0", ""},
 		{"two labels", work.Shape{GPUs: 1, Selector: "disk=nvme,zone=b"}, "labelled:0", ""},
-		{"label that is nowhere", work.Shape{GPUs: 1, Selector: "zone=c"}, "", "needs 1 x GPU on one node with zone=c; no ready node has these labels"},
-		{"empty label is not an absent one", work.Shape{GPUs: 1, Selector: "zone="}, "", "needs 1 x GPU on one node with zone=; no ready node has these labels"},
-		{"more than a node has", work.Shape{GPUs: 16}, "", "needs 16 x GPU on one node; the largest ready node has 8, so spread it over more nodes"},
+		{"label that is nowhere", work.Shape{GPUs: 1, Selector: "zone=c"}, "", "needs 1 GPU on one node with zone=c; no ready node has these labels"},
+		{"empty label is not an absent one", work.Shape{GPUs: 1, Selector: "zone="}, "", "needs 1 GPU on one node with zone=; no ready node has these labels"},
+		{"more than a node has", work.Shape{GPUs: 16}, "", "needs 16 GPUs on one node; the largest ready node has 8, so spread it over more nodes"},
 		{"CPUs that no node has", work.Shape{CPUs: 65}, "", "needs 65 CPUs on one node; no such node has more than 64 CPUs, so it can never run here"},
 		{"memory that no node has", work.Shape{MemMB: 1 << 20}, "", "needs 1 CPU and 1048576 MiB of memory on one node; no such node has more than 524288 MiB of memory, so it can never run here"},
 		{"no GPU goes where the fewest are free", work.Shape{CPUs: 4}, "labelled:", ""},
 		{"NVLink within an island", work.Shape{GPUs: 4, Topology: work.TopologyNVLink, GPUType: "H100", Selector: "wire=pairs4"}, "islands:0,1,2,3", ""},
-		{"NVLink across islands", work.Shape{GPUs: 5, Topology: work.TopologyNVLink, Selector: "wire=pairs4"}, "", "needs 5 x GPU linked by NVLink on one node with wire=pairs4; no node has so many free that are linked, with room beside them"},
+		{"NVLink across islands", work.Shape{GPUs: 5, Topology: work.TopologyNVLink, Selector: "wire=pairs4"}, "", "needs 5 GPUs linked by NVLink on one node with wire=pairs4; no node has enough linked GPUs free with the CPUs and memory that go with them"},
 		{"across islands when any will do", work.Shape{GPUs: 5, Selector: "wire=pairs4"}, "islands:0,1,2,3,4", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestPlan_sickAndSilentNodesGetNothing(t *testing.T) {
 	eight := s.submit(work.Shape{GPUs: 8}, 5)
 	four := s.submit(work.Shape{GPUs: 4}, 5)
 	s.run()
-	require.Equal(t, "needs 8 x GPU on one node; most free on a node is 0", s.reason(eight))
+	require.Equal(t, "needs 8 GPUs on one node; most free on a node is 0", s.reason(eight))
 	require.Equal(t, "n1:4,5,6,7", s.placed(four))
 	s.apply(work.SetNode{ID: "n2", Action: work.NodeReachable})
 	s.run()

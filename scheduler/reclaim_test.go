@@ -262,7 +262,7 @@ func TestPlan_waitsForTheNextMonth(t *testing.T) {
 	s.pass(time.Hour)
 	waits := s.submit(work.Shape{GPUs: 1}, 5)
 	s.run()
-	require.Equal(t, "tenant quota: 2 of 2 GPU hours are used in this month; jobs start again on 2026-02-01", s.reason(waits))
+	require.Equal(t, "tenant quota: 2 of 2 hours of GPU time used in this month; jobs with GPUs start again on 2026-02-01", s.reason(waits))
 	at, ok := s.machine.View().NextDue()
 	require.True(t, ok)
 	require.Equal(t, time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC).UnixNano(), at, "a tick is due then")
