@@ -56,25 +56,12 @@ func (d *denied) note(job, what, path string) {
 // tell reports denials to the coordinators until ctx ends. Denials that were not reported by then are in the agent's log
 // only.
 func (d *denied) tell(ctx context.Context, record func(context.Context, []*v1.Denial) error) {
-	ticker := time.NewTicker(tellDenialsEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		told := d.tally.Take()
-		if len(told) == 0 {
-			continue
-		}
-		for _, one := range told {
-			one.DeniedBy = "agent " + d.node
-		}
-		within, cancel := context.WithTimeout(ctx, tellDenialsWithin)
-		if err := record(within, told); err != nil && ctx.Err() == nil {
-			d.log.Error("denials are not in the audit log", "kinds", len(told), "error", err)
-		}
-		cancel()
-	}
+	d.tally.Report(ctx, denials.Reports{
+		By: "agent " + d.node, Every: tellDenialsEvery, Within: tellDenialsWithin, Record: record,
+		Lost: func(_ context.Context, told []*v1.Denial, err error) {
+			if ctx.Err() == nil {
+				d.log.Error("denials are not in the audit log", "kinds", len(told), "error", err)
+			}
+		},
+	})
 }

@@ -44,6 +44,10 @@ func TestHealthAndMetrics(t *testing.T) {
 	code, _ = get(t, base+"/health/ready")
 	require.Equal(t, http.StatusOK, code)
 	_, body := get(t, base+"/metrics")
+	for !strings.Contains(body, "mind_gpu_utilization_ratio{") {
+		time.Sleep(10 * time.Millisecond) // between two looks: nobody says that the sensors were read
+		_, body = get(t, base+"/metrics")
+	}
 	for _, want := range []string{
 		`mind_gpu_utilization_ratio{gpu="1",model="NVIDIA H100 80GB HBM3",uuid="GPU-sim-n1-1"} 0`, "mind_gpu_memory_used_bytes{", "mind_gpu_temperature_celsius{",
 		"mind_gpu_power_watts{", "mind_gpu_xid_errors_total{", `mind_agent_tasks_ended_total{how="succeeded"} 1`, "mind_agent_launch_seconds_count 1", "mind_agent_in_session 1",

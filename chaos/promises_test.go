@@ -292,6 +292,7 @@ func TestBadInput_answersTheRightCodeAndChangesNothing(t *testing.T) {
 		"priority given twice":       {method: "POST", path: "/jobs", body: twice, http: 400, says: "priority"},
 		"no such path":               {method: "GET", path: "/nosuch", http: 404},
 		"page token of nobody":       {method: "GET", path: "/jobs?page_token=bogus", http: 400},
+		"a queue without weight":     {method: "PUT", path: "/queues/light", body: `{"weight":0}`, http: 400, says: "weight"},
 		"a method that is not there": {method: "DELETE", path: "/jobs", http: 405},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -141,7 +141,7 @@ func TestTenancy_explanationsDoNotMeasureWhatOthersHold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 1, promptly)
 		c.agent("n1", 8)
-		_, err := c.nodes("c1").PutQueue(c.ctx("t1", "", status.KeyOperator, "1"), &v1.PutQueueRequest{Name: "shared", Weight: 1, MaxGpus: 4})
+		_, err := c.nodes("c1").PutQueue(c.ctx("t1", "", status.KeyOperator, "1"), &v1.PutQueueRequest{Name: "shared", Weight: proto.Int32(1), MaxGpus: 4})
 		require.NoError(t, err)
 		submit := func(tenant string, gpus int32) string {
 			req := sleeper(gpus, 0)

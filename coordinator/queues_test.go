@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -13,19 +14,19 @@ func TestCluster_queues(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
 		at := c.follower()
-		made, err := c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "research", Weight: 1, MaxGpus: 4})
+		made, err := c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "research", Weight: proto.Int32(1), MaxGpus: 4})
 		require.NoError(t, err)
 		require.EqualValues(t, 4, made.GetQueue().GetMaxGpus())
 		for _, name := range []string{"", "Upper", "a b", "-x", "x/", "ü"} {
 			_, err := c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: name})
 			requireCode(t, codes.InvalidArgument, err)
 		}
-		for _, weight := range []int32{-1, 1_000_001} {
-			_, err = c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "x", Weight: weight})
+		for _, weight := range []int32{-1, 0, 1_000_001} {
+			_, err = c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "x", Weight: proto.Int32(weight)})
 			requireCode(t, codes.InvalidArgument, err)
 			require.ErrorContains(t, err, "weight: must be 1 to 1000000")
 		}
-		below, err := c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "vision", Parent: "research", Weight: 3})
+		below, err := c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "vision", Parent: "research", Weight: proto.Int32(3)})
 		require.NoError(t, err)
 		require.Equal(t, "research", below.GetQueue().GetParent())
 		require.InDelta(t, 50, below.GetQueue().GetSharePercent(), 0.01, "beside the default queue")

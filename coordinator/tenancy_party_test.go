@@ -215,7 +215,7 @@ func (p *party) make(call partyCall, with []grpc.CallOption) (proto.Message, err
 	case "put policy":
 		return nodes.PutPolicy(ctx, &v1.PutPolicyRequest{Policy: &v1.Policy{AgingStepSeconds: proto.Int32(int32(3600 * (1 + call.n%2)))}}, with...)
 	case "put queue":
-		return nodes.PutQueue(ctx, &v1.PutQueueRequest{Name: "default", Weight: 1}, with...)
+		return nodes.PutQueue(ctx, &v1.PutQueueRequest{Name: "default", Weight: proto.Int32(1)}, with...)
 	case "delete queue":
 		return nodes.DeleteQueue(ctx, &v1.DeleteQueueRequest{Name: "default"}, with...)
 	case "validate data":

@@ -50,37 +50,23 @@ func (x *exchange) noteDenial(p *problem) {
 	}
 }
 
-// tellDenials reports denied requests to the coordinators periodically, and once more at the end.
-func (s *server) tellDenials(ctx context.Context) {
-	ticker := time.NewTicker(s.config.Timeouts.Denials)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			s.tellDenialsOnce(context.WithoutCancel(ctx), tellLastDenialsWithin)
-			return
-		case <-ticker.C:
-			s.tellDenialsOnce(ctx, tellDenialsWithin)
-		}
-	}
-}
-
-// tellDenialsOnce makes at most one call. Denials that cannot be reported are missing in the audit log; the gateway's own
-// log says so.
-func (s *server) tellDenialsOnce(ctx context.Context, within time.Duration) {
-	told := s.denied.Take()
-	if len(told) == 0 {
-		return
-	}
-	var count int64
-	for _, d := range told {
-		d.DeniedBy = "gateway"
-		count += d.GetCount()
-	}
-	ctx, cancel := context.WithTimeout(client.WithCall(ctx, client.Call{RetryFor: within}), within)
-	defer cancel()
-	if _, err := s.audit.RecordDenials(ctx, &v1.RecordDenialsRequest{Denials: told}); err != nil {
-		s.log.LogAttrs(ctx, slog.LevelError, "denied requests are not in the audit log", slog.String("event", "scaimind_coordinator_error"),
-			slog.Int64("count", count), slog.String("raw_detail", err.Error()))
+// reports are how denied requests get to the coordinators: periodically, and once more at the end. Those that cannot be
+// reported are missing in the audit log; the gateway's own log says so.
+func (s *server) reports() denials.Reports {
+	return denials.Reports{
+		By: "gateway", Every: s.config.Timeouts.Denials, Within: tellDenialsWithin, Last: tellLastDenialsWithin,
+		Record: func(ctx context.Context, told []*v1.Denial) error {
+			until, _ := ctx.Deadline()
+			_, err := s.audit.RecordDenials(client.WithCall(ctx, client.Call{RetryFor: time.Until(until)}), &v1.RecordDenialsRequest{Denials: told})
+			return err
+		},
+		Lost: func(ctx context.Context, told []*v1.Denial, err error) {
+			var count int64
+			for _, d := range told {
+				count += d.GetCount()
+			}
+			s.log.LogAttrs(ctx, slog.LevelError, "denied requests are not in the audit log", slog.String("event", "scaimind_coordinator_error"),
+				slog.Int64("count", count), slog.String("raw_detail", err.Error()))
+		},
 	}
 }

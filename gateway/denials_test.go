@@ -80,7 +80,7 @@ func TestDenials_areToldToTheCoordinatorsAddedUp(t *testing.T) {
 	ask(404, "GET", prefix+"/nothing", "", "Bearer "+tokenAll)
 	c.on("GetCluster", func(context.Context, any) (any, error) { return nil, grpcstatus.Error(codes.PermissionDenied, "no") })
 	ask(403, "GET", prefix+"/cluster", "", "Bearer viewer") // The coordinators denied it, and note it themselves.
-	s.tellDenialsOnce(t.Context(), tellDenialsWithin)
+	s.denied.ReportOnce(t.Context(), s.reports(), tellDenialsWithin)
 	require.ElementsMatch(t, []string{
 		"/ UNAUTHENTICATED AUTH_TOKEN_INVALID GET /jobs 192.0.2.1 3x by gateway",
 		"/ UNAUTHENTICATED AUTH_TOKEN_MISSING GET /jobs 192.0.2.1 1x by gateway",
@@ -96,11 +96,11 @@ func TestDenials_areToldToTheCoordinatorsAddedUp(t *testing.T) {
 	require.NotContains(t, log.String(), "very-secret-guess")
 
 	calls := len(c.seen())
-	s.tellDenialsOnce(t.Context(), tellDenialsWithin)
+	s.denied.ReportOnce(t.Context(), s.reports(), tellDenialsWithin)
 	require.Len(t, c.seen(), calls, "nothing was denied since")
 	ask(401, "GET", prefix+"/jobs", "", "")
 	c.on("RecordDenials", func(context.Context, any) (any, error) { return nil, errors.New("the log is full") })
-	s.tellDenialsOnce(t.Context(), tellDenialsWithin)
+	s.denied.ReportOnce(t.Context(), s.reports(), tellDenialsWithin)
 	require.Contains(t, log.String(), "denied requests are not in the audit log", "what is lost is said")
 }
 
@@ -122,7 +122,7 @@ func TestDenials_aFloodIsOneCall(t *testing.T) {
 		x.noteDenial(&problem{http: 401, code: "AUTH_TOKEN_INVALID"})
 	}
 	require.Equal(t, 403, g.do("POST", prefix+"/jobs", "{}", "Authorization", "Bearer viewer").code)
-	g.server.tellDenialsOnce(t.Context(), tellDenialsWithin)
+	g.server.denied.ReportOnce(t.Context(), g.server.reports(), tellDenialsWithin)
 	calls := c.seen()
 	require.Len(t, calls, 1)
 	require.Equal(t, []string{"secret"}, calls[0].md[status.KeySecret])

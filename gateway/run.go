@@ -54,7 +54,7 @@ func Run(ctx context.Context, config Config) error {
 	}
 	var loops sync.WaitGroup
 	background, enough := context.WithCancel(context.WithoutCancel(ctx))
-	loops.Go(func() { s.tellDenials(background) })
+	loops.Go(func() { s.denied.Report(background, s.reports()) })
 	loops.Go(func() { s.ready.Run(background) })
 	defer func() { enough(); loops.Wait() }()
 	failed := make(chan error, 1)

@@ -1,10 +1,8 @@
 package gpus
 
 import (
-	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,14 +14,11 @@ func (g *Monitor) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{newCollector(g), asideCollector{g}}
 }
 
-// collector reads the sensors when it is scraped.
+// collector says what the sensors said last. A scrape does not ask the driver, which may take long, or not answer.
 type collector struct {
 	gpus  *Monitor
 	descs [5]*prometheus.Desc
 }
-
-// readTimeout limits how long a scrape waits for the driver.
-const readTimeout = 2 * time.Second
 
 func newCollector(gpus *Monitor) *collector {
 	labels := []string{"gpu", "uuid", "model"}
@@ -46,13 +41,7 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect omits unknown values.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
-	defer cancel()
-	readings, err := c.gpus.inventory.Read(ctx)
-	if err != nil {
-		return
-	}
-	for _, r := range readings {
+	for _, r := range c.gpus.lastReadings() {
 		for _, gpu := range c.gpus.Current() {
 			if gpu.GetUuid() != r.UUID {
 				continue

@@ -78,6 +78,8 @@ type Monitor struct {
 	// samples are the last sensor values, and sampled counts the readings.
 	samples []*v1.GpuSample
 	sampled uint64
+	// readings are all that was read with the samples; nothing while the driver does not answer.
+	readings []device.Reading
 	// shifted: the driver's numbering has changed since the agent started.
 	shifted bool
 
@@ -206,6 +208,7 @@ func (g *Monitor) noteSilence(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.failures++
+	g.readings = nil
 	why := ""
 	switch {
 	case errors.Is(err, device.ErrHung) || errors.Is(err, context.DeadlineExceeded):

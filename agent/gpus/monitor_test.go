@@ -360,6 +360,50 @@ func TestNobodyWhoOnlyAsksWaitsForTheDisk(t *testing.T) {
 	require.Equal(t, 1, w.faults)
 }
 
+// The metrics of the sensors are what the last look has read: a scrape does not ask the driver, which may not answer. When
+// it does not, they are left out.
+func TestTheMetricsOfTheSensors(t *testing.T) {
+	inventory := three()
+	inventory.readings = []device.Reading{{UUID: "b", Utilization: 0.75, MemoryUsed: 1 << 30, Celsius: -1, Watts: 300}}
+	w := watchGPUs(t, inventory, t.TempDir())
+	w.looks(1)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(w.Collectors()[0])
+	scrape := func() map[string]float64 {
+		inventory.mu.Lock() // nobody is answered meanwhile
+		defer inventory.mu.Unlock()
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		found := make(map[string]float64)
+		for _, family := range families {
+			for _, m := range family.GetMetric() {
+				found[family.GetName()] += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+		return found
+	}
+	require.Empty(t, scrape())
+	w.sample(t.Context())
+	want := map[string]float64{"mind_gpu_utilization_ratio": 0.75, "mind_gpu_memory_used_bytes": 1 << 30, "mind_gpu_power_watts": 300, "mind_gpu_xid_errors_total": 0}
+	require.Equal(t, want, scrape())
+	fail := func(err error) {
+		inventory.mu.Lock()
+		defer inventory.mu.Unlock()
+		inventory.err = err
+	}
+	fail(device.ErrHung)
+	require.Equal(t, want, scrape())
+	require.Error(t, w.Look(t.Context()))
+	require.Empty(t, scrape(), "nobody knows any more")
+	fail(nil)
+	w.looks(1)
+	w.sample(t.Context())
+	require.Equal(t, want, scrape())
+	fail(device.ErrHung)
+	w.sample(t.Context())
+	require.Empty(t, scrape())
+}
+
 func TestTheMetricOfQuarantinedGPUs(t *testing.T) {
 	w := watchGPUs(t, three(), t.TempDir())
 	w.looks(1)

@@ -10,15 +10,17 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// sample reads the sensors for the next heartbeat. Values that cannot be read are omitted.
+// sample reads the sensors for the next heartbeat, and for the metrics. Values that cannot be read are omitted.
 func (g *Monitor) sample(ctx context.Context) {
 	readings, err := g.inventory.Read(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.readings = readings
 	if err != nil {
+		g.readings = nil
 		g.log.Debug("cannot read the sensors of the GPUs", "error", err)
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.samples = g.samples[:0:0] // the previous ones may be in flight
 	for _, r := range readings {
 		if at := indexOf(g.known, r.UUID); at >= 0 {
@@ -47,6 +49,13 @@ func (g *Monitor) SamplesSince(told uint64) ([]*v1.GpuSample, uint64) {
 		return nil, told
 	}
 	return g.samples, g.sampled
+}
+
+// lastReadings are those of the last look, if the driver answered then.
+func (g *Monitor) lastReadings() []device.Reading {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.readings
 }
 
 // Reading is what the sensors of a GPU say, with its index for leases.

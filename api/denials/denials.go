@@ -4,6 +4,8 @@
 // Guarantees: a Tally holds at most MaxKeys different denials, at most MaxOfTenant of one tenant (unauthenticated callers
 // count as one tenant), and a few more that stand for the rest. So a flood of denials from one tenant does not hide those
 // of others, and every denial is counted. Note takes constant time.
+//
+// Gateways, coordinators and agents report what they have counted in the same way: Tally.Report.
 package denials
 
 import (

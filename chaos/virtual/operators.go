@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -53,7 +54,7 @@ type limits struct {
 func (a *Attack) limits(r *rand.Rand) limits {
 	if r.IntN(3) == 0 {
 		put := func(ctx context.Context, gpus int32) error {
-			_, err := a.operators.Cluster().PutQueue(ctx, &v1.PutQueueRequest{Name: work.DefaultQueue, Weight: 1, MaxGpus: gpus})
+			_, err := a.operators.Cluster().PutQueue(ctx, &v1.PutQueueRequest{Name: work.DefaultQueue, Weight: proto.Int32(1), MaxGpus: gpus})
 			return err
 		}
 		return limits{
@@ -102,7 +103,7 @@ func (a *Attack) unlimit(ctx context.Context) {
 		})
 	}
 	a.insist(ctx, "taking the limit of the queue away", func(ctx context.Context) error {
-		_, err := a.operators.Cluster().PutQueue(ctx, &v1.PutQueueRequest{Name: work.DefaultQueue, Weight: 1})
+		_, err := a.operators.Cluster().PutQueue(ctx, &v1.PutQueueRequest{Name: work.DefaultQueue, Weight: proto.Int32(1)})
 		return err
 	})
 }

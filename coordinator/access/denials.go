@@ -62,32 +62,23 @@ func (s *Service) NoteDenial(ctx context.Context, c *call.Call, full string, err
 // WriteDenials periodically records this coordinator's denials until ctx ends. Denials that were not recorded by then are
 // only in its own log.
 func (s *Service) WriteDenials(ctx context.Context) {
-	ticker := time.NewTicker(s.denialsEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		told := s.denied.Take()
-		if len(told) == 0 {
-			continue
-		}
-		for _, d := range told {
-			d.DeniedBy = s.replica.ID()
-		}
-		const name = v1.AuditService_RecordDenials_FullMethodName
-		record := func(ctx context.Context, req any) (any, error) {
-			return s.RecordDenials(ctx, req.(*v1.RecordDenialsRequest))
-		}
-		c := &call.Call{}
-		within, cancel := context.WithTimeout(call.With(ctx, c), max(s.denialsEvery, denialsTime))
-		if _, err := s.replica.Write(within, c, name, &v1.RecordDenialsRequest{Denials: told}, methods.Of(name).NewReply, record); err != nil && ctx.Err() == nil {
-			s.log.Error("denied calls are not in the audit log", "kinds", len(told), "error", err)
-		}
-		cancel()
+	const name = v1.AuditService_RecordDenials_FullMethodName
+	record := func(ctx context.Context, req any) (any, error) {
+		return s.RecordDenials(ctx, req.(*v1.RecordDenialsRequest))
 	}
+	s.denied.Report(ctx, denials.Reports{
+		By: s.replica.ID(), Every: s.denialsEvery, Within: max(s.denialsEvery, denialsTime),
+		Record: func(within context.Context, told []*v1.Denial) error {
+			c := &call.Call{}
+			_, err := s.replica.Write(call.With(within, c), c, name, &v1.RecordDenialsRequest{Denials: told}, methods.Of(name).NewReply, record)
+			return err
+		},
+		Lost: func(_ context.Context, told []*v1.Denial, err error) {
+			if ctx.Err() == nil {
+				s.log.Error("denied calls are not in the audit log", "kinds", len(told), "error", err)
+			}
+		},
+	})
 }
 
 // RecordDenials records denials of a gateway, of another coordinator or of an agent. They are trusted, as is the caller's

@@ -21,7 +21,7 @@ func (s *Service) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Pu
 	if !queueName.MatchString(req.GetName()) {
 		return nil, call.Bad("name", "a queue name has 1 to 63 lower-case letters, digits, dots, dashes or underscores, and begins and ends with a letter or digit")
 	}
-	if req.GetWeight() < 0 || req.GetWeight() > work.MaxQueueWeight {
+	if req.Weight != nil && (req.GetWeight() < 1 || req.GetWeight() > work.MaxQueueWeight) {
 		return nil, call.Bad("weight", "must be 1 to %d; omit it for 1", work.MaxQueueWeight)
 	}
 	if req.GetMaxGpus() < 0 {

@@ -1752,8 +1752,8 @@ func (x *ListQueuesResponse) GetQueues() []*Queue {
 type PutQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What is its due beside the queues with the same parent, in proportion; default 1.
-	Weight int32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	// What is its due beside the queues with the same parent, in proportion: 1 or more; default 1.
+	Weight *int32 `protobuf:"varint,2,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
 	// Of its jobs and those of all queues below it; 0: no limit.
 	MaxGpus int32 `protobuf:"varint,3,opt,name=max_gpus,json=maxGpus,proto3" json:"max_gpus,omitempty"`
 	// The queue that it is a part of; empty: none.
@@ -1805,8 +1805,8 @@ func (x *PutQueueRequest) GetName() string {
 }
 
 func (x *PutQueueRequest) GetWeight() int32 {
-	if x != nil {
-		return x.Weight
+	if x != nil && x.Weight != nil {
+		return *x.Weight
 	}
 	return 0
 }
@@ -2522,17 +2522,18 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x0e_borrowed_gpus\"\x13\n" +
 	"\x11ListQueuesRequest\"@\n" +
 	"\x12ListQueuesResponse\x12*\n" +
-	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues\"\xb5\x02\n" +
+	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues\"\xc5\x02\n" +
 	"\x0fPutQueueRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06weight\x18\x02 \x01(\x05R\x06weight\x12\x19\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\x06weight\x18\x02 \x01(\x05H\x00R\x06weight\x88\x01\x01\x12\x19\n" +
 	"\bmax_gpus\x18\x03 \x01(\x05R\amaxGpus\x12\x16\n" +
 	"\x06parent\x18\x04 \x01(\tR\x06parent\x12X\n" +
 	"\x10max_gpus_by_type\x18\x05 \x03(\v2/.scaimind.v1.PutQueueRequest.MaxGpusByTypeEntryR\rmaxGpusByType\x12'\n" +
 	"\x0fguaranteed_gpus\x18\x06 \x01(\x05R\x0eguaranteedGpus\x1a@\n" +
 	"\x12MaxGpusByTypeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"<\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\t\n" +
+	"\a_weight\"<\n" +
 	"\x10PutQueueResponse\x12(\n" +
 	"\x05queue\x18\x01 \x01(\v2\x12.scaimind.v1.QueueR\x05queue\"(\n" +
 	"\x12DeleteQueueRequest\x12\x12\n" +
@@ -2736,6 +2737,7 @@ func file_scaimind_v1_cluster_proto_init() {
 	file_scaimind_v1_cluster_proto_msgTypes[4].OneofWrappers = []any{}
 	file_scaimind_v1_cluster_proto_msgTypes[20].OneofWrappers = []any{}
 	file_scaimind_v1_cluster_proto_msgTypes[21].OneofWrappers = []any{}
+	file_scaimind_v1_cluster_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -1,0 +1,54 @@
+package denials
+
+import (
+	"context"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// Reports say how denials get into the audit log.
+type Reports struct {
+	// By is who denied the calls.
+	By string
+	// Every is the time between two reports, and Within how long one may take. Last is how long the last one may take, which
+	// is made when the reporting ends; 0: there is none.
+	Every, Within, Last time.Duration
+	// Record records denials. They are lost if it fails.
+	Record func(ctx context.Context, told []*v1.Denial) error
+	// Lost is told of them.
+	Lost func(ctx context.Context, told []*v1.Denial, err error)
+}
+
+// Report reports what the tally has counted, until ctx ends. It makes no call when there is nothing to report.
+func (t *Tally) Report(ctx context.Context, r Reports) {
+	ticker := time.NewTicker(r.Every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			if r.Last > 0 {
+				t.ReportOnce(context.WithoutCancel(ctx), r, r.Last)
+			}
+			return
+		case <-ticker.C:
+			t.ReportOnce(ctx, r, r.Within)
+		}
+	}
+}
+
+// ReportOnce makes at most one report.
+func (t *Tally) ReportOnce(ctx context.Context, r Reports, within time.Duration) {
+	told := t.Take()
+	if len(told) == 0 {
+		return
+	}
+	for _, d := range told {
+		d.DeniedBy = r.By
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := r.Record(ctx, told); err != nil {
+		r.Lost(ctx, told, err)
+	}
+}
