@@ -98,14 +98,14 @@ func TestPlan_saysWhyADomainIsNotFree(t *testing.T) {
 	s.leaves(3, 3)
 	id = s.submit(same(6, 2), 5)
 	s.run()
-	require.Equal(t, "needs 8 x GPU on each of 6 nodes, each 2 nodes in one leaf; 2 of 3 such segments are free", s.reason(id))
+	require.Equal(t, "needs 8 GPUs on each of 6 nodes, every 2 nodes in one leaf; 2 of 3 such segments are free", s.reason(id))
 
 	s = newState(t)
 	s.node("n1", gpus("n1", "H100", 8, 8), nil)
 	s.node("n2", gpus("n2", "H100", 8, 8), nil)
 	id = s.submit(same(2, 0), 5)
 	s.run()
-	require.Equal(t, "needs 8 x GPU on each of 2 nodes, in one leaf; no such node has the label mind.io/leaf", s.reason(id))
+	require.Equal(t, "needs 8 GPUs on each of 2 nodes, all in one leaf; no ready node has the label mind.io/leaf", s.reason(id))
 }
 
 func TestPlan_leavesOutNodes(t *testing.T) {
