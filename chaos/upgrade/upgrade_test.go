@@ -24,7 +24,7 @@ import (
 )
 
 // before is the first version of mind at the base level (decision 0030).
-const before = "BASE"
+const before = "d1ec001f"
 
 // next is the level that the new binary supports beside the base: it is built with the tag mind_next.
 const next = level.Base + 1
