@@ -28,7 +28,7 @@ ASKED = {
     # A lost node is given up as soon as it may be.
     "scheduling_config": {"lost_after_seconds": 10, "grace_period_seconds": 5},
 }
-SCRIPT = [str(Path(__file__).with_name("train_gloo.py")), "60", "0.1"]
+SCRIPT = str(Path(__file__).with_name("train_gloo.py"))
 
 
 @dataclass
@@ -155,22 +155,23 @@ def seed() -> int:
     return int(os.environ.get("MIND_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
-def script(*argv: str) -> dict[str, Any]:
-    return {"command_config": {"argv": [*argv, *SCRIPT], "cwd": "/tmp", "environment": ENVIRONMENT}}
+def script(launcher: str, steps: int) -> dict[str, Any]:
+    argv = [launcher, SCRIPT, str(steps), "0.1"]
+    return {"command_config": {"argv": argv, "cwd": "/tmp", "environment": ENVIRONMENT}}
 
 
 def test_twice(rounds: Any) -> None:
-    rounds(script("python3")).play(2, seed())
+    rounds(script("python3", 30)).play(2, seed())
 
 
 @pytest.mark.long
 def test_twenty_times(rounds: Any) -> None:
-    rounds(script("python3")).play(20, seed())
+    rounds(script("python3", 30)).play(20, seed())
 
 
 @pytest.mark.long
 def test_under_torchrun(rounds: Any) -> None:
-    rounds(script("torchrun")).play(4, seed())
+    rounds(script("torchrun", 60)).play(4, seed())
 
 
 @pytest.mark.long
