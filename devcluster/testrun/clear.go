@@ -28,7 +28,8 @@ func clearUp(dir string, inOrder bool) error {
 	if len(ended) > 0 {
 		fmt.Fprintf(os.Stderr, "testrun: killed what the run in %s left: %s\n", dir, strings.Join(ended, ", "))
 	}
-	errs := []error{err, removeNamespaces(filepath.Base(dir)), removeGroups(filepath.Base(dir)), unmount(dir)}
+	// Runs within this one have no processes any more, and perhaps namespaces.
+	errs := []error{err, sweepDead(dir), removeNamespaces(filepath.Base(dir)), removeGroups(filepath.Base(dir)), unmount(dir)}
 	if inOrder {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
 			errs = append(errs, err)

@@ -178,6 +178,9 @@ func await(lock *os.File, how int) (inOrder bool, err error) {
 // sweepDead clears up after the runs in base whose process was killed, and their watcher with it.
 func sweepDead(base string) error {
 	entries, err := os.ReadDir(base)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("looking for runs that were killed: %w", err)
 	}

@@ -196,7 +196,12 @@ func TestMain_leavesNothingOfARunThatDies(t *testing.T) {
 
 func TestMain_keepsTheFilesOfARunThatEnds(t *testing.T) {
 	r := startRun(t)
+	// A run of a program that this one has started, and that was killed with its watcher.
+	within := filepath.Join(r.Dir, prefix+"within")
+	require.NoError(t, os.Mkdir(within, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(within, lockName), nil, 0o600))
 	r.tell(t, "keep")
+	require.NoDirExists(t, within)
 	r.requireAll(t, false)
 	require.NoError(t, r.cmd.Wait())
 	require.NoError(t, sweepDead(filepath.Dir(r.Dir)))
