@@ -63,6 +63,6 @@ func TestMetrics_waitForNobody(t *testing.T) {
 	l.server.Stop()
 	for body := scrape(); !strings.Contains(body, "\nmind_agent_in_session 0\n"); body = scrape() {
 		require.Contains(t, body, "mind_gpu_quarantined{", "what is known is said")
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // between two looks: nobody says that the session was lost
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
-// The feature level is noted beside the log, because it is looked at before there is a state: it decides where the log is
-// kept, and whether this version of mind may be started here at all.
+// The feature level is noted beside the log, because it is looked at before there is a state: it decides whether this version of
+// mind may be started here at all.
 
 // noteLevel is called on the applying goroutine after each entry. It writes a file when the level was raised, and else never.
 func (s *server) noteLevel(v *fsm.View, _ []event.Event) {

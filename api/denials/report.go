@@ -14,10 +14,9 @@ type Reports struct {
 	// Every is the time between two reports, and Within how long one may take. Last is how long the last one may take, which
 	// is made when the reporting ends; 0: there is none.
 	Every, Within, Last time.Duration
-	// Record records denials. They are lost if it fails.
+	// Record records denials. If it fails they are lost, and Lost is called.
 	Record func(ctx context.Context, told []*v1.Denial) error
-	// Lost is told of them.
-	Lost func(ctx context.Context, told []*v1.Denial, err error)
+	Lost   func(ctx context.Context, told []*v1.Denial, err error)
 }
 
 // Report reports what the tally has counted, until ctx ends. It makes no call when there is nothing to report.

@@ -130,7 +130,7 @@ func Propose[R any](ctx context.Context, p Proposer, command kernel.Command) (R,
 // beginWithin bounds how long a proposal waits for Begin.
 const beginWithin = 3 * time.Second
 
-// Begin says that the level of the state is as high as it is going to be for now. Until then, proposals to a state below the
+// Begin says that the leader has raised the level of the state as far as it can. Until then, proposals to a state below the
 // newest level wait: the first commands of a new cluster would be written at the level of an old one.
 func (r *Replica) Begin() { r.begin.Do(func() { close(r.begun) }) }
 

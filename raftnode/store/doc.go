@@ -2,8 +2,8 @@
 //
 // The votes (the current term, and for whom this replica voted in which term) are always in raft.db, a BoltDB file of
 // hashicorp/raft-boltdb. The log is in wal/, the segments of hashicorp/raft-wal, or in raft.db as well. raft.db says which:
-// it carries a mark when the log is in wal/. A directory whose log is in the other place is moved at the start. Which place
-// that is, is configured or chosen: see Config and the note of the feature level, NoteLevel.
+// it carries a mark when the log is in wal/. Config says which place it is to be; a log in the other
+// one is moved at the start.
 //
 // Guarantees:
 //   - A write is on disk when it returns. After the first write that failed a Latch lets no other write through.
