@@ -58,7 +58,7 @@ func (l *layout) writeConfigs() error {
 			"token": l.Token, "tenant": "default", "user": "dev",
 			"permissions": []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate", "mind:operator"},
 		}},
-		"shutdown_timeout": "2s", "job_cache": filepath.Join(l.dir, "gateway", "jobs.db"),
+		"shutdown_timeout": "2s",
 	}
 	if origins := l.options.CORSOrigins; len(origins) > 0 {
 		all[kindGateway]["cors_origins"] = origins

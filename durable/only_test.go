@@ -57,7 +57,7 @@ var elsewhere = map[string]string{
 	"devcluster/testrun/testrun.go hold os.OpenFile":            ofALock,
 	"devcluster/testrun/testrun.go hold os.Rename":              ofALock,
 	"devcluster/testrun/testrun.go sweepIfDead os.OpenFile":     ofALock,
-	"gateway/jobcache/dialect.go open os.OpenFile":              "an empty file, which SQLite then writes as its own",
+	"gateway/jobcache/mariadb/mariadb.go start os.Create":       ofALog,
 	"raftnode/store/check_wal.go clearFrom os.OpenFile":         "it ends with a sync",
 	"raftnode/verify/source.go copyFile os.Create":              ofAScratch,
 }

@@ -47,7 +47,7 @@ type Config struct {
 	// ExchangeIssuedOnly lets callers whose tokens cannot be exchanged continue without; otherwise they are refused.
 	ExchangeIssuedOnly bool
 
-	// JobCache keeps a copy of listed jobs for dashboards, in an SQLite file or, as mysql:DSN, in MariaDB or MySQL; empty: none.
+	// JobCache keeps a copy of listed jobs for dashboards, in MariaDB or MySQL, as mysql:DSN; empty: none.
 	JobCache string
 	// JobCacheKeep is how long the copy of a job is kept after it was last listed; default 30 days.
 	JobCacheKeep time.Duration

@@ -2,19 +2,16 @@ package gateway
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/jobcache/mariadb"
 )
 
 // listing answers with a page of jobs, of which no two are alike.
@@ -37,7 +34,9 @@ func listing(t *testing.T) *scripted {
 }
 
 func TestJobCache_isRefreshedByListsOnly(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "jobs.db")
+	var server mariadb.Server
+	defer server.Stop()
+	address, db := server.Database(t)
 	c := listing(t)
 	c.on("GetJob", func(context.Context, any) (any, error) {
 		return &v1.GetJobResponse{Job: &v1.Job{JobId: "job_read", TenantId: "acme"}}, nil
@@ -46,44 +45,52 @@ func TestJobCache_isRefreshedByListsOnly(t *testing.T) {
 		return &v1.CancelJobResponse{Job: &v1.Job{JobId: "job_canceled", TenantId: "acme"}}, nil
 	})
 	config := testConfig(c)
-	config.JobCache = path
+	config.JobCache = address
 	s, err := newServer(config.withDefaults())
 	require.NoError(t, err)
 	g := &gate{t: t, server: s, handler: s.router()}
 	require.Equal(t, 200, g.do("GET", prefix+"/jobs/job_read", "").code)
 	require.Equal(t, 200, g.do("POST", prefix+"/jobs/job_canceled/cancel", "").code)
-	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(60000)")
-	require.NoError(t, err)
-	defer db.Close()
-	db.SetMaxIdleConns(0)
 	// A write that takes too long is given up, and closing waits for what is left for a second only.
 	require.Eventually(t, func() bool {
 		require.Equal(t, 200, g.do("GET", prefix+"/jobs", "").code)
 		var oldest int
-		if db.QueryRow("SELECT MIN(revision) FROM mod_scaimind_jobs WHERE name <> ''").Scan(&oldest) != nil || oldest < 2 {
-			return false
-		}
-		_, err := os.Stat(path + "-wal")
-		return err == nil
+		return db.QueryRow("SELECT MIN(revision) FROM mod_scaimind_jobs WHERE name <> ''").Scan(&oldest) == nil && oldest >= 2
 	}, time.Minute, 10*time.Millisecond)
 	s.close()
-	// The connection of a write that was cut off for it is closed a moment later.
-	require.Eventually(t, func() bool {
-		_, err := os.Stat(path + "-wal")
-		return os.IsNotExist(err)
-	}, time.Minute, 10*time.Millisecond, "the cache has not let go of its file")
-	var jobs, newest int
-	require.NoError(t, db.QueryRow("SELECT COUNT(*), MAX(revision) FROM mod_scaimind_jobs WHERE tenant_id = 'acme'").Scan(&jobs, &newest))
+	// One statement sees one state: the server may be at a write that was cut off.
+	var jobs, as, masked int
+	require.NoError(t, db.QueryRow(`SELECT COUNT(*),
+		SUM(JSON_VALUE(training_config, '$.hyperparameters.page') = revision),
+		SUM(JSON_VALUE(data_config, '$.sources[0].path') = 's3://b/k?X-Amz-Signature=***')
+		FROM mod_scaimind_jobs WHERE tenant_id = 'acme'`).Scan(&jobs, &as, &masked))
 	require.Equal(t, 100, jobs)
-	var config1 string
-	require.NoError(t, db.QueryRow("SELECT json_extract(training_config, '$.hyperparameters.page') FROM mod_scaimind_jobs WHERE revision = ?", newest).Scan(&config1))
-	require.Equal(t, fmt.Sprint(newest), config1, "as the REST interface shows it")
-	require.NoError(t, db.QueryRow("SELECT json_extract(data_config, '$.sources[0].path') FROM mod_scaimind_jobs LIMIT 1").Scan(&config1))
-	require.Equal(t, "s3://b/k?X-Amz-Signature=***", config1, "readers of dashboards may not see more than callers who may view jobs")
+	require.Equal(t, 100, as, "configurations are as the REST interface shows them")
+	require.Equal(t, 100, masked, "readers of dashboards may not see more than callers who may view jobs")
+}
+
+// says is a server that says something to each that connects, and hangs up.
+func says(t *testing.T, text string) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte(text))
+			_ = c.Close()
+		}
+	}()
+	return "mysql:mind:hunter2@tcp(" + listener.Addr().String() + ")/mind"
 }
 
 // Whatever is wrong with the cache, lists are answered, and all that it costs is metrics.
 func TestJobCache_noRequestFailsWithIt(t *testing.T) {
+	var server mariadb.Server
+	defer server.Stop()
 	for name, database := range map[string]func(t *testing.T) string{
 		"nobody there": func(*testing.T) string { return "mysql:mind:hunter2@tcp(127.0.0.1:1)/mind" },
 		"a server that is silent": func(t *testing.T) string {
@@ -92,25 +99,28 @@ func TestJobCache_noRequestFailsWithIt(t *testing.T) {
 			t.Cleanup(func() { _ = listener.Close() })
 			return "mysql:mind:hunter2@tcp(" + listener.Addr().String() + ")/mind?readTimeout=300ms"
 		},
-		"no file can be there": func(*testing.T) string { return "/dev/null/jobs.db" },
-		"not a database":       func(*testing.T) string { return "/proc/self/status" },
-		"a locked file": func(t *testing.T) string {
-			path := filepath.Join(t.TempDir(), "jobs.db")
-			db, err := sql.Open("sqlite", path+"?_txlock=exclusive")
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = db.Close() })
-			tx, err := db.Begin()
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = tx.Rollback() })
-			return path
+		"a server that hangs up": func(t *testing.T) string { return says(t, "") },
+		"not a database":         func(t *testing.T) string { return says(t, "220 mail.example.com ESMTP hunter2\r\n") },
+		"a wrong password": func(t *testing.T) string {
+			address, _ := server.Database(t)
+			return strings.Replace(address, "hunter2", "hunter2hunter2", 1)
 		},
-		"a full disk": func(t *testing.T) string {
-			dir := t.TempDir()
-			if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-				t.Skipf("a small disk cannot be mounted here: %v", err)
+		"another table of that name": func(t *testing.T) string {
+			address, db := server.Database(t)
+			_, err := db.Exec("CREATE TABLE mod_scaimind_jobs (jobs INT)")
+			require.NoError(t, err)
+			return address
+		},
+		"a locked table": func(t *testing.T) string {
+			address, db := server.Database(t)
+			locker, err := db.Conn(t.Context())
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = locker.Close() })
+			for _, statement := range []string{"CREATE TABLE mod_scaimind_jobs (jobs INT)", "LOCK TABLES mod_scaimind_jobs WRITE"} {
+				_, err := locker.ExecContext(t.Context(), statement)
+				require.NoError(t, err)
 			}
-			t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-			return filepath.Join(dir, "jobs.db")
+			return address + "?lock_wait_timeout=1"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

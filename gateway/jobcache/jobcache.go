@@ -1,5 +1,5 @@
-// Package jobcache keeps a copy of jobs in a table of a database, for
-// dashboards that read SQL.
+// Package jobcache keeps a copy of jobs in a table of a database (MariaDB or
+// MySQL), for dashboards that read SQL.
 //
 // Contract: Note takes jobs as a coordinator answered them, and returns at
 // once. They are written to the table mod_scaimind_jobs some time later, or not
@@ -32,8 +32,7 @@ import (
 
 // Config says where the copy is kept.
 type Config struct {
-	// Database is the path of an SQLite file, or mysql:DSN with a DSN of go-sql-driver
-	// (user:password@tcp(host:3306)/database).
+	// Database is mysql: and a DSN of go-sql-driver (user:password@tcp(host:3306)/database).
 	Database string
 	// Keep is how long a row stays that nobody listed again; default 30 days.
 	Keep time.Duration
@@ -68,9 +67,9 @@ const (
 
 // Cache is safe for concurrent use. A nil Cache keeps nothing.
 type Cache struct {
-	config  Config
-	dialect dialect
-	metrics *metrics
+	config   Config
+	database database
+	metrics  *metrics
 
 	queue  chan batch
 	queued atomic.Int64
@@ -106,29 +105,33 @@ func Check(config Config) error {
 	if config.Keep < 0 {
 		return errors.New("job_cache_keep must be more than 0")
 	}
-	_, err := dialectOf(config)
+	_, err := parse(config.Database)
 	return err
 }
 
 // Open starts a cache. It connects when there is something to write: a database that is down keeps nobody from starting.
 func Open(config Config) (*Cache, error) {
+	d, err := parse(config.Database)
+	if err != nil {
+		return nil, err
+	}
+	return start(config, d), nil
+}
+
+func start(config Config, d database) *Cache {
 	if config.Keep == 0 {
 		config.Keep = 30 * 24 * time.Hour
 	}
 	if config.WriteTimeout == 0 {
 		config.WriteTimeout = 5 * time.Second
 	}
-	d, err := dialectOf(config)
-	if err != nil {
-		return nil, err
-	}
 	c := &Cache{
-		config: config, dialect: d, metrics: newMetrics(config.Registry), queue: make(chan batch, maxBatches), known: map[string]seen{},
+		config: config, database: d, metrics: newMetrics(config.Registry), queue: make(chan batch, maxBatches), known: map[string]seen{},
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	go c.run()
-	return c, nil
+	return c
 }
 
 // Note has jobs written when there is time for it. Nobody may change them any more. bytes is about what they weigh.
@@ -228,7 +231,7 @@ func (c *Cache) failed(rows int, err error) {
 	c.metrics.failing.Set(1)
 	if c.pause == 0 && c.life.Err() == nil {
 		c.config.Logger.LogAttrs(c.life, slog.LevelWarn, "the job cache cannot be written; requests go on without it",
-			slog.String("database", c.dialect.name()), slog.String("error", c.dialect.harmless(err)))
+			slog.String("database", c.database.name), slog.String("error", c.database.harmless(err)))
 	}
 	c.pause = min(max(2*c.pause, minPause), maxPause)
 	c.until = time.Now().Add(c.pause)
@@ -256,7 +259,7 @@ func (c *Cache) write(jobs []*v1.Job, now time.Time) error {
 		return fmt.Errorf("begin to write jobs: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // of what was committed it is nothing
-	statement, err := tx.PrepareContext(ctx, c.dialect.upsert())
+	statement, err := tx.PrepareContext(ctx, upsert())
 	if err != nil {
 		return fmt.Errorf("prepare to write jobs: %w", err)
 	}
@@ -267,7 +270,7 @@ func (c *Cache) write(jobs []*v1.Job, now time.Time) error {
 		}
 	}
 	if now.After(c.pruneAt) {
-		if _, err := tx.ExecContext(ctx, c.dialect.prune(), stamp(now.Add(-c.config.Keep)), pruneRows); err != nil {
+		if _, err := tx.ExecContext(ctx, prune, stamp(now.Add(-c.config.Keep)), pruneRows); err != nil {
 			return fmt.Errorf("remove old rows: %w", err)
 		}
 		c.pruneAt = now.Add(pruneEvery)
@@ -284,17 +287,11 @@ func (c *Cache) connect(ctx context.Context) error {
 		return nil
 	}
 	if c.db == nil {
-		db, err := c.dialect.open()
-		if err != nil {
-			return fmt.Errorf("open the database: %w", err)
-		}
-		db.SetMaxOpenConns(1)
-		c.db = db
+		c.db = sql.OpenDB(c.database)
+		c.db.SetMaxOpenConns(1)
 	}
-	for _, statement := range c.dialect.create() {
-		if _, err := c.db.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("make the table %s: %w", table, err)
-		}
+	if _, err := c.db.ExecContext(ctx, createTable); err != nil {
+		return fmt.Errorf("make the table %s: %w", table, err)
 	}
 	c.ready = true
 	return nil

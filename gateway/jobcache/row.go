@@ -62,5 +62,5 @@ func moment(t *timestamppb.Timestamp) any {
 	return stamp(t.AsTime())
 }
 
-// stamp writes a time, in UTC, as both kinds of database understand and sort it.
+// stamp writes a time, in UTC, as the database reads and sorts it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000000") }
