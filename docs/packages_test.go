@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite the package map of docs/architecture.md from the code")
+var update = flag.Bool("update", false, "write from the code what it is compared with: the package map, the tests that pages name, the weights")
 
 // A package that grows past this does more than one thing. The map may give a reason why one is larger.
 const maxPackageLines = 2500
