@@ -30,8 +30,8 @@ func fitsLevel(dir string) error {
 	if dir == "" {
 		return nil
 	}
-	if noted, err := store.NotedLevel(dir); err == nil && noted > uint32(level.Newest) {
-		return fmt.Errorf("the cluster is at feature level %d, and this version of mind supports levels up to %d: start the version that wrote its data, or a newer one", noted, level.Newest)
+	if noted, err := store.NotedLevel(dir); err == nil && noted > uint32(level.Supported().Newest) {
+		return fmt.Errorf("the cluster is at feature level %d, and this version of mind supports levels up to %d: start the version that wrote its data, or a newer one", noted, level.Supported().Newest)
 	}
 	return nil
 }

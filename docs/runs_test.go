@@ -16,6 +16,7 @@ var starters = []string{"os/exec", module + "/archive/s3server", module + "/chao
 // startNothing are packages with tests that start nothing, though they could, or nothing that waits.
 var startNothing = map[string]string{
 	"docs":                     "asks go and git, which end",
+	"fsm/level":                "asks go, and runs what ends",
 	"fsm":                      "asks go, which ends",
 	"raftnode":                 "asks go, which ends",
 	"chaos/scenario":           "its tests have a cluster in this process",

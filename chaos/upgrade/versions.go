@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 // errNoHistory is why the earlier version cannot be built.
 var errNoHistory = errors.New("the repository has not got this commit: its history is cut off (git fetch --unshallow)")
 
-// buildFrom builds mind as it was at a commit.
+// buildFrom builds mind as it was at a commit, without the job cache of its gateway.
 func buildFrom(ctx context.Context, repository, commit, dir string) (string, error) {
 	if err := exec.CommandContext(ctx, "git", "-C", repository, "cat-file", "-e", commit+"^{commit}").Run(); err != nil {
 		return "", errNoHistory
@@ -34,8 +35,26 @@ func buildFrom(ctx context.Context, repository, commit, dir string) (string, err
 	if err := errors.Join(unpack.Start(), archive.Run(), unpack.Wait()); err != nil {
 		return "", fmt.Errorf("unpacking %s: %w", commit, err)
 	}
+	if err := withoutSQLite(source); err != nil {
+		return "", err
+	}
 	binary := filepath.Join(dir, "mind-"+commit)
 	return binary, build(ctx, source, binary)
+}
+
+// withoutSQLite takes out the driver of SQLite, which takes as long to compile as the rest of an earlier mind. Only the job cache of
+// a gateway uses it, which does without it as it does without a database: nothing in a cluster waits for it.
+func withoutSQLite(source string) error {
+	path := filepath.Join(source, "gateway", "jobcache", "dialect.go")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("the job cache of the earlier version: %w", err)
+	}
+	without := bytes.Replace(text, []byte("\t_ \"modernc.org/sqlite\" // the driver \"sqlite\"\n"), nil, 1)
+	if len(without) == len(text) {
+		return fmt.Errorf("%s does not import SQLite as expected", path)
+	}
+	return os.WriteFile(path, without, 0o644)
 }
 
 func build(ctx context.Context, source, binary string, flags ...string) error {

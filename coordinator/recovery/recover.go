@@ -50,11 +50,11 @@ func beginWith(voters []recovery.Server, from, who string) func() []byte {
 		for _, v := range voters {
 			ids = append(ids, v.ID)
 		}
-		data, err := kernel.Encode(level.Newest, work.Recover{Voters: ids, From: from, Actor: &access.Actor{User: who}})
+		data, err := kernel.Encode(level.Supported().Newest, work.Recover{Voters: ids, From: from, Actor: &access.Actor{User: who}})
 		if err != nil {
 			panic(fmt.Sprintf("encoding a recovery: %v", err)) // It holds nothing that cannot be encoded.
 		}
-		return kernel.Pack(level.Newest, time.Now(), [][]byte{data})
+		return kernel.Pack(level.Supported().Newest, time.Now(), [][]byte{data})
 	}
 }
 

@@ -145,7 +145,7 @@ func (a atOnce) Propose(ctx context.Context, command kernel.Command) (any, error
 
 // awaitBegin waits for Begin, where that matters.
 func (r *Replica) awaitBegin(ctx context.Context) {
-	if r.View().Level() >= level.Newest || !r.IsLeader() {
+	if r.View().Level() >= level.Supported().Newest || !r.IsLeader() {
 		return
 	}
 	timer := time.NewTimer(beginWithin)

@@ -67,7 +67,7 @@ func (s *Service) First(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstTime)
 	defer cancel()
-	for ctx.Err() == nil && s.replica.View().Level() < level.Newest {
+	for ctx.Err() == nil && s.replica.View().Level() < level.Supported().Newest {
 		if _, why, err := s.raise(ctx, nil); err == nil && why == "" {
 			return
 		}
@@ -90,7 +90,7 @@ func unused(v *fsm.View) bool {
 // this version of mind supports, or when ctx has ended.
 func (s *Service) Lead(ctx context.Context) {
 	told := ""
-	for ctx.Err() == nil && s.replica.View().Level() < level.Newest {
+	for ctx.Err() == nil && s.replica.View().Level() < level.Supported().Newest {
 		why, err := "", error(nil)
 		if s.manual {
 			_, _, why = s.possible(ctx)
@@ -104,7 +104,7 @@ func (s *Service) Lead(ctx context.Context) {
 			s.log.Warn("the feature level was not raised", "error", err)
 		}
 		if why != "" && why != told {
-			s.log.Info("the feature level stays", "level", s.replica.View().Level(), "newest", level.Newest, "why", why)
+			s.log.Info("the feature level stays", "level", s.replica.View().Level(), "newest", level.Supported().Newest, "why", why)
 			told = why
 		}
 		wait.For(ctx, pace)
@@ -150,7 +150,7 @@ func (s *Service) possible(ctx context.Context) (to level.Level, answers []*v1.S
 		})
 	}
 	calls.Wait()
-	to, why = next(s.replica.View().Level(), level.Newest, answers)
+	to, why = next(s.replica.View().Level(), level.Supported().Newest, answers)
 	return to, answers, why
 }
 
@@ -191,7 +191,7 @@ func (s *Service) GetFeatureLevel(ctx context.Context, _ *v1.GetFeatureLevelRequ
 	to, answers, why := s.possible(ctx)
 	now := s.replica.View().Level()
 	out := &v1.GetFeatureLevelResponse{Level: uint32(now), PossibleLevel: uint32(to), Coordinators: answers, WaitsFor: why}
-	for l := now + 1; l <= level.Newest; l++ {
+	for l := now + 1; l <= level.Supported().Newest; l++ {
 		out.Locked = append(out.Locked, &v1.FeatureLevel{Level: uint32(l), Unlocks: level.Unlocks(l)})
 	}
 	if why == "" && to > now && s.manual {

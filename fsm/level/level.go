@@ -78,8 +78,8 @@ func Unlocks(at Level) []string {
 // Range is the levels that a version of mind supports: it can apply what is written at each of them.
 type Range struct{ Oldest, Newest Level }
 
-// Supported is the range of this version of mind.
-func Supported() Range { return Range{Oldest, Newest} }
+// Supported is the range of this program.
+func Supported() Range { return Range{Oldest, linked} }
 
 // Has says whether a level is in the range.
 func (r Range) Has(l Level) bool { return r.Oldest <= l && l <= r.Newest }

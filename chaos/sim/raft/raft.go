@@ -378,14 +378,14 @@ func (l *Log) flush() {
 	e := Entry{Term: l.term}
 	var raw [][]byte
 	for _, p := range batch {
-		b, err := kernel.Encode(level.Newest, p.command)
+		b, err := kernel.Encode(level.Supported().Newest, p.command)
 		if err != nil {
 			panic(err)
 		}
 		raw = append(raw, b)
 		e.Commands = append(e.Commands, p.command)
 	}
-	e.Data = kernel.Pack(level.Newest, l.Host.Wall(), raw)
+	e.Data = kernel.Pack(level.Supported().Newest, l.Host.Wall(), raw)
 	l.entries = append(l.entries, e)
 	l.waiting = append(l.waiting, waiting{len(l.entries), batch})
 	l.replicate()
