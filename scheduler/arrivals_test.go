@@ -63,7 +63,7 @@ func TestArrivals_noInvariantIsBroken(t *testing.T) {
 	}
 	t.Logf("seed %d, %d rounds: %v", seed, rounds, l.did)
 	if arrivals >= 2000 {
-		for _, what := range []string{"placed", "promised", "preempted", "reclaimed", "exchanged", "backfilled", "refused", "succeeded", "failed", "stopped", "lost", "restored"} {
+		for _, what := range []string{"placed", "promised", "preempted", "reclaimed", "preempted by order", "backfilled", "refused", "succeeded", "failed", "stopped", "lost", "restored"} {
 			require.Positive(t, l.did[what], what)
 		}
 	}
@@ -407,7 +407,7 @@ func (l *life) pass(what string, opts scheduler.Options) {
 		l.did[what] += len(answer.Placed)
 	}
 	var made []claims.Preemption
-	for _, x := range plan.Exchange {
+	for _, x := range plan.OrderPreemptions {
 		m := claims.Preemption{Job: x.For.Job, Attempt: x.For.Attempt, Tasks: x.For.Tasks}
 		for _, id := range x.Victims {
 			if j, ok := v.Job(id); ok {
@@ -416,7 +416,7 @@ func (l *life) pass(what string, opts scheduler.Options) {
 		}
 		made = append(made, m)
 	}
-	l.preempt("exchanged", made)
+	l.preempt("preempted by order", made)
 }
 
 // preempt proposes preemptions. The state may refuse one: those before it change what it needs.

@@ -216,8 +216,8 @@ func (f *backfill) reason(c *class) reason.Reason {
 	return c.fit.Reason()
 }
 
-// keepPromises lets nobody be stopped, or placed by stopping others, for what is promised.
-func (p *exchanger) keepPromises(v View) {
+// keepReserved lets nobody be stopped, or placed by stopping others, for what is promised.
+func (p *orderPreemptor) keepReserved(v View) {
 	for promise := range v.Promises() {
 		for i := range promise.Tasks {
 			if h := p.byName[promise.Tasks[i].Node]; h != nil {

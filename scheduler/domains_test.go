@@ -162,7 +162,7 @@ func TestPlan_completesAHoldInItsDomain(t *testing.T) {
 			broken := s.order(id)[0]
 			s.falls(broken, "H100")
 			s.breakDown(id, 0)
-			require.True(t, s.holdOf(id))
+			require.True(t, s.claimOf(id))
 			s.run()
 			require.Empty(t, fsm.Check(s.machine.View()))
 			require.NotContains(t, s.order(id), broken)

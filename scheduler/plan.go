@@ -16,7 +16,7 @@
 //
 // What a preemption keeps for a job is not free to others: see [Preempt].
 //
-// A gang for which places are held gets what it is missing before all others (held.go): the rest of it costs GPUs that
+// A gang with a claim on places gets what it is missing before all others (claimed.go): the rest of it costs GPUs that
 // nobody uses meanwhile.
 package scheduler
 
@@ -97,9 +97,9 @@ type Options struct {
 	Prices func() *place.Prices
 	// Quiet omits the reasons why classes are blocked.
 	Quiet bool
-	// Model predicts durations for the order SHORTEST, and for exchanges; nil: it knows nothing.
+	// Model predicts durations for the order SHORTEST, and for preemption by order; nil: it knows nothing.
 	Model *predict.Model
-	// Running are the attempts that may be exchanged for waiting jobs; nil: no decision about that is due.
+	// Running are the attempts that may be preempted for the policy's order; nil: no decision about that is due.
 	Running iter.Seq[Running]
 	// Backfill lets jobs of classes that fit only on what is kept for promises be tried there, one by one. Without it such a
 	// class is blocked as a whole, which costs less.
@@ -120,8 +120,8 @@ type Result struct {
 	Offered int
 	// Blocked are the classes whose first job does not fit: until something is released, none of their jobs does.
 	Blocked []work.ClassKey
-	// Exchange are jobs to preempt for the sake of the policy's order, and who gets their GPUs.
-	Exchange []Exchange
+	// OrderPreemptions are the jobs to preempt for the policy's order, and the jobs that get their GPUs.
+	OrderPreemptions []OrderPreemption
 	// ReasonsOnly: nothing was placed; the one command only updates reasons, and is not urgent.
 	ReasonsOnly bool
 	// Settling: a job only waits for nodes to settle. No event reports that: plan again in a second.
@@ -194,7 +194,7 @@ type pass struct {
 	backfill *backfill
 	blocked  []*class
 	batch    []work.Placement
-	// placed are the jobs that were placed, an element with the row of its array, for exchanges; nil: none are due.
+	// placed are the jobs that were placed, an element with the row of its array, for preemption by order; nil: none is due.
 	placed  map[ident.Job]*work.Job
 	windows []*windows.Window
 	res     Result
@@ -217,7 +217,7 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	if p.backfill != nil {
 		p.pool = poolOf(opts.Prices)
 	}
-	var held []heldJob
+	var claimed []claimedJob
 	var fitting []*class
 	for key := range v.Classes() {
 		c := &class{key: key, limits: p.room.limitsOf(key), costs: key.Shape.Amount().Now()}
@@ -231,9 +231,9 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 		c.shape = c.limits.narrow(key.Shape)
 		c.fit = p.fitOf(c)
 		p.keep(c)
-		if hold := p.holdOf(key); hold != nil {
-			hold.class = c
-			held = append(held, *hold)
+		if j := p.claimOf(key); j != nil {
+			j.class = c
+			claimed = append(claimed, *j)
 			continue
 		}
 		if !c.fit.Fits() {
@@ -242,7 +242,7 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 		}
 		fitting = append(fitting, c)
 	}
-	fitting = append(fitting, p.complete(held)...)
+	fitting = append(fitting, p.complete(claimed)...)
 	if p.backfill != nil {
 		p.backfill.keep()
 	}
@@ -395,7 +395,7 @@ func (p *pass) result() Result {
 	}
 	p.flush()
 	if p.placed != nil && !p.res.More {
-		p.res.Exchange = p.exchange()
+		p.res.OrderPreemptions = p.preemptForOrder()
 	}
 	switch res := &p.res; {
 	case len(res.Commands) > 0:

@@ -34,7 +34,7 @@ func TestPlanner_sharesAsIfItWereNew(t *testing.T) {
 			drawChange(r, s)
 			opts.PerPass = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "per pass")
 			v := s.machine.View()
-			if rapid.IntRange(0, 3).Draw(r, "exchange") == 0 {
+			if rapid.IntRange(0, 3).Draw(r, "preempt by order") == 0 {
 				opts.Running = scheduler.RunningIn(v)
 			} else {
 				opts.Running = nil

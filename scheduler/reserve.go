@@ -24,8 +24,8 @@ const (
 	never = int64(math.MaxInt64)
 )
 
-// ReservationView is what promising starts reads beside what planning does. *fsm.View implements it.
-type ReservationView interface {
+// ReserveView is what promising starts reads beside what planning does. *fsm.View implements it.
+type ReserveView interface {
 	View
 	ClaimOf(ident.Job) (*claims.Claim, bool)
 }
@@ -39,11 +39,11 @@ type ReservationView interface {
 // when it should have. Nothing is promised that depends on the end of a job without a limit.
 //
 // now is in Unix nanoseconds. Like [Plan] it is pure, and the state checks what it proposes.
-func Reserve(v ReservationView, blocked []work.ClassKey, now int64, opts Options) (promises.PromiseStarts, bool) {
+func Reserve(v ReserveView, blocked []work.ClassKey, now int64, opts Options) (promises.PromiseStarts, bool) {
 	now = max(now, v.Now())
 	r := &reserver{view: v, ranking: newRanking(v, opts), now: now}
 	seats := int(r.ranking.policy.Backfill.Reservations)
-	had := r.promised()
+	had := r.reserved()
 	var want []*candidate
 	if seats > 0 {
 		want = slices.Concat(had, r.waiting(blocked, had, seats))
@@ -80,7 +80,7 @@ func Reserve(v ReservationView, blocked []work.ClassKey, now int64, opts Options
 
 // reserver makes promises, one after the other.
 type reserver struct {
-	view    ReservationView
+	view    ReserveView
 	ranking *ranking
 	now     int64
 	sites   *sites
@@ -104,7 +104,7 @@ func (c *candidate) rank() int {
 }
 
 // promised are the jobs with a promise that they may have, the oldest promise first.
-func (r *reserver) promised() []*candidate {
+func (r *reserver) reserved() []*candidate {
 	var all []*candidate
 	limits := newRoom(r.view)
 	for p := range r.view.Promises() {

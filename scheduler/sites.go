@@ -26,7 +26,7 @@ type site struct {
 	use  work.NodeUse
 	// leases are sorted by when they end; those of which that is not known are last.
 	leases   []leaving
-	promised []*promised
+	reserved []*reservedStart
 	kind     string
 }
 
@@ -36,7 +36,7 @@ type leaving struct {
 }
 
 // promised is a start that others go around.
-type promised struct {
+type reservedStart struct {
 	promises.Promise
 	above int
 	// passing: it is no promise, but about to start.
@@ -87,13 +87,13 @@ func (t *sites) named(node string) *site { return t.byName[node] }
 
 // enter makes what is decided later go around a start.
 func (t *sites) enter(c *candidate, start *promises.Start, passing bool) {
-	p := &promised{above: c.above, passing: passing, Promise: promises.Promise{
+	p := &reservedStart{above: c.above, passing: passing, Promise: promises.Promise{
 		Job: c.job.ID, StartAt: start.At, Until: promises.EndOf(c.job, start.At), Tasks: start.Tasks,
 		CPUs: c.job.Shape.CPUDemand(), MemMB: c.job.Shape.MemMB,
 	}}
 	for i := range p.Tasks {
 		if s := t.byName[p.Tasks[i].Node]; s != nil {
-			s.promised = append(s.promised, p)
+			s.reserved = append(s.reserved, p)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (t *sites) enter(c *candidate, start *promises.Start, passing bool) {
 func (t *sites) forget(old *promises.Promise) {
 	for i := range old.Tasks {
 		if s := t.byName[old.Tasks[i].Node]; s != nil {
-			s.promised = slices.DeleteFunc(s.promised, func(p *promised) bool { return p.Job == old.Job })
+			s.reserved = slices.DeleteFunc(s.reserved, func(p *reservedStart) bool { return p.Job == old.Job })
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (t *sites) search(j *work.Job, from, before int64, above, want int) (int64,
 	}
 	var found []free
 	for _, f := range slices.Backward(byKind[best]) {
-		if f.at <= first && (len(f.promised) == 0 || f.at == first || f.earliest(j, f.usable, first, before, above) == first) {
+		if f.at <= first && (len(f.reserved) == 0 || f.at == first || f.earliest(j, f.usable, first, before, above) == first) {
 			found = append(found, f)
 		}
 	}
@@ -203,7 +203,7 @@ func (s *site) at(at int64) work.NodeUse {
 
 // reserve adds what is promised at any time between two to others that are at least so urgent.
 func (s *site) reserve(use *work.NodeUse, from, to int64, above int) {
-	for _, p := range s.promised {
+	for _, p := range s.reserved {
 		if p.above > above || !p.During(from, to) || p.passing && p.Until != 0 && p.Until <= from+little {
 			continue
 		}
@@ -228,7 +228,7 @@ func (s *site) earliest(j *work.Job, u *usable, from, before int64, above int) i
 			times = append(times, at)
 		}
 	}
-	for _, p := range s.promised {
+	for _, p := range s.reserved {
 		if p.Until > from && p.Until < before {
 			times = append(times, p.Until)
 		}

@@ -27,7 +27,7 @@ func plainEarliest(s *site, j *work.Job, from int64, above int) int64 {
 			times = append(times, l.leaves)
 		}
 	}
-	for _, p := range s.promised {
+	for _, p := range s.reserved {
 		if p.Until > from {
 			times = append(times, p.Until)
 		}
@@ -82,11 +82,11 @@ func randomSites(r *rapid.T, now int64) *sites {
 	for i := range rapid.IntRange(0, 4).Draw(r, "promises") {
 		on := rapid.SampledFrom(t.all).Draw(r, "on")
 		start := now + rapid.Int64Range(0, 300e9).Draw(r, "start")
-		p := &promised{above: rapid.IntRange(0, 2).Draw(r, "above"), passing: rapid.Bool().Draw(r, "passing"), Promise: promises.Promise{
+		p := &reservedStart{above: rapid.IntRange(0, 2).Draw(r, "above"), passing: rapid.Bool().Draw(r, "passing"), Promise: promises.Promise{
 			Job: ident.Job(i + 1), StartAt: start, Until: rapid.SampledFrom([]int64{0, start + 60e9, start + 200e9}).Draw(r, "until"),
 			Tasks: []work.TaskPlacement{{Node: on.node.ID, GPUs: rapid.Uint64Range(0, 15).Draw(r, "gpus")}}, CPUs: 1, MemMB: 100,
 		}}
-		on.promised = append(on.promised, p)
+		on.reserved = append(on.reserved, p)
 	}
 	return t
 }

@@ -69,7 +69,7 @@ func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Pree
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), byAge(a.ID, b.ID))
 	})
 	p := newPreemptor(v, victims, now)
-	p.promised = promisedOn(v)
+	p.reserved = reservedOn(v)
 	for _, j := range heads {
 		if len(p.made) == maxPreemptions || len(p.victims) == 0 {
 			break
@@ -121,7 +121,7 @@ type preemptor struct {
 	// taken is what earlier jobs of the same pass get, by node.
 	taken map[string]work.Claimed
 	// promised are the promises by the nodes that they have places on.
-	promised map[string][]promisedPlace
+	reserved map[string][]reservedPlace
 	now      int64
 	// made is what was decided so far.
 	made []claims.Preemption
@@ -132,15 +132,15 @@ func newPreemptor(v PreemptionView, victims map[ident.Job]*victim, now int64) pr
 	return preemptor{view: v, victims: victims, taken: map[string]work.Claimed{}, now: max(now, v.Now()), guards: guardsOf(v)}
 }
 
-// promisedPlace is one place of what is promised to a job.
-type promisedPlace struct {
+// reservedPlace is one place of what is promised to a job.
+type reservedPlace struct {
 	*promises.Promise
 	job  *work.Job
 	rank int
 }
 
-func promisedOn(v PreemptionView) map[string][]promisedPlace {
-	on := map[string][]promisedPlace{}
+func reservedOn(v PreemptionView) map[string][]reservedPlace {
+	on := map[string][]reservedPlace{}
 	for promise := range v.Promises() {
 		j, ok := v.Job(promise.Job)
 		if !ok {
@@ -148,7 +148,7 @@ func promisedOn(v PreemptionView) map[string][]promisedPlace {
 		}
 		for i := range promise.Tasks {
 			node := promise.Tasks[i].Node
-			on[node] = append(on[node], promisedPlace{promise, j, i})
+			on[node] = append(on[node], reservedPlace{promise, j, i})
 		}
 	}
 	return on
@@ -173,7 +173,7 @@ func (p *preemptor) able(j *work.Job, n *work.Node) bool {
 func (p *preemptor) use(j *work.Job, n *work.Node) work.NodeUse {
 	use := p.view.Use(n.ID)
 	use.Claim(p.taken[n.ID])
-	for _, place := range p.promised[n.ID] {
+	for _, place := range p.reserved[n.ID] {
 		if place.Job != j.ID && place.job.Priority >= j.Priority && place.During(p.now, promises.EndOf(j, p.now)) {
 			use.Claim(work.Claimed{GPUs: place.Tasks[place.rank].GPUs})
 		}

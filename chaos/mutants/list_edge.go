@@ -75,22 +75,22 @@ var edgeMutants = []mutant{
 		Package: "api/client", Tests: []string{"TestInvoke_outcomes"},
 	},
 	{
-		Name: "secrets-for-viewers", Breaks: "security.md", File: "gateway/exchange.go",
+		Name: "secrets-for-viewers", Breaks: "security.md", File: "gateway/request.go",
 		What: "who may only look at jobs reads the values of their environments",
 		Old:  "return x.caller == nil || !x.caller.May(x.route.secrets...)", New: "return x.caller == nil",
 		Package: "gateway", Tests: []string{"TestSecrets_ofJobsAreForThoseWhoManageThem"},
 	},
 	{
-		Name: "guesses-without-a-bound", Breaks: "security.md", File: "gateway/guesses/guesses.go",
+		Name: "guesses-without-a-bound", Breaks: "security.md", File: "gateway/authlimit/authlimit.go",
 		What: "each unknown token becomes a question to the leader",
 		Old:  "if left > 0 || a.inFlight >= inFlight {", New: "if a.inFlight >= inFlight {",
-		Package: "gateway/guesses", Tests: []string{"TestBegin_aFloodOfGuessesIsFewLookups"},
+		Package: "gateway/authlimit", Tests: []string{"TestBegin_aFloodOfGuessesIsFewLookups"},
 	},
 	{
-		Name: "turned-away-and-forgotten", Breaks: "security.md", File: "gateway/guesses/guesses.go",
+		Name: "turned-away-and-forgotten", Breaks: "security.md", File: "gateway/authlimit/authlimit.go",
 		What: "a caller that is refused because others at its address guessed is refused again",
 		Old:  "\t\tl.turnAway(now, credential)\n", New: "",
-		Package: "gateway/guesses", Tests: []string{"TestBegin_aGoodCredentialBehindTheAddressOfAGuesser"},
+		Package: "gateway/authlimit", Tests: []string{"TestBegin_aGoodCredentialBehindTheAddressOfAGuesser"},
 	},
 	{
 		Name: "page-of-any-origin", Breaks: "security.md", File: "gateway/origins/origins.go",

@@ -155,8 +155,8 @@ func (c *Capacity) RoomFor(s work.Shape) Room {
 func (c *Capacity) survey(s *work.Shape) Room {
 	all, largest, first := 0, 0, Room{Lacks: NeedLabels}
 	out := c.excluded(s.Exclude)
-	lie := newLying(s)
-	for name, spec := range c.specs { // order-free: sums and maxima, and lying orders what it finds
+	inDomains := newByDomain(s)
+	for name, spec := range c.specs { // order-free: sums and maxima, and byDomain orders what it finds
 		able, gpus := 0, spec.suit(s)
 		for _, m := range spec.machines {
 			lacks := m.lacks(s, gpus)
@@ -164,7 +164,7 @@ func (c *Capacity) survey(s *work.Shape) Room {
 			case lacks.Lacks == NeedNothing:
 				n := m.count - out[machineAt{name, m.machineKey}]
 				able += n
-				lie.add(name, m.labels[s.Level], n)
+				inDomains.add(name, m.labels[s.Level], n)
 			case lacks.Lacks > first.Lacks:
 				first = lacks
 			case lacks.Lacks == first.Lacks:
@@ -178,7 +178,7 @@ func (c *Capacity) survey(s *work.Shape) Room {
 	}
 	switch {
 	case largest >= max(1, int(s.Nodes)):
-		return lie.room()
+		return inDomains.room()
 	case all > 0 || len(out) > 0 && first.Lacks == NeedLabels:
 		return Room{Lacks: NeedNodes, Most: largest}
 	}
