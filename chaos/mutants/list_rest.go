@@ -142,7 +142,7 @@ var coordinatorMutants = []mutant{
 	},
 	{
 		Name: "state-told-by-followers", Breaks: "operations.md", File: "coordinator/metrics/state.go",
-		What: "each replica tells of the jobs and GPUs, so that their sum is several times what there is",
+		What: "each replica reports the jobs and GPUs, so that their sum is several times too large",
 		Old:  "\tif !c.leading() {\n\t\treturn\n\t}\n", New: "",
 		Package: "coordinator/metrics", Tests: []string{"TestMetrics_whoDoesNotLeadTellsNothingOfTheState"},
 	},
@@ -273,7 +273,7 @@ var agentMutants = []mutant{
 	},
 	{
 		Name: "anybody-answers-for-a-peer", Breaks: "R2", File: "agent/leader/peers.go",
-		What: "who answers at a peer's address speaks for it",
+		What: "any process that answers at a peer's address speaks for it",
 		Old:  "&& answer.GetNodeId() == m.GetNodeId() {", New: "{",
 		Package: "agent", Tests: []string{"TestOneWhoAnswersForAnotherIsNotBelieved"},
 	},
