@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// breakDown ends the attempt of a gang by a fault of one rank's GPU, after a checkpoint.
+// breakDown ends the attempt of a gang by a fault of one rank's GPU, after it saved a checkpoint.
 func (s *state) breakDown(id ident.Job, rank int) {
 	s.t.Helper()
 	j := s.get(id)
@@ -40,7 +40,7 @@ func (s *state) breakDown(id ident.Job, rank int) {
 	require.Equal(s.t, v1.JobState_QUEUED, s.get(id).State)
 }
 
-// falls reports that one of the eight GPUs of a node is out of order.
+// falls reports that one of the eight GPUs of a node is unhealthy.
 func (s *state) falls(node, kind string) {
 	s.t.Helper()
 	ill := gpus(node, kind, 8, 8)
@@ -48,7 +48,7 @@ func (s *state) falls(node, kind string) {
 	require.Nil(s.t, s.apply(work.SetNode{ID: node, Action: work.NodeHealth, GPUs: ill})[0].(work.NodeResult).Refusal)
 }
 
-// order is where the ranks of a job are.
+// order returns the nodes of a job by rank.
 func (s *state) order(id ident.Job) []string { return work.TaskNodes(s.get(id).Tasks) }
 
 func (s *state) claimOf(id ident.Job) bool {
@@ -70,12 +70,12 @@ func TestPlan_completesAHold(t *testing.T) {
 	s.breakDown(id, 1)
 	require.True(t, s.claimOf(id))
 
-	// Nothing of it goes to others, whatever their priority; the one place without a hold does.
+	// No claimed place goes to others, whatever their priority; the one place without a claim does.
 	s.run()
 	require.Equal(t, "a2", s.get(first).Tasks[0].Node)
 	require.True(t, s.get(id).Waiting())
 
-	// Only what has the same GPUs completes a gang.
+	// Only nodes with the same GPUs complete a gang.
 	s.node("h1", gpus("h1", "H100", 8, 8), nil)
 	s.run()
 	require.True(t, s.get(id).Waiting())
@@ -88,7 +88,7 @@ func TestPlan_completesAHold(t *testing.T) {
 	require.Empty(t, fsm.Check(s.machine.View()))
 }
 
-// A place that became unfit while it was held is replaced, too.
+// A place that became unfit while it was claimed is replaced, too.
 func TestPlan_replacesAHeldPlaceThatIsUnfit(t *testing.T) {
 	s := newState(t)
 	for _, n := range []string{"a1", "a2", "a3", "a4", "a5"} {
@@ -107,8 +107,8 @@ func TestPlan_replacesAHeldPlaceThatIsUnfit(t *testing.T) {
 	require.NotContains(t, []string{had[0], had[1], had[2]}, now[2])
 }
 
-// After a lost node the held places wait for their nodes to settle, as all places of a replacement do; when the hold is
-// over, the job waits like others and what was held is free.
+// After a lost node the claimed places wait for their nodes to settle, as all places of a replacement do. When the
+// claim is over, the job waits like others and the places are free.
 func TestPlan_holdWaitsForSettling(t *testing.T) {
 	s := newState(t)
 	for _, n := range []string{"a1", "a2", "a3", "a4"} {
@@ -138,16 +138,17 @@ func TestPlan_holdWaitsForSettling(t *testing.T) {
 	require.False(t, s.claimOf(id))
 }
 
-// outages are failures of a large job: how it went on, what that cost others, and whether it waits in vain in the end.
+// outages counts the failures of a large job, those after which its ranks kept their places, and the preemptions for
+// it. stuck: the job waits in vain in the end.
 type outages struct {
 	stuck                     bool
 	failures, kept, preempted int
 	down                      []time.Duration
 }
 
-// endure lets a job of 128 nodes fail 35 times on a full cluster with five spare nodes: in nine of ten cases a GPU, else the
-// node. The broken node comes back an hour later. Half of the others are preemptible and of lower priority, half are as the
-// job, and gangs wait that what it had would be enough for.
+// endure lets a job of 128 nodes fail 35 times on a full cluster with five spare nodes: in nine of ten cases by a GPU,
+// else by a node. The broken node comes back an hour later. Half of the other jobs are preemptible and of lower
+// priority, half are like the job, and gangs wait that would fit on the job's nodes.
 func endure(t *testing.T, hold time.Duration) outages {
 	const nodes, busy, spare, gang = 128, 40, 5, 64
 	s := newState(t)

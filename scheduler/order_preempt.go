@@ -14,23 +14,26 @@ import (
 )
 
 const (
-	// mostPreempted is how often a job is preempted at most: it must come to its end.
+	// mostPreempted is how often a job is preempted at most, so that it ends at some time.
 	mostPreempted = 8
-	// mostOffered is how many waiting jobs one decision looks at.
+	// mostOffered is the number of waiting jobs that one decision considers.
 	mostOffered = 256
-	// worthwhile is how many times its restart a victim must need still: below that it is nearly done.
+	// worthwhile bounds the victims: a job that needs less than so many times the cost of a restart is nearly done, and
+	// stays.
 	worthwhile = 12
-	// movable is the most GPUs of a stoppable that is taken to find another place at once when as many are free elsewhere.
+	// movable is the largest number of GPUs of a victim that is expected to find another place at once, if as many are
+	// free elsewhere.
 	movable = 2
 )
 
-// Running is an attempt, and when its newest checkpoint was saved, in Unix nanoseconds; 0: it saved none.
+// Running is a job with a live attempt. SavedAt is the time of its newest checkpoint, in Unix nanoseconds; 0: it has
+// none.
 type Running struct {
 	Job     *work.Job
 	SavedAt int64
 }
 
-// RunningIn are the attempts of a view.
+// RunningIn iterates the jobs of a view that have a live attempt.
 func RunningIn(v *fsm.View) iter.Seq[Running] {
 	return func(yield func(Running) bool) {
 		for j := range v.ActiveJobs() {
@@ -45,42 +48,45 @@ func RunningIn(v *fsm.View) iter.Seq[Running] {
 	}
 }
 
-// OrderPreemption stops jobs so that another one gets a place. The place holds what is free and what the victims hold: it is
-// for that job only, or the next pass may give it to another one.
+// OrderPreemption preempts jobs for another job, which gets the given places. The places consist of free GPUs and of
+// those of the victims. They must be kept for that job, or the next pass may give them to another one.
 type OrderPreemption struct {
 	Victims []ident.Job
 	For     work.Placement
 }
 
-// orderPreemptor decides who is stopped for whom, on a picture of the nodes in which what it decided has already happened.
+// orderPreemptor chooses victims and the jobs that they are preempted for. It keeps a model of the nodes in which its
+// earlier decisions have been carried out.
 //
-// A victim is stopped for one of three reasons:
+// A job is preempted for one of three reasons:
 //   - the other job has a higher priority, after aging,
-//   - the other job needs so much less GPU time (Preemption.Ratio) that it is worth the victims' waiting,
-//   - the victim is small and finds another place at once, so that it loses no more than its restart. This makes room for
-//     jobs that need whole nodes while the free GPUs are scattered; it takes as many victims as the job has waited for.
+//   - the other job needs much less GPU time (Preemption.Ratio), which is worth the victim's waiting,
+//   - the victim is small and finds another place at once, so that it loses only the time of its restart. This makes
+//     room for jobs that need whole nodes while the free GPUs are scattered. The victims together lose no more time
+//     than the job has waited.
 //
-// For the last two, only jobs are stopped that saved a checkpoint since the last decision, so that nearly no work is lost.
+// For the last two reasons, a victim must have saved a checkpoint since the last decision, so that it loses little
+// work.
 type orderPreemptor struct {
 	ranking *ranking
 	hosts   []*holder
 	byName  map[string]*holder
 	gone    map[ident.Job]bool
 	free    int // GPUs
-	// hopeless are the best priorities, by need, for which nothing was found.
+	// hopeless are, by need, the best priorities for which no victims were found.
 	hopeless map[need]int
 	windows  []*windows.Window
 	guards
 }
 
-// need is what decides where a job can be; tenant only while there are windows.
+// need has all properties of a job that decide about its places. term and tenant are set only if there are windows.
 type need struct {
 	shape  work.Shape
 	term   work.Term
 	tenant string
 }
 
-// holder is a node with those of its jobs that may be stopped.
+// holder is a node with those of its jobs that may be victims.
 type holder struct {
 	node *work.Node
 	use  work.NodeUse
@@ -98,7 +104,7 @@ type stoppable struct {
 	saved bool    // since the last decision
 }
 
-// way is how a job could get one node, and the GPU time that it costs.
+// way is a way to get one node for a job, with its cost in GPU time.
 type way struct {
 	host    *holder
 	victims []*stoppable
@@ -135,7 +141,7 @@ func newOrderPreemptor(v View, r *ranking, running iter.Seq[Running]) *orderPree
 	return p
 }
 
-// mayStop says whether a running job may be stopped at all.
+// mayStop returns the candidate of a running job, and whether the job may be preempted at all.
 func (p *orderPreemptor) mayStop(x Running) (*stoppable, bool) {
 	j, rule := x.Job, &p.ranking.policy.Preemption
 	now := p.ranking.now
@@ -159,7 +165,7 @@ func (h *holder) count() {
 	}
 }
 
-// place notes what a plan has placed.
+// place records a placement of the plan.
 func (p *orderPreemptor) place(s *work.Shape, tasks []work.TaskPlacement) {
 	for i := range tasks {
 		h := p.byName[tasks[i].Node]
@@ -173,7 +179,7 @@ func (p *orderPreemptor) place(s *work.Shape, tasks []work.TaskPlacement) {
 	}
 }
 
-// release notes that a victim is stopped, on all its nodes.
+// release records that a victim leaves all its nodes.
 func (p *orderPreemptor) release(y *stoppable) {
 	if p.gone[y.job.ID] {
 		return
@@ -195,7 +201,7 @@ func leaseOf(j *work.Job, t *work.Task) *work.Lease {
 	return &work.Lease{GPUs: t.GPUs, FractionMilli: j.Shape.FractionMilli, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB}
 }
 
-// decide finds the cheapest way to make room for a job; nil: there is none that is worth it.
+// decide returns the cheapest way to make room for a job; nil: none is worth its cost.
 func (p *orderPreemptor) decide(j *work.Job, at rank) *OrderPreemption {
 	key := need{shape: j.Shape}
 	if len(p.windows) > 0 {
@@ -233,12 +239,12 @@ func (p *orderPreemptor) decide(j *work.Job, at rank) *OrderPreemption {
 	return made
 }
 
-// keptFrom says whether a window keeps a node from a job.
+// keptFrom reports whether a window keeps a node from a job.
 func (p *orderPreemptor) keptFrom(j *work.Job, node string) bool {
 	return slices.ContainsFunc(p.windows, func(w *windows.Window) bool { return w.Has(node) && !w.Admits(j, p.ranking.now) })
 }
 
-// on finds victims on one node so that a task of the job fits: those that lose the least first.
+// on finds victims on one node until a task of the job fits, those that lose the least first.
 func (p *orderPreemptor) on(h *holder, j *work.Job, at rank, needs int64) (way, bool) {
 	w := way{host: h}
 	use, elsewhere := h.use, p.free-h.free
@@ -283,7 +289,8 @@ func (p *orderPreemptor) on(h *holder, j *work.Job, at rank, needs int64) (way, 
 	return w, float64(delay)*nodes <= float64(p.ranking.waited(j))
 }
 
-// cheapest chooses as many nodes as the job needs, for a gang all with the same GPUs.
+// cheapest returns as many of the cheapest ways as the job needs; for a gang, on nodes with equal GPUs. nil: there are
+// too few.
 func cheapest(ways []way, s *work.Shape) []way {
 	want := max(1, int(s.Nodes))
 	slices.SortStableFunc(ways, func(a, b way) int { return cmp.Compare(a.cost, b.cost) })
@@ -300,7 +307,7 @@ func cheapest(ways []way, s *work.Shape) []way {
 	return nil
 }
 
-// preemptForOrder decides for the waiting jobs that the pass has left, in their order.
+// preemptForOrder decides for the waiting jobs that the pass did not place, in their order.
 func (p *pass) preemptForOrder() []OrderPreemption {
 	e := newOrderPreemptor(p.view, p.ranking, p.opts.Running)
 	for _, c := range p.res.Commands {
@@ -328,7 +335,7 @@ func (p *pass) preemptForOrder() []OrderPreemption {
 	return made
 }
 
-// left are the jobs that the pass has not placed, in order: the first ones of each lane.
+// left returns up to most jobs that the pass did not place, in order: the first ones of each lane.
 func (p *pass) left(most int) []ranked {
 	var all []ranked
 	for _, c := range p.blocked {

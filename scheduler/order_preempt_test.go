@@ -27,7 +27,7 @@ const (
 	testNow    = 100_000 * testMinute
 )
 
-// board is a small cluster: nodes of 8 GPUs, who runs and who waits.
+// board is a small cluster: nodes of 8 GPUs, running jobs and waiting jobs.
 type board struct {
 	nodes   []*work.Node
 	use     map[string]*work.NodeUse
@@ -49,7 +49,8 @@ func newBoard(nodes int) *board {
 		b.nodes = append(b.nodes, n)
 		b.use[n.ID] = &work.NodeUse{}
 	}
-	// What is known: jobs of 1 GPU take 20 minutes if they come at 0, and 5,000 if they come at 1,000; of 8 GPUs, 100.
+	// The model has learned: jobs of 1 GPU take 20 minutes if they come at 0, and 5,000 if they come at 1,000; jobs of
+	// 8 GPUs take 100.
 	for range 30 {
 		b.model.Learn(&work.Job{Shape: work.Shape{GPUs: 1}, CreatedAt: testNow}, 20*testMinute)
 		b.model.Learn(&work.Job{Shape: work.Shape{GPUs: 1}, CreatedAt: testNow - 1000*testMinute}, 5000*testMinute)
@@ -59,7 +60,8 @@ func newBoard(nodes int) *board {
 	return b
 }
 
-// runs adds a job that came 1,000 minutes ago, runs since then, and saved a checkpoint so many minutes ago.
+// runs adds a job that was submitted 1,000 minutes ago, has run since then, and saved its newest checkpoint saved
+// minutes ago.
 func (b *board) runs(node string, first, gpus int, saved int64) *work.Job {
 	b.ids += 1 << 16
 	j := &work.Job{
@@ -154,7 +156,7 @@ func (b *board) LaneJobsAfter(key work.LaneKey, after *work.Job, buf []*work.Job
 	return buf[:copy(buf, rest)]
 }
 
-// placed are the jobs that a plan starts, in its order.
+// placed returns the jobs that a plan starts, in its order.
 func placed(res Result) (ids []ident.Job) {
 	for _, c := range res.Commands {
 		for _, p := range c.Placements {

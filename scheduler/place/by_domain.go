@@ -5,13 +5,13 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
-// machineAt names the machines that are the same to every shape.
+// machineAt identifies the machines of one spec that are equal for every shape.
 type machineAt struct {
 	spec string
 	machineKey
 }
 
-// excluded counts the nodes on a list of domains.CanonicalExclude.
+// excluded counts the nodes on a list of domains.CanonicalExclude, by machine.
 func (c *Capacity) excluded(list string) map[machineAt]int {
 	if list == "" {
 		return nil
@@ -25,14 +25,14 @@ func (c *Capacity) excluded(list string) map[machineAt]int {
 	return out
 }
 
-// SetLevels says which labels name domains, as work.Policy has them.
+// SetLevels sets the labels that name domains, in the form of work.Policy.
 func (c *Capacity) SetLevels(list string) {
 	if c.levels == nil || c.listed != list {
 		c.listed, c.levels = list, domains.Levels(list)
 	}
 }
 
-// Levels are the levels of domains, innermost first, and the innermost of them that some node has a label for.
+// Levels returns the levels of domains, innermost first, and the innermost level whose label some node has.
 func (c *Capacity) Levels() (all []domains.Level, innermost domains.Level, found bool) {
 	c.SetLevels(c.listed)
 	for _, l := range c.levels {
@@ -45,13 +45,13 @@ func (c *Capacity) Levels() (all []domains.Level, innermost domains.Level, found
 	return c.levels, domains.Level{}, false
 }
 
-// byDomain counts, for a shape that asks for domains, how many of the nodes that could hold a task are in each.
+// byDomain counts, for a shape that asks for domains, the nodes of each domain that could hold a task.
 type byDomain struct {
 	shape *work.Shape
 	cells map[domainCell]int
 }
 
-// domainCell is the nodes with the same GPUs in one domain; spec is empty where unequal nodes will do.
+// domainCell identifies the nodes with the same GPUs in one domain. spec is empty if the nodes need not be equal.
 type domainCell struct{ spec, domain string }
 
 func newByDomain(s *work.Shape) byDomain {
@@ -72,7 +72,7 @@ func (b *byDomain) add(spec, domain string, nodes int) {
 	b.cells[domainCell{spec, domain}] += nodes
 }
 
-// room says whether the domains could hold the shape, of which there are enough nodes.
+// room reports whether the domains could hold the shape, if there are enough nodes in total.
 func (b *byDomain) room() Room {
 	if b.cells == nil {
 		return Room{}

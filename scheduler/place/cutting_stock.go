@@ -5,8 +5,8 @@ import "math"
 // whole is a GPU in thousandths.
 const whole = 1000
 
-// remainders says what each remainder of a GPU is worth, from 0 to 1 whole GPU, when fractions of these sizes arrive with
-// these weights: remainders(...)[190] is small if little fits into 190 thousandths.
+// remainders returns the worth of each remainder of a GPU, from 0 to a whole GPU, if fractions of these sizes arrive
+// with these weights: remainders(...)[190] is small if few of them fit into 190 thousandths.
 func remainders(sizes []int, weights []float64) [whole + 1]float64 {
 	var worth [whole + 1]float64
 	if len(sizes) > 0 {
@@ -16,7 +16,7 @@ func remainders(sizes []int, weights []float64) [whole + 1]float64 {
 	return worth
 }
 
-// fill is the most that items of these sizes and prices are worth that fit into each remainder.
+// fill returns, for each remainder, the largest total price of items with these sizes and prices that fit into it.
 func fill(sizes []int, price []float64) [whole + 1]float64 {
 	var best [whole + 1]float64
 	for r := 1; r <= whole; r++ {
@@ -30,9 +30,9 @@ func fill(sizes []int, price []float64) [whole + 1]float64 {
 	return best
 }
 
-// prices solves the cutting-stock problem by column generation (Gilmore and Gomory, 1961): as few GPUs as possible are to be
-// cut into items of each size in the proportion of the weights. It returns the dual prices: the part of a GPU that one more
-// item costs.
+// prices solves the cutting-stock problem by column generation (Gilmore and Gomory, 1961): cut as few GPUs as possible
+// into items of each size, in the proportion of the weights. It returns the dual prices: the part of a GPU that one
+// more item of each size costs.
 func prices(sizes []int, weights []float64) []float64 {
 	m := len(sizes)
 	inverse, amount := make([][]float64, m), make([]float64, m)
@@ -75,7 +75,7 @@ func prices(sizes []int, weights []float64) []float64 {
 	return y
 }
 
-// pivot takes a pattern into the basis in the place of another.
+// pivot replaces a pattern of the basis by another one.
 func pivot(inverse [][]float64, amount, way []float64, out int, step float64) {
 	for i := range amount {
 		amount[i] -= step * way[i]
@@ -93,7 +93,7 @@ func pivot(inverse [][]float64, amount, way []float64, out int, step float64) {
 	}
 }
 
-// bestPattern is what to cut a GPU into at these prices, nil if no way is worth more than a GPU.
+// bestPattern returns the most valuable way to cut a GPU at these prices; nil if none is worth more than a GPU.
 func bestPattern(sizes []int, price []float64) []float64 {
 	best := fill(sizes, price)
 	if best[whole] <= 1+1e-9 {
