@@ -31,20 +31,20 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/mindcoordinator/mind/agent/checkpoints"
-	"github.com/mindcoordinator/mind/agent/exchange"
 	"github.com/mindcoordinator/mind/agent/fitness"
 	"github.com/mindcoordinator/mind/agent/gpus"
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/launch"
 	"github.com/mindcoordinator/mind/agent/leader"
+	"github.com/mindcoordinator/mind/agent/logship"
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/outbox"
 	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/series"
-	"github.com/mindcoordinator/mind/agent/ship"
 	"github.com/mindcoordinator/mind/agent/tasks"
+	"github.com/mindcoordinator/mind/agent/transfer"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/durable"
@@ -84,11 +84,11 @@ type agent struct {
 	inputs    *inputs.Inputs
 	renames   *observe.Renames
 	series    *series.Book
-	shipper   *ship.Shipper // nil: no log archive
+	shipper   *logship.Shipper // nil: no log archive
 	// checkpoints carries out orders for checkpoints.
 	checkpoints *checkpoints.Keeper
-	// exchange fetches checkpoints from other nodes.
-	exchange *exchange.Client
+	// transfer fetches checkpoints from other nodes.
+	transfer *transfer.Client
 	tasks    *tasks.Tasks
 
 	leases   *leader.Leases
@@ -255,9 +255,9 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	if err := a.openCheckpoints(); err != nil {
 		return err
 	}
-	a.exchange = exchange.NewClient(cfg.NodeID, grpc.WithContextDialer(cfg.Machine.Network.Dial), a.peerCredentials)
-	undo.add(a.exchange.Close)
-	a.cfg.Data.Peers, a.cfg.Data.Private = a.exchange, a.private
+	a.transfer = transfer.NewClient(cfg.NodeID, grpc.WithContextDialer(cfg.Machine.Network.Dial), a.peerCredentials)
+	undo.add(a.transfer.Close)
+	a.cfg.Data.Peers, a.cfg.Data.Private = a.transfer, a.private
 	if a.inputs, err = inputs.Open(a.cfg.Data, cfg.NodeID, cfg.DataDir, a.outputs.Tenant, a.log); err != nil {
 		return err
 	}

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/agent/checkpoints"
+	"github.com/mindcoordinator/mind/agent/logship"
 	"github.com/mindcoordinator/mind/agent/series"
 	"github.com/mindcoordinator/mind/agent/shim"
-	"github.com/mindcoordinator/mind/agent/ship"
 	format "github.com/mindcoordinator/mind/api/series"
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/archive/tasks"
@@ -99,8 +99,8 @@ func (a *agent) openArchive() error {
 	if err != nil {
 		return fmt.Errorf("log archive: %w", err)
 	}
-	a.shipper = ship.New(ship.Config{
-		Store: store, Node: a.cfg.NodeID, Tasks: func() []ship.Task { return a.tasks.ToShip() }, LogDir: shim.LogDir, MetricsFile: shim.MetricsFile, MetricsBytes: a.cfg.MetricsBytes,
+	a.shipper = logship.New(logship.Config{
+		Store: store, Node: a.cfg.NodeID, Tasks: func() []logship.Task { return a.tasks.ToShip() }, LogDir: shim.LogDir, MetricsFile: shim.MetricsFile, MetricsBytes: a.cfg.MetricsBytes,
 		SeriesFile: series.File, SeriesBytes: format.MaxFile,
 		Flush: cfg.Flush, Rate: cfg.Rate, Log: a.log, Metrics: a.cfg.Metrics, Finished: func(tasks.Task) { a.tasks.Shipped() },
 	})

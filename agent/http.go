@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/mindcoordinator/mind/agent/doctor"
-	"github.com/mindcoordinator/mind/agent/exchange"
 	"github.com/mindcoordinator/mind/agent/launch"
 	"github.com/mindcoordinator/mind/agent/leader"
 	"github.com/mindcoordinator/mind/agent/taskservice"
+	"github.com/mindcoordinator/mind/agent/transfer"
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/profiling"
@@ -25,7 +25,7 @@ import (
 // peerService is what other agents may call.
 type peerService struct {
 	*leader.PeerService
-	*exchange.Service
+	*transfer.Service
 }
 
 // listen opens two listeners: gRPC for coordinators (TaskService) and other agents (PeerService), HTTP for operators. The
@@ -41,14 +41,14 @@ func (a *agent) listen(fatal chan<- error) (stop func(), err error) {
 	if a.serverTLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(a.serverTLS)))
 	}
-	server := grpc.NewServer(append(options, a.gates()...)...)
+	server := grpc.NewServer(append(options, a.interceptors()...)...)
 	v1.RegisterTaskServiceServer(server, &taskservice.Service{
 		Node: a.cfg.NodeID, Tasks: a.tasks, Cache: a.inputs.Cache(), Series: a.series, MetricsBytes: a.cfg.MetricsBytes,
 		Doctor: &doctor.Doctor{Node: a.cfg.NodeID, Env: launch.Inherited(), Context: a.tasks.Context()},
 	})
 	v1.RegisterPeerServiceServer(server, peerService{
 		leader.NewPeerService(a.cfg.NodeID, a.leases, a.relays, a.serverTLS != nil),
-		exchange.NewService(exchange.Config{
+		transfer.NewService(transfer.Config{
 			Node: a.cfg.NodeID, Checkpoints: a.checkpoints, Registered: a.sessions.ServedCheckpoint, Agree: a.inputs.Agree,
 			Rate: a.cfg.CheckpointServeRate, Identified: a.serverTLS != nil, Log: a.log, Metrics: a.cfg.Metrics,
 		}),

@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/scenario"
 	"github.com/mindcoordinator/mind/chaos/scenario/result"
 	"github.com/mindcoordinator/mind/chaos/scenario/users"
-	"github.com/mindcoordinator/mind/chaos/stage"
+	"github.com/mindcoordinator/mind/chaos/testbed"
 )
 
 // attack runs one scenario on a cluster of its own. All limits are far beyond what it takes: what is judged is never how
@@ -21,7 +21,7 @@ func attack(t *testing.T, e scenario.Entry) result.Result {
 	if testing.Short() {
 		t.Skip("attacks real processes")
 	}
-	if why := stage.Lacks(e); why != "" {
+	if why := testbed.Lacks(e); why != "" {
 		t.Skip(why)
 	}
 	dir, err := os.MkdirTemp("", "mind-attack-")
@@ -32,7 +32,7 @@ func attack(t *testing.T, e scenario.Entry) result.Result {
 		}
 		require.NoError(t, os.RemoveAll(dir))
 	})
-	v, err := stage.Run(within(t, 6*time.Minute), mind, dir, e, t.Logf)
+	v, err := testbed.Run(within(t, 6*time.Minute), mind, dir, e, t.Logf)
 	t.Log(v)
 	require.NoError(t, err)
 	require.NoError(t, v.Broken())

@@ -17,7 +17,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/coordinator/sealed"
+	"github.com/mindcoordinator/mind/coordinator/datatokens"
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
@@ -144,7 +144,7 @@ func TestCluster_credentialsReachTheTaskSealed(t *testing.T) {
 		require.Equal(t, atlas, agent.has(trained.GetJobId()).GetCredentials().GetScaiatlasToken())
 		require.Empty(t, agent.has(trained.GetJobId()).GetCredentials().GetScaidriveToken())
 
-		_, err = c.jobs(at).SubmitJob(with(strings.Repeat("x", sealed.MaxToken+1)), job("scaidrive://acme/set/"))
+		_, err = c.jobs(at).SubmitJob(with(strings.Repeat("x", datatokens.MaxToken+1)), job("scaidrive://acme/set/"))
 		requireCode(t, codes.InvalidArgument, err)
 		require.NotContains(t, logs.String(), "hunter2")
 		for _, m := range c.members {

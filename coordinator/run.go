@@ -23,10 +23,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/mindcoordinator/mind/coordinator/admin"
+	"github.com/mindcoordinator/mind/coordinator/datatokens"
 	"github.com/mindcoordinator/mind/coordinator/links"
 	"github.com/mindcoordinator/mind/coordinator/metrics"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/coordinator/sealed"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/coordinator/votes"
 	"github.com/mindcoordinator/mind/fsm"
@@ -124,7 +124,7 @@ func (s *server) prepare() error {
 		Shutdown: s.config.Timers.Shutdown, Life: s.life, End: s.die, Log: s.log,
 	}, s.machine, s.links)
 	var err error
-	if s.sealer, err = sealed.New(s.config.CredentialsKey, s.config.APISecret, s.log); err != nil {
+	if s.sealer, err = datatokens.New(s.config.CredentialsKey, s.config.APISecret, s.log); err != nil {
 		return err
 	}
 	s.metrics = metrics.New(s.config.Registry, s.machine, s.leads)

@@ -23,9 +23,9 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/access"
 	"github.com/mindcoordinator/mind/coordinator/admin"
 	"github.com/mindcoordinator/mind/coordinator/admission"
-	"github.com/mindcoordinator/mind/coordinator/calendar"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/data"
+	"github.com/mindcoordinator/mind/coordinator/datatokens"
 	"github.com/mindcoordinator/mind/coordinator/evaluations"
 	"github.com/mindcoordinator/mind/coordinator/events"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
@@ -37,12 +37,12 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/coordinator/schedules"
-	"github.com/mindcoordinator/mind/coordinator/sealed"
 	"github.com/mindcoordinator/mind/coordinator/selfcheck"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/coordinator/term"
 	"github.com/mindcoordinator/mind/coordinator/upgrade"
 	"github.com/mindcoordinator/mind/coordinator/votes"
+	"github.com/mindcoordinator/mind/coordinator/windows"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/fsm/level"
@@ -71,7 +71,7 @@ type server struct {
 	clientTLS *pki.Client
 	// This coordinator's certificate and its requirements for others; nil without TLS.
 	coordinatorTLS, agentTLS credentials.TransportCredentials
-	sealer                   sealed.Sealer
+	sealer                   datatokens.Sealer
 
 	links       *links.Links // to the other coordinators
 	agents      *links.Links // to the agents' TaskService
@@ -125,7 +125,7 @@ func (s *server) grpcServer() *grpc.Server {
 	v1.RegisterLauncherServiceServer(server, s.admin)
 	v1.RegisterDataServiceServer(server, s.data)
 	v1.RegisterQuotaServiceServer(server, s.admin)
-	v1.RegisterCalendarServiceServer(server, calendar.New(s.replica))
+	v1.RegisterCalendarServiceServer(server, windows.New(s.replica))
 	v1.RegisterScheduleServiceServer(server, s.schedules)
 	v1.RegisterAuditServiceServer(server, s.access)
 	return server

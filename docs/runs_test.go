@@ -11,7 +11,7 @@ import (
 )
 
 // starters are packages with which tests start processes.
-var starters = []string{"os/exec", module + "/archive/s3server", module + "/chaos/procs", module + "/chaos/stage", module + "/chaos/vm", module + "/gateway/jobcache/mariadb"}
+var starters = []string{"os/exec", module + "/archive/s3server", module + "/chaos/procs", module + "/chaos/testbed", module + "/chaos/vm", module + "/gateway/jobcache/mariadb"}
 
 // startNothing are packages with tests that start nothing, though they could, or nothing that waits.
 var startNothing = map[string]string{

@@ -41,10 +41,10 @@ func WriteFile(name string, data []byte, perm os.FileMode) error {
 // Rename renames a synced file or directory, and replaces an existing one.
 func Rename(from, to string) error { return machine.rename(from, to) }
 
-// Exchange atomically exchanges the names of two synced files or directories.
-func Exchange(a, b string) error {
+// SwapNames atomically swaps the names of two synced files or directories.
+func SwapNames(a, b string) error {
 	if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
-		return &os.LinkError{Op: "exchange", Old: a, New: b, Err: err}
+		return &os.LinkError{Op: "swap", Old: a, New: b, Err: err}
 	}
 	return errors.Join(SyncDir(filepath.Dir(a)), SyncDir(filepath.Dir(b)))
 }

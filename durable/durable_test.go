@@ -92,9 +92,9 @@ func TestDirectories(t *testing.T) {
 	require.NoError(t, WriteFile(filepath.Join(deep, "f"), []byte("x"), 0o600))
 	require.NoError(t, RenameTree(filepath.Join(dir, "a"), filepath.Join(dir, "z")))
 	require.FileExists(t, filepath.Join(dir, "z", "b", "c", "f"))
-	require.NoError(t, Exchange(filepath.Join(dir, "z"), filepath.Join(dir, "file")))
+	require.NoError(t, SwapNames(filepath.Join(dir, "z"), filepath.Join(dir, "file")))
 	require.FileExists(t, filepath.Join(dir, "z"))
 	require.FileExists(t, filepath.Join(dir, "file", "b", "c", "f"))
-	require.ErrorIs(t, Exchange(filepath.Join(dir, "z"), filepath.Join(dir, "none")), os.ErrNotExist)
+	require.ErrorIs(t, SwapNames(filepath.Join(dir, "z"), filepath.Join(dir, "none")), os.ErrNotExist)
 	require.NoDirExists(t, filepath.Join(dir, "a"))
 }

@@ -50,7 +50,7 @@ var elsewhere = map[string]string{
 	"agent/shim/explain_linux.go kill os.WriteFile":             ofNoDisk,
 	"agent/taskfile/taskfile_linux.go Replace syscall.Renameat": ofATask,
 	"agent/tasklog/writer.go create os.OpenFile":                ofALog,
-	"agent/tree/tree.go open unix.Openat2":                      ofReading,
+	"agent/safedir/safedir.go open unix.Openat2":                ofReading,
 	"cmd/mind/cli/simulate/cluster.go saveTrace os.OpenFile":    "a report, which can be made again",
 	"devcluster/layout.go lock os.OpenFile":                     ofALock,
 	"devcluster/process.go start os.OpenFile":                   ofALog,

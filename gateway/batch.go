@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-func submitBatch(x *exchange) error {
+func submitBatch(x *httpRequest) error {
 	b, err := x.decodeBatch()
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func submitBatch(x *exchange) error {
 	return nil
 }
 
-func (x *exchange) decodeBatch() (*wire.Batch, error) {
+func (x *httpRequest) decodeBatch() (*wire.Batch, error) {
 	body, err := x.body()
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (x *exchange) decodeBatch() (*wire.Batch, error) {
 	return b, nil
 }
 
-func (x *exchange) appendResults(buf []byte, b *wire.Batch, results []*v1.SubmitJobResult) []byte {
+func (x *httpRequest) appendResults(buf []byte, b *wire.Batch, results []*v1.SubmitJobResult) []byte {
 	accepted := 0
 	buf = append(buf, `{"results":[`...)
 	next := 0

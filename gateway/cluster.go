@@ -5,7 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-func drainNode(x *exchange) error {
+func drainNode(x *httpRequest) error {
 	request := &v1.DrainNodeRequest{}
 	if _, err := x.decode(request, true, "node_id"); err != nil {
 		return err
@@ -37,7 +37,7 @@ func appendDrain(b []byte, reply *v1.DrainNodeResponse, hide bool) []byte {
 	return append(b, "]}"...)
 }
 
-func getMe(x *exchange) error {
+func getMe(x *httpRequest) error {
 	x.data(func(b []byte) []byte {
 		b = append(b, `{"tenant_id":`...)
 		b = wire.AppendString(b, x.caller.Tenant)

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/mindcoordinator/mind/gateway/auth"
-	"github.com/mindcoordinator/mind/gateway/bounds"
 	"github.com/mindcoordinator/mind/gateway/downloads"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
 	"github.com/mindcoordinator/mind/gateway/oidc"
@@ -78,12 +77,6 @@ type Config struct {
 
 // StaticToken is a bearer token from the configuration.
 type StaticToken = auth.StaticToken
-
-// Timeouts and Limits bound what requests and shutdowns take.
-type (
-	Timeouts = bounds.Timeouts
-	Limits   = bounds.Limits
-)
 
 func (c Config) withDefaults() Config {
 	c.Timeouts, c.Limits = c.Timeouts.WithDefaults(), c.Limits.WithDefaults()

@@ -20,7 +20,7 @@ const (
 
 // noteDenial counts what this gateway refuses by itself. Denied access is also reported to the coordinators for the audit
 // log. Malformed and excess requests are not: they do not show that someone tried to get access.
-func (x *exchange) noteDenial(p *problem) {
+func (x *httpRequest) noteDenial(p *problem) {
 	if p.coordinators {
 		return
 	}

@@ -118,7 +118,7 @@ func TestDenials_aFloodIsOneCall(t *testing.T) {
 	for i := range flood {
 		r := httptest.NewRequest("GET", prefix+"/jobs", nil)
 		r.RemoteAddr = fmt.Sprintf("[2001:db8::%x:%x]:%d", i>>16, i&0xffff, 1024+i%60_000)
-		x := &exchange{server: g.server, route: route, r: r, requestID: fmt.Sprint("req_", i)}
+		x := &httpRequest{server: g.server, route: route, r: r, requestID: fmt.Sprint("req_", i)}
 		x.noteDenial(&problem{http: 401, code: "AUTH_TOKEN_INVALID"})
 	}
 	require.Equal(t, 403, g.do("POST", prefix+"/jobs", "{}", "Authorization", "Bearer viewer").code)

@@ -23,7 +23,7 @@ func downloadEndpoint() endpoint {
 	}
 }
 
-func downloadCheckpoint(x *exchange) error {
+func downloadCheckpoint(x *httpRequest) error {
 	c, err := x.checkpoint()
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func downloadCheckpoint(x *exchange) error {
 }
 
 // checkpoint asks for a checkpoint, as the caller may see it.
-func (x *exchange) checkpoint() (*v1.Checkpoint, error) {
+func (x *httpRequest) checkpoint() (*v1.Checkpoint, error) {
 	ctx, cancel, err := x.call()
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (x *exchange) checkpoint() (*v1.Checkpoint, error) {
 }
 
 // notDownloadable is the answer when a checkpoint is not sent.
-func (x *exchange) notDownloadable(c *v1.Checkpoint, err error) error {
+func (x *httpRequest) notDownloadable(c *v1.Checkpoint, err error) error {
 	if unfit := downloads.Unfit(""); errors.As(err, &unfit) {
 		return conflict(string(unfit))
 	}

@@ -19,8 +19,8 @@ type endpoint struct {
 	// permissions, one of which the caller of an own route needs; none: any caller may.
 	permissions []string
 	// serve answers; nil: path, query and body make the request and the response is the answer, as the protos declare.
-	serve func(x *exchange) error
-	query asked // nil: the only parameter of the query is the consistency
+	serve func(x *httpRequest) error
+	query queryReader // nil: the only parameter of the query is the consistency
 	doc   doc
 }
 

@@ -41,12 +41,12 @@ func invalidBody(faults []wire.Fault) *problem {
 }
 
 // ok answers with a message as data.
-func (x *exchange) ok(m proto.Message) {
+func (x *httpRequest) ok(m proto.Message) {
 	x.data(func(b []byte) []byte { return wire.Append(b, m, x.hides()) })
 }
 
 // data answers with the data that appendData writes.
-func (x *exchange) data(appendData func([]byte) []byte) {
+func (x *httpRequest) data(appendData func([]byte) []byte) {
 	buf := bodies.Get().(*[]byte)
 	b := append((*buf)[:0], `{"status":"ok","data":`...)
 	b = appendData(b)
@@ -57,7 +57,7 @@ func (x *exchange) data(appendData func([]byte) []byte) {
 }
 
 // refuse answers with an error.
-func (x *exchange) refuse(p *problem) {
+func (x *httpRequest) refuse(p *problem) {
 	x.noteDenial(p)
 	buf := bodies.Get().(*[]byte)
 	b := append((*buf)[:0], `{"status":"error","error":`...)
@@ -103,7 +103,7 @@ func appendProblem(b []byte, p *problem) []byte {
 	return append(b, '}')
 }
 
-func (x *exchange) appendMeta(b []byte) []byte {
+func (x *httpRequest) appendMeta(b []byte) []byte {
 	b = append(b, `,"meta":{"request_id":`...)
 	b = wire.AppendString(b, x.requestID)
 	return append(b, "}}\n"...)
@@ -111,7 +111,7 @@ func (x *exchange) appendMeta(b []byte) []byte {
 
 var contentTypeJSON = []string{"application/json"}
 
-func (x *exchange) send(code int, body []byte) {
+func (x *httpRequest) send(code int, body []byte) {
 	h := x.w.Header()
 	h["Content-Type"] = contentTypeJSON
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
@@ -122,7 +122,7 @@ func (x *exchange) send(code int, body []byte) {
 }
 
 // nothing answers with headers only.
-func (x *exchange) nothing() {
+func (x *httpRequest) nothing() {
 	x.mark(x.w.Header())
 	x.code = http.StatusNoContent
 	x.w.WriteHeader(http.StatusNoContent)
@@ -130,7 +130,7 @@ func (x *exchange) nothing() {
 
 // mark sets the headers of every answer. An answer that reflects no state carries the newest index that this gateway has
 // seen.
-func (x *exchange) mark(h http.Header) {
+func (x *httpRequest) mark(h http.Header) {
 	h[headerRequestID] = []string{x.requestID}
 	index := x.server.sawIndex(x.answer.Index)
 	h[headerIndex] = []string{strconv.FormatUint(index, 10)}

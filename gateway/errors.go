@@ -14,10 +14,10 @@ import (
 var retryAfter = map[codes.Code]int{codes.Unavailable: 1, codes.ResourceExhausted: 1}
 
 // fail answers with an error.
-func (x *exchange) fail(err error) { x.refuse(x.problemOf(err)) }
+func (x *httpRequest) fail(err error) { x.refuse(x.problemOf(err)) }
 
 // problemOf returns a problem unchanged, and translates any other error as a failed call to a coordinator.
-func (x *exchange) problemOf(err error) *problem {
+func (x *httpRequest) problemOf(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {
 		return p
@@ -26,10 +26,10 @@ func (x *exchange) problemOf(err error) *problem {
 }
 
 // translate turns a coordinator's error into the problem that a caller may see.
-func (x *exchange) translate(err error) *problem { return x.explain(err, x.answer.Outcome) }
+func (x *httpRequest) translate(err error) *problem { return x.explain(err, x.answer.Outcome) }
 
 // explain is translate for an error with an outcome.
-func (x *exchange) explain(err error, outcome string) *problem {
+func (x *httpRequest) explain(err error, outcome string) *problem {
 	s := grpcstatus.Convert(err)
 	entry := status.OfOutcome(s.Code(), outcome)
 	x.server.metrics.CoordinatorErrors.WithLabelValues(status.CodeName(s.Code())).Inc()
@@ -57,7 +57,7 @@ func (x *exchange) explain(err error, outcome string) *problem {
 }
 
 // advice says what to do after a call that failed because no coordinator accepted it. Only a write can have taken effect.
-func (x *exchange) advice(outcome string) string {
+func (x *httpRequest) advice(outcome string) string {
 	switch {
 	case !x.route.write && x.staleRead():
 		return "; try again"
@@ -73,12 +73,12 @@ func (x *exchange) advice(outcome string) string {
 }
 
 // staleRead reports whether the caller asked for a stale read.
-func (x *exchange) staleRead() bool {
+func (x *httpRequest) staleRead() bool {
 	consistency, err := x.consistency()
 	return err == nil && consistency == status.Stale
 }
 
-func (x *exchange) tenant() string {
+func (x *httpRequest) tenant() string {
 	if x.caller == nil {
 		return ""
 	}

@@ -4,7 +4,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-func submitEvaluation(x *exchange) error {
+func submitEvaluation(x *httpRequest) error {
 	body := &v1.NewEvaluation{}
 	if _, err := x.decode(body, false); err != nil {
 		return err

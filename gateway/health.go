@@ -9,14 +9,14 @@ import (
 )
 
 // Health answers as published, without the envelope.
-func health(x *exchange) error {
+func health(x *httpRequest) error {
 	x.send(http.StatusOK, []byte(`{"status":"ok"}`+"\n"))
 	return nil
 }
 
 // ready answers whether this gateway can answer requests: requests without a consistency or, with consistency=stale, stale
 // reads.
-func ready(x *exchange) error {
+func ready(x *httpRequest) error {
 	s := x.server
 	consistency, err := x.consistency()
 	if err != nil {
@@ -38,14 +38,14 @@ func ready(x *exchange) error {
 	return nil
 }
 
-func serveMetrics(x *exchange) error {
+func serveMetrics(x *httpRequest) error {
 	x.code = http.StatusOK
 	x.mark(x.w.Header())
 	x.server.metrics.Handler.ServeHTTP(x.w, x.r)
 	return nil
 }
 
-func serveOpenAPI(x *exchange) error {
+func serveOpenAPI(x *httpRequest) error {
 	h := x.w.Header()
 	document := x.server.document()
 	h.Set("Content-Type", "application/json")

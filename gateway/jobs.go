@@ -15,7 +15,7 @@ import (
 )
 
 // unary makes one call, and project turns its reply into the answer.
-func unary[Request, Reply any](x *exchange, request Request,
+func unary[Request, Reply any](x *httpRequest, request Request,
 	call func(context.Context, Request, ...grpc.CallOption) (Reply, error), project func(Reply) proto.Message,
 ) error {
 	ctx, cancel, err := x.call()
@@ -34,7 +34,7 @@ func unary[Request, Reply any](x *exchange, request Request,
 func whole[M proto.Message](m M) proto.Message { return m }
 
 // decode reads the body into m. If optional, an empty body is an empty object.
-func (x *exchange) decode(m proto.Message, mayBeEmpty bool, without ...string) (ignored []string, err error) {
+func (x *httpRequest) decode(m proto.Message, mayBeEmpty bool, without ...string) (ignored []string, err error) {
 	body, err := x.body()
 	if err != nil {
 		return nil, err
@@ -50,10 +50,10 @@ func (x *exchange) decode(m proto.Message, mayBeEmpty bool, without ...string) (
 	return ignored, nil
 }
 
-func id(x *exchange) string { return segment(x, "id") }
+func id(x *httpRequest) string { return segment(x, "id") }
 
 // segment returns a variable part of the path.
-func segment(x *exchange, name string) string {
+func segment(x *httpRequest, name string) string {
 	escaped := mux.Vars(x.r)[name]
 	if plain, err := url.PathUnescape(escaped); err == nil {
 		return plain
@@ -61,7 +61,7 @@ func segment(x *exchange, name string) string {
 	return escaped // cannot happen: the server has unescaped the whole path
 }
 
-func submitJob(x *exchange) error {
+func submitJob(x *httpRequest) error {
 	request := &v1.SubmitJobRequest{}
 	ignored, err := x.decodeJob(request)
 	if err != nil {
@@ -89,7 +89,7 @@ func submitJob(x *exchange) error {
 	return nil
 }
 
-func (x *exchange) decodeJob(request *v1.SubmitJobRequest) (ignored []string, err error) {
+func (x *httpRequest) decodeJob(request *v1.SubmitJobRequest) (ignored []string, err error) {
 	body, err := x.body()
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (x *exchange) decodeJob(request *v1.SubmitJobRequest) (ignored []string, er
 	return ignored, nil
 }
 
-func listJobs(x *exchange) error {
+func listJobs(x *httpRequest) error {
 	request, faults := wire.ListJobs(x.r.URL.Query())
 	if len(faults) > 0 {
 		return invalidBody(faults)

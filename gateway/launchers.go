@@ -14,7 +14,7 @@ import (
 // launcherToldOnly are the read-only fields of a launcher.
 var launcherToldOnly = []string{"framework", "builtin", "updated_by", "updated_at"}
 
-func getLauncher(x *exchange) error {
+func getLauncher(x *httpRequest) error {
 	framework := segment(x, "framework")
 	ctx, cancel, err := x.call()
 	if err != nil {
@@ -39,7 +39,7 @@ func getLauncher(x *exchange) error {
 	}
 }
 
-func putLauncher(x *exchange) error {
+func putLauncher(x *httpRequest) error {
 	l := &v1.Launcher{}
 	if _, err := x.decode(l, false, launcherToldOnly...); err != nil {
 		return err

@@ -26,7 +26,7 @@ type RateLimits struct {
 func (l RateLimits) any() bool { return l.Token > 0 || l.User > 0 || l.Tenant > 0 }
 
 // admit counts a request of a caller; nil: it may continue.
-func (s *server) admit(x *exchange, now time.Time) *problem {
+func (s *server) admit(x *httpRequest, now time.Time) *problem {
 	limits := s.config.RateLimits
 	if !limits.any() {
 		return nil

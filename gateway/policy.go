@@ -9,12 +9,12 @@ import (
 // policyToldOnly are the read-only fields of a policy.
 var policyToldOnly = []string{"updated_by", "updated_at", "revision"}
 
-func getPolicy(x *exchange) error {
+func getPolicy(x *httpRequest) error {
 	return unary(x, &v1.GetPolicyRequest{}, x.server.cluster.GetPolicy,
 		func(r *v1.GetPolicyResponse) proto.Message { return r.GetPolicy() })
 }
 
-func putPolicy(x *exchange) error {
+func putPolicy(x *httpRequest) error {
 	policy := &v1.Policy{}
 	if _, err := x.decode(policy, true, policyToldOnly...); err != nil {
 		return err

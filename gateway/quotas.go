@@ -12,7 +12,7 @@ import (
 )
 
 // ofTenant refuses requests about another tenant unless the caller is an operator.
-func (x *exchange) ofTenant(tenant, what string) error {
+func (x *httpRequest) ofTenant(tenant, what string) error {
 	if tenant == "" || tenant == x.caller.Tenant || x.caller.May(auth.PermissionOperator) {
 		return nil
 	}
@@ -20,14 +20,14 @@ func (x *exchange) ofTenant(tenant, what string) error {
 }
 
 // tenantID is the tenant in the path; - is the caller's own.
-func tenantID(x *exchange) string {
+func tenantID(x *httpRequest) string {
 	if named := id(x); named != "-" {
 		return named
 	}
 	return x.caller.Tenant
 }
 
-func getQuota(x *exchange) error {
+func getQuota(x *httpRequest) error {
 	if err := x.ofTenant(tenantID(x), "the quota"); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func getQuota(x *exchange) error {
 		func(r *v1.GetQuotaResponse) proto.Message { return r.GetQuota() })
 }
 
-func putQuota(x *exchange) error {
+func putQuota(x *httpRequest) error {
 	if err := x.ofTenant(tenantID(x), "the quota"); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func putQuota(x *exchange) error {
 // quotaFigures are the read-only fields of a quota.
 var quotaFigures = []string{"tenant_id", "gpus", "running_jobs", "jobs", "updated_by", "updated_at", "gpus_by_type", "gpu_hours", "gpu_hours_reset_at"}
 
-func deleteQuota(x *exchange) error {
+func deleteQuota(x *httpRequest) error {
 	if err := x.ofTenant(tenantID(x), "the quota"); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func deleteQuota(x *exchange) error {
 		func(*v1.DeleteQuotaResponse) proto.Message { return request })
 }
 
-func listAudit(x *exchange) error {
+func listAudit(x *httpRequest) error {
 	request, faults := wire.ListAuditRecords(x.r.URL.Query(), time.Now())
 	if err := x.ofTenant(request.TenantId, "the audit log"); err != nil {
 		return err

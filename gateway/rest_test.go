@@ -433,7 +433,7 @@ func TestPanic_endsOneRequestOnly(t *testing.T) {
 	config := testConfig(newScripted(t))
 	config.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 	g := newGate(t, config)
-	x := g.server.handler(&route{open: true, name: "boom", serve: func(*exchange) error { panic("secret detail") }})
+	x := g.server.handler(&route{open: true, name: "boom", serve: func(*httpRequest) error { panic("secret detail") }})
 	g.handler = x
 	a := g.do("GET", "/", "")
 	require.Equal(t, 500, a.code)

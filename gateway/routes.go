@@ -33,7 +33,7 @@ type route struct {
 	secrets []string
 	// tokens: the call carries tokens for ScaiDrive and ScaiAtlas.
 	tokens bool
-	serve  func(x *exchange) error
+	serve  func(x *httpRequest) error
 	// query are the parameters that it takes.
 	query []openapi.Parameter
 
@@ -71,7 +71,7 @@ func routes() ([]route, []openapi.Operation) {
 			o := e.doc
 			r.query = o.Query
 			if r.serve == nil {
-				r.serve = plain(declared, at, e.query, o.Optional)
+				r.serve = declaredRoute(declared, at, e.query, o.Optional)
 				if takesBody(at) {
 					o.In, o.Without = declared.NewRequest(), []string{at.Field}
 				}
@@ -101,13 +101,13 @@ func (s *server) router() http.Handler {
 		}
 		router.Handle(r.Path, s.handler(r)).Methods(methods...)
 	}
-	router.NotFoundHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *exchange) error {
+	router.NotFoundHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *httpRequest) error {
 		return &problem{
 			http: http.StatusNotFound, code: "NOT_FOUND",
 			message: fmt.Sprintf("there is no %s; paths begin with %s", wire.Printable(x.r.URL.Path), prefix),
 		}
 	}})
-	router.MethodNotAllowedHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *exchange) error {
+	router.MethodNotAllowedHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *httpRequest) error {
 		allowed := methodsOf(router, x.r)
 		x.w.Header()["Allow"] = []string{strings.Join(append(allowed, http.MethodOptions), ", ")}
 		if x.r.Method == http.MethodOptions {

@@ -154,7 +154,7 @@ func (s *server) sawIndex(index uint64) uint64 {
 func (s *server) handler(route *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		x := &exchange{server: s, route: route, w: w, r: r, requestID: requestIDOf(r)}
+		x := &httpRequest{server: s, route: route, w: w, r: r, requestID: requestIDOf(r)}
 		defer func() {
 			if fault := recover(); fault != nil {
 				x.panicked(fault)
@@ -186,11 +186,11 @@ func (s *server) handler(route *route) http.Handler {
 				return
 			}
 		}
-		if p := legible(r); p != nil {
+		if p := checkURL(r); p != nil {
 			x.refuse(p)
 			return
 		}
-		if p := route.known(r); p != nil {
+		if p := route.checkQuery(r); p != nil {
 			x.refuse(p)
 			return
 		}
@@ -201,7 +201,7 @@ func (s *server) handler(route *route) http.Handler {
 }
 
 // authenticate finds the caller.
-func (s *server) authenticate(x *exchange) (*auth.Caller, *problem) {
+func (s *server) authenticate(x *httpRequest) (*auth.Caller, *problem) {
 	r := x.r
 	if tickets := r.URL.Query()[queryTicket]; len(tickets) > 0 && (x.route.stream || r.Header.Get("Authorization") == "") {
 		return s.admitTicket(x, tickets)
@@ -240,7 +240,7 @@ func bearer(r *http.Request) string {
 }
 
 // panicked keeps a fault in one request from ending all others.
-func (x *exchange) panicked(fault any) {
+func (x *httpRequest) panicked(fault any) {
 	if fault == http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
 		panic(fault)
 	}

@@ -19,7 +19,7 @@ import (
 const queryTicket = "ticket"
 
 // createStreamTicket makes a ticket for the caller.
-func createStreamTicket(x *exchange) error {
+func createStreamTicket(x *httpRequest) error {
 	if _, err := x.decode(&v1.StreamTicketRequest{}, true); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ var badTicket = &problem{
 }
 
 // admitTicket finds the caller of a ticket, which is used up.
-func (s *server) admitTicket(x *exchange, tickets []string) (*auth.Caller, *problem) {
+func (s *server) admitTicket(x *httpRequest, tickets []string) (*auth.Caller, *problem) {
 	switch {
 	case !x.route.stream:
 		return nil, &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_MISSING", message: "a ticket opens event streams only: send an Authorization header: Bearer TOKEN"}
@@ -70,13 +70,13 @@ func (s *server) admitTicket(x *exchange, tickets []string) (*auth.Caller, *prob
 }
 
 // unchecked is the answer when a credential is invalid or cannot be checked.
-func (s *server) unchecked(x *exchange, err error, what string, invalid *problem) *problem {
-	var guessed *auth.TooManyGuesses
+func (s *server) unchecked(x *httpRequest, err error, what string, invalid *problem) *problem {
+	var guessed *auth.TooManyFailures
 	switch {
 	case errors.Is(err, auth.ErrInvalidToken):
 		return invalid
 	case errors.As(err, &guessed):
-		return tooManyGuesses(guessed.Wait, s.proxies.ClientOf(x.r))
+		return tooManyFailures(guessed.Wait, s.proxies.ClientOf(x.r))
 	}
 	s.log.LogAttrs(x.r.Context(), slog.LevelError, "cannot check a "+what, slog.String("event", "scaimind_coordinator_error"),
 		slog.String("request_id", x.requestID), slog.String("route", x.route.name), slog.String("raw_detail", err.Error()))
@@ -87,7 +87,7 @@ func (s *server) unchecked(x *exchange, err error, what string, invalid *problem
 	return &problem{http: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: message, retryAfter: 1}
 }
 
-func tooManyGuesses(wait time.Duration, address string) *problem {
+func tooManyFailures(wait time.Duration, address string) *problem {
 	seconds := max(1, int(math.Ceil(wait.Seconds())))
 	return &problem{
 		http: http.StatusTooManyRequests, code: "RATE_LIMITED", reason: "UNKNOWN_TOKENS", retryAfter: seconds,

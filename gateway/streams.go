@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-func streamLogs(x *exchange) error {
+func streamLogs(x *httpRequest) error {
 	request, faults := wire.StreamJobLogs(x.r.URL.Query(), time.Now())
 	if len(faults) > 0 {
 		return invalidBody(faults)
@@ -30,7 +30,7 @@ func streamLogs(x *exchange) error {
 	return relay(x, x.server.watched.Logs(x.watching(), request), cursor)
 }
 
-func streamMetrics(x *exchange) error {
+func streamMetrics(x *httpRequest) error {
 	request := &v1.StreamJobMetricsRequest{JobId: id(x)}
 	var faults []wire.Fault
 	request.Follow, faults = wire.Bool(x.r.URL.Query(), "follow", nil)
@@ -44,7 +44,7 @@ func streamMetrics(x *exchange) error {
 	return relay(x, x.server.watched.Metrics(x.watching(), request), cursor)
 }
 
-func streamEvents(x *exchange) error {
+func streamEvents(x *httpRequest) error {
 	query := x.r.URL.Query()
 	var since *uint64
 	if raw := query.Get("since_index"); raw != "" {
@@ -65,12 +65,12 @@ func streamEvents(x *exchange) error {
 }
 
 // watching is the call that reads a stream. It has no idempotency key or deadline: other callers may share it.
-func (x *exchange) watching() client.Call {
+func (x *httpRequest) watching() client.Call {
 	return client.Call{Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID, Consistency: x.stale}
 }
 
 // relay answers with the events of a subject until it ends. Errors before the first event are answered in the envelope.
-func relay(x *exchange, subject fanout.Subject, cursor string) error {
+func relay(x *httpRequest, subject fanout.Subject, cursor string) error {
 	s := x.server
 	s.streams.Add(1)
 	defer s.streams.Done()
@@ -91,7 +91,7 @@ func relay(x *exchange, subject fanout.Subject, cursor string) error {
 
 // reader is the caller of a stream.
 type reader struct {
-	x     *exchange
+	x     *httpRequest
 	reads bool
 }
 
@@ -132,7 +132,7 @@ func (r *reader) Ended(err error) (code, message string) {
 }
 
 // beginning is the start of a stream and the state that it reflects: without a leader, that may be one coordinator's.
-func (x *exchange) beginning() (cursor string, err error) {
+func (x *httpRequest) beginning() (cursor string, err error) {
 	if x.stale, err = x.consistency(); err != nil {
 		return "", err
 	}
@@ -140,7 +140,7 @@ func (x *exchange) beginning() (cursor string, err error) {
 }
 
 // lastEventID is where the caller wants to resume: EventSource sends the header, others may use the query.
-func (x *exchange) lastEventID() (string, error) {
+func (x *httpRequest) lastEventID() (string, error) {
 	cursor := x.r.Header.Get(headerLastEventID)
 	if cursor == "" {
 		cursor = x.r.URL.Query().Get("last_event_id")

@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-func createToken(x *exchange) error {
+func createToken(x *httpRequest) error {
 	request := &v1.CreateTokenRequest{}
 	if _, err := x.decode(request, false, "digest"); err != nil {
 		return err
@@ -51,7 +51,7 @@ func createToken(x *exchange) error {
 
 // mayCreate refuses to grant more than the caller has: another tenant, or a permission that the caller lacks, unless the
 // caller is an operator.
-func (x *exchange) mayCreate(request *v1.CreateTokenRequest) error {
+func (x *httpRequest) mayCreate(request *v1.CreateTokenRequest) error {
 	var faults []wire.Fault
 	if len(request.Permissions) == 0 {
 		faults = append(faults, wire.Fault{Field: "permissions", Message: "give at least one of " + strings.Join(auth.AllPermissions, ", ")})
@@ -82,7 +82,7 @@ func (x *exchange) mayCreate(request *v1.CreateTokenRequest) error {
 }
 
 // asTenant lets an operator manage the tokens of the tenant in the query.
-func asTenant(x *exchange) error {
+func asTenant(x *httpRequest) error {
 	tenant := x.r.URL.Query().Get("tenant_id")
 	if tenant == "" || tenant == x.caller.Tenant {
 		return nil
@@ -99,14 +99,14 @@ func asTenant(x *exchange) error {
 	return nil
 }
 
-func listTokens(x *exchange) error {
+func listTokens(x *httpRequest) error {
 	if err := asTenant(x); err != nil {
 		return err
 	}
 	return unary(x, &v1.ListTokensRequest{}, x.server.tokens.ListTokens, whole)
 }
 
-func revokeToken(x *exchange) error {
+func revokeToken(x *httpRequest) error {
 	if err := asTenant(x); err != nil {
 		return err
 	}

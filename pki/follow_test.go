@@ -279,8 +279,8 @@ func TestReload_underManyHandshakes(t *testing.T) {
 				config.ServerName = "localhost"
 				near, far := net.Pipe()
 				served := make(chan error, 1)
-				go func() { served <- exchange(tls.Server(far, door), true) }()
-				err := exchange(tls.Client(near, config), false)
+				go func() { served <- handshake(tls.Server(far, door), true) }()
+				err := handshake(tls.Client(near, config), false)
 				_ = near.Close()
 				if err == nil {
 					err = <-served

@@ -46,7 +46,7 @@ func client(t *testing.T, f Files, host string) *tls.Config {
 	return c
 }
 
-// shake lets the two ends shake hands and exchange a byte each, and returns what
+// shake lets the two ends shake hands and send a byte each, and returns what
 // each saw.
 func shake(t *testing.T, s, c *tls.Config) (atServer, atClient tls.ConnectionState, serverErr, clientErr error) {
 	t.Helper()
@@ -57,19 +57,19 @@ func shake(t *testing.T, s, c *tls.Config) (atServer, atClient tls.ConnectionSta
 	require.NoError(t, far.SetDeadline(deadline))
 	done := make(chan error, 1)
 	go func() {
-		err := exchange(server, true)
+		err := handshake(server, true)
 		_ = far.Close()
 		done <- err
 	}()
-	clientErr = exchange(client, false)
+	clientErr = handshake(client, false)
 	_ = near.Close()
 	serverErr = <-done
 	return server.ConnectionState(), client.ConnectionState(), serverErr, clientErr
 }
 
-// exchange makes the refusal of a client certificate show at the client too:
+// handshake makes the refusal of a client certificate show at the client too:
 // with TLS 1.3 its handshake is over before the server looks.
-func exchange(c *tls.Conn, first bool) error {
+func handshake(c *tls.Conn, first bool) error {
 	if err := c.Handshake(); err != nil {
 		return err
 	}

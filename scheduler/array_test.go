@@ -23,7 +23,7 @@ func (s *state) array(n, parallel uint32) ident.Job {
 	return r.Results[0].Job
 }
 
-// offered are the elements that a plan places, in order.
+// offered returns the elements that a plan places, in order.
 func offered(plan scheduler.Result) (ids []ident.Job) {
 	for _, c := range plan.Commands {
 		for _, p := range c.Placements {
@@ -33,7 +33,7 @@ func offered(plan scheduler.Result) (ids []ident.Job) {
 	return ids
 }
 
-// exits ends the tasks of elements that run.
+// exits ends the tasks of running elements with an exit code.
 func (s *state) exits(code int32, ids ...ident.Job) {
 	s.t.Helper()
 	for _, id := range ids {
@@ -53,7 +53,7 @@ func TestPlan_offersElementsByNumberAndThoseToRetryAfterThem(t *testing.T) {
 	plan := s.run()
 	require.Equal(t, []ident.Job{id.At(0), id.At(1), id.At(2), other}, offered(plan))
 	require.Equal(t, reason.MaxParallelReached, s.machine.View().ClassReason(s.machine.View().ClassOf(s.get(id))).Code())
-	s.exits(1, id.At(1)) // It is tried again.
+	s.exits(1, id.At(1)) // The element is retried.
 	require.Equal(t, []ident.Job{id.At(3)}, offered(s.run()))
 	s.exits(0, id.At(0), id.At(2), id.At(3))
 	require.Equal(t, []ident.Job{id.At(4), id.At(5), id.At(6)}, offered(s.run()))
@@ -86,8 +86,8 @@ func TestForesee_anArrayStartsWithItsFirstElement(t *testing.T) {
 	require.Equal(t, s.now.Add(2*time.Minute).UnixNano()/1e9, last.At/1e9)
 }
 
-// BenchmarkArray_100kElements plans, places and ends 100,000 elements, 128 at a time: all that the leader does about them
-// but the log.
+// BenchmarkArray_100kElements plans, places and ends 100,000 elements, 128 at a time: all of the leader's work on them
+// except the log.
 func BenchmarkArray_100kElements(b *testing.B) {
 	const total, part = 100_000, 10_000
 	for b.Loop() {

@@ -27,11 +27,12 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
-// TestArrivals_noInvariantIsBroken lets a cluster live: jobs of all shapes arrive and leave, nodes fail and come back, GPUs
-// are quarantined, operators change policies, quotas, queues and windows, and the leader's loop plans, promises, preempts
-// and reclaims. The invariants of the state hold all the while, the state refuses nothing of a plan that was made from it,
-// and a planner that has seen it all plans as a new one does. MIND_ARRIVALS is how many jobs arrive (a million takes about
-// half an hour; go test -timeout), MIND_SEED begins another life.
+// TestArrivals_noInvariantIsBroken simulates a cluster: jobs of all shapes arrive and leave, nodes fail and come back,
+// GPUs are quarantined, operators change policies, quotas, queues and windows, and the leader's loop plans, reserves
+// starts, preempts and reclaims. It checks that the invariants of the state always hold, that the state refuses no part
+// of a plan that was made from it, and that a planner that has run all the time makes the same plans as a new one.
+// MIND_ARRIVALS is the number of jobs that arrive (a million takes about half an hour; go test -timeout), MIND_SEED the
+// seed.
 func TestArrivals_noInvariantIsBroken(t *testing.T) {
 	arrivals, seed := 2000, uint64(1)
 	if testing.Short() {
@@ -63,13 +64,13 @@ func TestArrivals_noInvariantIsBroken(t *testing.T) {
 	}
 	t.Logf("seed %d, %d rounds: %v", seed, rounds, l.did)
 	if arrivals >= 2000 {
-		for _, what := range []string{"placed", "promised", "preempted", "reclaimed", "exchanged", "backfilled", "refused", "succeeded", "failed", "stopped", "lost", "restored"} {
+		for _, what := range []string{"placed", "promised", "preempted", "reclaimed", "preempted by order", "backfilled", "refused", "succeeded", "failed", "stopped", "lost", "restored"} {
 			require.Positive(t, l.did[what], what)
 		}
 	}
 }
 
-// life is a cluster, and what happens to it.
+// life is a cluster and the source of its events.
 type life struct {
 	*rand.Rand
 	t       *testing.T
@@ -115,7 +116,7 @@ func (l *life) register(i int) {
 		ID: id, Hostname: id, BootID: "b1", AgentVersion: "test", GRPCAddr: id + ":1", GPUs: inventory, CPUs: 64, MemMB: 512 << 10,
 		Labels: map[string]string{"leaf": fmt.Sprint("l", i/4), "spine": fmt.Sprint("s", i/8)},
 	}}
-	// It says what it still runs, or some of it.
+	// The node reports its running tasks, or some of them.
 	for j := range l.s.machine.View().ActiveJobs() {
 		for _, task := range j.Tasks {
 			if task.Node == id && !l.one(9) {
@@ -155,7 +156,7 @@ func (l *life) round() {
 	l.lead()
 }
 
-// restore goes on with what a snapshot has, as a new leader.
+// restore replaces the state by a snapshot of it, as if a new leader had read it.
 func (l *life) restore() {
 	var image bytes.Buffer
 	_, err := l.s.machine.Snapshot().WriteTo(&image)
@@ -168,7 +169,7 @@ func (l *life) restore() {
 	l.did["restored"]++
 }
 
-// arrive submits some jobs, of which some are refused.
+// arrive submits some jobs. The state refuses some of them.
 func (l *life) arrive() {
 	if len(l.waiting()) > 150 {
 		return
@@ -234,10 +235,10 @@ func (l *life) waiting() (ids []ident.Job) {
 	return ids
 }
 
-// lasts is how many rounds jobs of a name run on average.
+// lasts is the average number of rounds that jobs of a name run.
 var lasts = map[string]int{"job-0": 2, "job-1": 4, "job-2": 8, "job-3": 16, "job-4": 40}
 
-// tasks lets the processes of some live jobs go on: they start, save checkpoints, end, fail, or stop as they were told.
+// tasks advances the processes of some live jobs: they start, save checkpoints, end, fail, or stop as ordered.
 func (l *life) tasks() {
 	v := l.s.machine.View()
 	for j := range v.ActiveJobs() {
@@ -283,7 +284,7 @@ func (l *life) end(j *work.Job, code int32) {
 	}
 }
 
-// report sends reports of a job's tasks; a node that is not there sends none.
+// report sends reports of a job's tasks. An unreachable node sends none.
 func (l *life) report(j *work.Job, reports ...work.TaskReport) {
 	for _, r := range reports {
 		node, ok := l.s.machine.View().Node(j.Tasks[r.Rank].Node)
@@ -295,7 +296,7 @@ func (l *life) report(j *work.Job, reports ...work.TaskReport) {
 	}
 }
 
-// nodes lets something happen to a node.
+// nodes changes the state of a random node.
 func (l *life) nodes() {
 	i := l.IntN(12)
 	id := fmt.Sprint("n", i)
@@ -321,7 +322,7 @@ func (l *life) nodes() {
 	}
 }
 
-// operators change something.
+// operators makes a random change of an operator.
 func (l *life) operators() {
 	switch l.IntN(6) {
 	case 0:
@@ -357,7 +358,7 @@ func (l *life) operators() {
 	}
 }
 
-// lead is what the leader does in a round: a pass, now and then a look for whom to preempt and what to promise.
+// lead does the leader's work of one round: a pass, and now and then preemptions and reserved starts.
 func (l *life) lead() {
 	clear(l.blocked)
 	l.pass("placed", scheduler.Options{})
@@ -407,7 +408,7 @@ func (l *life) pass(what string, opts scheduler.Options) {
 		l.did[what] += len(answer.Placed)
 	}
 	var made []claims.Preemption
-	for _, x := range plan.Exchange {
+	for _, x := range plan.OrderPreemptions {
 		m := claims.Preemption{Job: x.For.Job, Attempt: x.For.Attempt, Tasks: x.For.Tasks}
 		for _, id := range x.Victims {
 			if j, ok := v.Job(id); ok {
@@ -416,10 +417,10 @@ func (l *life) pass(what string, opts scheduler.Options) {
 		}
 		made = append(made, m)
 	}
-	l.preempt("exchanged", made)
+	l.preempt("preempted by order", made)
 }
 
-// preempt proposes preemptions. The state may refuse one: those before it change what it needs.
+// preempt proposes preemptions. The state may refuse one, because earlier ones change the nodes that it uses.
 func (l *life) preempt(what string, made []claims.Preemption) {
 	if len(made) > 0 {
 		answer := l.s.apply(claims.PreemptJobs{Preemptions: made})[0].(claims.PreemptResult)

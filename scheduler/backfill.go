@@ -12,23 +12,26 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// mostBackfilled is how many jobs of one class are tried in one pass on what is kept for others. Each may have another limit.
+// mostBackfilled is the number of jobs of one class that one pass tries on places that are kept for others. They are
+// tried one by one, because each may have another time limit.
 const mostBackfilled = 256
 
-// backfill keeps in one pass what was promised. A promise binds the jobs that do not have a higher priority and do not end
-// before it begins: they see the pool without its places. A promised job whose places are all free is placed on them when it
-// is the turn of its priority.
+// backfill keeps the reserved starts in one pass. A reserved start binds the jobs that do not have a higher priority
+// and do not end before it: they see the pool without its places. A job whose reserved places are all free is placed on
+// them when it is the turn of its priority.
 //
-// The pool is switched between what binds most jobs, which is everything, and what binds one of them.
+// bind switches the pool between all reserved starts, which bind most jobs, and those that bind one job.
 type backfill struct {
 	pass *pass
 	now  int64
-	// kept are the promises, the most urgent first; ready are those whose places are all free, until it was their turn.
+	// kept are the reserved starts, the most urgent first. ready are those whose places are all free and whose turn has
+	// not come.
 	kept, ready []*kept
-	// binding says which of them the pool is without, in bytes of 0 and 1.
+	// binding has a byte for each of kept: 1 if the pool is without its places, else 0. all has only ones.
 	binding string
 	all     string
-	// hopeless are the shapes that did not fit, with what was binding then: capacity only shrinks.
+	// hopeless are the classes that did not fit, with the binding at that time. Capacity only shrinks, so they are not
+	// tried again.
 	hopeless map[tried]bool
 	scratch  []byte
 }
@@ -38,7 +41,7 @@ type tried struct {
 	binding string
 }
 
-// kept is a promise, with its job.
+// kept is a reserved start with its job.
 type kept struct {
 	*promises.Promise
 	job    *work.Job
@@ -47,7 +50,7 @@ type kept struct {
 	placed bool
 }
 
-// newBackfill reads the promises; nil: there are none.
+// newBackfill reads the reserved starts; nil: there are none.
 func newBackfill(p *pass) *backfill {
 	var all []*kept
 	for promise := range p.view.Promises() {
@@ -70,7 +73,7 @@ func newBackfill(p *pass) *backfill {
 	return f
 }
 
-// keep takes the places out of the pool.
+// keep takes the places of all reserved starts out of the pool.
 func (f *backfill) keep() {
 	for _, k := range f.kept {
 		if f.free(k) {
@@ -83,8 +86,8 @@ func (f *backfill) keep() {
 	f.bind(f.all)
 }
 
-// needed is what must be kept of what is free on a node. The CPUs and the memory that its jobs give back until the promised
-// time are not among that.
+// needed returns the resources of a reserved place that must be kept free now. CPUs and memory that running jobs of the
+// node release before the reserved start are not among them.
 func (f *backfill) needed(k *kept, i int) work.Claimed {
 	w := k.Of(i)
 	for l := range f.pass.view.LeasesOn(k.Tasks[i].Node) {
@@ -99,7 +102,7 @@ func (f *backfill) needed(k *kept, i int) work.Claimed {
 	return w
 }
 
-// bind switches the pool.
+// bind takes the places of the binding starts out of the pool, and returns those of the others.
 func (f *backfill) bind(binding string) {
 	if f.binding == binding {
 		return
@@ -114,7 +117,7 @@ func (f *backfill) bind(binding string) {
 	f.pass.pool.Withhold(all)
 }
 
-// bindingOn is which promises bind a job that would end at a time; 0: never.
+// bindingOn returns the starts that bind a job which would end at a time; an end of 0 means never.
 func (f *backfill) bindingOn(j *work.Job, above int, end int64) string {
 	b := append(f.scratch[:0], f.all...)
 	for i, k := range f.kept {
@@ -126,7 +129,7 @@ func (f *backfill) bindingOn(j *work.Job, above int, end int64) string {
 	return string(b)
 }
 
-// place finds a place for a job that fits nowhere else, on what does not bind it.
+// place finds places for a job that fits nowhere else, among those of the starts that do not bind it.
 func (f *backfill) place(c *class, j *work.Job, above int) ([]work.TaskPlacement, bool) {
 	binding := f.bindingOn(j, above, promises.EndOf(j, f.now))
 	if binding == f.all || f.hopeless[tried{c.key, binding}] {
@@ -142,7 +145,7 @@ func (f *backfill) place(c *class, j *work.Job, above int) ([]work.TaskPlacement
 	return tasks, ok
 }
 
-// due places the promised jobs that are at least so urgent and whose places are all free.
+// due places the jobs with a reserved start that are at least this urgent and whose places are all free.
 func (f *backfill) due(above int) {
 	for len(f.ready) > 0 && f.ready[0].above <= above {
 		k := f.ready[0]
@@ -153,7 +156,7 @@ func (f *backfill) due(above int) {
 		}
 		end := promises.EndOf(k.job, f.now)
 		if f.now <= k.StartAt+little {
-			end = min(end, k.Until) // Being decided and placed took a moment: it counts as on time.
+			end = min(end, k.Until) // Deciding and placing took a moment: the job counts as on time.
 		}
 		f.bind(f.bindingOn(k.job, k.above, end))
 		taken := 0
@@ -163,12 +166,13 @@ func (f *backfill) due(above int) {
 		if taken == len(k.Tasks) {
 			f.pass.grant(c, k.job, work.Placement{Job: k.Job, Attempt: k.Attempt, Tasks: slices.Clone(k.Tasks)})
 		}
-		f.binding = "" // What is withheld has changed.
+		f.binding = "" // The withheld places have changed.
 		f.bind(f.all)
 	}
 }
 
-// free says whether the places of a promise were free when the pass began, and are not kept for something else since.
+// free reports whether the places of a reserved start were free when the pass began, and no window keeps them from the
+// job.
 func (f *backfill) free(k *kept) bool {
 	for i := range k.Tasks {
 		n, ok := f.pass.view.Node(k.Tasks[i].Node)
@@ -186,20 +190,20 @@ func (f *backfill) free(k *kept) bool {
 	return true
 }
 
-// has says whether a promised job was placed.
+// has reports whether a job with a reserved start was placed.
 func (f *backfill) has(id ident.Job) bool {
 	return slices.ContainsFunc(f.kept, func(k *kept) bool { return k.placed && k.Job == id })
 }
 
-// granted notes that a job was placed, here or elsewhere.
+// granted records that a job was placed, on its reserved places or on others.
 func (f *backfill) granted(id ident.Job) {
 	for _, k := range f.kept {
 		k.placed = k.placed || k.Job == id
 	}
 }
 
-// reason says what a job of a class may do that fits only on what is kept for others: end before the latest promise which is
-// in its way.
+// reason returns why a class does not fit that would fit on places which are kept for others. It names the latest
+// reserved start in its way: a job that ends before that time fits.
 func (f *backfill) reason(c *class) reason.Reason {
 	byStart := slices.SortedFunc(slices.Values(f.kept), func(a, b *kept) int {
 		return cmp.Or(cmp.Compare(b.StartAt, a.StartAt), cmp.Compare(a.Job, b.Job))
@@ -216,8 +220,8 @@ func (f *backfill) reason(c *class) reason.Reason {
 	return c.fit.Reason()
 }
 
-// keepPromises lets nobody be stopped, or placed by stopping others, for what is promised.
-func (p *exchanger) keepPromises(v View) {
+// keepReserved claims the reserved places, so that no preemption uses them.
+func (p *orderPreemptor) keepReserved(v View) {
 	for promise := range v.Promises() {
 		for i := range promise.Tasks {
 			if h := p.byName[promise.Tasks[i].Node]; h != nil {

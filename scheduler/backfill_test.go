@@ -21,7 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// backfilled drives a cluster whose blocked jobs are promised starts.
+// backfilled drives a cluster in which starts are reserved for blocked jobs.
 type backfilled struct {
 	*state
 	planner scheduler.Planner
@@ -43,7 +43,7 @@ func (b *backfilled) limited(gpus, nodes uint16, limit time.Duration) ident.Job 
 	return r.Job
 }
 
-// decide promises starts, and then plans, until nothing more is placed. What is placed runs at once.
+// decide reserves starts and plans, until nothing more is placed. Placed jobs run at once.
 func (b *backfilled) decide() {
 	for {
 		v := b.machine.View()
@@ -93,7 +93,7 @@ func (b *backfilled) finish(id ident.Job) {
 	}
 }
 
-// pass lets time pass, and jobs end when they have run for as long as they take.
+// pass lets time pass, and ends jobs that have run for their duration.
 func (b *backfilled) pass(until time.Time, takes map[ident.Job]time.Duration) {
 	for {
 		var next *work.Job
@@ -210,8 +210,9 @@ func TestReserve_aLostNodeIsSaid(t *testing.T) {
 	require.Empty(t, fsm.Check(b.machine.View()))
 }
 
-// Where all jobs have limits and keep them, all have the same priority and no node fails, no job starts later than it was
-// first promised, and a gang starts however many small jobs come. A leader that begins with the state alone decides the same.
+// If all jobs have time limits and keep them, all have the same priority and no node fails, then no job starts later
+// than at its first reserved start, and a gang starts however many small jobs come. A new leader, which has only the
+// state, decides the same.
 func TestReserve_promisesAreKept(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := newBackfilled(t, uint32(rapid.IntRange(1, 4).Draw(r, "reservations")), time.Duration(rapid.IntRange(0, 20).Draw(r, "after"))*time.Minute)
@@ -253,7 +254,7 @@ func TestReserve_promisesAreKept(t *testing.T) {
 	})
 }
 
-// A window that is arranged after a start was promised keeps the node from the job.
+// A window that is put after a start was reserved keeps the node from the job.
 func TestBackfill_aWindowKeepsWhatWasPromised(t *testing.T) {
 	b := newBackfilled(t, 2, 0)
 	b.node("n1", gpus("n1", "H100", 8, 8), nil)

@@ -22,18 +22,18 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// traced is a job of a workload: who ran it, on how many GPUs, when it came, and how long it took.
+// traced is a job of a workload: its user, its GPUs, its time of arrival and its duration.
 type traced struct {
 	name       string
 	gpus       int
 	came, took time.Duration
 }
 
-// worth says what the estimates of a workload were worth.
+// worth measures the quality of the estimates of a workload.
 type worth struct {
 	waited, estimated int
-	// off is how far estimates were from what became of them, in parts of the wait; early is the part of them that were
-	// earlier than what became of them.
+	// off are the errors of the estimates, as parts of the actual wait. early is the part of the estimates that were
+	// too early.
 	off   []float64
 	early float64
 }
@@ -52,8 +52,9 @@ func (w worth) at(part float64) float64 {
 	return w.off[int(part*float64(len(w.off)-1))]
 }
 
-// replay runs a workload on so many nodes of eight GPUs, and asks of every so-manieth job that cannot start at once when it
-// will. With limits each says beforehand exactly how long it takes; without, only what came before it tells.
+// replay runs a workload on a number of nodes of eight GPUs, and asks for the start of every n-th (every) job that
+// cannot start at once. With limits each job has a time limit equal to its duration; without limits, only earlier jobs
+// help to estimate it.
 func replay(t testing.TB, jobs []traced, nodes, every int, limits bool) worth {
 	s := newState(t)
 	s.step = 0
@@ -110,7 +111,7 @@ func replay(t testing.TB, jobs []traced, nodes, every int, limits bool) worth {
 			a.gpus, a.nodes = 8, (j.gpus+7)/8
 		}
 		if limits {
-			// It is called like no other, so that nothing else is known of it.
+			// No other job has this name, so nothing else is known of the job.
 			a.name, a.limit = fmt.Sprintf("%s-%dx", j.name, len(jobs)), j.took
 		}
 		id := s.ask(a)
@@ -149,8 +150,7 @@ func (d *due) Pop() any {
 	return last
 }
 
-// made is a workload of twenty kinds of jobs, each of which takes about as long as it did before, on a cluster that is a little
-// too small for it.
+// made returns a workload of twenty kinds of jobs. The durations of each kind vary around a usual one.
 func made(n int) []traced {
 	r := rand.New(rand.NewPCG(42, 42))
 	var out []traced
@@ -178,8 +178,9 @@ func TestForesee_isWorthSomething(t *testing.T) {
 	}
 }
 
-// Jobs of a production cluster, if they are there: MIND_TRACES names a folder with philly/philly_jobs.csv, derived from
-// Microsoft's Philly trace (job_id, user, num_gpu, submit_time and duration in minutes). The user stands for the name.
+// TestForesee_onATrace uses jobs of a production cluster. MIND_TRACES names a folder with philly/philly_jobs.csv,
+// derived from Microsoft's Philly trace (job_id, user, num_gpu, submit_time and duration in minutes). The user serves
+// as the job's name.
 func TestForesee_onATrace(t *testing.T) {
 	folder := os.Getenv("MIND_TRACES")
 	if folder == "" {

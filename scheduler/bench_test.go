@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// loaded is 1,250 nodes of 8 GPUs with so many one-GPU jobs waiting.
+// loaded returns a cluster of 1,250 nodes of 8 GPUs, in which one-GPU jobs wait.
 func loaded(b *testing.B, jobs int) *state {
 	s := newState(b)
 	for i := range 1250 {
@@ -54,7 +54,7 @@ func BenchmarkPlan_NoChange(b *testing.B) {
 	}
 }
 
-// Many kinds of jobs that all fit nowhere, some of them by label.
+// Many classes of jobs that fit nowhere, some of them because of a label.
 func BenchmarkPlan_NoChange_1000Classes(b *testing.B) {
 	s := loaded(b, 100_000)
 	for i := range 1000 {
@@ -75,7 +75,7 @@ func BenchmarkPlan_NoChange_1000Classes(b *testing.B) {
 	}
 }
 
-// The future of a tenant whose own jobs fill the cluster, with 100,000 more of them that wait.
+// The forecast for a tenant whose jobs fill the cluster, while 100,000 more of them wait.
 func BenchmarkForesee_100kQueued_1250x8(b *testing.B) {
 	s := loaded(b, 110_000)
 	for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {
@@ -83,7 +83,7 @@ func BenchmarkForesee_100kQueued_1250x8(b *testing.B) {
 	}
 	b.Run("durations unknown", func(b *testing.B) { benchmarkForesee(b, s, "t") })
 	b.Run("of another tenant", func(b *testing.B) { benchmarkForesee(b, s, "u") })
-	// Every minute of the next three days some end.
+	// Some jobs end in every minute of the next three days.
 	done := newState(b)
 	for i := range 1250 {
 		id := fmt.Sprintf("n%04d", i)
@@ -112,7 +112,7 @@ func benchmarkForesee(b *testing.B, s *state, tenant string) {
 	b.ReportMetric(float64(passes)/float64(b.N), "plans")
 }
 
-// crowd is the same with jobs of ten users of each of 200 tenants, in four queues.
+// crowd is like loaded, with jobs of ten users of each of 200 tenants, in four queues.
 func crowd(b *testing.B, jobs int) *state {
 	s := loaded(b, 0)
 	for i := range 4 {
@@ -140,7 +140,7 @@ func BenchmarkPlan_100kQueuedOf2000Users_1250x8(b *testing.B) {
 	b.ReportMetric(float64(placed)/b.Elapsed().Seconds(), "placements/s")
 }
 
-// One job has ended: each user has an account, and everybody waits for the one GPU.
+// One job has ended: each user has an account, and all users wait for the one GPU.
 func BenchmarkPlan_afterOneEndOf2000Users(b *testing.B) {
 	s := crowd(b, 100_000)
 	for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {

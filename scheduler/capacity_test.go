@@ -75,7 +75,7 @@ func TestCapacity_saysWhatIsLacking(t *testing.T) {
 	}
 }
 
-// What changes what a node can hold is seen at once; what does not, such as its state, costs no answer.
+// A change of a node's capacity is seen at once. Another change, such as of its state, drops no cached answer.
 func TestCapacity_followsTheNodes(t *testing.T) {
 	c := place.NewCapacity()
 	four, eight := work.Shape{Nodes: 1, GPUs: 4}, work.Shape{Nodes: 1, GPUs: 8}
@@ -104,14 +104,14 @@ func TestCapacity_followsTheNodes(t *testing.T) {
 	require.NotZero(t, c.RoomFor(four))
 }
 
-// There is room for a shape exactly if the planner places it when nothing else runs and all nodes are well.
+// There is room for a shape exactly if the planner places it while nothing else runs and all nodes are healthy.
 func TestCapacity_isWhatThePlannerPlaces(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, c := newState(t), place.NewCapacity()
 		drawNodes(r, s)
 		well := newState(t)
 		for n := range s.machine.View().Nodes() {
-			// Counted after one of these has changed, with what ails it; planned with as if nothing did.
+			// The capacity counts the node after one of these changed, with its faults. The planner gets a healthy one.
 			before := *n
 			before.GPUs = slices.Clone(n.GPUs)
 			switch rapid.SampledFrom([]string{"labels", "links", "GPUs", "CPUs"}).Draw(r, "changed") {
@@ -148,7 +148,7 @@ func TestCapacity_isWhatThePlannerPlaces(t *testing.T) {
 	})
 }
 
-// What a submit pays, on a cluster in which no two nodes have the same labels.
+// The cost for a submit on a cluster in which no two nodes have the same labels.
 func BenchmarkCapacity(b *testing.B) {
 	c := place.NewCapacity()
 	for i := range 10_000 {

@@ -19,8 +19,8 @@ import (
 
 const leaf = "mind.io/leaf"
 
-// leaves makes nodes of 8 GPUs: "3 2 0" is three in leaf-0, two in leaf-1, none in leaf-2. Nodes are named in turn, so that
-// the order of their names is not that of the leaves.
+// leaves registers nodes of 8 GPUs: leaves(3, 2, 0) makes three in leaf-0, two in leaf-1 and none in leaf-2. The leaves
+// get their nodes in turn, so that the order of the names is not that of the leaves.
 func (s *state) leaves(sizes ...int) {
 	for i, n := 0, 0; ; i++ {
 		more := false
@@ -38,7 +38,7 @@ func (s *state) leaves(sizes ...int) {
 	}
 }
 
-// in lists the leaves of a job's nodes, by rank.
+// in returns the leaves of a job's nodes by rank.
 func (s *state) in(id ident.Job) string {
 	var in []string
 	for _, t := range s.get(id).Tasks {
@@ -162,7 +162,7 @@ func TestPlan_completesAHoldInItsDomain(t *testing.T) {
 			broken := s.order(id)[0]
 			s.falls(broken, "H100")
 			s.breakDown(id, 0)
-			require.True(t, s.holdOf(id))
+			require.True(t, s.claimOf(id))
 			s.run()
 			require.Empty(t, fsm.Check(s.machine.View()))
 			require.NotContains(t, s.order(id), broken)
@@ -171,8 +171,8 @@ func TestPlan_completesAHoldInItsDomain(t *testing.T) {
 	}
 }
 
-// Whatever runs: a plan for jobs that ask for domains and leave out nodes is refused nowhere, breaks no constraint, and
-// finds places whenever a search through all of them finds some.
+// For random clusters, the state refuses no plan for jobs that ask for domains and exclude nodes, no plan breaks a
+// constraint, and a plan finds places whenever an exhaustive search finds some.
 func TestPlan_domainProperties(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newState(t)
@@ -226,7 +226,7 @@ func TestPlan_domainProperties(t *testing.T) {
 	})
 }
 
-// checkLie holds what a job asks of its nodes against those that it got.
+// checkLie checks that the nodes of a job meet its constraints.
 func checkLie(r *rapid.T, v *fsm.View, j *work.Job) {
 	s, in := j.Shape, make([]string, len(j.Tasks))
 	for i := range j.Tasks {
@@ -252,7 +252,7 @@ func checkLie(r *rapid.T, v *fsm.View, j *work.Job) {
 	}
 }
 
-// search looks for places through all orders of the nodes.
+// search tries all orders of the nodes for a gang.
 func search(v *fsm.View, s work.Shape, got []*work.Node) []*work.Node {
 	if len(got) == int(s.Nodes) {
 		if work.CheckDomains(&s, func(rank int) *work.Node { return got[rank] }) != nil {

@@ -9,21 +9,22 @@ import (
 )
 
 const (
-	// samplesUsed is how many earlier jobs are used to estimate a duration; samplesRead how many are read to find them. The
-	// newest are used: jobs change as their users work on them.
+	// samplesUsed is the number of earlier jobs that an estimate uses, samplesRead the number that it reads to find
+	// them. It uses the newest ones, because jobs change as their users work on them.
 	samplesUsed = 15
 	samplesRead = 200
-	// progressFrom is the fraction of its steps from which a job's own progress is used: earlier, its startup time would
-	// count as time of its steps.
+	// progressFrom says after which part of its steps (1/20) a job's own progress is used. Earlier, the startup time
+	// would distort the time of a step.
 	progressFrom = 20
 )
 
 // durations estimates how long jobs take, from their own tenant's jobs only:
-//   - from the job's progress, once it has come some way in its first attempt,
-//   - from jobs with the same needs and the same name except for a number that succeeded in one attempt: the median of those that took longer than this job has run by now,
-//   - from its limit, max_runtime_seconds, which also limits the other two.
+//   - from the job's progress, after some of its steps, in its first attempt,
+//   - from jobs that succeeded in one attempt and have the same needs and the same name, except for a number: the
+//     median of those that took longer than this job has run,
+//   - from its limit, max_runtime_seconds, which also bounds the other two estimates.
 //
-// A job without any of these has an unknown duration.
+// The duration of a job without any of these is unknown.
 type durations struct {
 	view  ForecastView
 	known map[sampleKey][]int64
@@ -37,7 +38,7 @@ type sampleKey struct {
 // whole estimates how long a job takes from its start.
 func (d *durations) whole(j *work.Job) (int64, bool) { return d.beyond(j, 0) }
 
-// beyond estimates how long a job takes that has already run for some time.
+// beyond estimates how long a job takes from its start, if it has already run for some time.
 func (d *durations) beyond(j *work.Job, ran int64) (int64, bool) {
 	took, known := predict.MedianBeyond(d.samples(j), ran)
 	switch {
@@ -51,7 +52,7 @@ func (d *durations) beyond(j *work.Job, ran int64) (int64, bool) {
 	return 0, false
 }
 
-// end estimates when a job releases what it holds, later than now.
+// end estimates when a job releases its resources. The result is later than now.
 func (d *durations) end(j *work.Job, now int64) (int64, bool) {
 	if j.Stop != v1.StopReason_UNSPECIFIED {
 		return now + max(j.StopGrace, 1), true
@@ -70,8 +71,8 @@ func (d *durations) end(j *work.Job, now int64) (int64, bool) {
 	return max(j.StartedAt+took, now+1), ok
 }
 
-// byProgress extrapolates from the steps that a job has done since it started. A job that resumed from a checkpoint did not
-// do them all.
+// byProgress extrapolates the end of a job from the steps that it has done since it started. It cannot do so for a job
+// that resumed from a checkpoint, because an earlier attempt did some of the steps.
 func byProgress(j *work.Job) (int64, bool) {
 	p, took := j.Progress, j.UpdatedAt-j.StartedAt
 	if j.Attempt != 1 || j.ResumeFrom != 0 || took <= 0 || p.Step <= 0 || p.Step >= p.Total || p.Step < p.Total/progressFrom {

@@ -5,40 +5,42 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
-// tree is the waiting jobs in the order in which they are offered. The most urgent ones come first; among equally urgent ones
-// it goes down the tree of queues, from there to the tenants of a queue, the users of a tenant and the jobs of a user, and
-// at each step to the one with the smallest share: what it had lately and has now of the resource of which it has most of
-// the cluster (dominant resource fairness), divided by its weight. Of equal shares the one with the older job comes first.
+// tree has the waiting jobs in the order in which they are offered. The most urgent ones come first. Among equally
+// urgent ones the order goes down the tree of queues, from a queue to its tenants, from a tenant to its users and from
+// a user to the user's jobs, and at each step to the node with the smallest share. A share is the past and present
+// usage of the resource of which the node has the largest part of the cluster (dominant resource fairness), divided by
+// the weight. Of equal shares, the one with the older job comes first.
 //
-// A placement is charged at once, to all that it goes through, so jobs that come at the same time take turns.
+// A placement is charged at once to all nodes on the way to its job, so users that submit at the same time take turns.
 type tree struct {
 	view    View
 	ranking *ranking
-	// per is one over what the cluster has of each resource; 0 where it has none.
+	// per is the reciprocal of the cluster's capacity of each resource; 0 where it has none.
 	per    [3]float64
 	root   *node
 	queues map[string]*node
 	users  int
 }
 
-// node is a queue, the jobs of a queue itself, the jobs of a tenant there, or those of a user.
+// node is a queue, the queue's own jobs, those of a tenant in the queue, or those of a user.
 type node struct {
 	parent *node
-	// perWeight is one over its weight.
+	// perWeight is the reciprocal of the weight.
 	perWeight float64
 	usage     accounts.Usage
 	share     float64
-	// children are the nodes below it, byName the same by name where they are tenants or users. heap has those with jobs
-	// that may still be offered, the one whose turn it is first; lanes are the same of a user.
+	// children are the nodes below, and byName the same nodes by name if they are tenants or users. heap has the
+	// children with jobs that may still be offered, ordered by turn. lanes is the heap of a user's lanes.
 	children []*node
 	byName   map[string]*node
 	heap     []*node
 	lanes    []*lane
-	// best is the lane with the job to offer first; nil: there is none left.
+	// best is the lane with the job to offer first; nil: no job is left.
 	best *lane
-	// guaranteed is what a queue is guaranteed, in thousandths of a GPU, and holds what it and those below it hold; 0: nothing.
+	// guaranteed is the guarantee of a queue (0: none), and holds the GPUs of the queue and of those below it, both in
+	// thousandths of a GPU.
 	guaranteed, holds int
-	// own is, of a queue, the node of its own jobs, which is beside the queues below it.
+	// own is the child of a queue that has its own jobs, a sibling of the queues below.
 	own *node
 }
 
@@ -59,7 +61,7 @@ func (n *node) child() *node {
 	return c
 }
 
-// named returns the child of a name; it is made when it is first asked for.
+// named returns the child with a name, and makes it if there is none.
 func (n *node) named(name string) *node {
 	c, ok := n.byName[name]
 	if !ok {
@@ -72,7 +74,7 @@ func (n *node) named(name string) *node {
 	return c
 }
 
-// queue returns the node of a queue, and makes those of the queues that it is a part of.
+// queue returns the node of a queue, and makes it and those of the queues above it if there are none.
 func (t *tree) queue(name string) *node {
 	if n, ok := t.queues[name]; ok {
 		return n
@@ -93,7 +95,7 @@ func (t *tree) queue(name string) *node {
 	return n
 }
 
-// add puts a lane in.
+// add adds a lane to the tree.
 func (t *tree) add(l *lane) {
 	tenant := t.queue(l.key.Class.Queue).own.named(l.key.Tenant)
 	before := len(tenant.children)
@@ -102,7 +104,7 @@ func (t *tree) add(l *lane) {
 	user.lanes = append(user.lanes, l)
 }
 
-// ready orders the tree, once all lanes are in. What was used is read only if there is anybody to compare with.
+// ready orders the tree after all lanes were added. It reads the accounts only if there is more than one user.
 func (t *tree) ready() {
 	if t.users > 1 {
 		t.charge()
@@ -110,7 +112,8 @@ func (t *tree) ready() {
 	t.settle(t.root)
 }
 
-// charge reads the accounts into the nodes that are there.
+// charge adds the accounts to the usage of the nodes. An account of a tenant or user without waiting jobs counts for
+// the nodes above.
 func (t *tree) charge() {
 	now, life := t.view.Now(), accounts.Life(t.view.Policy().HalfLife)
 	first, last := true, accounts.Key{}
@@ -121,7 +124,7 @@ func (t *tree) charge() {
 			first, last, tenant = false, accounts.Key{Queue: a.Queue}, nil
 		}
 		if queue == nil {
-			continue // Nothing waits in it, or beside it.
+			continue // No job waits in the queue, or in one above it.
 		}
 		if tenant == nil || a.Tenant != last.Tenant {
 			tenant, last.Tenant = queue, a.Tenant
@@ -141,7 +144,7 @@ func (t *tree) charge() {
 	}
 }
 
-// nearest returns the node of a queue, or of the first of those that it is a part of which has one; nil: none has.
+// nearest returns the node of a queue, or of the nearest queue above that has a node; nil: none has.
 func (t *tree) nearest(name string) *node {
 	for range work.MaxQueueDepth {
 		if n, ok := t.queues[name]; ok {
@@ -156,7 +159,7 @@ func (t *tree) nearest(name string) *node {
 	return nil
 }
 
-// settle computes the shares of a node and all below it, and orders what is in them.
+// settle computes the shares of a node and of all nodes below it, and orders their heaps.
 func (t *tree) settle(n *node) {
 	n.share = t.shareOf(n)
 	if len(n.lanes) > 0 {
@@ -180,7 +183,7 @@ func (t *tree) shareOf(n *node) float64 {
 	return max(float64(u.GPUMilli)*t.per[0], float64(u.CPUs)*t.per[1], float64(u.Mem)*t.per[2]) * n.perWeight
 }
 
-// turn says whose turn it is of two nodes that are beside each other.
+// turn reports whether it is the turn of a rather than of its sibling b.
 func turn(a, b *node) bool {
 	if a.guaranteed|b.guaranteed != 0 {
 		if x, y := a.saturation(), b.saturation(); x != y {
@@ -196,8 +199,8 @@ func turn(a, b *node) bool {
 	return laneBefore(a.best, b.best)
 }
 
-// saturation is how much of its guarantee a queue holds, if its next job is within what is left; 1 otherwise. Who is below a
-// guarantee comes before all others, the least saturated first.
+// saturation returns the part of its guarantee that a queue holds, if its next job fits into the rest of the guarantee;
+// 1 otherwise. Queues below their guarantee come before all others, the least saturated first.
 func (n *node) saturation() float64 {
 	if n.guaranteed == 0 {
 		return 1
@@ -210,7 +213,7 @@ func (n *node) saturation() float64 {
 
 func laneBefore(a, b *lane) bool { return a.rank.before(b.rank) }
 
-// first returns the lane with the job to offer now; nil at the end.
+// first returns the lane with the next job to offer; nil: no job is left.
 func (t *tree) first() *lane {
 	for t.root.best != nil {
 		l := t.root.best
@@ -227,18 +230,18 @@ func (t *tree) first() *lane {
 	return nil
 }
 
-// placed charges the first job, and moves on.
+// placed charges the first job, and moves its lane to the next job.
 func (t *tree) placed() {
 	l := t.root.best
 	t.advance(l.next(t.view, t.ranking), l.class.costs)
 }
 
-// skip passes over the first job, of an array over all its elements.
+// skip moves the first lane past its first job; past all elements if that is an array.
 func (t *tree) skip() {
 	t.advance(t.root.best.nextJob(t.view, t.ranking), accounts.Usage{})
 }
 
-// advance moves on from the first lane, which goes on or not, after a job of it was given so much.
+// advance charges the first lane for a placed job, and sorts it again; it removes the lane if goesOn is false.
 func (t *tree) advance(goesOn bool, given accounts.Usage) {
 	n := t.root
 	for n.lanes == nil {

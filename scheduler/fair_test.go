@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// of makes a job of a user of a tenant in a queue.
+// of returns a job of a user of a tenant in a queue.
 func (s *state) of(queue, tenant, user string, shape work.Shape) work.NewJob {
 	j := s.job(shape, 5)
 	j.Queue, j.Tenant, j.User = queue, tenant, user
@@ -35,7 +35,7 @@ func (s *state) queue(name, parent string, weight uint32) {
 	require.Nil(s.t, s.apply(work.PutQueue{Queue: work.Queue{Name: name, Parent: parent, Weight: weight}})[0].(work.QueueResult).Refusal)
 }
 
-// running counts the running jobs by what a function says of each.
+// running counts the running jobs by the key that a function returns for each.
 func (s *state) running(by func(j *work.Job) string) map[string]int {
 	out := map[string]int{}
 	for j := range s.machine.View().ActiveJobs() {
@@ -97,7 +97,7 @@ func TestFair_queuesByWeightInATree(t *testing.T) {
 	s.run()
 	require.Equal(t, map[string]int{"vision": 12, "text": 4, "product": 8}, s.running(byQueue))
 
-	// Jobs in a queue that has others below it are beside these, with weight 1.
+	// The own jobs of a queue with queues below compete with these, at weight 1.
 	s = newState(t)
 	s.node("n1", gpus("n1", "H100", 8, 8), nil)
 	s.queue("research", "", 1)
@@ -140,7 +140,7 @@ func TestFair_limitsOfAParentHold(t *testing.T) {
 	require.Contains(t, s.reason(s.waiting()), `the jobs of queue "org" may have 5 GPUs together`)
 }
 
-// waiting is some job that waits.
+// waiting returns some waiting job.
 func (s *state) waiting() ident.Job {
 	for j := range s.machine.View().Jobs(false, 0) {
 		if j.Waiting() {
@@ -150,16 +150,17 @@ func (s *state) waiting() ident.Job {
 	return 0
 }
 
-// party always has work, until there are enough of its jobs.
+// party is a user that always has work, up to a number of jobs.
 type party struct {
 	queue, tenant, user string
 	gpus                uint16
 	hours               int
-	// from is the hour from which on it has work.
+	// from is the hour in which its work begins.
 	from int
 }
 
-// contest lets parties compete through the real state and planner, hour by hour, and returns the GPU hours of each, by hour.
+// contest lets parties compete through the real state and planner, hour by hour, and returns the GPU hours of each
+// party by hour.
 func contest(t testing.TB, s *state, hours int, parties ...party) [][]int {
 	type run struct {
 		id  ident.Job
@@ -201,7 +202,7 @@ func contest(t testing.TB, s *state, hours int, parties ...party) [][]int {
 	return used
 }
 
-// part is how much of the GPU hours from an hour on, and before another one, a party had.
+// part returns a party's part of the GPU hours within [from, until).
 func part(used [][]int, from, until, of int) float64 {
 	mine, all := 0, 0
 	for _, hour := range used[from:until] {
@@ -239,8 +240,8 @@ func TestFair_sharesByWeightOverDays(t *testing.T) {
 	require.InDelta(t, 0.75, part(used, 24, 10*24, 0), 0.02)
 }
 
-// TestFair_whoWasIdleCatchesUp has one tenant use everything for two half-lives before another one comes. That one catches up,
-// but the first keeps getting its turn, and in the end both have the same.
+// TestFair_whoWasIdleCatchesUp lets one tenant use the whole cluster for two half-lives before a second one comes. The
+// second one catches up, the first still gets its turn, and in the end both have the same.
 func TestFair_whoWasIdleCatchesUp(t *testing.T) {
 	s := threeNodes(t)
 	p := s.machine.View().Policy()
@@ -248,21 +249,21 @@ func TestFair_whoWasIdleCatchesUp(t *testing.T) {
 	require.Nil(t, s.apply(work.PutPolicy{Policy: p})[0].(work.PolicyResult).Refusal)
 	used := contest(t, s, 400, party{"default", "a", "u", 1, 3, 0}, party{"default", "b", "u", 1, 3, 100})
 	require.Equal(t, 1.0, part(used, 0, 100, 0))
-	// The two differ by what the first had lately (76 % of everything), and the difference is made up for with a time constant
-	// of half the span, 35 h: the first has 29 % in this half-life.
+	// The two differ by the recent usage of the first (76 % of the cluster). The difference shrinks with a time
+	// constant of half the span, 35 h: so the first has 29 % in this half-life.
 	require.InDelta(t, 0.29, part(used, 104, 152, 0), 0.05)
 	require.Greater(t, part(used, 130, 160, 0), 0.2, "nobody is without for long")
 	require.InDelta(t, 0.5, part(used, 320, 400, 0), 0.03)
 }
 
-// TestFair_nobodyStarves draws parties with jobs of different sizes and lengths, and holds that each has its part. It is not
-// exact: a job of four GPUs needs a whole node, and small ones take what is free until then.
+// TestFair_nobodyStarves draws parties with jobs of different sizes and durations, and checks that each gets its part.
+// It does so with a tolerance, because a job of four GPUs needs a whole node, and small jobs take free GPUs until then.
 func TestFair_nobodyStarves(t *testing.T) {
 	for seed := range uint64(20) {
 		draw := rand.New(rand.NewPCG(seed, 0))
 		s := threeNodes(t)
 		p := s.machine.View().Policy()
-		p.AgingStep = 0 // Aging comes before fair share: where more is wanted than there is, jobs would end up in order of age.
+		p.AgingStep = 0 // Aging comes before fair share: with more work than GPUs, jobs would in the end run in order of age.
 		require.Nil(t, s.apply(work.PutPolicy{Policy: p})[0].(work.PolicyResult).Refusal)
 		parties := make([]party, 2+draw.IntN(4))
 		for i := range parties {

@@ -12,30 +12,30 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// Limits of a forecast.
+// Defaults of a forecast.
 const (
 	forecastJobs   = 1000
 	forecastPasses = 256
-	// forecastSlack merges, once half of the passes are used, ends at about the same time into one pass: within this
-	// fraction of the time until then.
+	// forecastSlack merges ends at about the same time into one pass, once half of the passes are used: those within
+	// this part (1/20) of the time until the first of them.
 	forecastSlack = 20
 )
 
-// ForecastView is what a forecast reads. *fsm.View implements it.
+// ForecastView is the part of the state that a forecast reads. *fsm.View implements it.
 type ForecastView interface {
 	PreemptionView
 	ClassOf(j *work.Job) work.ClassKey
 	ClassJobs(class work.ClassKey) iter.Seq[*work.Job]
 	MixOf(tenant string) iter.Seq2[work.Shape, int]
-	// RanLike are the jobs of a tenant that ran through and have a name like this one, newest first.
+	// RanLike iterates the jobs of a tenant that succeeded in one attempt and have a similar name, the newest first.
 	RanLike(tenant, name string) iter.Seq[*work.Job]
 }
 
-// ForecastOptions limit a forecast.
+// ForecastOptions bound the work of a forecast.
 type ForecastOptions struct {
-	// Jobs is how many of the tenant's waiting jobs are considered, from the head of the queue; default 1000.
+	// Jobs is the number of the tenant's waiting jobs that are considered, from the head of the queue; default 1000.
 	Jobs int
-	// Passes is how many passes are planned; default 256. Later starts are not forecast.
+	// Passes is the number of passes that are planned; default 256. Later starts are not forecast.
 	Passes int
 }
 
@@ -43,7 +43,8 @@ type ForecastOptions struct {
 type Start struct {
 	// At is in Unix nanoseconds; 0: it starts when After ends, at an unknown time.
 	At int64
-	// After is the job of the same tenant whose end lets it start; 0: it waits for none, so At is the time of the forecast.
+	// After is the job of the same tenant whose end lets the job start; 0: it waits for none, so At is the time of the
+	// forecast.
 	After ident.Job
 }
 
@@ -60,7 +61,7 @@ func (f *Forecast) Start(id ident.Job) (Start, bool) {
 	return s, ok
 }
 
-// Starts are those of all jobs that were considered and have one, in no order.
+// Starts iterates the expected starts of all jobs that have one, in no order.
 func (f *Forecast) Starts() iter.Seq2[ident.Job, Start] { return maps.All(f.starts) }
 
 // Foresee simulates the future of one tenant's waiting jobs as if it had the cluster to itself: [Plan] now, and again
@@ -83,7 +84,7 @@ func Foresee(v ForecastView, tenant string, now time.Time, opts ForecastOptions)
 	d := durations{view: v, known: map[sampleKey][]int64{}}
 	var (
 		ends    endings
-		endless []*holding // as far as is known
+		endless []*holding // without a known end
 	)
 	for _, r := range f.running {
 		if at, ok := d.end(r.job, now.UnixNano()); ok {
@@ -121,7 +122,7 @@ func Foresee(v ForecastView, tenant string, now time.Time, opts ForecastOptions)
 		}
 		freed = freed[:0]
 		if len(ends) == 0 {
-			// Times are unknown from here on; jobs that wait for jobs of unknown duration are planned once.
+			// Times are unknown from here on. One more pass plans the jobs that wait for jobs of unknown duration.
 			at, freed, endless = 0, endless, nil
 			for _, h := range freed {
 				f.end(h)
@@ -142,7 +143,7 @@ func Foresee(v ForecastView, tenant string, now time.Time, opts ForecastOptions)
 	}
 }
 
-// causes are the jobs that ended before a pass. last is the position of the last one that was on a node.
+// causes are the jobs that ended before a pass. last is, by node, the index of the last one that was on it.
 type causes struct {
 	freed []*holding
 	last  map[string]int
@@ -158,7 +159,8 @@ func newCauses(freed []*holding) causes {
 	return c
 }
 
-// of returns which of them let a job start: the last one on the job's nodes, otherwise the last one. 0: none ended.
+// of returns the job whose end let another job start: the last one on that job's nodes, or the last of all if none was
+// there; 0: no job ended.
 func (c *causes) of(held *holding) ident.Job {
 	if len(c.freed) == 0 {
 		return 0
@@ -175,7 +177,7 @@ func (c *causes) of(held *holding) ident.Job {
 	return c.freed[at].job.ID
 }
 
-// ending is when a job is expected to release what it holds.
+// ending is the time at which a job is expected to release its resources.
 type ending struct {
 	at int64
 	of *holding

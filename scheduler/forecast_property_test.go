@@ -24,8 +24,8 @@ func drawAsked(r *rapid.T, tenant string) asked {
 	}
 }
 
-// pair is one tenant in a cluster of its own, and in one that it shares. What it does, it does at the same times in both, and
-// its jobs get the same places: those are its own, and it sees them.
+// pair has one tenant in a cluster of its own and in a shared one. The tenant does the same at the same times in both,
+// and its jobs get the same places, because it may see these.
 type pair struct {
 	r             *rapid.T
 	alone, shared *state
@@ -45,7 +45,7 @@ func newPair(t testing.TB, r *rapid.T) *pair {
 	return p
 }
 
-// both does something in both worlds, at the same time.
+// both calls a function for both worlds at the same time.
 func (p *pair) both(do func(s *state, world int)) {
 	now := p.alone.now
 	if p.shared.now.After(now) {
@@ -57,7 +57,7 @@ func (p *pair) both(do func(s *state, world int)) {
 	}
 }
 
-// placements are those of a plan that lie on some nodes only.
+// placements returns the placements of a plan that use only nodes with a prefix, of the jobs that a function selects.
 func placements(s *state, of func(*work.Job) bool, prefix string) []work.Placement {
 	var out []work.Placement
 	for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {
@@ -107,7 +107,8 @@ func (p *pair) step() {
 	}
 }
 
-// place starts what the first tenant could start on nodes that the second does not use, unless the shared world refuses it.
+// place starts the first tenant's jobs that fit on nodes which the second does not use, unless the shared world refuses
+// them.
 func (p *pair) place() {
 	for _, place := range placements(p.alone, func(*work.Job) bool { return true }, "own") {
 		i := slices.IndexFunc(p.jobs, func(ids [2]ident.Job) bool { return ids[0] == place.Job })
@@ -135,7 +136,7 @@ func (p *pair) end() {
 	}
 }
 
-// told is all that is foreseen for the first tenant, with its jobs numbered.
+// told returns the whole forecast for the first tenant, with its jobs numbered.
 func (p *pair) told(world int) []string {
 	s := []*state{p.alone, p.shared}[world]
 	f := scheduler.Foresee(s.machine.View(), "first", p.alone.now, scheduler.ForecastOptions{Jobs: 6, Passes: 5})
@@ -148,7 +149,7 @@ func (p *pair) told(world int) []string {
 	return out
 }
 
-// Whatever a second tenant submits, runs, has run and may have: what the first is told of the future is the same, to the bit.
+// The forecast for a tenant does not depend on the jobs, the history and the quota of another one.
 func TestForesee_nothingOfAnotherTenantShows(t *testing.T) {
 	foreseen := 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -169,7 +170,7 @@ func TestForesee_nothingOfAnotherTenantShows(t *testing.T) {
 	require.NotZero(t, foreseen)
 }
 
-// When jobs take as long as they say and nothing else is submitted, what is foreseen is what happens.
+// If jobs take as long as their limits and nothing else is submitted, the forecast comes true.
 func TestForesee_comesTrue(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newState(t)
@@ -183,7 +184,7 @@ func TestForesee_comesTrue(t *testing.T) {
 			a.limit = time.Duration(rapid.IntRange(1, 500).Draw(r, "minutes")) * time.Minute
 			ids = append(ids, s.ask(a))
 		}
-		s.step = 0 // Whatever happens at one time happens together.
+		s.step = 0 // Changes at one time are applied without a step between them.
 		begin := func() {
 			s.run()
 			for _, id := range ids {
@@ -219,7 +220,7 @@ func TestForesee_comesTrue(t *testing.T) {
 		}
 		for _, id := range ids {
 			start, ok := foreseen.Start(id)
-			// What ran already when it was foreseen has no start, what fits nowhere neither.
+			// Jobs that ran already have no start in the forecast, and neither have jobs that fit nowhere.
 			require.Equal(r, ok, s.get(id).StartedAt > foreseenAt, "%s", id)
 			if ok {
 				require.Equal(r, s.get(id).StartedAt, start.At)

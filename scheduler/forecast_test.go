@@ -42,7 +42,7 @@ func (s *state) ask(a asked) ident.Job {
 	return r.Job
 }
 
-// begin lets the tasks of a placed job run.
+// begin reports that the tasks of a placed job run.
 func (s *state) begin(id ident.Job) {
 	s.t.Helper()
 	j := s.get(id)
@@ -59,7 +59,7 @@ func (s *state) report(id ident.Job, rank uint16, r work.TaskReport) {
 	s.apply(work.ReportTasks{Node: j.Tasks[rank].Node, Reports: []work.TaskReport{r}})
 }
 
-// over lets a running job finish.
+// over ends the tasks of a running job with an exit code.
 func (s *state) over(id ident.Job, code int32) {
 	s.t.Helper()
 	for _, t := range s.get(id).Tasks {
@@ -68,7 +68,7 @@ func (s *state) over(id ident.Job, code int32) {
 	require.True(s.t, s.get(id).Terminal())
 }
 
-// took makes a job that ran through in so long.
+// took adds a job that succeeded after a duration.
 func (s *state) took(a asked, d time.Duration) {
 	s.t.Helper()
 	id := s.ask(a)
@@ -82,7 +82,7 @@ func (s *state) foresee(tenant string) *scheduler.Forecast {
 	return scheduler.Foresee(s.machine.View(), tenant, s.now, scheduler.ForecastOptions{})
 }
 
-// expected is what is foreseen for a job, after which other: "10m0s after a", "now", "when a ends", or "".
+// expected returns the forecast of a job: "10m0s after a", "now", "when a ends", or "".
 func (s *state) expected(names map[string]ident.Job, id ident.Job) string {
 	start, ok := s.foresee(s.get(id).Tenant).Start(id)
 	if !ok {
@@ -106,7 +106,8 @@ func (s *state) expected(names map[string]ident.Job, id ident.Job) string {
 
 func TestForesee(t *testing.T) {
 	const minute = time.Minute
-	// Each case has one node of two GPUs. Running are started, waiting submitted, and then so much time passes.
+	// Each case has one node of two GPUs. The running jobs are started, the waiting ones submitted, and then time
+	// passes.
 	tests := []struct {
 		name    string
 		setup   func(s *state)
@@ -146,9 +147,9 @@ func TestForesee(t *testing.T) {
 				for i, d := range []time.Duration{7 * minute, 30 * minute, 8 * minute} {
 					s.took(asked{name: fmt.Sprintf("train-2026-01-%d", i), gpus: 2}, d)
 				}
-				s.took(asked{name: "train-2026-02-01", gpus: 1}, minute)             // needs something else
-				s.took(asked{name: "trainer-1", gpus: 2}, minute)                    // is something else
-				s.took(asked{name: "train-1", gpus: 2, tenant: "other"}, 500*minute) // is somebody else's
+				s.took(asked{name: "train-2026-02-01", gpus: 1}, minute)             // other needs
+				s.took(asked{name: "trainer-1", gpus: 2}, minute)                    // another name
+				s.took(asked{name: "train-1", gpus: 2, tenant: "other"}, 500*minute) // another tenant
 			},
 			running: []asked{{name: "train-9", gpus: 2}}, waiting: []asked{{name: "b", gpus: 1}},
 			wants: map[string]string{"b": "8m0s after train-9"},
@@ -255,7 +256,7 @@ func TestForesee(t *testing.T) {
 	}
 }
 
-// A job that was preempted has had its turn: younger ones of its user come before it, and leave it in line.
+// A job that was preempted has had its turn: younger jobs of its user come before it, and it stays in line.
 func TestForecast_ofAPreemptedJob(t *testing.T) {
 	s := newState(t)
 	s.node("a", gpus("a", "H100", 1, 1), nil)

@@ -17,18 +17,18 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
-// future is the view of a future time, as if one tenant had the cluster to itself. The embedded interface is hidden: future
-// passes on shared data, and of tenants only its own.
+// future is a view of a future time, as if one tenant had the cluster to itself. It does not embed the present view,
+// but passes on shared data and the tenant's own data only.
 type future struct {
 	now    ForecastView
 	tenant string
 
 	use     map[string]*work.NodeUse
 	usage   work.Usage
-	byQueue map[string]int // thousandths of GPUs, of a queue and those below it
-	// byType is the same of types of GPU, of the tenant ("") and of queues.
+	byQueue map[string]int // thousandths of GPUs of a queue and those below it
+	// byType counts thousandths of GPUs by queue and type; the queue "" stands for the tenant.
 	byType map[[2]string]int
-	// users are the accounts of its users, in each queue.
+	// users are the accounts of the tenant's users, in each queue.
 	users map[accounts.Key]*accounts.Account
 	life  accounts.Life
 	// at is the future time.
@@ -41,11 +41,11 @@ type future struct {
 	lanes   map[work.ClassKey][]work.LaneKey
 	lines   map[work.LaneKey][]*work.Job
 	waiting map[ident.Job]*work.Job
-	// live is how many elements of each array with a bound run.
+	// live counts the running elements of each array that bounds them.
 	live map[ident.Job]uint32
 }
 
-// holding is a job with its resources.
+// holding is a job that has resources, and its places.
 type holding struct {
 	job   *work.Job
 	tasks []work.TaskPlacement
@@ -53,7 +53,7 @@ type holding struct {
 
 var _ View = (*future)(nil)
 
-// Windows are known to all: they are about nodes.
+// Windows are shared data, because they are about nodes.
 func (f *future) Windows() iter.Seq[*windows.Window] { return f.now.Windows() }
 
 func newFuture(v ForecastView, tenant string) *future {
@@ -67,7 +67,7 @@ func newFuture(v ForecastView, tenant string) *future {
 		if a.Tenant == tenant {
 			b := *a
 			b.Settle(f.at, f.life)
-			b.Holds = accounts.Amount{} // Its running jobs are about to be counted.
+			b.Holds = accounts.Amount{} // hold counts the running jobs, below.
 			f.users[a.Key()] = &b
 		}
 	}
@@ -87,7 +87,7 @@ func newFuture(v ForecastView, tenant string) *future {
 	return f
 }
 
-// wait loads the tenant's waiting jobs, up to a number, from the head.
+// wait loads up to most waiting jobs of the tenant, from the head of the queue.
 func (f *future) wait(most int) {
 	var all []*work.Job
 	for key := range f.now.Classes() {
@@ -129,13 +129,14 @@ func (f *future) laneOf(j *work.Job) work.LaneKey {
 	return work.LaneKey{Class: f.now.ClassOf(j), Tenant: j.Tenant, User: j.User}
 }
 
-// start places a waiting job as planned. It need not be the head of its lane: one that was preempted lets others go first.
+// start places a waiting job as planned. The job need not be the head of its lane, because others pass a job that was
+// preempted.
 func (f *future) start(p *work.Placement) *holding {
 	j := f.waiting[p.Job]
 	delete(f.waiting, p.Job)
 	key := f.laneOf(j)
 	if line := f.lines[key]; line[0] == j {
-		f.lines[key] = line[1:] // Mostly it is.
+		f.lines[key] = line[1:] // the common case
 	} else {
 		i := slices.Index(line, j)
 		f.lines[key] = slices.Delete(line, i, i+1)
@@ -177,7 +178,7 @@ func (f *future) hold(h *holding) {
 	f.countTypes(h, 1)
 }
 
-// count counts a job that holds its resources (1), or does not any more (-1).
+// count adds a job to the counts of its queues, user and array (1), or subtracts it (-1).
 func (f *future) count(j *work.Job, by int) {
 	for q := range f.now.Lineage(j.Queue) {
 		f.byQueue[q.Name] += by * j.Shape.GPUMilli()
@@ -232,7 +233,7 @@ func (f *future) countTypes(h *holding, by int) {
 	}
 }
 
-// Array is the row of an array as it will be.
+// Array returns the row of an array at the future time.
 func (f *future) Array(id ident.Job) (*work.Job, bool) {
 	j, ok := f.now.Array(id)
 	if !ok {
@@ -257,16 +258,16 @@ func (f *future) Usage(string) work.Usage                 { return f.usage }
 func (f *future) ClassReason(work.ClassKey) reason.Reason { return "" }
 func (f *future) Classes() iter.Seq[work.ClassKey]        { return slices.Values(f.classes) }
 
-// The GPU hours of the tenant are those that it has used by then if it goes on to hold what it holds.
+// Budget is the tenant's present one: GPU hours are forecast as if the tenant kept the GPUs that it has now.
 func (f *future) Budget(string) *budgets.Budget          { return f.now.Budget(f.tenant) }
 func (f *future) HeldOfType(_, name string) int          { return f.byType[[2]string{"", name}] }
 func (f *future) QueueTreeOfType(queue, name string) int { return f.byType[[2]string{queue, name}] }
 func (f *future) GPUModels() iter.Seq2[string, string]   { return f.now.GPUModels() }
 
-// ClaimOf finds none: what is kept for jobs is free to those that it is for, and future counts only what runs.
+// ClaimOf returns none: claimed places are free for the jobs that have the claims, and future counts running jobs only.
 func (f *future) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 
-// Mix is that of the tenant: what others ask for must not show.
+// Mix counts the tenant's jobs only, because the shapes of other tenants' jobs must not show.
 func (f *future) Mix() iter.Seq2[work.Shape, int] { return f.now.MixOf(f.tenant) }
 
 func (f *future) Use(node string) work.NodeUse {
@@ -276,7 +277,7 @@ func (f *future) Use(node string) work.NodeUse {
 	return work.NodeUse{}
 }
 
-// Promises are none: those of others must not show.
+// Promises are none, because reserved starts of other tenants must not show.
 func (f *future) Promises() iter.Seq[*promises.Promise] {
 	return slices.Values([]*promises.Promise(nil))
 }
@@ -290,7 +291,7 @@ func (f *future) ClassOf(j *work.Job) work.ClassKey     { return f.now.ClassOf(j
 func (f *future) Node(id string) (*work.Node, bool)     { return f.now.Node(id) }
 func (f *future) LeasesOn(string) iter.Seq[*work.Lease] { return slices.Values([]*work.Lease(nil)) }
 
-// Accounts are those of the tenant's users.
+// Accounts are the accounts of the tenant's users.
 func (f *future) Accounts() iter.Seq[*accounts.Account] {
 	all := slices.Collect(maps.Values(f.users))
 	slices.SortFunc(all, func(a, b *accounts.Account) int { return a.Key().Compare(b.Key()) })

@@ -1,6 +1,6 @@
 package scheduler
 
-// A binary heap in a slice: what comes first is at 0.
+// heapify orders h as a binary heap: the first element is at index 0.
 
 func heapify[T any](h []T, before func(a, b T) bool) {
 	for i := len(h)/2 - 1; i >= 0; i-- {
@@ -8,7 +8,7 @@ func heapify[T any](h []T, before func(a, b T) bool) {
 	}
 }
 
-// sink brings the one at a place down to where it belongs.
+// sink moves the element at index i down to its position in the heap.
 func sink[T any](h []T, i int, before func(a, b T) bool) {
 	for {
 		least := i
@@ -25,7 +25,7 @@ func sink[T any](h []T, i int, before func(a, b T) bool) {
 	}
 }
 
-// removeFirst takes out the first one. The one in its place is still to sink.
+// removeFirst removes the first element. The caller sinks the element that takes its place.
 func removeFirst[T any](h []T) []T {
 	last := len(h) - 1
 	h[0] = h[last]

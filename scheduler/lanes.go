@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/changes"
 )
 
-// lanesView is a View that tells which lanes have changed. *fsm.View implements it.
+// lanesView is a View that lists the lanes that have changed. *fsm.View implements it.
 type lanesView interface {
 	View
 	LanesChanged() changes.Mark[*work.Lane]
@@ -16,11 +16,11 @@ type lanesView interface {
 	OldestBelow(lane uint32, priority int) *work.Job
 }
 
-// keptLanes are the lanes of the classes that have fitted, and the oldest jobs of each, from pass to pass. Only the lanes that
-// have changed are read again.
+// keptLanes keeps the lanes of the classes that have fitted, and the oldest jobs of each lane, from pass to pass. Each
+// pass reads only the lanes that have changed.
 type keptLanes struct {
 	view lanesView
-	// mark is behind the changes that are known, and stratified what the ranking was then.
+	// mark is the position after the last change that was read. stratified is ranking.stratified at that time.
 	mark       changes.Mark[*work.Lane]
 	stratified bool
 	classes    map[work.ClassKey][]*keptLane
@@ -29,12 +29,12 @@ type keptLanes struct {
 
 type keptLane struct {
 	*work.Lane
-	// at is where it is among those of its class.
+	// at is the index of the lane in the list of its class.
 	at     int
 	oldest []*work.Job
 }
 
-// sync brings the lanes up to a view.
+// sync updates the lanes to a view.
 func (k *keptLanes) sync(v lanesView, r *ranking) {
 	changed, known := changes.Between(k.mark, v.LanesChanged())
 	if !known || k.stratified != r.stratified() {
@@ -60,7 +60,7 @@ func (k *keptLanes) of(class work.ClassKey) []*keptLane {
 	return k.classes[class]
 }
 
-// read takes over what is in a lane; one without jobs is forgotten, and so is a class without lanes.
+// read reads the oldest jobs of a lane. A lane without jobs is removed, and so is a class without lanes.
 func (k *keptLanes) read(lane *work.Lane) {
 	class := lane.Key.Class
 	l := k.lanes[lane.Number]
@@ -89,7 +89,7 @@ func (k *keptLanes) read(lane *work.Lane) {
 	}
 }
 
-// openClass lets the users of a class wait in line.
+// openClass adds the lanes of a class to the line.
 func (p *pass) openClass(c *class) {
 	if k := p.opts.kept; k != nil {
 		for _, l := range k.of(c.key) {
@@ -104,7 +104,7 @@ func (p *pass) openClass(c *class) {
 	}
 }
 
-// openLane reads the oldest jobs of a lane; nil: it has none.
+// openLane reads the oldest jobs of a lane; nil: the lane has no jobs.
 func openLane(v View, r *ranking, key work.LaneKey, c *class) *lane {
 	var oldest []*work.Job
 	for found := v.LaneJobsAfter(key, nil, r.one[:]); len(found) > 0; {

@@ -7,31 +7,32 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// readAhead is how many jobs of one lane and priority are read at a time. Orders other than FIFO sort them, so a shorter job
-// passes this many older ones of its lane at most in one pass.
+// readAhead is the number of jobs of one lane and priority that are read at a time. Orders other than FIFO sort these,
+// so in one pass a job passes at most this many older jobs of its lane.
 const readAhead = 128
 
-// lane is the waiting jobs of one user that have the same needs.
+// lane has the waiting jobs of one user with the same needs.
 type lane struct {
 	key   *work.LaneKey
 	class *class
-	// head is the first job, and rank its rank. It is nil when it is not known which one is first: rank comes before it then.
+	// head is the first job, and rank its rank. head is nil while the first job is not known; then rank is a bound that
+	// comes before it.
 	rank rank
 	head *work.Job
-	// element is the number of the element to offer, when the head is an array.
+	// element is the number of the element to offer if the head is an array.
 	element uint32
-	// strata are its jobs by priority: aging may put old jobs of a lower one first.
+	// strata are the jobs of the lane by priority: aging may put old jobs of a lower priority first.
 	strata []stratum
-	// few and one are room for them, in most lanes.
+	// few and one are the memory of strata and of their jobs, which is enough for most lanes.
 	few [1]stratum
 	one [1]ranked
 }
 
-// stratum is the jobs of one lane with one priority, oldest first in the state. Those that wait behind the oldest are read
-// only when they are needed to know which one is first.
+// stratum has the jobs of one lane with one priority, in the state the oldest first. The jobs after the oldest are read
+// only when they are needed to find the first one.
 type stratum struct {
 	oldest *work.Job
-	// unread: the jobs from the oldest on are still to be read, and bound is what none of them comes before.
+	// unread: the jobs from the oldest on have not been read, and none of them comes before bound.
 	unread bool
 	bound  rank
 	last   *work.Job // read last
@@ -54,7 +55,8 @@ func byRank(a, b ranked) int {
 	return 0
 }
 
-// before is the order in the state of two jobs of one user: higher priority first, then older.
+// before reports whether a job comes before another job of the same user in the state: the higher priority first, then
+// the older one.
 func before(a, b *work.Job) bool {
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
@@ -62,7 +64,7 @@ func before(a, b *work.Job) bool {
 	return a.ID.Older(b.ID)
 }
 
-// byAge compares two jobs by their age, elements of an array by number.
+// byAge compares two jobs by age, and elements of an array by number.
 func byAge(a, b ident.Job) int {
 	switch {
 	case a.Older(b):
@@ -73,7 +75,7 @@ func byAge(a, b ident.Job) int {
 	return 1
 }
 
-// inOrder compares two jobs of one user by their order in the state.
+// inOrder compares two jobs of one user as before does.
 func inOrder(a, b *work.Job) int {
 	switch {
 	case before(a, b):
@@ -84,7 +86,8 @@ func inOrder(a, b *work.Job) int {
 	return 1
 }
 
-// inFull lists the elements of an array that wait for their first placement, n at most; any other job is itself.
+// inFull returns up to n elements of an array that wait for their first placement. For a job that is no array it
+// returns the job.
 func inFull(j *work.Job, n int) []*work.Job {
 	if j.Array == nil {
 		return []*work.Job{j}
@@ -97,7 +100,7 @@ func inFull(j *work.Job, n int) []*work.Job {
 	return all
 }
 
-// newLane makes a lane of which these are the oldest jobs, by priority.
+// newLane returns a lane. oldest has its oldest job of each priority.
 func newLane(r *ranking, key *work.LaneKey, c *class, oldest []*work.Job) *lane {
 	l := &lane{key: key, class: c}
 	l.strata = l.few[:0]
@@ -117,8 +120,8 @@ func newLane(r *ranking, key *work.LaneKey, c *class, oldest []*work.Job) *lane 
 	return l
 }
 
-// choose makes the first job of all strata the head, of an array its first element that waits, if it is known; false: there is
-// none left.
+// choose makes the first job of all strata the head, if it is known, and its first waiting element if it is an array.
+// It returns false if no job is left.
 func (l *lane) choose() bool {
 	l.head = nil
 	any := false
@@ -137,7 +140,7 @@ func (l *lane) choose() bool {
 	return any
 }
 
-// settle reads what decides about the head.
+// settle reads jobs until the head is known.
 func (l *lane) settle(v View, r *ranking) {
 	for l.head == nil {
 		for i := range l.strata {
@@ -165,7 +168,7 @@ func (l *lane) readFrom(v View, r *ranking, s *stratum) {
 	l.read(v, r, s, &work.Job{Priority: s.oldest.Priority}, readAhead)
 }
 
-// offered is what a placement of the head names: the job, of an array an element, and the number of its next attempt.
+// offered returns the id and the attempt for a placement of the head, or of its next element if it is an array.
 func (l *lane) offered() (id ident.Job, attempt uint32) {
 	if l.head.Array != nil {
 		return l.head.ID.At(l.element), l.head.Array.Base + 1
@@ -173,7 +176,7 @@ func (l *lane) offered() (id ident.Job, attempt uint32) {
 	return l.head.ID, l.head.Attempt + 1
 }
 
-// nextElement moves on to the next element of an array; false: there is none, or the head is no array.
+// nextElement moves to the next element of the head. It returns false if there is none, or if the head is no array.
 func (l *lane) nextElement() (ok bool) {
 	if l.head.Array == nil {
 		return false
@@ -201,13 +204,13 @@ func (l *lane) read(v View, r *ranking, s *stratum, after *work.Job, most int) {
 	}
 }
 
-// next moves on to the following job of the lane, which is known or not; false: there is none. The elements of an array are as
-// many jobs as wait, at the cost of those that are placed.
+// next moves to the next job of the lane, or to the next element of an array. It returns false if there is none.
+// Elements take time only when they are offered, however many wait.
 func (l *lane) next(v View, r *ranking) bool {
 	return l.nextElement() || l.nextJob(v, r)
 }
 
-// nextJob is next for a job or a whole array.
+// nextJob is like next, but skips the remaining elements of an array.
 func (l *lane) nextJob(v View, r *ranking) bool {
 	for i := range l.strata {
 		s := &l.strata[i]
@@ -219,7 +222,7 @@ func (l *lane) nextJob(v View, r *ranking) bool {
 		}
 		most := readAhead
 		if s.last == s.oldest && r.policy.Order != work.OrderFIFO {
-			most-- // The oldest is one of the first.
+			most-- // The oldest job was the first of readAhead.
 		}
 		l.read(v, r, s, s.last, most)
 		break

@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// three is a cluster of three equal nodes that know of each other.
+// three returns a cluster of three equal nodes that have each other on their rosters.
 func three(t testing.TB) *state {
 	s := newState(t)
 	for _, n := range []string{"n1", "n2", "n3"} {
@@ -84,7 +84,7 @@ func TestPlan_waitsForTheLostNodeWhenNobodyMayTakeOver(t *testing.T) {
 			ref := work.TaskRef{Job: id, Attempt: 1, Token: s.get(id).Token}
 			s.away("n1")
 			require.Equal(t, 1, s.lose("n1", "n3"))
-			// Those who could have taken over go away, and come back as others.
+			// The nodes that could have run the replacement leave, and register again.
 			for _, n := range []string{"n2", "n3"} {
 				s.away(n)
 				s.apply(work.RegisterNode{Node: testNode(n)})
@@ -183,7 +183,7 @@ func sick(g []work.GPU) []work.GPU {
 	return g
 }
 
-// A gang passes over as many of the nodes that failed it as leave enough equal ones.
+// A gang avoids the nodes on which it failed, as long as enough equal nodes are left.
 func TestPlan_aGangAvoidsWhatItCan(t *testing.T) {
 	s := newState(t)
 	for _, n := range []string{"a1", "a2", "a3"} {
@@ -214,7 +214,7 @@ func (s *state) nodes(id ident.Job) []string {
 	return out
 }
 
-// A rack is lost: hundreds of jobs are classes of their own, and cost about what as many kinds of jobs do.
+// A rack is lost: hundreds of jobs are classes of their own, and take about as much time as ordinary classes.
 func BenchmarkPlan_NoChange_1000Replacements(b *testing.B) {
 	s := loaded(b, 100_000)
 	s.ack()

@@ -1,23 +1,24 @@
-// Package scheduler plans: from a view of the state and the time, it decides which waiting jobs should get which GPUs.
+// Package scheduler decides which waiting jobs get which GPUs, from a view of the state and the time.
 //
-// Contract. [Plan] is a pure function: it reads the view, changes nothing and keeps nothing. Its result is only a proposal;
-// the state checks each placement again when it applies it, and refuses those that no longer fit.
+// Contract. [Plan] is a pure function: it reads the view, changes nothing and keeps nothing. Its result is only a
+// proposal; the state checks each placement again when it applies the plan, and refuses those that no longer fit.
 //
 // Guarantees. Within one plan no GPU, CPU or memory is given twice, no job appears twice, a gang has all its tasks or is
 // absent, and no quota and no limit of a queue is exceeded. A plan that is applied to the state it was made from is never
 // refused. A job whose last attempt may still be alive is placed only on nodes that may run a replacement, and that
 // Options.Settled trusts.
 //
-// Fairness. Among jobs of the same priority it is the turn of the queue, in it of the tenant, and in that of the user with
-// the smallest share (fair.go).
+// Fairness. Among jobs of the same priority, the queue with the smallest share comes first, in this queue the tenant
+// with the smallest share, and then the user with the smallest share (fair.go).
 //
-// Backfill. A class that does not fit is skipped, and others go on. So that a large gang gets its nodes while smaller jobs keep
-// coming, [Reserve] promises starts to blocked jobs, and a plan delays no promise (backfill.go).
+// Backfill. A class that does not fit is skipped, so smaller jobs may pass larger ones. [Reserve] reserves starts for
+// blocked jobs, and a plan delays no reserved start (backfill.go): so a large gang gets its nodes while smaller jobs
+// keep coming.
 //
-// What a preemption keeps for a job is not free to others: see [Preempt].
+// Places that a preemption keeps for a job are not free for others: see [Preempt].
 //
-// A gang for which places are held gets what it is missing before all others (held.go): the rest of it costs GPUs that
-// nobody uses meanwhile.
+// A gang with a claim gets its missing places before all other jobs (claimed.go), because the claimed GPUs are idle
+// until it starts.
 package scheduler
 
 import (
@@ -36,46 +37,47 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
-// View is what planning reads from the state. *fsm.View implements it.
+// View is the part of the state that a plan reads. *fsm.View implements it.
 type View interface {
 	Index() uint64
 	Nodes() iter.Seq[*work.Node]
 	Use(node string) work.NodeUse
-	// Classes are the groups of waiting jobs, Lanes the parts of one by user. LaneJobs are the jobs of a lane, highest
-	// priority first, then oldest.
+	// Classes are the groups of waiting jobs with equal needs. Lanes divide a class by user. LaneJobs are the jobs of a
+	// lane, the highest priority first, then the oldest.
 	Classes() iter.Seq[work.ClassKey]
 	Lanes(class work.ClassKey) iter.Seq[work.LaneKey]
 	LaneJobs(lane work.LaneKey) iter.Seq[*work.Job]
-	// LaneJobsAfter fills buf with the jobs after a given one.
+	// LaneJobsAfter fills buf with the jobs that follow a given one in LaneJobs.
 	LaneJobsAfter(lane work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job
 	ClassReason(work.ClassKey) reason.Reason
 	// Array returns the row of an array.
 	Array(ident.Job) (*work.Job, bool)
-	// Quota is what a tenant may have, Usage what it has; QueueTreeGPUs is what the jobs of a queue and of those below it
-	// hold.
+	// Quota limits the Usage of a tenant. QueueTreeGPUs is the number of GPUs, in thousandths, that jobs of a queue and
+	// of the queues below it hold.
 	Quota(tenant string) (*work.Quota, bool)
 	Usage(tenant string) work.Usage
 	Queue(name string) (*work.Queue, bool)
 	QueueTreeGPUs(queue string) int
-	// HeldOfType and QueueTreeOfType are what a tenant, and the jobs of a queue and of those below it, hold of a type of GPU;
-	// GPUModels are the types and models that nodes have had. Budget is what a tenant had in the month.
+	// HeldOfType and QueueTreeOfType count the GPUs of one type, in thousandths: those of a tenant, and those of a
+	// queue and of the queues below it. GPUModels are the types and models that nodes have had. Budget is the GPU time
+	// of a tenant in this month.
 	HeldOfType(tenant, name string) int
 	QueueTreeOfType(queue, name string) int
 	GPUModels() iter.Seq2[string, string]
 	Budget(tenant string) *budgets.Budget
-	// Policy is how to decide. Accounts are what users have used up to now, by queue, tenant and user, and Total is what
-	// the cluster has.
+	// Policy has the operators' settings. Accounts are the past usage of users, by queue, tenant and user. Total is the
+	// capacity of the cluster.
 	Policy() work.Policy
 	Now() int64
 	Accounts() iter.Seq[*accounts.Account]
 	Total() accounts.Amount
-	// ClaimOf is what is kept for a job.
+	// ClaimOf returns the places that are kept for a job.
 	ClaimOf(ident.Job) (*claims.Claim, bool)
-	// Mix is what the jobs ask for, those that ended as well, with the number of jobs.
+	// Mix counts jobs by shape, those that have ended included.
 	Mix() iter.Seq2[work.Shape, int]
-	// Windows are what is arranged for nodes: maintenances and reservations.
+	// Windows are the maintenances and reservations of nodes.
 	Windows() iter.Seq[*windows.Window]
-	// Promises are the promised starts of waiting jobs. What follows is read of their jobs and nodes.
+	// Promises are the reserved starts of waiting jobs. The methods below are called for their jobs and nodes.
 	Promises() iter.Seq[*promises.Promise]
 	Job(ident.Job) (*work.Job, bool)
 	ClassOf(*work.Job) work.ClassKey
@@ -89,71 +91,73 @@ type Options struct {
 	PerCommand int
 	// PerPass is how many placements a pass makes at most; 0: no limit.
 	PerPass int
-	// Settled reports whether a node has been in session for long enough to run the next attempt of a job whose last one
-	// may still be alive; nil: all have. It does not affect other jobs.
+	// Settled reports whether a node has been in session for long enough to run the next attempt of a job whose last
+	// attempt may still be alive; nil: every node has. It does not affect other jobs.
 	Settled func(node string) bool
-	// Prices returns what decides between the places of a job; nil: they are learned from the view. It is called when
-	// something is first to be placed.
+	// Prices returns the prices by which a job's place is chosen; nil: they are learned from the view. It is called
+	// before the first placement.
 	Prices func() *place.Prices
 	// Quiet omits the reasons why classes are blocked.
 	Quiet bool
-	// Model predicts durations for the order SHORTEST, and for exchanges; nil: it knows nothing.
+	// Model predicts durations for the order SHORTEST and for preemption by order; nil: a model without data.
 	Model *predict.Model
-	// Running are the attempts that may be exchanged for waiting jobs; nil: no decision about that is due.
+	// Running are the attempts that may be preempted for the policy's order; nil: the pass decides nothing about that.
 	Running iter.Seq[Running]
-	// Backfill lets jobs of classes that fit only on what is kept for promises be tried there, one by one. Without it such a
-	// class is blocked as a whole, which costs less.
+	// Backfill tries jobs, one by one, on places that are kept for reserved starts, if their class fits nowhere else.
+	// Without it such a class is blocked as a whole, which takes less time.
 	Backfill bool
-	// Now is the time, in Unix nanoseconds, if it is later than that of the view.
+	// Now is the time in Unix nanoseconds. It counts if it is later than the time of the view.
 	Now int64
 
-	// kept are the lanes, of a Planner.
+	// kept are the lanes that a Planner keeps from pass to pass.
 	kept *keptLanes
 }
 
 // Result is the result of a pass.
 type Result struct {
-	// Commands to propose, in this order; none if nothing changes. The last one has the reasons.
+	// Commands are to be proposed in this order; there are none if nothing changes. The last one has the reasons.
 	Commands []work.PlaceJobs
-	// Placed and Offered count jobs.
+	// Placed counts the jobs that the pass placed, Offered those that it tried.
 	Placed  int
 	Offered int
 	// Blocked are the classes whose first job does not fit: until something is released, none of their jobs does.
 	Blocked []work.ClassKey
-	// Exchange are jobs to preempt for the sake of the policy's order, and who gets their GPUs.
-	Exchange []Exchange
+	// OrderPreemptions are the jobs to preempt for the policy's order, and the jobs that get their GPUs.
+	OrderPreemptions []OrderPreemption
 	// ReasonsOnly: nothing was placed; the one command only updates reasons, and is not urgent.
 	ReasonsOnly bool
-	// Settling: a job only waits for nodes to settle. No event reports that: plan again in a second.
+	// Settling: a job waits only for nodes to settle. No event reports that they have, so the caller plans again in a
+	// second.
 	Settling bool
 	// More: the pass ended at its limit, not at the end of the queue.
 	More bool
 }
 
-// class is the waiting jobs with the same needs and limits.
+// class is a group of waiting jobs with the same needs and limits.
 type class struct {
 	key      work.ClassKey
 	limits   limits
 	fit      *place.Fit
 	arranged arranged
-	// shape is what fit is for: that of the key, without the types of GPU of which a limit leaves too few.
+	// shape is the one that fit finds places for: the shape of the key, without the types of GPU of which a limit
+	// leaves too few.
 	shape work.Shape
-	// costs is what one of its jobs is charged.
+	// costs is the usage that each of its jobs is charged.
 	costs accounts.Usage
-	// blocked: no more of it fits in this pass. tight: no more of it fits but on what is kept for promises; tried is how many
-	// of its jobs were tried there.
+	// blocked: none of its remaining jobs fits in this pass. tight: they fit only on places that are kept for reserved
+	// starts; tried counts the jobs that were tried there.
 	blocked, tight bool
 	tried          int
 }
 
-// Plan offers the waiting jobs to the free capacity, in the order of the tree. A class of which no job fits is out for this
-// pass, because capacity only shrinks and all its jobs need the same. So what waits and fits nowhere costs as much as there
-// are classes and nodes, however many users and jobs there are.
+// Plan places waiting jobs on free capacity, in the order of the tree. A class whose job fits nowhere is blocked for
+// the rest of the pass, because capacity only shrinks and all its jobs need the same. So the cost of jobs that fit
+// nowhere grows with the number of classes and nodes, and not with the number of users and jobs.
 func Plan(v View, opts Options) Result {
 	return plan(v, opts, func(prices func() *place.Prices) *place.Pool { return place.New(v, shapes(v), prices) })
 }
 
-// plan is Plan with the pool of the caller.
+// plan is Plan with a pool that the caller provides.
 func plan(v View, opts Options, poolOf func(prices func() *place.Prices) *place.Pool) Result {
 	if opts.Prices == nil {
 		opts.Prices = func() *place.Prices { return place.Learn(v.Mix(), v.Nodes()) }
@@ -190,17 +194,18 @@ type pass struct {
 	line    *tree
 	room    *room
 	pool    *place.Pool
-	// backfill is nil while nothing is promised.
+	// backfill is nil if no start is reserved.
 	backfill *backfill
 	blocked  []*class
 	batch    []work.Placement
-	// placed are the jobs that were placed, an element with the row of its array, for exchanges; nil: none are due.
+	// placed are the jobs that the pass placed, for preemption by order; an element has the row of its array. It is nil
+	// if no decision about preemption is due.
 	placed  map[ident.Job]*work.Job
 	windows []*windows.Window
 	res     Result
 }
 
-// newPass looks at each class once, and lets the users of those that fit wait in line.
+// newPass tries each class once, and adds the lanes of the classes that fit to the line.
 func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *place.Pool) *pass {
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512
@@ -217,7 +222,7 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	if p.backfill != nil {
 		p.pool = poolOf(opts.Prices)
 	}
-	var held []heldJob
+	var claimed []claimedJob
 	var fitting []*class
 	for key := range v.Classes() {
 		c := &class{key: key, limits: p.room.limitsOf(key), costs: key.Shape.Amount().Now()}
@@ -231,9 +236,9 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 		c.shape = c.limits.narrow(key.Shape)
 		c.fit = p.fitOf(c)
 		p.keep(c)
-		if hold := p.holdOf(key); hold != nil {
-			hold.class = c
-			held = append(held, *hold)
+		if j := p.claimOf(key); j != nil {
+			j.class = c
+			claimed = append(claimed, *j)
 			continue
 		}
 		if !c.fit.Fits() {
@@ -242,7 +247,7 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 		}
 		fitting = append(fitting, c)
 	}
-	fitting = append(fitting, p.complete(held)...)
+	fitting = append(fitting, p.complete(claimed)...)
 	if p.backfill != nil {
 		p.backfill.keep()
 	}
@@ -257,7 +262,7 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	return p
 }
 
-// fitOf finds places for a class in what the pool has now.
+// fitOf returns a search for places in the pool as it is now, for the jobs of a class.
 func (p *pass) fitOf(c *class) *place.Fit {
 	fit := p.pool.For(c.shape)
 	if c.key.Own != 0 {
@@ -273,13 +278,13 @@ func (p *pass) fitOf(c *class) *place.Fit {
 	return fit
 }
 
-// classOf is the class of a waiting job, beside those of the line.
+// classOf returns a class for a waiting job that is not in the line.
 func (p *pass) classOf(j *work.Job) *class {
 	key := p.view.ClassOf(j)
 	return &class{key: key, limits: p.room.limitsOf(key)}
 }
 
-// shapes are those of all classes.
+// shapes iterates the shapes of all classes.
 func shapes(v View) iter.Seq[work.Shape] {
 	return func(yield func(work.Shape) bool) {
 		for key := range v.Classes() {
@@ -303,14 +308,14 @@ func lanesJobs(v View, key work.ClassKey) iter.Seq[*work.Job] {
 	}
 }
 
-// block ends a class for this pass.
+// block excludes a class from the rest of the pass.
 func (p *pass) block(c *class) {
 	c.blocked = true
 	p.blocked = append(p.blocked, c)
 	p.res.Offered++
 }
 
-// offer places the first job of a lane, if its class still fits.
+// offer places the first job of a lane if its class still fits, and reports whether it did.
 func (p *pass) offer(l *lane) bool {
 	c := l.class
 	if c.limits.bars(c.key.Shape) != "" {
@@ -343,7 +348,7 @@ func (p *pass) offer(l *lane) bool {
 	return true
 }
 
-// grant places a job, of an array an element.
+// grant records the placement of a job, or of an element of an array.
 func (p *pass) grant(c *class, row *work.Job, made work.Placement) {
 	p.res.Offered++
 	p.res.Placed++
@@ -360,7 +365,7 @@ func (p *pass) grant(c *class, row *work.Job, made work.Placement) {
 	}
 }
 
-// shortage says why no more of a class fits.
+// shortage returns the reason why no job of a class fits.
 func (p *pass) shortage(c *class) reason.Reason {
 	if p.backfill != nil && c.tight {
 		return p.backfill.reason(c)
@@ -375,7 +380,7 @@ func (p *pass) flush() {
 	}
 }
 
-// result says why classes are blocked, as things are at the end of the pass.
+// result completes the result. The reasons of blocked classes describe the end of the pass.
 func (p *pass) result() Result {
 	var reasons []work.ClassReason
 	for _, c := range p.blocked {
@@ -395,7 +400,7 @@ func (p *pass) result() Result {
 	}
 	p.flush()
 	if p.placed != nil && !p.res.More {
-		p.res.Exchange = p.exchange()
+		p.res.OrderPreemptions = p.preemptForOrder()
 	}
 	switch res := &p.res; {
 	case len(res.Commands) > 0:

@@ -74,7 +74,7 @@ func TestPlan_gangOfOneKindOfGPU(t *testing.T) {
 	require.Equal(t, "b:0,1,2,3,4,5,6,7 c:0,1,2,3,4,5,6,7", s.placed(gang))
 }
 
-// A job that names several types of GPU gets one of them, a gang the same on all nodes.
+// A job that names several types of GPU gets one of them, and a gang gets the same on all nodes.
 func TestPlan_oneOfSeveralTypesOfGPU(t *testing.T) {
 	s := newState(t)
 	s.node("n1", gpus("n1", "A100", 2, 2), nil)

@@ -2,23 +2,24 @@ package scheduler
 
 import "github.com/mindcoordinator/mind/scheduler/place"
 
-// Planner makes the plans that Plan makes, and keeps between them what it would have to read again: the free capacity, of
-// which it looks only at the nodes that have changed, the lanes, of which it reads only those that have, and the prices. It is not safe for concurrent use.
+// Planner makes the same plans as Plan, and keeps the free capacity, the lanes and the prices between them. Before each
+// plan it reads only the nodes and lanes that have changed. It is not safe for concurrent use.
 type Planner struct {
 	pool   place.Kept
 	prices *place.Prices
 	lanes  keptLanes
-	// fresh is how many more jobs are placed before the prices are learned again: when about a fifth is new.
+	// fresh is the number of jobs that may still be placed before the prices are learned again. It begins at a fifth of
+	// the jobs that the prices were learned from.
 	fresh int
 }
 
-// ChangingView is a View whose rows never change: what is new has a new address. *fsm.View implements it.
+// ChangingView is a View whose rows never change: a changed row has a new address. *fsm.View implements it.
 type ChangingView interface {
 	View
 	place.Changing
 }
 
-// Plan is the function Plan. With the same Options.Prices it has the same result.
+// Plan returns the result of the function Plan, if Options.Prices are the same.
 func (p *Planner) Plan(v ChangingView, opts Options) Result {
 	if opts.Prices == nil {
 		opts.Prices = func() *place.Prices {
@@ -38,7 +39,7 @@ func (p *Planner) Plan(v ChangingView, opts Options) Result {
 		p.pool.Sync(v, shapes(v), prices)
 		return p.pool.Pool
 	})
-	p.lanes.view = nil // It is not kept: it may be large.
+	p.lanes.view = nil // A view may be large, so it is not kept.
 	p.fresh -= result.Placed
 	return result
 }

@@ -20,7 +20,7 @@ const (
 	largeQueue   = 1_000_000
 )
 
-// mixed are the shapes of the jobs that wait in the large cluster.
+// mixed returns the shapes of the jobs that wait in the large cluster.
 func mixed() []work.Shape {
 	var shapes []work.Shape
 	for _, gpus := range []uint16{1, 2, 4, 8} {
@@ -43,7 +43,7 @@ func largeCluster(b *testing.B) *state {
 	return s
 }
 
-// label puts the nodes of a large cluster into leaves of 32.
+// label labels the nodes of a large cluster as leaves of 32.
 func label(b *testing.B, s *state) {
 	for i := range largeNodes {
 		id := fmt.Sprintf("n%05d", i)
@@ -64,7 +64,7 @@ func (s *state) enqueue(n int, shapes ...work.Shape) {
 	}
 }
 
-// 80,000 GPUs, a million jobs of mixed shapes that wait, of 200 tenants.
+// 80,000 GPUs, and a million waiting jobs of mixed shapes of 200 tenants.
 func BenchmarkPlanner_80kGPUs_1MQueued(b *testing.B) {
 	s := largeCluster(b)
 	var before, after runtime.MemStats

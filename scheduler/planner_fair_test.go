@@ -16,8 +16,9 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// TestPlanner_sharesAsIfItWereNew is TestPlanner_plansAsIfItWereNew with many users in a tree of queues: what a planner keeps of
-// lanes changes no plan, whatever jobs, queues, quotas and policies came and went, and however much time has passed.
+// TestPlanner_sharesAsIfItWereNew is TestPlanner_plansAsIfItWereNew with many users in a tree of queues: the lanes that
+// a planner keeps change no plan, whatever jobs, queues, quotas and policies came and went, and however much time has
+// passed.
 func TestPlanner_sharesAsIfItWereNew(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newState(t)
@@ -34,7 +35,7 @@ func TestPlanner_sharesAsIfItWereNew(t *testing.T) {
 			drawChange(r, s)
 			opts.PerPass = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "per pass")
 			v := s.machine.View()
-			if rapid.IntRange(0, 3).Draw(r, "exchange") == 0 {
+			if rapid.IntRange(0, 3).Draw(r, "preempt by order") == 0 {
 				opts.Running = scheduler.RunningIn(v)
 			} else {
 				opts.Running = nil
@@ -51,14 +52,14 @@ func TestPlanner_sharesAsIfItWereNew(t *testing.T) {
 	})
 }
 
-// drawChange lets something happen to the jobs, queues, quotas, the policy, the time or the machine.
+// drawChange makes a random change of the jobs, the queues, the quotas, the policy, the time or the machine.
 func drawChange(r *rapid.T, s *state) {
 	switch rapid.SampledFrom([]string{
 		"jobs", "jobs", "jobs", "jobs", "burst", "ends", "ends", "cancel", "queue", "quota", "policy", "time", "losses", "restore",
 	}).Draw(r, "step") {
 	case "jobs":
 		s.apply(work.SubmitJobs{Jobs: drawUsersJobs(r, s, rapid.IntRange(1, 25).Draw(r, "jobs"))})
-	case "burst": // more of one user than are read at a time
+	case "burst": // more jobs of one user than are read at a time
 		jobs := drawUsersJobs(r, s, 1)
 		for len(jobs) < 150 {
 			jobs = append(jobs, jobs[0])

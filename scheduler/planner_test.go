@@ -12,8 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// A planner that keeps its pool plans what a fresh plan would, whatever happened since its last pass: jobs came, were placed
-// or not, ended, nodes came, fell silent and came back with sick GPUs.
+// A planner that keeps its pool makes the plan of a new one, whatever happened since its last pass: jobs were
+// submitted, placed, refused and ended, and nodes registered, became unreachable and came back with unhealthy GPUs.
 func TestPlanner_plansAsIfItWereNew(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newState(t)

@@ -18,9 +18,9 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// Whatever the cluster and the queue look like: a plan is refused nowhere by the state that it was made from (so it
-// overlaps nothing and exceeds nothing), gangs are whole, no job is placed twice, order is kept within a class, the
-// same view gives the same plan, and when a pass is over nothing that waits at the head of a class would still fit.
+// For random clusters and queues: the state refuses no placement of a plan that was made from it (so no placements
+// overlap and no limit is exceeded), gangs are whole, no job is placed twice, the order within a class is kept, the
+// same view gives the same plan, and after a pass no job at the head of a class would still fit.
 func TestPlan_properties(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newState(t)
@@ -58,8 +58,9 @@ func TestPlan_properties(t *testing.T) {
 	})
 }
 
-// checkNothingIsLeft holds that another pass places nothing. One exception is a job that avoids a node on which it failed: when
-// the pass used up what a limit by type allows, no other node may hold the job any more, and it need not avoid that one.
+// checkNothingIsLeft checks that another pass places nothing. One exception is a job that avoids a node on which it
+// failed: if the pass used up a limit by type, no other node may hold the job any more, and the job no longer avoids
+// that node.
 func checkNothingIsLeft(r *rapid.T, v *fsm.View, again scheduler.Result) {
 	for _, c := range again.Commands {
 		for _, p := range c.Placements {
@@ -114,14 +115,14 @@ func drawJobs(r *rapid.T, s *state) {
 		}
 		shape.Selector = rapid.SampledFrom([]string{"", "", "zone=a", "zone=b"}).Draw(r, "selector")
 		shape.MemMB = uint32(rapid.SampledFrom([]int{0, 0, 1000, 300_000}).Draw(r, "mem"))
-		// A type that no node ever had may be refused at once; then there is no job.
+		// A type that no node ever had may be refused at once. Then there is no job.
 		j := s.job(shape, uint8(rapid.IntRange(0, 10).Draw(r, "priority")))
 		j.Retry = work.RetryPolicy{Max: uint16(rapid.IntRange(0, 9).Draw(r, "retries")), On: work.RetryInfrastructure}
 		s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})
 	}
 }
 
-// drawLimits sets a quota of the tenant and a limit of the queue, or takes them away.
+// drawLimits sets or removes a quota of the tenant and a limit of the queue.
 func drawLimits(r *rapid.T, s *state) {
 	limit := func(what string) *int32 {
 		if n := rapid.Int32Range(-6, 12).Draw(r, what); n >= 0 {
@@ -165,7 +166,7 @@ func drawEnds(r *rapid.T, s *state) {
 	}
 }
 
-// drawLosses lets nodes fall silent, be lost and come back, with their tasks or without.
+// drawLosses makes nodes unreachable, declares them lost, and registers them again, with or without their tasks.
 func drawLosses(r *rapid.T, s *state) {
 	s.ack()
 	var nodes []*work.Node
@@ -191,7 +192,8 @@ func drawLosses(r *rapid.T, s *state) {
 	}
 }
 
-// checkReplacements holds rule R3 against a plan: what may still be alive is replaced only where that is safe.
+// checkReplacements checks that a plan obeys rule R3: a task that may still be alive is replaced only where that is
+// safe.
 func checkReplacements(r *rapid.T, v *fsm.View, plan scheduler.Result, opts scheduler.Options) {
 	for _, command := range plan.Commands {
 		for _, p := range command.Placements {
@@ -229,7 +231,7 @@ func checkPlan(r *rapid.T, v *fsm.View, plan scheduler.Result) {
 	}
 }
 
-// checkNothingSimpleFits asks the state itself, node by node, for the shapes where that is easy to say.
+// checkNothingSimpleFits checks with the state's own functions that simple shapes fit on no node.
 func checkNothingSimpleFits(r *rapid.T, v *fsm.View, opts scheduler.Options) {
 	for key := range v.Classes() {
 		s := key.Shape
@@ -238,7 +240,7 @@ func checkNothingSimpleFits(r *rapid.T, v *fsm.View, opts scheduler.Options) {
 			continue
 		}
 		if q, ok := v.Quota(key.Tenant); ok && (len(q.MaxByType) > 0 || q.Bars(v.Usage(key.Tenant), s) != "") {
-			continue // What limits by type leave has tests of its own.
+			continue // Limits by type have tests of their own.
 		}
 		if q, ok := v.Queue(key.Queue); ok && (len(q.MaxByType) > 0 || q.Bars(v.QueueGPUs(key.Queue), s) != "") {
 			continue

@@ -6,19 +6,19 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// room is what quotas and the limits of queues leave in one pass. Like the capacity of the nodes it only shrinks, so a
-// class without room is done for the pass, however many jobs it has.
+// room tracks, in one pass, how much more quotas and limits of queues allow. Like the capacity of the nodes it only
+// shrinks, so a class without room stays blocked for the pass.
 type room struct {
 	view    View
 	tenants map[string]*tenantRoom
 	queues  map[string][]*queueRoom
 	limited map[string]*queueRoom
-	// models are the types and models of GPU, read when a limit by type is first met.
+	// models are the types and models of GPU. They are read when the first limit by type is checked.
 	models []gpuModel
 	arrays map[ident.Job]*arrayRoom
 }
 
-// arrayRoom is how many elements of an array run, and may.
+// arrayRoom counts the elements of an array that run, and bounds them.
 type arrayRoom struct{ live, most uint32 }
 
 type tenantRoom struct {
@@ -28,7 +28,7 @@ type tenantRoom struct {
 	spent uint64
 }
 
-// ofType is what is held of types of GPU, read when it is first asked for.
+// ofType counts, by type, the GPUs that a tenant or a queue holds. The count of a type is read when it is first needed.
 type ofType struct {
 	read  func(name string) int
 	milli map[string]int
@@ -53,13 +53,14 @@ type queueRoom struct {
 	held     ofType
 }
 
-// limits are those that apply to a class: of its tenant (nil: none), of its queue and of the queues that this is a part of.
+// limits are the limits of a class: the quota of its tenant (nil: none), and the limits of its queue and of the queues
+// above.
 type limits struct {
 	tenant *tenantRoom
 	array  *arrayRoom
 	queues []*queueRoom
 	room   *room
-	// typed: one of them is by type of GPU.
+	// typed: one of the limits is by type of GPU.
 	typed bool
 }
 
@@ -67,7 +68,7 @@ func newRoom(v View) *room {
 	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string][]*queueRoom{}, limited: map[string]*queueRoom{}, arrays: map[ident.Job]*arrayRoom{}}
 }
 
-// limitsOf finds the limits of a class. Only the classes of tenants with a quota name their tenant.
+// limitsOf returns the limits of a class. The key of a class names its tenant only if the tenant has a quota.
 func (r *room) limitsOf(key work.ClassKey) limits {
 	l, asked := limits{room: r}, false
 	if key.Tenant != "" {
@@ -98,7 +99,7 @@ func (r *room) limitsOf(key work.ClassKey) limits {
 	return l
 }
 
-// lineage finds the queues with a limit from one of them up.
+// lineage returns a queue and the queues above it, without those that have no limit.
 func (r *room) lineage(name string) (found []*queueRoom) {
 	for range work.MaxQueueDepth {
 		q, ok := r.view.Queue(name)
@@ -120,7 +121,7 @@ func (r *room) lineage(name string) (found []*queueRoom) {
 	return found
 }
 
-// bars says why no more job of a shape may run; empty: one may.
+// bars returns the reason why the limits allow no more jobs of a shape; empty: they allow one.
 func (l *limits) bars(s work.Shape) reason.Reason {
 	if l.tenant != nil {
 		if why := l.tenant.quota.Bars(l.tenant.usage, s); why != "" {
@@ -145,7 +146,7 @@ func (l *limits) bars(s work.Shape) reason.Reason {
 	return ""
 }
 
-// take counts a placed job.
+// take counts a job that was placed against the limits.
 func (l *limits) take(s work.Shape, tasks []work.TaskPlacement) {
 	if l.tenant != nil {
 		l.tenant.usage.Grant(s)

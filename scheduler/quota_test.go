@@ -19,7 +19,8 @@ func (s *state) quota(tenant string, gpus, running int32) {
 	require.Nil(s.t, s.apply(c)[0].(work.QuotaResult).Refusal)
 }
 
-// A plan gives a tenant what its quota leaves, in the order of the queue, and says to it alone why the rest waits.
+// A plan gives a tenant the GPUs that its quota allows, in the order of the queue, and shows only this tenant why the
+// other jobs wait.
 func TestPlan_keepsToQuotas(t *testing.T) {
 	s := newState(t)
 	s.node("n1", gpus("n1", "H100", 8, 8), nil)
@@ -57,7 +58,8 @@ func TestPlan_keepsToTheLimitsOfQueues(t *testing.T) {
 	require.Equal(t, 1, s.run().Placed)
 }
 
-// benchQuota has 10,000 jobs of a tenant waiting beside a cluster that is free; the quota leaves nothing.
+// benchQuota measures a pass while 10,000 jobs of a tenant wait, on a free cluster where a quota of 0 GPUs bars them,
+// or on a full one without a quota.
 func benchQuota(b *testing.B, quota bool) {
 	s := loaded(b, 10_000)
 	if quota {

@@ -8,19 +8,19 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
-// ranking says which of two waiting jobs comes first: by what the policy makes of their priority, age and history.
+// ranking orders waiting jobs as the policy says, by their priority, age and history.
 type ranking struct {
 	policy work.Policy
 	now    int64
 	model  *predict.Model
-	// buf and one are for the jobs that are read next.
+	// buf and one are buffers for jobs that are read.
 	buf []*work.Job
 	one [1]*work.Job
 }
 
-// rank is where a job stands. Lower is earlier, field by field.
+// rank is the position of a job in the order. Ranks are compared field by field; the lower one comes first.
 type rank struct {
-	above int // how far its priority is below the highest that there is, after aging
+	above int // minus the priority after aging
 	need  float64
 	id    ident.Job
 }
@@ -33,8 +33,8 @@ func newRanking(v View, opts Options) *ranking {
 	return r
 }
 
-// stratified says that the jobs of a lane are looked at by priority. Otherwise their order in the state is the one in which
-// they are offered.
+// stratified reports whether the jobs of a lane are read priority by priority. Otherwise they are offered in the order
+// of the state.
 func (r *ranking) stratified() bool {
 	return r.policy.AgingStep > 0 || r.policy.Order != work.OrderFIFO
 }
@@ -43,15 +43,16 @@ func (r *ranking) of(j *work.Job) rank {
 	return rank{above: -int(j.Priority) - r.aged(j), need: r.need(j), id: j.ID}
 }
 
-// leads says whether the oldest job of a lane and priority, which has this rank, comes first there. With another order than
-// FIFO a younger one may, unless nothing can come before this one: it has not run, so it has waited longest and needs least.
+// leads reports whether the oldest job of a lane and priority, which has the given rank, comes first among them. With
+// an order other than FIFO a younger job may come first, unless the oldest has the lowest possible rank: its need is 0,
+// and it has not run, so it has aged most.
 func (r *ranking) leads(oldest *work.Job, its rank) bool {
 	bound := r.boundOf(oldest)
 	return r.policy.Order == work.OrderFIFO || its.need == 0 && its.above == bound.above
 }
 
-// boundOf is before the ranks of the oldest job of a lane and priority and of all behind it, and before those of jobs
-// elsewhere that are equally urgent.
+// boundOf returns a rank that is before those of the oldest job of a lane and priority, of all jobs that follow it
+// there, and of equally urgent jobs elsewhere.
 func (r *ranking) boundOf(oldest *work.Job) rank {
 	return rank{above: -int(oldest.Priority) - r.steps(r.now-oldest.CreatedAt), need: -1}
 }
@@ -66,7 +67,7 @@ func (a rank) before(b rank) bool {
 	return a.id.Older(b.id)
 }
 
-// aged is how many steps of priority a job's waiting is worth.
+// aged returns the number of priorities by which a job has risen while it waited.
 func (r *ranking) aged(j *work.Job) int {
 	if r.policy.AgingStep <= 0 {
 		return 0
@@ -74,7 +75,7 @@ func (r *ranking) aged(j *work.Job) int {
 	return r.steps(r.waited(j))
 }
 
-// steps is how many steps of priority so much waiting is worth.
+// steps returns the number of priorities by which a job rises when it waits for so long.
 func (r *ranking) steps(waited int64) int {
 	if r.policy.AgingStep <= 0 {
 		return 0
@@ -82,26 +83,26 @@ func (r *ranking) steps(waited int64) int {
 	return int(min(max(waited, 0)/r.policy.AgingStep, work.MaxAging))
 }
 
-// waited is how long a job has not run since it was submitted.
+// waited returns how long a job has waited since it was submitted: the time in which it did not run.
 func (r *ranking) waited(j *work.Job) int64 { return r.now - j.CreatedAt - Attained(j, r.now) }
 
-// need is what Policy.Order compares: GPU time, so that of two jobs of the same length the smaller one is first. It keeps
-// less waiting behind it.
+// need returns the GPU time that Policy.Order compares. It is not only the duration: of two jobs of the same length the
+// smaller one comes first, because it delays others less.
 func (r *ranking) need(j *work.Job) float64 {
 	switch r.policy.Order {
 	case work.OrderShortest:
 		return gpus(j) * float64(r.remaining(j))
 	case work.OrderAttained:
 		if j.Retries.Preempted == 0 && !j.Live() {
-			return 0 // What it has lost by a failure is no reason to let others go first.
+			return 0 // Time lost by a failure does not count against the job.
 		}
 		return gpus(j) * float64(Attained(j, r.now))
 	}
 	return 0
 }
 
-// remaining is how much longer a job is predicted to run. With the order ATTAINED nothing is learned from other jobs: a job
-// is expected to go on for as long as it has run.
+// remaining predicts how much longer a job runs. With the order ATTAINED the model is not used: a job is expected to
+// run for as long again as it has run.
 func (r *ranking) remaining(j *work.Job) int64 {
 	ran := Attained(j, r.now)
 	var left int64
@@ -116,10 +117,11 @@ func (r *ranking) remaining(j *work.Job) int64 {
 	return left
 }
 
-// gpus is the size of a job. One without GPUs counts a thousandth, so that jobs of this kind are compared, too.
+// gpus returns the number of GPUs of a job. A job without GPUs counts as a thousandth of one, so that such jobs can be
+// compared.
 func gpus(j *work.Job) float64 { return math.Max(float64(j.Shape.GPUMilli()), 1) / 1000 }
 
-// Attained is how long a job has run, all its attempts together.
+// Attained returns how long a job has run, all its attempts together.
 func Attained(j *work.Job, now int64) int64 {
 	var ran int64
 	for i := range j.Past {

@@ -13,9 +13,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/guarantee"
 )
 
-// guards keep what queues are guaranteed from jobs of other queues.
+// guards protect the guaranteed GPUs of queues from the jobs of other queues.
 type guards struct {
-	// balance is nil when no queue is guaranteed anything.
+	// balance is nil if no queue has a guarantee.
 	balance *guarantee.Balance
 	view    PreemptionView
 }
@@ -33,17 +33,17 @@ func guardsOf(v View) guards {
 	return guards{}
 }
 
-// guarded says whether what a running job holds must not be taken for another one.
+// guarded reports whether the GPUs of a running job v must not be taken for a job j.
 func (g *guards) guarded(v, j *work.Job) bool {
 	return g.balance != nil && !g.balance.Borrows(v, j, nil, false)
 }
 
-// Reclaim chooses, for the first jobs of classes that fit nowhere and that are within what their queue is guaranteed, running
-// jobs that have borrowed from it: preemptible ones of queues that hold more than they are guaranteed, whatever their priority
-// and however short they have run. The most saturated queue gives back first, of its jobs those of the lowest priority, and of
-// these those that lose the least. None is taken that need not be.
+// Reclaim chooses victims for the first jobs of blocked classes that are within the guarantee of their queue. Victims
+// are preemptible jobs of queues that hold more than their guarantee, whatever their priority and however short they
+// have run. The most saturated queue gives back first; of its jobs, those of the lowest priority; and of these, those
+// that lose the least. No job is taken that is not needed.
 //
-// Like [Preempt] it is pure, and the state checks what it proposes.
+// Like [Preempt], Reclaim is pure, and the state checks its proposal.
 func Reclaim(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Preemption {
 	g := guardsOf(v)
 	if g.balance == nil {
@@ -65,7 +65,7 @@ func Reclaim(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Pree
 	return r.made
 }
 
-// due are the first jobs of blocked classes that are within a guarantee, those of the least saturated queues first.
+// due returns the first jobs of blocked classes that are within a guarantee, those of the least saturated queues first.
 func (g *guards) due(v PreemptionView, blocked []work.ClassKey) []*work.Job {
 	type head struct {
 		job   *work.Job
@@ -107,7 +107,7 @@ func (g *guards) due(v PreemptionView, blocked []work.ClassKey) []*work.Job {
 	return jobs
 }
 
-// borrowers are the jobs that may be stopped for others, protected or not.
+// borrowers returns the jobs that may be victims of a reclaim. The policy's protection does not count.
 func borrowers(v PreemptionView, now int64) map[ident.Job]*victim {
 	policy := v.Policy()
 	found := map[ident.Job]*victim{}
@@ -119,14 +119,14 @@ func borrowers(v PreemptionView, now int64) map[ident.Job]*victim {
 	return found
 }
 
-// reclaimer chooses who gives back.
+// reclaimer chooses the victims of reclaims.
 type reclaimer struct {
 	preemptor
-	// covering are the queues whose guarantee the present job is within.
+	// covering are the queues whose guarantees cover the job that is decided now.
 	covering []string
 }
 
-// reclaim finds places for a job within its guarantee.
+// reclaim finds places and victims for a job within its guarantee.
 func (r *reclaimer) reclaim(j *work.Job) {
 	byKind := map[string][]*spot{}
 	var kinds []string
@@ -169,8 +169,8 @@ func (r *reclaimer) reclaim(j *work.Job) {
 	r.made[len(r.made)-1].Reclaim = true
 }
 
-// gang takes the cheapest places, one after the other. What each costs depends on who leaves for those before it: it is looked at
-// again before it is taken.
+// gang takes the cheapest places one after the other. The cost of each depends on the victims of those before it, so
+// gang computes it again before it takes the place.
 func (r *reclaimer) gang(j *work.Job, spots []*spot) ([]*spot, map[ident.Job]bool, float64) {
 	want := max(1, int(j.Shape.Nodes))
 	balance, leave, total := r.balance.Clone(), map[ident.Job]bool{}, 0.0
@@ -215,8 +215,8 @@ func (r *reclaimer) gang(j *work.Job, spots []*spot) ([]*spot, map[ident.Job]boo
 	return chosen, leave, total
 }
 
-// survey finds who has to leave a node for a task, beside those that leave anyway, while the queues of each hold more than they
-// are guaranteed; false: it does not fit even then.
+// survey finds the victims that make room for a task on a node, beside the jobs that leave anyway. It takes a job only
+// while its queue holds more than its guarantee. It returns false if the task does not fit even then.
 func (r *reclaimer) survey(j *work.Job, s *spot, leave map[ident.Job]bool, balance *guarantee.Balance) bool {
 	use := r.use(j, s.node)
 	var held []*work.Lease
@@ -258,7 +258,7 @@ func (r *reclaimer) survey(j *work.Job, s *spot, leave map[ident.Job]bool, balan
 		held = slices.Delete(held, at, at+1)
 		gpus, fits = choose(s.node, &use, j.Shape)
 	}
-	// Those that turned out not to be needed stay, the dearest first.
+	// Victims that turned out not to be needed stay, the most expensive first.
 	for i := len(taken) - 1; i >= 0; i-- {
 		use.Add(taken[i])
 		if again, still := choose(s.node, &use, j.Shape); still {
@@ -274,20 +274,20 @@ func (r *reclaimer) survey(j *work.Job, s *spot, leave map[ident.Job]bool, balan
 }
 
 const (
-	// bySaturation and byPriority make the price of a victim: the saturation of its queue weighs more than its priority, and
-	// this more than what it loses, in GPU-nanoseconds.
+	// bySaturation and byPriority weigh the price of a victim: the saturation of its queue counts more than its
+	// priority, and its priority more than the loss in GPU-nanoseconds.
 	bySaturation = 1e21
 	byPriority   = 1e17
 )
 
-// price is what it costs to take a job.
+// price returns the cost of a victim; higher for less saturated queues.
 func (r *reclaimer) price(v *victim, j *work.Job, balance *guarantee.Balance) float64 {
 	gpus := float64(v.job.Shape.GPUMilli()) / 1000
 	return gpus*(bySaturation/(1+balance.Saturation(v.job, j))+byPriority*float64(v.job.Priority)) + v.cost
 }
 
-// withheld says whether the state would refuse a preemption: it takes what another queue is guaranteed, or the places are more of
-// a type of GPU than a limit allows, or the GPU hours are used up.
+// withheld reports whether the state would refuse a preemption: because it takes guaranteed GPUs of another queue,
+// because the places have more GPUs of a type than a limit allows, or because the GPU hours are used up.
 func (p *preemptor) withheld(j *work.Job, spots []*spot, leave map[ident.Job]bool, reclaim bool) bool {
 	var jobs []*work.Job
 	for _, id := range slices.Sorted(maps.Keys(leave)) {

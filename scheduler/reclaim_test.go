@@ -33,7 +33,7 @@ func (s *state) guarantee(queue, parent string, gpus uint32) {
 	require.Nil(s.t, s.apply(work.PutQueue{Queue: work.Queue{Name: queue, Parent: parent, Guaranteed: gpus}})[0].(work.QueueResult).Refusal)
 }
 
-// reclaim plans, chooses who gives back, and applies that; nothing of it may be refused.
+// reclaim plans, chooses victims and applies the preemptions. None may be refused.
 func (s *state) reclaim() []claims.Preemption {
 	s.t.Helper()
 	blocked := s.run().Blocked
@@ -94,7 +94,7 @@ func TestReclaim_theMostSaturatedGivesBackFirst(t *testing.T) {
 	}
 	require.Equal(t, v1.JobState_ALLOCATED, s.get(owner).State)
 
-	// Nobody takes it back: neither by a guarantee nor by priority.
+	// Nothing takes the GPUs back, neither a guarantee nor a priority.
 	s.start(owner)
 	s.pass(3 * time.Hour)
 	s.borrower("text", 10, work.Shape{GPUs: 1})
@@ -163,9 +163,9 @@ func TestReclaim_insideATreeTheGuaranteeOfAPartCounts(t *testing.T) {
 	require.Empty(t, s.reclaim(), "its guarantee is promised")
 }
 
-// TestReclaim_isKept draws clusters and queues, fills them with preemptible jobs, and holds that a job within the guarantee of
-// its queue gets its GPUs after one round for each of those that wait, that nothing the scheduler proposes is refused, and that
-// no queue loses what it is guaranteed.
+// TestReclaim_isKept draws clusters and queues and fills them with preemptible jobs. It checks that a job within the
+// guarantee of its queue gets its GPUs after at most one round for each waiting job, that the state refuses no proposal
+// of the scheduler, and that no queue loses guaranteed GPUs.
 func TestReclaim_isKept(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newState(t)

@@ -14,36 +14,36 @@ import (
 )
 
 const (
-	// little is by how much a start must become earlier, or be missed, for the promise to be changed; or a twentieth of the
-	// time until then, if that is more.
+	// little is the least time by which a start must become earlier, or be missed, before the reserved start is
+	// changed. A start must also become earlier by 1/littlePart of the time until it.
 	little      = int64(60e9)
 	littlePart  = 20
-	mostLooked  = 256 // jobs beside those that are promised a start
-	lookedTimes = 4   // for each of those
-	// never is after all times.
+	mostLooked  = 256 // jobs that are looked at, without a reserved start
+	lookedTimes = 4   // as many more for each start that may be reserved
+	// never is later than all times.
 	never = int64(math.MaxInt64)
 )
 
-// ReservationView is what promising starts reads beside what planning does. *fsm.View implements it.
-type ReservationView interface {
+// ReserveView is the part of the state that Reserve reads. *fsm.View implements it.
+type ReserveView interface {
 	View
 	ClaimOf(ident.Job) (*claims.Claim, bool)
 }
 
-// Reserve decides which starts are promised: to the first jobs of these classes that have waited for as long as the policy
-// says, in the order in which they would be offered, the earliest start that the time limits of the running jobs allow. false:
-// the promises that there are stay as they are.
+// Reserve reserves starts for the first jobs of the given classes, in the order in which they would be offered, that
+// have waited for as long as the policy says. Each gets the earliest start that the time limits of the running jobs
+// allow. Reserve returns false if the existing reserved starts do not change.
 //
-// A promise that there is stays, whatever comes behind it, and whatever comes before it in fair share. It is changed when its
-// places are free earlier, when one of them is lost, when a job of a higher priority needs them, and when a job does not end
-// when it should have. Nothing is promised that depends on the end of a job without a limit.
+// An existing reserved start stays, whatever jobs come later, and whatever fair share says. It changes when its places
+// become free earlier, when one of them is lost, when a job of a higher priority needs them, and when a job does not
+// end in time. No start depends on the end of a job without a time limit.
 //
-// now is in Unix nanoseconds. Like [Plan] it is pure, and the state checks what it proposes.
-func Reserve(v ReservationView, blocked []work.ClassKey, now int64, opts Options) (promises.PromiseStarts, bool) {
+// now is in Unix nanoseconds. Like [Plan], Reserve is pure, and the state checks its proposal.
+func Reserve(v ReserveView, blocked []work.ClassKey, now int64, opts Options) (promises.PromiseStarts, bool) {
 	now = max(now, v.Now())
 	r := &reserver{view: v, ranking: newRanking(v, opts), now: now}
 	seats := int(r.ranking.policy.Backfill.Reservations)
-	had := r.promised()
+	had := r.reserved()
 	var want []*candidate
 	if seats > 0 {
 		want = slices.Concat(had, r.waiting(blocked, had, seats))
@@ -78,24 +78,24 @@ func Reserve(v ReservationView, blocked []work.ClassKey, now int64, opts Options
 	return out, changed || kept != r.count
 }
 
-// reserver makes promises, one after the other.
+// reserver decides the reserved starts one after the other.
 type reserver struct {
-	view    ReservationView
+	view    ReserveView
 	ranking *ranking
 	now     int64
 	sites   *sites
-	// count is how many promises there are.
+	// count is the number of existing reserved starts.
 	count int
 }
 
-// candidate is a job that may be promised a start; old is what it was promised before, nil for nothing.
+// candidate is a job for which a start may be reserved. old is its existing reserved start; nil: none.
 type candidate struct {
 	job   *work.Job
 	above int
 	old   *promises.Promise
 }
 
-// rank puts promises that were made before others.
+// rank puts jobs with a reserved start before others.
 func (c *candidate) rank() int {
 	if c.old != nil {
 		return 1
@@ -103,8 +103,8 @@ func (c *candidate) rank() int {
 	return 0
 }
 
-// promised are the jobs with a promise that they may have, the oldest promise first.
-func (r *reserver) promised() []*candidate {
+// reserved returns the jobs whose reserved starts may stay, the oldest first.
+func (r *reserver) reserved() []*candidate {
 	var all []*candidate
 	limits := newRoom(r.view)
 	for p := range r.view.Promises() {
@@ -122,15 +122,15 @@ func (r *reserver) promised() []*candidate {
 	return all
 }
 
-// eligible says whether a job may be promised a start. An array is many jobs, of which those that were never placed have no
-// row. Where a job may run whose last attempt may be alive, only the leader knows, and what a preemption keeps for one is more
-// than a promise. The search for a start does not see domains between nodes.
+// eligible reports whether a start may be reserved for a job. Elements of an array that were never placed have no row.
+// If the last attempt of a job may be alive, only the leader knows where the next one may run. A job with a claim has
+// more than a reserved start. The search for a start does not consider domains between nodes.
 func (r *reserver) eligible(j *work.Job) bool {
 	_, claimed := r.view.ClaimOf(j.ID)
 	return j.Waiting() && j.Array == nil && !j.Replacement() && !claimed && (j.Shape.Between == domains.Anywhere || j.Shape.Nodes <= 1)
 }
 
-// waiting are the first jobs of blocked classes that have waited for long enough.
+// waiting returns the first jobs of blocked classes that have waited for long enough.
 func (r *reserver) waiting(blocked []work.ClassKey, had []*candidate, seats int) []*candidate {
 	line, limits := newTree(r.view, r.ranking), newRoom(r.view)
 	for _, key := range blocked {
@@ -166,7 +166,7 @@ func (r *reserver) waiting(blocked []work.ClassKey, had []*candidate, seats int)
 	return found
 }
 
-// decide is what a job is promised, around what others have been; nil: nothing.
+// decide returns the start to reserve for a job, without delaying the starts that were entered before; nil: none.
 func (r *reserver) decide(c *candidate) *promises.Start {
 	if c.old == nil {
 		start := r.sites.find(c.job, r.now, never, c.above)
@@ -175,7 +175,7 @@ func (r *reserver) decide(c *candidate) *promises.Start {
 		}
 		r.sites.enter(c, start, start.At <= r.now)
 		if start.At <= r.now {
-			return nil // It starts with the next plan.
+			return nil // The job starts with the next plan.
 		}
 		return start
 	}
@@ -194,7 +194,7 @@ func (r *reserver) decide(c *candidate) *promises.Start {
 	return start
 }
 
-// broken says why a promise is not kept; empty: it is.
+// broken returns the reason why a reserved start cannot be kept; empty: it can.
 func (r *reserver) broken(c *candidate) reason.Reason {
 	p := c.old
 	latest := p.StartAt + little
@@ -222,7 +222,7 @@ func (r *reserver) broken(c *candidate) reason.Reason {
 	return ""
 }
 
-// outranked says whether what is on a node for longer has a higher priority than a job.
+// outranked reports whether a claim, or a job of a higher priority, is on a node for longer than until the given time.
 func (r *reserver) outranked(c *candidate, s *site, until int64) bool {
 	if s.use.Claimed != (work.Claimed{}) {
 		return true

@@ -9,24 +9,24 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 )
 
-// mostSteps bounds the search for a time at which enough nodes are free at once.
+// mostSteps bounds the search for a time at which enough nodes are free together.
 const mostSteps = 64
 
-// sites are the ready nodes with their future: who leaves when, and what is promised. Nodes for which a maintenance or a
-// reservation is arranged are not among them: nothing is promised there.
+// sites are the ready nodes, with the times at which their leases end and with reserved starts. Nodes in a maintenance
+// or a reservation are not among them: no start is reserved there.
 type sites struct {
 	all    []*site // by id
 	byName map[string]*site
 	usable map[work.Shape][]usable
 }
 
-// site is a node.
+// site is a node with its future.
 type site struct {
 	node *work.Node
 	use  work.NodeUse
-	// leases are sorted by when they end; those of which that is not known are last.
+	// leases are sorted by the time at which they end; leases with an unknown end are last.
 	leases   []leaving
-	promised []*promised
+	reserved []*reservedStart
 	kind     string
 }
 
@@ -35,15 +35,16 @@ type leaving struct {
 	leaves int64 // 0: not known
 }
 
-// promised is a start that others go around.
-type promised struct {
+// reservedStart is a start that must not be delayed by those that are decided later.
+type reservedStart struct {
 	promises.Promise
 	above int
-	// passing: it is no promise, but about to start.
+	// passing: the job starts now, so no start is reserved for it.
 	passing bool
 }
 
-// leaves is when a lease ends at the latest; 0: that is not known. One that should have ended by now is about to.
+// leaves returns the time at which a lease ends at the latest; 0: unknown. A lease that should have ended by now is
+// expected to end at once.
 func leaves(v View, l *work.Lease, now int64) int64 {
 	j, ok := v.Job(l.Job)
 	if !ok {
@@ -85,31 +86,31 @@ func newSites(v View, now int64) *sites {
 
 func (t *sites) named(node string) *site { return t.byName[node] }
 
-// enter makes what is decided later go around a start.
+// enter adds a start to the sites, so that later decisions do not delay it.
 func (t *sites) enter(c *candidate, start *promises.Start, passing bool) {
-	p := &promised{above: c.above, passing: passing, Promise: promises.Promise{
+	p := &reservedStart{above: c.above, passing: passing, Promise: promises.Promise{
 		Job: c.job.ID, StartAt: start.At, Until: promises.EndOf(c.job, start.At), Tasks: start.Tasks,
 		CPUs: c.job.Shape.CPUDemand(), MemMB: c.job.Shape.MemMB,
 	}}
 	for i := range p.Tasks {
 		if s := t.byName[p.Tasks[i].Node]; s != nil {
-			s.promised = append(s.promised, p)
+			s.reserved = append(s.reserved, p)
 		}
 	}
 }
 
-// forget takes out what a job was promised.
+// forget removes the reserved start of a job from the sites.
 func (t *sites) forget(old *promises.Promise) {
 	for i := range old.Tasks {
 		if s := t.byName[old.Tasks[i].Node]; s != nil {
-			s.promised = slices.DeleteFunc(s.promised, func(p *promised) bool { return p.Job == old.Job })
+			s.reserved = slices.DeleteFunc(s.reserved, func(p *reservedStart) bool { return p.Job == old.Job })
 		}
 	}
 }
 
-// find is the earliest start of a job from a time on and before another one, around the starts of those that are at least so
-// urgent; nil: there is none that is known. Of the nodes that are free by then it takes those that become so last, so that the others can be used
-// until then.
+// find returns the earliest start of a job within [from, before) that delays no start of a job which is at least as
+// urgent; nil: none is known. Of the nodes that are free by then it takes those that become free last, so that the
+// others can be used until then.
 func (t *sites) find(j *work.Job, from, before int64, above int) *promises.Start {
 	want := max(1, int(j.Shape.Nodes))
 	for range mostSteps {
@@ -125,15 +126,15 @@ func (t *sites) find(j *work.Job, from, before int64, above int) *promises.Start
 	return nil
 }
 
-// free is a site, and when it is free for a task.
+// free is a site with the time at which it is free for a task.
 type free struct {
 	*site
 	usable *usable
 	at     int64
 }
 
-// search is the first time from which enough nodes might be free, 0 for never, and those that are, the one that became free
-// last first. For a gang they have the same GPUs.
+// search returns the first time at which enough nodes might be free (0: never), and the nodes that are free then, the
+// one that became free last first. The nodes of a gang have equal GPUs.
 func (t *sites) search(j *work.Job, from, before int64, above, want int) (int64, []free) {
 	byKind := map[string][]free{}
 	var kinds []string
@@ -166,14 +167,14 @@ func (t *sites) search(j *work.Job, from, before int64, above, want int) (int64,
 	}
 	var found []free
 	for _, f := range slices.Backward(byKind[best]) {
-		if f.at <= first && (len(f.promised) == 0 || f.at == first || f.earliest(j, f.usable, first, before, above) == first) {
+		if f.at <= first && (len(f.reserved) == 0 || f.at == first || f.earliest(j, f.usable, first, before, above) == first) {
 			found = append(found, f)
 		}
 	}
 	return first, found
 }
 
-// choose picks the GPUs.
+// choose picks the GPUs of a start on the given sites; nil: a task does not fit.
 func (t *sites) choose(j *work.Job, at int64, on []free, above int) *promises.Start {
 	start := &promises.Start{Job: j.ID, Attempt: j.Attempt + 1, At: at}
 	until := promises.EndOf(j, at)
@@ -190,7 +191,7 @@ func (t *sites) choose(j *work.Job, at int64, on []free, above int) *promises.St
 	return start
 }
 
-// at is what is in use at a time.
+// at returns what of the node is in use at a time.
 func (s *site) at(at int64) work.NodeUse {
 	use := s.use
 	for i := range s.leases {
@@ -201,9 +202,9 @@ func (s *site) at(at int64) work.NodeUse {
 	return use
 }
 
-// reserve adds what is promised at any time between two to others that are at least so urgent.
+// reserve adds to use the reserved places, at any time within [from, to), of jobs that are at least as urgent.
 func (s *site) reserve(use *work.NodeUse, from, to int64, above int) {
-	for _, p := range s.promised {
+	for _, p := range s.reserved {
 		if p.above > above || !p.During(from, to) || p.passing && p.Until != 0 && p.Until <= from+little {
 			continue
 		}
@@ -215,8 +216,8 @@ func (s *site) reserve(use *work.NodeUse, from, to int64, above int) {
 	}
 }
 
-// earliest is the first time from which on, and before another one, a task fits for as long as its job may take; 0: there is
-// none.
+// earliest returns the first time within [from, before) from which on a task fits for as long as its job may take; 0:
+// there is none.
 func (s *site) earliest(j *work.Job, u *usable, from, before int64, above int) int64 {
 	if !u.could || from >= before || j.Avoids(s.node.ID) {
 		return 0
@@ -228,7 +229,7 @@ func (s *site) earliest(j *work.Job, u *usable, from, before int64, above int) i
 			times = append(times, at)
 		}
 	}
-	for _, p := range s.promised {
+	for _, p := range s.reserved {
 		if p.Until > from && p.Until < before {
 			times = append(times, p.Until)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 )
 
-// plainEarliest is what earliest is, said as plainly as possible: choose is asked at each time at which anything changes.
+// plainEarliest is a simple implementation of earliest: it calls choose at each time at which something changes.
 func plainEarliest(s *site, j *work.Job, from int64, above int) int64 {
 	if j.Avoids(s.node.ID) || !s.node.CouldHold(j.Shape) {
 		return 0
@@ -27,7 +27,7 @@ func plainEarliest(s *site, j *work.Job, from int64, above int) int64 {
 			times = append(times, l.leaves)
 		}
 	}
-	for _, p := range s.promised {
+	for _, p := range s.reserved {
 		if p.Until > from {
 			times = append(times, p.Until)
 		}
@@ -43,7 +43,7 @@ func plainEarliest(s *site, j *work.Job, from int64, above int) int64 {
 	return 0
 }
 
-// randomSites are nodes with leases that end and starts that are promised.
+// randomSites draws nodes with leases that end and with reserved starts.
 func randomSites(r *rapid.T, now int64) *sites {
 	t := &sites{byName: map[string]*site{}, usable: map[work.Shape][]usable{}}
 	for i := range rapid.IntRange(1, 4).Draw(r, "nodes") {
@@ -82,11 +82,11 @@ func randomSites(r *rapid.T, now int64) *sites {
 	for i := range rapid.IntRange(0, 4).Draw(r, "promises") {
 		on := rapid.SampledFrom(t.all).Draw(r, "on")
 		start := now + rapid.Int64Range(0, 300e9).Draw(r, "start")
-		p := &promised{above: rapid.IntRange(0, 2).Draw(r, "above"), passing: rapid.Bool().Draw(r, "passing"), Promise: promises.Promise{
+		p := &reservedStart{above: rapid.IntRange(0, 2).Draw(r, "above"), passing: rapid.Bool().Draw(r, "passing"), Promise: promises.Promise{
 			Job: ident.Job(i + 1), StartAt: start, Until: rapid.SampledFrom([]int64{0, start + 60e9, start + 200e9}).Draw(r, "until"),
 			Tasks: []work.TaskPlacement{{Node: on.node.ID, GPUs: rapid.Uint64Range(0, 15).Draw(r, "gpus")}}, CPUs: 1, MemMB: 100,
 		}}
-		on.promised = append(on.promised, p)
+		on.reserved = append(on.reserved, p)
 	}
 	return t
 }
@@ -105,7 +105,8 @@ func randomShape(r *rapid.T) work.Shape {
 	return s
 }
 
-// TestSites_earliestIsThePlainOne: what is kept between the times of one search, and between searches, changes nothing.
+// TestSites_earliestIsThePlainOne checks that the values cached within a search and between searches do not change the
+// result.
 func TestSites_earliestIsThePlainOne(t *testing.T) {
 	found := 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -131,7 +132,8 @@ func TestSites_earliestIsThePlainOne(t *testing.T) {
 	require.Positive(t, found, "some have to wait")
 }
 
-// TestSites_findBeforeIsFindOrNothing: a search that ends at a time finds what one without an end finds before it.
+// TestSites_findBeforeIsFindOrNothing checks that a search with an end finds the same start as one without, if that is
+// before the end.
 func TestSites_findBeforeIsFindOrNothing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		now := int64(1e12)

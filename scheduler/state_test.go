@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// state drives a real machine, so that what is planned is checked by what will apply it.
+// state drives a real state machine, so that plans are checked by the code that applies them.
 type state struct {
 	t       testing.TB
 	machine *fsm.Machine
@@ -43,7 +43,7 @@ func (s *state) apply(commands ...kernel.Command) []any {
 	return s.machine.Apply(s.index, kernel.Pack(level.Newest, s.now, raw))
 }
 
-// gpus makes an inventory: n GPUs in islands of so many that reach each other over NVLink, one NUMA node per island.
+// gpus returns n GPUs in islands that are linked by NVLink, with one NUMA node per island.
 func gpus(node, kind string, n, island int) []work.GPU {
 	out := make([]work.GPU, n)
 	for i := range out {
@@ -83,7 +83,7 @@ func (s *state) job(shape work.Shape, priority uint8) work.NewJob {
 	return work.NewJob{Tenant: "t", User: "u", Name: "j", Queue: "default", Priority: priority, Spec: []byte("spec"), Shape: shape}
 }
 
-// run plans once and applies what was planned; nothing of it may be refused.
+// run plans once and applies the plan. No part of it may be refused.
 func (s *state) run() scheduler.Result {
 	s.t.Helper()
 	return s.runWith(scheduler.Options{PerCommand: 4})
@@ -113,7 +113,7 @@ func (s *state) get(id ident.Job) *work.Job {
 	return j
 }
 
-// placed says where the tasks of a job are: "n1:0,1 n2:0".
+// placed returns the places of a job's tasks: "n1:0,1 n2:0".
 func (s *state) placed(id ident.Job) string {
 	out := ""
 	for i, t := range s.get(id).Tasks {
@@ -132,7 +132,7 @@ func (s *state) placed(id ident.Job) string {
 	return out
 }
 
-// away makes a node fall silent; lose declares it lost, by two of three votes, and returns how many tasks were.
+// away makes a node unreachable.
 func (s *state) away(node string) {
 	s.t.Helper()
 	require.Nil(s.t, s.apply(work.SetNode{ID: node, Action: work.NodeUnreachable})[0].(work.NodeResult).Refusal)
@@ -147,7 +147,7 @@ func (s *state) lose(node string, eligible ...string) int {
 	})[0].(work.LoseNodeResult).Lost
 }
 
-// ack has all nodes that can be reached acknowledge the newest roster.
+// ack lets all reachable nodes acknowledge the newest roster.
 func (s *state) ack() {
 	var c work.AckRoster
 	for n := range s.machine.View().Roster() {
@@ -165,7 +165,7 @@ func (s *state) submitRetried(shape work.Shape) ident.Job {
 	return r.Job
 }
 
-// fail has one task of a job fail for a reason that a retry follows, and the others stop.
+// fail lets one task of a job fail for a reason that causes a retry, and stops the others.
 func (s *state) fail(id ident.Job, rank int) {
 	j := s.get(id)
 	order := append([]work.Task{j.Tasks[rank]}, append(append([]work.Task(nil), j.Tasks[:rank]...), j.Tasks[rank+1:]...)...)
@@ -179,7 +179,7 @@ func (s *state) fail(id ident.Job, rank int) {
 		}
 		s.apply(work.ReportTasks{Node: t.Node, Reports: reports})
 	}
-	// It pauses before it is restarted.
+	// The job pauses before its restart.
 	s.now = s.now.Add(5 * time.Minute)
 	s.apply(work.Tick{})
 	require.True(s.t, s.get(id).Waiting())
@@ -189,7 +189,7 @@ func (s *state) reason(id ident.Job) string {
 	return words.Of(s.machine.View().ClassReason(s.machine.View().ClassOf(s.get(id))))
 }
 
-// end lets a job finish.
+// end lets all tasks of a job succeed.
 func (s *state) end(id ident.Job) {
 	j := s.get(id)
 	zero := int32(0)

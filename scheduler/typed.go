@@ -7,10 +7,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// gpuModel is a type of GPU with one of its models.
+// gpuModel is a type of GPU and one of its models.
 type gpuModel struct{ name, model string }
 
-// narrow is a shape without the types of GPU of which a limit leaves too few.
+// narrow returns a shape without the types of GPU of which a limit leaves too few.
 func (l *limits) narrow(s work.Shape) work.Shape {
 	if !l.typed || !s.NeedsGPU() {
 		return s
@@ -19,8 +19,8 @@ func (l *limits) narrow(s work.Shape) work.Shape {
 	return s
 }
 
-// types goes through the types of GPU that a shape may use, as if all its GPUs were of one. It returns why none of them is left, or
-// the shape with those that are.
+// types checks each type of GPU that a shape may use, as if all its GPUs were of that type. It returns the shape with
+// the types that the limits allow, or the reason why they allow none.
 func (l *limits) types(s work.Shape) (reason.Reason, work.Shape) {
 	if l.room.models == nil {
 		for name, model := range l.room.view.GPUModels() {
@@ -65,8 +65,8 @@ func (l *limits) barsType(name string, need int) reason.Reason {
 	return ""
 }
 
-// NeverByType says why the limits by type of a tenant and its queue keep a job of a shape from running even if it were alone; empty:
-// they do not.
+// NeverByType returns the reason why the limits by type of a tenant and its queue bar a job of a shape even from an
+// empty cluster; empty: they do not.
 func NeverByType(v View, tenant, queue string, s work.Shape) reason.Reason {
 	l := newRoom(v).limitsOf(work.ClassKey{Queue: queue, Tenant: tenant, Shape: s})
 	if !l.typed || !s.NeedsGPU() {

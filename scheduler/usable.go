@@ -7,14 +7,14 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// usable is what tasks of one shape could use of a node if nothing else were on it. It does not change while promises are
-// decided, and most of the time of a search goes into asking what fits when.
+// usable is the part of a node that tasks of one shape could use if the node were empty. It is kept for all decisions
+// about reserved starts, because a search for one spends most of its time in fits.
 type usable struct {
 	could bool
 	gpus  uint64
 }
 
-// usableBy has it for each site.
+// usableBy returns the usable part of each site for a shape.
 func (t *sites) usableBy(s work.Shape) []usable {
 	all, known := t.usable[s]
 	if !known {
@@ -35,7 +35,7 @@ func usableOf(n *work.Node, s work.Shape) usable {
 	return u
 }
 
-// fits says whether choose finds GPUs, without choosing them.
+// fits reports whether choose would find GPUs, and does not choose them.
 func (u *usable) fits(n *work.Node, use *work.NodeUse, s work.Shape) bool {
 	if s.CPUDemand() > use.FreeCPUs(n) || s.MemMB > use.FreeMemMB(n) {
 		return false

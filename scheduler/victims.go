@@ -20,7 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// PreemptionView is what choosing victims reads beside what planning does. *fsm.View implements it.
+// PreemptionView is the part of the state that the choice of victims reads. *fsm.View implements it.
 type PreemptionView interface {
 	View
 	Node(id string) (*work.Node, bool)
@@ -34,17 +34,17 @@ type PreemptionView interface {
 	WindowsOn(node string) iter.Seq[*windows.Window]
 }
 
-// maxPreemptions is how many jobs are made room for in one pass. The next pass sees what came of them.
+// maxPreemptions is the number of jobs that one pass makes room for. The next pass sees the results.
 const maxPreemptions = 16
 
-// Preempt chooses, for the first jobs of classes that fit nowhere, running jobs to preempt: preemptible ones of
-// lower priority whose attempts have run for longer than the policy protects them. It takes those that lose the least:
-// GPU-seconds since their last checkpoint, and those that their restart costs. None is taken that need not be.
+// Preempt chooses victims for the first jobs of blocked classes. Victims are preemptible jobs of lower priority whose
+// attempts have run for longer than the policy protects them. Preempt takes those that lose the least: the GPU-seconds
+// since their last checkpoint, and those of a restart. No job is taken that is not needed.
 //
-// A job whose last attempt may still be alive gets no places this way: where it may run is known to the leader alone, and
-// the places are granted without it (rule R3).
+// A job whose last attempt may still be alive gets no places this way. Only the leader knows where it may run, and the
+// state grants the places without the leader (rule R3).
 //
-// now is in Unix nanoseconds. Like [Plan] it is pure, and the state checks what it proposes.
+// now is in Unix nanoseconds. Like [Plan], Preempt is pure, and the state checks its proposal.
 func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Preemption {
 	victims := candidates(v, now)
 	if len(victims) == 0 {
@@ -69,7 +69,7 @@ func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Pree
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), byAge(a.ID, b.ID))
 	})
 	p := newPreemptor(v, victims, now)
-	p.promised = promisedOn(v)
+	p.reserved = reservedOn(v)
 	for _, j := range heads {
 		if len(p.made) == maxPreemptions || len(p.victims) == 0 {
 			break
@@ -81,14 +81,14 @@ func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Pree
 	return p.made
 }
 
-// victim is a running job that may be stopped.
+// victim is a running job that may be preempted.
 type victim struct {
 	job *work.Job
 	// cost is in GPU-nanoseconds.
 	cost float64
 }
 
-// candidates are the jobs that may be stopped for others.
+// candidates returns the jobs that may be preempted.
 func candidates(v PreemptionView, now int64) map[ident.Job]*victim {
 	policy := v.Policy()
 	found := map[ident.Job]*victim{}
@@ -101,7 +101,7 @@ func candidates(v PreemptionView, now int64) map[ident.Job]*victim {
 	return found
 }
 
-// costOf is what stopping a job loses.
+// costOf returns the GPU time that is lost if a job is preempted.
 func costOf(v PreemptionView, j *work.Job, now int64, policy *work.Policy) float64 {
 	saved := now
 	if j.StartedAt != 0 {
@@ -114,16 +114,16 @@ func costOf(v PreemptionView, j *work.Job, now int64, policy *work.Policy) float
 	return gpus * float64(now-saved+policy.Preemption.RestartCost)
 }
 
-// preemptor chooses victims for one job after the other.
+// preemptor chooses the victims for one job after the other.
 type preemptor struct {
 	view    PreemptionView
 	victims map[ident.Job]*victim
-	// taken is what earlier jobs of the same pass get, by node.
+	// taken are the resources, by node, that earlier jobs of the same pass get.
 	taken map[string]work.Claimed
-	// promised are the promises by the nodes that they have places on.
-	promised map[string][]promisedPlace
+	// reserved are the places of reserved starts, by node.
+	reserved map[string][]reservedPlace
 	now      int64
-	// made is what was decided so far.
+	// made are the decisions so far.
 	made []claims.Preemption
 	guards
 }
@@ -132,15 +132,15 @@ func newPreemptor(v PreemptionView, victims map[ident.Job]*victim, now int64) pr
 	return preemptor{view: v, victims: victims, taken: map[string]work.Claimed{}, now: max(now, v.Now()), guards: guardsOf(v)}
 }
 
-// promisedPlace is one place of what is promised to a job.
-type promisedPlace struct {
+// reservedPlace is one place of a reserved start.
+type reservedPlace struct {
 	*promises.Promise
 	job  *work.Job
 	rank int
 }
 
-func promisedOn(v PreemptionView) map[string][]promisedPlace {
-	on := map[string][]promisedPlace{}
+func reservedOn(v PreemptionView) map[string][]reservedPlace {
+	on := map[string][]reservedPlace{}
 	for promise := range v.Promises() {
 		j, ok := v.Job(promise.Job)
 		if !ok {
@@ -148,13 +148,13 @@ func promisedOn(v PreemptionView) map[string][]promisedPlace {
 		}
 		for i := range promise.Tasks {
 			node := promise.Tasks[i].Node
-			on[node] = append(on[node], promisedPlace{promise, j, i})
+			on[node] = append(on[node], reservedPlace{promise, j, i})
 		}
 	}
 	return on
 }
 
-// able says whether a job may have places on a node at all.
+// able reports whether a job may have places on a node at all.
 func (p *preemptor) able(j *work.Job, n *work.Node) bool {
 	if n.State != v1.NodeState_READY || j.Avoids(n.ID) {
 		return false
@@ -167,13 +167,13 @@ func (p *preemptor) able(j *work.Job, n *work.Node) bool {
 	return true
 }
 
-// use is what of a node is not for a job: what others hold, what is claimed, what jobs before it get, and the GPUs that are
-// promised to jobs that are as urgent while it would run. CPUs and memory of promises are not among it: most of them are what
-// the present jobs of the node hold until then.
+// use returns the resources of a node that a job cannot have: those of leases and claims, those that earlier jobs of
+// the pass get, and the GPUs that are reserved for jobs which are at least as urgent while the job would run. CPUs and
+// memory of reserved starts do not count, because the present jobs of the node hold most of them until then.
 func (p *preemptor) use(j *work.Job, n *work.Node) work.NodeUse {
 	use := p.view.Use(n.ID)
 	use.Claim(p.taken[n.ID])
-	for _, place := range p.promised[n.ID] {
+	for _, place := range p.reserved[n.ID] {
 		if place.Job != j.ID && place.job.Priority >= j.Priority && place.During(p.now, promises.EndOf(j, p.now)) {
 			use.Claim(work.Claimed{GPUs: place.Tasks[place.rank].GPUs})
 		}
@@ -181,7 +181,7 @@ func (p *preemptor) use(j *work.Job, n *work.Node) work.NodeUse {
 	return use
 }
 
-// least is the lowest priority of any victim that is left.
+// least returns the lowest priority of the remaining victims.
 func (p *preemptor) least() uint8 {
 	least := uint8(255)
 	for _, v := range p.victims {
@@ -190,7 +190,7 @@ func (p *preemptor) least() uint8 {
 	return least
 }
 
-// spot is a place for one task, and who has to leave for it.
+// spot is a place for one task, and the victims that have to leave for it.
 type spot struct {
 	node    *work.Node
 	gpus    uint64
@@ -198,7 +198,8 @@ type spot struct {
 	cost    float64
 }
 
-// preempt finds places for all tasks of a job; false: there are none, even if all victims left.
+// preempt finds places and victims for all tasks of a job. It returns false if there are none, even if all victims
+// left.
 func (p *preemptor) preempt(j *work.Job) bool {
 	byKind := map[string][]*spot{}
 	var kinds []string
@@ -238,7 +239,8 @@ func (p *preemptor) preempt(j *work.Job) bool {
 	return true
 }
 
-// gang takes the cheapest places, one after the other: who leaves for one place leaves for all that it holds.
+// gang takes the cheapest places one after the other. A victim leaves all its nodes, so gang computes the cost of its
+// other nodes again.
 func (p *preemptor) gang(j *work.Job, spots []*spot) ([]*spot, map[ident.Job]bool, float64) {
 	want := max(1, int(j.Shape.Nodes))
 	if len(spots) < want {
@@ -274,8 +276,8 @@ func (p *preemptor) gang(j *work.Job, spots []*spot) ([]*spot, map[ident.Job]boo
 	return chosen, leave, total
 }
 
-// survey finds the victims that have to leave a node for a task, beside those that leave anyway; false: it does not fit
-// even if all left.
+// survey finds the victims that make room for a task on a node, beside the jobs that leave anyway. It returns false if
+// the task does not fit even if all victims leave.
 func (p *preemptor) survey(j *work.Job, s *spot, leave map[ident.Job]bool) bool {
 	use := p.use(j, s.node)
 	var leases []*work.Lease
@@ -300,7 +302,7 @@ func (p *preemptor) survey(j *work.Job, s *spot, leave map[ident.Job]bool) bool 
 		if !fits {
 			return false
 		}
-		// The dearest ones that turned out not to be needed stay.
+		// Victims that turned out not to be needed stay, the most expensive first.
 		for i := taken - 1; i >= 0; i-- {
 			use.Add(leases[i])
 			if again, still := choose(s.node, &use, j.Shape); still {
@@ -316,7 +318,7 @@ func (p *preemptor) survey(j *work.Job, s *spot, leave map[ident.Job]bool) bool 
 	return true
 }
 
-// choose picks the GPUs for a task on a node; false: it does not fit.
+// choose picks the GPUs for a task on a node. It returns false if the task does not fit.
 func choose(n *work.Node, use *work.NodeUse, s work.Shape) (uint64, bool) {
 	want := int(s.GPUs)
 	if s.FractionMilli > 0 {
@@ -337,8 +339,8 @@ func choose(n *work.Node, use *work.NodeUse, s work.Shape) (uint64, bool) {
 	return gpus, work.CheckTask(n, use, s, gpus) == nil
 }
 
-// spare lets those stay who are not needed once all places are known: a job on several nodes may have been chosen for one
-// place, and others later for the rest of what it would have given.
+// spare removes victims that are not needed once all places are known: a job on several nodes may have been chosen for
+// one place, and other victims later for its other nodes.
 func (p *preemptor) spare(j *work.Job, spots []*spot, leave map[ident.Job]bool) {
 	ids := slices.SortedFunc(maps.Keys(leave), func(a, b ident.Job) int {
 		return cmp.Or(cmp.Compare(p.victims[b].cost, p.victims[a].cost), cmp.Compare(a, b))
@@ -360,8 +362,8 @@ func (p *preemptor) spare(j *work.Job, spots []*spot, leave map[ident.Job]bool) 
 	}
 }
 
-// barred says whether a limit of the job's tenant or queue keeps it from running even when its victims have left, and those
-// that places are kept for have started.
+// barred reports whether a limit of the job's tenant or queue bars it even when its victims have left and the earlier
+// jobs of the pass have started.
 func (p *preemptor) barred(j *work.Job, leave map[ident.Job]bool) bool {
 	queues, tenant := map[string]int{}, p.view.Usage(j.Tenant)
 	count := func(o *work.Job, sign int) {
@@ -408,7 +410,7 @@ func (p *preemptor) decide(j *work.Job, spots []*spot, leave map[ident.Job]bool)
 	p.made = append(p.made, m)
 }
 
-// gpuKind is the same for nodes with the same GPUs.
+// gpuKind returns the same text for nodes with the same GPUs.
 func gpuKind(n *work.Node) string {
 	var b strings.Builder
 	for i := range n.GPUs {

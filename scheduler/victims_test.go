@@ -49,7 +49,7 @@ func (s *state) saves(id ident.Job, path string) {
 	require.Len(s.t, r.Checkpoints, 1)
 }
 
-// preempt plans, chooses victims for what is blocked, and applies that; nothing of it may be refused.
+// preempt plans, chooses victims for the blocked classes and applies the preemptions. None may be refused.
 func (s *state) preempt() []claims.Preemption {
 	s.t.Helper()
 	blocked := s.run().Blocked
@@ -82,7 +82,7 @@ func (s *state) pass(d time.Duration) {
 	s.apply(work.Tick{Settled: true})
 }
 
-// busy is a cluster whose nodes are full of preemptible jobs of priority 1, each of which has run for some time.
+// busy returns a cluster whose nodes are full of preemptible jobs of priority 1 that have run for some time.
 func busy(t testing.TB, nodes, gpusEach, jobGPUs int, ran time.Duration) (*state, []ident.Job) {
 	s := newState(t)
 	var jobs []ident.Job
@@ -113,7 +113,7 @@ func TestPreempt_aJobOfHigherPriorityGetsItsPlacesWhenItsVictimsHaveLeft(t *test
 	}
 	require.Empty(t, s.preempt(), "what is under way is not asked for again")
 
-	// What is released is kept: a small job that came first in time does not get it.
+	// Released GPUs are kept for the job: an older small job does not get them.
 	small := s.submit(work.Shape{GPUs: 1}, 10)
 	for _, id := range jobs[:3] {
 		s.leave(id)
@@ -198,8 +198,8 @@ func TestPreempt_theNoticeClosesWhenTheCheckpointIsCommitted(t *testing.T) {
 	require.Equal(t, v1.StopReason_PREEMPT, s.get(jobs[0]).Stop)
 }
 
-// Where a job may run whose last attempt may still be alive is known to the leader alone (rule R3), so nothing is granted to it
-// by an entry that somebody else's end has written.
+// Only the leader knows where a job may run whose last attempt may still be alive (rule R3). So an entry that reports
+// the end of another job's task grants it nothing.
 func TestPreempt_notForAJobThatMayStillRun(t *testing.T) {
 	s, jobs := busy(t, 2, 8, 8, 3*time.Hour)
 	s.node("z", gpus("z", "H100", 8, 8), nil)
@@ -221,7 +221,7 @@ func TestPreempt_notForAJobThatMayStillRun(t *testing.T) {
 	require.Equal(t, reason.MayNotTakeOver, r.Refused[0].Reason.Code())
 }
 
-// A claim outlives neither the wish of its job nor its time.
+// A claim ends when its job no longer waits, and when its time is over.
 func TestPreempt_claimsEnd(t *testing.T) {
 	s, jobs := busy(t, 1, 8, 4, 3*time.Hour)
 	urgent := s.submit(work.Shape{GPUs: 8}, 9)
@@ -246,7 +246,7 @@ func TestPreempt_claimsEnd(t *testing.T) {
 	require.Equal(t, v1.JobState_ALLOCATED, s.get(urgent).State)
 }
 
-// A place that is unfit when the last victim has left is not granted.
+// A place that has become unfit when the last victim leaves is not granted.
 func TestPreempt_aNodeThatBreaksMeanwhile(t *testing.T) {
 	s, jobs := busy(t, 1, 8, 8, 3*time.Hour)
 	urgent := s.submit(work.Shape{GPUs: 8}, 9)
@@ -258,8 +258,8 @@ func TestPreempt_aNodeThatBreaksMeanwhile(t *testing.T) {
 	require.Empty(t, fsm.Check(s.machine.View()))
 }
 
-// Whatever the cluster looks like, the state refuses nothing that is chosen, and its invariants hold at each step. When all
-// victims have left, the jobs that they left for run.
+// For random clusters, the state refuses no preemption, and its invariants hold at each step. When all victims have
+// left, the jobs that they left for run.
 func TestPreempt_properties(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newState(t)
@@ -304,7 +304,7 @@ func TestPreempt_properties(t *testing.T) {
 	})
 }
 
-// TestPreempt_aWindowKeepsItsNodes holds that nobody is stopped for a place that the state would refuse.
+// TestPreempt_aWindowKeepsItsNodes checks that no job is preempted for a place that the state would refuse.
 func TestPreempt_aWindowKeepsItsNodes(t *testing.T) {
 	s, _ := busy(t, 2, 8, 8, 3*time.Hour)
 	now := s.machine.View().Now()
@@ -317,7 +317,8 @@ func TestPreempt_aWindowKeepsItsNodes(t *testing.T) {
 	require.Equal(t, short, made[0].Job)
 }
 
-// TestPreempt_whatIsPromisedIsTakenByHigherPrioritiesOnly holds that a promise binds those whom the state lets stop others.
+// TestPreempt_whatIsPromisedIsTakenByHigherPrioritiesOnly checks that only jobs of a higher priority than its job take
+// reserved places.
 func TestPreempt_whatIsPromisedIsTakenByHigherPrioritiesOnly(t *testing.T) {
 	b := newBackfilled(t, 8, 0)
 	s := b.state

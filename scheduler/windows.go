@@ -9,15 +9,16 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// arranged is what maintenances and reservations mean for a class.
+// arranged is the effect of maintenances and reservations on a class.
 type arranged struct {
-	// nodes is how many are kept from it.
+	// nodes is the number of nodes that are kept from the class.
 	nodes int
-	// own finds places on the nodes that are reserved for its tenant now: they are used first. nil: there are none.
+	// own finds places on the nodes that are reserved for its tenant now, which are used first; nil: there are none.
 	own *place.Fit
 }
 
-// keep notes the nodes that windows keep from a class, which its fit is without, and those that are reserved for its tenant.
+// keep counts the nodes that windows keep from a class, and finds those that are reserved for its tenant. The fit of
+// the class excludes the former already.
 func (p *pass) keep(c *class) {
 	var own []string
 	for _, w := range p.windows {
@@ -34,7 +35,7 @@ func (p *pass) keep(c *class) {
 	}
 }
 
-// place takes capacity for one job of a class.
+// place takes places for one job of a class out of the pool.
 func (c *class) place() ([]work.TaskPlacement, bool) {
 	if c.arranged.own != nil {
 		if tasks, ok := c.arranged.own.Place(); ok {
@@ -44,7 +45,7 @@ func (c *class) place() ([]work.TaskPlacement, bool) {
 	return c.fit.Place()
 }
 
-// why says why no job of a class fits.
+// why returns the reason why no job of a class fits.
 func (p *pass) why(c *class) reason.Reason {
 	if c.arranged.nodes == 0 || c.key.Own != 0 || !p.pool.For(c.key.Shape).Fits() {
 		return c.fit.Reason()
@@ -54,7 +55,7 @@ func (p *pass) why(c *class) reason.Reason {
 
 func windowsOf(v View) []*windows.Window { return slices.Collect(v.Windows()) }
 
-// keepsAny says whether a window keeps one of these places from a class.
+// keepsAny reports whether a window keeps one of these places from a class.
 func (p *pass) keepsAny(c *class, places []work.TaskPlacement) bool {
 	for _, w := range p.windows {
 		if !w.AdmitsClass(&c.key, p.view.Now()) && slices.ContainsFunc(places, func(t work.TaskPlacement) bool { return w.Has(t.Node) }) {

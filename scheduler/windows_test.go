@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
-// submitAs submits a job that a test has changed.
+// submitAs submits a job after a change by the test.
 func (s *state) submitAs(shape work.Shape, change func(*work.NewJob)) ident.Job {
 	n := s.job(shape, 5)
 	change(&n)
@@ -65,7 +65,7 @@ func TestPlan_reservedNodesComeFirst(t *testing.T) {
 	require.Equal(t, 1, s.machine.View().Counts()[v1.JobState_QUEUED], "what the tenant does not use is not lent")
 }
 
-// A reservation gives nobody a node that the job excludes.
+// A reservation does not give a job a node that the job excludes.
 func TestPlan_reservedNodesMayBeExcluded(t *testing.T) {
 	s := newState(t)
 	s.node("n1", gpus("n1", "H100", 8, 8), nil)

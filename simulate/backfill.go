@@ -28,18 +28,18 @@ func Limit(jobs []trace.Job, least, most float64, seed uint64) {
 
 // backfill is the part of a cluster that promises are made from.
 type backfill struct {
-	// limited: some job has a limit; otherwise no start can be promised.
+	// limited: some job has a limit; otherwise no start can be reserved.
 	limited  bool
 	rows     map[ident.Job]*work.Job
 	leases   map[string][]*work.Lease
-	promised map[ident.Job]*promises.Promise
+	reserved map[ident.Job]*promises.Promise
 }
 
 func newBackfill() backfill {
-	return backfill{rows: map[ident.Job]*work.Job{}, leases: map[string][]*work.Lease{}, promised: map[ident.Job]*promises.Promise{}}
+	return backfill{rows: map[ident.Job]*work.Job{}, leases: map[string][]*work.Lease{}, reserved: map[ident.Job]*promises.Promise{}}
 }
 
-var _ scheduler.ReservationView = (*cluster)(nil)
+var _ scheduler.ReserveView = (*cluster)(nil)
 
 func (b *backfill) lease(j *work.Job, t *work.Task, now int64) {
 	l := leaseOf(j, t)
@@ -51,10 +51,10 @@ func (b *backfill) unlease(j *work.Job, node string) {
 	b.leases[node] = slices.DeleteFunc(b.leases[node], func(l *work.Lease) bool { return l.Job == j.ID })
 }
 
-func (b *backfill) started(id ident.Job) { delete(b.promised, id) }
+func (b *backfill) started(id ident.Job) { delete(b.reserved, id) }
 
-// promise replaces the promises, and refuses what the state would refuse.
-func (b *backfill) promise(c *promises.PromiseStarts, now int64) error {
+// reserve replaces the reserved starts, and refuses what the state would refuse.
+func (b *backfill) reserve(c *promises.PromiseStarts, now int64) error {
 	next, taken := map[ident.Job]*promises.Promise{}, promises.Calendar{}
 	for i := range c.Starts {
 		s := &c.Starts[i]
@@ -62,23 +62,23 @@ func (b *backfill) promise(c *promises.PromiseStarts, now int64) error {
 			Job: s.Job, Attempt: s.Attempt, StartAt: s.At, Until: promises.EndOf(b.rows[s.Job], s.At), Tasks: s.Tasks,
 			CPUs: b.rows[s.Job].Shape.CPUDemand(), MemMB: b.rows[s.Job].Shape.MemMB, Since: now, First: s.At, ChangedAt: now, Cause: s.Cause,
 		}
-		if old, there := b.promised[s.Job]; there {
+		if old, there := b.reserved[s.Job]; there {
 			p.Since, p.First = old.Since, old.First
 		}
 		if node := taken.Enter(p); node != "" {
-			return fmt.Errorf("%s was promised GPUs of %s that are promised to another job", s.Job, node)
+			return fmt.Errorf("GPUs of %s are reserved for %s and for another job at the same time", node, s.Job)
 		}
 		next[s.Job] = p
 	}
-	b.promised = next
+	b.reserved = next
 	return nil
 }
 
 // Promises implements scheduler.View.
 func (b *backfill) Promises() iter.Seq[*promises.Promise] {
 	return func(yield func(*promises.Promise) bool) {
-		for _, id := range slices.Sorted(maps.Keys(b.promised)) {
-			if !yield(b.promised[id]) {
+		for _, id := range slices.Sorted(maps.Keys(b.reserved)) {
+			if !yield(b.reserved[id]) {
 				return
 			}
 		}
@@ -91,7 +91,7 @@ func (b *backfill) Job(id ident.Job) (*work.Job, bool) { j, ok := b.rows[id]; re
 // LeasesOn implements scheduler.View.
 func (b *backfill) LeasesOn(node string) iter.Seq[*work.Lease] { return slices.Values(b.leases[node]) }
 
-// ClaimOf implements scheduler.ReservationView: victims leave at once.
+// ClaimOf implements scheduler.ReserveView: victims leave at once.
 func (b *backfill) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 
 // Node implements scheduler.View.
@@ -127,7 +127,7 @@ func (r *run) backfill(ctx context.Context, opts scheduler.Options) (scheduler.R
 		if err := r.place(result); err != nil || result.Placed == 0 || c.waiting == 0 {
 			return result, err
 		}
-		if len(result.Exchange) > 0 {
+		if len(result.OrderPreemptions) > 0 {
 			return result, nil
 		}
 	}
@@ -138,5 +138,5 @@ func (r *run) reserve(opts scheduler.Options) error {
 	if !changed {
 		return nil
 	}
-	return r.cluster.promise(&starts, r.cluster.now)
+	return r.cluster.reserve(&starts, r.cluster.now)
 }

@@ -303,10 +303,10 @@ func (r *run) plan(ctx context.Context) error {
 		opts.Running = r.attempts()
 	}
 	result, err := r.backfill(ctx, opts)
-	if err != nil || len(result.Exchange) == 0 {
+	if err != nil || len(result.OrderPreemptions) == 0 {
 		return err
 	}
-	for _, p := range result.Exchange {
+	for _, p := range result.OrderPreemptions {
 		for _, id := range p.Victims {
 			r.preempt(r.byID[id])
 		}

@@ -23,12 +23,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/outbox"
 	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/archive"
 )
 
@@ -99,7 +99,7 @@ type work struct {
 	// begun is the archive key of an upload that was begun and not completed; empty: there is none.
 	begun string
 
-	pauses    backoff.Pauses
+	pauses    wait.Backoff
 	notBefore time.Time
 }
 
@@ -130,7 +130,7 @@ func New(cfg Config) *Keeper {
 }
 
 func newWork(id string) *work {
-	return &work{id: id, pauses: backoff.Pauses{First: retryFirst, Longest: retryLongest}}
+	return &work{id: id, pauses: wait.Backoff{First: retryFirst, Longest: retryLongest}}
 }
 
 // Take takes the orders of a session. It does not block.

@@ -22,7 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/outbox"
 	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/private"
-	"github.com/mindcoordinator/mind/agent/tree"
+	"github.com/mindcoordinator/mind/agent/safedir"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive"
 	saved "github.com/mindcoordinator/mind/archive/checkpoints"
@@ -157,7 +157,7 @@ func (s *site) own(job string) string {
 
 func digest(t *testing.T, path string) string {
 	t.Helper()
-	dir, err := tree.Open(path)
+	dir, err := safedir.Open(path)
 	require.NoError(t, err)
 	defer dir.Close()
 	d, err := observe.Digest(t.Context(), dir)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mindcoordinator/mind/agent/observe"
+	"github.com/mindcoordinator/mind/agent/safedir"
 	"github.com/mindcoordinator/mind/agent/taskid"
-	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	saved "github.com/mindcoordinator/mind/archive/checkpoints"
 )
@@ -28,7 +28,7 @@ type files struct {
 	order  *v1.CheckpointOrder
 
 	mu  sync.Mutex
-	dir *tree.Dir // nil: not opened yet
+	dir *safedir.Dir // nil: not opened yet
 }
 
 // list lists the files, if they are those that were registered.
@@ -52,7 +52,7 @@ func (f *files) list(ctx context.Context) (list []saved.File, err error) {
 	}
 	defer walked.Close()
 	left := observe.MaxEntries
-	err = walked.Walk(ctx, &left, func(e tree.Entry) error {
+	err = walked.Walk(ctx, &left, func(e safedir.Entry) error {
 		one := saved.File{Path: e.Path, Size: e.Size, Mode: e.Mode}
 		switch {
 		case e.Dir:
@@ -90,7 +90,7 @@ func (f *files) open(path string) (saved.Opened, error) {
 }
 
 // opened opens the directory, once: what is uploaded is one directory, whatever is put in its place meanwhile.
-func (f *files) opened() (*tree.Dir, error) {
+func (f *files) opened() (*safedir.Dir, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.dir != nil {
@@ -103,7 +103,7 @@ func (f *files) opened() (*tree.Dir, error) {
 	if f.keeper.hides(real, f.order.GetTenantId()) {
 		return nil, refusal{errors.New("it leads to a directory of the agent or of another tenant")}
 	}
-	f.dir, err = tree.Resolved(real)
+	f.dir, err = safedir.Resolved(real)
 	return f.dir, err
 }
 
@@ -173,8 +173,8 @@ func (k *Keeper) removeFiles(ctx context.Context, order *v1.CheckpointOrder) err
 	}
 	above, err := filepath.EvalSymlinks(above)
 	if err == nil {
-		var top, parent *tree.Dir
-		if top, err = tree.Resolved(above); err == nil {
+		var top, parent *safedir.Dir
+		if top, err = safedir.Resolved(above); err == nil {
 			defer top.Close()
 			if parent, err = top.Below(below); err == nil {
 				defer parent.Close()
@@ -202,7 +202,7 @@ type logger interface {
 }
 
 // removeFrom removes a checkpoint from its parent directory.
-func (k *Keeper) removeFrom(ctx context.Context, parent *tree.Dir, order *v1.CheckpointOrder, log logger) error {
+func (k *Keeper) removeFrom(ctx context.Context, parent *safedir.Dir, order *v1.CheckpointOrder, log logger) error {
 	root, err := parent.Root()
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/mindcoordinator/mind/agent/observe"
-	"github.com/mindcoordinator/mind/agent/tree"
+	"github.com/mindcoordinator/mind/agent/safedir"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -18,7 +18,7 @@ var ErrNotServed = errors.New("it is not in a directory that Mind made for the j
 
 // Served is a checkpoint whose files another node gets.
 type Served struct {
-	dir *tree.Dir
+	dir *safedir.Dir
 }
 
 // Serve opens a checkpoint of this node, as it was registered, for another node. It must be in a directory that agents made
@@ -37,7 +37,7 @@ func (k *Keeper) Serve(of *v1.GetServedCheckpointResponse) (*Served, error) {
 	if k.hides(filepath.Join(above, below), of.GetTenantId()) {
 		return nil, ErrNotServed
 	}
-	top, err := tree.Resolved(above)
+	top, err := safedir.Resolved(above)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (s *Served) List(ctx context.Context, digest string, each func(*v1.Checkpoi
 	}
 	defer walked.Close()
 	left := observe.MaxEntries
-	return walked.Walk(ctx, &left, func(e tree.Entry) error {
+	return walked.Walk(ctx, &left, func(e safedir.Entry) error {
 		one := &v1.CheckpointFile{Path: e.Path, Size: e.Size, Mode: e.Mode}
 		switch {
 		case e.Dir:

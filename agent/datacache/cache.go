@@ -28,7 +28,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/datacache/reach"
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/api/wait"
@@ -294,8 +293,8 @@ func (c *Cache) resolveRequest(ctx context.Context, r Request) (*source, error) 
 }
 
 // pauses are the pauses between tries.
-func (c *Cache) pauses() backoff.Pauses {
-	return backoff.Pauses{First: c.cfg.Pause, Longest: 30 * time.Second}
+func (c *Cache) pauses() wait.Backoff {
+	return wait.Backoff{First: c.cfg.Pause, Longest: 30 * time.Second}
 }
 
 // hit finds a cached source whose version is current.

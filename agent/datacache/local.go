@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mindcoordinator/mind/agent/tree"
+	"github.com/mindcoordinator/mind/agent/safedir"
 )
 
 // maxCounted is how many entries of a local directory are counted; a larger directory is not counted.
@@ -35,7 +35,7 @@ func (c *Cache) local(ctx context.Context, tenant, path string) (*source, error)
 	if !ok {
 		return nil, missing
 	}
-	top, err := tree.Open(root)
+	top, err := safedir.Open(root)
 	if err != nil {
 		return nil, missing
 	}
@@ -62,7 +62,7 @@ func (c *Cache) local(ctx context.Context, tenant, path string) (*source, error)
 }
 
 // count lists the files of a directory that is not large.
-func (c *Cache) count(ctx context.Context, tenant string, top *tree.Dir, name string, data *Data) error {
+func (c *Cache) count(ctx context.Context, tenant string, top *safedir.Dir, name string, data *Data) error {
 	dir, err := top.Below(name)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (c *Cache) count(ctx context.Context, tenant string, top *tree.Dir, name st
 	defer dir.Close()
 	size, left := int64(0), maxCounted
 	var files []string
-	err = dir.Walk(ctx, &left, func(e tree.Entry) error {
+	err = dir.Walk(ctx, &left, func(e safedir.Entry) error {
 		if e.Outside != "" {
 			e.Size, e.Regular = c.led(tenant, filepath.Join(data.Dir, e.Path))
 		}
@@ -80,7 +80,7 @@ func (c *Cache) count(ctx context.Context, tenant string, top *tree.Dir, name st
 		return nil
 	})
 	switch {
-	case errors.Is(err, tree.ErrTooLarge), errors.Is(err, tree.ErrTooDeep):
+	case errors.Is(err, safedir.ErrTooLarge), errors.Is(err, safedir.ErrTooDeep):
 		return nil
 	case err != nil:
 		return err
@@ -97,7 +97,7 @@ func (c *Cache) led(tenant, path string) (size int64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	top, err := tree.Open(root)
+	top, err := safedir.Open(root)
 	if err != nil {
 		return 0, false
 	}

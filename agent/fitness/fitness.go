@@ -23,7 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mindcoordinator/mind/agent/backoff"
+	"github.com/mindcoordinator/mind/api/wait"
 )
 
 const (
@@ -78,7 +78,7 @@ func (m *Monitor) Changed() <-chan struct{} { return m.changed }
 
 // Run probes the node until ctx ends.
 func (m *Monitor) Run(ctx context.Context) {
-	pauses := backoff.Pauses{First: firstPause, Longest: longestPause}
+	pauses := wait.Backoff{First: firstPause, Longest: longestPause}
 	for {
 		pause := interval
 		if m.Why() == "" {

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/outbox"
 	"github.com/mindcoordinator/mind/agent/session"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -114,7 +113,7 @@ func (s *Sessions) Run(ctx context.Context) {
 			s.cfg.Log.Warn("no coordinator accepts a session with this agent", "for", out.Round(time.Second), "why", why)
 		}
 		if rest := s.search.End(time.Now()); rest > 0 {
-			wait.For(ctx, backoff.Spread(rest))
+			wait.For(ctx, wait.Spread(rest))
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mindcoordinator/mind/agent/safedir"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskfile"
-	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -186,7 +186,7 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, now tim
 		}
 		if err != nil || m.size == 0 {
 			c.calm = false
-			c.short = c.short || errors.Is(err, tree.ErrTooLarge)
+			c.short = c.short || errors.Is(err, safedir.ErrTooLarge)
 			continue
 		}
 		if again && m.digest == known.digest {
@@ -216,7 +216,7 @@ func (c *checkpointDir) hold(name string, now time.Time) bool {
 
 // hopeless reports whether a look that starts with this directory can never complete it.
 func hopeless(err error) bool {
-	return errors.Is(err, errTooManyFiles) || errors.Is(err, tree.ErrTooDeep) || errors.Is(err, tree.ErrTooLarge)
+	return errors.Is(err, errTooManyFiles) || errors.Is(err, safedir.ErrTooDeep) || errors.Is(err, safedir.ErrTooLarge)
 }
 
 func changedBefore(stat *unix.Stat_t, than time.Time) bool {
@@ -229,7 +229,7 @@ func identity(stat *unix.Stat_t) string {
 }
 
 // newestKnown is the change time of the newest checkpoint that was already reported.
-func (c *checkpointDir) newestKnown(children []tree.Child) (newest time.Time) {
+func (c *checkpointDir) newestKnown(children []safedir.Child) (newest time.Time) {
 	for _, child := range children {
 		if _, ok := c.known[filepath.Join(c.dir, child.Name)]; ok && !changedBefore(&child.Stat, newest) {
 			newest = time.Unix(child.Stat.Mtim.Unix())
@@ -240,8 +240,8 @@ func (c *checkpointDir) newestKnown(children []tree.Child) (newest time.Time) {
 
 // sortByAge sorts the contents of a directory by change time. After a time without an agent, several checkpoints are found
 // at once, and the last one reported counts as the newest.
-func sortByAge(children []tree.Child) {
-	slices.SortFunc(children, func(a, b tree.Child) int {
+func sortByAge(children []safedir.Child) {
+	slices.SortFunc(children, func(a, b safedir.Child) int {
 		if c := compare(a.Stat.Mtim, b.Stat.Mtim); c != 0 {
 			return c
 		}
@@ -256,13 +256,13 @@ func compare(a, b unix.Timespec) int { return time.Unix(a.Unix()).Compare(time.U
 
 // renamed infers from times that a directory got its name after all of its contents were written: a rename changes the time
 // of the directory's inode and of nothing in it. It is used where the agent was not running at the time of the rename.
-func (c *checkpointDir) renamed(ctx context.Context, dir *tree.Dir, child tree.Child, left *int) (bool, error) {
+func (c *checkpointDir) renamed(ctx context.Context, dir *safedir.Dir, child safedir.Child, left *int) (bool, error) {
 	at := child.Stat.Ctim
 	if compare(at, child.Stat.Mtim) <= 0 || c.notRenamed[child.Name] == at {
 		return false, nil
 	}
-	err := below(dir, child.Name, func(d *tree.Dir) error {
-		return d.Walk(ctx, left, func(e tree.Entry) error {
+	err := below(dir, child.Name, func(d *safedir.Dir) error {
+		return d.Walk(ctx, left, func(e safedir.Entry) error {
 			if compare(at, e.Changed) <= 0 {
 				return errWrittenLater
 			}

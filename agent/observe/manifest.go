@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mindcoordinator/mind/agent/tree"
+	"github.com/mindcoordinator/mind/agent/safedir"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -34,7 +34,7 @@ type manifest struct {
 
 // manifestAt makes the manifest of a directory.
 func manifestAt(ctx context.Context, path string, left *int) (manifest, error) {
-	dir, err := tree.Open(path)
+	dir, err := safedir.Open(path)
 	if err != nil {
 		return manifest{}, err
 	}
@@ -43,15 +43,15 @@ func manifestAt(ctx context.Context, path string, left *int) (manifest, error) {
 }
 
 // manifestBelow makes the manifest of a directory below another, to which no link leads.
-func manifestBelow(ctx context.Context, dir *tree.Dir, name string, left *int) (m manifest, err error) {
-	err = below(dir, name, func(d *tree.Dir) error {
+func manifestBelow(ctx context.Context, dir *safedir.Dir, name string, left *int) (m manifest, err error) {
+	err = below(dir, name, func(d *safedir.Dir) error {
 		m, err = manifestOf(ctx, d, "", left)
 		return err
 	})
 	return m, err
 }
 
-func below(dir *tree.Dir, name string, do func(*tree.Dir) error) error {
+func below(dir *safedir.Dir, name string, do func(*safedir.Dir) error) error {
 	d, err := dir.Below(name)
 	if err != nil {
 		return err
@@ -61,10 +61,10 @@ func below(dir *tree.Dir, name string, do func(*tree.Dir) error) error {
 }
 
 // manifestOf makes the manifest of an open directory; path is its path if the former digest is also needed.
-func manifestOf(ctx context.Context, dir *tree.Dir, path string, left *int) (m manifest, err error) {
+func manifestOf(ctx context.Context, dir *safedir.Dir, path string, left *int) (m manifest, err error) {
 	var files, former []manifestLine
 	outside := false
-	err = dir.Walk(ctx, left, func(e tree.Entry) error {
+	err = dir.Walk(ctx, left, func(e safedir.Entry) error {
 		if e.Dir {
 			return nil
 		}
@@ -122,7 +122,7 @@ func DigestOf(files []*v1.CheckpointFile) string {
 const MaxEntries = maxLookEntries
 
 // Digest is the digest of the manifest of an open directory.
-func Digest(ctx context.Context, dir *tree.Dir) (string, error) {
+func Digest(ctx context.Context, dir *safedir.Dir) (string, error) {
 	left := maxLookEntries
 	m, err := manifestOf(ctx, dir, "", &left)
 	return m.digest, err

@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/mindcoordinator/mind/agent/private"
+	"github.com/mindcoordinator/mind/agent/safedir"
 	"github.com/mindcoordinator/mind/agent/shim"
-	"github.com/mindcoordinator/mind/agent/tree"
 )
 
 var (
@@ -72,7 +72,7 @@ func (p places) all(do func(at, named string) bool) {
 }
 
 // open opens a directory in one of the places. Links may lead to it, if their target is in one, too.
-func (p places) open(path string) (dir *tree.Dir, err error) {
+func (p places) open(path string) (dir *safedir.Dir, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, p.missing(path)
@@ -82,10 +82,10 @@ func (p places) open(path string) (dir *tree.Dir, err error) {
 	}
 	err = errNotWithin
 	p.all(func(at, _ string) bool {
-		if !tree.Within(real, at) {
+		if !safedir.Within(real, at) {
 			return true
 		}
-		dir, err = tree.Resolved(real)
+		dir, err = safedir.Resolved(real)
 		return false
 	})
 	return dir, err
@@ -116,7 +116,7 @@ func (p places) missing(path string) error {
 		if relErr != nil || !filepath.IsLocal(name) {
 			return true
 		}
-		top, openErr := tree.Resolved(at)
+		top, openErr := safedir.Resolved(at)
 		if openErr != nil {
 			return true
 		}

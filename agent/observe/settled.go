@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mindcoordinator/mind/agent/tree"
+	"github.com/mindcoordinator/mind/agent/safedir"
 )
 
 const (
@@ -46,7 +46,7 @@ const (
 
 // settled reports whether a directory that is written in place is a finished checkpoint: its contents say that they are
 // whole, and nothing has changed for a while. over: the program has ended, so nothing more will be written.
-func (c *checkpointDir) settled(ctx context.Context, dir *tree.Dir, name string, over bool, left *int) (bool, error) {
+func (c *checkpointDir) settled(ctx context.Context, dir *safedir.Dir, name string, over bool, left *int) (bool, error) {
 	if !strings.HasPrefix(name, "checkpoint") || stepOf(name) == 0 {
 		return false, nil
 	}
@@ -74,14 +74,14 @@ func (c *checkpointDir) settled(ctx context.Context, dir *tree.Dir, name string,
 	return quiet >= otherQuiet, nil
 }
 
-func stillnessOf(ctx context.Context, dir *tree.Dir, name string, left *int) (s stillness, err error) {
+func stillnessOf(ctx context.Context, dir *safedir.Dir, name string, left *int) (s stillness, err error) {
 	m, err := manifestBelow(ctx, dir, name, left)
 	if err != nil {
 		return s, err
 	}
 	s.digest = m.digest
-	err = below(dir, name, func(d *tree.Dir) error {
-		return d.Walk(ctx, left, func(e tree.Entry) error {
+	err = below(dir, name, func(d *safedir.Dir) error {
+		return d.Walk(ctx, left, func(e safedir.Entry) error {
 			if compare(e.Changed, s.newest) > 0 {
 				s.newest = e.Changed
 			}
@@ -92,10 +92,10 @@ func stillnessOf(ctx context.Context, dir *tree.Dir, name string, left *int) (s 
 }
 
 // wholenessOf reads what a checkpoint says of itself.
-func wholenessOf(ctx context.Context, dir *tree.Dir, name string, left *int) (w wholeness, err error) {
-	err = below(dir, name, func(d *tree.Dir) error {
+func wholenessOf(ctx context.Context, dir *safedir.Dir, name string, left *int) (w wholeness, err error) {
+	err = below(dir, name, func(d *safedir.Dir) error {
 		sizes := make(map[string]int64)
-		if err := d.Walk(ctx, left, func(e tree.Entry) error {
+		if err := d.Walk(ctx, left, func(e safedir.Entry) error {
 			if e.Regular {
 				sizes[e.Path] = e.Size
 			}
@@ -132,7 +132,7 @@ func wholenessOf(ctx context.Context, dir *tree.Dir, name string, left *int) (w 
 }
 
 // isWhole compares the length of a file of weights with that in its header.
-func isWhole(d *tree.Dir, name string, size int64) bool {
+func isWhole(d *safedir.Dir, name string, size int64) bool {
 	file, err := d.File(name)
 	if err != nil {
 		return false
@@ -164,7 +164,7 @@ func isWhole(d *tree.Dir, name string, size int64) bool {
 }
 
 // hasAll reports whether all files are there that an index of shards names.
-func hasAll(d *tree.Dir, name string, sizes map[string]int64) bool {
+func hasAll(d *safedir.Dir, name string, sizes map[string]int64) bool {
 	var index struct {
 		Files map[string]string `json:"weight_map"`
 	}
@@ -179,7 +179,7 @@ func hasAll(d *tree.Dir, name string, sizes map[string]int64) bool {
 	return true
 }
 
-func readJSON(d *tree.Dir, name string, into any) bool {
+func readJSON(d *safedir.Dir, name string, into any) bool {
 	file, err := d.File(name)
 	if err != nil {
 		return false

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/agent/private"
+	"github.com/mindcoordinator/mind/agent/safedir"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskfile"
-	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/series"
 	"github.com/mindcoordinator/mind/archive/tasks"
@@ -68,7 +68,7 @@ type Series interface {
 // acknowledged come from the journal, unchanged and in order.
 //
 // The task may write anything, or replace its files with anything: reading is bounded, and nothing outside is read
-// (packages taskfile and tree).
+// (packages taskfile and safedir).
 type Watcher struct {
 	dir             string
 	log             *slog.Logger
@@ -396,7 +396,7 @@ func (w *Watcher) take(ctx context.Context, left *int) (found []Finding) {
 			had := *left
 			var err error
 			f, ok, err = w.checkpoint(ctx, e, left)
-			if errors.Is(err, tree.ErrTooLarge) && had < w.checkpoints.most {
+			if errors.Is(err, safedir.ErrTooLarge) && had < w.checkpoints.most {
 				return found
 			}
 			if errors.Is(err, ErrPrivate) && w.denied != nil {

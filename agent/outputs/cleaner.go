@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mindcoordinator/mind/agent/safedir"
 	"github.com/mindcoordinator/mind/agent/taskid"
-	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/wait"
 )
@@ -111,13 +111,13 @@ func (c *Cleaner) untouchedFor(ctx context.Context, dir string) time.Duration {
 		return 0
 	}
 	newest := info.ModTime()
-	top, err := tree.Open(dir)
+	top, err := safedir.Open(dir)
 	if err != nil {
 		return 0
 	}
 	defer top.Close()
 	left := maxOutputEntries
-	err = top.Walk(ctx, &left, func(e tree.Entry) error {
+	err = top.Walk(ctx, &left, func(e safedir.Entry) error {
 		if at := time.Unix(e.Changed.Unix()); at.After(newest) {
 			newest = at
 		}
@@ -174,10 +174,10 @@ func holds(dir string, paths []string) bool {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if tree.Within(path, dir) {
+		if safedir.Within(path, dir) {
 			return true
 		}
-		if to, err := filepath.EvalSymlinks(path); err == nil && tree.Within(to, real) {
+		if to, err := filepath.EvalSymlinks(path); err == nil && safedir.Within(to, real) {
 			return true
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mindcoordinator/mind/agent/safedir"
 	"github.com/mindcoordinator/mind/agent/taskid"
-	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -76,7 +76,7 @@ func New(dataDir string) *Dirs {
 // Folders of tenants are kept.
 func (o *Dirs) own(dirs []string) (all []string) {
 	for _, dir := range dirs {
-		for at := dir; at != o.base && tree.Within(at, o.base) && (at == dir || filepath.Dir(at) != o.base); at = filepath.Dir(at) {
+		for at := dir; at != o.base && safedir.Within(at, o.base) && (at == dir || filepath.Dir(at) != o.base); at = filepath.Dir(at) {
 			all = append(all, at)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mindcoordinator/mind/agent/tree"
+	"github.com/mindcoordinator/mind/agent/safedir"
 )
 
 // mountInfo describes the mounts of this thread, which are those of the process; see proc_pid_mountinfo(5).
@@ -162,7 +162,7 @@ func locate(table []mount, path string) (spot, error) {
 // below returns what is mounted below a directory.
 func below(table []mount, dir string) (spots []spot) {
 	for _, m := range table {
-		if m.point != dir && tree.Within(m.point, dir) {
+		if m.point != dir && safedir.Within(m.point, dir) {
 			spots = append(spots, m.root)
 		}
 	}

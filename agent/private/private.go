@@ -8,7 +8,7 @@
 // mounts hide a private directory. What cannot be judged is private.
 //
 // Not guaranteed: that a path leads to the same place later. The caller resolves the links of a path, asks, and opens what
-// it has resolved without following links (package tree).
+// it has resolved without following links (package safedir).
 package private
 
 import (
@@ -16,7 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/mindcoordinator/mind/agent/tree"
+	"github.com/mindcoordinator/mind/agent/safedir"
 )
 
 // Paths are the private files and directories of a node.
@@ -121,5 +121,5 @@ type spot struct {
 
 // within reports whether a spot is another, or lies below it.
 func (s spot) within(other spot) bool {
-	return s.device == other.device && tree.Within(s.path, other.path)
+	return s.device == other.device && safedir.Within(s.path, other.path)
 }

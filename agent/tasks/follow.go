@@ -5,7 +5,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/launch"
 	"github.com/mindcoordinator/mind/agent/observe"
@@ -68,7 +67,7 @@ func (f *follower) neverRan(exit shim.Exit) {
 
 // attach finds the shim of a task that an earlier agent launched.
 func (f *follower) attach() {
-	for pauses := (backoff.Pauses{First: time.Second, Longest: time.Minute}); ; {
+	for pauses := (wait.Backoff{First: time.Second, Longest: time.Minute}); ; {
 		process, err := f.cfg.Processes.Attach(f.dir)
 		switch {
 		case f.endedUnread(err):

@@ -13,11 +13,11 @@ import (
 	"github.com/mindcoordinator/mind/agent/gpus"
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/launch"
+	"github.com/mindcoordinator/mind/agent/logship"
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/series"
-	"github.com/mindcoordinator/mind/agent/ship"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/agent/tasks/owner"
 	"github.com/mindcoordinator/mind/agent/tasks/table"
@@ -172,10 +172,10 @@ func (ts *Tasks) LiveJobs() (jobs map[string]bool, ok bool) {
 }
 
 // ToShip lists the tasks to archive.
-func (ts *Tasks) ToShip() (all []ship.Task) {
+func (ts *Tasks) ToShip() (all []logship.Task) {
 	ts.door.Ask(func(tb *table.Table) {
 		for _, t := range tb.All() {
-			all = append(all, ship.Task{Task: archivedAs(t.ID), Dir: ts.Dir(t.ID), Ended: t.State == table.Ended})
+			all = append(all, logship.Task{Task: archivedAs(t.ID), Dir: ts.Dir(t.ID), Ended: t.State == table.Ended})
 		}
 	})
 	return all

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/datacache"
 	"github.com/mindcoordinator/mind/agent/doctor"
 	"github.com/mindcoordinator/mind/agent/series"
@@ -17,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/agent/tasklog"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
 )
 
 const (
@@ -91,7 +91,7 @@ var errStopping = status.Error(codes.Unavailable, "the agent is stopping")
 
 // follow calls read until it has read everything of an ended task, or, without following, everything that exists.
 func (s *source) follow(ctx context.Context, follow bool, read func() (more bool, err error)) (eof bool, err error) {
-	pauses := backoff.Pauses{First: pollMin, Longest: pollMax}
+	pauses := wait.Backoff{First: pollMin, Longest: pollMax}
 	for {
 		ended, err := s.ended()
 		if err != nil {

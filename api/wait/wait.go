@@ -1,4 +1,7 @@
-// Package wait waits for a duration or for the end of a context, whichever comes first.
+// Package wait waits for a duration or for the end of a context, whichever comes first, and computes the pauses between
+// tries.
+//
+// Not guaranteed: that pauses differ between waiters. Callers add randomness with Spread.
 package wait
 
 import (

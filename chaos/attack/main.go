@@ -18,7 +18,7 @@ import (
 
 	"github.com/mindcoordinator/mind/chaos/scenario"
 	"github.com/mindcoordinator/mind/chaos/scenario/result"
-	"github.com/mindcoordinator/mind/chaos/stage"
+	"github.com/mindcoordinator/mind/chaos/testbed"
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
@@ -68,7 +68,7 @@ func run(ctx context.Context, o options) error {
 			fmt.Println(name)
 			continue
 		}
-		if why := stage.Lacks(e); why != "" {
+		if why := testbed.Lacks(e); why != "" {
 			fmt.Printf("== %s: skipped: %s\n", name, why)
 			skipped = append(skipped, name+": skipped: "+why)
 			continue
@@ -109,7 +109,7 @@ func one(ctx context.Context, o options, e scenario.Entry) (result.Result, error
 		return result.Result{}, err
 	}
 	fmt.Printf("== %s, in %s\n", e.Attack.Name, dir)
-	v, err := stage.Run(ctx, o.mind, dir, e, func(format string, args ...any) { fmt.Printf("   "+format+"\n", args...) })
+	v, err := testbed.Run(ctx, o.mind, dir, e, func(format string, args ...any) { fmt.Printf("   "+format+"\n", args...) })
 	fmt.Println(v)
 	if err != nil || v.Broken() != nil {
 		fmt.Println("   state and evidence are kept")

@@ -27,22 +27,22 @@ var checkpointMutants = []mutant{
 		Package: "agent/datacache", Tests: []string{"TestACheckpointOfTheArchiveIsWhatItWas"},
 	},
 	{
-		Name: "list-not-compared", Breaks: "I9", File: "agent/exchange/client.go",
+		Name: "list-not-compared", Breaks: "I9", File: "agent/transfer/client.go",
 		What: "a checkpoint is fetched from another node although other files were registered",
 		Old:  "if observe.DigestOf(listed) != r.point.GetManifestDigest() {", New: "if observe.DigestOf(listed) == \"\" {",
-		Package: "agent/exchange", Tests: []string{"TestFetch_theListIsComparedWithTheManifest"},
+		Package: "agent/transfer", Tests: []string{"TestFetch_theListIsComparedWithTheManifest"},
 	},
 	{
 		Name: "served-though-changed", Breaks: "I9", File: "agent/checkpoints/serve.go",
 		What: "a file is sent although it is not the one that was listed",
 		Old:  "if err == nil && is != listed {", New: "if err == nil && is == \"\" {",
-		Package: "agent/exchange", Tests: []string{"TestServe_aFileThatChangesIsNotSent"},
+		Package: "agent/transfer", Tests: []string{"TestServe_aFileThatChangesIsNotSent"},
 	},
 	{
 		Name: "served-from-anywhere", Breaks: "security.md", File: "agent/checkpoints/serve.go",
 		What: "a checkpoint is served from the agent's own directories",
 		Old:  "if k.hides(filepath.Join(above, below), of.GetTenantId()) {", New: "if above == \"\" {",
-		Package: "agent/exchange", Tests: []string{"TestServe_onlyFromTheDirectoriesOfTheJob"},
+		Package: "agent/transfer", Tests: []string{"TestServe_onlyFromTheDirectoriesOfTheJob"},
 	},
 	{
 		Name: "served-though-not-registered", Breaks: "security.md", File: "coordinator/output/serve.go",

@@ -10,7 +10,7 @@ var edgeMutants = []mutant{
 	},
 	{
 		Name: "permission-not-checked", Breaks: "I11", File: "gateway/server.go",
-		What: "a route serves who lacks the permission",
+		What: "a route serves callers without the permission",
 		Old:  "if len(route.anyOf) > 0 && !caller.May(route.anyOf...) {", New: "if len(route.anyOf) > 99 {",
 		Package: "gateway", Tests: []string{"TestAuthentication"},
 	},
@@ -52,13 +52,13 @@ var edgeMutants = []mutant{
 	},
 	{
 		Name: "stream-outlives-its-token", Breaks: "I11", File: "gateway/streams.go",
-		What: "who opened a stream reads on with a token that was revoked",
+		What: "an open stream goes on after its token was revoked",
 		Old:  "case errors.Is(err, auth.ErrInvalidToken), ", New: "case errors.Is(err, auth.ErrInvalidToken) && now != nil, ",
 		Package: "gateway", Tests: []string{"TestLogs_endWithTheToken"},
 	},
 	{
 		Name: "index-of-the-future", Breaks: "I10", File: "coordinator/events/watch.go",
-		What: "a watcher waits for an index that the cluster never came to, and misses all before",
+		What: "a watcher waits for an index that the cluster never reached, and misses all events before it",
 		Old:  "if err != nil || w.index <= v.Index() {", New: "if err != nil || v != nil {",
 		Package: "coordinator", Tests: []string{"TestCluster_watchersSeeEverythingOnce"},
 	},
@@ -75,22 +75,22 @@ var edgeMutants = []mutant{
 		Package: "api/client", Tests: []string{"TestInvoke_outcomes"},
 	},
 	{
-		Name: "secrets-for-viewers", Breaks: "security.md", File: "gateway/exchange.go",
-		What: "who may only look at jobs reads the values of their environments",
+		Name: "secrets-for-viewers", Breaks: "security.md", File: "gateway/request.go",
+		What: "callers that may only view jobs read the values of their environments",
 		Old:  "return x.caller == nil || !x.caller.May(x.route.secrets...)", New: "return x.caller == nil",
 		Package: "gateway", Tests: []string{"TestSecrets_ofJobsAreForThoseWhoManageThem"},
 	},
 	{
-		Name: "guesses-without-a-bound", Breaks: "security.md", File: "gateway/guesses/guesses.go",
+		Name: "guesses-without-a-bound", Breaks: "security.md", File: "gateway/authlimit/authlimit.go",
 		What: "each unknown token becomes a question to the leader",
 		Old:  "if left > 0 || a.inFlight >= inFlight {", New: "if a.inFlight >= inFlight {",
-		Package: "gateway/guesses", Tests: []string{"TestBegin_aFloodOfGuessesIsFewLookups"},
+		Package: "gateway/authlimit", Tests: []string{"TestBegin_aFloodOfGuessesIsFewLookups"},
 	},
 	{
-		Name: "turned-away-and-forgotten", Breaks: "security.md", File: "gateway/guesses/guesses.go",
+		Name: "turned-away-and-forgotten", Breaks: "security.md", File: "gateway/authlimit/authlimit.go",
 		What: "a caller that is refused because others at its address guessed is refused again",
 		Old:  "\t\tl.turnAway(now, credential)\n", New: "",
-		Package: "gateway/guesses", Tests: []string{"TestBegin_aGoodCredentialBehindTheAddressOfAGuesser"},
+		Package: "gateway/authlimit", Tests: []string{"TestBegin_aGoodCredentialBehindTheAddressOfAGuesser"},
 	},
 	{
 		Name: "page-of-any-origin", Breaks: "security.md", File: "gateway/origins/origins.go",

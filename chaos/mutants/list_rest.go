@@ -142,7 +142,7 @@ var coordinatorMutants = []mutant{
 	},
 	{
 		Name: "state-told-by-followers", Breaks: "operations.md", File: "coordinator/metrics/state.go",
-		What: "each replica tells of the jobs and GPUs, so that their sum is several times what there is",
+		What: "each replica reports the jobs and GPUs, so that their sum is several times too large",
 		Old:  "\tif !c.leading() {\n\t\treturn\n\t}\n", New: "",
 		Package: "coordinator/metrics", Tests: []string{"TestMetrics_whoDoesNotLeadTellsNothingOfTheState"},
 	},
@@ -273,7 +273,7 @@ var agentMutants = []mutant{
 	},
 	{
 		Name: "anybody-answers-for-a-peer", Breaks: "R2", File: "agent/leader/peers.go",
-		What: "who answers at a peer's address speaks for it",
+		What: "any process that answers at a peer's address speaks for it",
 		Old:  "&& answer.GetNodeId() == m.GetNodeId() {", New: "{",
 		Package: "agent", Tests: []string{"TestOneWhoAnswersForAnotherIsNotBelieved"},
 	},
@@ -296,10 +296,10 @@ var agentMutants = []mutant{
 		Package: "agent/taskfile", Tests: []string{"TestALookReadsNoMoreThanItsBudget"},
 	},
 	{
-		Name: "link-out-of-a-checkpoint", Breaks: "I9", File: "agent/tree/tree.go",
+		Name: "link-out-of-a-checkpoint", Breaks: "I9", File: "agent/safedir/safedir.go",
 		What: "a link that leads out of a checkpoint counts as a file in it",
 		Old:  "top.open(e.Path, unix.O_PATH|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)", New: "top.open(e.Path, unix.O_PATH|unix.O_CLOEXEC, 0)",
-		Package: "agent/tree", Tests: []string{"TestAWalkStaysInside"},
+		Package: "agent/safedir", Tests: []string{"TestAWalkStaysInside"},
 	},
 	{
 		Name: "epoch-used-again", Breaks: "I4", File: "agent/leader/starts.go",
@@ -326,15 +326,15 @@ var agentMutants = []mutant{
 		Package: "agent/session", Tests: []string{"TestSession_isProvenByAnAcknowledgedHeartbeat"},
 	},
 	{
-		Name: "power-cut-shortens-the-archive", Breaks: "agent.md", File: "agent/ship/source.go",
+		Name: "power-cut-shortens-the-archive", Breaks: "agent.md", File: "agent/logship/source.go",
 		What: "metrics that a power cut took from the node are taken from the archive, too",
 		Old:  "if sh.ended && !sh.sawIt {", New: "if false {",
-		Package: "agent/ship", Tests: []string{"TestShip_metricsThatAPowerCutTookStayInTheArchive"},
+		Package: "agent/logship", Tests: []string{"TestShip_metricsThatAPowerCutTookStayInTheArchive"},
 	},
 	{
 		Name: "noise-among-metrics-is-dropped", Breaks: "rest.md", File: "archive/tasks/reader.go",
 		What: "a line of metrics that is no JSON object is not shown",
 		Old:  "if len(line) > 0 {\n\t\t\tfound", New: "if len(line) > 0 && PlainJSON(line) != nil {\n\t\t\tfound",
-		Package: "agent/ship", Tests: []string{"TestShip_metrics"},
+		Package: "agent/logship", Tests: []string{"TestShip_metrics"},
 	},
 }

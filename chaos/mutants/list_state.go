@@ -32,7 +32,7 @@ var stateMutants = []mutant{
 	},
 	{
 		Name: "voter-counts-twice", Breaks: "I6", File: "fsm/work/apply/lost.go",
-		What:    "a voter who votes twice counts twice",
+		What:    "a voter that votes twice counts twice",
 		Old:     "says, denies = says || v.Dead, denies || !v.Dead",
 		New:     "if denies = denies || !v.Dead; v.Dead {\n\t\t\t\tdead++\n\t\t\t}",
 		Package: "fsm", Tests: []string{"TestLoseNode_countsTheVotesOfItsOwnVoters"},
@@ -181,7 +181,7 @@ var stateMutants = []mutant{
 	},
 	{
 		Name: "contradiction-counts", Breaks: "I6", File: "fsm/work/apply/lost.go",
-		What: "a voter who says both counts",
+		What: "a voter that says both counts",
 		Old:  "if says && !denies {", New: "if says {",
 		Package: "fsm", Tests: []string{"TestLoseNode_countsTheVotesOfItsOwnVoters"},
 	},
@@ -205,7 +205,7 @@ var stateMutants = []mutant{
 	},
 	{
 		Name: "roster-of-today", Breaks: "R3", File: "fsm/work/apply/attempt.go",
-		What: "a replacement may go to who joined the roster after the lost node had last kept it",
+		What: "a replacement may go to an agent that joined the roster after the lost node had last kept it",
 		Old:  "a.Roster = n.RosterAcked", New: "a.Roster = max(tx.meta.RosterVersion, n.RosterAcked)",
 		Package: "fsm", Tests: []string{"TestAwaits_nobodyWhoJoinedAfterTheLostNodeLastHeard"},
 	},

@@ -25,8 +25,8 @@ type Arena struct {
 	Network Network
 	// Disk is nil where no coordinator has one of its own.
 	Disk *Disk
-	// Brake is nil where processes cannot be slowed down.
-	Brake Brake
+	// Throttle is nil where processes cannot be slowed down.
+	Throttle Throttle
 	// Mind is the binary, which is the workload too.
 	Mind string
 	// Scratch is a folder for evidence, which the jobs can write to.

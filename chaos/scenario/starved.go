@@ -9,8 +9,8 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 )
 
-// Brake slows processes down.
-type Brake interface {
+// Throttle slows processes down.
+type Throttle interface {
 	// Slow lets the processes, and those that they start, have the given part of one processor together.
 	Slow(pids []int, part float64) error
 	// Release lets them have what there is.
@@ -26,7 +26,7 @@ func Starved(rounds int, length, settle time.Duration, load Load) Attack {
 	return Attack{
 		Name: "starved", Load: load, Rounds: rounds, Between: 5 * time.Second,
 		Fault: func(ctx context.Context, f *Fight) error {
-			if f.Brake == nil {
+			if f.Throttle == nil {
 				return errors.New("the cluster cannot be slowed down")
 			}
 			info, err := f.Cluster.Info()
@@ -38,14 +38,14 @@ func Starved(rounds int, length, settle time.Duration, load Load) Attack {
 				pids = append(pids, p.PID)
 			}
 			begun := time.Now()
-			if err := f.Brake.Slow(pids, starvedPart); err != nil {
+			if err := f.Throttle.Slow(pids, starvedPart); err != nil {
 				return fmt.Errorf("slowing the cluster down: %w", err)
 			}
 			f.result.Fault("starved")
 			wait.For(ctx, length)
 			err = ctx.Err()
 			end := time.Now()
-			if err := errors.Join(err, f.Brake.Release()); err != nil {
+			if err := errors.Join(err, f.Throttle.Release()); err != nil {
 				return err
 			}
 			all, err := f.terms()

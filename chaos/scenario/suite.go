@@ -13,8 +13,8 @@ type Entry struct {
 	Namespaces bool
 	// Disk: one coordinator needs a small disk of its own.
 	Disk bool
-	// Brake: its processes must be slowed down.
-	Brake bool
+	// Throttle: its processes must be slowed down.
+	Throttle bool
 	// Restart: what is killed is started again by `mind dev`.
 	Restart bool
 	Agents  int
@@ -65,7 +65,7 @@ func Suite(long bool) []Entry {
 		{Attack: Streams(pick(4, 16), printing, watched), Restart: true, Agents: 2, GPUs: "8xH100"},
 		{Attack: Damage(pick(3, 6), light), Agents: 2, GPUs: "8xH100"},
 		{Attack: LostQuorum(pick(1, 4), forgotten), Agents: 3, GPUs: "8xH100"},
-		{Attack: Starved(pick(1, 5), time.Minute, settledSlowly, light), Brake: true, Agents: 2, GPUs: "8xH100"},
+		{Attack: Starved(pick(1, 5), time.Minute, settledSlowly, light), Throttle: true, Agents: 2, GPUs: "8xH100"},
 		{Attack: Handshakes(pick(1, 5), 1000, 40*time.Second, settled, light), Agents: 2, GPUs: "8xH100"},
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/admin"
 	"github.com/mindcoordinator/mind/coordinator/admission"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/datatokens"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
-	"github.com/mindcoordinator/mind/coordinator/sealed"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
@@ -40,7 +40,7 @@ type site struct {
 
 func newSite(t *testing.T, entryBytes int) *site {
 	s := &site{t: t, machine: fsm.New(), relayed: map[string]bool{}}
-	sealer, err := sealed.New([]byte("0123456789abcdef"), "", nil)
+	sealer, err := datatokens.New([]byte("0123456789abcdef"), "", nil)
 	require.NoError(t, err)
 	s.Service = New(Config{
 		State: s, Admission: admission.New(s, admission.NewCapacity(s.View), sealer, admin.LauncherInForce), Sealer: sealer,

@@ -11,9 +11,9 @@ import (
 // acknowledgement that comes a little later costs the node nothing.
 const RenewPace = 200 * time.Millisecond
 
-// A heartbeat is acknowledged only after a majority of the voters confirmed this term in an exchange that began after the
+// A heartbeat is acknowledged only after a majority of the voters confirmed this term in a Raft round that began after the
 // heartbeat had arrived. So a deposed leader renews nothing, and a new leader may count from the start of its term, which
-// is after the last renewal. One exchange serves all waiting heartbeats.
+// is after the last renewal. One round serves all waiting heartbeats.
 
 // Round is what had arrived when a proof of leadership began.
 type Round struct{ waiting []unproven }

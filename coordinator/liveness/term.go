@@ -78,7 +78,7 @@ func (t *Term) Leave(p *Presence) {
 	}
 }
 
-// Proven records a proof of leadership in this term by the start of its exchange.
+// Proven records a proof of leadership in this term by the start of its Raft round.
 func (t *Term) Proven(began time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -172,10 +172,10 @@ func (p *planner) worthwhile(v *fsm.View, fresh []ident.Job) bool {
 	return false
 }
 
-// pass plans and places until nothing more fits. With exchange it also preempts for the sake of the policy's order.
-func (p *planner) pass(ctx context.Context, v *fsm.View, exchange bool) {
+// pass plans and places until nothing more fits. With byOrder it also preempts for the policy's order.
+func (p *planner) pass(ctx context.Context, v *fsm.View, byOrder bool) {
 	opts := p.options(v)
-	if exchange {
+	if byOrder {
 		opts.Running = scheduler.RunningIn(v)
 	}
 	p.carryOut(ctx, v, opts)
@@ -202,7 +202,7 @@ func (p *planner) carryOut(ctx context.Context, v *fsm.View, opts scheduler.Opti
 	}
 	if result.ReasonsOnly {
 		p.pending = true
-		p.exchange(ctx, v, result.Exchange)
+		p.preemptForOrder(ctx, v, result.OrderPreemptions)
 		return
 	}
 	p.placed = start
@@ -223,7 +223,7 @@ func (p *planner) carryOut(ctx context.Context, v *fsm.View, opts scheduler.Opti
 			p.demand.again()
 		}
 	}
-	p.exchange(ctx, v, result.Exchange)
+	p.preemptForOrder(ctx, v, result.OrderPreemptions)
 }
 
 // settled says whether a node may be given a task that may still be alive elsewhere (rule R3).

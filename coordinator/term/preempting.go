@@ -25,8 +25,8 @@ const (
 type preempting struct {
 	timer *time.Timer
 	last  time.Time
-	// exchanged is when preemption for the sake of the policy's order was last decided.
-	exchanged time.Time
+	// orderDecided is when preemption for the policy's order was last decided.
+	orderDecided time.Time
 }
 
 func newPreempting() *preempting {
@@ -54,15 +54,15 @@ func (p *planner) makeRoom(ctx context.Context) {
 	p.preempt(ctx, scheduler.Reclaim(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
 	v = p.state.View()
 	p.preempt(ctx, scheduler.Preempt(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
-	if policy := v.Policy(); policy.Preemption.Enabled && time.Since(p.preempting.exchanged) >= time.Duration(policy.Preemption.Every) {
-		p.preempting.exchanged = time.Now()
+	if policy := v.Policy(); policy.Preemption.Enabled && time.Since(p.preempting.orderDecided) >= time.Duration(policy.Preemption.Every) {
+		p.preempting.orderDecided = time.Now()
 		p.pass(ctx, p.state.View(), true)
 	}
 }
 
-// exchange preempts the jobs that a plan of a view has chosen for the sake of the policy's order. It goes by priorities after
-// aging; the state refuses a victim whose own priority is the higher one, and one that is in another attempt by now.
-func (p *planner) exchange(ctx context.Context, v *fsm.View, chosen []scheduler.Exchange) {
+// preemptForOrder preempts the jobs that a plan of a view has chosen for the policy's order. The plan compares priorities
+// after aging. The state refuses a victim whose own priority is higher than the job's, or that has begun another attempt.
+func (p *planner) preemptForOrder(ctx context.Context, v *fsm.View, chosen []scheduler.OrderPreemption) {
 	var made []claims.Preemption
 	for _, x := range chosen {
 		m := claims.Preemption{Job: x.For.Job, Attempt: x.For.Attempt, Tasks: x.For.Tasks}

@@ -16,7 +16,7 @@ const proofTime = 2 * time.Second
 // errOtherTerm says that leadership was proven, but in another term of this coordinator.
 var errOtherTerm = errors.New("leading in another term")
 
-// verify proves that this coordinator leads in this term, by an exchange that begins after the call. Proofs of a later
+// verify proves that this coordinator leads in this term, by a Raft round that begins after the call. Proofs of a later
 // term count for nothing: others may have led in between.
 func (t *Term) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(proofTime, 2*t.config.Raft.Timeout()))

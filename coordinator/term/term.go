@@ -26,7 +26,7 @@ import (
 
 // Raft proves leadership.
 type Raft interface {
-	// ReadIndex returns the term in which this replica leads, proven by an exchange that began after the call.
+	// ReadIndex returns the term in which this replica leads, proven by a Raft round that began after the call.
 	ReadIndex(ctx context.Context) (index, term uint64, err error)
 	// Timeout is how long Raft waits for a leader.
 	Timeout() time.Duration

@@ -194,7 +194,7 @@ var sentences = map[reason.Code]string{
 	// Preemption.
 	reason.PreemptedFor:         "preempted by a job of priority {0}",
 	reason.PreemptsOthers:       "preempts {0 job}: {1 GPU} {1 is|are} kept for it until they have stopped",
-	reason.PlacesHeld:           "{0 GPU} {0 is|are} held for it until {2}: {1 node} {1 is|are} missing",
+	reason.PlacesHeld:           "{0 GPU} {0 is|are} kept for it until {2}: {1 node} {1 is|are} missing",
 	reason.ClaimThere:           "places are kept for {0} already",
 	reason.TooManyClaims:        "places are kept for {0 job} already",
 	reason.NoVictims:            "a preemption for {0} needs 1 to {1} victims",

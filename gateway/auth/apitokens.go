@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/gateway/guesses"
+	"github.com/mindcoordinator/mind/gateway/authlimit"
 )
 
 const (
@@ -35,8 +35,8 @@ const (
 // APITokens authenticates callers by the tokens that the coordinators keep.
 type APITokens struct {
 	service v1.TokenServiceClient
-	// guesses limits look-ups of tokens that this gateway has never seen as valid.
-	guesses *guesses.Limiter
+	// limit bounds the look-ups of tokens that this gateway has never seen as valid.
+	limit *authlimit.Limiter
 
 	mu   sync.Mutex
 	told map[[sha256.Size]byte]told
@@ -61,14 +61,14 @@ type told struct {
 
 // NewAPITokens looks up tokens with a client.
 func NewAPITokens(service v1.TokenServiceClient) *APITokens {
-	return &APITokens{service: service, guesses: guesses.New(), told: map[[sha256.Size]byte]told{}, asking: map[[sha256.Size]byte]*tokenQuestion{}}
+	return &APITokens{service: service, limit: authlimit.New(), told: map[[sha256.Size]byte]told{}, asking: map[[sha256.Size]byte]*tokenQuestion{}}
 }
 
-// TooManyGuesses is returned for a token that was not looked up, because too many unknown tokens came from the same
+// TooManyFailures is returned for a token that was not looked up, because too many unknown tokens came from the same
 // address.
-type TooManyGuesses struct{ Wait time.Duration }
+type TooManyFailures struct{ Wait time.Duration }
 
-func (e *TooManyGuesses) Error() string { return "too many unknown tokens from one address" }
+func (e *TooManyFailures) Error() string { return "too many unknown tokens from one address" }
 
 // Authenticate implements Authenticator.
 func (t *APITokens) Authenticate(ctx context.Context, token string) (*Caller, error) {
@@ -129,11 +129,11 @@ func (t *APITokens) answer(ctx context.Context, q *tokenQuestion, digest [sha256
 		t.mu.Unlock()
 		close(q.answered)
 	}()
-	outcome := guesses.Undecided
+	outcome := authlimit.Undecided
 	if !wasGood {
-		look, wait := t.guesses.Begin(now, addressOf(ctx), digest)
+		look, wait := t.limit.Begin(now, addressOf(ctx), digest)
 		if look == nil {
-			q.dropped, q.err = false, &TooManyGuesses{wait}
+			q.dropped, q.err = false, &TooManyFailures{wait}
 			return q.have, q.err
 		}
 		defer func() { look.Done(outcome) }()
@@ -142,9 +142,9 @@ func (t *APITokens) answer(ctx context.Context, q *tokenQuestion, digest [sha256
 	switch {
 	case err != nil:
 	case have.caller == nil:
-		outcome = guesses.Bad
+		outcome = authlimit.Bad
 	default:
-		outcome = guesses.Good
+		outcome = authlimit.Good
 	}
 	q.have, q.err, q.dropped = have, err, ctx.Err() != nil
 	return have, err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/gateway/guesses"
+	"github.com/mindcoordinator/mind/gateway/authlimit"
 )
 
 // A browser's EventSource cannot send a token. A page that has a token gets a ticket for it, and puts the ticket into the
@@ -37,22 +37,22 @@ func (t *APITokens) RedeemTicket(ctx context.Context, ticket string) (*v1.Stream
 		return nil, ErrInvalidToken
 	}
 	digest := sha256.Sum256([]byte(ticket))
-	look, wait := t.guesses.Begin(time.Now(), addressOf(ctx), digest)
+	look, wait := t.limit.Begin(time.Now(), addressOf(ctx), digest)
 	if look == nil {
-		return nil, &TooManyGuesses{wait}
+		return nil, &TooManyFailures{wait}
 	}
 	ctx, cancel := context.WithTimeout(ctx, redeemWithin)
 	defer cancel()
 	reply, err := t.service.RedeemStreamTicket(client.WithCall(ctx, client.Call{RetryFor: redeemWithin}), &v1.RedeemStreamTicketRequest{Digest: digest[:]})
 	switch {
 	case err == nil && len(reply.GetTicket().GetTokenDigest()) == sha256.Size:
-		look.Done(guesses.Good)
+		look.Done(authlimit.Good)
 		return reply.GetTicket(), nil
 	case err == nil, grpcstatus.Code(err) == codes.NotFound:
-		look.Done(guesses.Bad)
+		look.Done(authlimit.Bad)
 		return nil, ErrInvalidToken
 	}
-	look.Done(guesses.Undecided)
+	look.Done(authlimit.Undecided)
 	return nil, err
 }
 

@@ -44,7 +44,7 @@ const (
 // keeps up, and up to most on one that does not. It is told what this replica
 // sees and when, and has no clock, goroutine or randomness of its own.
 //
-// Two things lengthen the timeout. One is delays: how long exchanges took that
+// Two things lengthen the timeout. One is delays: how long round trips took that
 // succeeded in the end. Only they prove that a leader or a voter was given up too
 // soon. The other is elections that failed for lack of answers. What was learnt
 // without a leader is forgotten soon after there is one: the cause may have been
@@ -96,7 +96,7 @@ func (p *Pace) Lengthen(now time.Time, timeout time.Duration) {
 	p.measured, p.noted = max(timeout, p.base), now
 }
 
-// Delayed notes how long an exchange took that has just succeeded.
+// Delayed notes how long a round trip took that has just succeeded.
 func (p *Pace) Delayed(now time.Time, took time.Duration) {
 	if took < p.Timeout()/notable || took > stops*p.Timeout() {
 		return

@@ -23,7 +23,7 @@ func newPaced() *paced {
 
 func (p *paced) pass(d time.Duration) *paced { p.now = p.now.Add(d); return p }
 
-// took lets an exchange begin now and succeed after d.
+// took lets a round trip begin now and succeed after d.
 func (p *paced) took(d time.Duration) *paced {
 	p.pass(d).Delayed(p.now, d)
 	return p

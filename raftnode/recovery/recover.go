@@ -1,7 +1,7 @@
 // Package recovery begins a new life of a cluster, when a majority of its voters is gone for good: from the log of one replica,
 // or from a saved state, which it also writes.
 //
-// Guarantees: what was there before is kept beside the new data. The exchange is one step: a crash at any moment leaves the old
+// Guarantees: what was there before is kept beside the new data. The two are swapped in one step: a crash at any moment leaves the old
 // data or the new, whole. Terms and indices of a new life are beyond those of every life before. A saved state that is damaged
 // or cut off is noticed.
 //
@@ -94,7 +94,7 @@ const exitTime = 2 * time.Second
 
 // Recover begins a new life of a cluster from the data of one replica that does
 // not run, when a majority of the voters is gone for good. All that this replica
-// has in its log is taken for committed. The replica's data is exchanged for
+// has in its log is taken for committed. The replica's data is swapped with
 // that of the new life in one step, and kept beside it.
 //
 // The caller sees to it that the voters of the old life that are not among the
@@ -136,7 +136,7 @@ func Recover(ctx context.Context, cfg Config) (*Recovery, error) {
 		return nil, fmt.Errorf("write the new life: %w", err)
 	}
 	// From here on the new life is in its place; what remains is a name.
-	if err := durable.Exchange(aside, cfg.Dir); err != nil {
+	if err := durable.SwapNames(aside, cfg.Dir); err != nil {
 		return nil, fmt.Errorf("put the new life in the place of the old: %w", err)
 	}
 	if err := durable.Rename(aside, r.Kept); err != nil {

@@ -1,6 +1,6 @@
-// Package census counts the nodes of a cluster by the first thing that keeps a task of a job off each.
+// Package census counts the nodes of a cluster by the first check that a task of a job fails on them.
 //
-// It answers for people why a job fits nowhere. Plans do not go by it: package place does that, and asks more quickly.
+// It explains to people why a job fits nowhere. Plans do not use it: package place makes the same checks faster.
 package census
 
 import (
@@ -14,27 +14,27 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// View is what is read of the state.
+// View is the part of the state that a census reads.
 type View interface {
 	Nodes() iter.Seq[*work.Node]
 	Use(node string) work.NodeUse
 }
 
-// Count is how many nodes fail at one check.
+// Count is the number of nodes that fail at one check.
 type Count struct {
 	Check v1.NodeCheck_Value
 	Nodes int
-	// Examples are the first of them by name.
+	// Examples are the first of these nodes by name.
 	Examples []string
 }
 
-// checks is one more than the last check.
+// checks is the number of checks.
 const checks = int(v1.NodeCheck_UNFIT) + 1
 
-// maxExamples is how many nodes are named for each check.
+// maxExamples is the number of nodes that are named for each check.
 const maxExamples = 3
 
-// Of counts all nodes, most first. It looks at each once.
+// Of counts all nodes by check, the largest count first.
 func Of(v View, j *work.Job) []Count {
 	var at [checks]Count
 	for n := range v.Nodes() {
@@ -55,7 +55,7 @@ func Of(v View, j *work.Job) []Count {
 	return out
 }
 
-// Check is the first thing that keeps a task of a job off a node.
+// Check returns the first check that a task of a job fails on a node, or FITS.
 func Check(n *work.Node, use *work.NodeUse, j *work.Job) v1.NodeCheck_Value {
 	if c := state(n); c != v1.NodeCheck_UNSPECIFIED {
 		return c
@@ -108,7 +108,7 @@ func state(n *work.Node) v1.NodeCheck_Value {
 	return v1.NodeCheck_UNREACHABLE
 }
 
-// inventory says what a node would lack if nothing ran on it.
+// inventory returns the first check that a node would fail even if it were empty.
 func inventory(n *work.Node, s *work.Shape, want int) v1.NodeCheck_Value {
 	sick := false
 	if want > 0 {

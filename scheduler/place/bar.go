@@ -7,7 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
-// Bar takes nodes, by id, out of the places of a fit, before it is first asked for one.
+// Bar excludes nodes from the places of a fit. It must be called before the first search.
 func (f *Fit) Bar(nodes []string) {
 	for _, id := range nodes {
 		if i, ok := f.pool.hostOf(id); ok {
@@ -16,8 +16,8 @@ func (f *Fit) Bar(nodes []string) {
 	}
 }
 
-// BarOthers takes all nodes but these out of the places of a fit, before it is first asked for one. What jobs of the fit may
-// not use stays out.
+// BarOthers excludes all nodes but the given ones from the places of a fit. It must be called before the first search.
+// Nodes that jobs of the fit may not use stay excluded.
 func (f *Fit) BarOthers(nodes []string) {
 	for i := range f.spent {
 		f.spent[i] = ^uint64(0)
@@ -29,10 +29,10 @@ func (f *Fit) BarOthers(nodes []string) {
 	}
 }
 
-// hostOf finds the host of a node; hosts are in the order of the ids of their nodes.
+// hostOf returns the host of a node. Hosts are sorted by the ids of their nodes.
 func (p *Pool) hostOf(node string) (int, bool) {
 	return slices.BinarySearchFunc(p.hosts, node, func(h host, id string) int { return strings.Compare(h.node.ID, id) })
 }
 
-// Demand is what a job of the fit asks for.
+// Demand describes the needs of a job of the fit.
 func (f *Fit) Demand() reason.Reason { return demand(&f.shape) }

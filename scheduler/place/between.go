@@ -8,18 +8,18 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
-// levelMap is where the hosts are at one level of domains. Domains are numbered in the order of their names; the last number
-// is that of the hosts that are in none.
+// levelMap assigns the hosts to the domains of one level. Domains are numbered in the order of their names. The number
+// after the last stands for hosts in no domain.
 type levelMap struct {
 	names   []string
 	of      []int32 // the domain of each host
 	members [][]int32
 }
 
-// none is the number of the hosts without a domain.
+// none returns the number that stands for no domain.
 func (l *levelMap) none() int { return len(l.names) }
 
-// level is the map of a label. It holds as long as the nodes of the pool do.
+// level returns the map of a label. The result is cached while the nodes of the pool stay the same.
 func (p *Pool) level(label string) *levelMap {
 	if l := p.levels[label]; l != nil {
 		return l
@@ -54,14 +54,14 @@ func (p *Pool) level(label string) *levelMap {
 	return l
 }
 
-// between places the gangs of a shape that asks for domains. It counts, for each set of GPUs and each domain, the hosts that
-// can hold a task, and looks again only at hosts on which something was placed since.
+// between places the gangs of a shape that asks for domains. It counts, for each set of GPUs and each domain, the hosts
+// that can hold a task. Later it examines only the hosts whose capacity was taken since.
 type between struct {
 	*levelMap
 	kinds  []asked // by number of the kind
 	counts [][]int // by set of GPUs and domain
 	slots  int
-	// open are the hosts that are counted; read is how much of pool.taken was looked at.
+	// open are the counted hosts. read is the number of entries of pool.taken that were examined.
 	open    bitset
 	read    int
 	counted bool
@@ -72,23 +72,24 @@ type between struct {
 	distinct []*open
 }
 
-// asked is what the GPUs of a kind of host are to the shape.
+// asked says which GPUs of a kind of host the shape may use. able is false if the kind does not meet the shape's needs;
+// slot is the set of GPUs in counts.
 type asked struct {
 	able bool
 	gpus uint64
 	slot int
 }
 
-// open is a group that has room, with the hosts of one domain that are in it.
+// open is a group with room, and its hosts in one domain.
 type open struct {
 	scored
 	hosts []int
 }
 
-// pick is a number of tasks in a domain.
+// pick is a number of tasks for a domain.
 type pick struct{ domain, tasks int }
 
-// domainsFor prepares a fit for a shape that asks for domains.
+// domainsFor prepares the fit if its shape asks for domains.
 func (f *Fit) domainsFor() {
 	if f.shape.Between == domains.Anywhere || f.shape.Nodes <= 1 {
 		return
@@ -111,7 +112,7 @@ func (f *Fit) domainsFor() {
 	f.between = b
 }
 
-// count finds the hosts that can hold a task, and brings that up to date.
+// count counts the hosts that can hold a task, or updates the counts.
 func (b *between) count(f *Fit) {
 	if !b.counted {
 		b.counted, b.read = true, len(f.pool.taken)
@@ -146,7 +147,7 @@ func (b *between) count(f *Fit) {
 	}
 }
 
-// add counts the hosts of a group. A group may be added twice.
+// add counts the hosts of a group. Adding a group twice has no effect.
 func (b *between) add(f *Fit, g *group, k asked) {
 	for i := g.hosts.nextNotIn(f.spent, 0); i >= 0; i = g.hosts.nextNotIn(f.spent, i+1) {
 		if !b.open.has(i) && f.holds(&f.pool.hosts[i], k.gpus) {
@@ -156,7 +157,7 @@ func (b *between) add(f *Fit, g *group, k asked) {
 	}
 }
 
-// holds says whether a host whose group has room can hold a task.
+// holds reports whether a host whose group has room can hold a task.
 func (f *Fit) holds(h *host, suited uint64) bool {
 	if f.shape.FractionMilli > 0 {
 		return true
@@ -165,7 +166,7 @@ func (f *Fit) holds(h *host, suited uint64) bool {
 	return ok
 }
 
-// findBetween chooses the domains, and the hosts in them. Of several sets of GPUs the one is taken whose hosts cost the
+// findBetween chooses the domains, and the hosts in them. Of several sets of GPUs it takes the one whose hosts cost the
 // least.
 func (f *Fit) findBetween(want int) bool {
 	b := f.between
@@ -188,7 +189,8 @@ func (f *Fit) findBetween(want int) bool {
 	return kept == want
 }
 
-// choose decides how many tasks go into which domain, in the order of the domains; false: they do not fit.
+// choose decides how many tasks go into each domain. The picks are in the order of the domains. It returns false if the
+// tasks do not fit.
 func (b *between) choose(s *work.Shape, slot, want int) bool {
 	b.left, b.picks = append(b.left[:0], b.counts[slot]...), b.picks[:0]
 	fits := false
@@ -212,9 +214,9 @@ func (b *between) choose(s *work.Shape, slot, want int) bool {
 	return fits
 }
 
-// pack takes the fewest of the first domains that hold so many tasks in whole segments: while none holds the rest, the one
-// that holds most, and then the one with the fewest open hosts of those that hold it. What remains whole is for jobs that
-// need it.
+// pack puts the tasks, in whole segments, into as few of the first domains as possible. While no domain holds the
+// remaining tasks, it takes the domain that holds most. Then it takes, of those that hold the rest, the one with the
+// fewest open hosts, so that large domains stay whole for jobs that need them.
 func (b *between) pack(want, segment, first int) bool {
 	for want > 0 {
 		best, most := -1, -1
@@ -244,7 +246,8 @@ func (b *between) pack(want, segment, first int) bool {
 	return true
 }
 
-// spread takes one host of each domain in turn, of those with the fewest open hosts first, until there are enough.
+// spread takes one host of each domain in turn, beginning with the domain that has the fewest open hosts, until there
+// are enough.
 func (b *between) spread(want int) bool {
 	for d, n := range b.left {
 		if n > 0 {
@@ -267,8 +270,8 @@ func (b *between) spread(want int) bool {
 	return want == 0
 }
 
-// gatherPicks adds the cheapest hosts of each domain, and returns what they cost. Ranks are in the order of the domains, and
-// in one of them in that of the hosts.
+// gatherPicks adds the cheapest hosts of each picked domain, and returns their cost. Ranks are in the order of the
+// domains, and within a domain in the order of the hosts.
 func (f *Fit) gatherPicks(slot int) float64 {
 	b, total := f.between, 0.0
 	for _, p := range b.picks {
@@ -304,7 +307,8 @@ func (f *Fit) gatherPicks(slot int) float64 {
 	return total
 }
 
-// entryOf is a group with what a task costs there. The load of a group never changes.
+// entryOf returns a group with the cost of a task there. The result is cached, because the load of a group never
+// changes.
 func (b *between) entryOf(f *Fit, g *group) *open {
 	e := b.entries[g]
 	if e == nil {
@@ -316,7 +320,7 @@ func (b *between) entryOf(f *Fit, g *group) *open {
 	return e
 }
 
-// maskOn is the GPUs that a task gets on a host.
+// maskOn returns the GPUs that a task gets on a host.
 func (f *Fit) maskOn(i int) uint64 {
 	h := &f.pool.hosts[i]
 	e := f.between.entryOf(f, h.group)
@@ -327,7 +331,7 @@ func (f *Fit) maskOn(i int) uint64 {
 	return gpus
 }
 
-// mostInOne is how many tasks the domain could hold that can hold most, and its name.
+// mostInOne returns the largest number of tasks that one domain can hold, and the name of that domain.
 func (b *between) mostInOne() (most int, name string) {
 	for slot := range b.counts {
 		for d, n := range b.counts[slot][:b.none()] {
@@ -339,7 +343,7 @@ func (b *between) mostInOne() (most int, name string) {
 	return most, name
 }
 
-// segments is how many whole segments fit, of the set of GPUs with the most.
+// segments returns the number of whole segments that fit, for the set of GPUs with the most.
 func (b *between) segments(segment int) (most int) {
 	for slot := range b.counts {
 		n := 0

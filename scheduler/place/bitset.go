@@ -2,7 +2,7 @@ package place
 
 import "math/bits"
 
-// bitset is a set of small integers, iterated from the lowest.
+// bitset is a set of small integers.
 type bitset []uint64
 
 func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
@@ -46,7 +46,7 @@ func (b bitset) nextNotIn(other bitset, i int) int {
 	return -1
 }
 
-// countNotIn is how many members are not in other. Both sets have the same size.
+// countNotIn returns the number of members that are not in other. Both sets have the same size.
 func (b bitset) countNotIn(other bitset) int {
 	n := 0
 	for i, w := range b {
@@ -55,7 +55,7 @@ func (b bitset) countNotIn(other bitset) int {
 	return n
 }
 
-// count is how many members there are.
+// count returns the number of members.
 func (b bitset) count() int {
 	n := 0
 	for _, w := range b {

@@ -10,37 +10,37 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
-// Capacity is what the nodes could hold if nothing ran on them and nothing were broken: a shape that it has no room for can
-// never run. Every registered node counts, whatever its state, and every GPU that it has, whatever its health: both may be
-// back tomorrow.
+// Capacity is the capacity of the nodes if they were empty and healthy. A shape that has no room in it can never run.
+// Every registered node counts, whatever its state, and every GPU, whatever its health, because both may be back
+// tomorrow.
 //
-// It is told of each node that changed, and remembers its answers until some node can hold more or less than before, so that
-// asking about the same shape again costs a look into a map. It is not safe for concurrent use.
+// Put and Remove keep it up to date. It caches its answers until the capacity of a node changes, so that a second
+// question about a shape is a map lookup. It is not safe for concurrent use.
 type Capacity struct {
 	nodes map[string]countedNode
 	specs map[string]*spec
 	known map[work.Shape]Room
-	// levels are those of the list of labels listed.
+	// levels are the levels of domains in the list listed.
 	levels []domains.Level
 	listed string
 }
 
-// maxKnown bounds the answers that are remembered.
+// maxKnown bounds the cached answers.
 const maxKnown = 4096
 
-// spec is the machines with the same GPUs: those that a gang may span.
+// spec is the set of machines with the same GPUs, which a gang may span.
 type spec struct {
 	gpus     []work.GPU
 	machines map[machineKey]*machines
 }
 
-// machineKey is what tells machines of a spec apart. Links and labels are encoded, so that keys compare.
+// machineKey distinguishes machines of a spec. Links and labels are encoded, so that keys can be compared.
 type machineKey struct {
 	cpus, mem     uint32
 	links, labels string
 }
 
-// machines are so many that are the same to every shape.
+// machines counts the machines that are equal for every shape.
 type machines struct {
 	machineKey
 	count  int
@@ -48,17 +48,17 @@ type machines struct {
 	wire   *wiring
 }
 
-// countedNode is a node, and where it is counted.
+// countedNode is a node with the keys under which it is counted.
 type countedNode struct {
 	*work.Node
 	spec string
 	key  machineKey
 }
 
-// Need is one of the things that a shape asks for.
+// Need is one of the needs of a shape.
 type Need uint8
 
-// The needs, in the order in which they are looked at.
+// The needs, in the order in which they are checked.
 const (
 	NeedNothing Need = iota
 	NeedLabels
@@ -74,15 +74,16 @@ const (
 	NeedSegments
 )
 
-// Room says whether a shape could ever have its places.
+// Room says whether a shape could ever be placed.
 type Room struct {
-	// Lacks is the need that no node meets which meets all needs before it; NeedNothing: there is room.
+	// Lacks is the first need that no node meets, among the nodes that meet all needs before it; NeedNothing: there is
+	// room.
 	Lacks Need
-	// Most is how much of it there is among the nodes that meet the needs before it: GPUs, CPUs and MiB of memory on one node,
-	// MiB of memory on one GPU, the nodes with equal GPUs of which each could hold a task, those of them in one domain, or the
-	// segments of which each is in one domain.
+	// Most is the largest amount of it among the nodes that meet the needs before it: GPUs, CPUs or MiB of memory on
+	// one node, MiB of memory on one GPU, nodes with equal GPUs of which each could hold a task, such nodes in one
+	// domain, or segments that each fit into one domain.
 	Most int
-	// Where is the domain that Most is about.
+	// Where is the domain in which Most was found.
 	Where string
 }
 
@@ -91,10 +92,10 @@ func NewCapacity() *Capacity {
 	return &Capacity{nodes: map[string]countedNode{}, specs: map[string]*spec{}, known: map[work.Shape]Room{}}
 }
 
-// Nodes is how many nodes are counted.
+// Nodes returns the number of counted nodes.
 func (c *Capacity) Nodes() int { return len(c.nodes) }
 
-// Put counts a node as it is now.
+// Put adds a node, or replaces its former row.
 func (c *Capacity) Put(n *work.Node) {
 	old, known := c.nodes[n.ID]
 	if known && old.Node == n {
@@ -122,7 +123,7 @@ func (c *Capacity) Put(n *work.Node) {
 	clear(c.known)
 }
 
-// Remove counts a node no more.
+// Remove removes a node.
 func (c *Capacity) Remove(id string) {
 	at, known := c.nodes[id]
 	if !known {
@@ -138,7 +139,7 @@ func (c *Capacity) Remove(id string) {
 	clear(c.known)
 }
 
-// RoomFor says whether all tasks of a shape could be placed at once.
+// RoomFor reports whether all tasks of a shape could be placed at once on empty nodes.
 func (c *Capacity) RoomFor(s work.Shape) Room {
 	r, ok := c.known[s]
 	if ok {
@@ -155,8 +156,8 @@ func (c *Capacity) RoomFor(s work.Shape) Room {
 func (c *Capacity) survey(s *work.Shape) Room {
 	all, largest, first := 0, 0, Room{Lacks: NeedLabels}
 	out := c.excluded(s.Exclude)
-	lie := newLying(s)
-	for name, spec := range c.specs { // order-free: sums and maxima, and lying orders what it finds
+	inDomains := newByDomain(s)
+	for name, spec := range c.specs { // order-free: sums and maxima, and byDomain orders what it finds
 		able, gpus := 0, spec.suit(s)
 		for _, m := range spec.machines {
 			lacks := m.lacks(s, gpus)
@@ -164,7 +165,7 @@ func (c *Capacity) survey(s *work.Shape) Room {
 			case lacks.Lacks == NeedNothing:
 				n := m.count - out[machineAt{name, m.machineKey}]
 				able += n
-				lie.add(name, m.labels[s.Level], n)
+				inDomains.add(name, m.labels[s.Level], n)
 			case lacks.Lacks > first.Lacks:
 				first = lacks
 			case lacks.Lacks == first.Lacks:
@@ -178,15 +179,15 @@ func (c *Capacity) survey(s *work.Shape) Room {
 	}
 	switch {
 	case largest >= max(1, int(s.Nodes)):
-		return lie.room()
+		return inDomains.room()
 	case all > 0 || len(out) > 0 && first.Lacks == NeedLabels:
 		return Room{Lacks: NeedNodes, Most: largest}
 	}
 	return first
 }
 
-// Largest is the most GPUs that a job could have which needs on each node what the shape needs beside GPUs, and the nodes that
-// it would take.
+// Largest returns the largest number of GPUs that a job could have, and its number of nodes, if it needs on each node
+// the CPUs, the memory and the labels of the shape.
 func (c *Capacity) Largest(s work.Shape) (gpus, nodes int) {
 	s.GPUs, s.FractionMilli, s.Topology = 1, 0, work.TopologyAny
 	for _, spec := range c.specs {
@@ -203,7 +204,7 @@ func (c *Capacity) Largest(s work.Shape) (gpus, nodes int) {
 	return gpus, nodes
 }
 
-// GPUTypes are the types of GPU that the nodes have.
+// GPUTypes returns the types of GPU that the nodes have.
 func (c *Capacity) GPUTypes() []string {
 	var types []string
 	for _, spec := range c.specs {
@@ -215,7 +216,7 @@ func (c *Capacity) GPUTypes() []string {
 	return slices.Compact(types)
 }
 
-// suited is what the GPUs of a spec are to a shape: the set of those that it could use, and else why there are none.
+// suited has the GPUs of a spec that a shape could use, or the reason why it could use none.
 type suited struct {
 	set   uint64
 	lacks Room
@@ -234,7 +235,7 @@ func (sp *spec) suit(s *work.Shape) suited {
 	return out
 }
 
-// lacks is the first need of a shape that such a machine does not meet.
+// lacks returns the first need of a shape that these machines do not meet.
 func (m *machines) lacks(s *work.Shape, gpus suited) Room {
 	if !work.MatchesSelector(m.labels, s.Selector) {
 		return Room{Lacks: NeedLabels}
@@ -262,7 +263,7 @@ func (m *machines) lacks(s *work.Shape, gpus suited) Room {
 	return Room{}
 }
 
-// sameMachine says whether two states of a node can hold the same.
+// sameMachine reports whether two rows of a node have the same capacity.
 func sameMachine(a, b *work.Node) bool {
 	return a.CPUs == b.CPUs && a.MemMB == b.MemMB && maps.Equal(a.Labels, b.Labels) &&
 		slices.EqualFunc(a.GPUs, b.GPUs, func(x, y work.GPU) bool {
@@ -297,7 +298,7 @@ func labelsKey(labels map[string]string) string {
 	return string(b)
 }
 
-// appendText writes a text behind its length, so that no two lists of texts look alike.
+// appendText appends the length of a text and the text, so that different lists of texts have different encodings.
 func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }

@@ -6,12 +6,13 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Complete takes capacity for a job that has places already, for those that are missing: places are by rank, and the ones
-// without a node are to be found. They go to other hosts with the same GPUs, best to ones on which it never failed; so do those whose
-// host may not run a task of the job any more. What the job has already is not free in the pool.
+// Complete takes capacity for the missing places of a job that has some places already. places are indexed by rank;
+// those without a node are missing, and so are those whose host may no longer run a task of the job. The missing ranks
+// get other hosts with the same GPUs, if possible hosts on which the job never failed. The places that the job has are
+// not free in the pool.
 //
-// wait says that a host of it may run the job only when it has been in session for longer. The fit must be narrowed to the
-// job.
+// wait reports that one of the job's hosts may run the job only when it has been in session for longer. The fit must
+// have been narrowed to the job.
 func (f *Fit) Complete(places []work.TaskPlacement, settled func(node string) bool) (tasks []work.TaskPlacement, ok, wait bool) {
 	p, job := f.pool, f.own.job
 	excluded := p.excluded(f.shape.Exclude)
@@ -40,7 +41,7 @@ func (f *Fit) Complete(places []work.TaskPlacement, settled func(node string) bo
 	before := slices.Clone(f.spent)
 	for _, i := range hosts {
 		if i >= 0 {
-			f.spent.add(i) // Its other GPUs are for others: a job has one task on a node.
+			f.spent.add(i) // A job has at most one task on a node.
 		}
 	}
 	f.queues[at].catchUp(f)
@@ -67,8 +68,8 @@ func (f *Fit) Complete(places []work.TaskPlacement, settled func(node string) bo
 	return tasks, true, false
 }
 
-// relent lets the job use the nodes again on which it failed before its last attempt: what is held for it lies idle for as
-// long as it finds no other.
+// relent allows the nodes on which the job failed before its last attempt, because the claimed GPUs are idle until the
+// job finds its missing places.
 func (f *Fit) relent(settled func(node string) bool, kept []int) {
 	p, job := f.pool, f.own.job
 	excluded := p.excluded(f.shape.Exclude)

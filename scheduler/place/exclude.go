@@ -2,7 +2,8 @@ package place
 
 import "github.com/mindcoordinator/mind/fsm/work/domains"
 
-// excluded are the hosts on a list of domains.CanonicalExclude; nil: none. It is kept as long as the nodes of the pool are.
+// excluded returns the hosts on a list of domains.CanonicalExclude; nil: none. The result is cached while the nodes of
+// the pool stay the same.
 func (p *Pool) excluded(list string) bitset {
 	if list == "" {
 		return nil
@@ -26,10 +27,10 @@ func (p *Pool) excluded(list string) bitset {
 	return set
 }
 
-// maxExcludes bounds the lists that are remembered.
+// maxExcludes bounds the cached lists.
 const maxExcludes = 1024
 
-// bar keeps jobs of this fit from some hosts.
+// bar excludes hosts from the places of this fit.
 func (f *Fit) bar(hosts bitset) {
 	if hosts == nil {
 		return

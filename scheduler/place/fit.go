@@ -6,17 +6,17 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Fit finds places for the jobs of one shape. Capacity only shrinks during a pass, so a host without room now has none
-// later in the pass: such hosts are skipped.
+// Fit finds places for the jobs of one shape. Capacity only shrinks during a pass, so a host without room stays without
+// room: such hosts are skipped from then on.
 type Fit struct {
 	pool   *Pool
 	shape  work.Shape
 	kinds  []candidate
 	queues []queue
 	spent  bitset
-	// own is nil for jobs that only their shape limits.
+	// own is nil for jobs whose places only their shape limits.
 	own *own
-	// bars are the hosts that jobs of this fit may not use, nil for none.
+	// bars are the hosts that jobs of this fit may not use; nil: none.
 	bars bitset
 	// between is nil for shapes that ask for no domains.
 	between *between
@@ -24,7 +24,7 @@ type Fit struct {
 	masks   []uint64
 }
 
-// For finds places for jobs of a shape. It looks at the hosts when it is first asked for one.
+// For returns a search for places for jobs of a shape. It examines the hosts at the first search.
 func (p *Pool) For(shape work.Shape) *Fit {
 	f := &Fit{pool: p, shape: shape, spent: newBitset(len(p.hosts))}
 	for _, k := range p.kinds {
@@ -56,10 +56,10 @@ func (k *kind) selected(selector string, keys []string) bool {
 	return true
 }
 
-// Fits says whether there is capacity for one more job, and takes none.
+// Fits reports whether there is capacity for one more job, and takes none.
 func (f *Fit) Fits() bool { return f.find(max(1, int(f.shape.Nodes))) }
 
-// Place takes capacity for one job, for all tasks or none.
+// Place takes capacity for all tasks of one job, or for none.
 func (f *Fit) Place() ([]work.TaskPlacement, bool) {
 	want := max(1, int(f.shape.Nodes))
 	if !f.find(want) {
@@ -73,8 +73,8 @@ func (f *Fit) Place() ([]work.TaskPlacement, bool) {
 	return tasks, true
 }
 
-// find chooses the hosts, and the GPUs on each, that cost the least. The tasks of a gang run on equal GPUs: the slowest rank
-// determines the speed of all.
+// find chooses the hosts, and the GPUs on each, with the lowest cost. The tasks of a gang run on equal GPUs, because
+// the slowest rank determines the speed of all.
 func (f *Fit) find(want int) bool {
 	if f.between != nil {
 		return f.findBetween(want)
@@ -120,7 +120,7 @@ func (f *Fit) enqueue() {
 	}
 }
 
-// gather adds up to want hosts, the cheapest of the queues first, and returns what they cost together.
+// gather adds up to want hosts, the cheapest of the queues first, and returns their total cost.
 func (f *Fit) gather(queues []queue, want int) float64 {
 	total, begun := 0.0, len(f.nodes)
 	for len(f.nodes)-begun < want {
@@ -139,7 +139,7 @@ func (f *Fit) gather(queues []queue, want int) float64 {
 		e := *next
 		if want > 1 {
 			of.off = append(of.off, of.pop())
-			// An entry that was emptied and filled again may be there twice.
+			// A group that was emptied and filled again may have two entries.
 			for len(of.heap) > 0 && of.heap[0].group == e.group {
 				of.pop()
 			}
@@ -159,7 +159,7 @@ func (f *Fit) gather(queues []queue, want int) float64 {
 	return total
 }
 
-// whole chooses whole GPUs on a host, or none for a job without GPUs.
+// whole chooses whole GPUs on a host; none for a job without GPUs.
 func (f *Fit) whole(h *host, suited uint64) (uint64, bool) {
 	if h.cpus < f.shape.CPUDemand() || h.mem < f.shape.MemMB {
 		return 0, false

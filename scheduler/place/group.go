@@ -11,25 +11,25 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// load is what is left on a host. Hosts with the same load are interchangeable to every shape, but for how their GPUs are
-// linked.
+// load is the free capacity of a host. Hosts with the same load are interchangeable for every shape, except for the
+// links between their GPUs.
 type load struct {
 	kind      *kind
 	cpus, mem uint32
-	// free are the free GPUs of a host with different ones; only their number counts where all are alike.
+	// free are the free GPUs of a host whose GPUs differ. If all are alike, only their number counts.
 	free   uint64
 	number uint8
-	// parts are what is left of the shared GPUs, two bytes each, the most first; with the index before it where the GPUs
-	// differ.
+	// parts are the remainders of the shared GPUs, two bytes each, the largest first. If the GPUs differ, the index is
+	// before each remainder.
 	parts string
 }
 
-// group is the hosts with the same load. A placement looks at groups, not at hosts.
+// group is the set of hosts with the same load. A placement examines groups, not hosts.
 type group struct {
 	load
 	hosts bitset
 	count int
-	// left is parts as numbers, worth the value of the load at the pool's prices.
+	// left has the remainders of parts as numbers. value is the value of the load at the pool's prices.
 	left  []uint16
 	value float64
 }
@@ -65,7 +65,7 @@ func (p *Pool) loadOf(h *host) load {
 	return l
 }
 
-// enter puts a host into the group of its load.
+// enter adds a host to the group of its load.
 func (p *Pool) enter(i int) {
 	h := &p.hosts[i]
 	l := p.loadOf(h)
@@ -114,7 +114,7 @@ func (p *Pool) newGroup(l load) *group {
 	return g
 }
 
-// lacksRoom says whether no host of the group has what a task needs. The links between the GPUs are not looked at.
+// lacksRoom reports whether no host of the group has room for a task. It ignores the links between the GPUs.
 func (g *group) lacksRoom(s *work.Shape, suited uint64) bool {
 	if g.cpus < s.CPUDemand() || g.mem < s.MemMB {
 		return true
@@ -128,7 +128,7 @@ func (g *group) lacksRoom(s *work.Shape, suited uint64) bool {
 	return bits.OnesCount64(g.free&suited) < int(s.GPUs)
 }
 
-// opens is the number of free GPUs that a task may use.
+// opens returns the number of free GPUs that a task may use.
 func (g *group) opens(suited uint64) int {
 	if g.kind.alike {
 		return int(g.number)
@@ -136,8 +136,8 @@ func (g *group) opens(suited uint64) int {
 	return bits.OnesCount64(g.free & suited)
 }
 
-// bestPart is the remainder that a fraction should go to: the least in which it fits, or the one with the least loss; 0: it
-// fits into none.
+// bestPart returns the remainder that a fraction should go to: the smallest in which it fits, or with loss the one with
+// the smallest loss; 0: it fits into none.
 func (g *group) bestPart(s *work.Shape, suited uint64, loss func(left uint16) float64) uint16 {
 	best, least := uint16(0), 0.0
 	for i, left := range g.left {
@@ -158,8 +158,7 @@ func (g *group) bestPart(s *work.Shape, suited uint64, loss func(left uint16) fl
 	return best
 }
 
-// score is what a task costs on a host of the group, the less the better, and the remainder of the GPU that a fraction
-// should go to.
+// score returns the cost of a task on a host of the group, and the remainder of the GPU that a fraction should go to.
 func (p *Pool) score(g *group, s *work.Shape, suited uint64) (float64, uint16) {
 	if p.learn != nil {
 		prices := p.learn()
@@ -194,13 +193,13 @@ func (p *Pool) score(g *group, s *work.Shape, suited uint64) (float64, uint16) {
 	return least, from
 }
 
-// loss is the value that a group's host loses when this is left on it. It is rounded, so that places which cost the same
-// compare equal, in whatever order the sums were made.
+// loss returns the value that a host of the group loses if the given capacity is left on it. It is rounded, so that
+// places of equal cost compare equal, in whatever order the sums were made.
 func (p *Pool) loss(g *group, cpus, mem uint32, free int, left []uint16) float64 {
 	return math.Round((g.value-p.prices.value(g.kind.terms, cpus, mem, free, left))*1024) / 1024
 }
 
-// simpleScore is the best fit: hosts with the fewest free GPUs, and for fractions the fullest GPU.
+// simpleScore scores by best fit: hosts with the fewest free GPUs first, and for fractions the fullest GPU.
 func (p *Pool) simpleScore(g *group, s *work.Shape, suited uint64) (float64, uint16) {
 	if s.FractionMilli > 0 {
 		if from := g.bestPart(s, suited, nil); from > 0 {
@@ -211,8 +210,8 @@ func (p *Pool) simpleScore(g *group, s *work.Shape, suited uint64) (float64, uin
 	return float64(g.number), 0
 }
 
-// looseScore is the worst fit: hosts with the most free GPUs, those with the most CPUs for jobs without GPUs, and for
-// fractions the emptiest GPU there.
+// looseScore scores by worst fit: hosts with the most free GPUs first, for jobs without GPUs those with the most CPUs,
+// and for fractions the emptiest GPU.
 func (p *Pool) looseScore(g *group, s *work.Shape, suited uint64) (float64, uint16) {
 	if !s.NeedsGPU() {
 		return -float64(g.cpus), 0
@@ -228,7 +227,7 @@ func (p *Pool) looseScore(g *group, s *work.Shape, suited uint64) (float64, uint
 	return -float64(from), from
 }
 
-// cut is the remainders after a fraction was taken from one, or from a free GPU if from is 0.
+// cut returns the remainders after a fraction was taken from one of them, or from a free GPU if from is 0.
 func (p *Pool) cut(left []uint16, from, milli uint16) []uint16 {
 	out := append(p.remains[:0], left...)
 	if from == 0 {
@@ -240,8 +239,8 @@ func (p *Pool) cut(left []uint16, from, milli uint16) []uint16 {
 	return out
 }
 
-// compare orders groups that score the same: the fewest free GPUs first, then any order that does not depend on what was
-// placed before.
+// compare orders groups with equal scores: the fewest free GPUs first, then in an order that does not depend on earlier
+// placements.
 func (g *group) compare(other *group) int {
 	return cmp.Or(
 		cmp.Compare(g.number, other.number), cmp.Compare(g.kind.number, other.kind.number), cmp.Compare(g.cpus, other.cpus),

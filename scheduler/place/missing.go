@@ -6,8 +6,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
-// gatherMissing adds hosts for the ranks that have none (-1), in the order of the ranks; false: there are not enough. With
-// domains.Same the missing ranks of a segment go to the domain of the others.
+// gatherMissing adds hosts for the ranks that have none (-1), in the order of the ranks. It returns false if there are
+// too few. With domains.Same the missing ranks of a segment go to the domain of its other ranks.
 func (f *Fit) gatherMissing(queues []queue, hosts []int, missing int) bool {
 	f.nodes, f.masks = f.nodes[:0], f.masks[:0]
 	if f.between == nil || f.shape.Between != domains.Same {
@@ -43,7 +43,8 @@ func (f *Fit) gatherMissing(queues []queue, hosts []int, missing int) bool {
 	return true
 }
 
-// gap is how many hosts a segment lacks, and the domains that they may be in: that of its other hosts, or any.
+// gap returns the number of hosts that a segment lacks, and the range of domains that they may be in: the domain of its
+// other hosts, or any.
 func (b *between) gap(part []int) (missing, first, last int) {
 	first, last = 0, b.none()-1
 	for _, i := range part {
@@ -52,12 +53,12 @@ func (b *between) gap(part []int) (missing, first, last int) {
 			continue
 		}
 		d := int(b.of[i])
-		first, last = max(first, d), min(last, d) // of different domains: none is left
+		first, last = max(first, d), min(last, d) // if the hosts are in different domains, the range is empty
 	}
 	return missing, first, last
 }
 
-// outside is a set of hosts, with those that are not in a domain.
+// outside returns a set of hosts together with all hosts that are not in a domain.
 func (b *between) outside(set bitset, domain int) bitset {
 	out := slices.Clone(set)
 	for i, d := range b.of {

@@ -20,9 +20,9 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// The trace cluster-trace-gpu-v2023 of Alibaba, and what the artifact of Weng et al., "Beware of Fragmentation" (USENIX ATC
-// 2023) reaches on it: the part of the GPUs, in percent, that is allocated when the demand that has arrived is 100 % and
-// 130 % of the capacity, mean of ten seeds.
+// The workloads of Alibaba's trace cluster-trace-gpu-v2023, with the results of the artifact of Weng et al., "Beware of
+// Fragmentation" (USENIX ATC 2023): the percentage of GPUs that is allocated when the demand is 100 % and 130 % of the
+// capacity, mean of ten seeds.
 var openBWorkloads = []struct {
 	name      string
 	x100, fgd float64
@@ -30,7 +30,7 @@ var openBWorkloads = []struct {
 	{"default", 95.7, 95.23}, {"multigpu50", 97.5, 97.09}, {"gpuspec33", 92.0, 87.84}, {"gpushare40", 94.4, 93.96}, {"cpu100", 95.7, 95.21},
 }
 
-// openB is where the trace is; the test is skipped without it.
+// openB returns the folder of the trace, and skips the test if there is none.
 func openB(t testing.TB) string {
 	dir := os.Getenv("MIND_OPENB")
 	if dir == "" {
@@ -59,13 +59,14 @@ func number(t testing.TB, text string) int {
 	return n
 }
 
-// cluster is nodes on which nothing runs.
+// cluster is a set of empty nodes.
 type cluster []*work.Node
 
 func (c cluster) Nodes() iter.Seq[*work.Node] { return slices.Values(c) }
 func (c cluster) Use(string) work.NodeUse     { return work.NodeUse{} }
 
-// openBNodes counts CPUs in thousandths, as the trace does: the unit is nothing to the placement.
+// openBNodes reads the nodes of the trace. CPUs are in thousandths as in the trace: the placement does not depend on
+// the unit.
 func openBNodes(t testing.TB, dir string) (nodes cluster, milli int) {
 	for _, row := range readCSV(t, filepath.Join(dir, "openb_node_list_gpu_node.csv")) {
 		n := &work.Node{ID: row[0], State: v1.NodeState_READY, CPUs: uint32(number(t, row[1])), MemMB: uint32(number(t, row[2]))}
@@ -96,7 +97,7 @@ func openBTasks(t testing.TB, dir, workload string) (tasks []work.Shape) {
 	return tasks
 }
 
-// arrivals are the tasks of one run, in order: as much as 130 % of the capacity asks for.
+// arrivals returns the tasks of one run in order, with a demand of 130 % of the capacity.
 func arrivals(tasks []work.Shape, capacity int, seed uint64) []work.Shape {
 	r := rand.New(rand.NewPCG(seed, seed))
 	out, sum, limit := slices.Clone(tasks), 0, capacity*13/10
@@ -120,8 +121,8 @@ func arrivals(tasks []work.Shape, capacity int, seed uint64) []work.Shape {
 	return out
 }
 
-// inflate places the tasks one by one on the nodes, and returns the parts of the GPUs that are allocated at 100 % and 130 % of
-// the demand. The prices are learned from what has arrived: again whenever a fifth more has.
+// inflate places the tasks one by one, and returns the parts of the GPUs that are allocated at 100 % and 130 % of the
+// demand. It learns the prices from the tasks that have arrived, again after each further fifth.
 func inflate(nodes cluster, tasks []work.Shape, capacity int) (x100, x130 float64) {
 	pool := place.New(nodes, slices.Values([]work.Shape(nil)), nil)
 	fits, seen := map[work.Shape]*place.Fit{}, map[work.Shape]int{}
@@ -159,7 +160,7 @@ func TestPlace_packsOpenBBetterThanFGD(t *testing.T) {
 	}
 }
 
-// The experiment of the paper: ten seeds.
+// The experiment of the paper, with ten seeds.
 func BenchmarkPlace_OpenB(b *testing.B) {
 	dir := openB(b)
 	nodes, capacity := openBNodes(b, dir)

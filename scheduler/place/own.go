@@ -10,26 +10,26 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
-// own limits the places of one job beyond its shape: tasks of its earlier attempts may still be alive, and attempts may
-// have failed on some nodes. The first is a hard limit, because two attempts of a job must never run at the same time. The
-// second is a preference: a node on which it failed is used again if the job could never fit on the others.
+// own limits the places of one job for two reasons beside its shape. Tasks of its earlier attempts may still be alive:
+// this is a hard limit, because two attempts of a job must never run at the same time. And attempts may have failed on
+// some nodes: this is a preference, and such a node is used again if the job could never fit on the others.
 type own struct {
 	job *work.Job
-	// barred are the hosts that get no task of it in this pass.
+	// barred are the hosts that get no task of the job in this pass.
 	barred bitset
-	// able counts the hosts that could hold a task of it if they were empty; takers are those of them that may run a
-	// replacement, and trusted those of the takers that have been in session for long enough.
+	// able counts the hosts that could hold a task of the job if they were empty; takers counts those of them that may
+	// run a replacement, and trusted those of the takers that have been in session for long enough.
 	able, takers, trusted tally
 	avoided               []string
 }
 
-// cell is what has to be the same for the hosts of a gang: their GPUs, and with domains.Same their domain.
+// cell has the properties that must be equal for all hosts of a gang: the GPUs, and with domains.Same the domain.
 type cell struct {
 	spec   int
 	domain int32
 }
 
-// cellOf is the cell of a host. Where no domain matters, all are in domain 0.
+// cellOf returns the cell of a host. If domains do not matter, the domain is 0.
 func (f *Fit) cellOf(i int) cell {
 	c := cell{spec: f.pool.hosts[i].kind.spec}
 	if f.between != nil && f.shape.Between == domains.Same {
@@ -83,7 +83,7 @@ func (t *tally) hold(s *work.Shape) bool {
 	return false
 }
 
-// Narrow limits a fit to the hosts that one job may use.
+// Narrow restricts a fit to the hosts that one job may use.
 func (f *Fit) Narrow(job *work.Job, settled func(node string) bool) {
 	p := f.pool
 	o := &own{job: job, barred: newBitset(len(p.hosts))}
@@ -135,7 +135,7 @@ func (f *Fit) Narrow(job *work.Job, settled func(node string) bool) {
 	f.own = o
 }
 
-// lastFailure returns the position of the newest attempt that failed on the node.
+// lastFailure returns the index of the newest past attempt that failed on the node, or -1.
 func lastFailure(job *work.Job, node string) int {
 	for i := len(job.Past) - 1; i >= 0; i-- {
 		if job.Past[i].FailedNode == node {
@@ -188,7 +188,7 @@ func (h *host) healthy() uint64 {
 	return mask
 }
 
-// isSettled asks once per pass and host.
+// isSettled calls settled once per pass and host.
 func (p *Pool) isSettled(i int, settled func(node string) bool) bool {
 	if settled == nil {
 		return true
@@ -204,13 +204,13 @@ func (p *Pool) isSettled(i int, settled func(node string) bool) bool {
 	return p.settled.has(i)
 }
 
-// Settling reports whether the one job of this fit only waits for nodes to be in session for longer.
+// Settling reports whether the job of this fit waits only for nodes to be in session for longer.
 func (f *Fit) Settling() bool {
 	o := f.own
 	return o != nil && o.job.Replacement() && o.takers.hold(&f.shape) && !o.trusted.hold(&f.shape)
 }
 
-// explain adds to why nothing fits what holds for this job alone.
+// explain adds to a reason the limits that hold for this job alone.
 func (o *own) explain(why reason.Reason, s *work.Shape) reason.Reason {
 	nodes := o.awaited()
 	all := strings.Join(nodes, ", ")
@@ -231,7 +231,7 @@ func (o *own) explain(why reason.Reason, s *work.Shape) reason.Reason {
 	return reason.New(reason.FewMayTakeOver, why, o.takers.all, len(nodes), all)
 }
 
-// awaited are the nodes that may still run tasks of earlier attempts, the oldest first.
+// awaited returns the nodes that may still run tasks of earlier attempts, the oldest first.
 func (o *own) awaited() []string {
 	var nodes []string
 	for i := range o.job.Awaits {

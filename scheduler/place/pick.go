@@ -6,8 +6,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// wiring is how the GPUs of one node are connected: for each index, its peers over NVLink and the GPUs of the same NUMA
-// node.
+// wiring has the connections between the GPUs of one node: for each index, its peers over NVLink and the GPUs of the
+// same NUMA node.
 type wiring struct {
 	nvlink [64]uint64
 	numa   [64]uint64
@@ -95,7 +95,7 @@ func (w *wiring) grow(seed int, free uint64, want int, nvlink bool) (set uint64,
 	return set, links<<32 + numa<<16 + (64*64 - spoiled), true
 }
 
-// neighbours counts the free GPUs in the same island as i: taking i breaks up the island.
+// neighbours counts the free GPUs in the same island as i, which taking i would break up.
 func (w *wiring) neighbours(i int, free uint64) int {
 	return bits.OnesCount64((w.nvlink[i] | w.numa[i]) & free &^ (1 << i))
 }

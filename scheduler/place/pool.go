@@ -1,11 +1,11 @@
 // Package place finds places for tasks: which node and which GPUs each task of a job gets.
 //
-// Contract. A [Pool] is the free capacity during one pass. A [Fit] finds places in it for the jobs of one shape, takes what
-// they use, and says why nothing fits. Nothing here knows of queues, quotas or priorities: the scheduler decides which job
-// is asked about next.
+// Contract. A [Pool] is the free capacity during one pass. A [Fit] finds places in the pool for the jobs of one shape,
+// takes their capacity, and returns the reason if nothing fits. The package knows no queues, quotas or priorities: the
+// scheduler decides which job is placed next.
 //
-// Guarantees. No GPU, CPU or memory is given twice. A job that fits is placed: a policy may choose among the places, never
-// refuse. Equal pools and equal questions give equal places.
+// Guarantees. No GPU, CPU or memory is given twice. A job that fits is placed: prices choose among the places, and
+// never refuse. Equal pools and equal calls give equal places.
 package place
 
 import (
@@ -18,24 +18,24 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Pool is the free capacity of the cluster during one pass, in which it only shrinks.
+// Pool is the free capacity of the cluster during one pass. It only shrinks, except by Withhold.
 type Pool struct {
 	hosts  []host
 	kinds  []*kind
-	keys   []string // the labels that any waiting job asks for
+	keys   []string // the labels in the selectors of waiting jobs
 	groups map[load]*group
-	// prices are what to place by; learn makes them when something is first to be placed.
+	// prices decide between places. learn makes them before the first placement.
 	prices *Prices
 	learn  func() *Prices
-	// empty caches, for each shape, the hosts that could hold a task of it if they were empty; settled are the hosts that
-	// may run replacements, nil before the first use.
+	// empty caches, by shape, the hosts that could hold a task if they were empty. settled are the hosts that may run
+	// replacements; nil before the first use.
 	empty   map[work.Shape]bitset
 	settled bitset
-	// levels and excludes are made from the nodes when a shape first asks for them.
+	// levels and excludes cache properties of the nodes that shapes asked for.
 	levels   map[string]*levelMap
 	excludes map[string]bitset
-	taken    []int // hosts on which something was placed, or kept from jobs
-	// withheld is what is kept from jobs now.
+	taken    []int // hosts on which capacity was taken or withheld
+	// withheld is the capacity that is kept from jobs now.
 	withheld []held
 	scratch  []byte
 	remains  []uint16
@@ -46,15 +46,16 @@ type host struct {
 	node *work.Node
 	kind *kind
 	wire *wiring
-	// free are the healthy GPUs without leases; shared are those leased in part, with left milli remaining.
+	// free are the healthy GPUs without leases. shared are those that are leased in part, and left is the rest of each,
+	// in thousandths.
 	free, shared uint64
 	left         *[work.MaxGPUs]uint16
 	cpus, mem    uint32
 	group        *group
 }
 
-// kind is the hosts that are equal for every selector in use: same GPUs, same values of the labels that any waiting job
-// asks for.
+// kind is the set of hosts with the same GPUs and the same values of the labels in use, which are equal for every
+// selector.
 type kind struct {
 	number int
 	gpus   []work.GPU
@@ -62,29 +63,30 @@ type kind struct {
 	labels []string // values, in the order of the pool's keys
 	has    []bool   // whether the label exists
 	spec   int      // number shared by kinds with the same GPUs
-	terms  []term   // what the prices say about these GPUs
-	wire   *wiring  // of the host that was last asked for it, whose GPUs are wired
+	terms  []term   // the terms of the prices for these GPUs
+	wire   *wiring  // of the last host for which it was made, whose GPUs are in wired
 	wired  []work.GPU
-	// groups are all that have been; log[n] lists those with n free GPUs whenever they get their first host.
+	// groups are all groups that have existed. log[n] lists those with n free GPUs, and again each time when they get a
+	// first host.
 	groups []*group
 	log    [][]*group
-	// counts[n] is the number of hosts with n free GPUs, most the greatest n of any.
+	// counts[n] is the number of hosts with n free GPUs. most is the greatest n with a host.
 	counts []int
 	most   int
-	// Largest amounts of any host of this kind, used or not: what could ever fit.
+	// Largest amounts of any host of this kind, in use or not: they bound the tasks that could ever fit.
 	maxGPUs         int
 	maxCPUs, maxMem uint32
 	hosts           int
 }
 
-// View is what a pool reads from the state: the nodes, and what is in use on each.
+// View is the part of the state that a pool reads: the nodes, and the resources in use on each.
 type View interface {
 	Nodes() iter.Seq[*work.Node]
 	Use(node string) work.NodeUse
 }
 
-// New looks at every node once. Only the labels that one of the shapes selects by can be asked for later.
-// Prices are asked for when something is first to be placed; without any, the places are those of the best fit.
+// New makes a pool of the ready nodes. Later calls of For may select only by labels that one of the given shapes
+// selects by. prices is called before the first placement; if it returns nil, places are chosen by best fit.
 func New(v View, shapes iter.Seq[work.Shape], prices func() *Prices) *Pool {
 	keys := selectorKeys(shapes)
 	p := &Pool{hosts: make([]host, 0, 64), keys: keys, groups: map[load]*group{}, learn: prices}
@@ -118,7 +120,7 @@ func newHost(node *work.Node, use work.NodeUse, k *kind) host {
 	return h
 }
 
-// load sets what is left on a host when this is in use.
+// load computes the free capacity of a host from the resources in use.
 func (h *host) load(use work.NodeUse) {
 	h.cpus, h.mem = use.FreeCPUs(h.node), use.FreeMemMB(h.node)
 	h.free, h.shared = 0, 0
@@ -190,7 +192,7 @@ func sameGPUs(x, y []work.GPU) bool {
 	return true
 }
 
-// alike says whether all GPUs suit the same shapes.
+// alike reports whether all GPUs suit the same shapes.
 func alike(gpus []work.GPU) bool {
 	for i := range gpus {
 		if g, first := &gpus[i], &gpus[0]; g.MemMB != first.MemMB || g.Type != first.Type || g.Model != first.Model {
@@ -200,7 +202,7 @@ func alike(gpus []work.GPU) bool {
 	return true
 }
 
-// take removes what a task of this shape uses from a host.
+// take removes the capacity of a task of this shape from a host.
 func (p *Pool) take(i int, s *work.Shape, gpus uint64) {
 	h := &p.hosts[i]
 	p.taken = append(p.taken, i)
@@ -237,7 +239,7 @@ func (h *host) wiring() *wiring {
 	return h.wire
 }
 
-// sameLinks says whether equal GPUs are linked in the same way.
+// sameLinks reports whether equal GPUs are linked in the same way.
 func sameLinks(x, y []work.GPU) bool {
 	for i := range x {
 		if x[i].NVLink != y[i].NVLink || x[i].NUMA != y[i].NUMA {
@@ -247,7 +249,7 @@ func sameLinks(x, y []work.GPU) bool {
 	return true
 }
 
-// selectorKeys are the labels that the shapes ask for.
+// selectorKeys returns the labels in the selectors of the shapes.
 func selectorKeys(shapes iter.Seq[work.Shape]) []string {
 	var keys []string
 	seen := map[string]bool{}

@@ -8,41 +8,43 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Mix is what jobs ask for: shapes, each with the number of jobs. A shape may come more than once.
+// Mix iterates shapes with the number of jobs that have them. A shape may occur more than once.
 type Mix = iter.Seq2[work.Shape, int]
 
 const (
-	// maxTerms bounds what a score costs: only the heaviest shapes of a mix count.
+	// maxTerms bounds the cost of a score: only the heaviest shapes of a mix count.
 	maxTerms = 160
-	// byCopies is the part of a value that counts whole tasks; the rest counts what tasks would use if they could be cut.
+	// byCopies is the part of a value that counts whole tasks; the rest counts the GPUs that tasks would use if they
+	// could be divided.
 	byCopies = 0.1
-	// byWorth is the weight of what the GPUs are worth alone, whatever CPUs and memory are left.
+	// byWorth is the weight of the GPUs alone, whatever CPUs and memory are left.
 	byWorth = 0.3
 )
 
-// Prices say what the capacity that is left on a node is worth, to tasks of a mix: the thousandths of GPUs that they are
-// expected to be able to use. Among the places of a task the one is taken that loses the least of it.
+// Prices give the value of a node's free capacity for the tasks of a mix: the thousandths of GPUs that these tasks are
+// expected to be able to use. A task gets the place where this value falls the least.
 //
 // The value of a node is
 //
 //	0.3 W + sum over the shapes of the mix: p (0.9 min(W, d C/c, d M/m) + 0.1 d n)
 //
-// where W is what its free GPUs and the remainders of shared ones are worth, C and M are the CPUs and the memory left, d, c
-// and m are what one task of the shape needs of GPUs, CPUs and memory, n is how many such tasks would fit beside each other,
-// and p is the weight of the shape: its part of the GPUs asked for, divided by the part of the cluster that could run it. So
-// what is scarce is kept for those who can use nothing else. Only shapes count that may use the type of GPU.
+// where W is the worth of its free GPUs and of the remainders of shared ones, C and M are the free CPUs and memory, d,
+// c and m are the GPUs, CPUs and memory that one task of the shape needs, n is the number of such tasks that would fit
+// together, and p is the weight of the shape: its part of the requested GPUs, divided by the part of the cluster that
+// could run it. So scarce resources are kept for the jobs that can use nothing else. Only shapes count that may use the
+// type of GPU.
 //
-// What a remainder is worth comes from the duals of a cutting-stock problem over the fractions of the mix.
+// The worth of a remainder comes from the duals of a cutting-stock problem over the fractions of the mix.
 //
-// Prices do not change, and may be used by several pools.
+// Prices do not change, so several pools may use them.
 type Prices struct {
-	// Jobs is the number of jobs that they were learned from.
+	// Jobs is the number of jobs that the prices were learned from.
 	Jobs  int
 	worth [whole + 1]float64 // in thousandths of a GPU
 	specs map[string][]term
 }
 
-// term is what one shape adds to the value of a node with GPUs that it can use.
+// term is the contribution of one shape to the value of a node with suitable GPUs.
 type term struct {
 	weight float64
 	gpus   int // whole ones
@@ -53,14 +55,14 @@ type term struct {
 	cpus, mem      uint32
 }
 
-// machineClass are nodes that are the same when they are empty.
+// machineClass identifies nodes that are equal when they are empty.
 type machineClass struct {
 	spec      string
 	cpus, mem uint32
 }
 
-// Learn makes prices for a mix on these nodes; nil if no shape of the mix asks for a GPU. It depends on the mix and on the
-// nodes as they are when they are empty, not on what runs on them.
+// Learn returns prices for a mix on these nodes; nil if no shape of the mix asks for a GPU. They depend on the mix and
+// on the capacity of the empty nodes, not on running tasks.
 func Learn(mix Mix, nodes iter.Seq[*work.Node]) *Prices {
 	terms, shapes, jobs := termsOf(mix)
 	if len(terms) == 0 {
@@ -118,7 +120,7 @@ func Learn(mix Mix, nodes iter.Seq[*work.Node]) *Prices {
 	return p
 }
 
-// termsOf are the heaviest shapes of a mix, one term for all that need the same of a node.
+// termsOf returns terms of the heaviest shapes of a mix. Shapes with the same needs on a node have one term.
 func termsOf(mix Mix) (terms []term, shapes []work.Shape, jobs int) {
 	weights := map[work.Shape]float64{}
 	for s, n := range mix {
@@ -177,7 +179,7 @@ func (p *Prices) learnWorth(terms []term) {
 	}
 }
 
-// usable is how many thousandths of GPUs tasks of one shape could use of a node.
+// usable returns how many thousandths of the node's GPUs tasks of the shape could use.
 func (t *term) usable(cpus, mem uint32, free int, parts []uint16, worth float64) float64 {
 	fluid, n := worth, 0
 	if t.milli == 0 {
@@ -200,7 +202,7 @@ func (t *term) usable(cpus, mem uint32, free int, parts []uint16, worth float64)
 	return (1-byCopies)*fluid + byCopies*copies
 }
 
-// value is what is left on a node is worth: free GPUs, parts of shared ones, CPUs and memory.
+// value returns the value of a node's free capacity: free GPUs, remainders of shared ones, CPUs and memory.
 func (p *Prices) value(terms []term, cpus, mem uint32, free int, parts []uint16) float64 {
 	worth := whole * float64(free)
 	for _, left := range parts {
@@ -213,7 +215,7 @@ func (p *Prices) value(terms []term, cpus, mem uint32, free int, parts []uint16)
 	return v
 }
 
-// matching are the GPUs that a shape could use.
+// matching returns the GPUs that a shape could use.
 func matching(gpus []work.GPU, s *work.Shape) uint64 {
 	var mask uint64
 	for i := range gpus {
@@ -224,7 +226,7 @@ func matching(gpus []work.GPU, s *work.Shape) uint64 {
 	return mask
 }
 
-// Reprice changes the prices. A Fit that was made before must not be used afterwards.
+// Reprice replaces the prices. A Fit that was made before must not be used afterwards.
 func (p *Pool) Reprice(prices *Prices) {
 	if prices == p.prices {
 		return

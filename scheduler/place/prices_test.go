@@ -21,7 +21,7 @@ func nodeOf(id, kind string, gpus int, cpus uint32) *work.Node {
 	return n
 }
 
-// Where a job goes follows from what the others of the mix could use.
+// A job gets the place that the other jobs of the mix can use least.
 func TestPrices_choose(t *testing.T) {
 	one := work.Shape{Nodes: 1, GPUs: 1}
 	typed := work.Shape{Nodes: 1, GPUs: 1, GPUType: "A100"}
@@ -82,7 +82,7 @@ func TestPrices_choose(t *testing.T) {
 	}
 }
 
-// Without jobs that ask for GPUs there is nothing to learn, and the best fit decides.
+// Without jobs that ask for GPUs there are no prices, and places are chosen by best fit.
 func TestLearn_nothing(t *testing.T) {
 	nodes := cluster{nodeOf("n1", "A100", 2, 64), nodeOf("n2", "A100", 1, 64)}
 	require.Nil(t, place.Learn(maps.All(map[work.Shape]int{{Nodes: 1, CPUs: 4}: 10}), nodes.Nodes()))

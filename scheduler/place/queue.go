@@ -2,8 +2,8 @@ package place
 
 import "math/bits"
 
-// queue is the groups that a shape fits on, best first, of the hosts with one set of GPUs. It is a binary heap; groups
-// that are empty by now are dropped when they come to its top.
+// queue has the groups with room for a shape, among the hosts with one set of GPUs. It is a binary heap with the
+// cheapest group at the top. Empty groups are dropped when they reach the top.
 type queue struct {
 	spec  int
 	kinds []candidate
@@ -11,15 +11,15 @@ type queue struct {
 	off   []scored // entries taken off while a gang is gathered
 }
 
-// candidate is a kind of host that meets the shape's needs; gpus are the indices of the GPUs of the right type and size, and
-// seen is how much of each log of the kind was read.
+// candidate is a kind of host that meets the shape's needs. gpus are the indices of the GPUs of the right type and
+// size. seen counts the entries that were read of each log of the kind.
 type candidate struct {
 	*kind
 	gpus uint64
 	seen []int
 }
 
-// scored is a group with what a task costs there. Its load never changes, so its score stays.
+// scored is a group with the cost of a task there. The load of a group never changes, so its score does not either.
 type scored struct {
 	*group
 	suited uint64
@@ -34,7 +34,7 @@ func (a *scored) before(b *scored) bool {
 	return a.compare(b.group) < 0
 }
 
-// catchUp adds the groups that came to be since the last call.
+// catchUp adds the groups that got their first host since the last call.
 func (q *queue) catchUp(f *Fit) {
 	s := &f.shape
 	for i := range q.kinds {
@@ -52,7 +52,7 @@ func (q *queue) catchUp(f *Fit) {
 	}
 }
 
-// best returns the cheapest group with a host that the job may use, and the first such host from a given one on; nil: none.
+// best returns the cheapest group with a host that the job may use, its first such host, and the GPUs there; nil: none.
 func (q *queue) best(f *Fit) (*scored, int, uint64) {
 	for len(q.heap) > 0 {
 		top := &q.heap[0]
@@ -68,7 +68,7 @@ func (q *queue) best(f *Fit) (*scored, int, uint64) {
 	return nil, -1, 0
 }
 
-// restore puts back what was taken off.
+// restore pushes the entries that were taken off.
 func (q *queue) restore() {
 	for _, e := range q.off {
 		q.push(e)
@@ -107,8 +107,8 @@ func (q *queue) pop() scored {
 	}
 }
 
-// hostOf returns the first host of a group, from one on, that can take a task, and the GPUs for it; -1: none. Hosts whose
-// GPUs are not linked as asked are not looked at again.
+// hostOf returns the first host of a group, from an index on, that can take a task, and the GPUs for it; -1: none.
+// Hosts whose GPUs are not linked as requested are not examined again.
 func (f *Fit) hostOf(e *scored, from int) (int, uint64) {
 	for h := e.hosts.nextNotIn(f.spent, from); h >= 0; h = e.hosts.nextNotIn(f.spent, h+1) {
 		if f.shape.FractionMilli > 0 {
@@ -122,7 +122,7 @@ func (f *Fit) hostOf(e *scored, from int) (int, uint64) {
 	return -1, 0
 }
 
-// part is the GPU of a host that a fraction goes to.
+// part returns the GPU of a host that a fraction goes to.
 func (f *Fit) part(h *host, e *scored) uint64 {
 	if e.from == whole {
 		gpus, _ := h.wiring().pick(h.free&e.suited, 1, false)

@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
-// Reason says why nothing fits now.
+// Reason returns why no job of the fit can be placed now.
 func (f *Fit) Reason() reason.Reason {
 	why := f.shortage()
 	if out := f.pool.excluded(f.shape.Exclude); out != nil {
@@ -22,7 +22,7 @@ func (f *Fit) Reason() reason.Reason {
 	return f.own.explain(why, &f.shape)
 }
 
-// shortage says why nothing of this shape fits now.
+// shortage returns why no job of this shape can be placed now.
 func (f *Fit) shortage() reason.Reason {
 	s := &f.shape
 	if len(f.pool.hosts) == 0 {
@@ -65,7 +65,7 @@ func (f *Fit) shortage() reason.Reason {
 	}
 }
 
-// scattered says why a gang does not fit for which there is enough, but in too many domains.
+// scattered returns why a gang does not fit although enough nodes are free: they are in too many domains.
 func (f *Fit) scattered(need reason.Reason) reason.Reason {
 	s, b := &f.shape, f.between
 	name := domains.NameOf(s.Level)
@@ -81,8 +81,8 @@ func (f *Fit) scattered(need reason.Reason) reason.Reason {
 	return reason.New(reason.NeedsDomain, need, name, most, where)
 }
 
-// survey counts the hosts that have enough GPUs free, and those that have everything a task needs; most is the greatest
-// number of suitable free GPUs on any host. Hosts with too few are not examined one by one.
+// survey counts the hosts that have enough free GPUs, and those that meet all needs of a task. most is the greatest
+// number of suitable free GPUs on any host. Groups with too few are skipped.
 func (f *Fit) survey() (most, enough, fitting int) {
 	for _, c := range f.kinds {
 		from := max(int(f.shape.GPUs), min(1, int(f.shape.FractionMilli)))
@@ -117,7 +117,7 @@ func (f *Fit) survey() (most, enough, fitting int) {
 	return most, enough, fitting
 }
 
-// fitting is how many of the n hosts of a group that the job may use have everything a task needs.
+// fitting returns how many of the n hosts of a group that the job may use meet all needs of a task.
 func (f *Fit) fitting(g *group, suited uint64, n int) int {
 	if g.cpus < f.shape.CPUDemand() || g.mem < f.shape.MemMB {
 		return 0
@@ -137,7 +137,7 @@ func (f *Fit) fitting(g *group, suited uint64, n int) int {
 	return n
 }
 
-// never explains why no ready node could take the shape even when empty.
+// never returns why no ready node could hold a task of the shape even if it were empty.
 func (f *Fit) never(need reason.Reason) reason.Reason {
 	s := &f.shape
 	labelled, typed, largest := false, false, 0
@@ -162,7 +162,7 @@ func (f *Fit) never(need reason.Reason) reason.Reason {
 	}
 }
 
-// demand is what a shape asks for.
+// demand describes the needs of a shape.
 func demand(s *work.Shape) reason.Reason {
 	var memory, linked uint32
 	if s.NeedsGPU() {

@@ -9,30 +9,30 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Changing is a View whose rows never change: what is new has a new address.
+// Changing is a View whose rows never change: a changed row has a new address.
 type Changing interface {
 	View
-	// Uses are what the leases take of each node that has had any, in the order of the nodes.
+	// Uses iterates the resources in use of each node that has had leases, in the order of the nodes.
 	Uses() iter.Seq2[string, *work.NodeUse]
 }
 
-// Kept is a pool that is kept from pass to pass. It looks again only at the nodes of which something has changed, and is
-// otherwise the pool that New would make.
+// Kept is a pool that is kept from pass to pass. Sync reads only the nodes that have changed, and the result equals the
+// pool that New would make.
 type Kept struct {
 	*Pool
 	nodes []keptNode
-	// uses are those that the hosts were made from, by host.
+	// uses are the resources in use that the hosts were loaded from, by host.
 	uses []*work.NodeUse
 }
 
-// keptNode is a node as it was, and its host, -1 if it is not ready.
+// keptNode is a node as it was read, and the index of its host; -1 if it is not ready.
 type keptNode struct {
 	node *work.Node
 	host int
 }
 
-// Sync brings the pool up to a view, for jobs of these shapes. What was placed since the last call is forgotten: it is in
-// the view, or did not come to be.
+// Sync updates the pool to a view, for jobs of these shapes. It forgets the placements since the last call: the view
+// has those that were applied.
 func (k *Kept) Sync(v Changing, shapes iter.Seq[work.Shape], prices func() *Prices) {
 	if k.Pool == nil || !slices.Equal(k.keys, selectorKeys(shapes)) || !k.sameNodes(v) {
 		k.Pool = New(v, shapes, prices)
@@ -62,7 +62,7 @@ func (k *Kept) Sync(v Changing, shapes iter.Seq[work.Shape], prices func() *Pric
 	p.forgetEmpty()
 }
 
-// load takes over what is in use on a host, nil for nothing, unless it is known.
+// load loads a host with the resources in use (nil: none), unless it has these already.
 func (k *Kept) load(i int, use *work.NodeUse) {
 	if i < 0 || k.uses[i] == use {
 		return
@@ -76,14 +76,14 @@ func (k *Kept) load(i int, use *work.NodeUse) {
 	k.enter(i)
 }
 
-// unused is the use of a host on which nothing runs.
+// unused is the use of a host without leases.
 var unused work.NodeUse
 
-// unknownUse is the use of a host on which something was placed in a pass.
+// unknownUse marks a host whose capacity was taken in a pass, so that Sync loads it again.
 var unknownUse work.NodeUse
 
-// sameNodes says whether the nodes of a view are those that the pool was made from, as far as it matters to a pool, and
-// takes over their new rows.
+// sameNodes reports whether the nodes of a view would make the same hosts as those of the pool. It stores their new
+// rows.
 func (k *Kept) sameNodes(v View) bool {
 	i := 0
 	for node := range v.Nodes() {
@@ -104,7 +104,7 @@ func (k *Kept) sameNodes(v View) bool {
 	return i == len(k.nodes)
 }
 
-// sameHost says whether two rows of a node make the same host.
+// sameHost reports whether two rows of a node make the same host.
 func sameHost(a, b *work.Node) bool {
 	if (a.State == v1.NodeState_READY) != (b.State == v1.NodeState_READY) {
 		return false
@@ -134,7 +134,7 @@ func (k *Kept) remember(v Changing) {
 	}
 }
 
-// forgetEmpty lists the groups again, and forgets those without hosts when they are most.
+// forgetEmpty rebuilds the logs of the groups, and removes the groups without hosts if they are the majority.
 func (p *Pool) forgetEmpty() {
 	for _, k := range p.kinds {
 		live := 0

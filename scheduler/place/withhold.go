@@ -8,21 +8,21 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Withheld is what is kept of a node from the jobs that are placed: what of it is free.
+// Withheld names resources of a node that are kept from jobs, as far as they are free.
 type Withheld struct {
 	Node string
 	work.Claimed
 }
 
-// held is what was taken out of a host.
+// held has the resources that were taken out of a host.
 type held struct {
 	host         int
 	free, shared uint64
 	cpus, mem    uint32
 }
 
-// Withhold keeps this and nothing else from the jobs that are placed from now on. So the capacity may grow: a Fit of before
-// does not see what it got.
+// Withhold reserves exactly the given resources, and returns those of the last call to the pool. So the capacity may
+// grow, which a Fit that was made before does not see.
 func (p *Pool) Withhold(all []Withheld) {
 	for _, w := range p.withheld {
 		h := &p.hosts[w.host]
@@ -52,7 +52,7 @@ func (p *Pool) Withhold(all []Withheld) {
 	}
 }
 
-// TakeAt takes capacity for a task at a given place; false: it is not free.
+// TakeAt takes capacity for a task at a given place. It returns false if the place is not free.
 func (p *Pool) TakeAt(t *work.TaskPlacement, s *work.Shape) bool {
 	at, ok := p.hostNamed(t.Node)
 	if !ok {
@@ -75,7 +75,7 @@ func (p *Pool) TakeAt(t *work.TaskPlacement, s *work.Shape) bool {
 	return true
 }
 
-// hostNamed finds the host of a node; false: it is not ready. Hosts are in the order of the nodes.
+// hostNamed returns the host of a node, and false if the node is not ready. Hosts are sorted by the ids of their nodes.
 func (p *Pool) hostNamed(node string) (int, bool) {
 	return slices.BinarySearchFunc(p.hosts, node, func(h host, id string) int { return strings.Compare(h.node.ID, id) })
 }

@@ -1,13 +1,13 @@
-// Package predict tells how long jobs will take, from how long jobs like them took.
+// Package predict predicts the durations of jobs from those of similar jobs.
 //
-// A [Model] learns from finished jobs, one by one. It keeps nothing about jobs that wait or run. What it says of a job is
-// a weighted geometric mean of three sources, because durations differ by orders of magnitude:
-//   - jobs of the same size that were submitted at about the same time: they are often runs of one experiment,
-//   - the newest jobs of the same tenant and size with the same name except for a number,
-//   - all newest jobs of that size, as one more job.
+// A [Model] learns from finished jobs, one by one. It keeps nothing about jobs that wait or run. A prediction is a
+// weighted mean of three sources. The mean is geometric, because durations differ by orders of magnitude:
+//   - jobs of the same size that were submitted at about the same time, which are often runs of one experiment,
+//   - the newest jobs of the same tenant and size with the same name, except for a number,
+//   - the newest jobs of that size, which count as one job.
 //
-// Of each source only jobs count that took longer than this one has run: a job that has outrun most of its kind is
-// expected to go on for long.
+// Of each source only jobs count that took longer than this job has run: a job that has outrun most similar jobs is
+// expected to run for long.
 package predict
 
 import (
@@ -20,35 +20,35 @@ import (
 )
 
 const (
-	// together is the distance of two submissions at which a job's weight is 1/e; beyond horizon it has none.
+	// together is the time between two submissions at which a job's weight is 1/e. Beyond horizon the weight is 0.
 	together = float64(5 * time.Minute)
 	horizon  = int64(20 * time.Minute)
-	// sameUser multiplies the weight of the jobs of the same user.
+	// sameUser multiplies the weight of jobs of the same user.
 	sameUser = 3
-	// mostNear bounds the jobs of one size that are remembered by their submission, mostNewest those that are remembered
-	// because they ended last, mostNamed those of one name.
+	// mostNear bounds the jobs of one size that are kept by submission, mostNewest those that are kept because they
+	// ended last, and mostNamed those of one name.
 	mostNear   = 1 << 14
 	mostNewest = 400
 	mostNamed  = 15
-	// mostNames bounds the names of one size: beyond it those are forgotten that ran longest ago.
+	// mostNames bounds the names of one size. Beyond it, the names that ended longest ago are dropped.
 	mostNames = 1 << 14
-	// unheard is what is assumed of a size of which nothing has finished yet; shortest is the least that is predicted.
+	// unheard is the prediction for a size of which no job has finished yet. shortest is the shortest prediction.
 	unheard  = int64(time.Hour)
 	shortest = int64(time.Minute)
 )
 
-// Model is what was learned. The zero value knows nothing.
+// Model has the durations that were learned. The zero value is a model without data.
 type Model struct {
 	sizes map[int]*size
 }
 
-// size is what is known of the jobs of one size, in thousandths of GPUs.
+// size has the durations of the jobs of one size.
 type size struct {
 	near   []sample // by submission
-	newest []int64  // how long they took, in the order in which they ended
+	newest []int64  // durations, in the order in which the jobs ended
 	sorted []int64  // newest, shortest first; nil after a change
 	named  map[name]*run
-	ended  int // counts, so that names that ended longest ago are found
+	ended  int // counts jobs, to order the names by their last end
 }
 
 type sample struct {
@@ -62,13 +62,13 @@ type user struct{ tenant, name string }
 
 type name struct{ tenant, stem string }
 
-// run is the newest jobs of one name.
+// run has the durations of the newest jobs of one name.
 type run struct {
 	took []int64
 	last int
 }
 
-// Learn adds a job that ran to its end: how long it ran, all its attempts together.
+// Learn adds a job that ran to its end. took is how long it ran, all its attempts together.
 func (m *Model) Learn(j *work.Job, took int64) {
 	if took <= 0 {
 		return
@@ -128,7 +128,7 @@ func (s *size) forgetNames() {
 	}
 }
 
-// Remaining predicts how long a job runs on that has run so long; a time limit is the caller's to apply.
+// Remaining predicts how much longer a job runs that has run for some time. The caller applies the job's time limit.
 func (m *Model) Remaining(j *work.Job, ran int64) int64 {
 	s := m.sizes[j.Shape.GPUMilli()]
 	if s == nil {
@@ -162,7 +162,7 @@ func (m *Model) Remaining(j *work.Job, ran int64) int64 {
 	return max(int64(math.Exp(sum/weight))-ran, shortest)
 }
 
-// typical is the median of what the newest jobs took that took longer than ran.
+// typical returns the median duration of those of the newest jobs that took longer than ran.
 func (s *size) typical(ran int64) int64 {
 	if s.sorted == nil {
 		s.sorted = slices.Clone(s.newest[max(0, len(s.newest)-mostNewest):])
@@ -174,7 +174,7 @@ func (s *size) typical(ran int64) int64 {
 	return 2*ran + shortest
 }
 
-// MedianBeyond is the median of those values, sorted, that are greater than ran; false: there are none.
+// MedianBeyond returns the median of the sorted values that are greater than ran, and false if there are none.
 func MedianBeyond(sorted []int64, ran int64) (int64, bool) {
 	i, _ := slices.BinarySearch(sorted, ran+1)
 	if i == len(sorted) {

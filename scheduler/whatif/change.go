@@ -9,9 +9,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Change is what is supposed to be different. nil is as it is.
+// Change is a supposed change of a job and its surroundings. Fields that are nil change nothing.
 type Change struct {
-	// GPUs are those of all nodes together, Nodes the size of the gang. Fraction is in thousandths of one GPU.
+	// GPUs is the number of all nodes together, Nodes the size of the gang. Fraction is in thousandths of one GPU.
 	GPUs, Nodes, Fraction *int
 	// CPUs and MemMB are per node, GPUMemMB per GPU.
 	CPUs, MemMB, GPUMemMB *uint32
@@ -20,15 +20,16 @@ type Change struct {
 	Queue                 *string
 	Priority              *uint8
 	MaxRuntime            *time.Duration
-	// Released: it is not held, neither until a time nor for other jobs.
+	// Released: the job is not held, neither until a time nor for other jobs.
 	Released bool
-	// QuotaGPUs and QuotaRunning are the limits of the job's tenant, QueueGPUs that of its queue; negative: there is none.
+	// QuotaGPUs and QuotaRunning are the limits of the job's tenant, QueueGPUs is the limit of its queue; negative: no
+	// limit.
 	QuotaGPUs, QuotaRunning, QueueGPUs *int32
-	// Cancel are jobs of its tenant that are gone.
+	// Cancel are jobs of the same tenant that are canceled.
 	Cancel []ident.Job
 }
 
-// job is the job as it would be.
+// job returns the changed job.
 func (c *Change) job(j *work.Job) (*work.Job, error) {
 	out := *j
 	s := &out.Shape

@@ -1,13 +1,13 @@
-// Package whatif says what would become of a waiting job if something were different.
+// Package whatif says what would happen to a waiting job after a change.
 //
-// Contract. A [Change] is what is supposed: another shape, queue, priority or limit of the job, another quota, jobs of its
-// tenant that are canceled. [Try] runs the planner on the view with the change in it, and [Remedies] tries what could let
-// the job start now. Like the planner they are pure: they read a view, and change nothing.
+// Contract. A [Change] is supposed: another shape, queue, priority or limit of the job, another quota, or canceled jobs
+// of its tenant. [Try] runs the planner on a view with the change, and [Remedies] finds changes with which the job
+// would start now. Like the planner they are pure: they read a view, and change nothing.
 //
-// Guarantees. Every answer is that of the real planner ([scheduler.Plan], [scheduler.Preempt], [scheduler.Foresee]), with
-// everything else as it is: the jobs of all others wait and run as before, and come first where they would. What is said
-// of later than now is made of the tenant's own jobs alone.
+// Guarantees. Every answer is the planner's own ([scheduler.Plan], [scheduler.Preempt], [scheduler.Foresee]), with
+// everything else as it is: the jobs of others wait and run as before, and keep their places in the order. Statements
+// about later times use the tenant's own jobs only.
 //
-// Not guaranteed. That the job starts once the change is made: others submit, and nodes fail. No remedy that is found
-// does not mean that there is none: a bounded number of single changes is tried.
+// Not guaranteed. That the job starts once the change is made: other users submit, and nodes fail. That every remedy is
+// found: a bounded number of single changes is tried.
 package whatif

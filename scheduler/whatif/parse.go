@@ -12,7 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// key is one of the things that may be supposed. read puts a value into a change; the error says what it must be.
+// key is one of the values that may be supposed. read stores a value in a change; its error says what the value must
+// be.
 type key struct {
 	name string
 	read func(c *Change, value string) error
@@ -20,7 +21,7 @@ type key struct {
 
 var topologies = map[string]uint8{"any": work.TopologyAny, "nvlink": work.TopologyNVLink, "single_node": work.TopologySingleNode}
 
-// MaxSupposed is how many values may be supposed at a time.
+// MaxSupposed is the number of values that may be supposed at a time.
 const MaxSupposed = 32
 
 func keys() []key {
@@ -57,7 +58,7 @@ func keys() []key {
 		{"quota.max_gpus", func(c *Change, v string) (err error) { c.QuotaGPUs, err = readLimit(v); return err }},
 		{"quota.max_running_jobs", func(c *Change, v string) (err error) { c.QuotaRunning, err = readLimit(v); return err }},
 		{"queue.max_gpus", func(c *Change, v string) error {
-			// With a number, repeated questions would tell what others hold.
+			// With numbers, repeated questions would reveal the GPUs that other tenants hold.
 			if v != none {
 				return fmt.Errorf("must be none")
 			}
@@ -76,7 +77,7 @@ func keys() []key {
 	}
 }
 
-// Keys are the names of what may be supposed.
+// Keys returns the names of the values that may be supposed.
 func Keys() (names []string) {
 	for _, k := range keys() {
 		names = append(names, k.name)
@@ -84,7 +85,7 @@ func Keys() (names []string) {
 	return names
 }
 
-// Parse reads what is supposed: texts of the form key=value. The error names the text and what is wrong with it.
+// Parse reads a change from texts of the form key=value. The error names the text and what is wrong with it.
 func Parse(texts []string) (Change, error) {
 	var c Change
 	if len(texts) > MaxSupposed {
@@ -115,7 +116,7 @@ func number[T int | uint32 | uint8](value string, from, to int) (*T, error) {
 	return &out, nil
 }
 
-// none is the value of a limit that is taken away.
+// none is the value that removes a limit.
 const none = "none"
 
 func readLimit(value string) (*int32, error) {

@@ -26,15 +26,15 @@ type Remedy struct {
 	Answer   *Answer
 }
 
-// Bounds of what is tried.
+// Bounds of the changes that are tried.
 const (
 	maxTypes   = 4
 	maxQueues  = 8
 	maxCancels = 12
 )
 
-// Remedies are single changes with which a job that is QUEUED would start now: what its owner can change first, the least
-// of each kind. A job that starts without any needs none.
+// Remedies returns single changes with which a job that is QUEUED would start now: first those that its owner can make,
+// and of each kind the smallest. A job that would start without a change needs none.
 func Remedies(v *fsm.View, j *work.Job, now time.Time) []Remedy {
 	r := &remedies{view: v, job: j, now: now, prices: Prices(v)}
 	if j.HeldBack() {
@@ -64,7 +64,7 @@ type remedies struct {
 	found  []Remedy
 }
 
-// answer is what would become of the job with a change; nil: there is no such job, or its tenant may not know.
+// answer returns what would happen to the job with a change; nil: there can be no such job, or its tenant may not know.
 func (r *remedies) answer(suppose ...string) *Answer {
 	c, err := Parse(suppose)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *remedies) answer(suppose ...string) *Answer {
 	return a
 }
 
-// try keeps a change with which the job would start now.
+// try keeps a change if the job would start now with it.
 func (r *remedies) try(operator bool, suppose ...string) bool {
 	a := r.answer(suppose...)
 	if a == nil || !a.Starts() {
@@ -106,7 +106,7 @@ func (r *remedies) sizes() {
 			break
 		}
 	}
-	// The same GPUs in other parts: only a program that runs on several nodes can have that.
+	// The same number of GPUs, divided differently: only a program that runs on several nodes can use that.
 	for _, n := range []int{nodes * 2, nodes * 4, nodes / 2} {
 		if nodes > 1 && n > 0 && each > 0 && nodes*each%n == 0 && r.try(false, "nodes="+strconv.Itoa(n)) {
 			break
@@ -147,7 +147,7 @@ func (r *remedies) kinds() {
 	}
 }
 
-// types are the types of GPU that the nodes have and the job does not ask for.
+// types returns the types of GPU that the nodes have and the job does not ask for.
 func (r *remedies) types() []string {
 	found := map[string]bool{}
 	for n := range r.view.Nodes() {
@@ -161,7 +161,7 @@ func (r *remedies) types() []string {
 	return all[:min(len(all), maxTypes)]
 }
 
-// queues tries other queues, if that of the job or one of those that it is a part of has a limit.
+// queues tries other queues, if the job's queue or a queue above it has a limit.
 func (r *remedies) queues() {
 	limited := false
 	for q := range r.view.Lineage(r.job.Queue) {
@@ -181,7 +181,7 @@ func (r *remedies) queues() {
 	}
 }
 
-// shorter tries limits of its time: what ends soon may pass those for whom places are reserved later.
+// shorter tries shorter time limits: a job that ends soon may use places that are reserved for later.
 func (r *remedies) shorter() {
 	for _, d := range []time.Duration{24 * time.Hour, 8 * time.Hour, 2 * time.Hour, 30 * time.Minute} {
 		if limit := time.Duration(r.job.MaxRuntime); (limit == 0 || d < limit) && r.try(false, "max_runtime="+d.String()) {
@@ -190,7 +190,7 @@ func (r *remedies) shorter() {
 	}
 }
 
-// priority tries the lowest higher one that is enough.
+// priority tries higher priorities, the lowest first.
 func (r *remedies) priority() {
 	if r.job.Priority >= 10 || !r.starts("priority=10") {
 		return
@@ -207,7 +207,7 @@ func (r *remedies) starts(suppose ...string) bool {
 	return a != nil && a.Starts()
 }
 
-// cancels tries to be without one running job of the same user or tenant, then without several.
+// cancels tries to cancel one running job of the same user or tenant, and then several.
 func (r *remedies) cancels() {
 	var own []*work.Job
 	for j := range r.view.ActiveJobs() {
@@ -215,7 +215,7 @@ func (r *remedies) cancels() {
 			own = append(own, j)
 		}
 	}
-	// Jobs of the user, of low priority, and those that have run least: the first is the one to give up.
+	// The first candidates are jobs of the same user, then those of low priority, then those that have run least.
 	slices.SortStableFunc(own, func(a, b *work.Job) int {
 		mine := func(j *work.Job) int {
 			if j.User == r.job.User {
@@ -250,8 +250,8 @@ func (r *remedies) cancels() {
 
 func canceled(id ident.Job) string { return "cancel=" + id.String() }
 
-// limits tries to raise those of the tenant and of the queue. By how much the limit of a queue is short would tell what
-// others hold, so it is taken away.
+// limits tries to raise the tenant's limits and to remove the queue's. A number for the queue would reveal the GPUs
+// that other tenants hold.
 func (r *remedies) limits() {
 	if q, ok := r.view.Quota(r.job.Tenant); ok {
 		u := r.view.Usage(r.job.Tenant)
@@ -271,5 +271,5 @@ func (r *remedies) limits() {
 	}
 }
 
-// String is the change as it is written: "gpus=4 nodes=2".
+// String returns the change as users write it: "gpus=4 nodes=2".
 func (r *Remedy) String() string { return strings.Join(r.Suppose, " ") }

@@ -5,9 +5,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Tells says whether the answer to another number of GPUs would tell how much of a queue's limit other tenants hold, and of
-// which queue. Whether the limit bars the job as it is, is known to its tenant: so is that more GPUs are barred when it is,
-// and that fewer are not when it is not. Where between the two the limit is reached depends on the others.
+// Tells reports whether the answer for another number of GPUs would reveal how much of a queue's limit other tenants
+// hold, and for which queue. The tenant knows whether the limit bars the unchanged job. If it does, it bars more GPUs
+// too; if it does not, it does not bar fewer. Other answers depend on the other tenants' jobs.
 func Tells(v *fsm.View, j *work.Job, c *Change) (queue string, tells bool) {
 	w, err := with(v, j, c, 0)
 	if err != nil {
@@ -28,7 +28,7 @@ func Tells(v *fsm.View, j *work.Job, c *Change) (queue string, tells bool) {
 	return "", false
 }
 
-// othersHold says whether another tenant holds GPUs of a queue or of its parts.
+// othersHold reports whether another tenant holds GPUs in a queue or in one below it.
 func othersHold(v *fsm.View, tenant, queue string) bool {
 	for a := range v.Accounts() {
 		if a.Tenant == tenant || a.Holds.GPUMilli == 0 {

@@ -11,26 +11,27 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// Answer is what would become of the job.
+// Answer says what would happen to the job.
 type Answer struct {
-	// Job is it as it would be, View the state.
+	// Job is the changed job, View the state with the change.
 	Job  *work.Job
 	View scheduler.ForecastView
-	// Nodes are where it would start now, in order of rank; none: it would wait.
+	// Nodes are the nodes on which it would start now, in the order of the ranks; none: it would wait.
 	Nodes []string
-	// Preempts is how many jobs would be preempted for it, which are asked to leave before it starts; 0: none.
+	// Preempts is the number of jobs that would be preempted before it starts.
 	Preempts int
-	// Why it would wait; empty when it would start, or is held.
+	// Why is the reason why it would wait; empty if it would start, or is held.
 	Why reason.Reason
-	// Start is when it would start, as far as that is known: that of a forecast.
+	// Start is the forecast start. It is valid if Known is true.
 	Start scheduler.Start
 	Known bool
 }
 
-// Starts says whether the job would start now, at once or when others have been preempted.
+// Starts reports whether the job would start now, at once or after others have been preempted.
 func (a *Answer) Starts() bool { return len(a.Nodes) > 0 }
 
-// Prices are what places cost, as [scheduler.Options] takes them: answers from one view share them.
+// Prices returns a function for [scheduler.Options] that learns the prices of a view once. Answers from one view share
+// it.
 func Prices(v *fsm.View) func() *place.Prices {
 	var learned *place.Prices
 	done := false
@@ -42,7 +43,7 @@ func Prices(v *fsm.View) func() *place.Prices {
 	}
 }
 
-// Try says what would become of a job that is QUEUED. The error is for the person who made the change.
+// Try returns what would happen to a job that is QUEUED. The error is for the person who supposed the change.
 func Try(v *fsm.View, j *work.Job, c Change, now time.Time, prices func() *place.Prices) (*Answer, error) {
 	w, err := with(v, j, &c, now.UnixNano())
 	if err != nil {
@@ -56,7 +57,7 @@ func Try(v *fsm.View, j *work.Job, c Change, now time.Time, prices func() *place
 	return a, nil
 }
 
-// plan says what the next pass of the planner would do.
+// plan fills in what the next pass of the planner would do.
 func (a *Answer) plan(w *view, opts scheduler.Options) {
 	if !w.job.Waiting() {
 		return
@@ -94,7 +95,7 @@ func (a *Answer) on(tasks []work.TaskPlacement) {
 	}
 }
 
-// foresee says when it would start.
+// foresee fills in when the job would start.
 func (a *Answer) foresee(w *view, now time.Time) {
 	if a.Job.HeldBack() {
 		if a.Job.Held == work.HoldNotBefore {
@@ -104,6 +105,6 @@ func (a *Answer) foresee(w *view, now time.Time) {
 	}
 	a.Start, a.Known = scheduler.Foresee(w, a.Job.Tenant, now, scheduler.ForecastOptions{}).Start(a.Job.ID)
 	if a.Start.After == 0 {
-		a.Known = false // None of its tenant's jobs is in the way, and it waits nevertheless.
+		a.Known = false // The job waits although no job of its tenant is in the way, so jobs of other tenants are.
 	}
 }

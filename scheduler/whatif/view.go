@@ -11,13 +11,14 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// view is a view of the state with a change in it. What is not changed comes from the state.
+// view is a view of the state with a change. Everything else comes from the embedded view.
 type view struct {
 	*fsm.View
-	// job is the job in question as it would be, a class of its own that waits; key is that class.
+	// job is the changed job. It is a class of its own, with this key.
 	job *work.Job
 	key work.ClassKey
-	// gone are the jobs that are canceled. What they held is free: use has it by node, freed by queue.
+	// gone are the canceled jobs. Their resources are free: use has the resources in use by node, and freed the
+	// thousandths of GPUs by queue.
 	gone   map[ident.Job]*work.Job
 	use    map[string]work.NodeUse
 	freed  map[string]int
@@ -29,7 +30,7 @@ type view struct {
 
 var _ scheduler.ForecastView = (*view)(nil)
 
-// with makes the view with a change.
+// with returns a view with a change.
 func with(v *fsm.View, j *work.Job, c *Change, now int64) (*view, error) {
 	changed, err := c.job(j)
 	if err != nil {
@@ -54,7 +55,7 @@ func with(v *fsm.View, j *work.Job, c *Change, now int64) (*view, error) {
 	return w, nil
 }
 
-// limit puts other limits in force.
+// limit changes the limits of the quota and the queue.
 func (w *view) limit(c *Change) {
 	if q, ok := w.View.Quota(w.job.Tenant); ok {
 		copied := *q
@@ -84,7 +85,7 @@ func limit(to **int32, from *int32) {
 	}
 }
 
-// cancel takes a job away, and gives back what it holds.
+// cancel removes a job, and frees its resources.
 func (w *view) cancel(j *work.Job) {
 	w.gone[j.ID] = j
 	w.usage.Unfinished--
@@ -108,7 +109,7 @@ func (w *view) cancel(j *work.Job) {
 	w.usage.Running--
 }
 
-// cancelElements takes the elements of an array away that hold something.
+// cancelElements cancels the elements of an array that are active.
 func (w *view) cancelElements(array *work.Job) {
 	if array.Array == nil {
 		return
@@ -120,7 +121,7 @@ func (w *view) cancelElements(array *work.Job) {
 	}
 }
 
-// Array is the row of an array, with the elements that would run.
+// Array returns the row of an array, whose count of running elements is without those that are canceled.
 func (w *view) Array(id ident.Job) (*work.Job, bool) {
 	j, ok := w.View.Array(id)
 	if !ok || len(w.gone) == 0 {
@@ -181,7 +182,7 @@ func (w *view) Lineage(queue string) iter.Seq[*work.Queue] {
 
 func (w *view) QueueTreeGPUs(queue string) int { return w.View.QueueTreeGPUs(queue) - w.freed[queue] }
 
-// Accounts has what the canceled jobs held no more among what is held now.
+// Accounts iterates the accounts without the resources of the canceled jobs.
 func (w *view) Accounts() iter.Seq[*accounts.Account] {
 	given := map[accounts.Key]accounts.Amount{}
 	for _, j := range w.gone { // order-free: sums
@@ -238,7 +239,7 @@ func (w *view) LeasesOn(node string) iter.Seq[*work.Lease] {
 	}
 }
 
-// Classes are those of the state and that of the job.
+// Classes iterates the classes of the state and the class of the job.
 func (w *view) Classes() iter.Seq[work.ClassKey] {
 	return func(yield func(work.ClassKey) bool) {
 		for key := range w.View.Classes() {
@@ -277,7 +278,7 @@ func (w *view) Lanes(class work.ClassKey) iter.Seq[work.LaneKey] {
 	return w.View.Lanes(class)
 }
 
-// stays says whether a job waits where the state has it.
+// stays reports whether a job is neither the changed one nor canceled.
 func (w *view) stays(j *work.Job) bool { return j.ID != w.job.ID && w.gone[j.ID] == nil }
 
 func (w *view) filter(jobs iter.Seq[*work.Job]) iter.Seq[*work.Job] {

@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/whatif"
 )
 
-// cluster drives a real machine.
+// cluster drives a real state machine.
 type cluster struct {
 	t       require.TestingT
 	machine *fsm.Machine
@@ -66,7 +66,7 @@ func (c *cluster) submit(j work.NewJob) ident.Job {
 	return r.Job
 }
 
-// plan places what fits, and lets it run.
+// plan places the jobs that fit, and reports that they run.
 func (c *cluster) plan() (placed []ident.Job) {
 	for _, p := range scheduler.Plan(c.machine.View(), scheduler.Options{}).Commands {
 		r := c.apply(p).(work.PlaceResult)
@@ -112,7 +112,8 @@ func (c *cluster) remedies(id ident.Job) (out []string) {
 	return out
 }
 
-// Two nodes of four H100 and one of four A100: a job of four runs on each H100 node, one of two on the other.
+// crowded returns two nodes of four H100 and one of four A100. A job of four GPUs runs on each H100 node, and one of
+// two on the A100 node.
 func crowded(t require.TestingT) (*cluster, []ident.Job) {
 	c := newCluster(t)
 	c.node("h1", "H100", 4, nil)
@@ -253,8 +254,8 @@ func TestParse_refuses(t *testing.T) {
 	require.ErrorContains(t, err, "cannot be shared equally")
 }
 
-// Whatever runs and waits: a job that is said to start with a shape starts when it is submitted with it, and one that is
-// said to wait does not.
+// For random clusters: a job that would start with a shape starts if it is submitted with this shape, and a job that
+// would wait does not.
 func TestTry_saysWhatThePlannerDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCluster(t)
@@ -281,7 +282,7 @@ func TestTry_saysWhatThePlannerDoes(t *testing.T) {
 	})
 }
 
-// A cancel that is proposed is enough: when the jobs are canceled and have ended, the next plan places the job.
+// A proposed cancel is enough: when the jobs have ended, the next plan places the job.
 func TestRemedies_cancelsAreEnough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCluster(t)
@@ -311,7 +312,7 @@ func TestRemedies_cancelsAreEnough(t *testing.T) {
 	})
 }
 
-// end lets a running job finish.
+// end lets a running job succeed.
 func (c *cluster) end(id ident.Job) {
 	j, code := c.get(id), int32(0)
 	for _, t := range j.Tasks {
@@ -322,7 +323,7 @@ func (c *cluster) end(id ident.Job) {
 	require.True(c.t, c.get(id).Terminal())
 }
 
-// However much of a queue's limit another tenant holds, the answers to what another size would do are the same.
+// The answers for another size do not depend on how much of a queue's limit another tenant holds.
 func TestTells_nothingOfWhatOthersHold(t *testing.T) {
 	for _, s := range []struct {
 		size  int
@@ -359,7 +360,7 @@ func TestTells_nothingOfWhatOthersHold(t *testing.T) {
 	}
 }
 
-// What is known without the others is answered.
+// Answers that do not depend on other tenants are given.
 func TestTells_whatIsKnownIsAnswered(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "H100", 8, nil)

@@ -161,7 +161,7 @@ func (c *Client) ask(ctx context.Context, r request) (answer, error) {
 	go func() {
 		// The turn ends when the child has answered or was killed, not when the caller gave up.
 		defer func() { <-c.turn }()
-		a, err := c.exchange(r)
+		a, err := c.roundTrip(r)
 		done <- result{a, err}
 	}()
 	select {
@@ -172,7 +172,7 @@ func (c *Client) ask(ctx context.Context, r request) (answer, error) {
 	}
 }
 
-func (c *Client) exchange(r request) (answer, error) {
+func (c *Client) roundTrip(r request) (answer, error) {
 	select {
 	case <-c.closed:
 		return answer{}, errors.New("the agent is stopping")

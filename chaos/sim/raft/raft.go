@@ -93,7 +93,7 @@ type memory struct {
 	elect   int64
 }
 
-// proof is an exchange that shows that nobody else was elected.
+// proof is a round of messages that shows that nobody else was elected.
 type proof struct {
 	round uint64
 	by    uint64
@@ -183,8 +183,8 @@ func (l *Log) tick() {
 
 func (l *Log) rest() { l.elect = l.Host.Clock() + l.Engine.Within(900*ms, 2000*ms) }
 
-// exchange asks another replica something and hears its answer, if both arrive.
-func (l *Log) exchange(o *Log, ask func() (answer func())) {
+// roundTrip sends a question to another replica and its answer back, if neither is lost.
+func (l *Log) roundTrip(o *Log, ask func() (answer func())) {
 	l.Proc.Send(o.Proc, func() { o.Proc.Send(l.Proc, ask()) })
 }
 
@@ -199,7 +199,7 @@ func (l *Log) Campaign() {
 		if o == l {
 			continue
 		}
-		l.exchange(o, func() func() {
+		l.roundTrip(o, func() func() {
 			ok := o.vote(l.ID, term, size, last)
 			reply := o.term
 			return func() { l.counted(o.ID, term, reply, ok) }
@@ -278,7 +278,7 @@ func (l *Log) replicate() {
 		if o == l {
 			continue
 		}
-		l.exchange(o, func() func() {
+		l.roundTrip(o, func() func() {
 			size, ok := o.follow(l.ID, term, entries, commit)
 			reply := o.term
 			return func() { l.followed(o.ID, term, reply, round, asked, size, ok) }
@@ -339,7 +339,7 @@ func (l *Log) followed(by int, term, reply, round uint64, asked int64, size int,
 	}
 }
 
-// Verify proves that this replica leads, by an exchange that begins now.
+// Verify proves that this replica leads, by a round of messages that begins now.
 func (l *Log) Verify(done func(ok bool)) {
 	if !l.leads {
 		done(false)

@@ -31,7 +31,7 @@ var policyKeys = [][2]string{
 	{"backfill.reservations", "how many blocked jobs have their start reserved at a time; 0: none"},
 	{"backfill.after_seconds", "how long a job waits before a start is reserved for it"},
 	{"topology.levels", "the labels of nodes that name the domains between them, innermost first, with commas between them; empty: mind.io/clique,mind.io/leaf,mind.io/spine,mind.io/block"},
-	{"hold_seconds", "how long the GPUs of a gang's other tasks are held for it after a failure of the infrastructure; 0: they are not"},
+	{"hold_seconds", "how long the GPUs of a gang's other tasks are kept for it after a failure of the infrastructure; 0: they are not"},
 }
 
 func newPolicy() *cobra.Command {

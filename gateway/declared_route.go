@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/mindcoordinator/mind/api/methods"
+	"github.com/mindcoordinator/mind/gateway/wire"
+)
+
+// queryReader reads the request of a declared route from its query.
+type queryReader func(query url.Values) (proto.Message, []wire.Fault)
+
+func fromQuery[M proto.Message](read func(url.Values) (M, []wire.Fault)) queryReader {
+	return func(query url.Values) (proto.Message, []wire.Fault) { return read(query) }
+}
+
+// fromQueryNow is the same for queries with times, which may be relative to now.
+func fromQueryNow[M proto.Message](read func(url.Values, time.Time) (M, []wire.Fault)) queryReader {
+	return func(query url.Values) (proto.Message, []wire.Fault) { return read(query, time.Now()) }
+}
+
+// declaredRoute serves a route as the protos declare it: the variable segment of the path and the query or the body make the
+// request, and the response, or one field of it, is the answer.
+func declaredRoute(m *methods.Method, at methods.Route, query queryReader, mayBeEmpty bool) func(x *httpRequest) error {
+	_, name, _ := strings.Cut(at.Path, "{")
+	name, _, _ = strings.Cut(name, "}")
+	return func(x *httpRequest) error {
+		request := m.NewRequest()
+		if query != nil {
+			var faults []wire.Fault
+			if request, faults = query(x.r.URL.Query()); len(faults) > 0 {
+				return invalidBody(faults)
+			}
+		}
+		if takesBody(at) {
+			if _, err := x.decode(request, mayBeEmpty, at.Field); err != nil {
+				return err
+			}
+		}
+		if at.Field != "" {
+			r := request.ProtoReflect()
+			r.Set(r.Descriptor().Fields().ByName(protoreflect.Name(at.Field)), protoreflect.ValueOfString(segment(x, name)))
+		}
+		ctx, cancel, err := x.call()
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		reply := m.NewReply()
+		if err := x.server.client.Invoke(ctx, m.Name, request, reply); err != nil {
+			return err
+		}
+		x.ok(answerOf(at, request, reply))
+		return nil
+	}
+}
+
+func takesBody(at methods.Route) bool {
+	return at.Method == http.MethodPost || at.Method == http.MethodPut
+}
+
+// answerOf returns the answer of a declared route.
+func answerOf(at methods.Route, request, reply proto.Message) proto.Message {
+	if at.Echo {
+		return request
+	}
+	if at.Answer == "" {
+		return reply
+	}
+	r := reply.ProtoReflect()
+	return r.Get(r.Descriptor().Fields().ByName(protoreflect.Name(at.Answer))).Message().Interface()
+}

@@ -1,0 +1,361 @@
+package scheduler
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
+)
+
+const (
+	// mostPreempted is how often a job is preempted at most, so that it ends at some time.
+	mostPreempted = 8
+	// mostOffered is the number of waiting jobs that one decision considers.
+	mostOffered = 256
+	// worthwhile bounds the victims: a job that needs less than so many times the cost of a restart is nearly done, and
+	// stays.
+	worthwhile = 12
+	// movable is the largest number of GPUs of a victim that is expected to find another place at once, if as many are
+	// free elsewhere.
+	movable = 2
+)
+
+// Running is a job with a live attempt. SavedAt is the time of its newest checkpoint, in Unix nanoseconds; 0: it has
+// none.
+type Running struct {
+	Job     *work.Job
+	SavedAt int64
+}
+
+// RunningIn iterates the jobs of a view that have a live attempt.
+func RunningIn(v *fsm.View) iter.Seq[Running] {
+	return func(yield func(Running) bool) {
+		for j := range v.ActiveJobs() {
+			r := Running{Job: j}
+			if c, ok := v.Checkpoint(j.LastCheckpoint); ok && j.LastCheckpoint != 0 {
+				r.SavedAt = c.CreatedAt
+			}
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// OrderPreemption preempts jobs for another job, which gets the given places. The places consist of free GPUs and of
+// those of the victims. They must be kept for that job, or the next pass may give them to another one.
+type OrderPreemption struct {
+	Victims []ident.Job
+	For     work.Placement
+}
+
+// orderPreemptor chooses victims and the jobs that they are preempted for. It keeps a model of the nodes in which its
+// earlier decisions have been carried out.
+//
+// A job is preempted for one of three reasons:
+//   - the other job has a higher priority, after aging,
+//   - the other job needs much less GPU time (Preemption.Ratio), which is worth the victim's waiting,
+//   - the victim is small and finds another place at once, so that it loses only the time of its restart. This makes
+//     room for jobs that need whole nodes while the free GPUs are scattered. The victims together lose no more time
+//     than the job has waited.
+//
+// For the last two reasons, a victim must have saved a checkpoint since the last decision, so that it loses little
+// work.
+type orderPreemptor struct {
+	ranking *ranking
+	hosts   []*holder
+	byName  map[string]*holder
+	gone    map[ident.Job]bool
+	free    int // GPUs
+	// hopeless are, by need, the best priorities for which no victims were found.
+	hopeless map[need]int
+	windows  []*windows.Window
+	guards
+}
+
+// need has all properties of a job that decide about its places. term and tenant are set only if there are windows.
+type need struct {
+	shape  work.Shape
+	term   work.Term
+	tenant string
+}
+
+// holder is a node with those of its jobs that may be victims.
+type holder struct {
+	node *work.Node
+	use  work.NodeUse
+	free int
+	held []*stoppable
+}
+
+// stoppable is a running job that may be a victim.
+type stoppable struct {
+	job   *work.Job
+	above int     // as in rank
+	left  int64   // predicted
+	loss  int64   // since its newest checkpoint
+	gpus  float64 // on one node
+	saved bool    // since the last decision
+}
+
+// way is a way to get one node for a job, with its cost in GPU time.
+type way struct {
+	host    *holder
+	victims []*stoppable
+	gpus    uint64
+	cost    float64
+}
+
+func newOrderPreemptor(v View, r *ranking, running iter.Seq[Running]) *orderPreemptor {
+	p := &orderPreemptor{ranking: r, byName: map[string]*holder{}, gone: map[ident.Job]bool{}, hopeless: map[need]int{}, windows: windowsOf(v)}
+	p.guards = guardsOf(v)
+	for node := range v.Nodes() {
+		if node.State != v1.NodeState_READY {
+			continue
+		}
+		h := &holder{node: node, use: v.Use(node.ID)}
+		h.count()
+		p.free += h.free
+		p.hosts = append(p.hosts, h)
+		p.byName[node.ID] = h
+	}
+	p.keepReserved(v)
+	for x := range running {
+		if y, ok := p.mayStop(x); ok {
+			for i := range x.Job.Tasks {
+				if h := p.byName[x.Job.Tasks[i].Node]; h != nil {
+					h.held = append(h.held, y)
+				}
+			}
+		}
+	}
+	for _, h := range p.hosts {
+		slices.SortStableFunc(h.held, func(a, b *stoppable) int { return cmp.Compare(float64(a.loss)*a.gpus, float64(b.loss)*b.gpus) })
+	}
+	return p
+}
+
+// mayStop returns the candidate of a running job, and whether the job may be preempted at all.
+func (p *orderPreemptor) mayStop(x Running) (*stoppable, bool) {
+	j, rule := x.Job, &p.ranking.policy.Preemption
+	now := p.ranking.now
+	if !j.Preemptible || j.State != v1.JobState_RUNNING || j.Stop != v1.StopReason_UNSPECIFIED || j.Shape.FractionMilli > 0 ||
+		now-j.StartedAt < rule.Protect || j.Retries.Preempted >= mostPreempted {
+		return nil, false
+	}
+	y := &stoppable{job: j, gpus: float64(j.Shape.GPUs), loss: now - max(x.SavedAt, j.StartedAt), left: p.ranking.remaining(j)}
+	y.above = -int(j.Priority) - p.ranking.aged(j)
+	y.saved = x.SavedAt >= j.StartedAt && y.loss <= rule.Every
+	return y, y.left >= worthwhile*rule.RestartCost
+}
+
+func (h *holder) count() {
+	h.free = 0
+	for i := range h.node.GPUs {
+		bit := uint64(1) << h.node.GPUs[i].Index
+		if h.node.GPUs[i].Health == v1.GpuHealth_HEALTHY && (h.use.Exclusive|h.use.Shared|h.use.Claimed.GPUs)&bit == 0 {
+			h.free++
+		}
+	}
+}
+
+// place records a placement of the plan.
+func (p *orderPreemptor) place(s *work.Shape, tasks []work.TaskPlacement) {
+	for i := range tasks {
+		h := p.byName[tasks[i].Node]
+		if h == nil {
+			continue
+		}
+		h.use.Add(&work.Lease{GPUs: tasks[i].GPUs, FractionMilli: s.FractionMilli, CPUs: s.CPUDemand(), MemMB: s.MemMB})
+		p.free -= h.free
+		h.count()
+		p.free += h.free
+	}
+}
+
+// release records that a victim leaves all its nodes.
+func (p *orderPreemptor) release(y *stoppable) {
+	if p.gone[y.job.ID] {
+		return
+	}
+	p.gone[y.job.ID] = true
+	for i := range y.job.Tasks {
+		h := p.byName[y.job.Tasks[i].Node]
+		if h == nil {
+			continue
+		}
+		h.use.Remove(leaseOf(y.job, &y.job.Tasks[i]))
+		p.free -= h.free
+		h.count()
+		p.free += h.free
+	}
+}
+
+func leaseOf(j *work.Job, t *work.Task) *work.Lease {
+	return &work.Lease{GPUs: t.GPUs, FractionMilli: j.Shape.FractionMilli, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB}
+}
+
+// decide returns the cheapest way to make room for a job; nil: none is worth its cost.
+func (p *orderPreemptor) decide(j *work.Job, at rank) *OrderPreemption {
+	key := need{shape: j.Shape}
+	if len(p.windows) > 0 {
+		key.term, key.tenant = j.Term, j.Tenant
+	}
+	if best, ok := p.hopeless[key]; ok && at.above >= best {
+		return nil
+	}
+	needs := p.ranking.remaining(j)
+	var ways []way
+	for _, h := range p.hosts {
+		if p.keptFrom(j, h.node.ID) {
+			continue
+		}
+		if w, ok := p.on(h, j, at, needs); ok {
+			ways = append(ways, w)
+		}
+	}
+	chosen := cheapest(ways, &j.Shape)
+	if chosen == nil {
+		p.hopeless[key] = at.above
+		return nil
+	}
+	made := &OrderPreemption{For: work.Placement{Job: j.ID, Attempt: j.Attempt + 1}}
+	for _, w := range chosen {
+		for _, y := range w.victims {
+			if !p.gone[y.job.ID] {
+				made.Victims = append(made.Victims, y.job.ID)
+				p.release(y)
+			}
+		}
+		made.For.Tasks = append(made.For.Tasks, work.TaskPlacement{Node: w.host.node.ID, GPUs: w.gpus})
+	}
+	p.place(&j.Shape, made.For.Tasks)
+	return made
+}
+
+// keptFrom reports whether a window keeps a node from a job.
+func (p *orderPreemptor) keptFrom(j *work.Job, node string) bool {
+	return slices.ContainsFunc(p.windows, func(w *windows.Window) bool { return w.Has(node) && !w.Admits(j, p.ranking.now) })
+}
+
+// on finds victims on one node until a task of the job fits, those that lose the least first.
+func (p *orderPreemptor) on(h *holder, j *work.Job, at rank, needs int64) (way, bool) {
+	w := way{host: h}
+	use, elsewhere := h.use, p.free-h.free
+	least, waiting, delay := math.Inf(1), 0.0, int64(0)
+	nodes := float64(max(1, int(j.Shape.Nodes)))
+	restart := p.ranking.policy.Preemption.RestartCost
+	for i := 0; ; i++ {
+		if gpus, ok := choose(h.node, &use, j.Shape); ok {
+			w.gpus = gpus
+			break
+		}
+		if i == len(h.held) {
+			return w, false
+		}
+		y := h.held[i]
+		higher := at.above < y.above
+		if p.gone[y.job.ID] || !higher && (!y.saved || len(y.job.Tasks) > 1) || p.guarded(y.job, j) {
+			continue
+		}
+		w.cost += y.gpus * float64(y.loss+restart)
+		switch {
+		case !higher && int(y.job.Shape.GPUs) <= movable && elsewhere >= int(y.job.Shape.GPUs):
+			elsewhere -= int(y.job.Shape.GPUs)
+			delay += y.loss + restart
+		case !higher:
+			least = min(least, float64(y.left)*y.gpus)
+			waiting += y.gpus
+			fallthrough
+		default:
+			w.cost += y.gpus * float64(needs)
+		}
+		for t := range y.job.Tasks {
+			if y.job.Tasks[t].Node == h.node.ID {
+				use.Remove(leaseOf(y.job, &y.job.Tasks[t]))
+			}
+		}
+		w.victims = append(w.victims, y)
+	}
+	if float64(needs)*waiting*nodes*float64(p.ranking.policy.Preemption.Ratio) > least && waiting > 0 {
+		return w, false
+	}
+	return w, float64(delay)*nodes <= float64(p.ranking.waited(j))
+}
+
+// cheapest returns as many of the cheapest ways as the job needs; for a gang, on nodes with equal GPUs. nil: there are
+// too few.
+func cheapest(ways []way, s *work.Shape) []way {
+	want := max(1, int(s.Nodes))
+	slices.SortStableFunc(ways, func(a, b way) int { return cmp.Compare(a.cost, b.cost) })
+	if want == 1 && len(ways) > 0 {
+		return ways[:1]
+	}
+	alike := map[string][]way{}
+	for _, w := range ways {
+		key := gangKind(s, w.host.node)
+		if alike[key] = append(alike[key], w); len(alike[key]) == want {
+			return alike[key]
+		}
+	}
+	return nil
+}
+
+// preemptForOrder decides for the waiting jobs that the pass did not place, in their order.
+func (p *pass) preemptForOrder() []OrderPreemption {
+	e := newOrderPreemptor(p.view, p.ranking, p.opts.Running)
+	for _, c := range p.res.Commands {
+		for i := range c.Placements {
+			if j := p.placed[c.Placements[i].Job]; j != nil {
+				e.place(&j.Shape, c.Placements[i].Tasks)
+			}
+		}
+	}
+	var made []OrderPreemption
+	for _, w := range p.left(mostOffered) {
+		s := &w.job.Shape
+		if w.class.key.Own != 0 || s.FractionMilli > 0 || s.GPUs == 0 || w.class.limits.bars(*s) != "" {
+			continue
+		}
+		m := e.decide(w.job, w.rank)
+		if m == nil {
+			continue
+		}
+		w.class.limits.take(*s, m.For.Tasks)
+		if len(m.Victims) > 0 {
+			made = append(made, *m)
+		}
+	}
+	return made
+}
+
+// left returns up to most jobs that the pass did not place, in order: the first ones of each lane.
+func (p *pass) left(most int) []ranked {
+	var all []ranked
+	for _, c := range p.blocked {
+		for key := range p.view.Lanes(c.key) {
+			l := openLane(p.view, p.ranking, key, c)
+			if l == nil {
+				continue
+			}
+			l.readAll(p.view, p.ranking)
+			for _, s := range l.strata {
+				for _, r := range s.rest {
+					for _, one := range inFull(r.job, most) {
+						if p.placed[one.ID] == nil {
+							all = append(all, ranked{one, r.rank, r.class})
+						}
+					}
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, byRank)
+	return all[:min(len(all), most)]
+}
