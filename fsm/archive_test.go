@@ -13,13 +13,17 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/checkpointverbs"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // archivist registers a node whose agent has an archive.
 func (w *world) archivist(id string) {
 	n := testNode(id, "boot1", 8)
 	n.Archive = true
-	require.Nil(w.t, do[work.NodeResult](w, work.RegisterNode{Node: n}).Refusal)
+	require.Nil(w.t, do[nodeverbs.NodeResult](w, nodeverbs.RegisterNode{Node: n}).Refusal)
 }
 
 func (w *world) checkpoint(id ident.Checkpoint) *checkpoints.Checkpoint {
@@ -29,21 +33,21 @@ func (w *world) checkpoint(id ident.Checkpoint) *checkpoints.Checkpoint {
 }
 
 // says reports one thing about a checkpoint.
-func (w *world) says(node string, r checkpoints.Report) checkpoints.ReportResult {
-	return do[checkpoints.ReportResult](w, checkpoints.ReportCheckpoints{Node: node, Reports: []checkpoints.Report{r}})
+func (w *world) says(node string, r checkpointverbs.Report) checkpointverbs.ReportResult {
+	return do[checkpointverbs.ReportResult](w, checkpointverbs.ReportCheckpoints{Node: node, Reports: []checkpointverbs.Report{r}})
 }
 
-func (w *world) uploads(id ident.Checkpoint, bytes int64) checkpoints.ReportResult {
-	return w.says(w.checkpoint(id).Node, checkpoints.Report{ID: id, Kind: checkpoints.ReportUpload, Bytes: bytes})
+func (w *world) uploads(id ident.Checkpoint, bytes int64) checkpointverbs.ReportResult {
+	return w.says(w.checkpoint(id).Node, checkpointverbs.Report{ID: id, Kind: checkpointverbs.ReportUpload, Bytes: bytes})
 }
 
-func (w *world) stores(id ident.Checkpoint) checkpoints.ReportResult {
+func (w *world) stores(id ident.Checkpoint) checkpointverbs.ReportResult {
 	c := w.checkpoint(id)
-	return w.says(c.Node, checkpoints.Report{ID: id, Kind: checkpoints.ReportStored, Bytes: 5, Key: c.ArchiveKey(), Digest: "sha256:content"})
+	return w.says(c.Node, checkpointverbs.Report{ID: id, Kind: checkpointverbs.ReportStored, Bytes: 5, Key: c.ArchiveKey(), Digest: "sha256:content"})
 }
 
-func (w *world) pin(id ident.Checkpoint, off bool) checkpoints.Result {
-	return do[checkpoints.Result](w, checkpoints.Pin{Tenant: "acme", ID: id, Off: off})
+func (w *world) pin(id ident.Checkpoint, off bool) checkpointverbs.CheckpointResult {
+	return do[checkpointverbs.CheckpointResult](w, checkpointverbs.PinCheckpoint{Tenant: "acme", ID: id, Off: off})
 }
 
 // orders says what a node has to do, by checkpoint.
@@ -77,7 +81,7 @@ func archived(w *world) {
 	w.uploads(third, 0)
 	w.stores(third)
 	w.saves(id, 4)
-	require.Nil(w.t, do[checkpoints.Result](w, checkpoints.Delete{Tenant: "acme", ID: second}).Refusal)
+	require.Nil(w.t, do[checkpointverbs.CheckpointResult](w, checkpointverbs.DeleteCheckpoint{Tenant: "acme", ID: second}).Refusal)
 	scored := anEvaluation()
 	scored.Scores = third
 	w.submit(scored)
@@ -108,8 +112,8 @@ func TestArchive_aCheckpointBecomesDurableAndItsOldOnesGo(t *testing.T) {
 	require.Equal(t, []v1.CheckpointAction_Value{v1.CheckpointAction_REMOVE_FILES, v1.CheckpointAction_REMOVE_ARCHIVED}, w.orders("n1")[first])
 	require.Equal(t, []ident.Checkpoint{second}, w.resumePoints(id))
 
-	require.Equal(t, 1, w.says("n1", checkpoints.Report{ID: first, Kind: checkpoints.ReportFilesRemoved}).Applied)
-	require.Equal(t, 1, w.says("n1", checkpoints.Report{ID: first, Kind: checkpoints.ReportArchivedRemoved}).Applied)
+	require.Equal(t, 1, w.says("n1", checkpointverbs.Report{ID: first, Kind: checkpointverbs.ReportFilesRemoved}).Applied)
+	require.Equal(t, 1, w.says("n1", checkpointverbs.Report{ID: first, Kind: checkpointverbs.ReportArchivedRemoved}).Applied)
 	require.Empty(t, w.orders("n1"))
 	require.Zero(t, w.checkpoint(first).Left)
 	require.EqualValues(t, 5, w.m.View().ArchiveBytes(), "of the second one")
@@ -130,29 +134,29 @@ func TestArchive_onlyWhoHasTheOrderIsBelieved(t *testing.T) {
 	c := w.saves(id, 1)
 	key := w.checkpoint(c).ArchiveKey()
 	before := *w.checkpoint(c)
-	for what, says := range map[string]func() checkpoints.ReportResult{
-		"another node": func() checkpoints.ReportResult {
-			return w.says("n2", checkpoints.Report{ID: c, Kind: checkpoints.ReportStored, Key: key, Digest: "d"})
+	for what, says := range map[string]func() checkpointverbs.ReportResult{
+		"another node": func() checkpointverbs.ReportResult {
+			return w.says("n2", checkpointverbs.Report{ID: c, Kind: checkpointverbs.ReportStored, Key: key, Digest: "d"})
 		},
-		"another key": func() checkpoints.ReportResult {
-			return w.says("n1", checkpoints.Report{ID: c, Kind: checkpoints.ReportStored, Key: key + "x", Digest: "d"})
+		"another key": func() checkpointverbs.ReportResult {
+			return w.says("n1", checkpointverbs.Report{ID: c, Kind: checkpointverbs.ReportStored, Key: key + "x", Digest: "d"})
 		},
-		"without a digest": func() checkpoints.ReportResult {
-			return w.says("n1", checkpoints.Report{ID: c, Kind: checkpoints.ReportStored, Key: key})
+		"without a digest": func() checkpointverbs.ReportResult {
+			return w.says("n1", checkpointverbs.Report{ID: c, Kind: checkpointverbs.ReportStored, Key: key})
 		},
-		"progress of another node": func() checkpoints.ReportResult {
-			return w.says("n2", checkpoints.Report{ID: c, Kind: checkpoints.ReportUpload, Gone: true})
+		"progress of another node": func() checkpointverbs.ReportResult {
+			return w.says("n2", checkpointverbs.Report{ID: c, Kind: checkpointverbs.ReportUpload, Gone: true})
 		},
-		"an unknown kind": func() checkpoints.ReportResult { return w.says("n1", checkpoints.Report{ID: c, Kind: 9}) },
-		"of nothing": func() checkpoints.ReportResult {
-			return w.says("n1", checkpoints.Report{ID: 99, Kind: checkpoints.ReportUpload})
+		"an unknown kind": func() checkpointverbs.ReportResult { return w.says("n1", checkpointverbs.Report{ID: c, Kind: 9}) },
+		"of nothing": func() checkpointverbs.ReportResult {
+			return w.says("n1", checkpointverbs.Report{ID: 99, Kind: checkpointverbs.ReportUpload})
 		},
 	} {
-		require.Equal(t, checkpoints.ReportResult{Stale: 1}, says(), what)
+		require.Equal(t, checkpointverbs.ReportResult{Stale: 1}, says(), what)
 		require.Equal(t, before, *w.checkpoint(c), what)
 	}
-	for _, kind := range []checkpoints.ReportKind{checkpoints.ReportFilesRemoved, checkpoints.ReportArchivedRemoved} {
-		require.Equal(t, 1, w.says("n1", checkpoints.Report{ID: c, Kind: kind}).Duplicate, "nothing of it was to be removed")
+	for _, kind := range []checkpointverbs.ReportKind{checkpointverbs.ReportFilesRemoved, checkpointverbs.ReportArchivedRemoved} {
+		require.Equal(t, 1, w.says("n1", checkpointverbs.Report{ID: c, Kind: kind}).Duplicate, "nothing of it was to be removed")
 	}
 	require.Equal(t, before, *w.checkpoint(c))
 
@@ -160,8 +164,8 @@ func TestArchive_onlyWhoHasTheOrderIsBelieved(t *testing.T) {
 	w.uploads(c, 1)
 	w.durable(id, 2)
 	require.True(t, w.checkpoint(c).Expired())
-	w.says("n1", checkpoints.Report{ID: c, Kind: checkpoints.ReportArchivedRemoved})
-	w.says("n1", checkpoints.Report{ID: c, Kind: checkpoints.ReportFilesRemoved})
+	w.says("n1", checkpointverbs.Report{ID: c, Kind: checkpointverbs.ReportArchivedRemoved})
+	w.says("n1", checkpointverbs.Report{ID: c, Kind: checkpointverbs.ReportFilesRemoved})
 	require.Empty(t, w.orders("n1"))
 	require.Equal(t, 1, w.stores(c).Stale)
 	require.True(t, w.checkpoint(c).Expired())
@@ -174,7 +178,7 @@ func TestArchive_whatIsGoneIsNotGoneOnFrom(t *testing.T) {
 	w.archivist("n1")
 	id := w.keeping(checkpoints.Retention{}, "n1")
 	first, second := w.saves(id, 1), w.saves(id, 2)
-	require.Equal(t, 1, w.says("n1", checkpoints.Report{ID: second, Kind: checkpoints.ReportUpload, Gone: true, Error: "no such directory"}).Applied)
+	require.Equal(t, 1, w.says("n1", checkpointverbs.Report{ID: second, Kind: checkpointverbs.ReportUpload, Gone: true, Error: "no such directory"}).Applied)
 	require.True(t, w.checkpoint(second).Expired())
 	require.Equal(t, reason.New(reason.FilesGone, "n1", reason.Reason("no such directory")), w.checkpoint(second).Reason)
 	require.Equal(t, first, w.job(id).LastCheckpoint)
@@ -183,7 +187,7 @@ func TestArchive_whatIsGoneIsNotGoneOnFrom(t *testing.T) {
 
 	w.breaks(id)
 	require.Equal(t, first, w.job(id).ResumeFrom)
-	refused := do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{func() work.NewJob {
+	refused := do[jobverbs.SubmitJobsResult](w, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{func() jobverbs.NewJob {
 		n := oneGPU()
 		n.ResumeFrom = second
 		return n
@@ -192,14 +196,14 @@ func TestArchive_whatIsGoneIsNotGoneOnFrom(t *testing.T) {
 	require.Equal(t, reason.CheckpointExpired, w.pin(second, false).Refusal.Reason.Code())
 	scored := anEvaluation()
 	scored.Scores = second
-	require.Equal(t, reason.CheckpointExpired, do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{scored}}).Results[0].Refusal.Reason.Code())
+	require.Equal(t, reason.CheckpointExpired, do[jobverbs.SubmitJobsResult](w, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{scored}}).Results[0].Refusal.Reason.Code())
 }
 
 func TestArchive_aModelIsKeptAndNothingGoesOnFromIt(t *testing.T) {
 	w := newWorld(t)
 	w.archivist("n1")
 	id := w.keeping(checkpoints.Retention{Keep: 1}, "n1")
-	model := w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest, r.Model = "/model", "d", true }).Checkpoints[0]
+	model := w.report(id, 0, jobverbs.ReportCheckpoint, func(r *jobverbs.TaskReport) { r.Path, r.Digest, r.Model = "/model", "d", true }).Checkpoints[0]
 	require.Zero(t, w.job(id).LastCheckpoint)
 	require.Empty(t, w.resumePoints(id))
 	first, second := w.durable(id, 1), w.durable(id, 2)
@@ -209,11 +213,11 @@ func TestArchive_aModelIsKeptAndNothingGoesOnFromIt(t *testing.T) {
 	require.Equal(t, []ident.Checkpoint{second}, w.resumePoints(id))
 	n := oneGPU()
 	n.ResumeFrom = model
-	require.Equal(t, reason.CheckpointIsModel, do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{n}}).Results[0].Refusal.Reason.Code())
-	over := w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest, r.Model = "/c/3", "d", true })
+	require.Equal(t, reason.CheckpointIsModel, do[jobverbs.SubmitJobsResult](w, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{n}}).Results[0].Refusal.Reason.Code())
+	over := w.report(id, 0, jobverbs.ReportCheckpoint, func(r *jobverbs.TaskReport) { r.Path, r.Digest, r.Model = "/c/3", "d", true })
 	third := w.saves(id, 3)
 	require.Equal(t, third, w.job(id).LastCheckpoint, "it was written over %v", over)
-	w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest, r.Model = "/c/3", "e", true })
+	w.report(id, 0, jobverbs.ReportCheckpoint, func(r *jobverbs.TaskReport) { r.Path, r.Digest, r.Model = "/c/3", "e", true })
 	require.Equal(t, second, w.job(id).LastCheckpoint, "a model was written over the last one")
 }
 
@@ -223,7 +227,7 @@ func TestArchive_pinnedAndNeededOnesStay(t *testing.T) {
 	id := w.keeping(checkpoints.Retention{Keep: 1}, "n1")
 	pinned := w.durable(id, 1)
 	require.True(t, w.pin(pinned, false).Checkpoint.Pinned)
-	require.Equal(t, kernel.CodeNotFound, do[checkpoints.Result](w, checkpoints.Pin{Tenant: "evil", ID: pinned}).Refusal.Code)
+	require.Equal(t, kernel.CodeNotFound, do[checkpointverbs.CheckpointResult](w, checkpointverbs.PinCheckpoint{Tenant: "evil", ID: pinned}).Refusal.Code)
 	scored := w.durable(id, 2)
 	evaluation := anEvaluation()
 	evaluation.Scores = scored
@@ -236,9 +240,9 @@ func TestArchive_pinnedAndNeededOnesStay(t *testing.T) {
 	for _, c := range []ident.Checkpoint{pinned, scored, goneOn, last} {
 		require.True(t, w.checkpoint(c).Durable(), "%s", c)
 	}
-	w.do(work.ControlJob{Job: eval, Action: work.ActionCancel})
+	w.do(jobverbs.ControlJob{Job: eval, Action: work.ActionCancel})
 	require.True(t, w.checkpoint(scored).Expired(), "nobody scores it any more")
-	w.do(work.ControlJob{Job: follower, Action: work.ActionCancel})
+	w.do(jobverbs.ControlJob{Job: follower, Action: work.ActionCancel})
 	require.True(t, w.checkpoint(goneOn).Expired())
 	require.False(t, w.pin(pinned, true).Checkpoint.Pinned)
 	require.True(t, w.checkpoint(pinned).Expired())
@@ -265,37 +269,37 @@ func TestArchive_nothingIsLeftBehind(t *testing.T) {
 		}
 		return out
 	}
-	require.Nil(t, do[checkpoints.Result](w, checkpoints.Delete{Tenant: "acme", ID: deleted}).Refusal)
+	require.Nil(t, do[checkpointverbs.CheckpointResult](w, checkpointverbs.DeleteCheckpoint{Tenant: "acme", ID: deleted}).Refusal)
 	require.Equal(t, map[ident.Checkpoint]string{deleted: keys[deleted]}, left())
-	w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest, r.Step = "/c/2", "other", 2 })
+	w.report(id, 0, jobverbs.ReportCheckpoint, func(r *jobverbs.TaskReport) { r.Path, r.Digest, r.Step = "/c/2", "other", 2 })
 	require.Equal(t, map[ident.Checkpoint]string{deleted: keys[deleted], over: keys[over]}, left())
 
 	// A DURABLE one that is written over stays until the new one is DURABLE.
-	again := w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest, r.Step = "/c/3", "other", 3 }).Checkpoints[0]
+	again := w.report(id, 0, jobverbs.ReportCheckpoint, func(r *jobverbs.TaskReport) { r.Path, r.Digest, r.Step = "/c/3", "other", 3 }).Checkpoints[0]
 	require.Contains(t, w.resumePoints(id), last)
 	w.stores(again)
 	require.True(t, w.checkpoint(last).Expired())
 	require.Equal(t, []v1.CheckpointAction_Value{v1.CheckpointAction_REMOVE_ARCHIVED}, w.orders("n1")[last])
 
 	// The job is forgotten.
-	w.report(id, 0, work.ReportEnded, exit(0))
-	w.do(work.Configure{KeepFinished: 1})
+	w.report(id, 0, jobverbs.ReportEnded, exit(0))
+	w.do(clusterverbs.Configure{KeepFinished: 1})
 	n := oneGPU()
 	newer := w.submit(n)
 	w.later(time.Second)
-	w.do(work.ControlJob{Job: newer, Action: work.ActionCancel})
-	require.Equal(t, 1, do[work.TickResult](w, work.Tick{}).Dropped)
+	w.do(jobverbs.ControlJob{Job: newer, Action: work.ActionCancel})
+	require.Equal(t, 1, do[clusterverbs.TickResult](w, clusterverbs.Tick{}).Dropped)
 	require.Len(t, left(), 5, "of all five that the archive may have something of")
 	for c := range left() {
-		require.Equal(t, 1, w.says("n1", checkpoints.Report{ID: c, Kind: checkpoints.ReportArchivedRemoved}).Applied)
+		require.Equal(t, 1, w.says("n1", checkpointverbs.Report{ID: c, Kind: checkpointverbs.ReportArchivedRemoved}).Applied)
 	}
 	require.Empty(t, left())
 	require.Zero(t, w.m.View().ArchiveBytes())
 
 	// A copy that comes later is a leftover again; one that could be of another checkpoint is not.
-	require.Equal(t, 1, w.says("n1", checkpoints.Report{ID: last, Kind: checkpoints.ReportStored, Bytes: 7, Key: keys[deleted], Digest: "d"}).Stale)
+	require.Equal(t, 1, w.says("n1", checkpointverbs.Report{ID: last, Kind: checkpointverbs.ReportStored, Bytes: 7, Key: keys[deleted], Digest: "d"}).Stale)
 	require.Empty(t, left())
-	require.Equal(t, 1, w.says("n1", checkpoints.Report{ID: last, Kind: checkpoints.ReportStored, Bytes: 7, Key: keys[last], Digest: "d"}).Stale)
+	require.Equal(t, 1, w.says("n1", checkpointverbs.Report{ID: last, Kind: checkpointverbs.ReportStored, Bytes: 7, Key: keys[last], Digest: "d"}).Stale)
 	require.Equal(t, map[ident.Checkpoint]string{last: keys[last]}, left())
 	require.EqualValues(t, 7, w.m.View().ArchiveBytes())
 }
@@ -306,9 +310,9 @@ func TestArchive_ofAForgottenNodeIsRemovedByAnother(t *testing.T) {
 	w.archivist("n2")
 	id := w.keeping(checkpoints.Retention{Keep: 1}, "n1")
 	first := w.durable(id, 1)
-	w.do(work.SetNode{ID: "n1", Action: work.NodeForget})
+	w.do(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeForget})
 	w.later(time.Hour)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	w.runOn(id, "n2")
 	require.Equal(t, []ident.Checkpoint{first}, w.resumePoints(id))
 	w.durable(id, 2)
@@ -316,7 +320,7 @@ func TestArchive_ofAForgottenNodeIsRemovedByAnother(t *testing.T) {
 	w.breaks(id)
 	require.True(t, w.checkpoint(first).Expired())
 	require.Equal(t, []v1.CheckpointAction_Value{v1.CheckpointAction_REMOVE_ARCHIVED}, w.orders("n2")[first], "its files are beyond reach")
-	require.Equal(t, 1, w.says("n2", checkpoints.Report{ID: first, Kind: checkpoints.ReportArchivedRemoved}).Applied)
+	require.Equal(t, 1, w.says("n2", checkpointverbs.Report{ID: first, Kind: checkpointverbs.ReportArchivedRemoved}).Applied)
 	require.Empty(t, w.orders("n2"))
 }
 
@@ -340,13 +344,13 @@ func TestArchive_tooManyGiveUpWhatExpiredFirst(t *testing.T) {
 	id := w.keeping(checkpoints.Retention{}, "n1")
 	first, pinned, gone := w.saves(id, 1), w.saves(id, 2), w.saves(id, 3)
 	w.pin(pinned, false)
-	w.says("n1", checkpoints.Report{ID: gone, Kind: checkpoints.ReportUpload, Gone: true})
-	var reports []work.TaskReport
+	w.says("n1", checkpointverbs.Report{ID: gone, Kind: checkpointverbs.ReportUpload, Gone: true})
+	var reports []jobverbs.TaskReport
 	j := w.job(id)
 	for i := range checkpoints.MaxPerJob - 2 {
-		reports = append(reports, work.TaskReport{Job: id, Attempt: 1, Token: j.Token, Kind: work.ReportCheckpoint, Path: w.checkpoint(first).Path + "/" + ident.Checkpoint(i).String(), Digest: "d", Step: int64(10 + i)})
+		reports = append(reports, jobverbs.TaskReport{Job: id, Attempt: 1, Token: j.Token, Kind: jobverbs.ReportCheckpoint, Path: w.checkpoint(first).Path + "/" + ident.Checkpoint(i).String(), Digest: "d", Step: int64(10 + i)})
 	}
-	w.do(work.ReportTasks{Node: "n1", Reports: reports})
+	w.do(jobverbs.ReportTasks{Node: "n1", Reports: reports})
 	has := func(c ident.Checkpoint) bool { _, ok := w.m.View().Checkpoint(c); return ok }
 	require.Equal(t, []bool{true, true, false}, []bool{has(first), has(pinned), has(gone)})
 	w.saves(id, 4)
@@ -358,7 +362,7 @@ func TestArchive_pinsAreAudited(t *testing.T) {
 	w.archivist("n1")
 	c := w.saves(w.keeping(checkpoints.Retention{}, "n1"), 1)
 	who := &access.Actor{Tenant: "acme", User: "ada"}
-	w.do(checkpoints.Pin{Tenant: "acme", ID: c, Actor: who}, checkpoints.Pin{Tenant: "acme", ID: c, Off: true, Actor: who})
+	w.do(checkpointverbs.PinCheckpoint{Tenant: "acme", ID: c, Actor: who}, checkpointverbs.PinCheckpoint{Tenant: "acme", ID: c, Off: true, Actor: who})
 	var did []string
 	for r := range w.m.View().AuditRecords(0) {
 		did = append(did, r.Action.String()+" "+r.Object)

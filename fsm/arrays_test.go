@@ -14,13 +14,17 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 // inArray is an array of jobs that need no GPU.
-func inArray(start, end, parallel uint32) work.NewJob {
+func inArray(start, end, parallel uint32) jobverbs.NewJob {
 	n := oneGPU()
 	n.Shape = work.Shape{Nodes: 1, CPUs: 1}
-	n.Array, n.MaxParallel = &work.NewArray{Start: start, End: end}, parallel
+	n.Array, n.MaxParallel = &jobverbs.NewArray{Start: start, End: end}, parallel
 	return n
 }
 
@@ -35,17 +39,17 @@ func (w *world) state(id ident.Job) v1.JobState_Value {
 func (w *world) bigNode(id string) {
 	n := testNode(id, "boot1", 0)
 	n.CPUs = 100_000
-	require.Nil(w.t, do[work.NodeResult](w, work.RegisterNode{Node: n}).Refusal)
+	require.Nil(w.t, do[nodeverbs.NodeResult](w, nodeverbs.RegisterNode{Node: n}).Refusal)
 }
 
 // elements places elements of an array in one command, and returns those that were.
 func (w *world) elements(node string, ids ...ident.Job) []ident.Job {
-	var p work.PlaceJobs
+	var p jobverbs.PlaceJobs
 	for _, id := range ids {
 		p.Placements = append(p.Placements, w.placement(id, node))
 	}
 	var placed []ident.Job
-	for _, one := range do[work.PlaceResult](w, p).Placed {
+	for _, one := range do[jobverbs.PlaceResult](w, p).Placed {
 		placed = append(placed, one.Job)
 	}
 	return placed
@@ -53,12 +57,12 @@ func (w *world) elements(node string, ids ...ident.Job) []ident.Job {
 
 // ends reports the ends of elements in one command.
 func (w *world) ends(node string, code func(ident.Job) int32, ids ...ident.Job) {
-	r := work.ReportTasks{Node: node}
+	r := jobverbs.ReportTasks{Node: node}
 	for _, id := range ids {
 		j, exit := w.job(id), code(id)
-		for _, kind := range []work.ReportKind{work.ReportStarting, work.ReportRunning, work.ReportEnded} {
-			one := work.TaskReport{Job: id, Attempt: j.Attempt, Token: j.Token, Kind: kind, Time: w.now}
-			if kind == work.ReportEnded {
+		for _, kind := range []jobverbs.ReportKind{jobverbs.ReportStarting, jobverbs.ReportRunning, jobverbs.ReportEnded} {
+			one := jobverbs.TaskReport{Job: id, Attempt: j.Attempt, Token: j.Token, Kind: kind, Time: w.now}
+			if kind == jobverbs.ReportEnded {
 				one.ExitCode = &exit
 			}
 			r.Reports = append(r.Reports, one)
@@ -139,8 +143,8 @@ func TestArray_failsWithTheHighestCodeAndIsRetried(t *testing.T) {
 	require.Equal(t, 1000, row.Array.GoneFailed())
 	require.EqualValues(t, 1, *find(t, w.m.View(), id.At(1)).ExitCode, "the code of an element without a row is still known")
 
-	require.Equal(t, reason.RetrySucceeded, w.refused(work.ControlJob{Job: id.At(0), Action: work.ActionRetry}))
-	do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry})
+	require.Equal(t, reason.RetrySucceeded, w.refused(jobverbs.ControlJob{Job: id.At(0), Action: work.ActionRetry}))
+	do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionRetry})
 	row = w.job(id)
 	require.Equal(t, v1.JobState_QUEUED, row.State)
 	require.Equal(t, 2000, row.Array.Unfinished())
@@ -150,9 +154,9 @@ func TestArray_failsWithTheHighestCodeAndIsRetried(t *testing.T) {
 	require.EqualValues(t, 2, w.job(id.At(2998)).Attempt)
 }
 
-func (w *world) refused(c work.ControlJob) reason.Code {
+func (w *world) refused(c jobverbs.ControlJob) reason.Code {
 	before := w.m.View().Hash()
-	r := do[work.ControlResult](w, c).Refusal
+	r := do[jobverbs.ControlResult](w, c).Refusal
 	require.NotNil(w.t, r)
 	require.Equal(w.t, before, w.m.View().Hash(), "a refusal changes nothing")
 	return r.Reason.Code()
@@ -164,29 +168,29 @@ func TestArray_isPausedResumedAndCanceled(t *testing.T) {
 	id := w.submit(inArray(0, 9, 0))
 	w.elements("n1", all(id, 0, 3)...)
 	w.ends("n1", zero, id.At(0))
-	w.do(work.ControlJob{Job: id, Action: work.ActionPause, SaveCheckpoint: true})
+	w.do(jobverbs.ControlJob{Job: id, Action: work.ActionPause, SaveCheckpoint: true})
 	require.Equal(t, v1.JobState_PAUSED, w.job(id).State)
 	require.Equal(t, v1.StopReason_PAUSE, w.job(id.At(1)).Stop)
 	require.Equal(t, v1.JobState_PAUSED, w.state(id.At(7)))
 	require.Empty(t, slices.Collect(w.m.View().Classes()))
-	require.Equal(t, reason.ElementsStopping, w.refused(work.ControlJob{Job: id, Action: work.ActionResume}))
-	require.Equal(t, reason.ElementNotStarted, w.refused(work.ControlJob{Job: id.At(7), Action: work.ActionPause}))
+	require.Equal(t, reason.ElementsStopping, w.refused(jobverbs.ControlJob{Job: id, Action: work.ActionResume}))
+	require.Equal(t, reason.ElementNotStarted, w.refused(jobverbs.ControlJob{Job: id.At(7), Action: work.ActionPause}))
 	w.ends("n1", zero, all(id, 1, 3)...)
 	require.Equal(t, v1.JobState_PAUSED, w.state(id.At(1)))
-	w.do(work.ControlJob{Job: id, Action: work.ActionResume})
+	w.do(jobverbs.ControlJob{Job: id, Action: work.ActionResume})
 	require.Equal(t, v1.JobState_RUNNING, w.job(id).State)
 	require.Equal(t, v1.JobState_QUEUED, w.state(id.At(1)))
 	require.Len(t, w.elements("n1", id.At(1), id.At(4)), 2)
 
-	w.do(work.ControlJob{Job: id.At(9), Action: work.ActionCancel})
+	w.do(jobverbs.ControlJob{Job: id.At(9), Action: work.ActionCancel})
 	require.Equal(t, v1.JobState_CANCELED, w.state(id.At(9)))
-	w.do(work.ControlJob{Job: id, Action: work.ActionCancel})
+	w.do(jobverbs.ControlJob{Job: id, Action: work.ActionCancel})
 	require.Equal(t, v1.JobState_RUNNING, w.job(id).State, "two elements stop")
 	require.Equal(t, v1.JobState_CANCELED, w.state(id.At(2)))
 	w.ends("n1", zero, id.At(1), id.At(4))
 	require.Equal(t, v1.JobState_CANCELED, w.job(id).State)
 	require.Equal(t, v1.JobState_SUCCEEDED, w.state(id.At(0)))
-	w.do(work.ControlJob{Job: id, Action: work.ActionRetry})
+	w.do(jobverbs.ControlJob{Job: id, Action: work.ActionRetry})
 	require.Equal(t, 9, w.job(id).Array.Unfinished())
 }
 
@@ -194,8 +198,8 @@ func TestArray_countsAgainstQuotas(t *testing.T) {
 	w := newWorld(t)
 	w.bigNode("n1")
 	jobs, running := int32(20), int32(3)
-	w.do(work.PutQuota{Tenant: "acme", MaxJobs: &jobs, MaxRunning: &running})
-	r := do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{inArray(0, 20, 0), inArray(0, 19, 0), oneGPU()}}).Results
+	w.do(queueverbs.PutQuota{Tenant: "acme", MaxJobs: &jobs, MaxRunning: &running})
+	r := do[jobverbs.SubmitJobsResult](w, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{inArray(0, 20, 0), inArray(0, 19, 0), oneGPU()}}).Results
 	require.Equal(t, reason.QuotaOfJobs, r[0].Refusal.Reason.Code())
 	require.Nil(t, r[1].Refusal)
 	require.Equal(t, reason.QuotaOfJobs, r[2].Refusal.Reason.Code())
@@ -218,7 +222,7 @@ func TestArray_othersWaitForItAndForItsElements(t *testing.T) {
 	w.elements("n1", all(id, 0, 2)...)
 	w.ends("n1", zero, id.At(0))
 	require.Zero(t, w.job(first).Held)
-	w.do(work.ControlJob{Job: id.At(3), Action: work.ActionCancel})
+	w.do(jobverbs.ControlJob{Job: id.At(3), Action: work.ActionCancel})
 	require.Zero(t, w.job(last).Held)
 	require.Equal(t, v1.JobState_CANCELED, w.job(never).State)
 	require.Equal(t, v1.JobState_CANCELED, w.state(never.At(1)))
@@ -261,7 +265,7 @@ func TestArray_losesNothingAndRunsNothingTwice(t *testing.T) {
 		}
 		for range g.n("steps", 1, 30) {
 			w.later(time.Minute)
-			w.do(work.Tick{Settled: true})
+			w.do(clusterverbs.Tick{Settled: true})
 			e := id.At(uint32(g.n("element", 5, int(4+size))))
 			switch g.n("what", 0, 8) {
 			case 0, 1, 2, 3:
@@ -312,13 +316,13 @@ func TestArray_losesNothingAndRunsNothingTwice(t *testing.T) {
 					}
 				}
 			case 6:
-				if do[work.ControlResult](w, work.ControlJob{Job: e, Action: work.ActionCancel}).Refusal == nil && m.state[e] != v1.JobState_ALLOCATED {
+				if do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: e, Action: work.ActionCancel}).Refusal == nil && m.state[e] != v1.JobState_ALLOCATED {
 					m.state[e] = v1.JobState_CANCELED
 				}
 			case 7:
 				canceled := w.job(id).State == v1.JobState_CANCELED
 				target := pick(g, "retry", e, id)
-				if do[work.ControlResult](w, work.ControlJob{Job: target, Action: work.ActionRetry}).Refusal == nil {
+				if do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: target, Action: work.ActionRetry}).Refusal == nil {
 					for _, one := range all(id, 5, 4+size) {
 						over := m.state[one] == v1.JobState_FAILED || m.state[one] == v1.JobState_CANCELED && (canceled || target == one)
 						if over && (target == id || target == one) {
@@ -328,7 +332,7 @@ func TestArray_losesNothingAndRunsNothingTwice(t *testing.T) {
 				}
 			case 8:
 				action := pick(g, "action", work.ActionPause, work.ActionResume, work.ActionResume, work.ActionCancel)
-				if do[work.ControlResult](w, work.ControlJob{Job: id, Action: action}).Refusal != nil {
+				if do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: action}).Refusal != nil {
 					break
 				}
 				for _, one := range all(id, 5, 4+size) {
@@ -375,11 +379,11 @@ func holdsArray(t *rapid.T, v *fsm.View, id ident.Job, m *arrayModel, parallel u
 
 func TestArray_idsOfManyInOneEntry(t *testing.T) {
 	w := newWorld(t)
-	c := work.SubmitJobs{Jobs: []work.NewJob{inArray(0, 1, 0), oneGPU(), inArray(0, 1, 0), inArray(0, 1, 0)}}
+	c := jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{inArray(0, 1, 0), oneGPU(), inArray(0, 1, 0), inArray(0, 1, 0)}}
 	seen := map[ident.Job]bool{}
 	for range 3 {
 		for _, res := range w.do(c, c) {
-			for _, r := range res.(work.SubmitJobsResult).Results {
+			for _, r := range res.(jobverbs.SubmitJobsResult).Results {
 				require.Nil(t, r.Refusal)
 				require.False(t, seen[r.Job])
 				seen[r.Job] = true
@@ -390,7 +394,7 @@ func TestArray_idsOfManyInOneEntry(t *testing.T) {
 		}
 	}
 	bad := inArray(4, 3, 0)
-	r := do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{bad}}).Results[0]
+	r := do[jobverbs.SubmitJobsResult](w, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{bad}}).Results[0]
 	require.Equal(t, kernel.CodeInvalidArgument, r.Refusal.Code)
 }
 
@@ -405,9 +409,9 @@ func TestArray_listsItsElements(t *testing.T) {
 		}
 		return 0
 	}, all(id, 3, 4)...)
-	w.do(work.ControlJob{Job: id.At(8), Action: work.ActionCancel})
-	w.do(work.Configure{KeepFinished: 1})
-	w.do(work.Tick{Settled: true})
+	w.do(jobverbs.ControlJob{Job: id.At(8), Action: work.ActionCancel})
+	w.do(clusterverbs.Configure{KeepFinished: 1})
+	w.do(clusterverbs.Tick{Settled: true})
 	var states []v1.JobState_Value
 	withRow := 0
 	for e := range w.m.View().ElementStates(w.job(id)) {

@@ -16,7 +16,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/checkpointverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 func (w *world) image() *bytes.Reader { return bytes.NewReader(snapshotBytes(w.t, w.m)) }
@@ -43,20 +46,20 @@ func TestAudit_recordsWhatPeopleDid(t *testing.T) {
 	w.node("n1", 8)
 	who := &access.Actor{Tenant: "ops", User: "root", Token: 5, Request: "req-7"}
 	w.submit(oneGPU()) // Nobody's doing.
-	res := do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{oneGPU(), {Tenant: "acme", Name: "bad", Priority: 99, Shape: work.Shape{GPUs: 1}}}, Actor: &access.Actor{Token: 8}})
+	res := do[jobverbs.SubmitJobsResult](w, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{oneGPU(), {Tenant: "acme", Name: "bad", Priority: 99, Shape: work.Shape{GPUs: 1}}}, Actor: &access.Actor{Token: 8}})
 	id := res.Results[0].Job
 	w.do(
-		work.ControlJob{Job: id, Action: work.ActionPause, Actor: who}, work.ControlJob{Job: id, Action: work.ActionResume, Actor: who},
-		work.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: who}, work.ControlJob{Job: id, Action: work.ActionRetry, Actor: who},
-		work.ControlJob{Job: 77, Action: work.ActionCancel, Actor: who},
-		work.SetNode{ID: "n1", Action: work.NodeDrain, Force: true, Reason: "fans", Actor: who}, work.SetNode{ID: "n1", Action: work.NodeEnable, Actor: who},
-		work.SetNode{ID: "n1", Action: work.NodeUnreachable, Actor: who}, work.SetNode{ID: "n9", Action: work.NodeForget, Actor: who},
-		work.PutQueue{Queue: work.Queue{Name: "fast", MaxGPUs: 4}, Actor: who}, work.DeleteQueue{Name: "fast", Actor: who},
+		jobverbs.ControlJob{Job: id, Action: work.ActionPause, Actor: who}, jobverbs.ControlJob{Job: id, Action: work.ActionResume, Actor: who},
+		jobverbs.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: who}, jobverbs.ControlJob{Job: id, Action: work.ActionRetry, Actor: who},
+		jobverbs.ControlJob{Job: 77, Action: work.ActionCancel, Actor: who},
+		nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain, Force: true, Reason: "fans", Actor: who}, nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeEnable, Actor: who},
+		nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeUnreachable, Actor: who}, nodeverbs.SetNode{ID: "n9", Action: nodeverbs.NodeForget, Actor: who},
+		queueverbs.PutQueue{Queue: work.Queue{Name: "fast", MaxGPUs: 4}, Actor: who}, queueverbs.DeleteQueue{Name: "fast", Actor: who},
 		access.PutToken{Digest: digestOf(1), Tenant: "acme", User: "ann", Name: "ci", Permissions: []string{"p"}, Actor: who},
 		access.RevokeToken{Tenant: "acme", ID: 1, Actor: who},
-		work.PutQuota{Tenant: "acme", MaxGPUs: limit(3), Actor: who}, work.DeleteQuota{Tenant: "acme", Actor: who},
+		queueverbs.PutQuota{Tenant: "acme", MaxGPUs: limit(3), Actor: who}, queueverbs.DeleteQuota{Tenant: "acme", Actor: who},
 		coordinators.PutCoordinator{Coordinator: coordinators.Coordinator{ID: "c1", RaftAddr: "a:1"}, Actor: who}, coordinators.DeleteCoordinator{ID: "c1", Actor: who},
-		checkpoints.Delete{Tenant: "acme", ID: 9, Actor: who},
+		checkpointverbs.DeleteCheckpoint{Tenant: "acme", ID: 9, Actor: who},
 	)
 	var token ident.Token
 	for k := range w.m.View().TokensOf("acme") {
@@ -75,8 +78,8 @@ func TestAudit_recordsWhatPeopleDid(t *testing.T) {
 		"ops/root coordinator.join c1 0: a:1", "ops/root coordinator.remove c1 0",
 		"ops/root checkpoint.delete " + ident.Checkpoint(9).String() + " 5: there is no checkpoint " + ident.Checkpoint(9).String(),
 	}, told(w.m.View()))
-	for r := range w.m.View().AuditRecords(work.AuditJobSubmit) {
-		if r.Action == work.AuditJobSubmit {
+	for r := range w.m.View().AuditRecords(jobverbs.AuditJobSubmit) {
+		if r.Action == jobverbs.AuditJobSubmit {
 			require.Equal(t, ident.Token(8), r.Token)
 		}
 	}
@@ -92,9 +95,9 @@ func TestAudit_saysTheDeadlineOfADrain(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	w.do(
-		work.SetNode{ID: "n1", Action: work.NodeDrain, Reason: "fans", Actor: who},
-		work.SetNode{ID: "n1", Action: work.NodeDrain, Deadline: int64(10 * time.Minute), Reason: "fans", Actor: who},
-		work.SetNode{ID: "n1", Action: work.NodeDrain, Deadline: int64(10 * time.Minute), Force: true, Reason: "fans", Actor: who},
+		nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain, Reason: "fans", Actor: who},
+		nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain, Deadline: int64(10 * time.Minute), Reason: "fans", Actor: who},
+		nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain, Deadline: int64(10 * time.Minute), Force: true, Reason: "fans", Actor: who},
 	)
 	told := told(w.m.View())
 	require.Equal(t, []string{
@@ -109,10 +112,10 @@ func TestAudit_repeatsAreNotRecorded(t *testing.T) {
 	n.Key, n.Fingerprint = "k", 1
 	var id ident.Job
 	for range 2 {
-		id = do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{n}, Actor: &access.Actor{}}).Results[0].Job
+		id = do[jobverbs.SubmitJobsResult](w, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{n}, Actor: &access.Actor{}}).Results[0].Job
 	}
 	for range 2 {
-		w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Key: "c", Fingerprint: 1, Actor: &access.Actor{}})
+		w.do(jobverbs.ControlJob{Job: id, Action: work.ActionCancel, Key: "c", Fingerprint: 1, Actor: &access.Actor{}})
 	}
 	require.Equal(t, []string{"acme/ada job.submit a job 0", "/ job.cancel a job 0"}, told(w.m.View()))
 }
@@ -120,7 +123,7 @@ func TestAudit_repeatsAreNotRecorded(t *testing.T) {
 func TestAudit_longTextsAreCut(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 1)
-	w.do(work.SetNode{ID: "n1", Action: work.NodeDrain, Reason: reason.Text(strings.Repeat("ä", 300)), Actor: &access.Actor{Tenant: strings.Repeat("t", 999), Request: strings.Repeat("r", 999)}})
+	w.do(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain, Reason: reason.Text(strings.Repeat("ä", 300)), Actor: &access.Actor{Tenant: strings.Repeat("t", 999), Request: strings.Repeat("r", 999)}})
 	for r := range w.m.View().AuditRecords(0) {
 		require.EqualValues(t, strings.Repeat("ä", 128), r.Message)
 		require.Len(t, r.Tenant, access.MaxAuditText)
@@ -132,11 +135,11 @@ func TestAudit_longTextsAreCut(t *testing.T) {
 // and what is not about jobs stays.
 func TestAudit_isBounded(t *testing.T) {
 	w := newWorld(t)
-	w.do(work.DeleteQueue{Name: "nope", Actor: &access.Actor{Tenant: "ops"}})
+	w.do(queueverbs.DeleteQueue{Name: "nope", Actor: &access.Actor{Tenant: "ops"}})
 	submit := func(n int) {
-		c := work.SubmitJobs{Actor: &access.Actor{Tenant: "acme", User: "ada"}}
+		c := jobverbs.SubmitJobs{Actor: &access.Actor{Tenant: "acme", User: "ada"}}
 		for range n {
-			c.Jobs = append(c.Jobs, work.NewJob{Tenant: "acme", Priority: 99}) // Refused: no job is needed to be recorded.
+			c.Jobs = append(c.Jobs, jobverbs.NewJob{Tenant: "acme", Priority: 99}) // Refused: no job is needed to be recorded.
 		}
 		w.index++
 		w.m.Apply(w.index, w.entry(c))
@@ -153,15 +156,15 @@ func TestAudit_isBounded(t *testing.T) {
 	require.Equal(t, access.DefaultKeepAudit, aboutJobs(v))
 	require.Equal(t, 1000, aboutJobs(early))
 	require.EqualValues(t, 3, v.AuditDroppedBefore(0), "the records of index 2 are gone")
-	require.EqualValues(t, 3, v.AuditDroppedBefore(work.AuditJobCancel))
-	require.Zero(t, v.AuditDroppedBefore(work.AuditNodeDrain))
+	require.EqualValues(t, 3, v.AuditDroppedBefore(jobverbs.AuditJobCancel))
+	require.Zero(t, v.AuditDroppedBefore(nodeverbs.AuditNodeDrain))
 	n := 0
 	var last *access.AuditRecord
 	for r := range v.AuditRecords(0) {
 		n, last = n+1, r
 	}
 	require.Equal(t, access.DefaultKeepAudit+1, n)
-	require.Equal(t, work.AuditQueueDelete, last.Action)
+	require.Equal(t, queueverbs.AuditQueueDelete, last.Action)
 	restored := fsm.New()
 	require.NoError(t, restored.Restore(w.image()))
 	sameState(t, w.m, restored)
@@ -177,7 +180,7 @@ func TestAuditActions_areReadByNameAndByWhatTheyAreAbout(t *testing.T) {
 		require.Len(t, found, 1, name)
 		require.Equal(t, name, found[0].String())
 	}
-	require.Equal(t, []access.AuditAction{work.AuditNodeDrain, work.AuditNodeEnable, work.AuditNodeForget}, access.ParseAuditActions("node"))
+	require.Equal(t, []access.AuditAction{nodeverbs.AuditNodeDrain, nodeverbs.AuditNodeEnable, nodeverbs.AuditNodeForget}, access.ParseAuditActions("node"))
 	require.Empty(t, access.ParseAuditActions("nod"))
 	require.Empty(t, access.ParseAuditActions(""))
 	require.Equal(t, "unknown", access.AuditAction(200).String())
@@ -186,7 +189,7 @@ func TestAuditActions_areReadByNameAndByWhatTheyAreAbout(t *testing.T) {
 // aboutJobs counts the records about jobs.
 func aboutJobs(v *fsm.View) int {
 	n := 0
-	for range v.AuditRecords(work.AuditJobSubmit) {
+	for range v.AuditRecords(jobverbs.AuditJobSubmit) {
 		n++
 	}
 	return n

@@ -18,10 +18,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // benchJob is a job as the gateway would send it: a command, an environment, labels, a minted key.
-func benchJob(b testing.TB, i int) work.NewJob {
+func benchJob(b testing.TB, i int) jobverbs.NewJob {
 	spec, err := proto.Marshal(&v1.SubmitJobRequest{
 		Name: fmt.Sprintf("train-%06d", i),
 		CommandConfig: &v1.CommandConfig{
@@ -32,7 +34,7 @@ func benchJob(b testing.TB, i int) work.NewJob {
 		Labels:         map[string]string{"team": "nlp", "run": fmt.Sprint(i)},
 	})
 	require.NoError(b, err)
-	return work.NewJob{
+	return jobverbs.NewJob{
 		Tenant: "acme", User: "ada", Name: fmt.Sprintf("train-%06d", i), Queue: work.DefaultQueue, Priority: 5,
 		Spec: spec, Shape: work.Shape{Nodes: 1, GPUs: 1, GPUType: "H100"},
 		Labels: map[string]string{"team": "nlp", "run": fmt.Sprint(i)},
@@ -59,7 +61,7 @@ func entriesBy(b testing.TB, jobs, perEntry int, actor func(i int) *access.Actor
 	var entries []entry
 	var cmds [][]byte
 	for i := range jobs {
-		c, err := kernel.Encode(level.Newest, work.SubmitJobs{Jobs: []work.NewJob{benchJob(b, i)}, Actor: actor(i)})
+		c, err := kernel.Encode(level.Newest, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{benchJob(b, i)}, Actor: actor(i)})
 		require.NoError(b, err)
 		cmds = append(cmds, c)
 		if len(cmds) == perEntry || i == jobs-1 {
@@ -133,7 +135,7 @@ func BenchmarkDecodeSubmit(b *testing.B) {
 }
 
 func BenchmarkEncodeSubmit(b *testing.B) {
-	c := work.SubmitJobs{Jobs: []work.NewJob{benchJob(b, 1)}}
+	c := jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{benchJob(b, 1)}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := kernel.Encode(level.Newest, c); err != nil {
@@ -157,7 +159,7 @@ func benchCluster(b testing.TB, nodes, jobs int) (*fsm.Machine, uint64) {
 		m.Apply(index, kernel.Pack(level.Newest, time.Unix(0, startOfTime), raw))
 	}
 	for i := range nodes {
-		do(work.RegisterNode{Node: testNode(fmt.Sprintf("n%04d", i), "boot1", 8)})
+		do(nodeverbs.RegisterNode{Node: testNode(fmt.Sprintf("n%04d", i), "boot1", 8)})
 	}
 	for _, e := range submitEntries(b, jobs, 64) {
 		index++
@@ -174,7 +176,7 @@ func BenchmarkApplyPlace(b *testing.B) {
 		b.StopTimer()
 		m, index := benchCluster(b, nodes, nodes*8)
 		var entries [][]byte
-		var p work.PlaceJobs
+		var p jobverbs.PlaceJobs
 		i := 0
 		for j := range m.View().Jobs(false, 0) {
 			p.Placements = append(p.Placements, work.Placement{
@@ -184,13 +186,13 @@ func BenchmarkApplyPlace(b *testing.B) {
 				c, err := kernel.Encode(level.Newest, p)
 				require.NoError(b, err)
 				entries = append(entries, kernel.Pack(level.Newest, time.Unix(0, startOfTime), [][]byte{c}))
-				p = work.PlaceJobs{}
+				p = jobverbs.PlaceJobs{}
 			}
 		}
 		b.StartTimer()
 		for _, e := range entries {
 			index++
-			res := m.Apply(index, e)[0].(work.PlaceResult)
+			res := m.Apply(index, e)[0].(jobverbs.PlaceResult)
 			require.Empty(b, res.Refused)
 			done += len(res.Placed)
 		}
@@ -205,9 +207,9 @@ func BenchmarkApplyReport(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		m, index := benchCluster(b, nodes, nodes*8)
-		var p work.PlaceJobs
+		var p jobverbs.PlaceJobs
 		i := 0
-		var byNode [nodes]work.ReportTasks
+		var byNode [nodes]jobverbs.ReportTasks
 		zero := int32(0)
 		for j := range m.View().Jobs(false, 0) {
 			node := fmt.Sprintf("n%04d", i/8)
@@ -216,9 +218,9 @@ func BenchmarkApplyReport(b *testing.B) {
 			})
 			r := &byNode[i/8]
 			r.Node = node
-			for _, k := range []work.ReportKind{work.ReportStarting, work.ReportRunning, work.ReportEnded} {
-				rep := work.TaskReport{Job: j.ID, Attempt: 1, Token: index + 1, Kind: k, Time: startOfTime}
-				if k == work.ReportEnded {
+			for _, k := range []jobverbs.ReportKind{jobverbs.ReportStarting, jobverbs.ReportRunning, jobverbs.ReportEnded} {
+				rep := jobverbs.TaskReport{Job: j.ID, Attempt: 1, Token: index + 1, Kind: k, Time: startOfTime}
+				if k == jobverbs.ReportEnded {
 					rep.ExitCode = &zero
 				}
 				r.Reports = append(r.Reports, rep)

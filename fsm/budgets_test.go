@@ -12,7 +12,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
-	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
@@ -23,8 +26,8 @@ func TestQuotas_byTypeOfGPU(t *testing.T) {
 	for i := range old.GPUs {
 		old.GPUs[i].Type, old.GPUs[i].Model = "A100", "NVIDIA A100"
 	}
-	w.do(work.RegisterNode{Node: old})
-	w.quota(work.PutQuota{MaxByType: typed.Limits{{Type: "h100", GPUs: 2}}})
+	w.do(nodeverbs.RegisterNode{Node: old})
+	w.quota(queueverbs.PutQuota{MaxByType: typed.Limits{{Type: "h100", GPUs: 2}}})
 	two := oneGPU()
 	two.Shape.GPUs = 2
 	a, b := w.submit(two), w.submit(two)
@@ -34,7 +37,7 @@ func TestQuotas_byTypeOfGPU(t *testing.T) {
 	require.Equal(t, 2000, w.m.View().HeldOfType("acme", "H100"))
 	require.Equal(t, 2000, w.m.View().QueueTreeOfType("default", "A100"))
 
-	w.do(work.PutQueue{Queue: work.Queue{Name: "default", MaxByType: typed.Limits{{Type: "A100", GPUs: 3}}}})
+	w.do(queueverbs.PutQueue{Queue: work.Queue{Name: "default", MaxByType: typed.Limits{{Type: "A100", GPUs: 3}}}})
 	c := w.submit(two)
 	require.Contains(t, w.tryPlace(c, "n2"), `the jobs of queue "default" may have 3 A100 GPUs together`)
 	require.Empty(t, fsm.Check(w.publish()))
@@ -47,12 +50,12 @@ func TestQuotas_byTypeOfGPU(t *testing.T) {
 	for i := range old.GPUs {
 		old.GPUs[i].Type, old.GPUs[i].Model = "L4", "NVIDIA L4"
 	}
-	w.do(work.RegisterNode{Node: old, Tasks: []work.TaskRef{w.ref(b, 0)}})
+	w.do(nodeverbs.RegisterNode{Node: old, Tasks: []work.TaskRef{w.ref(b, 0)}})
 	require.Zero(t, w.m.View().HeldOfType("acme", "A100"), "counted again by what the node has now")
 	require.Equal(t, 2000, w.m.View().HeldOfType("acme", "L4"))
 	require.Empty(t, fsm.Check(w.publish()))
 
-	bad := do[work.QuotaResult](w, work.PutQuota{Tenant: "acme", MaxByType: typed.Limits{{Type: "H100"}, {Type: "h100"}}})
+	bad := do[queueverbs.QuotaResult](w, queueverbs.PutQuota{Tenant: "acme", MaxByType: typed.Limits{{Type: "H100"}, {Type: "h100"}}})
 	require.Equal(t, reason.BadTypeLimits, bad.Refusal.Reason.Code())
 }
 
@@ -63,7 +66,7 @@ func TestQuotas_gpuHoursOfAMonth(t *testing.T) {
 	w.node("n2", 1)
 	four := oneGPU()
 	four.Shape.GPUs = 4
-	w.quota(work.PutQuota{MaxGPUHours: limit(10)})
+	w.quota(queueverbs.PutQuota{MaxGPUHours: limit(10)})
 	a, b := w.submit(four), w.submit(four)
 	require.Empty(t, w.tryPlace(a, "n1"))
 	w.later(2 * time.Hour)
@@ -82,21 +85,21 @@ func TestQuotas_gpuHoursOfAMonth(t *testing.T) {
 	sameState(t, w.m, restored)
 
 	w.later(9 * time.Hour) // Midnight.
-	w.do(work.Tick{Settled: true})
+	w.do(clusterverbs.Tick{Settled: true})
 	spent := w.m.View().Budget("acme").SpentBy(w.now)
 	require.Less(t, spent, budgets.Hour, "a new month")
 	w.run(a)
 	w.run(b)
-	w.report(a, 0, work.ReportEnded, exit(0))
+	w.report(a, 0, jobverbs.ReportEnded, exit(0))
 	require.Empty(t, w.tryPlace(c, "n2"))
 	w.run(c)
-	w.report(b, 0, work.ReportEnded, exit(0))
+	w.report(b, 0, jobverbs.ReportEnded, exit(0))
 	w.later(time.Hour)
-	w.report(c, 0, work.ReportEnded, exit(0))
+	w.report(c, 0, jobverbs.ReportEnded, exit(0))
 	require.Equal(t, budgets.Hour, (w.m.View().Budget("acme").SpentBy(w.now)-spent)/budgets.Hour*budgets.Hour)
 	require.Empty(t, fsm.Check(w.publish()))
 	w.later(40 * 24 * time.Hour)
-	w.do(work.Tick{Settled: true})
+	w.do(clusterverbs.Tick{Settled: true})
 	require.Nil(t, w.m.View().Budget("acme"), "who held nothing is forgotten with the month")
 
 	// The check can fail.
@@ -106,7 +109,7 @@ func TestQuotas_gpuHoursOfAMonth(t *testing.T) {
 }
 
 func (w *world) guaranteed(name, parent string, gpus uint32) *kernel.Refusal {
-	return do[work.QueueResult](w, work.PutQueue{Queue: work.Queue{Name: name, Parent: parent, Guaranteed: gpus}}).Refusal
+	return do[queueverbs.QueueResult](w, queueverbs.PutQueue{Queue: work.Queue{Name: name, Parent: parent, Guaranteed: gpus}}).Refusal
 }
 
 func TestQueues_guaranteeOfPartsIsThatOfTheWhole(t *testing.T) {
@@ -124,8 +127,8 @@ func TestQueues_guaranteeOfPartsIsThatOfTheWhole(t *testing.T) {
 
 // reclaim asks a job to give back its node to another one.
 func (w *world) reclaim(to, from work.Job, reclaim bool) reason.Code {
-	r := do[claims.PreemptResult](w, claims.PreemptJobs{Preemptions: []claims.Preemption{{
-		Job: to.ID, Attempt: to.Attempt + 1, Victims: []claims.Victim{{Job: from.ID, Attempt: from.Attempt}},
+	r := do[jobverbs.PreemptResult](w, jobverbs.PreemptJobs{Preemptions: []jobverbs.Preemption{{
+		Job: to.ID, Attempt: to.Attempt + 1, Victims: []jobverbs.Victim{{Job: from.ID, Attempt: from.Attempt}},
 		Tasks: []work.TaskPlacement{{Node: from.Tasks[0].Node, GPUs: from.Tasks[0].GPUs}}, Reclaim: reclaim,
 	}}})
 	if len(r.Refused) == 0 {
@@ -142,7 +145,7 @@ func TestPreempt_reclaimsWhatIsGuaranteed(t *testing.T) {
 	w.node("n2", 1)
 	require.Nil(t, w.guaranteed("prod", "", 4))
 	require.Nil(t, w.guaranteed("lab", "", 0))
-	in := func(queue string, priority uint8, gpus uint16) work.NewJob {
+	in := func(queue string, priority uint8, gpus uint16) jobverbs.NewJob {
 		n := oneGPU()
 		n.Queue, n.Priority, n.Shape.GPUs, n.Preemptible = queue, priority, gpus, true
 		return n
@@ -162,7 +165,7 @@ func TestPreempt_reclaimsWhatIsGuaranteed(t *testing.T) {
 	w.place(small, "n2")
 	require.Equal(t, reason.NotGuaranteed, w.reclaim(*w.job(again), *w.job(small), true), "what is kept for a job counts as held")
 	require.Empty(t, fsm.Check(w.publish()))
-	w.report(borrower, 0, work.ReportEnded, exit(75))
+	w.report(borrower, 0, jobverbs.ReportEnded, exit(75))
 	require.True(t, w.job(owner).Live())
 
 	w.run(owner)

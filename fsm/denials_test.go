@@ -12,12 +12,15 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 func TestDenials_areRecordedBesideEverythingElse(t *testing.T) {
 	w := newWorld(t)
-	w.do(work.DeleteQueue{Name: "nope", Actor: &access.Actor{Tenant: "ops", User: "root"}})
+	w.do(queueverbs.DeleteQueue{Name: "nope", Actor: &access.Actor{Tenant: "ops", User: "root"}})
 	got := do[access.DenialsResult](w, access.RecordDenials{Denials: []access.Denial{
 		{Tenant: "acme", User: "ann", Token: 7, Code: kernel.CodePermissionDenied, Reason: "AUTHZ_PERMISSION_DENIED", What: "PUT /queues/{name}", From: "10.0.0.9", Count: 1203, Lasted: int64(59 * time.Second), Request: "req_1", By: "gateway"},
 		{Code: kernel.CodeUnauthenticated, Reason: "AUTH_TOKEN_INVALID", What: "GET /jobs", From: "10.0.0.8", Count: 1},
@@ -57,20 +60,20 @@ func TestDenials_areBounded(t *testing.T) {
 // A flood of denials takes nothing away but older denials; and a bound that is lowered counts at once, for older views too.
 func TestConfigure_boundsEachKindOfAuditRecords(t *testing.T) {
 	w := newWorld(t)
-	w.do(work.DeleteQueue{Name: "nope", Actor: &access.Actor{Tenant: "ops"}}, work.SubmitJobs{Jobs: []work.NewJob{oneGPU()}, Actor: &access.Actor{}})
+	w.do(queueverbs.DeleteQueue{Name: "nope", Actor: &access.Actor{Tenant: "ops"}}, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{oneGPU()}, Actor: &access.Actor{}})
 	deny := func(n int) {
 		w.do(access.RecordDenials{Denials: slices.Repeat([]access.Denial{{Code: kernel.CodeUnauthenticated, Reason: "r", Count: 1}}, n)})
 	}
 	deny(200)
 	early := w.m.View()
-	w.do(work.Configure{KeepAudit: 10})
+	w.do(clusterverbs.Configure{KeepAudit: 10})
 	v := w.m.View()
 	require.Empty(t, fsm.Check(v))
 	require.Empty(t, fsm.Check(early), "a view keeps what it had")
 	require.Len(t, told(early), 202)
 	require.Len(t, told(v), 12)
-	require.Zero(t, v.AuditDroppedBefore(work.AuditNodeDrain))
-	require.Zero(t, v.AuditDroppedBefore(work.AuditJobSubmit))
+	require.Zero(t, v.AuditDroppedBefore(nodeverbs.AuditNodeDrain))
+	require.Zero(t, v.AuditDroppedBefore(jobverbs.AuditJobSubmit))
 	require.NotZero(t, v.AuditDroppedBefore(access.AuditAccessDeny))
 	deny(50)
 	v = w.m.View()
@@ -79,11 +82,12 @@ func TestConfigure_boundsEachKindOfAuditRecords(t *testing.T) {
 	restored := fsm.New()
 	require.NoError(t, restored.Restore(w.image()))
 	sameState(t, w.m, restored)
-	w.do(work.Configure{KeepAudit: 100})
+	w.do(clusterverbs.Configure{KeepAudit: 100})
 	deny(200)
 	require.Len(t, told(w.m.View()), 102)
-	w.do(work.Configure{})
-	require.Zero(t, w.m.View().Configured().KeepAudit)
+	w.do(clusterverbs.Configure{})
+	_, records := w.m.View().Configured()
+	require.Zero(t, records)
 	deny(150)
 	require.Len(t, told(w.m.View()), 252, "as many are kept as nobody configured")
 	require.Empty(t, fsm.Check(w.m.View()))

@@ -14,36 +14,40 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 func TestEntry_commandsKeepTheirOrder(t *testing.T) {
 	w := newWorld(t)
-	res := w.do(work.PutQueue{Queue: work.Queue{Name: "a"}}, work.SubmitJobs{Jobs: []work.NewJob{oneGPU()}}, work.SubmitJobs{Jobs: []work.NewJob{oneGPU()}}, work.Tick{})
+	res := w.do(queueverbs.PutQueue{Queue: work.Queue{Name: "a"}}, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{oneGPU()}}, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{oneGPU()}}, clusterverbs.Tick{})
 	require.Len(t, res, 4)
-	require.Equal(t, "a", res[0].(work.QueueResult).Queue.Name)
-	require.Equal(t, ident.Job(1<<16), res[1].(work.SubmitJobsResult).Results[0].Job)
-	require.Equal(t, ident.Job(1<<16+1), res[2].(work.SubmitJobsResult).Results[0].Job)
-	require.IsType(t, work.TickResult{}, res[3])
+	require.Equal(t, "a", res[0].(queueverbs.QueueResult).Queue.Name)
+	require.Equal(t, ident.Job(1<<16), res[1].(jobverbs.SubmitJobsResult).Results[0].Job)
+	require.Equal(t, ident.Job(1<<16+1), res[2].(jobverbs.SubmitJobsResult).Results[0].Job)
+	require.IsType(t, clusterverbs.TickResult{}, res[3])
 	require.Empty(t, w.do())
 }
 
 func TestEntry_timeNeverGoesBack(t *testing.T) {
 	w := newWorld(t)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	w.later(-time.Hour)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	require.Equal(t, startOfTime, w.m.View().Now())
 	w.now = startOfTime + 5
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	require.Equal(t, startOfTime+5, w.m.View().Now())
 }
 
 func TestEntry_idsRunOutPolitely(t *testing.T) {
 	w := newWorld(t)
 	m := fsm.New()
-	jobs := make([]work.NewJob, kernel.MaxIDsPerEntry+1)
-	jobs[3].Array = &work.NewArray{End: 9}
-	res := m.Apply(1, w.entry(work.SubmitJobs{Jobs: jobs}))[0].(work.SubmitJobsResult).Results
+	jobs := make([]jobverbs.NewJob, kernel.MaxIDsPerEntry+1)
+	jobs[3].Array = &jobverbs.NewArray{End: 9}
+	res := m.Apply(1, w.entry(jobverbs.SubmitJobs{Jobs: jobs}))[0].(jobverbs.SubmitJobsResult).Results
 	require.Nil(t, res[kernel.MaxIDsPerEntry-1].Refusal)
 	require.Equal(t, kernel.CodeResourceExhausted, res[kernel.MaxIDsPerEntry].Refusal.Code)
 	last, _ := m.View().Job(ident.Job(1<<16 + kernel.MaxIDsPerEntry - 2))
@@ -54,7 +58,7 @@ func TestEntry_idsRunOutPolitely(t *testing.T) {
 
 func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
 	w := newWorld(t)
-	good := w.entry(work.Tick{}, work.PutQueue{Queue: work.Queue{Name: "a"}})
+	good := w.entry(clusterverbs.Tick{}, queueverbs.PutQueue{Queue: work.Queue{Name: "a"}})
 	command := func(number uint16, flags byte, body ...byte) []byte {
 		c := append(binary.BigEndian.AppendUint16(nil, number), flags)
 		return kernel.Pack(level.Newest, time.Unix(0, 1), [][]byte{append(c, body...)})
@@ -105,13 +109,13 @@ type stopsWith struct{ text string }
 
 func TestApply_refusesAnEntryTwice(t *testing.T) {
 	w := newWorld(t)
-	w.do(work.Tick{})
-	require.Panics(t, func() { w.m.Apply(1, w.entry(work.Tick{})) })
+	w.do(clusterverbs.Tick{})
+	require.Panics(t, func() { w.m.Apply(1, w.entry(clusterverbs.Tick{})) })
 }
 
 func TestEncode_textThatIsNotUTF8DoesNotStopReplicas(t *testing.T) {
 	w := newWorld(t)
-	w.do(work.PutQueue{Queue: work.Queue{Name: "a\xff"}}, work.SetNode{ID: "\xfe"}, work.ControlJob{Reason: "\xff"})
+	w.do(queueverbs.PutQueue{Queue: work.Queue{Name: "a\xff"}}, nodeverbs.SetNode{ID: "\xfe"}, jobverbs.ControlJob{Reason: "\xff"})
 	_, ok := w.m.View().Queue("a\xff")
 	require.True(t, ok)
 	require.NoError(t, fsm.New().Restore(bytes.NewReader(snapshotBytes(t, w.m))))

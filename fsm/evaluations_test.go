@@ -10,17 +10,19 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
-func anEvaluation() work.NewJob {
+func anEvaluation() jobverbs.NewJob {
 	n := oneGPU()
 	n.Name, n.Labels = "evaluation of job_1", map[string]string{work.EvaluationLabel: work.EvaluationValue}
 	return n
 }
 
 // scores reports a result of rank 0.
-func (w *world) scores(id ident.Job, benchmark, metrics string, change ...func(*work.TaskReport)) work.ReportResult {
-	return w.report(id, 0, work.ReportEvaluation, append([]func(*work.TaskReport){func(r *work.TaskReport) {
+func (w *world) scores(id ident.Job, benchmark, metrics string, change ...func(*jobverbs.TaskReport)) jobverbs.ReportResult {
+	return w.report(id, 0, jobverbs.ReportEvaluation, append([]func(*jobverbs.TaskReport){func(r *jobverbs.TaskReport) {
 		r.Benchmark, r.Metrics, r.Samples = benchmark, metrics, 100
 	}}, change...)...)
 }
@@ -38,11 +40,11 @@ func TestEvaluation_resultsReplaceEachOther(t *testing.T) {
 	id := w.submit(retried(anEvaluation(), 3))
 	w.runOn(id, "n1")
 	revision := w.job(id).Revision
-	require.Equal(t, work.ReportResult{Applied: 1}, w.scores(id, "mmlu", `{"accuracy":0.5}`))
+	require.Equal(t, jobverbs.ReportResult{Applied: 1}, w.scores(id, "mmlu", `{"accuracy":0.5}`))
 	require.Greater(t, w.job(id).Revision, revision, "who waits for a change must see it")
-	require.Equal(t, work.ReportResult{Applied: 1}, w.scores(id, "arc", `{"accuracy":0.7}`))
+	require.Equal(t, jobverbs.ReportResult{Applied: 1}, w.scores(id, "arc", `{"accuracy":0.7}`))
 	same := w.job(id)
-	require.Equal(t, work.ReportResult{Duplicate: 1}, w.scores(id, "mmlu", `{"accuracy":0.5}`))
+	require.Equal(t, jobverbs.ReportResult{Duplicate: 1}, w.scores(id, "mmlu", `{"accuracy":0.5}`))
 	require.Same(t, same, w.job(id))
 	require.Equal(t, []string{`mmlu {"accuracy":0.5} 100 @1`, `arc {"accuracy":0.7} 100 @1`}, w.results(id))
 
@@ -51,21 +53,21 @@ func TestEvaluation_resultsReplaceEachOther(t *testing.T) {
 	w.breaks(id)
 	w.runOn(id, "n2")
 	require.Len(t, w.results(id), 2, "what was reported stays until it is reported again")
-	require.Equal(t, work.ReportResult{Applied: 1}, w.scores(id, "mmlu", `{"accuracy":0.5}`))
-	w.scores(id, "humaneval", "", func(r *work.TaskReport) { r.Samples, r.ErrorMessage = 0, "no sandbox" })
+	require.Equal(t, jobverbs.ReportResult{Applied: 1}, w.scores(id, "mmlu", `{"accuracy":0.5}`))
+	w.scores(id, "humaneval", "", func(r *jobverbs.TaskReport) { r.Samples, r.ErrorMessage = 0, "no sandbox" })
 	want := []string{`arc {"accuracy":0.7} 100 @1`, `mmlu {"accuracy":0.5} 100 @2`, `humaneval  0 no sandbox@2`}
 	require.Equal(t, want, w.results(id))
 
 	// Who was replaced is not believed any more.
 	fenced := w.m.View().Fenced()
-	late := do[work.ReportResult](w, work.ReportTasks{Node: "n1", Reports: []work.TaskReport{
-		{Job: id, Attempt: first.Attempt, Token: first.Token, Kind: work.ReportEvaluation, Benchmark: "mmlu", Metrics: `{"accuracy":1}`},
+	late := do[jobverbs.ReportResult](w, jobverbs.ReportTasks{Node: "n1", Reports: []jobverbs.TaskReport{
+		{Job: id, Attempt: first.Attempt, Token: first.Token, Kind: jobverbs.ReportEvaluation, Benchmark: "mmlu", Metrics: `{"accuracy":1}`},
 	}})
-	require.Equal(t, work.ReportResult{Stale: 1}, late)
+	require.Equal(t, jobverbs.ReportResult{Stale: 1}, late)
 	require.Equal(t, fenced+1, w.m.View().Fenced())
-	w.report(id, 0, work.ReportEnded, exit(0))
-	require.Equal(t, work.ReportResult{Stale: 1}, do[work.ReportResult](w, work.ReportTasks{Node: "n2", Reports: []work.TaskReport{
-		{Job: id, Attempt: 2, Token: w.job(id).Token, Kind: work.ReportEvaluation, Benchmark: "mmlu", Metrics: `{"accuracy":1}`},
+	w.report(id, 0, jobverbs.ReportEnded, exit(0))
+	require.Equal(t, jobverbs.ReportResult{Stale: 1}, do[jobverbs.ReportResult](w, jobverbs.ReportTasks{Node: "n2", Reports: []jobverbs.TaskReport{
+		{Job: id, Attempt: 2, Token: w.job(id).Token, Kind: jobverbs.ReportEvaluation, Benchmark: "mmlu", Metrics: `{"accuracy":1}`},
 	}}), "after its end")
 	require.Equal(t, want, w.results(id))
 }
@@ -74,39 +76,39 @@ func TestEvaluation_resultsAreBounded(t *testing.T) {
 	w := cluster(t)
 	plain := w.submit(oneGPU())
 	w.runOn(plain, "n1")
-	require.Equal(t, work.ReportResult{Refused: 1}, w.scores(plain, "mmlu", "{}"), "it is no evaluation")
+	require.Equal(t, jobverbs.ReportResult{Refused: 1}, w.scores(plain, "mmlu", "{}"), "it is no evaluation")
 	require.Empty(t, w.results(plain))
 	id := w.submit(anEvaluation())
 	w.runOn(id, "n2")
-	for name, change := range map[string]func(*work.TaskReport){
-		"no name":      func(r *work.TaskReport) { r.Benchmark = "" },
-		"a long name":  func(r *work.TaskReport) { r.Benchmark = strings.Repeat("x", work.MaxBenchmarkName+1) },
-		"many figures": func(r *work.TaskReport) { r.Metrics = strings.Repeat("x", work.MaxResultMetrics+1) },
-		"a long error": func(r *work.TaskReport) { r.ErrorMessage = reason.Text(strings.Repeat("x", work.MaxResultError+1)) },
-		"less than no": func(r *work.TaskReport) { r.Samples = -1 },
+	for name, change := range map[string]func(*jobverbs.TaskReport){
+		"no name":      func(r *jobverbs.TaskReport) { r.Benchmark = "" },
+		"a long name":  func(r *jobverbs.TaskReport) { r.Benchmark = strings.Repeat("x", work.MaxBenchmarkName+1) },
+		"many figures": func(r *jobverbs.TaskReport) { r.Metrics = strings.Repeat("x", work.MaxResultMetrics+1) },
+		"a long error": func(r *jobverbs.TaskReport) { r.ErrorMessage = reason.Text(strings.Repeat("x", work.MaxResultError+1)) },
+		"less than no": func(r *jobverbs.TaskReport) { r.Samples = -1 },
 	} {
-		require.Equal(t, work.ReportResult{Refused: 1}, w.scores(id, "mmlu", "{}", change), name)
+		require.Equal(t, jobverbs.ReportResult{Refused: 1}, w.scores(id, "mmlu", "{}", change), name)
 	}
 	for i := range work.MaxResultsPerJob {
 		require.Equal(t, 1, w.scores(id, fmt.Sprintf("b%d", i), "{}").Applied)
 	}
-	require.Equal(t, work.ReportResult{Refused: 1}, w.scores(id, "one more", "{}"))
-	require.Equal(t, work.ReportResult{Applied: 1}, w.scores(id, "b0", `{"x":1}`), "that one is known")
+	require.Equal(t, jobverbs.ReportResult{Refused: 1}, w.scores(id, "one more", "{}"))
+	require.Equal(t, jobverbs.ReportResult{Applied: 1}, w.scores(id, "b0", `{"x":1}`), "that one is known")
 	require.Len(t, w.results(id), work.MaxResultsPerJob)
 }
 
 func TestEvaluation_resultsGoWithTheJob(t *testing.T) {
 	w := cluster(t)
-	w.do(work.Configure{KeepFinished: 1})
+	w.do(clusterverbs.Configure{KeepFinished: 1})
 	var ids []ident.Job
 	for range 2 {
 		id := w.submit(anEvaluation())
 		w.runOn(id, "n1")
 		w.scores(id, "mmlu", `{"accuracy":0.5}`)
-		w.report(id, 0, work.ReportEnded, exit(0))
+		w.report(id, 0, jobverbs.ReportEnded, exit(0))
 		ids = append(ids, id)
 	}
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	_, there := w.m.View().Job(ids[0])
 	require.False(t, there)
 	require.Empty(t, w.results(ids[0]))

@@ -14,10 +14,13 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 func (w *world) queue(name, parent string, most uint32) *kernel.Refusal {
-	return do[work.QueueResult](w, work.PutQueue{Queue: work.Queue{Name: name, Parent: parent, MaxGPUs: most}}).Refusal
+	return do[queueverbs.QueueResult](w, queueverbs.PutQueue{Queue: work.Queue{Name: name, Parent: parent, MaxGPUs: most}}).Refusal
 }
 
 func TestQueues_areATree(t *testing.T) {
@@ -28,7 +31,7 @@ func TestQueues_areATree(t *testing.T) {
 	require.Equal(t, reason.New(reason.NoParentQueue, "x"), w.queue("d", "x", 0).Reason)
 	require.Equal(t, reason.New(reason.QueueOfItself, "a", "c"), w.queue("a", "c", 0).Reason)
 	require.Equal(t, reason.New(reason.QueueOfItself, "a", "a"), w.queue("a", "a", 0).Reason)
-	require.Equal(t, reason.New(reason.QueueIsParent, "b", "c"), do[work.QueueResult](w, work.DeleteQueue{Name: "b"}).Refusal.Reason)
+	require.Equal(t, reason.New(reason.QueueIsParent, "b", "c"), do[queueverbs.QueueResult](w, queueverbs.DeleteQueue{Name: "b"}).Refusal.Reason)
 
 	// Two chains, which together are too deep.
 	last := "c"
@@ -43,7 +46,7 @@ func TestQueues_areATree(t *testing.T) {
 	require.Nil(t, w.queue("a", "", 0))
 	require.Equal(t, reason.QueueTooDeep, w.queue("a", "h", 0).Reason.Code())
 	require.Nil(t, w.queue("c", "", 0))
-	require.Nil(t, do[work.QueueResult](w, work.DeleteQueue{Name: "b"}).Refusal)
+	require.Nil(t, do[queueverbs.QueueResult](w, queueverbs.DeleteQueue{Name: "b"}).Refusal)
 }
 
 func TestQueues_limitsHoldOnEveryLevel(t *testing.T) {
@@ -52,7 +55,7 @@ func TestQueues_limitsHoldOnEveryLevel(t *testing.T) {
 	require.Nil(t, w.queue("org", "", 4))
 	require.Nil(t, w.queue("team", "org", 0))
 	require.Nil(t, w.queue("other", "org", 2))
-	in := func(queue string, gpus uint16) work.NewJob {
+	in := func(queue string, gpus uint16) jobverbs.NewJob {
 		n := oneGPU()
 		n.Queue, n.Shape.GPUs = queue, gpus
 		return n
@@ -71,8 +74,8 @@ func TestQueues_limitsHoldOnEveryLevel(t *testing.T) {
 	require.Equal(t, 1000, w.m.View().QueueTreeGPUs("org"))
 	require.Equal(t, 3000, w.m.View().QueueTreeGPUs("small"))
 	require.Contains(t, w.tryPlace(w.submit(in("team", 1)), "n1"), `queue "small"`)
-	w.do(work.ControlJob{Job: one, Action: work.ActionCancel})
-	w.report(one, 0, work.ReportEnded, exit(0))
+	w.do(jobverbs.ControlJob{Job: one, Action: work.ActionCancel})
+	w.report(one, 0, jobverbs.ReportEnded, exit(0))
 	require.Zero(t, w.m.View().QueueTreeGPUs("org"))
 	again := fsm.New()
 	require.NoError(t, again.Restore(bytes.NewReader(snapshotBytes(t, w.m))))
@@ -105,8 +108,8 @@ func TestAccounts_chargeWhatIsHeldWhileItIsHeld(t *testing.T) {
 	require.InEpsilon(t, 3*hour, ann.Used.CPUs, 0.01)
 	w.later(time.Hour)
 	for _, id := range []ident.Job{a, b} {
-		w.do(work.ControlJob{Job: id, Action: work.ActionCancel})
-		w.report(id, 0, work.ReportEnded, exit(0))
+		w.do(jobverbs.ControlJob{Job: id, Action: work.ActionCancel})
+		w.report(id, 0, jobverbs.ReportEnded, exit(0))
 	}
 	ann = account(w.m.View(), "default", "acme", "ann")
 	require.True(t, ann.Idle())
@@ -117,10 +120,10 @@ func TestAccounts_chargeWhatIsHeldWhileItIsHeld(t *testing.T) {
 	require.True(t, ok)
 	require.LessOrEqual(t, due, accounts.Expires(ann.At, accounts.Life(work.DefaultPolicy().HalfLife)))
 	w.later(69 * 24 * time.Hour)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	require.NotNil(t, account(w.m.View(), "default", "acme", "ann"))
 	w.later(2 * 24 * time.Hour)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	require.Nil(t, account(w.m.View(), "default", "acme", "ann"))
 }
 
@@ -131,14 +134,14 @@ func TestPolicy_isSetWithItsRevision(t *testing.T) {
 	require.Equal(t, work.DefaultPolicy(), p)
 	bad := p
 	bad.HalfLife = 5
-	require.Equal(t, kernel.CodeInvalidArgument, do[work.PolicyResult](w, work.PutPolicy{Policy: bad, Actor: root}).Refusal.Code)
+	require.Equal(t, kernel.CodeInvalidArgument, do[queueverbs.PolicyResult](w, queueverbs.PutPolicy{Policy: bad, Actor: root}).Refusal.Code)
 	p.Order, p.HalfLife = work.OrderShortest, int64(24*time.Hour)
-	r := do[work.PolicyResult](w, work.PutPolicy{Policy: p, Actor: root})
+	r := do[queueverbs.PolicyResult](w, queueverbs.PutPolicy{Policy: p, Actor: root})
 	require.Nil(t, r.Refusal)
 	require.Equal(t, "order ATTAINED -> SHORTEST, half_life_seconds 604800 -> 86400", r.Changed)
 	require.Equal(t, w.index, w.m.View().Policy().Revision)
-	require.Equal(t, kernel.CodeAborted, do[work.PolicyResult](w, work.PutPolicy{Policy: p, Actor: root}).Refusal.Code)
-	require.Equal(t, "nothing", do[work.PolicyResult](w, work.PutPolicy{Policy: p, Base: r.Policy.Revision, Actor: root}).Changed)
+	require.Equal(t, kernel.CodeAborted, do[queueverbs.PolicyResult](w, queueverbs.PutPolicy{Policy: p, Actor: root}).Refusal.Code)
+	require.Equal(t, "nothing", do[queueverbs.PolicyResult](w, queueverbs.PutPolicy{Policy: p, Base: r.Policy.Revision, Actor: root}).Changed)
 }
 
 // TestPolicy_aNewHalfLifeCountsFromNowOn holds that what was used before is not counted again.
@@ -151,7 +154,7 @@ func TestPolicy_aNewHalfLifeCountsFromNowOn(t *testing.T) {
 	before := account(w.m.View(), "default", "acme", oneGPU().User).Lately(w.now, accounts.Life(p.HalfLife))
 	require.InDelta(t, 500, float64(before.GPUMilli)/(1<<accounts.UsageBits), 1, "of a half-life in which one GPU was held")
 	p.HalfLife = int64(time.Hour)
-	require.Nil(t, do[work.PolicyResult](w, work.PutPolicy{Policy: p}).Refusal)
+	require.Nil(t, do[queueverbs.PolicyResult](w, queueverbs.PutPolicy{Policy: p}).Refusal)
 	a := account(w.m.View(), "default", "acme", oneGPU().User)
 	require.Equal(t, w.now/1e6, a.At)
 	after := a.Lately(w.now, accounts.Life(p.HalfLife))

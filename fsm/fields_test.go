@@ -20,7 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // fields are what a version of mind knew: the paths of CBOR keys, by "command 1" and "record 30".
@@ -91,7 +91,7 @@ func TestLevel_commandsHaveNoFieldAboveIt(t *testing.T) {
 					}
 					written++
 					number := binary.BigEndian.Uint16(raw)
-					if number == (work.SubmitJobs{}).CommandNumber() {
+					if number == (jobverbs.SubmitJobs{}).CommandNumber() {
 						return // Its body is not CBOR: it has a version of its own.
 					}
 					known.check(t, fmt.Sprintf("command %d", number), raw[3:])

@@ -6,14 +6,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/work/apply"
+	"github.com/mindcoordinator/mind/fsm/schedules"
+	"github.com/mindcoordinator/mind/fsm/scheduleverbs"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
 
 // Domains is the one list.
 func Domains() []kernel.Domain {
 	return []kernel.Domain{
-		apply.Domain(),
+		workDomain(),
+		schedules.Domain(scheduleverbs.Verbs(), func(s *kernel.State) schedules.Jobs { return tables.Of(s) }),
 		coordinators.Domain(),
 		access.Tokens(),
 		access.Audit(),
@@ -29,6 +31,7 @@ type View struct {
 	coordinatorsView
 	accessView
 	catalogView
+	schedulesView
 }
 
 // Each domain calls what it has to read a View.
@@ -38,6 +41,7 @@ type (
 	coordinatorsView = coordinators.View
 	accessView       = access.View
 	catalogView      = catalog.View
+	schedulesView    = schedules.View
 )
 
 // Machine applies log entries.
@@ -54,7 +58,7 @@ func Composition(r *kernel.Registry) kernel.Config[View, event.Event] {
 	return kernel.Config[View, event.Event]{
 		Registry: r,
 		View: func(v *kernel.View) *View {
-			return &View{v, tables.ViewOf(v), coordinators.ViewOf(v), access.ViewOf(v), catalog.ViewOf(v)}
+			return &View{v, tables.ViewOf(v), coordinators.ViewOf(v), access.ViewOf(v), catalog.ViewOf(v), schedules.ViewOf(v)}
 		},
 		Restored: func(index uint64) event.Event { return event.Event{Index: index, Topic: event.TopicState} },
 	}

@@ -20,6 +20,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 // The files under testdata/golden are what released versions wrote. They are made once, with MIND_WRITE_GOLDEN=level1, and
@@ -95,15 +98,15 @@ func writeGolden(t *testing.T, dir string) {
 		{Tenant: "acme", User: "ada", Token: 1, Code: kernel.CodePermissionDenied, Reason: "AUTHZ_PERMISSION_DENIED", What: "PUT /queues/{name}", From: "10.0.0.1", Count: 3, Lasted: 5e9, Request: "req_1", By: "gateway"},
 		{Code: kernel.CodeUnauthenticated, Reason: "AUTH_TOKEN_INVALID", Count: 1},
 	}})
-	w.do(work.Configure{KeepFinished: 1000, KeepAudit: 5000}, work.Tick{Settled: true, Renewing: []string{"n2"}}, work.DeleteQueue{Name: "nope"}, coordinators.DeleteCoordinator{ID: "nope"})
+	w.do(clusterverbs.Configure{KeepFinished: 1000, KeepAudit: 5000}, clusterverbs.Tick{Settled: true, Renewing: []string{"n2"}}, queueverbs.DeleteQueue{Name: "nope"}, coordinators.DeleteCoordinator{ID: "nope"})
 	token, ok := w.m.View().TokenByDigest(digestOf(9))
 	require.True(t, ok)
 	w.do(access.TouchTokens{IDs: []ident.Token{token.ID}}, access.RevokeToken{Tenant: "nope", ID: token.ID})
 	n := testNode("n1", "boot1", 8)
 	n.Incarnation = 3
-	w.do(work.RegisterNode{Node: n, Tasks: []work.TaskRef{{Job: 1, Attempt: 2, Rank: 3, Token: 4}}}, work.SetNode{ID: "n1", Action: work.NodeEnable})
+	w.do(nodeverbs.RegisterNode{Node: n, Tasks: []work.TaskRef{{Job: 1, Attempt: 2, Rank: 3, Token: 4}}}, nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeEnable})
 	w.index += 3
-	w.do(work.NoteSnapshot{By: "c1"}, work.Recover{Voters: w.m.View().Voters(), From: "c1", Actor: &access.Actor{User: "root"}})
+	w.do(clusterverbs.NoteSnapshot{By: "c1"}, clusterverbs.Recover{Voters: w.m.View().Voters(), From: "c1", Actor: &access.Actor{User: "root"}})
 	w.back("n2")
 	// What the story does not need is in the log all the same, with nothing in it.
 	told := map[string]bool{}

@@ -13,19 +13,21 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 // crowd is a state of jobs of several tenants, queues and priorities, some of which have gone on from QUEUED.
 func crowd(t *rapid.T) *world {
 	w := newWorld(t)
-	w.do(work.PutQueue{Queue: work.Queue{Name: "fast"}})
+	w.do(queueverbs.PutQueue{Queue: work.Queue{Name: "fast"}})
 	w.node("n1", 8)
 	apply := func(c kernel.Command) any { // without checking everything each time
 		w.index++
 		return w.m.Apply(w.index, w.entry(c))[0]
 	}
 	for range rapid.IntRange(0, 200).Draw(t, "entries") {
-		var c work.SubmitJobs
+		var c jobverbs.SubmitJobs
 		for range rapid.IntRange(1, 3).Draw(t, "jobs") {
 			n := oneGPU()
 			n.Tenant = rapid.SampledFrom([]string{"acme", "umbrella", "acm"}).Draw(t, "tenant")
@@ -36,12 +38,12 @@ func crowd(t *rapid.T) *world {
 			}
 			c.Jobs = append(c.Jobs, n)
 		}
-		results := apply(c).(work.SubmitJobsResult).Results
+		results := apply(c).(jobverbs.SubmitJobsResult).Results
 		switch id, tenant := results[0].Job, c.Jobs[0].Tenant; rapid.IntRange(0, 5).Draw(t, "then") {
 		case 0:
-			apply(work.ControlJob{Tenant: tenant, Job: id, Action: work.ActionCancel})
+			apply(jobverbs.ControlJob{Tenant: tenant, Job: id, Action: work.ActionCancel})
 		case 1:
-			apply(work.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 1}}}}}) // if it is free
+			apply(jobverbs.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 1}}}}}) // if it is free
 		}
 	}
 	return w

@@ -13,6 +13,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 // runningGang is a gang of three of two GPUs each on n1 to n3 of four nodes.
@@ -41,10 +45,10 @@ func (w *world) unheld(id ident.Job) {
 
 // breaksDown ends all tasks of a gang, the first of them by a fault.
 func (w *world) breaksDown(id ident.Job, rank uint16, cause v1.ErrorType_Value) {
-	w.report(id, rank, work.ReportEnded, failed(cause, "of the infrastructure"))
+	w.report(id, rank, jobverbs.ReportEnded, failed(cause, "of the infrastructure"))
 	for r := range w.job(id).Tasks {
 		if uint16(r) != rank {
-			w.report(id, uint16(r), work.ReportEnded, exit(1))
+			w.report(id, uint16(r), jobverbs.ReportEnded, exit(1))
 		}
 	}
 }
@@ -54,10 +58,10 @@ func (w *world) breaksDown(id ident.Job, rank uint16, cause v1.ErrorType_Value) 
 func TestHold_keepsWhatTheSurvivorsHad(t *testing.T) {
 	w, id := runningGang(t)
 	other := w.submit(gang(1))
-	w.report(id, 1, work.ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
+	w.report(id, 1, jobverbs.ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
 	w.unheld(id)
-	w.report(id, 0, work.ReportEnded, exit(1))
-	w.report(id, 2, work.ReportEnded, exit(1))
+	w.report(id, 0, jobverbs.ReportEnded, exit(1))
+	w.report(id, 2, jobverbs.ReportEnded, exit(1))
 
 	c := w.hold(id)
 	require.True(t, c.IsHold())
@@ -67,7 +71,7 @@ func TestHold_keepsWhatTheSurvivorsHad(t *testing.T) {
 	require.EqualValues(t, 3, w.m.View().Use("n1").Claimed.GPUs)
 	require.Zero(t, w.m.View().Use("n2").Claimed)
 	require.Zero(t, w.m.View().LeaseCount())
-	r := do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{{Job: other, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 3}}}}})
+	r := do[jobverbs.PlaceResult](w, jobverbs.PlaceJobs{Placements: []work.Placement{{Job: other, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 3}}}}})
 	require.Len(t, r.Refused, 1, "it is not free")
 
 	restored := fsm.New()
@@ -79,7 +83,7 @@ func TestHold_keepsWhatTheSurvivorsHad(t *testing.T) {
 
 	places := c.Places(3)
 	places[1] = work.TaskPlacement{Node: "n4", GPUs: 3}
-	r = do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 2, Tasks: places}}})
+	r = do[jobverbs.PlaceResult](w, jobverbs.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 2, Tasks: places}}})
 	require.Empty(t, r.Refused)
 	w.unheld(id)
 	require.Equal(t, []string{"n1", "n4", "n3"}, work.TaskNodes(w.job(id).Tasks))
@@ -124,17 +128,17 @@ func TestHold_forWhom(t *testing.T) {
 	})
 	t.Run("not of a node that is drained, or was at fault too", func(t *testing.T) {
 		w, id := runningGang(t)
-		w.report(id, 1, work.ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
-		w.report(id, 0, work.ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
-		w.setNode(work.SetNode{ID: "n3", Action: work.NodeDrain})
-		w.report(id, 2, work.ReportEnded, exit(1))
+		w.report(id, 1, jobverbs.ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
+		w.report(id, 0, jobverbs.ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
+		w.setNode(nodeverbs.SetNode{ID: "n3", Action: nodeverbs.NodeDrain})
+		w.report(id, 2, jobverbs.ReportEnded, exit(1))
 		w.unheld(id)
 	})
 	t.Run("not when the policy says so", func(t *testing.T) {
 		w, id := runningGang(t)
 		p := w.m.View().Policy()
 		p.Hold = 0
-		require.Nil(t, do[work.PolicyResult](w, work.PutPolicy{Policy: p, Base: p.Revision}).Refusal)
+		require.Nil(t, do[queueverbs.PolicyResult](w, queueverbs.PutPolicy{Policy: p, Base: p.Revision}).Refusal)
 		w.breaksDown(id, 1, v1.ErrorType_GPU_FAULT)
 		w.unheld(id)
 	})
@@ -149,7 +153,7 @@ func TestHold_notForAPauseThatIsLonger(t *testing.T) {
 		_, ok := w.m.View().ClaimOf(id)
 		require.Equal(t, held, ok, "after attempt %d it pauses until %d", attempt+1, w.job(id).Streak.After-w.now)
 		w.later(5 * time.Minute)
-		w.do(work.Tick{Settled: true})
+		w.do(clusterverbs.Tick{Settled: true})
 		w.unheld(id)
 		if w.place(id, "n1", "n2", "n3"); held {
 			w.run(id)
@@ -162,19 +166,19 @@ func TestHold_ends(t *testing.T) {
 	for name, end := range map[string]func(w *world, id ident.Job){
 		"in time": func(w *world, id ident.Job) {
 			w.later(2*time.Minute - 1)
-			w.do(work.Tick{})
+			w.do(clusterverbs.Tick{})
 			w.hold(id)
 			due, any := w.m.View().NextDue()
 			require.True(w.t, any)
 			require.Equal(w.t, w.hold(id).Until, due)
 			w.later(1)
-			w.do(work.Tick{})
+			w.do(clusterverbs.Tick{})
 			require.Equal(w.t, queued, w.job(id).State)
 		},
-		"by a cancel": func(w *world, id ident.Job) { w.do(work.ControlJob{Job: id, Action: work.ActionCancel}) },
-		"by a pause":  func(w *world, id ident.Job) { w.do(work.ControlJob{Job: id, Action: work.ActionPause}) },
+		"by a cancel": func(w *world, id ident.Job) { w.do(jobverbs.ControlJob{Job: id, Action: work.ActionCancel}) },
+		"by a pause":  func(w *world, id ident.Job) { w.do(jobverbs.ControlJob{Job: id, Action: work.ActionPause}) },
 		"by a recovery": func(w *world, id ident.Job) {
-			w.do(work.Recover{Voters: []string{"c1"}, From: "c1"})
+			w.do(clusterverbs.Recover{Voters: []string{"c1"}, From: "c1"})
 			require.NotZero(w.t, w.job(id).Held&work.HoldRecovery)
 		},
 	} {
@@ -198,19 +202,19 @@ func TestHold_afterALostNode(t *testing.T) {
 	w.away("n2")
 	w.later(time.Minute)
 	w.lose("n2", "n4")
-	w.report(id, 0, work.ReportEnded, exit(1))
-	w.report(id, 2, work.ReportEnded, exit(1))
+	w.report(id, 0, jobverbs.ReportEnded, exit(1))
+	w.report(id, 2, jobverbs.ReportEnded, exit(1))
 	require.True(t, w.job(id).Replacement())
 	c := w.hold(id)
 	require.Equal(t, []uint16{0, 2}, c.Ranks)
 	places := c.Places(3)
 	places[1] = work.TaskPlacement{Node: "n4", GPUs: 3}
-	r := do[claims.PreemptResult](w, claims.PreemptJobs{Preemptions: []claims.Preemption{{Job: id, Attempt: 2, Tasks: places, Victims: []claims.Victim{{Job: victim, Attempt: 1}}}}})
+	r := do[jobverbs.PreemptResult](w, jobverbs.PreemptJobs{Preemptions: []jobverbs.Preemption{{Job: id, Attempt: 2, Tasks: places, Victims: []jobverbs.Victim{{Job: victim, Attempt: 1}}}}})
 	require.Len(t, r.Refused, 1)
 
 	w.node("n9", 8) // It joined after n2 was gone: n2 would not ask it.
 	places[1] = work.TaskPlacement{Node: "n9", GPUs: 3}
-	p := do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 2, Tasks: places}}})
+	p := do[jobverbs.PlaceResult](w, jobverbs.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 2, Tasks: places}}})
 	require.Len(t, p.Refused, 1)
 	require.Equal(t, reason.MayNotTakeOver, p.Refused[0].Reason.Code())
 	require.Equal(t, c, w.hold(id), "a placement that is refused takes nothing")
@@ -228,8 +232,8 @@ func TestHold_notOfAVictim(t *testing.T) {
 	high := gang(2)
 	high.Priority, high.Shape.GPUs = 9, 8
 	urgent := w.submit(high)
-	r := do[claims.PreemptResult](w, claims.PreemptJobs{Preemptions: []claims.Preemption{{
-		Job: urgent, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 255}, {Node: "n2", GPUs: 255}}, Victims: []claims.Victim{{Job: victim, Attempt: 1}},
+	r := do[jobverbs.PreemptResult](w, jobverbs.PreemptJobs{Preemptions: []jobverbs.Preemption{{
+		Job: urgent, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 255}, {Node: "n2", GPUs: 255}}, Victims: []jobverbs.Victim{{Job: victim, Attempt: 1}},
 	}}})
 	require.Empty(t, r.Refused)
 	w.breaksDown(victim, 0, v1.ErrorType_GPU_FAULT)

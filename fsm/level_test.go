@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 )
 
 // The toy level is one above the newest, with a command that does more from there on.
@@ -40,7 +40,7 @@ func (r ring) AtLevel(at level.Level) (kernel.Command, error) {
 func withToys(t require.TestingT) *world {
 	w := newWorld(t)
 	toys := kernel.Domain{Name: "toys", Commands: []kernel.CommandDef{
-		kernel.Define("ring", func(tx *kernel.Tx, c *ring) any { return tx.Open(toyGate) }),
+		kernel.Define("ring", func(tx *kernel.Tx, c *ring) bool { return tx.Open(toyGate) }, nil),
 	}}
 	registry := kernel.Register(append(fsm.Domains(), toys)...).Supporting(level.Range{Oldest: level.Oldest, Newest: toyLevel})
 	w.m = kernel.New(fsm.Composition(registry))
@@ -69,7 +69,7 @@ func TestLevel_isRaisedAndNeverFalls(t *testing.T) {
 	require.NotEqual(t, before, w.m.View().Hash())
 	require.Equal(t, reason.New(reason.LevelReached, int64(toyLevel)), w.raise(level.Base).Refusal.Reason)
 	w.at = level.Base
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	require.Equal(t, toyLevel, w.m.View().Level(), "an entry of an older view lowers nothing")
 
 	raw := snapshotBytes(t, w.m)
@@ -84,7 +84,7 @@ func TestLevel_isRaisedAndNeverFalls(t *testing.T) {
 func TestLevel_anEntryAboveItRaisesIt(t *testing.T) {
 	w := withToys(t)
 	w.at = toyLevel
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	require.Equal(t, toyLevel, w.m.View().Level())
 }
 
@@ -95,7 +95,7 @@ func TestLevel_aReplicaThatDoesNotSupportItStops(t *testing.T) {
 	require.ErrorContains(t, fsm.CheckEntry(entry), "the cluster was raised to feature level")
 	require.Panics(t, func() { w.m.Apply(w.index+1, entry) })
 	w.at = toyLevel
-	entry = w.entry(work.Tick{})
+	entry = w.entry(clusterverbs.Tick{})
 	require.ErrorContains(t, fsm.CheckEntry(entry), "entry version")
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 	lostJob      = v1.JobState_LOST
 )
 
-func gang(nodes uint16) work.NewJob {
+func gang(nodes uint16) jobverbs.NewJob {
 	n := oneGPU()
 	n.Shape = work.Shape{Nodes: nodes, GPUs: 2}
 	return n
@@ -47,16 +48,16 @@ func TestJob_fromSubmitToSuccess(t *testing.T) {
 	require.Equal(t, uint64(1), w.m.View().Use("n1").Exclusive)
 	require.False(t, w.m.View().Pending(w.job(id)))
 
-	w.report(id, 0, work.ReportStarting)
+	w.report(id, 0, jobverbs.ReportStarting)
 	require.Equal(t, starting, w.job(id).State)
 	w.later(time.Second)
-	w.report(id, 0, work.ReportRunning)
+	w.report(id, 0, jobverbs.ReportRunning)
 	require.Equal(t, running, w.job(id).State)
 	require.Equal(t, v1.JobPhase_TRAINING, w.job(id).Phase)
 	require.Equal(t, w.now, w.job(id).StartedAt)
-	w.report(id, 0, work.ReportPhase, func(r *work.TaskReport) { r.Phase = v1.JobPhase_EVALUATING })
+	w.report(id, 0, jobverbs.ReportPhase, func(r *jobverbs.TaskReport) { r.Phase = v1.JobPhase_EVALUATING })
 	require.Equal(t, v1.JobPhase_EVALUATING, w.job(id).Phase)
-	w.report(id, 0, work.ReportEnded, exit(0))
+	w.report(id, 0, jobverbs.ReportEnded, exit(0))
 
 	j := w.job(id)
 	require.Equal(t, succeeded, j.State)
@@ -72,10 +73,10 @@ func TestJob_shortOneReportsAllAtOnce(t *testing.T) {
 	id := w.submit(oneGPU())
 	w.place(id, "n1")
 	j, zero := w.job(id), int32(0)
-	batch := work.ReportTasks{Node: "n1"}
-	for _, k := range []work.ReportKind{work.ReportStarting, work.ReportRunning, work.ReportEnded} {
-		r := work.TaskReport{Job: id, Attempt: 1, Token: j.Token, Kind: k}
-		if k == work.ReportEnded {
+	batch := jobverbs.ReportTasks{Node: "n1"}
+	for _, k := range []jobverbs.ReportKind{jobverbs.ReportStarting, jobverbs.ReportRunning, jobverbs.ReportEnded} {
+		r := jobverbs.TaskReport{Job: id, Attempt: 1, Token: j.Token, Kind: k}
+		if k == jobverbs.ReportEnded {
 			r.ExitCode = &zero
 		}
 		batch.Reports = append(batch.Reports, r)
@@ -89,10 +90,10 @@ func TestJob_shortOneReportsAllAtOnce(t *testing.T) {
 			}
 		}
 	})
-	require.Equal(t, work.ReportResult{Applied: 3}, do[work.ReportResult](w, batch))
+	require.Equal(t, jobverbs.ReportResult{Applied: 3}, do[jobverbs.ReportResult](w, batch))
 	require.Equal(t, []v1.JobState_Value{starting, running, succeeded}, states)
 	// The agent did not hear the answer, and says it all again.
-	require.Equal(t, work.ReportResult{Duplicate: 3}, do[work.ReportResult](w, batch))
+	require.Equal(t, jobverbs.ReportResult{Duplicate: 3}, do[jobverbs.ReportResult](w, batch))
 	require.Equal(t, succeeded, w.job(id).State)
 }
 
@@ -102,7 +103,7 @@ func TestJob_endedWithoutHavingRun(t *testing.T) {
 		w.node("n1", 8)
 		id := w.submit(oneGPU())
 		w.place(id, "n1")
-		w.report(id, 0, work.ReportEnded, failed(e, "no such directory"))
+		w.report(id, 0, jobverbs.ReportEnded, failed(e, "no such directory"))
 		j := w.job(id)
 		require.Equal(t, failedJob, j.State)
 		require.Equal(t, e, j.ErrorType)
@@ -118,30 +119,30 @@ func TestReport_fromStaleHoldersIsRefused(t *testing.T) {
 	id := w.submit(oneGPU())
 	w.place(id, "n1")
 	before := w.job(id)
-	good := work.TaskReport{Job: id, Attempt: 1, Token: before.Token, Kind: work.ReportRunning}
+	good := jobverbs.TaskReport{Job: id, Attempt: 1, Token: before.Token, Kind: jobverbs.ReportRunning}
 	tests := map[string]struct {
 		node   string
-		change func(*work.TaskReport)
+		change func(*jobverbs.TaskReport)
 	}{
-		"an older token":     {"n1", func(r *work.TaskReport) { r.Token-- }},
-		"a newer token":      {"n1", func(r *work.TaskReport) { r.Token++ }},
-		"another attempt":    {"n1", func(r *work.TaskReport) { r.Attempt = 2 }},
-		"a rank too high":    {"n1", func(r *work.TaskReport) { r.Rank = 1 }},
-		"an unknown job":     {"n1", func(r *work.TaskReport) { r.Job = 99 }},
-		"another node":       {"n2", func(*work.TaskReport) {}},
-		"an unknown node":    {"n9", func(*work.TaskReport) {}},
-		"a stale checkpoint": {"n1", func(r *work.TaskReport) { r.Kind, r.Token, r.Path = work.ReportCheckpoint, 1, "/c" }},
+		"an older token":     {"n1", func(r *jobverbs.TaskReport) { r.Token-- }},
+		"a newer token":      {"n1", func(r *jobverbs.TaskReport) { r.Token++ }},
+		"another attempt":    {"n1", func(r *jobverbs.TaskReport) { r.Attempt = 2 }},
+		"a rank too high":    {"n1", func(r *jobverbs.TaskReport) { r.Rank = 1 }},
+		"an unknown job":     {"n1", func(r *jobverbs.TaskReport) { r.Job = 99 }},
+		"another node":       {"n2", func(*jobverbs.TaskReport) {}},
+		"an unknown node":    {"n9", func(*jobverbs.TaskReport) {}},
+		"a stale checkpoint": {"n1", func(r *jobverbs.TaskReport) { r.Kind, r.Token, r.Path = jobverbs.ReportCheckpoint, 1, "/c" }},
 	}
 	fenced := w.m.View().Fenced()
 	for name, c := range tests {
 		r := good
 		c.change(&r)
-		require.Equal(t, work.ReportResult{Stale: 1}, do[work.ReportResult](w, work.ReportTasks{Node: c.node, Reports: []work.TaskReport{r}}), name)
+		require.Equal(t, jobverbs.ReportResult{Stale: 1}, do[jobverbs.ReportResult](w, jobverbs.ReportTasks{Node: c.node, Reports: []jobverbs.TaskReport{r}}), name)
 		fenced++
 		require.Equal(t, fenced, w.m.View().Fenced())
 		require.Same(t, before, w.job(id), name)
 	}
-	require.Equal(t, work.ReportResult{Applied: 1}, do[work.ReportResult](w, work.ReportTasks{Node: "n1", Reports: []work.TaskReport{good}}))
+	require.Equal(t, jobverbs.ReportResult{Applied: 1}, do[jobverbs.ReportResult](w, jobverbs.ReportTasks{Node: "n1", Reports: []jobverbs.TaskReport{good}}))
 }
 
 func TestGang_failsAsOne(t *testing.T) {
@@ -152,14 +153,14 @@ func TestGang_failsAsOne(t *testing.T) {
 	id := w.submit(gang(3))
 	w.place(id, "n1", "n2", "n3")
 	w.run(id)
-	w.report(id, 1, work.ReportEnded, exit(1), failed(v1.ErrorType_OOM, "out of memory"))
+	w.report(id, 1, jobverbs.ReportEnded, exit(1), failed(v1.ErrorType_OOM, "out of memory"))
 	j := w.job(id)
 	require.Equal(t, running, j.State)
 	require.Equal(t, v1.StopReason_GANG, j.Stop)
 	require.Equal(t, 3, w.m.View().LeaseCount(), "leases end together")
 	// What follows from the first failure is not the cause.
-	w.report(id, 0, work.ReportEnded, exit(143))
-	w.report(id, 2, work.ReportEnded, exit(137), failed(v1.ErrorType_EXIT_NONZERO, "killed"))
+	w.report(id, 0, jobverbs.ReportEnded, exit(143))
+	w.report(id, 2, jobverbs.ReportEnded, exit(137), failed(v1.ErrorType_EXIT_NONZERO, "killed"))
 	j = w.job(id)
 	require.Equal(t, failedJob, j.State)
 	require.Equal(t, v1.ErrorType_OOM, j.ErrorType)
@@ -173,14 +174,14 @@ func TestGang_succeedsWhenAllDo(t *testing.T) {
 	w.node("n2", 8)
 	id := w.submit(gang(2))
 	w.place(id, "n1", "n2")
-	w.report(id, 0, work.ReportStarting)
-	w.report(id, 0, work.ReportRunning)
+	w.report(id, 0, jobverbs.ReportStarting)
+	w.report(id, 0, jobverbs.ReportRunning)
 	require.Equal(t, starting, w.job(id).State, "alive on every rank, or not RUNNING")
-	w.report(id, 0, work.ReportEnded, exit(0))
+	w.report(id, 0, jobverbs.ReportEnded, exit(0))
 	require.Equal(t, starting, w.job(id).State)
-	w.report(id, 1, work.ReportRunning)
+	w.report(id, 1, jobverbs.ReportRunning)
 	require.Equal(t, running, w.job(id).State)
-	w.report(id, 1, work.ReportEnded, exit(0))
+	w.report(id, 1, jobverbs.ReportEnded, exit(0))
 	require.Equal(t, succeeded, w.job(id).State)
 }
 
@@ -190,11 +191,11 @@ func TestControl_answers(t *testing.T) {
 	run := func(w *world, id ident.Job) { w.place(id, "n1"); w.run(id) }
 	act := func(a work.Action) step {
 		return func(w *world, id ident.Job) {
-			require.Nil(w.t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: a}).Refusal)
+			require.Nil(w.t, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: a}).Refusal)
 		}
 	}
 	end := func(code int32) step {
-		return func(w *world, id ident.Job) { w.report(id, 0, work.ReportEnded, exit(code)) }
+		return func(w *world, id ident.Job) { w.report(id, 0, jobverbs.ReportEnded, exit(code)) }
 	}
 	tests := map[string]struct {
 		before []step
@@ -237,7 +238,7 @@ func TestControl_answers(t *testing.T) {
 				s(w, id)
 			}
 			before := w.job(id)
-			r := do[work.ControlResult](w, work.ControlJob{Tenant: "acme", Job: id, Action: c.action})
+			r := do[jobverbs.ControlResult](w, jobverbs.ControlJob{Tenant: "acme", Job: id, Action: c.action})
 			if c.code != 0 {
 				require.NotNil(t, r.Refusal)
 				require.Equal(t, c.code, r.Refusal.Code)
@@ -256,7 +257,7 @@ func TestControl_answers(t *testing.T) {
 func TestControl_ofAnotherTenantsJobIsNotFound(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(oneGPU())
-	r := do[work.ControlResult](w, work.ControlJob{Tenant: "umbrella", Job: id, Action: work.ActionCancel})
+	r := do[jobverbs.ControlResult](w, jobverbs.ControlJob{Tenant: "umbrella", Job: id, Action: work.ActionCancel})
 	require.Equal(t, kernel.CodeNotFound, r.Refusal.Code)
 	require.Equal(t, queued, w.job(id).State)
 }
@@ -268,7 +269,7 @@ func TestPause_withoutSavingTakesNoGrace(t *testing.T) {
 		id := w.submit(oneGPU())
 		w.place(id, "n1")
 		w.run(id)
-		do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionPause, SaveCheckpoint: save})
+		do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionPause, SaveCheckpoint: save})
 		require.Equal(t, want, w.job(id).StopGrace)
 	}
 }
@@ -279,30 +280,30 @@ func TestCheckpoints_areWhereTheNextAttemptGoesOn(t *testing.T) {
 	id := w.submit(oneGPU())
 	w.place(id, "n1")
 	w.run(id)
-	at := func(path string, step int64) func(*work.TaskReport) {
-		return func(r *work.TaskReport) { r.Path, r.Step, r.Digest = path, step, "d" }
+	at := func(path string, step int64) func(*jobverbs.TaskReport) {
+		return func(r *jobverbs.TaskReport) { r.Path, r.Step, r.Digest = path, step, "d" }
 	}
-	first := w.report(id, 0, work.ReportCheckpoint, at("/c/100", 100)).Checkpoints[0]
-	again := w.report(id, 0, work.ReportCheckpoint, at("/c/100", 100))
-	require.Equal(t, work.ReportResult{Duplicate: 1}, again, "reported twice, registered once")
-	second := w.report(id, 0, work.ReportCheckpoint, at("/c/200", 200)).Checkpoints[0]
+	first := w.report(id, 0, jobverbs.ReportCheckpoint, at("/c/100", 100)).Checkpoints[0]
+	again := w.report(id, 0, jobverbs.ReportCheckpoint, at("/c/100", 100))
+	require.Equal(t, jobverbs.ReportResult{Duplicate: 1}, again, "reported twice, registered once")
+	second := w.report(id, 0, jobverbs.ReportCheckpoint, at("/c/200", 200)).Checkpoints[0]
 	require.Equal(t, second, w.job(id).LastCheckpoint)
 
-	do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionPause, SaveCheckpoint: true})
-	w.report(id, 0, work.ReportEnded, exit(0))
+	do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionPause, SaveCheckpoint: true})
+	w.report(id, 0, jobverbs.ReportEnded, exit(0))
 	require.Equal(t, second, w.job(id).ResumeFrom)
-	late := w.report(id, 0, work.ReportCheckpoint, at("/c/300", 300))
-	require.Equal(t, work.ReportResult{Stale: 1}, late, "the lease is gone")
+	late := w.report(id, 0, jobverbs.ReportCheckpoint, at("/c/300", 300))
+	require.Equal(t, jobverbs.ReportResult{Stale: 1}, late, "the lease is gone")
 
-	r := do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionResume, Checkpoint: 12345})
+	r := do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionResume, Checkpoint: 12345})
 	require.Equal(t, kernel.CodeInvalidArgument, r.Refusal.Code)
-	do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionResume, Checkpoint: first})
+	do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionResume, Checkpoint: first})
 	require.Equal(t, first, w.job(id).ResumeFrom)
 	w.place(id, "n1")
 	require.Equal(t, first, w.job(id).ResumeFrom)
 	// Written over: one path holds one checkpoint.
 	w.run(id)
-	third := w.report(id, 0, work.ReportCheckpoint, at("/c/200", 200)).Checkpoints[0]
+	third := w.report(id, 0, jobverbs.ReportCheckpoint, at("/c/200", 200)).Checkpoints[0]
 	_, ok := w.m.View().Checkpoint(second)
 	require.False(t, ok)
 	var ids []ident.Checkpoint
@@ -316,13 +317,13 @@ func TestRetry_withOtherResources(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	id := w.submit(oneGPU())
-	do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionCancel})
+	do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionCancel})
 	shape := work.Shape{Nodes: 1, GPUs: 4, GPUType: "h100"}
 	bad := shape
 	bad.GPUType = "A100"
-	require.Equal(t, kernel.CodeInvalidArgument, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry, Shape: &bad}).Refusal.Code)
+	require.Equal(t, kernel.CodeInvalidArgument, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionRetry, Shape: &bad}).Refusal.Code)
 	require.Equal(t, canceled, w.job(id).State)
-	require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry, Shape: &shape, Spec: []byte("new")}).Refusal)
+	require.Nil(t, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionRetry, Shape: &shape, Spec: []byte("new")}).Refusal)
 	require.Equal(t, work.Shape{Nodes: 1, GPUs: 4, GPUType: "H100"}, w.job(id).Shape, "spelled as the nodes do")
 	require.Equal(t, []byte("new"), w.job(id).Spec)
 }

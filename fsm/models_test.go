@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // exports reports a checkpoint that saves has registered, as a model.
 func (w *world) exports(id ident.Job, step int64, metrics string) []ident.Checkpoint {
-	return w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) {
+	return w.report(id, 0, jobverbs.ReportCheckpoint, func(r *jobverbs.TaskReport) {
 		*r = w.saved(*r, step)
 		r.Model, r.Metrics = true, metrics
 	}).Checkpoints
@@ -33,7 +33,7 @@ func TestModels_aCheckpointBecomesOne(t *testing.T) {
 	require.Equal(t, `{"loss":1}`, w.checkpoint(third).Metrics)
 	require.NotEqual(t, third, w.job(id).LastCheckpoint, "nothing goes on from a model")
 	require.Empty(t, w.exports(id, 3, ""), "it is one")
-	require.Empty(t, w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { *r = w.saved(*r, 3) }).Checkpoints)
+	require.Empty(t, w.report(id, 0, jobverbs.ReportCheckpoint, func(r *jobverbs.TaskReport) { *r = w.saved(*r, 3) }).Checkpoints)
 	require.True(t, w.checkpoint(third).Model, "a model stays one")
 	require.True(t, w.checkpoint(second).Expired(), "it went when there was a newer one")
 

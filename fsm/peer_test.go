@@ -11,6 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // pair is a job with a rank on n1 and one on n2, both of which run.
@@ -25,7 +27,7 @@ func pair(w *world, retry work.RetryPolicy) ident.Job {
 
 // A rank whose peer is gone exits, because its collective breaks, and is heard of before anyone misses the peer.
 func TestPeer_whatTheAttemptEndsBy(t *testing.T) {
-	exits := func(w *world, id ident.Job) { w.report(id, 0, work.ReportEnded, exit(1)) }
+	exits := func(w *world, id ident.Job) { w.report(id, 0, jobverbs.ReportEnded, exit(1)) }
 	lose := func(w *world, _ ident.Job) {
 		w.later(time.Minute)
 		w.lose("n2", "n3")
@@ -33,10 +35,10 @@ func TestPeer_whatTheAttemptEndsBy(t *testing.T) {
 	away := func(w *world, _ ident.Job) { w.away("n2") }
 	after := func(d time.Duration) func(*world, ident.Job) { return func(w *world, _ ident.Job) { w.later(d) } }
 	register := func(boot string) func(*world, ident.Job) {
-		return func(w *world, _ ident.Job) { w.do(work.RegisterNode{Node: testNode("n2", boot, 8)}) }
+		return func(w *world, _ ident.Job) { w.do(nodeverbs.RegisterNode{Node: testNode("n2", boot, 8)}) }
 	}
 	ends := func(code int32, e v1.ErrorType_Value) func(*world, ident.Job) {
-		return func(w *world, id ident.Job) { w.report(id, 1, work.ReportEnded, exit(code), failed(e, "")) }
+		return func(w *world, id ident.Job) { w.report(id, 1, jobverbs.ReportEnded, exit(code), failed(e, "")) }
 	}
 	for name, c := range map[string]struct {
 		course []func(*world, ident.Job)
@@ -55,19 +57,19 @@ func TestPeer_whatTheAttemptEndsBy(t *testing.T) {
 		"its node started at once":      {[]func(*world, ident.Job){exits, after(20 * time.Second), register("boot2")}, v1.ErrorType_NODE_LOST},
 		"its node started another time": {[]func(*world, ident.Job){exits, after(2 * time.Minute), away, after(time.Minute), register("boot2")}, v1.ErrorType_EXIT_NONZERO},
 		"its node is forgotten": {[]func(*world, ident.Job){exits, away, func(w *world, _ ident.Job) {
-			w.setNode(work.SetNode{ID: "n2", Action: work.NodeForget})
+			w.setNode(nodeverbs.SetNode{ID: "n2", Action: nodeverbs.NodeForget})
 		}}, v1.ErrorType_NODE_LOST},
 		"its node had stopped it":     {[]func(*world, ident.Job){exits, after(59 * time.Second), ends(137, v1.ErrorType_NODE_LOST)}, v1.ErrorType_NODE_LOST},
 		"its node stops it later":     {[]func(*world, ident.Job){exits, after(3 * time.Minute), ends(137, v1.ErrorType_NODE_LOST)}, v1.ErrorType_EXIT_NONZERO},
 		"a GPU under the peer failed": {[]func(*world, ident.Job){exits, after(2 * time.Second), ends(1, v1.ErrorType_GPU_FAULT)}, v1.ErrorType_GPU_FAULT},
 		"no agreement with the peer where to continue": {[]func(*world, ident.Job){func(w *world, id ident.Job) {
-			w.report(id, 0, work.ReportEnded, failed(v1.ErrorType_DATA_FETCH, ""))
+			w.report(id, 0, jobverbs.ReportEnded, failed(v1.ErrorType_DATA_FETCH, ""))
 		}, away, lose}, v1.ErrorType_NODE_LOST},
 		"lack of memory is its own": {[]func(*world, ident.Job){func(w *world, id ident.Job) {
-			w.report(id, 0, work.ReportEnded, exit(1), failed(v1.ErrorType_OOM, ""))
+			w.report(id, 0, jobverbs.ReportEnded, exit(1), failed(v1.ErrorType_OOM, ""))
 		}, away, lose}, v1.ErrorType_OOM},
 		"so is a loss that is no number": {[]func(*world, ident.Job){func(w *world, id ident.Job) {
-			w.report(id, 0, work.ReportEnded, exit(1), failed(v1.ErrorType_DIVERGED, ""))
+			w.report(id, 0, jobverbs.ReportEnded, exit(1), failed(v1.ErrorType_DIVERGED, ""))
 		}, away, lose}, v1.ErrorType_DIVERGED},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +99,7 @@ func TestPeer_whatTheAttemptEndsBy(t *testing.T) {
 func TestPeer_theLossIsTheAttempts(t *testing.T) {
 	w := cluster(t)
 	id := pair(w, work.RetryPolicy{On: work.RetryAll})
-	w.report(id, 0, work.ReportEnded, exit(1))
+	w.report(id, 0, jobverbs.ReportEnded, exit(1))
 	require.Equal(t, v1.StopReason_GANG, w.job(id).Stop)
 	w.away("n2")
 	w.later(time.Minute)
@@ -115,9 +117,9 @@ func TestPeer_theLossIsTheAttempts(t *testing.T) {
 func TestPeer_canceledStaysCanceled(t *testing.T) {
 	w := cluster(t)
 	id := pair(w, work.RetryPolicy{On: work.RetryAll})
-	w.report(id, 0, work.ReportEnded, exit(1))
+	w.report(id, 0, jobverbs.ReportEnded, exit(1))
 	w.away("n2")
-	w.do(work.ControlJob{Job: id, Action: work.ActionCancel})
+	w.do(jobverbs.ControlJob{Job: id, Action: work.ActionCancel})
 	w.later(time.Minute)
 	w.lose("n2", "n3")
 	require.Equal(t, v1.JobState_CANCELED, w.job(id).State)
@@ -131,10 +133,10 @@ func TestPeer_severalSurvivorsAndLosses(t *testing.T) {
 	id := w.submit(n)
 	w.place(id, "n1", "n2", "n3", "n4")
 	w.run(id)
-	w.report(id, 3, work.ReportEnded, exit(1))
-	w.report(id, 0, work.ReportEnded, exit(1))
-	w.do(work.RegisterNode{Node: testNode("n2", "boot2", 8)})
-	w.do(work.RegisterNode{Node: testNode("n3", "boot2", 8)})
+	w.report(id, 3, jobverbs.ReportEnded, exit(1))
+	w.report(id, 0, jobverbs.ReportEnded, exit(1))
+	w.do(nodeverbs.RegisterNode{Node: testNode("n2", "boot2", 8)})
+	w.do(nodeverbs.RegisterNode{Node: testNode("n3", "boot2", 8)})
 	j := w.job(id)
 	require.Equal(t, queued, j.State)
 	require.Equal(t, "n2", j.Past[0].FailedNode)
@@ -171,11 +173,11 @@ func TestPeer_anyTimes(t *testing.T) {
 				w.away(w.job(id).Tasks[silent].Node)
 			}
 			for _, rank := range exits[at] {
-				w.report(id, rank, work.ReportEnded, exit(1))
+				w.report(id, rank, jobverbs.ReportEnded, exit(1))
 			}
 		}
 		w.later(time.Minute)
-		w.do(work.RegisterNode{Node: testNode(w.job(id).Tasks[silent].Node, "boot2", 8)})
+		w.do(nodeverbs.RegisterNode{Node: testNode(w.job(id).Tasks[silent].Node, "boot2", 8)})
 		j := w.job(id)
 		if time.Duration(missed)*time.Second <= first+work.BlameWithin {
 			require.Equal(t, queued, j.State)

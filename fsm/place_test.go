@@ -10,6 +10,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
@@ -30,7 +32,7 @@ func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
 		"an attempt that is not next": {work.Shape{GPUs: 1}, one("n1", 1), func(_ *world, p *work.Placement) { p.Attempt = 2 }, kernel.CodeAborted},
 		"an unknown job":              {work.Shape{GPUs: 1}, one("n1", 1), func(_ *world, p *work.Placement) { p.Job = 9 }, kernel.CodeNotFound},
 		"a job that was canceled": {work.Shape{GPUs: 1}, one("n1", 1), func(w *world, p *work.Placement) {
-			do[work.ControlResult](w, work.ControlJob{Job: p.Job, Action: work.ActionCancel})
+			do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: p.Job, Action: work.ActionCancel})
 		}, kernel.CodeFailedPrecondition},
 		"an unknown node":         {work.Shape{GPUs: 1}, one("n9", 1), nil, kernel.CodeNotFound},
 		"too few GPUs":            {work.Shape{GPUs: 2}, one("n1", 1), nil, kernel.CodeInvalidArgument},
@@ -79,8 +81,8 @@ func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
 			unlinked.GPUs[0].NVLink = 0
 			a100 := testNode("a100", "b", 1)
 			a100.GPUs[0].Type, a100.GPUs[0].Model = "A100", "NVIDIA A100"
-			w.do(work.RegisterNode{Node: ill}, work.RegisterNode{Node: unlinked}, work.RegisterNode{Node: a100})
-			w.do(work.SetNode{ID: "away", Action: work.NodeUnreachable}, work.SetNode{ID: "drained", Action: work.NodeDrain})
+			w.do(nodeverbs.RegisterNode{Node: ill}, nodeverbs.RegisterNode{Node: unlinked}, nodeverbs.RegisterNode{Node: a100})
+			w.do(nodeverbs.SetNode{ID: "away", Action: nodeverbs.NodeUnreachable}, nodeverbs.SetNode{ID: "drained", Action: nodeverbs.NodeDrain})
 			w.place(w.submit(oneGPU()), "busy")
 			share := oneGPU()
 			share.Shape = work.Shape{FractionMilli: 600}
@@ -94,10 +96,10 @@ func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
 				c.spoil(w, &p)
 			}
 			leases := w.m.View().LeaseCount()
-			r := do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{p}})
+			r := do[jobverbs.PlaceResult](w, jobverbs.PlaceJobs{Placements: []work.Placement{p}})
 			if c.code == 0 {
 				require.Empty(t, r.Refused)
-				require.Equal(t, []work.PlacedJob{{Job: id, Attempt: 1, Token: w.index}}, r.Placed)
+				require.Equal(t, []jobverbs.PlacedJob{{Job: id, Attempt: 1, Token: w.index}}, r.Placed)
 				require.Equal(t, allocated, w.job(id).State)
 				require.Equal(t, leases+len(c.tasks), w.m.View().LeaseCount())
 				return
@@ -113,13 +115,13 @@ func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
 func TestPlace_refusesOnlyWhatDoesNotFit(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 2)
-	var p work.PlaceJobs
+	var p jobverbs.PlaceJobs
 	for range 3 {
 		id := w.submit(oneGPU())
 		p.Placements = append(p.Placements, work.Placement{Job: id, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 1}}})
 	}
 	p.Placements[2].Tasks[0].GPUs = 2
-	r := do[work.PlaceResult](w, p)
+	r := do[jobverbs.PlaceResult](w, p)
 	require.Len(t, r.Placed, 2)
 	require.Equal(t, p.Placements[1].Job, r.Refused[0].Job)
 }
@@ -131,13 +133,13 @@ func TestPlace_reasonsLiveAsLongAsTheirClass(t *testing.T) {
 	class := w.job(id).Class()
 	other := class
 	other.Queue = "elsewhere"
-	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: class, Reason: "no GPU is free"}, {Class: other, Reason: "nobody waits"}}})
+	w.do(jobverbs.PlaceJobs{BasedOn: w.index, Reasons: []jobverbs.ClassReason{{Class: class, Reason: "no GPU is free"}, {Class: other, Reason: "nobody waits"}}})
 	require.EqualValues(t, "no GPU is free", w.m.View().ClassReason(class))
 	require.Empty(t, w.m.View().ClassReason(other))
 	require.False(t, w.m.View().Pending(w.job(id)), "it was considered")
-	w.do(work.PlaceJobs{Reasons: []work.ClassReason{{Class: class, Reason: ""}}})
+	w.do(jobverbs.PlaceJobs{Reasons: []jobverbs.ClassReason{{Class: class, Reason: ""}}})
 	require.Empty(t, w.m.View().ClassReason(class))
-	w.do(work.PlaceJobs{Reasons: []work.ClassReason{{Class: class, Reason: "again"}}})
+	w.do(jobverbs.PlaceJobs{Reasons: []jobverbs.ClassReason{{Class: class, Reason: "again"}}})
 	w.place(id, "n1")
 	require.Empty(t, w.m.View().ClassReason(class))
 }

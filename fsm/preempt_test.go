@@ -12,15 +12,18 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 // preempt asks jobs to leave a node, of which another one gets GPUs, and says why that was refused; 0: it was not.
 func (w *world) preempt(to ident.Job, node string, gpus uint64, victims ...ident.Job) reason.Code {
-	p := claims.Preemption{Job: to, Attempt: w.job(to).Attempt + 1, Tasks: []work.TaskPlacement{{Node: node, GPUs: gpus}}}
+	p := jobverbs.Preemption{Job: to, Attempt: w.job(to).Attempt + 1, Tasks: []work.TaskPlacement{{Node: node, GPUs: gpus}}}
 	for _, id := range victims {
-		p.Victims = append(p.Victims, claims.Victim{Job: id, Attempt: w.job(id).Attempt})
+		p.Victims = append(p.Victims, jobverbs.Victim{Job: id, Attempt: w.job(id).Attempt})
 	}
-	r := do[claims.PreemptResult](w, claims.PreemptJobs{Preemptions: []claims.Preemption{p}})
+	r := do[jobverbs.PreemptResult](w, jobverbs.PreemptJobs{Preemptions: []jobverbs.Preemption{p}})
 	if len(r.Refused) == 0 {
 		return 0
 	}
@@ -42,7 +45,7 @@ func contended(t *testing.T) (w *world, first, second ident.Job) {
 	return w, first, second
 }
 
-func urgent(gpus uint16) work.NewJob {
+func urgent(gpus uint16) jobverbs.NewJob {
 	n := oneGPU()
 	n.Priority, n.Shape.GPUs = 9, gpus
 	return n
@@ -58,7 +61,7 @@ func TestPreempt_refusals(t *testing.T) {
 
 	policy := w.m.View().Policy()
 	policy.Preemption.Enabled = false
-	require.Nil(t, do[work.PolicyResult](w, work.PutPolicy{Policy: policy}).Refusal)
+	require.Nil(t, do[queueverbs.PolicyResult](w, queueverbs.PutPolicy{Policy: policy}).Refusal)
 	equal := urgent(2)
 	equal.Priority = 3
 	require.Equal(t, reason.VictimNotBelow, w.preempt(w.submit(equal), "n1", 3, first))
@@ -66,9 +69,9 @@ func TestPreempt_refusals(t *testing.T) {
 	require.Equal(t, reason.VictimNotBelow, w.preempt(w.submit(equal), "n1", 3, first))
 
 	most := int32(1)
-	w.quota(work.PutQuota{Tenant: "acme", MaxGPUs: &most})
+	w.quota(queueverbs.PutQuota{Tenant: "acme", MaxGPUs: &most})
 	require.Equal(t, reason.JobBarred, w.preempt(two, "n1", 3, first), "the quota is for less than it needs")
-	w.quota(work.PutQuota{Tenant: "acme"})
+	w.quota(queueverbs.PutQuota{Tenant: "acme"})
 
 	// Nothing of all that was done.
 	require.Zero(t, w.m.View().ClaimCount())
@@ -113,16 +116,16 @@ func TestPreempt_keepsThePlacesUntilTheyAreGranted(t *testing.T) {
 		require.Equal(t, v1.StopReason_PREEMPT, w.job(id).Stop)
 		require.Equal(t, reason.PreemptedFor, w.job(id).Reason.Code())
 	}
-	w.report(first, 0, work.ReportEnded, exit(75))
+	w.report(first, 0, jobverbs.ReportEnded, exit(75))
 	require.Equal(t, v1.JobState_QUEUED, w.job(first).State)
 	require.EqualValues(t, 1, w.job(first).Retries.Preempted)
 	require.Equal(t, v1.JobState_QUEUED, w.job(big).State)
 	for _, id := range []ident.Job{other, first} {
 		p := work.Placement{Job: id, Attempt: w.job(id).Attempt + 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 3}}}
-		require.Len(t, do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{p}}).Refused, 1, "what the first had is kept")
+		require.Len(t, do[jobverbs.PlaceResult](w, jobverbs.PlaceJobs{Placements: []work.Placement{p}}).Refused, 1, "what the first had is kept")
 	}
 	require.Empty(t, fsm.Check(w.publish()))
-	w.report(second, 0, work.ReportEnded, exit(75))
+	w.report(second, 0, jobverbs.ReportEnded, exit(75))
 	require.Equal(t, v1.JobState_ALLOCATED, w.job(big).State)
 	require.Zero(t, w.m.View().ClaimCount())
 	require.Empty(t, fsm.Check(w.publish()))
@@ -139,10 +142,10 @@ func TestPreempt_theWindowCloses(t *testing.T) {
 	require.Equal(t, v1.StopReason_UNSPECIFIED, w.job(second).Stop)
 
 	w.later(time.Duration(2*w.job(first).Grace+claims.Slack) + time.Second)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	require.Zero(t, w.m.View().ClaimCount())
 	require.Equal(t, v1.JobState_QUEUED, w.job(two).State)
-	w.report(first, 0, work.ReportEnded, exit(75))
+	w.report(first, 0, jobverbs.ReportEnded, exit(75))
 	require.Equal(t, v1.JobState_QUEUED, w.job(two).State, "it is planned as any other")
 	require.Empty(t, fsm.Check(w.publish()))
 }

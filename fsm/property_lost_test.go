@@ -13,6 +13,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // checkLosses holds what the failure protocol promises against one entry, by rules that are written down here again:
@@ -39,12 +42,12 @@ func checkLosses(t *rapid.T, before, after *fsm.View, cmds []kernel.Command) {
 				require.True(t, judged(after, cmds, a), "I6: %s rank %d was lost with %s", j.ID, a.Rank, a.Node)
 				require.NotZero(t, j.Retry.On&work.RetryNodeLost)
 			case work.LossGivenUp:
-				require.True(t, slices.ContainsFunc(cmds, func(c kernel.Command) bool { tick, ok := c.(work.Tick); return ok && tick.Settled }))
+				require.True(t, slices.ContainsFunc(cmds, func(c kernel.Command) bool { tick, ok := c.(clusterverbs.Tick); return ok && tick.Settled }))
 			default:
 				require.Fail(t, "lost without a reason")
 			}
 		}
-		if _, plan := cmds[0].(work.PlaceJobs); !plan || len(cmds) > 1 || j.Attempt == old.Attempt {
+		if _, plan := cmds[0].(jobverbs.PlaceJobs); !plan || len(cmds) > 1 || j.Attempt == old.Attempt {
 			continue
 		}
 		for _, task := range j.Tasks {
@@ -67,13 +70,13 @@ func checkLosses(t *rapid.T, before, after *fsm.View, cmds []kernel.Command) {
 func explained(cmds []kernel.Command, id ident.Job, a work.AwaitedTask) bool {
 	return slices.ContainsFunc(cmds, func(c kernel.Command) bool {
 		switch c := c.(type) {
-		case work.RegisterNode:
+		case nodeverbs.RegisterNode:
 			return c.Node.ID == a.Node
-		case work.SetNode:
-			return c.Action == work.NodeForget && c.ID == a.Node
-		case work.ReportTasks:
-			return c.Node == a.Node && slices.ContainsFunc(c.Reports, func(r work.TaskReport) bool {
-				return r.Kind == work.ReportEnded && r.Job == id && r.Attempt == a.Attempt && r.Rank == a.Rank && r.Token == a.Token
+		case nodeverbs.SetNode:
+			return c.Action == nodeverbs.NodeForget && c.ID == a.Node
+		case jobverbs.ReportTasks:
+			return c.Node == a.Node && slices.ContainsFunc(c.Reports, func(r jobverbs.TaskReport) bool {
+				return r.Kind == jobverbs.ReportEnded && r.Job == id && r.Attempt == a.Attempt && r.Rank == a.Rank && r.Token == a.Token
 			})
 		}
 		return false
@@ -84,13 +87,13 @@ func explained(cmds []kernel.Command, id ident.Job, a work.AwaitedTask) bool {
 // same entry, so that votes about any start of the agent are taken here.
 func judged(v *fsm.View, cmds []kernel.Command, a work.AwaitedTask) bool {
 	return slices.ContainsFunc(cmds, func(c kernel.Command) bool {
-		lose, ok := c.(work.LoseNode)
+		lose, ok := c.(nodeverbs.LoseNode)
 		if !ok || lose.Node != a.Node {
 			return false
 		}
 		dead := 0
 		for _, voter := range v.Voters() {
-			if slices.ContainsFunc(lose.Votes, func(vote work.Vote) bool { return vote.Coordinator == voter && vote.Dead }) {
+			if slices.ContainsFunc(lose.Votes, func(vote nodeverbs.Vote) bool { return vote.Coordinator == voter && vote.Dead }) {
 				dead++
 			}
 		}
@@ -126,8 +129,8 @@ func TestMachine_anyLoss(t *testing.T) {
 			case 1, 2, 3:
 				node := g.nodeID()
 				cmds = []kernel.Command{
-					work.SetNode{ID: node, Action: work.NodeUnreachable},
-					work.LoseNode{Node: node, Votes: dead("c1", "c2"), Silent: 61e9, Eligible: []string{"n1", "n2", "n3"}},
+					nodeverbs.SetNode{ID: node, Action: nodeverbs.NodeUnreachable},
+					nodeverbs.LoseNode{Node: node, Votes: dead("c1", "c2"), Silent: 61e9, Eligible: []string{"n1", "n2", "n3"}},
 				}
 			}
 			before := g.w.m.View()
@@ -161,16 +164,16 @@ func TestMachine_anyLoss(t *testing.T) {
 func (g *generator) trouble() kernel.Command {
 	switch g.n("trouble", 0, 15) {
 	case 0, 1:
-		return work.SetNode{ID: g.nodeID(), Action: work.NodeUnreachable}
+		return nodeverbs.SetNode{ID: g.nodeID(), Action: nodeverbs.NodeUnreachable}
 	case 2, 3, 4:
-		c := g.lose().(work.LoseNode)
+		c := g.lose().(nodeverbs.LoseNode)
 		if g.n("honest", 0, 3) > 0 {
 			c.Votes, c.Silent = dead("c1", "c2", "c3"), 61e9
 		}
 		return c
 	case 5:
 		n := testNode(g.nodeID(), pick(g, "boot", "boot1", "boot1", "boot2"), 8)
-		return work.RegisterNode{Node: n, Tasks: g.tasks(n.ID)}
+		return nodeverbs.RegisterNode{Node: n, Tasks: g.tasks(n.ID)}
 	case 6:
 		return g.acks()
 	case 7, 8, 9, 10:
@@ -178,17 +181,17 @@ func (g *generator) trouble() kernel.Command {
 	case 11, 12:
 		return g.reports()
 	case 13:
-		return work.Tick{Settled: g.yes("settled")}
+		return clusterverbs.Tick{Settled: g.yes("settled")}
 	case 14:
-		return work.ControlJob{Job: g.job(), Action: pick(g, "action", work.ActionRetry, work.ActionRetry, work.ActionPause, work.ActionResume, work.ActionCancel)}
+		return jobverbs.ControlJob{Job: g.job(), Action: pick(g, "action", work.ActionRetry, work.ActionRetry, work.ActionPause, work.ActionResume, work.ActionCancel)}
 	}
-	return work.SetNode{ID: g.nodeID(), Action: pick(g, "node", work.NodeReachable, work.NodeForget, work.NodeDrain, work.NodeEnable)}
+	return nodeverbs.SetNode{ID: g.nodeID(), Action: pick(g, "node", nodeverbs.NodeReachable, nodeverbs.NodeForget, nodeverbs.NodeDrain, nodeverbs.NodeEnable)}
 }
 
 // replace places every waiting job somewhere, on the right nodes or on wrong ones.
 func (g *generator) replace() kernel.Command {
 	v := g.w.m.View()
-	var p work.PlaceJobs
+	var p jobverbs.PlaceJobs
 	for key := range v.Classes() {
 		for j := range v.ClassJobs(key) {
 			place := work.Placement{Job: j.ID, Attempt: j.Attempt + 1}

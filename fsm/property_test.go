@@ -22,9 +22,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
-	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/checkpointverbs"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
-	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
@@ -90,7 +93,7 @@ type finalState struct {
 func checkHistory(t *rapid.T, v *fsm.View, final map[ident.Job]finalState, tokens map[ident.Job]uint64, cmds []kernel.Command) {
 	retried := map[ident.Job]bool{}
 	for _, c := range cmds {
-		if c, ok := c.(work.ControlJob); ok && c.Action == work.ActionRetry {
+		if c, ok := c.(jobverbs.ControlJob); ok && c.Action == work.ActionRetry {
 			retried[c.Job.Submitted()] = true // An array goes on with any of its elements.
 		}
 	}
@@ -118,9 +121,9 @@ func checkCheckpoints(t *rapid.T, before, after *fsm.View, cmds []kernel.Command
 	deletes, reports := false, false
 	for _, c := range cmds {
 		switch c.(type) {
-		case checkpoints.Delete:
+		case checkpointverbs.DeleteCheckpoint:
 			deletes = true
-		case checkpoints.ReportCheckpoints:
+		case checkpointverbs.ReportCheckpoints:
 			reports = true
 		}
 	}
@@ -198,11 +201,11 @@ func pick[T any](g *generator, label string, from ...T) T {
 func (g *generator) command() kernel.Command {
 	switch g.n("kind", 0, 40) {
 	case 0, 1, 2, 3:
-		jobs := make([]work.NewJob, g.n("jobs", 1, 3))
+		jobs := make([]jobverbs.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
 			jobs[i] = g.newJob()
 		}
-		return work.SubmitJobs{Jobs: jobs, Actor: g.actor()}
+		return jobverbs.SubmitJobs{Jobs: jobs, Actor: g.actor()}
 	case 4, 5, 6:
 		return g.control()
 	case 7, 8, 9, 10, 11:
@@ -218,20 +221,20 @@ func (g *generator) command() kernel.Command {
 		if len(n.GPUs) > 0 && g.yes("ill") {
 			n.GPUs[0].Health = v1.GpuHealth_QUARANTINED
 		}
-		return work.RegisterNode{Node: n, Tasks: g.tasks(n.ID)}
+		return nodeverbs.RegisterNode{Node: n, Tasks: g.tasks(n.ID)}
 	case 20:
-		a := work.NodeAction(g.n("node action", 0, 8))
-		s := work.SetNode{ID: g.nodeID(), Action: a, Force: g.yes("force"), Deadline: int64(pick(g, "deadline", 0, 30e9, -1))}
-		if a == work.NodeFitness && g.yes("unfit") {
+		a := nodeverbs.NodeAction(g.n("node action", 0, 8))
+		s := nodeverbs.SetNode{ID: g.nodeID(), Action: a, Force: g.yes("force"), Deadline: int64(pick(g, "deadline", 0, 30e9, -1))}
+		if a == nodeverbs.NodeFitness && g.yes("unfit") {
 			s.Reason = reason.Text("its disk is full")
 		}
-		if a == work.NodeHealth {
+		if a == nodeverbs.NodeHealth {
 			s.GPUs = testNode(s.ID, "", g.n("gpus", 0, 4)).GPUs
 		}
 		return s
 	case 21:
 		if g.yes("delete") {
-			return work.DeleteQueue{Name: g.queue(), Actor: g.actor()}
+			return queueverbs.DeleteQueue{Name: g.queue(), Actor: g.actor()}
 		}
 		if g.n("policy", 0, 3) == 0 {
 			return g.policy()
@@ -243,16 +246,16 @@ func (g *generator) command() kernel.Command {
 		if g.yes("below another") {
 			q.Parent = g.queue()
 		}
-		return work.PutQueue{Queue: q, Actor: g.actor()}
+		return queueverbs.PutQueue{Queue: q, Actor: g.actor()}
 	case 22:
 		if g.yes("configure") {
-			return work.Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5)), KeepAudit: uint32(pick(g, "keep audit", 0, 1, 3))}
+			return clusterverbs.Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5)), KeepAudit: uint32(pick(g, "keep audit", 0, 1, 3))}
 		}
 		if g.n("recover", 0, 2) == 0 {
-			return work.Recover{Voters: g.w.m.View().Voters(), From: "c1", Actor: g.actor()}
+			return clusterverbs.Recover{Voters: g.w.m.View().Voters(), From: "c1", Actor: g.actor()}
 		}
 		if g.n("save", 0, 9) == 0 {
-			return work.NoteSnapshot{By: "c1", Actor: g.actor()}
+			return clusterverbs.NoteSnapshot{By: "c1", Actor: g.actor()}
 		}
 		if g.yes("denials") {
 			return access.RecordDenials{Denials: []access.Denial{
@@ -262,9 +265,9 @@ func (g *generator) command() kernel.Command {
 		}
 		if g.yes("checkpoint") {
 			if g.yes("pin") {
-				return checkpoints.Pin{Tenant: g.tenant(), ID: g.checkpoint(), Off: g.yes("off"), Actor: g.actor()}
+				return checkpointverbs.PinCheckpoint{Tenant: g.tenant(), ID: g.checkpoint(), Off: g.yes("off"), Actor: g.actor()}
 			}
-			return checkpoints.Delete{Tenant: g.tenant(), ID: g.checkpoint()}
+			return checkpointverbs.DeleteCheckpoint{Tenant: g.tenant(), ID: g.checkpoint()}
 		}
 		if g.yes("launcher") {
 			if g.yes("delete") {
@@ -281,7 +284,7 @@ func (g *generator) command() kernel.Command {
 		v := g.w.m.View()
 		return coordinators.RaiseLevel{To: level.Level(g.n("to", 0, int(level.Newest))), VotersIndex: pick(g, "configuration", v.VotersIndex(), v.VotersIndex(), 99), Actor: g.actor()}
 	case 25:
-		return work.SetNode{ID: g.nodeID(), Action: pick(g, "fall silent", work.NodeUnreachable, work.NodeUnreachable, work.NodeReachable)}
+		return nodeverbs.SetNode{ID: g.nodeID(), Action: pick(g, "fall silent", nodeverbs.NodeUnreachable, nodeverbs.NodeUnreachable, nodeverbs.NodeReachable)}
 	case 26:
 		return g.acks()
 	case 27, 28:
@@ -297,17 +300,17 @@ func (g *generator) command() kernel.Command {
 	case 39, 40:
 		return g.scheduling()
 	}
-	return work.Tick{Settled: g.yes("settled")}
+	return clusterverbs.Tick{Settled: g.yes("settled")}
 }
 
 // lose calls a node dead, by some votes of some coordinators about some start of its agent.
 func (g *generator) lose() kernel.Command {
-	c := work.LoseNode{Node: g.nodeID(), Silent: int64(pick(g, "silent", 5, 60, 60, 4000)) * 1e9, Eligible: []string{"n1", "n2", "n3", "n9"}}
+	c := nodeverbs.LoseNode{Node: g.nodeID(), Silent: int64(pick(g, "silent", 5, 60, 60, 4000)) * 1e9, Eligible: []string{"n1", "n2", "n3", "n9"}}
 	if g.n("few", 0, 3) == 0 {
 		c.Eligible = c.Eligible[:g.n("eligible", 0, 1)]
 	}
 	for range g.n("votes", 0, 5) {
-		c.Votes = append(c.Votes, work.Vote{
+		c.Votes = append(c.Votes, nodeverbs.Vote{
 			Coordinator: pick(g, "voter", "c1", "c2", "c2", "c3", "c4", "n1"), Dead: g.n("alive", 0, 4) > 0,
 			Incarnation: uint64(pick(g, "of", 0, 3, 3, 1)),
 		})
@@ -316,7 +319,7 @@ func (g *generator) lose() kernel.Command {
 }
 
 func (g *generator) policy() kernel.Command {
-	c := work.PutPolicy{Policy: g.w.m.View().Policy(), Actor: g.actor()}
+	c := queueverbs.PutPolicy{Policy: g.w.m.View().Policy(), Actor: g.actor()}
 	if c.Base = c.Policy.Revision; g.n("outdated", 0, 4) == 0 {
 		c.Base = 3
 	}
@@ -326,13 +329,13 @@ func (g *generator) policy() kernel.Command {
 }
 
 func (g *generator) acks() kernel.Command {
-	var c work.AckRoster
+	var c nodeverbs.AckRoster
 	for _, n := range []string{"n1", "n2", "n3", "n9"} {
 		version := g.w.m.View().RosterVersion()
 		if g.n("spoil", 0, 4) == 0 {
 			version = uint64(g.n("version", 0, int(g.w.index)+5))
 		}
-		c.Acks = append(c.Acks, work.RosterAck{Node: n, Version: version})
+		c.Acks = append(c.Acks, nodeverbs.RosterAck{Node: n, Version: version})
 	}
 	return c
 }
@@ -363,8 +366,8 @@ func (g *generator) queue() string {
 
 func (g *generator) tenant() string { return pick(g, "tenant", "acme", "acme", "umbrella") }
 
-func (g *generator) newJob() work.NewJob {
-	n := work.NewJob{
+func (g *generator) newJob() jobverbs.NewJob {
+	n := jobverbs.NewJob{
 		Tenant: g.tenant(), User: pick(g, "user", "", "ann", "bob"), Name: "j", Queue: g.queue(), Priority: uint8(pick(g, "priority", 0, 5, 5, 10, 11)),
 		Spec: []byte("spec"), Shape: g.shape(), Labels: map[string]string{"a": "1", "b": "2"},
 		Retry:      work.RetryPolicy{Max: uint16(g.n("retries", 0, 2)), On: work.RetryCause(pick(g, "on", 0, int(work.RetryInfrastructure), int(work.RetryInfrastructure), int(work.RetryAll), 255))},
@@ -373,7 +376,7 @@ func (g *generator) newJob() work.NewJob {
 	}
 	n.Retry.Never = g.n("not restartable", 0, 4) == 0
 	if g.n("array", 0, 3) == 0 {
-		n.Array = &work.NewArray{Start: uint32(pick(g, "start", 0, 0, 3, 200)), End: uint32(pick(g, "end", 0, 2, 5, 131071, 131072))}
+		n.Array = &jobverbs.NewArray{Start: uint32(pick(g, "start", 0, 0, 3, 200)), End: uint32(pick(g, "end", 0, 2, 5, 131071, 131072))}
 		n.MaxParallel = uint32(pick(g, "parallel", 0, 1, 2))
 	}
 	n.Preemptible = g.yes("preemptible")
@@ -447,7 +450,7 @@ func (g *generator) checkpoint() ident.Checkpoint {
 }
 
 func (g *generator) control() kernel.Command {
-	c := work.ControlJob{
+	c := jobverbs.ControlJob{
 		Tenant: pick(g, "as", "", "acme", "umbrella"), Job: g.job(), Action: work.Action(g.n("action", 0, 5)),
 		SaveCheckpoint: g.yes("save"), Checkpoint: g.checkpoint(), Actor: g.actor(),
 	}
@@ -465,10 +468,10 @@ func (g *generator) control() kernel.Command {
 // plan places waiting jobs, mostly well, sometimes twice, on wrong nodes, or on GPUs that are taken.
 func (g *generator) plan() kernel.Command {
 	v := g.w.m.View()
-	p := work.PlaceJobs{BasedOn: uint64(g.n("based on", 0, int(v.Index())+2))}
+	p := jobverbs.PlaceJobs{BasedOn: uint64(g.n("based on", 0, int(v.Index())+2))}
 	for key := range v.Classes() {
 		if g.n("reason", 0, 3) == 0 {
-			p.Reasons = append(p.Reasons, work.ClassReason{Class: key, Reason: pick(g, "why", "", "no GPU is free", reason.New(reason.NoNodeReady), reason.New(reason.QuotaOfRunning, 1, 2))})
+			p.Reasons = append(p.Reasons, jobverbs.ClassReason{Class: key, Reason: pick(g, "why", "", "no GPU is free", reason.New(reason.NoNodeReady), reason.New(reason.QuotaOfRunning, 1, 2))})
 		}
 		for j := range v.ClassJobs(key) {
 			if g.n("skip", 0, 3) == 0 {
@@ -515,7 +518,7 @@ func (g *generator) plan() kernel.Command {
 // preempt asks jobs to make room, mostly well, sometimes for one that is not below, or more of them than needed.
 func (g *generator) preempt() kernel.Command {
 	v := g.w.m.View()
-	var c claims.PreemptJobs
+	var c jobverbs.PreemptJobs
 	for key := range v.Classes() {
 		for j := range v.ClassJobs(key) {
 			for at := range v.ActiveJobs() {
@@ -531,8 +534,8 @@ func (g *generator) preempt() kernel.Command {
 }
 
 // preemption takes the nodes of one job for another, and then any.
-func (g *generator) preemption(v *fsm.View, j, at *work.Job) claims.Preemption {
-	p := claims.Preemption{Job: j.ID, Attempt: j.Attempt + 1, Victims: []claims.Victim{{Job: at.ID, Attempt: at.Attempt}}}
+func (g *generator) preemption(v *fsm.View, j, at *work.Job) jobverbs.Preemption {
+	p := jobverbs.Preemption{Job: j.ID, Attempt: j.Attempt + 1, Victims: []jobverbs.Victim{{Job: at.ID, Attempt: at.Attempt}}}
 	nodes := work.TaskNodes(at.Tasks)
 	for n := range v.Nodes() {
 		if !slices.Contains(nodes, n.ID) {
@@ -564,10 +567,10 @@ func (g *generator) preemption(v *fsm.View, j, at *work.Job) claims.Preemption {
 // promises promises waiting jobs their starts, mostly well, sometimes too many, or on GPUs that do not exist.
 func (g *generator) promises() kernel.Command {
 	v := g.w.m.View()
-	var c promises.PromiseStarts
+	var c jobverbs.PromiseStarts
 	for key := range v.Classes() {
 		for j := range v.ClassJobs(key) {
-			s := promises.Start{Job: j.ID, Attempt: j.Attempt + 1, At: v.Now() + int64(g.n("in minutes", 0, 90))*60e9}
+			s := jobverbs.Start{Job: j.ID, Attempt: j.Attempt + 1, At: v.Now() + int64(g.n("in minutes", 0, 90))*60e9}
 			for n := range v.Nodes() {
 				if len(s.Tasks) == int(j.Shape.Nodes) {
 					break
@@ -587,22 +590,22 @@ func (g *generator) promises() kernel.Command {
 
 // checkpointReports tells of checkpoints, mostly what was ordered, sometimes by others or of what is gone.
 func (g *generator) checkpointReports() kernel.Command {
-	r := checkpoints.ReportCheckpoints{Node: g.nodeID()}
+	r := checkpointverbs.ReportCheckpoints{Node: g.nodeID()}
 	for _, o := range g.w.m.View().CheckpointOrders(r.Node) {
-		rep := checkpoints.Report{ID: o.ID, Bytes: int64(g.n("bytes", -1, 12)), Key: o.Key, Digest: "sha256:content"}
+		rep := checkpointverbs.Report{ID: o.ID, Bytes: int64(g.n("bytes", -1, 12)), Key: o.Key, Digest: "sha256:content"}
 		switch o.Action {
 		case v1.CheckpointAction_UPLOAD:
-			rep.Kind = pick(g, "upload", checkpoints.ReportUpload, checkpoints.ReportStored)
+			rep.Kind = pick(g, "upload", checkpointverbs.ReportUpload, checkpointverbs.ReportStored)
 			rep.Gone = g.n("gone", 0, 9) == 0
 			rep.Error = pick(g, "error", "", "", reason.Text("the archive is full"))
 		case v1.CheckpointAction_REMOVE_FILES:
-			rep.Kind = checkpoints.ReportFilesRemoved
+			rep.Kind = checkpointverbs.ReportFilesRemoved
 		default:
-			rep.Kind = checkpoints.ReportArchivedRemoved
+			rep.Kind = checkpointverbs.ReportArchivedRemoved
 		}
 		switch g.n("spoil", 0, 9) {
 		case 0:
-			rep.Kind = checkpoints.ReportKind(g.n("kind", 0, 5))
+			rep.Kind = checkpointverbs.ReportKind(g.n("kind", 0, 5))
 		case 1:
 			rep.Key += "x"
 		case 2:
@@ -614,8 +617,8 @@ func (g *generator) checkpointReports() kernel.Command {
 	}
 	for range g.n("absurd", 0, 2) {
 		id := g.checkpoint()
-		r.Reports = append(r.Reports, checkpoints.Report{
-			ID: id, Kind: checkpoints.ReportKind(g.n("kind", 0, 5)), Bytes: 3, Digest: "d",
+		r.Reports = append(r.Reports, checkpointverbs.Report{
+			ID: id, Kind: checkpointverbs.ReportKind(g.n("kind", 0, 5)), Bytes: 3, Digest: "d",
 			Key: checkpoints.ArchiveKey(g.tenant(), g.job(), id),
 		})
 	}
@@ -624,7 +627,7 @@ func (g *generator) checkpointReports() kernel.Command {
 
 // reports tells of tasks, mostly of live ones in a sensible order, sometimes of attempts that are over.
 func (g *generator) reports() kernel.Command {
-	r := work.ReportTasks{Node: g.nodeID()}
+	r := jobverbs.ReportTasks{Node: g.nodeID()}
 	for j := range g.w.m.View().Jobs(true, 0) {
 		for i := range j.Tasks {
 			t := &j.Tasks[i]
@@ -632,9 +635,9 @@ func (g *generator) reports() kernel.Command {
 				continue
 			}
 			for range g.n("reports", 1, 3) {
-				rep := work.TaskReport{
+				rep := jobverbs.TaskReport{
 					Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token,
-					Kind: work.ReportKind(g.n("kind", 0, 8)), Time: g.w.now,
+					Kind: jobverbs.ReportKind(g.n("kind", 0, 8)), Time: g.w.now,
 					Phase: v1.JobPhase_Value(g.n("phase", 0, 5)), Step: int64(g.n("step", 0, 3)), Total: 3,
 					Path: pick(g, "path", "/c/1", "/c/2", "/c/3", "/c/3/4"), Digest: pick(g, "digest", "x", "y", ""),
 					Metrics: pick(g, "metrics", "{}", `{"loss":1}`, `{"loss":-2.5}`, `{"loss":null}`, "not JSON"), SizeBytes: int64(g.n("size", 0, 9)),
@@ -642,7 +645,7 @@ func (g *generator) reports() kernel.Command {
 					Benchmark: pick(g, "benchmark", "mmlu", "mmlu", "arc", ""), Samples: int64(g.n("samples", -1, 2)),
 					Transfer: pick(g, "transfer", "", "a", "b", strings.Repeat("c", work.MaxTransfer+1)),
 				}
-				if rep.Kind == work.ReportEnded {
+				if rep.Kind == jobverbs.ReportEnded {
 					if code := int32(pick(g, "exit", 0, 0, 0, 1, 137, -1)); code >= 0 {
 						rep.ExitCode = &code
 					}
@@ -663,8 +666,8 @@ func (g *generator) reports() kernel.Command {
 		}
 		for _, a := range j.Awaits {
 			if a.Node == r.Node && g.n("late", 0, 2) == 0 {
-				r.Reports = append(r.Reports, work.TaskReport{
-					Job: j.ID, Attempt: a.Attempt, Rank: a.Rank, Token: a.Token, Kind: work.ReportKind(g.n("kind", 1, 6)), Path: "/c/3", Digest: "z",
+				r.Reports = append(r.Reports, jobverbs.TaskReport{
+					Job: j.ID, Attempt: a.Attempt, Rank: a.Rank, Token: a.Token, Kind: jobverbs.ReportKind(g.n("kind", 1, 6)), Path: "/c/3", Digest: "z",
 				})
 			}
 		}

@@ -14,20 +14,23 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
 func limit(n int32) *int32 { return &n }
 
 // put sets the quota of acme.
-func (w *world) quota(q work.PutQuota) {
+func (w *world) quota(q queueverbs.PutQuota) {
 	q.Tenant = "acme"
-	require.Nil(w.t, do[work.QuotaResult](w, q).Refusal)
+	require.Nil(w.t, do[queueverbs.QuotaResult](w, q).Refusal)
 }
 
 // tryPlace says why a job is refused its places; empty: it has them.
 func (w *world) tryPlace(id ident.Job, nodes ...string) string {
-	r := do[work.PlaceResult](w, work.PlaceJobs{BasedOn: w.index, Placements: []work.Placement{w.placement(id, nodes...)}})
+	r := do[jobverbs.PlaceResult](w, jobverbs.PlaceJobs{BasedOn: w.index, Placements: []work.Placement{w.placement(id, nodes...)}})
 	if len(r.Refused) == 0 {
 		return ""
 	}
@@ -39,7 +42,7 @@ func TestQuotas_holdWhatIsGranted(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	w.node("n2", 8)
-	w.quota(work.PutQuota{MaxGPUs: limit(3), MaxRunning: limit(3)})
+	w.quota(queueverbs.PutQuota{MaxGPUs: limit(3), MaxRunning: limit(3)})
 	two, gang2, part := oneGPU(), oneGPU(), oneGPU()
 	gang2.Shape.Nodes = 2
 	two.Shape.GPUs = 2
@@ -51,7 +54,7 @@ func TestQuotas_holdWhatIsGranted(t *testing.T) {
 	require.Empty(t, w.tryPlace(d, "n2"))
 	require.Contains(t, w.tryPlace(e, "n2"), "tenant quota: 3 of 3 jobs running")
 	require.Equal(t, work.Usage{GPUMilli: 3000, Running: 3, Unfinished: 5}, w.m.View().Usage("acme"))
-	w.quota(work.PutQuota{MaxGPUs: limit(3)})
+	w.quota(queueverbs.PutQuota{MaxGPUs: limit(3)})
 	require.Contains(t, w.tryPlace(e, "n2"), "tenant quota: 3 of 3 GPUs in use")
 	none := oneGPU()
 	none.Shape = work.Shape{Nodes: 1, CPUs: 1}
@@ -60,54 +63,54 @@ func TestQuotas_holdWhatIsGranted(t *testing.T) {
 	other.Tenant = "umbrella"
 	require.Empty(t, w.tryPlace(w.submit(other), "n1"), "what holds for one tenant is nothing to another")
 
-	w.do(work.ControlJob{Job: c, Action: work.ActionCancel})
-	w.report(c, 0, work.ReportEnded, exit(0))
+	w.do(jobverbs.ControlJob{Job: c, Action: work.ActionCancel})
+	w.report(c, 0, jobverbs.ReportEnded, exit(0))
 	require.Empty(t, w.tryPlace(e, "n2"), "what ended has made room")
 
-	w.quota(work.PutQuota{MaxGPUs: limit(1)})
+	w.quota(queueverbs.PutQuota{MaxGPUs: limit(1)})
 	require.Equal(t, 3000, w.m.View().Usage("acme").GPUMilli, "nothing is taken away")
 	require.Contains(t, w.tryPlace(b, "n1", "n2"), "it needs 2 GPUs, and the tenant may have 1")
-	require.Nil(t, do[work.QuotaResult](w, work.DeleteQuota{Tenant: "acme"}).Refusal)
+	require.Nil(t, do[queueverbs.QuotaResult](w, queueverbs.DeleteQuota{Tenant: "acme"}).Refusal)
 	require.Empty(t, w.tryPlace(b, "n1", "n2"))
-	require.Equal(t, kernel.CodeNotFound, do[work.QuotaResult](w, work.DeleteQuota{Tenant: "acme"}).Refusal.Code)
+	require.Equal(t, kernel.CodeNotFound, do[queueverbs.QuotaResult](w, queueverbs.DeleteQuota{Tenant: "acme"}).Refusal.Code)
 }
 
 func TestQuotas_refused(t *testing.T) {
 	w := newWorld(t)
-	for name, c := range map[string]work.PutQuota{
+	for name, c := range map[string]queueverbs.PutQuota{
 		"no tenant":    {MaxGPUs: limit(1)},
 		"less than 0":  {Tenant: "acme", MaxJobs: limit(-1)},
 		"a long name":  {Tenant: string(make([]byte, 300))},
 		"a long maker": {Tenant: "acme", By: string(make([]byte, 300))},
 	} {
-		require.Equal(t, kernel.CodeInvalidArgument, do[work.QuotaResult](w, c).Refusal.Code, name)
+		require.Equal(t, kernel.CodeInvalidArgument, do[queueverbs.QuotaResult](w, c).Refusal.Code, name)
 	}
 	require.Empty(t, slices.Collect(w.m.View().Quotas()))
 }
 
 func TestQuotas_unfinishedJobs(t *testing.T) {
 	w := newWorld(t)
-	w.quota(work.PutQuota{MaxJobs: limit(2)})
+	w.quota(queueverbs.PutQuota{MaxJobs: limit(2)})
 	a, _ := w.submit(oneGPU()), w.submit(oneGPU())
-	res := do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{oneGPU()}}).Results[0].Refusal
+	res := do[jobverbs.SubmitJobsResult](w, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{oneGPU()}}).Results[0].Refusal
 	require.Equal(t, kernel.CodeResourceExhausted, res.Code)
 	require.True(t, res.Quota)
 	require.Contains(t, words.Of(res.Reason), "2 of 2 unfinished jobs")
-	w.do(work.ControlJob{Job: a, Action: work.ActionCancel})
+	w.do(jobverbs.ControlJob{Job: a, Action: work.ActionCancel})
 	w.submit(oneGPU())
-	again := do[work.ControlResult](w, work.ControlJob{Job: a, Action: work.ActionRetry})
+	again := do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: a, Action: work.ActionRetry})
 	require.NotNil(t, again.Refusal, "a retried job is unfinished again")
 	require.True(t, again.Refusal.Quota)
-	w.quota(work.PutQuota{MaxJobs: limit(0)})
+	w.quota(queueverbs.PutQuota{MaxJobs: limit(0)})
 	require.Equal(t, 2, w.m.View().Usage("acme").Unfinished)
-	require.NotNil(t, do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{oneGPU()}}).Results[0].Refusal)
+	require.NotNil(t, do[jobverbs.SubmitJobsResult](w, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{oneGPU()}}).Results[0].Refusal)
 }
 
 func TestQueues_limit(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	w.do(work.PutQueue{Queue: work.Queue{Name: "small", MaxGPUs: 2}})
-	in := func(tenant string) work.NewJob {
+	w.do(queueverbs.PutQueue{Queue: work.Queue{Name: "small", MaxGPUs: 2}})
+	in := func(tenant string) jobverbs.NewJob {
 		n := oneGPU()
 		n.Queue, n.Tenant = "small", tenant
 		return n
@@ -116,9 +119,9 @@ func TestQueues_limit(t *testing.T) {
 	require.Empty(t, w.tryPlace(a, "n1"))
 	require.Empty(t, w.tryPlace(b, "n1"))
 	require.Contains(t, w.tryPlace(c, "n1"), `the jobs of queue "small" may have 2 GPUs together`)
-	w.do(work.PutQueue{Queue: work.Queue{Name: "small", MaxGPUs: 1}})
+	w.do(queueverbs.PutQueue{Queue: work.Queue{Name: "small", MaxGPUs: 1}})
 	require.Equal(t, 2000, w.m.View().QueueGPUs("small"))
-	w.do(work.PutQueue{Queue: work.Queue{Name: "small"}})
+	w.do(queueverbs.PutQueue{Queue: work.Queue{Name: "small"}})
 	require.Empty(t, w.tryPlace(c, "n1"))
 }
 
@@ -131,11 +134,11 @@ func TestQuotas_waitingJobsChangeClasses(t *testing.T) {
 	a, b := w.submit(mine), w.submit(theirs)
 	v := w.m.View()
 	require.Equal(t, v.ClassOf(w.job(a)), v.ClassOf(w.job(b)))
-	w.quota(work.PutQuota{MaxGPUs: limit(0)})
+	w.quota(queueverbs.PutQuota{MaxGPUs: limit(0)})
 	v = w.m.View()
 	require.Equal(t, "acme", v.ClassOf(w.job(a)).Tenant)
 	require.Empty(t, v.ClassOf(w.job(b)).Tenant)
-	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: v.ClassOf(w.job(a)), Reason: "tenant quota: 0 of 0 GPUs in use"}}})
+	w.do(jobverbs.PlaceJobs{BasedOn: w.index, Reasons: []jobverbs.ClassReason{{Class: v.ClassOf(w.job(a)), Reason: "tenant quota: 0 of 0 GPUs in use"}}})
 	require.Empty(t, w.m.View().ClassReason(v.ClassOf(w.job(b))))
 	c := w.submit(mine)
 	require.Equal(t, []ident.Job{a, c}, classIDs(w.m.View(), v.ClassOf(w.job(a))))
@@ -144,7 +147,7 @@ func TestQuotas_waitingJobsChangeClasses(t *testing.T) {
 	sameState(t, w.m, restored)
 	require.Empty(t, fsm.Check(restored.View()))
 	require.Equal(t, []ident.Job{a, c}, classIDs(restored.View(), v.ClassOf(w.job(a))))
-	w.do(work.DeleteQuota{Tenant: "acme"})
+	w.do(queueverbs.DeleteQuota{Tenant: "acme"})
 	require.Equal(t, []ident.Job{a, b, c}, classIDs(w.m.View(), w.m.View().ClassOf(w.job(b))))
 }
 
@@ -170,9 +173,9 @@ func TestQuotas_neverExceededByAGrant(t *testing.T) {
 			case 0:
 				c = g.quotaCommand()
 			case 1:
-				c = work.PutQueue{Queue: work.Queue{Name: g.queue(), MaxGPUs: uint32(pick(g, "queue gpus", 0, 1, 3)), MaxByType: g.typeLimits()}}
+				c = queueverbs.PutQueue{Queue: work.Queue{Name: g.queue(), MaxGPUs: uint32(pick(g, "queue gpus", 0, 1, 3)), MaxByType: g.typeLimits()}}
 			case 2:
-				c = work.SubmitJobs{Jobs: []work.NewJob{g.newJob(), g.newJob()}}
+				c = jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{g.newJob(), g.newJob()}}
 			case 3:
 				c = g.plan()
 			default:
@@ -218,7 +221,7 @@ func TestQuotas_neverExceededByAGrant(t *testing.T) {
 
 func (g *generator) quotaCommand() kernel.Command {
 	if g.n("delete", 0, 4) == 0 {
-		return work.DeleteQuota{Tenant: g.tenant(), Actor: g.actor()}
+		return queueverbs.DeleteQuota{Tenant: g.tenant(), Actor: g.actor()}
 	}
 	some := func(what string) *int32 {
 		if g.yes(what + "?") {
@@ -226,7 +229,7 @@ func (g *generator) quotaCommand() kernel.Command {
 		}
 		return limit(int32(g.n(what, 0, 4)))
 	}
-	return work.PutQuota{Tenant: g.tenant(), MaxGPUs: some("gpus"), MaxRunning: some("running"), MaxJobs: some("jobs"), MaxGPUHours: some("hours"), MaxByType: g.typeLimits(), By: "root", Actor: g.actor()}
+	return queueverbs.PutQuota{Tenant: g.tenant(), MaxGPUs: some("gpus"), MaxRunning: some("running"), MaxJobs: some("jobs"), MaxGPUHours: some("hours"), MaxByType: g.typeLimits(), By: "root", Actor: g.actor()}
 }
 
 func (g *generator) typeLimits() typed.Limits {
@@ -283,7 +286,7 @@ func TestTypes_aNodeThatComesBackHasWhatItsGangHolds(t *testing.T) {
 	w.place(id, "n1", "n2")
 	w.run(id)
 	require.Equal(t, 4000, w.m.View().HeldOfType("acme", "H100"))
-	w.do(work.SetNode{ID: "n2", Action: work.NodeForget})
+	w.do(nodeverbs.SetNode{ID: "n2", Action: nodeverbs.NodeForget})
 	require.Equal(t, 2000, w.m.View().HeldOfType("acme", "H100"), "a node that is not there has no type")
 	w.node("n2", 8)
 	require.Equal(t, 4000, w.m.View().HeldOfType("acme", "H100"))

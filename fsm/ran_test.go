@@ -10,6 +10,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 func TestStem(t *testing.T) {
@@ -30,7 +32,7 @@ func TestRanLike(t *testing.T) {
 		id := w.submit(n)
 		w.place(id, "n1")
 		w.run(id)
-		w.report(id, 0, work.ReportEnded, func(r *work.TaskReport) { r.ExitCode = &code })
+		w.report(id, 0, jobverbs.ReportEnded, func(r *jobverbs.TaskReport) { r.ExitCode = &code })
 		return id
 	}
 	run("before", "train-0", 0) // the tenant that is listed before it
@@ -46,10 +48,10 @@ func TestRanLike(t *testing.T) {
 	require.Empty(t, slices.Collect(w.m.View().RanLike("nobody", "train-1")))
 
 	// What succeeds only when it is tried again does not count.
-	w.do(work.ControlJob{Tenant: "acme", Job: failed, Action: work.ActionRetry})
+	w.do(jobverbs.ControlJob{Tenant: "acme", Job: failed, Action: work.ActionRetry})
 	w.place(failed, "n1")
 	w.run(failed)
-	w.report(failed, 0, work.ReportEnded, func(r *work.TaskReport) { r.ExitCode = new(int32) })
+	w.report(failed, 0, jobverbs.ReportEnded, func(r *jobverbs.TaskReport) { r.ExitCode = new(int32) })
 	require.Equal(t, v1.JobState_SUCCEEDED, w.job(failed).State)
 	require.Equal(t, []ident.Job{second, first}, like(w.m))
 
@@ -58,10 +60,10 @@ func TestRanLike(t *testing.T) {
 	require.Equal(t, like(w.m), like(again))
 	require.Empty(t, fsm.Check(again.View()))
 
-	w.do(work.Configure{KeepFinished: 1})
+	w.do(clusterverbs.Configure{KeepFinished: 1})
 	for range 4 {
 		w.later(1e12)
-		w.do(work.Tick{})
+		w.do(clusterverbs.Tick{})
 	}
 	require.Empty(t, like(w.m))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 func TestReasons_nobodyCanForgeACode(t *testing.T) {
@@ -15,7 +16,7 @@ func TestReasons_nobodyCanForgeACode(t *testing.T) {
 	w.node("n1", 1)
 	id := w.submit(oneGPU())
 	forged := string(reason.New(reason.NodeForgotten, "n1"))
-	w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Reason: forged, Actor: &access.Actor{User: "mallory"}})
+	w.do(jobverbs.ControlJob{Job: id, Action: work.ActionCancel, Reason: forged, Actor: &access.Actor{User: "mallory"}})
 	require.Zero(t, w.job(id).Reason.Code())
 	for r := range w.m.View().AuditRecords(0) {
 		require.Zero(t, r.Message.Code())

@@ -11,12 +11,15 @@ import (
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // recovered goes on with a state under one voter, far ahead in the log, as `mind raft recover` does.
-func (w *world) recovered() work.RecoverResult {
+func (w *world) recovered() clusterverbs.RecoverResult {
 	w.index += 1 << 40
-	return do[work.RecoverResult](w, work.Recover{Voters: []string{"c1"}, From: "c1", Actor: &access.Actor{User: "root"}})
+	return do[clusterverbs.RecoverResult](w, clusterverbs.Recover{Voters: []string{"c1"}, From: "c1", Actor: &access.Actor{User: "root"}})
 }
 
 // back registers a node as it was, with what it still runs.
@@ -24,7 +27,7 @@ func (w *world) back(id string, tasks ...work.TaskRef) {
 	row := w.row(id)
 	n := *row
 	n.RosterAcked = 0
-	require.Nil(w.t, do[work.NodeResult](w, work.RegisterNode{Node: n, Tasks: tasks}).Refusal)
+	require.Nil(w.t, do[nodeverbs.NodeResult](w, nodeverbs.RegisterNode{Node: n, Tasks: tasks}).Refusal)
 }
 
 func (w *world) ref(id ident.Job, rank uint16) work.TaskRef {
@@ -39,20 +42,20 @@ func TestRecover_whatStillRunsGoesOn(t *testing.T) {
 	token := w.place(id, "n1", "n2")
 	w.run(id)
 	res := w.recovered()
-	require.Equal(t, work.RecoverResult{Nodes: 4, Jobs: 0}, res)
+	require.Equal(t, clusterverbs.RecoverResult{Nodes: 4, Jobs: 0}, res)
 	require.Equal(t, []string{"n1", "n2", "n3", "n4"}, w.m.View().Unheard())
 	require.Equal(t, v1.NodeState_UNREACHABLE, w.nodeState("n1"))
 	require.Equal(t, []string{"c1"}, w.m.View().Voters())
 	_, there := w.m.View().Coordinator("c2")
 	require.False(t, there, "it is no member any more")
-	require.NotNil(t, do[work.NodeResult](w, work.SetNode{ID: "n1", Action: work.NodeReachable}).Refusal, "it has to say what it runs")
+	require.NotNil(t, do[nodeverbs.NodeResult](w, nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeReachable}).Refusal, "it has to say what it runs")
 
 	w.back("n1", w.ref(id, 0))
 	w.back("n2", w.ref(id, 1))
 	require.Equal(t, running, w.job(id).State)
 	require.Equal(t, token, w.job(id).Token)
-	w.report(id, 0, work.ReportEnded, exit(0))
-	w.report(id, 1, work.ReportEnded, exit(0))
+	w.report(id, 0, jobverbs.ReportEnded, exit(0))
+	w.report(id, 1, jobverbs.ReportEnded, exit(0))
 	require.Equal(t, succeeded, w.job(id).State)
 	require.Greater(t, w.submit(oneGPU()), ident.Job(1<<56), "no id of the lost part of the log is given again")
 }
@@ -64,7 +67,7 @@ func TestRecover_whatEndedMeanwhileIsRunAgainAfterAllWereHeard(t *testing.T) {
 	w.runOn(ran, "n1")
 	w.place(assigned, "n1")
 	waits := w.submit(oneGPU())
-	require.Equal(t, work.RecoverResult{Nodes: 4, Jobs: 1}, w.recovered())
+	require.Equal(t, clusterverbs.RecoverResult{Nodes: 4, Jobs: 1}, w.recovered())
 	require.Equal(t, work.HoldRecovery, w.job(waits).Held)
 
 	w.back("n1") // It has neither of them any more.
@@ -80,16 +83,16 @@ func TestRecover_whatEndedMeanwhileIsRunAgainAfterAllWereHeard(t *testing.T) {
 	w.place(fresh, "n1")
 
 	w.later(time.Hour)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	require.False(t, w.job(waits).Waiting(), "three nodes have not been heard of")
 	w.back("n2")
 	w.back("n3")
-	require.Nil(t, do[work.NodeResult](w, work.SetNode{ID: "n4", Action: work.NodeForget}).Refusal)
+	require.Nil(t, do[nodeverbs.NodeResult](w, nodeverbs.SetNode{ID: "n4", Action: nodeverbs.NodeForget}).Refusal)
 	require.Empty(t, w.m.View().Unheard())
 	at, any := w.m.View().NextDue()
 	require.True(t, any)
 	require.LessOrEqual(t, at, w.now)
-	require.Equal(t, 3, do[work.TickResult](w, work.Tick{}).Released)
+	require.Equal(t, 3, do[clusterverbs.TickResult](w, clusterverbs.Tick{}).Released)
 	for _, id := range []ident.Job{ran, assigned, waits} {
 		require.True(t, w.job(id).Waiting())
 	}
@@ -104,20 +107,20 @@ func TestRecover_waitsForTheLeasesOfNodesThatNobodyKnows(t *testing.T) {
 	n.LostAfter = int64(30 * time.Second)
 	id := w.submit(n)
 	paused := w.submit(n)
-	w.do(work.ControlJob{Job: paused, Action: work.ActionPause})
+	w.do(jobverbs.ControlJob{Job: paused, Action: work.ActionPause})
 	w.recovered()
 	for _, node := range []string{"n1", "n2", "n3", "n4"} {
 		w.back(node)
 	}
-	w.do(work.ControlJob{Job: paused, Action: work.ActionResume})
+	w.do(jobverbs.ControlJob{Job: paused, Action: work.ActionResume})
 	require.Equal(t, work.HoldRecovery, w.job(paused).Held, "it may have been resumed before")
 	w.later(38*time.Second - 1)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	require.Equal(t, work.HoldRecovery, w.job(id).Held)
 	w.later(1)
-	require.Equal(t, 2, do[work.TickResult](w, work.Tick{}).Released)
+	require.Equal(t, 2, do[clusterverbs.TickResult](w, clusterverbs.Tick{}).Released)
 	require.True(t, w.job(id).Waiting())
-	w.do(work.ControlJob{Job: paused, Action: work.ActionPause}, work.ControlJob{Job: paused, Action: work.ActionResume})
+	w.do(jobverbs.ControlJob{Job: paused, Action: work.ActionPause}, jobverbs.ControlJob{Job: paused, Action: work.ActionResume})
 	require.Zero(t, w.job(paused).Held, "it is over")
 }
 
@@ -125,7 +128,7 @@ func TestRecover_aHeldJobCanBeCanceledAndPaused(t *testing.T) {
 	w := cluster(t)
 	one, two := w.submit(oneGPU()), w.submit(oneGPU())
 	w.recovered()
-	w.do(work.ControlJob{Job: one, Action: work.ActionCancel}, work.ControlJob{Job: two, Action: work.ActionPause})
+	w.do(jobverbs.ControlJob{Job: one, Action: work.ActionCancel}, jobverbs.ControlJob{Job: two, Action: work.ActionPause})
 	require.Equal(t, canceled, w.job(one).State)
 	require.Equal(t, v1.JobState_PAUSED, w.job(two).State)
 }
@@ -133,9 +136,9 @@ func TestRecover_aHeldJobCanBeCanceledAndPaused(t *testing.T) {
 func TestRecover_isAudited(t *testing.T) {
 	w := cluster(t)
 	w.recovered()
-	w.do(work.NoteSnapshot{By: "c1", Actor: &access.Actor{User: "root"}})
+	w.do(clusterverbs.NoteSnapshot{By: "c1", Actor: &access.Actor{User: "root"}})
 	var actions []string
-	for r := range w.m.View().AuditRecords(work.AuditSnapshotSave) {
+	for r := range w.m.View().AuditRecords(clusterverbs.AuditSnapshotSave) {
 		actions = append(actions, r.Action.String()+" by "+r.User)
 	}
 	require.Equal(t, []string{"snapshot.save by root", "cluster.recover by root"}, actions)

@@ -14,16 +14,19 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // fail ends the newest attempt of a job with an error, on its node.
 func (w *world) fail(id ident.Job, cause v1.ErrorType_Value) {
-	w.report(id, 0, work.ReportEnded, exit(1), failed(cause, "why"))
+	w.report(id, 0, jobverbs.ReportEnded, exit(1), failed(cause, "why"))
 }
 
 // unlaunched ends the newest attempt of a job before its program was started.
 func (w *world) unlaunched(id ident.Job, cause v1.ErrorType_Value) {
-	w.report(id, 0, work.ReportEnded, failed(cause, "why"))
+	w.report(id, 0, jobverbs.ReportEnded, failed(cause, "why"))
 }
 
 func TestRestart_byCause(t *testing.T) {
@@ -88,21 +91,21 @@ func TestRestart_countsExitsAlone(t *testing.T) {
 	id := w.submit(n)
 	for step := int64(1); step <= 5; step++ {
 		w.runOn(id, "n1")
-		w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = step })
+		w.report(id, 0, jobverbs.ReportProgress, func(r *jobverbs.TaskReport) { r.Step = step })
 		w.fail(id, v1.ErrorType_GPU_FAULT)
 		require.Equal(t, queued, w.job(id).State)
 		w.later(work.LongestPause)
-		w.do(work.Tick{})
+		w.do(clusterverbs.Tick{})
 	}
 	w.runOn(id, "n1")
-	w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = 6 })
+	w.report(id, 0, jobverbs.ReportProgress, func(r *jobverbs.TaskReport) { r.Step = 6 })
 	w.fail(id, v1.ErrorType_EXIT_NONZERO)
 	require.Equal(t, queued, w.job(id).State)
 	require.EqualValues(t, 1, w.job(id).Spent())
 	w.later(work.LongestPause)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	w.runOn(id, "n1")
-	w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = 7 })
+	w.report(id, 0, jobverbs.ReportProgress, func(r *jobverbs.TaskReport) { r.Step = 7 })
 	w.fail(id, v1.ErrorType_EXIT_NONZERO)
 	require.Equal(t, failedJob, w.job(id).State)
 	require.Equal(t, v1.ErrorType_EXIT_NONZERO, w.job(id).ErrorType)
@@ -112,11 +115,11 @@ func TestRestart_countsExitsAlone(t *testing.T) {
 func TestRestart_noProgress(t *testing.T) {
 	step := func(n int64) func(w *world, id ident.Job) {
 		return func(w *world, id ident.Job) {
-			w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = n })
+			w.report(id, 0, jobverbs.ReportProgress, func(r *jobverbs.TaskReport) { r.Step = n })
 		}
 	}
 	save := func(w *world, id ident.Job) {
-		w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest = fmt.Sprint("/c/", w.index), "sha256:1" })
+		w.report(id, 0, jobverbs.ReportCheckpoint, func(r *jobverbs.TaskReport) { r.Path, r.Digest = fmt.Sprint("/c/", w.index), "sha256:1" })
 	}
 	nothing := func(*world, ident.Job) {}
 	tests := map[string]struct {
@@ -139,7 +142,7 @@ func TestRestart_noProgress(t *testing.T) {
 			for i, attempt := range c.attempts {
 				require.Equal(t, queued, w.job(id).State, "attempt %d", i+1)
 				w.later(work.LongestPause)
-				w.do(work.Tick{})
+				w.do(clusterverbs.Tick{})
 				w.runOn(id, "n1")
 				attempt(w, id)
 				w.fail(id, v1.ErrorType_GPU_FAULT)
@@ -153,7 +156,7 @@ func TestRestart_noProgress(t *testing.T) {
 			require.Contains(t, words.Of(j.ErrorMessage), "3 attempts in a row saved no checkpoint and reported no new step; the last one ended with GPU_FAULT: why")
 			require.EqualValues(t, 1, *j.ExitCode)
 			// A user who retries it forgets all that.
-			require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry}).Refusal)
+			require.Nil(t, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionRetry}).Refusal)
 			require.Zero(t, w.job(id).Streak)
 		})
 	}
@@ -166,9 +169,9 @@ func TestRestart_stopsByTheClusterDoNotCount(t *testing.T) {
 	id := w.submit(retried(oneGPU(), 0))
 	for range 2 * work.MaxFruitless {
 		w.runOn(id, "n1")
-		w.setNode(work.SetNode{ID: "n1", Action: work.NodeDrain, Force: true})
-		w.report(id, 0, work.ReportEnded, exit(143))
-		w.setNode(work.SetNode{ID: "n1", Action: work.NodeEnable})
+		w.setNode(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain, Force: true})
+		w.report(id, 0, jobverbs.ReportEnded, exit(143))
+		w.setNode(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeEnable})
 		require.Equal(t, queued, w.job(id).State)
 		require.Zero(t, w.job(id).Held)
 	}
@@ -182,14 +185,14 @@ func TestRestart_notRestartableEndsWhenTheClusterStopsIt(t *testing.T) {
 	n.Retry = work.RetryPolicy{On: work.RetryAll, Never: true}
 	id := w.submit(n)
 	w.runOn(id, "n1")
-	w.setNode(work.SetNode{ID: "n1", Action: work.NodeDrain, Force: true})
-	w.report(id, 0, work.ReportEnded, exit(143))
+	w.setNode(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain, Force: true})
+	w.report(id, 0, jobverbs.ReportEnded, exit(143))
 	j := w.job(id)
 	require.Equal(t, v1.JobState_PREEMPTED, j.State)
 	require.Equal(t, v1.ErrorType_DRAINED, j.ErrorType)
 	require.Contains(t, words.Of(j.ErrorMessage), "not restartable")
-	w.setNode(work.SetNode{ID: "n1", Action: work.NodeEnable})
-	require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry}).Refusal, "a user may still say so")
+	w.setNode(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeEnable})
+	require.Nil(t, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionRetry}).Refusal, "a user may still say so")
 }
 
 func TestRestart_waitsLongerEachTime(t *testing.T) {
@@ -198,7 +201,7 @@ func TestRestart_waitsLongerEachTime(t *testing.T) {
 	id := w.submit(retried(oneGPU(), 0))
 	for i, want := range []time.Duration{0, 10, 20, 40, 80, 160, 300, 300} {
 		w.runOn(id, "n1")
-		w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = int64(i + 1) })
+		w.report(id, 0, jobverbs.ReportProgress, func(r *jobverbs.TaskReport) { r.Step = int64(i + 1) })
 		w.fail(id, v1.ErrorType_GPU_FAULT)
 		j := w.job(id)
 		if want == 0 {
@@ -209,18 +212,18 @@ func TestRestart_waitsLongerEachTime(t *testing.T) {
 		require.Equal(t, work.HoldBackoff, j.Held)
 		require.Equal(t, fmt.Sprintf("restarts in %d s after GPU_FAULT: why", want), words.Of(j.Reason))
 		w.later(want*time.Second - 1)
-		w.do(work.Tick{})
+		w.do(clusterverbs.Tick{})
 		require.False(t, w.job(id).Waiting())
 		w.later(1)
 		due, any := w.m.View().NextDue()
 		require.True(t, any)
 		require.Equal(t, w.now, due)
-		require.Equal(t, 1, do[work.TickResult](w, work.Tick{}).Released)
+		require.Equal(t, 1, do[clusterverbs.TickResult](w, clusterverbs.Tick{}).Released)
 		require.True(t, w.job(id).Waiting())
 	}
 	// An attempt that ran for long shows that the job can.
 	w.runOn(id, "n1")
-	w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = 100 })
+	w.report(id, 0, jobverbs.ReportProgress, func(r *jobverbs.TaskReport) { r.Step = 100 })
 	w.later(10 * time.Minute)
 	w.fail(id, v1.ErrorType_GPU_FAULT)
 	require.Zero(t, w.job(id).Held)
@@ -236,9 +239,9 @@ func TestRestart_usersNeedNotWait(t *testing.T) {
 		w.fail(id, v1.ErrorType_GPU_FAULT)
 	}
 	require.Equal(t, work.HoldBackoff, w.job(id).Held)
-	require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionPause}).Refusal)
+	require.Nil(t, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionPause}).Refusal)
 	require.Zero(t, w.job(id).Held)
-	require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionResume}).Refusal)
+	require.Nil(t, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionResume}).Refusal)
 	require.True(t, w.job(id).Waiting())
 }
 
@@ -280,7 +283,7 @@ func TestRestart_aNodeThatIsUnfitCostsNothing(t *testing.T) {
 		require.Equal(t, queued, w.job(id).State)
 		require.True(t, w.job(id).Avoids("n1"))
 		w.later(work.LongestPause)
-		w.do(work.Tick{})
+		w.do(clusterverbs.Tick{})
 	}
 	require.Zero(t, w.job(id).Spent())
 	require.Zero(t, w.job(id).Streak.Fruitless)
@@ -298,10 +301,10 @@ func TestRestart_aGangIsNotFailedForANodeThatIsUnfit(t *testing.T) {
 		spec.Shape.Nodes, spec.Retry.Never = 2, never
 		id := w.submit(spec)
 		w.place(id, "n1", "n2")
-		w.report(id, 1, work.ReportRunning, func(*work.TaskReport) {})
+		w.report(id, 1, jobverbs.ReportRunning, func(*jobverbs.TaskReport) {})
 		w.unlaunched(id, v1.ErrorType_NODE_UNFIT)
 		require.Equal(t, v1.StopReason_GANG, w.job(id).Stop)
-		w.report(id, 1, work.ReportEnded, exit(143))
+		w.report(id, 1, jobverbs.ReportEnded, exit(143))
 		require.Equal(t, want, w.job(id).State, "what must not start twice ran on the other node")
 		require.False(t, w.job(id).Avoids("n2"))
 	}
@@ -319,14 +322,14 @@ func TestNode_isUnfitWhileItsAgentSaysSo(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	full := reason.Text("the disk is full")
-	w.setNode(work.SetNode{ID: "n1", Action: work.NodeFitness, Reason: full})
+	w.setNode(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeFitness, Reason: full})
 	require.Equal(t, v1.NodeState_UNFIT, w.nodeState("n1"))
 	require.Equal(t, full, w.row("n1").Unfit)
-	w.setNode(work.SetNode{ID: "n1", Action: work.NodeDrain})
+	w.setNode(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain})
 	require.Equal(t, v1.NodeState_DRAINED, w.nodeState("n1"), "what an operator wants comes first")
-	w.setNode(work.SetNode{ID: "n1", Action: work.NodeEnable})
+	w.setNode(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeEnable})
 	require.Equal(t, v1.NodeState_UNFIT, w.nodeState("n1"))
-	w.setNode(work.SetNode{ID: "n1", Action: work.NodeFitness})
+	w.setNode(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeFitness})
 	require.Equal(t, v1.NodeState_READY, w.nodeState("n1"))
 }
 
@@ -336,7 +339,7 @@ func TestRestart_dataThatWasThereIsAskedForAgain(t *testing.T) {
 	w.node("n1", 8)
 	id := w.submit(retried(oneGPU(), 0))
 	w.runOn(id, "n1")
-	w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = 10 })
+	w.report(id, 0, jobverbs.ReportProgress, func(r *jobverbs.TaskReport) { r.Step = 10 })
 	w.fail(id, v1.ErrorType_GPU_FAULT)
 	w.place(id, "n1")
 	w.unlaunched(id, v1.ErrorType_DATA_FETCH)
@@ -346,7 +349,7 @@ func TestRestart_dataThatWasThereIsAskedForAgain(t *testing.T) {
 // TestCancel_onANodeThatIsAway: the owner of a job that is out of reach need not wait for its node.
 func TestCancel_onANodeThatIsAway(t *testing.T) {
 	cancel := func(w *world, id ident.Job, vouch bool) *kernel.Refusal {
-		return do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionCancel, Vouch: vouch, Actor: &access.Actor{Tenant: "acme", User: "ada"}}).Refusal
+		return do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionCancel, Vouch: vouch, Actor: &access.Actor{Tenant: "acme", User: "ada"}}).Refusal
 	}
 	w := cluster(t)
 	n := gang(2)
@@ -360,7 +363,7 @@ func TestCancel_onANodeThatIsAway(t *testing.T) {
 	w.away("n1")
 	require.Nil(t, cancel(w, id, false))
 	require.Equal(t, v1.StopReason_CANCEL, w.job(id).Stop)
-	w.report(id, 1, work.ReportEnded, exit(143))
+	w.report(id, 1, jobverbs.ReportEnded, exit(143))
 	require.Equal(t, running, w.job(id).State, "rank 0 may be alive")
 	require.Nil(t, cancel(w, id, true))
 	j := w.job(id)
@@ -374,7 +377,7 @@ func TestCancel_onANodeThatIsAway(t *testing.T) {
 	w.away("n3")
 	require.Nil(t, cancel(w, both, true))
 	require.Equal(t, running, w.job(both).State, "rank 0 can be asked to stop")
-	w.report(both, 0, work.ReportEnded, exit(143))
+	w.report(both, 0, jobverbs.ReportEnded, exit(143))
 	require.Equal(t, canceled, w.job(both).State)
 }
 
@@ -385,7 +388,7 @@ func TestCancel_endsWithTheDeclaration(t *testing.T) {
 	id := w.submit(retried(oneGPU(), 0))
 	w.runOn(id, "n1")
 	w.away("n1")
-	require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionCancel}).Refusal)
+	require.Nil(t, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionCancel}).Refusal)
 	require.Equal(t, running, w.job(id).State)
 	w.lose("n1", "n2")
 	require.Equal(t, canceled, w.job(id).State)

@@ -11,8 +11,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/schedules"
+	"github.com/mindcoordinator/mind/fsm/scheduleverbs"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/schedules"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 const hour = int64(time.Hour)
@@ -20,36 +22,36 @@ const hour = int64(time.Hour)
 var nightly = schedules.Key{Tenant: "acme", Name: "nightly"}
 
 // schedule puts a schedule that is due in an hour, and again each hour.
-func (w *world) schedule(change func(*schedules.Put)) schedules.Result {
-	c := schedules.Put{
+func (w *world) schedule(change func(*scheduleverbs.PutSchedule)) scheduleverbs.ScheduleResult {
+	c := scheduleverbs.PutSchedule{
 		Tenant: "acme", Name: "nightly", User: "ann", Cron: "0 * * * *", Zone: "UTC", Job: []byte("a request"),
 		Overlap: schedules.Skip, Next: w.now + hour, Actor: &access.Actor{Tenant: "acme", User: "ann"},
 	}
 	change(&c)
-	return do[schedules.Result](w, c)
+	return do[scheduleverbs.ScheduleResult](w, c)
 }
 
-func asItIs(*schedules.Put) {}
+func asItIs(*scheduleverbs.PutSchedule) {}
 
 // due is a run of the schedule for the time at which it is due, after which it is due an hour later.
-func (w *world) due() schedules.Run {
+func (w *world) due() scheduleverbs.Run {
 	s, ok := w.m.View().Schedule(nightly)
 	require.True(w.t, ok)
-	return schedules.Run{Tenant: "acme", Name: "nightly", Due: s.Next, For: s.Next, Next: s.Next + hour, Job: scheduled()}
+	return scheduleverbs.Run{Tenant: "acme", Name: "nightly", Due: s.Next, For: s.Next, Next: s.Next + hour, Job: scheduled()}
 }
 
 // scheduled is the job of the runs. Whose it is, is not for the run to say.
-func scheduled() *work.NewJob {
-	return &work.NewJob{Tenant: "umbrella", User: "eve", Name: "nightly", Spec: []byte("spec"), Shape: work.Shape{GPUs: 1}, Credentials: []byte("eve's")}
+func scheduled() *jobverbs.NewJob {
+	return &jobverbs.NewJob{Tenant: "umbrella", User: "eve", Name: "nightly", Spec: []byte("spec"), Shape: work.Shape{GPUs: 1}, Credentials: []byte("eve's")}
 }
 
-func (w *world) runs(runs ...schedules.Run) []schedules.RunResult {
-	return do[schedules.RunsResult](w, schedules.RunSchedules{Runs: runs, Actor: &access.Actor{Tenant: "acme", User: "ann"}}).Results
+func (w *world) runs(runs ...scheduleverbs.Run) []scheduleverbs.RunResult {
+	return do[scheduleverbs.RunsResult](w, scheduleverbs.RunSchedules{Runs: runs, Actor: &access.Actor{Tenant: "acme", User: "ann"}}).Results
 }
 
 func TestSchedules_oneRunForEachTime(t *testing.T) {
 	w := newWorld(t)
-	require.Nil(t, w.schedule(func(c *schedules.Put) { c.Credentials = []byte("ann's") }).Refusal)
+	require.Nil(t, w.schedule(func(c *scheduleverbs.PutSchedule) { c.Credentials = []byte("ann's") }).Refusal)
 	early := w.due()
 	require.Equal(t, reason.ScheduleNotDue, w.runs(early)[0].Refusal.Reason.Code(), "it is not due yet")
 
@@ -77,20 +79,20 @@ func jobsOf(v *fsm.View) (all []*work.Job) {
 
 func TestSchedules_whatARunBecomes(t *testing.T) {
 	for name, c := range map[string]struct {
-		put     func(*schedules.Put)
-		run     func(w *world, r *schedules.Run)
+		put     func(*scheduleverbs.PutSchedule)
+		run     func(w *world, r *scheduleverbs.Run)
 		outcome schedules.Outcome
 		why     reason.Code
 		jobs    int
 	}{
-		"its job goes on":               {asItIs, func(*world, *schedules.Run) {}, schedules.Skipped, reason.ScheduleOverlaps, 1},
-		"its job is over":               {asItIs, func(w *world, _ *schedules.Run) { w.cancelAll() }, schedules.Started, 0, 2},
-		"it may overlap":                {func(c *schedules.Put) { c.Overlap = schedules.Allow }, func(*world, *schedules.Run) {}, schedules.Started, 0, 2},
-		"it replaces":                   {func(c *schedules.Put) { c.Overlap = schedules.Replace }, func(*world, *schedules.Run) {}, schedules.Started, 0, 2},
-		"it is as late as is allowed":   {func(c *schedules.Put) { c.Overlap, c.StartWithin = schedules.Allow, hour }, late(time.Hour), schedules.Started, 0, 2},
-		"it is too late":                {func(c *schedules.Put) { c.Overlap, c.StartWithin = schedules.Allow, hour }, late(time.Hour + 1), schedules.Missed, reason.ScheduleTooLate, 1},
-		"the leader finds no job in it": {func(c *schedules.Put) { c.Overlap = schedules.Allow }, refused, schedules.Refused, reason.NoSuchGPUType, 1},
-		"the state refuses the job": {func(c *schedules.Put) { c.Overlap = schedules.Allow }, func(_ *world, r *schedules.Run) {
+		"its job goes on":               {asItIs, func(*world, *scheduleverbs.Run) {}, schedules.Skipped, reason.ScheduleOverlaps, 1},
+		"its job is over":               {asItIs, func(w *world, _ *scheduleverbs.Run) { w.cancelAll() }, schedules.Started, 0, 2},
+		"it may overlap":                {func(c *scheduleverbs.PutSchedule) { c.Overlap = schedules.Allow }, func(*world, *scheduleverbs.Run) {}, schedules.Started, 0, 2},
+		"it replaces":                   {func(c *scheduleverbs.PutSchedule) { c.Overlap = schedules.Replace }, func(*world, *scheduleverbs.Run) {}, schedules.Started, 0, 2},
+		"it is as late as is allowed":   {func(c *scheduleverbs.PutSchedule) { c.Overlap, c.StartWithin = schedules.Allow, hour }, late(time.Hour), schedules.Started, 0, 2},
+		"it is too late":                {func(c *scheduleverbs.PutSchedule) { c.Overlap, c.StartWithin = schedules.Allow, hour }, late(time.Hour + 1), schedules.Missed, reason.ScheduleTooLate, 1},
+		"the leader finds no job in it": {func(c *scheduleverbs.PutSchedule) { c.Overlap = schedules.Allow }, refused, schedules.Refused, reason.NoSuchGPUType, 1},
+		"the state refuses the job": {func(c *scheduleverbs.PutSchedule) { c.Overlap = schedules.Allow }, func(_ *world, r *scheduleverbs.Run) {
 			r.Job.Queue = "gone"
 		}, schedules.Refused, reason.NoQueueForJob, 1},
 	} {
@@ -116,26 +118,26 @@ func TestSchedules_whatARunBecomes(t *testing.T) {
 	}
 }
 
-func late(by time.Duration) func(*world, *schedules.Run) {
-	return func(w *world, _ *schedules.Run) { w.later(by) }
+func late(by time.Duration) func(*world, *scheduleverbs.Run) {
+	return func(w *world, _ *scheduleverbs.Run) { w.later(by) }
 }
 
-func refused(_ *world, r *schedules.Run) {
+func refused(_ *world, r *scheduleverbs.Run) {
 	r.Job, r.Refusal = nil, reason.New(reason.NoSuchGPUType, "B200", "H100")
 }
 
 func (w *world) cancelAll() {
 	for _, j := range jobsOf(w.m.View()) {
-		do[work.ControlResult](w, work.ControlJob{Job: j.ID, Action: work.ActionCancel})
+		do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: j.ID, Action: work.ActionCancel})
 	}
 }
 
 func TestSchedules_replaceAnArray(t *testing.T) {
 	w := newWorld(t)
-	require.Nil(t, w.schedule(func(c *schedules.Put) { c.Overlap = schedules.Replace }).Refusal)
+	require.Nil(t, w.schedule(func(c *scheduleverbs.PutSchedule) { c.Overlap = schedules.Replace }).Refusal)
 	w.later(time.Hour)
 	r := w.due()
-	r.Job.Array = &work.NewArray{End: 9}
+	r.Job.Array = &jobverbs.NewArray{End: 9}
 	first := w.runs(r)[0]
 	require.Equal(t, schedules.Started, first.Outcome)
 	w.later(time.Hour)
@@ -159,7 +161,7 @@ func TestSchedules_timesPassedOverAreCounted(t *testing.T) {
 func TestSchedules_pausedUntilResumed(t *testing.T) {
 	w := newWorld(t)
 	made := w.schedule(asItIs).Schedule
-	pause := func(c *schedules.Put) { c.Paused, c.IfRevision, c.Next = true, made.Revision, made.Next }
+	pause := func(c *scheduleverbs.PutSchedule) { c.Paused, c.IfRevision, c.Next = true, made.Revision, made.Next }
 	require.Nil(t, w.schedule(pause).Refusal)
 	require.Equal(t, kernel.CodeAborted, w.schedule(pause).Refusal.Code, "it was changed since")
 	w.later(2 * time.Hour)
@@ -179,13 +181,13 @@ func TestSchedules_noTimeComesTwice(t *testing.T) {
 	w.later(time.Hour)
 	r := w.due()
 	w.runs(r)
-	require.Equal(t, kernel.CodeAborted, w.schedule(func(c *schedules.Put) { c.Next = r.For }).Refusal.Code)
+	require.Equal(t, kernel.CodeAborted, w.schedule(func(c *scheduleverbs.PutSchedule) { c.Next = r.For }).Refusal.Code)
 }
 
 func TestSchedules_runByHand(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(asItIs)
-	hand := schedules.Run{Tenant: "acme", Name: "nightly", Job: scheduled()}
+	hand := scheduleverbs.Run{Tenant: "acme", Name: "nightly", Job: scheduled()}
 	hand.Job.Key, hand.Job.Fingerprint = "once", 7
 	first := w.runs(hand)[0]
 	require.Equal(t, schedules.Started, first.Outcome)
@@ -206,29 +208,29 @@ func TestSchedules_runByHand(t *testing.T) {
 
 func TestSchedules_bounds(t *testing.T) {
 	w := newWorld(t)
-	for name, bad := range map[string]func(*schedules.Put){
-		"no name":       func(c *schedules.Put) { c.Name = "" },
-		"no tenant":     func(c *schedules.Put) { c.Tenant = "" },
-		"never due":     func(c *schedules.Put) { c.Next = 0 },
-		"no job":        func(c *schedules.Put) { c.Job = nil },
-		"large job":     func(c *schedules.Put) { c.Job = make([]byte, schedules.MaxJob+1) },
-		"large secrets": func(c *schedules.Put) { c.Credentials = make([]byte, schedules.MaxCredentials+1) },
-		"no overlap":    func(c *schedules.Put) { c.Overlap = 0 },
-		"back in time":  func(c *schedules.Put) { c.StartWithin = -1 },
-		"long zone":     func(c *schedules.Put) { c.Zone = string(make([]byte, schedules.MaxText+1)) },
+	for name, bad := range map[string]func(*scheduleverbs.PutSchedule){
+		"no name":       func(c *scheduleverbs.PutSchedule) { c.Name = "" },
+		"no tenant":     func(c *scheduleverbs.PutSchedule) { c.Tenant = "" },
+		"never due":     func(c *scheduleverbs.PutSchedule) { c.Next = 0 },
+		"no job":        func(c *scheduleverbs.PutSchedule) { c.Job = nil },
+		"large job":     func(c *scheduleverbs.PutSchedule) { c.Job = make([]byte, schedules.MaxJob+1) },
+		"large secrets": func(c *scheduleverbs.PutSchedule) { c.Credentials = make([]byte, schedules.MaxCredentials+1) },
+		"no overlap":    func(c *scheduleverbs.PutSchedule) { c.Overlap = 0 },
+		"back in time":  func(c *scheduleverbs.PutSchedule) { c.StartWithin = -1 },
+		"long zone":     func(c *scheduleverbs.PutSchedule) { c.Zone = string(make([]byte, schedules.MaxText+1)) },
 	} {
 		require.Equal(t, reason.BadSchedule, w.schedule(bad).Refusal.Reason.Code(), name)
 	}
 	for i := range schedules.MaxOfTenant {
-		require.Nil(t, w.schedule(func(c *schedules.Put) { c.Name = string(rune('a'+i/26)) + string(rune('a'+i%26)) }).Refusal)
+		require.Nil(t, w.schedule(func(c *scheduleverbs.PutSchedule) { c.Name = string(rune('a'+i/26)) + string(rune('a'+i%26)) }).Refusal)
 	}
 	require.Equal(t, reason.TooManySchedulesOfTenant, w.schedule(asItIs).Refusal.Reason.Code())
-	require.Nil(t, w.schedule(func(c *schedules.Put) { c.Tenant = "umbrella" }).Refusal, "another tenant")
-	require.Nil(t, w.schedule(func(c *schedules.Put) { c.Name = "aa" }).Refusal, "one that is there may be changed")
+	require.Nil(t, w.schedule(func(c *scheduleverbs.PutSchedule) { c.Tenant = "umbrella" }).Refusal, "another tenant")
+	require.Nil(t, w.schedule(func(c *scheduleverbs.PutSchedule) { c.Name = "aa" }).Refusal, "one that is there may be changed")
 
-	gone := schedules.Delete{Tenant: "acme", Name: "aa"}
-	require.Nil(t, do[schedules.Result](w, gone).Refusal)
-	require.Equal(t, reason.NoSchedule, do[schedules.Result](w, gone).Refusal.Reason.Code())
+	gone := scheduleverbs.DeleteSchedule{Tenant: "acme", Name: "aa"}
+	require.Nil(t, do[scheduleverbs.ScheduleResult](w, gone).Refusal)
+	require.Equal(t, reason.NoSchedule, do[scheduleverbs.ScheduleResult](w, gone).Refusal.Reason.Code())
 }
 
 // scheduling draws commands about schedules.
@@ -237,9 +239,9 @@ func (g *generator) scheduling() kernel.Command {
 	s, there := g.w.m.View().Schedule(k)
 	switch {
 	case g.n("delete schedule", 0, 5) == 0:
-		return schedules.Delete{Tenant: k.Tenant, Name: k.Name, Actor: g.actor()}
+		return scheduleverbs.DeleteSchedule{Tenant: k.Tenant, Name: k.Name, Actor: g.actor()}
 	case !there || g.n("put schedule", 0, 3) == 0:
-		c := schedules.Put{
+		c := scheduleverbs.PutSchedule{
 			Tenant: k.Tenant, Name: k.Name, User: "ann", Cron: "* * * * *", Job: []byte("r"), Overlap: schedules.Overlap(g.n("overlap", 0, 4)),
 			StartWithin: int64(pick(g, "within", 0, 0, 30, -1)) * 1e9, Paused: g.n("paused", 0, 3) == 0,
 			Next: g.w.now + int64(pick(g, "next", -60, 0, 60))*1e9, Actor: g.actor(),
@@ -249,7 +251,7 @@ func (g *generator) scheduling() kernel.Command {
 		}
 		return c
 	}
-	run := schedules.Run{Tenant: k.Tenant, Name: k.Name, Due: pick(g, "due", s.Next, s.Next, s.Next, 0, 1), Passed: uint64(g.n("passed", 0, 2))}
+	run := scheduleverbs.Run{Tenant: k.Tenant, Name: k.Name, Due: pick(g, "due", s.Next, s.Next, s.Next, 0, 1), Passed: uint64(g.n("passed", 0, 2))}
 	run.For = run.Due + int64(pick(g, "for", 0, 0, 60, -1))*1e9
 	run.Next = run.For + int64(pick(g, "then", 60, 60, 0))*1e9
 	if job := g.newJob(); g.n("no job", 0, 5) > 0 {
@@ -257,7 +259,7 @@ func (g *generator) scheduling() kernel.Command {
 	} else {
 		run.Refusal = reason.New(reason.NoQueueForJob, "x", "y")
 	}
-	return schedules.RunSchedules{Runs: []schedules.Run{run, run}[:g.n("times", 1, 2)], Actor: g.actor()}
+	return scheduleverbs.RunSchedules{Runs: []scheduleverbs.Run{run, run}[:g.n("times", 1, 2)], Actor: g.actor()}
 }
 
 // checkSchedules holds what one state cannot show (I18): that each time of a schedule comes once, and that nothing but a run for it
@@ -266,11 +268,11 @@ func checkSchedules(t require.TestingT, before, after *fsm.View, cmds []kernel.C
 	ran, changed := map[schedules.Key]int{}, map[schedules.Key]bool{}
 	for _, c := range cmds {
 		switch c := c.(type) {
-		case schedules.Put:
+		case scheduleverbs.PutSchedule:
 			changed[schedules.Key{Tenant: c.Tenant, Name: c.Name}] = true
-		case schedules.Delete:
+		case scheduleverbs.DeleteSchedule:
 			changed[schedules.Key{Tenant: c.Tenant, Name: c.Name}] = true
-		case schedules.RunSchedules:
+		case scheduleverbs.RunSchedules:
 			for i := range c.Runs {
 				ran[schedules.Key{Tenant: c.Runs[i].Tenant, Name: c.Runs[i].Name}]++
 			}

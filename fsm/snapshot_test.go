@@ -23,11 +23,14 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/schedules"
+	"github.com/mindcoordinator/mind/fsm/scheduleverbs"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/claims"
-	"github.com/mindcoordinator/mind/fsm/work/promises"
-	"github.com/mindcoordinator/mind/fsm/work/schedules"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 )
 
 // story is a short log in which every kind of row comes to be.
@@ -35,7 +38,7 @@ func story(t require.TestingT) *world {
 	w := newWorld(t)
 	w.node("n1", 8)
 	w.node("n2", 4)
-	w.do(work.PutQueue{Queue: work.Queue{Name: "fast", Weight: 3}}, coordinators.PutCoordinator{Coordinator: coordinators.Coordinator{ID: "c1", RaftAddr: "c1:1", GRPCAddr: "c1:2"}})
+	w.do(queueverbs.PutQueue{Queue: work.Queue{Name: "fast", Weight: 3}}, coordinators.PutCoordinator{Coordinator: coordinators.Coordinator{ID: "c1", RaftAddr: "c1:1", GRPCAddr: "c1:2"}})
 	w.do(access.PutToken{Digest: digestOf(9), Tenant: "acme", User: "ann", Permissions: []string{"scaimind:view"}})
 	w.do(catalog.PutLauncher{Launcher: testLauncher("CUSTOM")})
 	w.index++
@@ -51,25 +54,27 @@ func story(t require.TestingT) *world {
 	w.place(both, "n1", "n2")
 	w.run(id)
 	w.run(both)
-	w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest, r.Step, r.Metrics = "/c/1", "sha256:1", 100, `{"loss":1}` })
-	w.report(both, 1, work.ReportEnded, exit(1))
-	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(waits).Class(), Reason: reason.New(reason.NeedsFreeGPUs, reason.New(reason.Demand, 8, "H100", 0, 0, 1, 0, 0, 1, ""), 2)}}})
-	w.do(work.SetNode{ID: "n2", Action: work.NodeDrain, Deadline: int64(time.Hour), Reason: "new fans"})
-	w.do(work.ControlJob{Job: waits, Action: work.ActionPause, Key: "p", Fingerprint: 1})
+	w.report(id, 0, jobverbs.ReportCheckpoint, func(r *jobverbs.TaskReport) {
+		r.Path, r.Digest, r.Step, r.Metrics = "/c/1", "sha256:1", 100, `{"loss":1}`
+	})
+	w.report(both, 1, jobverbs.ReportEnded, exit(1))
+	w.do(jobverbs.PlaceJobs{BasedOn: w.index, Reasons: []jobverbs.ClassReason{{Class: w.job(waits).Class(), Reason: reason.New(reason.NeedsFreeGPUs, reason.New(reason.Demand, 8, "H100", 0, 0, 1, 0, 0, 1, ""), 2)}}})
+	w.do(nodeverbs.SetNode{ID: "n2", Action: nodeverbs.NodeDrain, Deadline: int64(time.Hour), Reason: "new fans"})
+	w.do(jobverbs.ControlJob{Job: waits, Action: work.ActionPause, Key: "p", Fingerprint: 1})
 	w.submit(oneGPU())
-	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(waits).Class(), Reason: reason.New(reason.NeedsFreeGPUs, reason.New(reason.Demand, 8, "H100", 0, 0, 1, 0, 0, 1, ""), 2)}}})
+	w.do(jobverbs.PlaceJobs{BasedOn: w.index, Reasons: []jobverbs.ClassReason{{Class: w.job(waits).Class(), Reason: reason.New(reason.NeedsFreeGPUs, reason.New(reason.Demand, 8, "H100", 0, 0, 1, 0, 0, 1, ""), 2)}}})
 	loss(w)
 	scored := w.submit(anEvaluation())
 	w.place(scored, "n4")
 	w.run(scored)
 	w.scores(scored, "mmlu", `{"accuracy":0.5}`)
 	three := int32(3)
-	w.do(work.PutQuota{Tenant: "umbrella", MaxJobs: &three, MaxRunning: &three, By: "root", Actor: &access.Actor{Tenant: "ops", User: "root", Token: 9, Request: "req-1"}})
+	w.do(queueverbs.PutQuota{Tenant: "umbrella", MaxJobs: &three, MaxRunning: &three, By: "root", Actor: &access.Actor{Tenant: "ops", User: "root", Token: 9, Request: "req-1"}})
 	limited := oneGPU()
 	limited.Tenant = "umbrella"
-	held := do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{limited}, Actor: &access.Actor{Request: "req-2"}}).Results[0].Job
-	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.m.View().ClassOf(w.job(held)), Reason: reason.New(reason.QuotaOfRunning, 3, 3)}}})
-	w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: &access.Actor{Tenant: "acme", User: "ada"}})
+	held := do[jobverbs.SubmitJobsResult](w, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{limited}, Actor: &access.Actor{Request: "req-2"}}).Results[0].Job
+	w.do(jobverbs.PlaceJobs{BasedOn: w.index, Reasons: []jobverbs.ClassReason{{Class: w.m.View().ClassOf(w.job(held)), Reason: reason.New(reason.QuotaOfRunning, 3, 3)}}})
+	w.do(jobverbs.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: &access.Actor{Tenant: "acme", User: "ada"}})
 	restarts(w)
 	archived(w)
 	shared(w)
@@ -86,23 +91,23 @@ func arranges(w *world) {
 	w.node("w1", 2)
 	w.node("w2", 2)
 	from, until := w.now+int64(time.Hour), w.now+int64(2*time.Hour)
-	for _, c := range []windows.Put{
+	for _, c := range []windowverbs.PutWindow{
 		{Name: "kernel", Kind: windows.Maintenance, Patterns: []string{"w1"}, From: from, Until: until, Reason: "a new kernel", By: "root"},
 		{Name: "paper", Kind: windows.Reservation, Patterns: []string{"w2"}, Tenant: "umbrella", GPUs: 2, From: from, Until: until},
 	} {
-		require.Nil(w.t, do[windows.Result](w, c).Refusal)
+		require.Nil(w.t, do[windowverbs.WindowResult](w, c).Refusal)
 	}
-	require.Nil(w.t, do[windows.Result](w, windows.Delete{Name: "paper", Kind: windows.Reservation}).Refusal)
+	require.Nil(w.t, do[windowverbs.WindowResult](w, windowverbs.DeleteWindow{Name: "paper", Kind: windows.Reservation}).Refusal)
 }
 
 // repeats goes on with a schedule that was run, one that is paused, and one that is deleted.
 func repeats(w *world) {
 	w.schedule(asItIs)
-	w.schedule(func(c *schedules.Put) {
+	w.schedule(func(c *scheduleverbs.PutSchedule) {
 		c.Name, c.Paused, c.Zone, c.Overlap, c.StartWithin = "weekly", true, "Europe/Berlin", schedules.Allow, hour
 	})
-	w.schedule(func(c *schedules.Put) { c.Name = "gone" })
-	w.do(schedules.Delete{Tenant: "acme", Name: "gone"})
+	w.schedule(func(c *scheduleverbs.PutSchedule) { c.Name = "gone" })
+	w.do(scheduleverbs.DeleteSchedule{Tenant: "acme", Name: "gone"})
 	w.later(time.Hour)
 	require.Equal(w.t, schedules.Started, w.runs(w.due())[0].Outcome)
 	w.later(time.Hour)
@@ -111,10 +116,10 @@ func repeats(w *world) {
 
 // shared goes on with queues below another one, and a policy.
 func shared(w *world) {
-	w.do(work.PutQueue{Queue: work.Queue{Name: "research", Weight: 2, MaxGPUs: 12}}, work.PutQueue{Queue: work.Queue{Name: "fast", Weight: 3, Parent: "research"}})
+	w.do(queueverbs.PutQueue{Queue: work.Queue{Name: "research", Weight: 2, MaxGPUs: 12}}, queueverbs.PutQueue{Queue: work.Queue{Name: "fast", Weight: 3, Parent: "research"}})
 	p := w.m.View().Policy()
 	p.HalfLife = int64(24 * time.Hour)
-	w.do(work.PutPolicy{Policy: p, Base: p.Revision, Actor: &access.Actor{Tenant: "ops", User: "root"}})
+	w.do(queueverbs.PutPolicy{Policy: p, Base: p.Revision, Actor: &access.Actor{Tenant: "ops", User: "root"}})
 	w.later(time.Minute)
 	below := oneGPU()
 	below.Queue, below.User = "fast", "ann"
@@ -128,12 +133,12 @@ func makesRoom(w *world) {
 	low.Priority, low.Preemptible, high.Priority = 1, true, 9
 	victim, urgent := w.submit(low), w.submit(high)
 	w.place(victim, "n7")
-	r := do[claims.PreemptResult](w, claims.PreemptJobs{Preemptions: []claims.Preemption{{
-		Job: urgent, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n7", GPUs: 1}}, Victims: []claims.Victim{{Job: victim, Attempt: 1}},
+	r := do[jobverbs.PreemptResult](w, jobverbs.PreemptJobs{Preemptions: []jobverbs.Preemption{{
+		Job: urgent, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n7", GPUs: 1}}, Victims: []jobverbs.Victim{{Job: victim, Attempt: 1}},
 	}}})
 	require.Empty(w.t, r.Refused)
 	later := w.submit(oneGPU())
-	promised := do[promises.PromiseResult](w, promises.PromiseStarts{Starts: []promises.Start{{
+	promised := do[jobverbs.PromiseResult](w, jobverbs.PromiseStarts{Starts: []jobverbs.Start{{
 		Job: later, Attempt: 1, At: w.now + int64(time.Hour), Tasks: []work.TaskPlacement{{Node: "n7", GPUs: 1}},
 		Cause: reason.New(reason.PromiseEarlier),
 	}}})
@@ -158,11 +163,11 @@ func anArray(w *world) {
 	id := w.submit(n)
 	w.runOn(id.At(0), "n1")
 	w.runOn(id.At(1), "n1")
-	w.report(id.At(0), 0, work.ReportEnded, exit(0))
-	w.report(id.At(1), 0, work.ReportEnded, exit(4))
+	w.report(id.At(0), 0, jobverbs.ReportEnded, exit(0))
+	w.report(id.At(1), 0, jobverbs.ReportEnded, exit(4))
 	w.runOn(id.At(2), "n1")
-	w.do(work.ControlJob{Job: id.At(5), Action: work.ActionCancel})
-	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(id).Class(), Reason: reason.New(reason.MaxParallelReached, 2, 2)}}})
+	w.do(jobverbs.ControlJob{Job: id.At(5), Action: work.ActionCancel})
+	w.do(jobverbs.PlaceJobs{BasedOn: w.index, Reasons: []jobverbs.ClassReason{{Class: w.job(id).Class(), Reason: reason.New(reason.MaxParallelReached, 2, 2)}}})
 }
 
 // restarts goes on with a job that pauses before its next attempt, and one that is not restartable.
@@ -173,8 +178,8 @@ func restarts(w *world) {
 	w.runOn(again, "n1")
 	w.breaks(again)
 	w.runOn(again, "n1")
-	w.report(again, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step, r.Total = 7, 9 })
-	w.report(again, 0, work.ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
+	w.report(again, 0, jobverbs.ReportProgress, func(r *jobverbs.TaskReport) { r.Step, r.Total = 7, 9 })
+	w.report(again, 0, jobverbs.ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
 	w.runOn(never, "n1")
 }
 
@@ -189,12 +194,12 @@ func loss(w *world) {
 	w.place(one, "n3")
 	w.place(other, "n3")
 	w.run(one)
-	w.report(one, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest, r.Step = "/c/2", "sha256:2", 7 })
-	w.do(work.SetNode{ID: "n3", Action: work.NodeUnreachable, Reason: reason.New(reason.NodeSilent, int64(3*time.Second))})
+	w.report(one, 0, jobverbs.ReportCheckpoint, func(r *jobverbs.TaskReport) { r.Path, r.Digest, r.Step = "/c/2", "sha256:2", 7 })
+	w.do(nodeverbs.SetNode{ID: "n3", Action: nodeverbs.NodeUnreachable, Reason: reason.New(reason.NodeSilent, int64(3*time.Second))})
 	w.later(time.Minute)
 	w.lose("n3", "n4")
 	w.place(one, "n4")
-	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(other).Class(), Reason: reason.New(reason.WaitsForNodes, 1, "n3")}}})
+	w.do(jobverbs.PlaceJobs{BasedOn: w.index, Reasons: []jobverbs.ClassReason{{Class: w.job(other).Class(), Reason: reason.New(reason.WaitsForNodes, 1, "n3")}}})
 	w.later(-time.Minute)
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 )
 
 // The toy is a domain as anybody could add one: notes that are pinned for a while. It uses nothing that the packages of the
@@ -82,7 +82,7 @@ func toyDomain() kernel.Domain {
 			kernel.Rows(recordNote, "note", func(s *kernel.State) *kernel.Table[string, *note] { return &notesOf(s).rows },
 				func(s *kernel.State, n *note) error { notesOf(s).put(n); return nil }),
 		},
-		Commands: []kernel.CommandDef{kernel.DefineAudited("pinNote", applyPin, auditPin)},
+		Commands: []kernel.CommandDef{kernel.Define("pinNote", applyPin, auditPin)},
 		Due: func(s *kernel.State) (int64, bool) {
 			first, ok := notesOf(s).due.Min()
 			return first.at, ok
@@ -92,7 +92,7 @@ func toyDomain() kernel.Domain {
 	}
 }
 
-func applyPin(tx *kernel.Tx, c *pinNote) any {
+func applyPin(tx *kernel.Tx, c *pinNote) pinResult {
 	if c.Note.Name == "" {
 		return pinResult{&kernel.Refusal{Code: kernel.CodeInvalidArgument, Reason: reason.Text("a note needs a name")}}
 	}
@@ -103,8 +103,8 @@ func applyPin(tx *kernel.Tx, c *pinNote) any {
 	return pinResult{}
 }
 
-func auditPin(tx *kernel.Tx, c *pinNote, result any) {
-	access.Record(tx, c.Actor, access.AuditRecord{Action: auditNotePin, Object: c.Note.Name}, result.(pinResult).Refusal)
+func auditPin(tx *kernel.Tx, c *pinNote, result pinResult) {
+	access.Record(tx, c.Actor, access.AuditRecord{Action: auditNotePin, Object: c.Note.Name}, result.Refusal)
 }
 
 func dropDue(tx *kernel.Tx) (more bool) {
@@ -184,7 +184,7 @@ func TestToy_goesThroughAllThatADomainHas(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, startOfTime+int64(time.Minute), due)
 	w.later(time.Minute)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	require.Equal(t, map[string]string{"b": ""}, notesIn(w.m.View()))
 	last := w.log[len(w.log)-1]
 	restored.Apply(last.Index, last.Data)

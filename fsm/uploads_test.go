@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/checkpointverbs"
 )
 
 // A job saves every half second, keeps 3, and an upload takes 6 s; its node uploads two at a time.
@@ -52,7 +53,7 @@ func TestUploads_thatFailAreNotKept(t *testing.T) {
 	w.saves(id, 3)
 	require.False(t, w.checkpoint(first).Expired())
 	require.False(t, w.checkpoint(second).Expired())
-	full := checkpoints.Report{ID: second, Kind: checkpoints.ReportUpload, Error: reason.Text("the archive is full")}
+	full := checkpointverbs.Report{ID: second, Kind: checkpointverbs.ReportUpload, Error: reason.Text("the archive is full")}
 	require.Equal(t, 1, w.says("n1", full).Applied)
 	require.True(t, w.checkpoint(second).Expired())
 	full.ID = first

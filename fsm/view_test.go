@@ -12,6 +12,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 func ids(jobs []*work.Job) []ident.Job {
@@ -26,7 +29,7 @@ func TestView_jobsByIDFromEitherEnd(t *testing.T) {
 	w := newWorld(t)
 	var all, acme []ident.Job
 	for i := range 20 {
-		r := w.trySubmit(func(n *work.NewJob) {
+		r := w.trySubmit(func(n *jobverbs.NewJob) {
 			if i%3 == 0 {
 				n.Tenant = "umbrella"
 			}
@@ -60,8 +63,8 @@ func TestView_jobsByIDFromEitherEnd(t *testing.T) {
 func TestView_queueOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.do(work.PutQueue{Queue: work.Queue{Name: "fast"}})
-		var c work.SubmitJobs
+		w.do(queueverbs.PutQueue{Queue: work.Queue{Name: "fast"}})
+		var c jobverbs.SubmitJobs
 		for range rapid.IntRange(0, 300).Draw(t, "jobs") {
 			n := oneGPU()
 			n.Queue = rapid.SampledFrom([]string{"default", "fast"}).Draw(t, "queue")
@@ -119,7 +122,7 @@ func TestView_doesNotChange(t *testing.T) {
 	for range 50 {
 		w.submit(oneGPU())
 	}
-	w.do(work.SetNode{ID: "n1", Action: work.NodeForget})
+	w.do(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeForget})
 	require.Equal(t, hash, v.Hash())
 	require.Equal(t, counts, v.Counts())
 	require.Equal(t, use, v.Use("n1"))
@@ -158,7 +161,7 @@ func TestView_readWhileApplying(t *testing.T) {
 		id := w.submit(oneGPU())
 		w.place(id, "n1")
 		w.run(id)
-		w.report(id, 0, work.ReportEnded, exit(0))
+		w.report(id, 0, jobverbs.ReportEnded, exit(0))
 		w.later(time.Second)
 	}
 	close(stop)

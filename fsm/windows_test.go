@@ -13,27 +13,31 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 )
 
 // maintain arranges a maintenance of n1 in an hour, for an hour.
-func (w *world) maintain() windows.Result {
-	return do[windows.Result](w, windows.Put{
+func (w *world) maintain() windowverbs.WindowResult {
+	return do[windowverbs.WindowResult](w, windowverbs.PutWindow{
 		Name: "kernel", Kind: windows.Maintenance, Patterns: []string{"n1"}, From: w.now + int64(time.Hour), Until: w.now + int64(2*time.Hour),
 		Actor: &access.Actor{Tenant: "acme", User: "olga"},
 	})
 }
 
 // reserve arranges a reservation of GPUs in an hour, for an hour.
-func (w *world) reserve(gpus uint32) windows.Result {
-	return do[windows.Result](w, windows.Put{
+func (w *world) reserve(gpus uint32) windowverbs.WindowResult {
+	return do[windowverbs.WindowResult](w, windowverbs.PutWindow{
 		Name: "paper", Kind: windows.Reservation, Tenant: "umbrella", GPUs: gpus, From: w.now + int64(time.Hour), Until: w.now + int64(2*time.Hour),
 	})
 }
 
 // putOn says why a job was not placed on a node.
 func (w *world) putOn(job ident.Job, node string) reason.Code {
-	r := do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{
+	r := do[jobverbs.PlaceResult](w, jobverbs.PlaceJobs{Placements: []work.Placement{
 		{Job: job, Attempt: w.job(job).Attempt + 1, Tasks: []work.TaskPlacement{{Node: node, GPUs: 1 << 7}}},
 	}})
 	if len(r.Refused) == 0 {
@@ -44,15 +48,15 @@ func (w *world) putOn(job ident.Job, node string) reason.Code {
 
 func TestWindows_whoIsPlacedBefore(t *testing.T) {
 	for name, c := range map[string]struct {
-		change   func(*work.NewJob)
+		change   func(*jobverbs.NewJob)
 		admitted bool
 	}{
-		"without a limit":   {func(*work.NewJob) {}, false},
-		"ends before":       {func(n *work.NewJob) { n.MaxRuntime = int64(58 * time.Minute) }, true},
-		"has no minute":     {func(n *work.NewJob) { n.MaxRuntime = int64(59*time.Minute + time.Second) }, false},
-		"may be preempted":  {func(n *work.NewJob) { n.Preemptible = true }, true},
-		"never again":       {func(n *work.NewJob) { n.Preemptible, n.Retry.Never = true, true }, false},
-		"limit, and beyond": {func(n *work.NewJob) { n.MaxRuntime = int64(2 * time.Hour) }, false},
+		"without a limit":   {func(*jobverbs.NewJob) {}, false},
+		"ends before":       {func(n *jobverbs.NewJob) { n.MaxRuntime = int64(58 * time.Minute) }, true},
+		"has no minute":     {func(n *jobverbs.NewJob) { n.MaxRuntime = int64(59*time.Minute + time.Second) }, false},
+		"may be preempted":  {func(n *jobverbs.NewJob) { n.Preemptible = true }, true},
+		"never again":       {func(n *jobverbs.NewJob) { n.Preemptible, n.Retry.Never = true, true }, false},
+		"limit, and beyond": {func(n *jobverbs.NewJob) { n.MaxRuntime = int64(2 * time.Hour) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -72,8 +76,8 @@ func TestMaintenance_drainsAndEnables(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	w.node("n2", 8)
-	stays := w.trySubmit(func(n *work.NewJob) { n.Retry.Never = true }).Job
-	leaves := w.trySubmit(func(*work.NewJob) {}).Job
+	stays := w.trySubmit(func(n *jobverbs.NewJob) { n.Retry.Never = true }).Job
+	leaves := w.trySubmit(func(*jobverbs.NewJob) {}).Job
 	require.Zero(t, w.putOn(leaves, "n1"))
 	w.place(stays, "n1")
 	w.run(stays)
@@ -83,18 +87,18 @@ func TestMaintenance_drainsAndEnables(t *testing.T) {
 	require.True(t, any)
 	require.Equal(t, w.now+int64(time.Hour), due)
 	w.later(time.Hour)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	n, _ := w.m.View().Node("n1")
 	require.Equal(t, v1.NodeState_DRAINING, n.State)
 	require.Equal(t, reason.New(reason.UnderMaintenance, "kernel"), n.Reason)
 	require.Equal(t, v1.StopReason_DRAIN, w.job(leaves).Stop)
 	require.Zero(t, w.job(stays).Stop, "a job that may not be restarted runs to its end")
-	w.report(leaves, 0, work.ReportEnded, exit(75))
+	w.report(leaves, 0, jobverbs.ReportEnded, exit(75))
 	require.Equal(t, v1.JobState_QUEUED, w.job(leaves).State)
 	require.NotZero(t, w.putOn(leaves, "n1"))
 
 	w.later(time.Hour)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	n, _ = w.m.View().Node("n1")
 	require.Equal(t, v1.NodeState_READY, n.State)
 	require.Zero(t, w.m.View().WindowCount())
@@ -104,14 +108,14 @@ func TestMaintenance_drainsAndEnables(t *testing.T) {
 func TestMaintenance_leavesTheDrainOfAnOperator(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	w.do(work.SetNode{ID: "n1", Action: work.NodeDrain, Reason: "broken"})
+	w.do(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain, Reason: "broken"})
 	require.Nil(t, w.maintain().Refusal)
 	w.later(time.Hour)
-	w.do(work.Tick{})
-	require.Nil(t, do[windows.Result](w, windows.Delete{Name: "kernel", Kind: windows.Maintenance}).Refusal)
+	w.do(clusterverbs.Tick{})
+	require.Nil(t, do[windowverbs.WindowResult](w, windowverbs.DeleteWindow{Name: "kernel", Kind: windows.Maintenance}).Refusal)
 	n, _ := w.m.View().Node("n1")
 	require.Equal(t, v1.NodeState_DRAINED, n.State)
-	require.Equal(t, reason.NoWindow, do[windows.Result](w, windows.Delete{Name: "kernel", Kind: windows.Maintenance}).Refusal.Reason.Code())
+	require.Equal(t, reason.NoWindow, do[windowverbs.WindowResult](w, windowverbs.DeleteWindow{Name: "kernel", Kind: windows.Maintenance}).Refusal.Reason.Code())
 }
 
 func TestReservation_isForItsTenant(t *testing.T) {
@@ -119,7 +123,7 @@ func TestReservation_isForItsTenant(t *testing.T) {
 	w.node("n1", 8)
 	w.node("n2", 8)
 	// n1 runs a job that nobody may stop, so n2 is reserved.
-	stays := w.trySubmit(func(*work.NewJob) {}).Job
+	stays := w.trySubmit(func(*jobverbs.NewJob) {}).Job
 	w.place(stays, "n1")
 	require.Equal(t, reason.New(reason.TooFewToReserve, 16, 8), w.reserve(16).Refusal.Reason)
 	r := w.reserve(5)
@@ -127,22 +131,22 @@ func TestReservation_isForItsTenant(t *testing.T) {
 	require.Equal(t, []string{"n2"}, r.Window.Nodes)
 	require.Equal(t, reason.WindowThere, w.reserve(1).Refusal.Reason.Code())
 
-	yields := w.trySubmit(func(n *work.NewJob) { n.Preemptible = true }).Job
+	yields := w.trySubmit(func(n *jobverbs.NewJob) { n.Preemptible = true }).Job
 	require.Zero(t, w.putOn(yields, "n2"))
 	w.run(yields)
-	other := w.trySubmit(func(*work.NewJob) {}).Job
-	own := w.trySubmit(func(n *work.NewJob) { n.Tenant = "umbrella" }).Job
+	other := w.trySubmit(func(*jobverbs.NewJob) {}).Job
+	own := w.trySubmit(func(n *jobverbs.NewJob) { n.Tenant = "umbrella" }).Job
 	require.Equal(t, "umbrella", w.m.View().ClassOf(w.job(own)).Tenant, "a class of its own, so that the planner sees whose it is")
 	require.Empty(t, w.m.View().ClassOf(w.job(other)).Tenant)
 	w.later(time.Hour)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	require.Equal(t, v1.StopReason_PREEMPT, w.job(yields).Stop)
-	w.report(yields, 0, work.ReportEnded, exit(75))
+	w.report(yields, 0, jobverbs.ReportEnded, exit(75))
 	require.Equal(t, reason.NodeKept, w.putOn(yields, "n2"))
 	require.Equal(t, reason.NodeKept, w.putOn(other, "n2"))
 	require.Zero(t, w.putOn(own, "n2"))
 	w.later(time.Hour)
-	w.do(work.Tick{})
+	w.do(clusterverbs.Tick{})
 	require.True(t, w.job(own).Live(), "what runs goes on")
 	require.Zero(t, w.putOn(other, "n1"))
 }
@@ -150,19 +154,19 @@ func TestReservation_isForItsTenant(t *testing.T) {
 func TestWindows_refusals(t *testing.T) {
 	hour := int64(time.Hour)
 	for name, c := range map[string]struct {
-		put  windows.Put
+		put  windowverbs.PutWindow
 		want reason.Code
 	}{
-		"no kind":           {windows.Put{Name: "a", From: 0, Until: hour}, reason.BadWindow},
-		"no name":           {windows.Put{Kind: windows.Maintenance, Patterns: []string{"n1"}, Until: hour}, reason.BadWindow},
-		"over before":       {windows.Put{Name: "a", Kind: windows.Maintenance, Patterns: []string{"n1"}, From: -hour, Until: -1}, reason.BadWindow},
-		"in two years":      {windows.Put{Name: "a", Kind: windows.Maintenance, Patterns: []string{"n1"}, Until: 24 * 700 * hour}, reason.BadWindow},
-		"bad pattern":       {windows.Put{Name: "a", Kind: windows.Maintenance, Patterns: []string{"[n"}, Until: hour}, reason.BadWindow},
-		"for nobody":        {windows.Put{Name: "a", Kind: windows.Reservation, GPUs: 1, Until: hour}, reason.BadWindow},
-		"of nothing":        {windows.Put{Name: "a", Kind: windows.Reservation, Tenant: "acme", Until: hour}, reason.BadWindow},
-		"no such node":      {windows.Put{Name: "a", Kind: windows.Maintenance, Patterns: []string{"x*"}, Until: hour}, reason.NoNodeMatches},
-		"no such GPU":       {windows.Put{Name: "a", Kind: windows.Reservation, Tenant: "acme", GPUs: 1, GPUType: "A100", Until: hour}, reason.TooFewToReserve},
-		"in another window": {windows.Put{Name: "a", Kind: windows.Maintenance, Patterns: []string{"n?"}, From: hour, Until: 2 * hour}, reason.WindowsMeet},
+		"no kind":           {windowverbs.PutWindow{Name: "a", From: 0, Until: hour}, reason.BadWindow},
+		"no name":           {windowverbs.PutWindow{Kind: windows.Maintenance, Patterns: []string{"n1"}, Until: hour}, reason.BadWindow},
+		"over before":       {windowverbs.PutWindow{Name: "a", Kind: windows.Maintenance, Patterns: []string{"n1"}, From: -hour, Until: -1}, reason.BadWindow},
+		"in two years":      {windowverbs.PutWindow{Name: "a", Kind: windows.Maintenance, Patterns: []string{"n1"}, Until: 24 * 700 * hour}, reason.BadWindow},
+		"bad pattern":       {windowverbs.PutWindow{Name: "a", Kind: windows.Maintenance, Patterns: []string{"[n"}, Until: hour}, reason.BadWindow},
+		"for nobody":        {windowverbs.PutWindow{Name: "a", Kind: windows.Reservation, GPUs: 1, Until: hour}, reason.BadWindow},
+		"of nothing":        {windowverbs.PutWindow{Name: "a", Kind: windows.Reservation, Tenant: "acme", Until: hour}, reason.BadWindow},
+		"no such node":      {windowverbs.PutWindow{Name: "a", Kind: windows.Maintenance, Patterns: []string{"x*"}, Until: hour}, reason.NoNodeMatches},
+		"no such GPU":       {windowverbs.PutWindow{Name: "a", Kind: windows.Reservation, Tenant: "acme", GPUs: 1, GPUType: "A100", Until: hour}, reason.TooFewToReserve},
+		"in another window": {windowverbs.PutWindow{Name: "a", Kind: windows.Maintenance, Patterns: []string{"n?"}, From: hour, Until: 2 * hour}, reason.WindowsMeet},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -171,7 +175,7 @@ func TestWindows_refusals(t *testing.T) {
 			before := w.m.View().Hash()
 			c.put.From += w.now
 			c.put.Until += w.now
-			require.Equal(t, c.want, do[windows.Result](w, c.put).Refusal.Reason.Code())
+			require.Equal(t, c.want, do[windowverbs.WindowResult](w, c.put).Refusal.Reason.Code())
 			require.Equal(t, 1, w.m.View().WindowCount())
 			require.NotZero(t, before)
 		})
@@ -191,7 +195,7 @@ func TestWindows_checkCanFail(t *testing.T) {
 			w.tables().PutWindow(&two)
 		}, `I15: node n1 is in the windows "kernel" and "other" at the same time`},
 		"placed where it is kept off": {func(w *world) {
-			job := w.trySubmit(func(n *work.NewJob) { n.Preemptible = true }).Job
+			job := w.trySubmit(func(n *jobverbs.NewJob) { n.Preemptible = true }).Job
 			require.Zero(w.t, w.putOn(job, "n1"))
 			old, _ := w.tables().Job(job)
 			j := *old
@@ -222,10 +226,10 @@ func (g *generator) arrange() kernel.Command {
 	kind := pick(g, "kind of window", windows.Maintenance, windows.Reservation)
 	name := pick(g, "window", "w1", "w2")
 	if g.n("delete window", 0, 3) == 0 {
-		return windows.Delete{Name: name, Kind: kind, Actor: g.actor()}
+		return windowverbs.DeleteWindow{Name: name, Kind: kind, Actor: g.actor()}
 	}
 	from := g.w.now + int64(pick(g, "in", -1, 0, 60, 300))*1e9
-	c := windows.Put{Name: name, Kind: kind, From: from, Until: from + int64(pick(g, "lasts", 10, 100))*1e9, Actor: g.actor()}
+	c := windowverbs.PutWindow{Name: name, Kind: kind, From: from, Until: from + int64(pick(g, "lasts", 10, 100))*1e9, Actor: g.actor()}
 	if kind == windows.Maintenance {
 		c.Patterns = []string{pick(g, "nodes", "n1", "n[23]", "*", "x")}
 	} else {

@@ -15,6 +15,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
 
@@ -98,8 +100,8 @@ func do[R any](w *world, c kernel.Command) R {
 
 func (w *world) later(d time.Duration) { w.now += int64(d) }
 
-func (w *world) submit(n work.NewJob) ident.Job {
-	r := do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{n}}).Results[0]
+func (w *world) submit(n jobverbs.NewJob) ident.Job {
+	r := do[jobverbs.SubmitJobsResult](w, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{n}}).Results[0]
 	require.Nil(w.t, r.Refusal)
 	return r.Job
 }
@@ -111,14 +113,14 @@ func (w *world) job(id ident.Job) *work.Job {
 }
 
 func (w *world) node(id string, gpus int) *work.Node {
-	r := do[work.NodeResult](w, work.RegisterNode{Node: testNode(id, "boot1", gpus)})
+	r := do[nodeverbs.NodeResult](w, nodeverbs.RegisterNode{Node: testNode(id, "boot1", gpus)})
 	require.Nil(w.t, r.Refusal)
 	return r.Node
 }
 
 // place puts a job on nodes, on GPU 0 and up of each.
 func (w *world) place(id ident.Job, nodes ...string) uint64 {
-	r := do[work.PlaceResult](w, work.PlaceJobs{BasedOn: w.index, Placements: []work.Placement{w.placement(id, nodes...)}})
+	r := do[jobverbs.PlaceResult](w, jobverbs.PlaceJobs{BasedOn: w.index, Placements: []work.Placement{w.placement(id, nodes...)}})
 	require.Empty(w.t, r.Refused)
 	require.Len(w.t, r.Placed, 1)
 	return r.Placed[0].Token
@@ -146,28 +148,28 @@ func (w *world) placement(id ident.Job, nodes ...string) work.Placement {
 }
 
 // report sends one report of a task of the newest attempt.
-func (w *world) report(id ident.Job, rank uint16, kind work.ReportKind, change ...func(*work.TaskReport)) work.ReportResult {
+func (w *world) report(id ident.Job, rank uint16, kind jobverbs.ReportKind, change ...func(*jobverbs.TaskReport)) jobverbs.ReportResult {
 	j := w.job(id)
-	r := work.TaskReport{Job: id, Attempt: j.Attempt, Rank: rank, Token: j.Token, Kind: kind, Time: w.now}
+	r := jobverbs.TaskReport{Job: id, Attempt: j.Attempt, Rank: rank, Token: j.Token, Kind: kind, Time: w.now}
 	for _, f := range change {
 		f(&r)
 	}
-	return do[work.ReportResult](w, work.ReportTasks{Node: j.Tasks[rank].Node, Reports: []work.TaskReport{r}})
+	return do[jobverbs.ReportResult](w, jobverbs.ReportTasks{Node: j.Tasks[rank].Node, Reports: []jobverbs.TaskReport{r}})
 }
 
-func exit(code int32) func(*work.TaskReport) {
-	return func(r *work.TaskReport) { r.ExitCode = &code }
+func exit(code int32) func(*jobverbs.TaskReport) {
+	return func(r *jobverbs.TaskReport) { r.ExitCode = &code }
 }
 
-func failed(e v1.ErrorType_Value, message string) func(*work.TaskReport) {
-	return func(r *work.TaskReport) { r.ErrorType, r.ErrorMessage = e, reason.Text(message) }
+func failed(e v1.ErrorType_Value, message string) func(*jobverbs.TaskReport) {
+	return func(r *jobverbs.TaskReport) { r.ErrorType, r.ErrorMessage = e, reason.Text(message) }
 }
 
 // run brings a placed job to RUNNING.
 func (w *world) run(id ident.Job) {
 	for rank := range w.job(id).Tasks {
-		w.report(id, uint16(rank), work.ReportStarting)
-		w.report(id, uint16(rank), work.ReportRunning)
+		w.report(id, uint16(rank), jobverbs.ReportStarting)
+		w.report(id, uint16(rank), jobverbs.ReportRunning)
 	}
 	require.Equal(w.t, v1.JobState_RUNNING, w.job(id).State)
 }
@@ -186,8 +188,8 @@ func testNode(id, boot string, gpus int) work.Node {
 	return n
 }
 
-func oneGPU() work.NewJob {
-	return work.NewJob{
+func oneGPU() jobverbs.NewJob {
+	return jobverbs.NewJob{
 		Tenant: "acme", User: "ada", Name: "train", Priority: 5, Spec: []byte("spec"),
 		Shape: work.Shape{Nodes: 1, GPUs: 1}, Labels: map[string]string{"team": "nlp"},
 	}

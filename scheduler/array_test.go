@@ -10,15 +10,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
 func (s *state) array(n, parallel uint32) ident.Job {
 	s.t.Helper()
 	j := s.job(work.Shape{CPUs: 1}, 5)
-	j.Array, j.MaxParallel = &work.NewArray{End: n - 1}, parallel
+	j.Array, j.MaxParallel = &jobverbs.NewArray{End: n - 1}, parallel
 	j.Retry, j.MaxRuntime = work.RetryPolicy{Max: 1, On: work.RetryAll}, int64(time.Minute)
-	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult)
+	r := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j}})[0].(jobverbs.SubmitJobsResult)
 	require.Nil(s.t, r.Results[0].Refusal)
 	return r.Results[0].Job
 }
@@ -38,9 +39,9 @@ func (s *state) exits(code int32, ids ...ident.Job) {
 	s.t.Helper()
 	for _, id := range ids {
 		j := s.get(id)
-		s.apply(work.ReportTasks{Node: j.Tasks[0].Node, Reports: []work.TaskReport{
-			{Job: id, Attempt: j.Attempt, Token: j.Token, Kind: work.ReportRunning},
-			{Job: id, Attempt: j.Attempt, Token: j.Token, Kind: work.ReportEnded, ExitCode: &code},
+		s.apply(jobverbs.ReportTasks{Node: j.Tasks[0].Node, Reports: []jobverbs.TaskReport{
+			{Job: id, Attempt: j.Attempt, Token: j.Token, Kind: jobverbs.ReportRunning},
+			{Job: id, Attempt: j.Attempt, Token: j.Token, Kind: jobverbs.ReportEnded, ExitCode: &code},
 		}})
 	}
 }
@@ -97,7 +98,7 @@ func BenchmarkArray_100kElements(b *testing.B) {
 		id := s.array(total, 0)
 		start, first, last := time.Now(), time.Duration(0), time.Duration(0)
 		for done := 0; done < total; {
-			ends := map[string]*work.ReportTasks{"n1": {Node: "n1"}, "n2": {Node: "n2"}}
+			ends := map[string]*jobverbs.ReportTasks{"n1": {Node: "n1"}, "n2": {Node: "n2"}}
 			zero := int32(0)
 			for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {
 				s.apply(c)
@@ -105,8 +106,8 @@ func BenchmarkArray_100kElements(b *testing.B) {
 					j := s.get(p.Job)
 					r := ends[j.Tasks[0].Node]
 					r.Reports = append(r.Reports,
-						work.TaskReport{Job: p.Job, Attempt: 1, Token: j.Token, Kind: work.ReportRunning},
-						work.TaskReport{Job: p.Job, Attempt: 1, Token: j.Token, Kind: work.ReportEnded, ExitCode: &zero})
+						jobverbs.TaskReport{Job: p.Job, Attempt: 1, Token: j.Token, Kind: jobverbs.ReportRunning},
+						jobverbs.TaskReport{Job: p.Job, Attempt: 1, Token: j.Token, Kind: jobverbs.ReportEnded, ExitCode: &zero})
 					done++
 				}
 			}
@@ -135,8 +136,8 @@ func TestPreempt_forAnElementThatHasNotRun(t *testing.T) {
 	s.start(victim)
 	s.now = s.now.Add(3 * time.Hour)
 	urgent := s.job(work.Shape{GPUs: 1}, 9)
-	urgent.Array = &work.NewArray{End: 2}
-	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{urgent}})[0].(work.SubmitJobsResult)
+	urgent.Array = &jobverbs.NewArray{End: 2}
+	r := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{urgent}})[0].(jobverbs.SubmitJobsResult)
 	require.Nil(t, r.Results[0].Refusal)
 	array := r.Results[0].Job
 

@@ -18,10 +18,13 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
-	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/predict"
@@ -48,7 +51,7 @@ func TestArrivals_noInvariantIsBroken(t *testing.T) {
 		}
 	}
 	l := newLife(t, seed)
-	l.s.apply(work.Configure{KeepFinished: 500, KeepAudit: 100})
+	l.s.apply(clusterverbs.Configure{KeepFinished: 500, KeepAudit: 100})
 	for i := range 12 {
 		l.register(i)
 	}
@@ -112,7 +115,7 @@ func (l *life) register(i int) {
 	if l.one(8) {
 		inventory[l.IntN(8)].Health = v1.GpuHealth_QUARANTINED
 	}
-	node := work.RegisterNode{Node: work.Node{
+	node := nodeverbs.RegisterNode{Node: work.Node{
 		ID: id, Hostname: id, BootID: "b1", AgentVersion: "test", GRPCAddr: id + ":1", GPUs: inventory, CPUs: 64, MemMB: 512 << 10,
 		Labels: map[string]string{"leaf": fmt.Sprint("l", i/4), "spine": fmt.Sprint("s", i/8)},
 	}}
@@ -138,7 +141,7 @@ func (l *life) register(i int) {
 
 func (l *life) round() {
 	l.s.now = l.s.now.Add(either(l, time.Second, time.Minute, time.Minute, 10*time.Minute, time.Hour))
-	l.s.apply(work.Tick{Settled: true})
+	l.s.apply(clusterverbs.Tick{Settled: true})
 	l.arrive()
 	l.tasks()
 	if l.one(10) {
@@ -174,11 +177,11 @@ func (l *life) arrive() {
 	if len(l.waiting()) > 150 {
 		return
 	}
-	var jobs []work.NewJob
+	var jobs []jobverbs.NewJob
 	for range 1 + l.IntN(8) {
 		jobs = append(jobs, l.job())
 	}
-	for _, r := range l.s.apply(work.SubmitJobs{Jobs: jobs})[0].(work.SubmitJobsResult).Results {
+	for _, r := range l.s.apply(jobverbs.SubmitJobs{Jobs: jobs})[0].(jobverbs.SubmitJobsResult).Results {
 		l.arrived++
 		if r.Refusal == nil {
 			l.recent = append(l.recent[max(0, len(l.recent)-20):], r.Job)
@@ -186,7 +189,7 @@ func (l *life) arrive() {
 	}
 }
 
-func (l *life) job() work.NewJob {
+func (l *life) job() jobverbs.NewJob {
 	shape := work.Shape{Nodes: 1, GPUs: either[uint16](l, 1, 1, 1, 2, 4, 8)}
 	switch l.IntN(10) {
 	case 0:
@@ -221,7 +224,7 @@ func (l *life) job() work.NewJob {
 		j.Dependencies = []work.Dependency{{Job: l.recent[l.IntN(len(l.recent))], When: either(l, work.AfterOK, work.AfterFail, work.AfterAny)}}
 	}
 	if l.one(20) && shape.Nodes == 1 {
-		j.Array, j.MaxParallel = &work.NewArray{Start: 1, End: uint32(1 + l.IntN(30))}, uint32(l.IntN(6))
+		j.Array, j.MaxParallel = &jobverbs.NewArray{Start: 1, End: uint32(1 + l.IntN(30))}, uint32(l.IntN(6))
 	}
 	return j
 }
@@ -256,19 +259,19 @@ func (l *life) tasks() {
 			}
 		case l.one(40):
 			l.did["failed"]++
-			l.report(j, work.TaskReport{Rank: uint16(l.IntN(len(j.Tasks))), Kind: work.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT})
+			l.report(j, jobverbs.TaskReport{Rank: uint16(l.IntN(len(j.Tasks))), Kind: jobverbs.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT})
 		default:
-			l.report(j, work.TaskReport{Kind: work.ReportStarting}, work.TaskReport{Kind: work.ReportRunning})
+			l.report(j, jobverbs.TaskReport{Kind: jobverbs.ReportStarting}, jobverbs.TaskReport{Kind: jobverbs.ReportRunning})
 			if l.one(3) {
-				l.report(j, work.TaskReport{
-					Kind: work.ReportCheckpoint, Step: l.Int64N(1000), Path: fmt.Sprintf("/c/%d", l.IntN(5)), Digest: fmt.Sprint(l.IntN(1000)), SizeBytes: 1,
+				l.report(j, jobverbs.TaskReport{
+					Kind: jobverbs.ReportCheckpoint, Step: l.Int64N(1000), Path: fmt.Sprintf("/c/%d", l.IntN(5)), Digest: fmt.Sprint(l.IntN(1000)), SizeBytes: 1,
 				})
 			}
 		}
 	}
 	for _, id := range l.waiting() {
 		if l.one(200) {
-			l.s.apply(work.ControlJob{Job: id, Action: either(l, work.ActionCancel, work.ActionPause)})
+			l.s.apply(jobverbs.ControlJob{Job: id, Action: either(l, work.ActionCancel, work.ActionPause)})
 		}
 	}
 }
@@ -279,20 +282,20 @@ func (l *life) end(j *work.Job, code int32) {
 		if task.State == v1.TaskState_ENDED {
 			continue
 		}
-		l.report(j, work.TaskReport{Rank: task.Rank, Kind: work.ReportStarting}, work.TaskReport{Rank: task.Rank, Kind: work.ReportRunning})
-		l.report(j, work.TaskReport{Rank: task.Rank, Kind: work.ReportEnded, ExitCode: &code})
+		l.report(j, jobverbs.TaskReport{Rank: task.Rank, Kind: jobverbs.ReportStarting}, jobverbs.TaskReport{Rank: task.Rank, Kind: jobverbs.ReportRunning})
+		l.report(j, jobverbs.TaskReport{Rank: task.Rank, Kind: jobverbs.ReportEnded, ExitCode: &code})
 	}
 }
 
 // report sends reports of a job's tasks. An unreachable node sends none.
-func (l *life) report(j *work.Job, reports ...work.TaskReport) {
+func (l *life) report(j *work.Job, reports ...jobverbs.TaskReport) {
 	for _, r := range reports {
 		node, ok := l.s.machine.View().Node(j.Tasks[r.Rank].Node)
 		if !ok || node.State == v1.NodeState_LOST || node.State == v1.NodeState_UNREACHABLE {
 			continue
 		}
 		r.Job, r.Attempt, r.Token = j.ID, j.Attempt, j.Token
-		l.s.apply(work.ReportTasks{Node: node.ID, Reports: []work.TaskReport{r}})
+		l.s.apply(jobverbs.ReportTasks{Node: node.ID, Reports: []jobverbs.TaskReport{r}})
 	}
 }
 
@@ -310,15 +313,15 @@ func (l *life) nodes() {
 		eligible := []string{"n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10", "n11"}
 		l.did["lost"] += l.s.lose(id, slices.DeleteFunc(eligible, func(other string) bool { return other == id })...)
 	case what == 0:
-		l.s.apply(work.SetNode{ID: id, Action: work.NodeDrain, Deadline: int64(either[time.Duration](l, 0, time.Hour)), Force: l.one(4)})
+		l.s.apply(nodeverbs.SetNode{ID: id, Action: nodeverbs.NodeDrain, Deadline: int64(either[time.Duration](l, 0, time.Hour)), Force: l.one(4)})
 	case what == 1 || n.Drain != nil:
-		l.s.apply(work.SetNode{ID: id, Action: work.NodeEnable})
+		l.s.apply(nodeverbs.SetNode{ID: id, Action: nodeverbs.NodeEnable})
 	case what == 2:
 		sick := slices.Clone(n.GPUs)
 		sick[l.IntN(len(sick))].Health = either(l, v1.GpuHealth_QUARANTINED, v1.GpuHealth_HEALTHY)
-		l.s.apply(work.SetNode{ID: id, Action: work.NodeHealth, GPUs: sick, Reason: reason.Text("xid 79")})
+		l.s.apply(nodeverbs.SetNode{ID: id, Action: nodeverbs.NodeHealth, GPUs: sick, Reason: reason.Text("xid 79")})
 	default:
-		l.s.apply(work.SetNode{ID: id, Action: work.NodeUnreachable})
+		l.s.apply(nodeverbs.SetNode{ID: id, Action: nodeverbs.NodeUnreachable})
 	}
 }
 
@@ -332,29 +335,29 @@ func (l *life) operators() {
 		p.Hold = int64(either[time.Duration](l, 0, 2*time.Minute))
 		p.Preemption.Enabled, p.Preemption.Protect = l.one(2), int64(either[time.Duration](l, 0, time.Hour))
 		p.Backfill.Reservations, p.Backfill.After = either[uint32](l, 0, 2, 8), int64(either[time.Duration](l, 0, 10*time.Minute))
-		l.s.apply(work.PutPolicy{Policy: p, Base: p.Revision})
+		l.s.apply(queueverbs.PutPolicy{Policy: p, Base: p.Revision})
 	case 1:
 		tenant := fmt.Sprint("t", l.IntN(4))
 		if l.one(3) {
-			l.s.apply(work.DeleteQuota{Tenant: tenant})
+			l.s.apply(queueverbs.DeleteQuota{Tenant: tenant})
 			return
 		}
 		gpus, running := int32(l.IntN(60)), int32(l.IntN(20))
-		l.s.apply(work.PutQuota{Tenant: tenant, MaxGPUs: &gpus, MaxRunning: &running})
+		l.s.apply(queueverbs.PutQuota{Tenant: tenant, MaxGPUs: &gpus, MaxRunning: &running})
 	case 2, 3:
-		l.s.apply(work.PutQueue{Queue: work.Queue{
+		l.s.apply(queueverbs.PutQueue{Queue: work.Queue{
 			Name: either(l, "org", "a", "b", "default"), Parent: either(l, "", "org"), Weight: uint32(1 + l.IntN(5)), MaxGPUs: either[uint32](l, 0, 0, 16, 60),
 			Guaranteed: either[uint32](l, 0, 8, 24),
 		}})
 	case 4:
 		from := l.s.machine.View().Now() + int64(l.IntN(4))*int64(time.Hour)
-		put := windows.Put{Name: "w", Kind: windows.Maintenance, Patterns: []string{fmt.Sprint("n", l.IntN(12))}, From: from, Until: from + int64(3*time.Hour)}
+		put := windowverbs.PutWindow{Name: "w", Kind: windows.Maintenance, Patterns: []string{fmt.Sprint("n", l.IntN(12))}, From: from, Until: from + int64(3*time.Hour)}
 		if l.one(2) {
-			put = windows.Put{Name: "w", Kind: windows.Reservation, Tenant: "t1", GPUs: uint32(8 * (1 + l.IntN(3))), From: from, Until: from + int64(3*time.Hour)}
+			put = windowverbs.PutWindow{Name: "w", Kind: windows.Reservation, Tenant: "t1", GPUs: uint32(8 * (1 + l.IntN(3))), From: from, Until: from + int64(3*time.Hour)}
 		}
 		l.s.apply(put)
 	case 5:
-		l.s.apply(windows.Delete{Name: "w", Kind: either(l, windows.Maintenance, windows.Reservation)})
+		l.s.apply(windowverbs.DeleteWindow{Name: "w", Kind: either(l, windows.Maintenance, windows.Reservation)})
 	}
 }
 
@@ -382,7 +385,7 @@ func (l *life) lead() {
 		v := l.s.machine.View()
 		starts, changed := scheduler.Reserve(v, classes(), v.Now(), scheduler.Options{Now: v.Now(), Model: l.model})
 		if changed {
-			answer := l.s.apply(starts)[0].(promises.PromiseResult)
+			answer := l.s.apply(starts)[0].(jobverbs.PromiseResult)
 			require.Empty(l.t, answer.Refused, "after %d arrivals", l.arrived)
 			l.did["promised"] += len(starts.Starts)
 		}
@@ -403,16 +406,16 @@ func (l *life) pass(what string, opts scheduler.Options) {
 		l.blocked[class] = true
 	}
 	for _, command := range plan.Commands {
-		answer := l.s.apply(command)[0].(work.PlaceResult)
+		answer := l.s.apply(command)[0].(jobverbs.PlaceResult)
 		require.Empty(l.t, answer.Refused, "after %d arrivals", l.arrived)
 		l.did[what] += len(answer.Placed)
 	}
-	var made []claims.Preemption
+	var made []jobverbs.Preemption
 	for _, x := range plan.OrderPreemptions {
-		m := claims.Preemption{Job: x.For.Job, Attempt: x.For.Attempt, Tasks: x.For.Tasks}
+		m := jobverbs.Preemption{Job: x.For.Job, Attempt: x.For.Attempt, Tasks: x.For.Tasks}
 		for _, id := range x.Victims {
 			if j, ok := v.Job(id); ok {
-				m.Victims = append(m.Victims, claims.Victim{Job: id, Attempt: j.Attempt})
+				m.Victims = append(m.Victims, jobverbs.Victim{Job: id, Attempt: j.Attempt})
 			}
 		}
 		made = append(made, m)
@@ -421,9 +424,9 @@ func (l *life) pass(what string, opts scheduler.Options) {
 }
 
 // preempt proposes preemptions. The state may refuse one, because earlier ones change the nodes that it uses.
-func (l *life) preempt(what string, made []claims.Preemption) {
+func (l *life) preempt(what string, made []jobverbs.Preemption) {
 	if len(made) > 0 {
-		answer := l.s.apply(claims.PreemptJobs{Preemptions: made})[0].(claims.PreemptResult)
+		answer := l.s.apply(jobverbs.PreemptJobs{Preemptions: made})[0].(jobverbs.PreemptResult)
 		l.did[what] += len(made) - len(answer.Refused)
 		l.did["refused"] += len(answer.Refused)
 	}

@@ -15,8 +15,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
@@ -31,14 +35,14 @@ func newBackfilled(t testing.TB, reservations uint32, after time.Duration) *back
 	b := &backfilled{state: newState(t)}
 	p := work.DefaultPolicy()
 	p.Backfill = work.Backfill{Reservations: reservations, After: int64(after)}
-	require.Nil(t, b.apply(work.PutPolicy{Policy: p})[0].(work.PolicyResult).Refusal)
+	require.Nil(t, b.apply(queueverbs.PutPolicy{Policy: p})[0].(queueverbs.PolicyResult).Refusal)
 	return b
 }
 
 func (b *backfilled) limited(gpus, nodes uint16, limit time.Duration) ident.Job {
 	j := b.job(work.Shape{Nodes: nodes, GPUs: gpus}, 5)
 	j.MaxRuntime = int64(limit)
-	r := b.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult).Results[0]
+	r := b.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j}})[0].(jobverbs.SubmitJobsResult).Results[0]
 	require.Nil(b.t, r.Refusal)
 	return r.Job
 }
@@ -56,7 +60,7 @@ func (b *backfilled) decide() {
 				break
 			}
 			require.Less(b.t, rounds, 10, "it comes to rest: %v", starts)
-			require.Empty(b.t, b.apply(starts)[0].(promises.PromiseResult).Refused)
+			require.Empty(b.t, b.apply(starts)[0].(jobverbs.PromiseResult).Refused)
 			v = b.machine.View()
 			require.Empty(b.t, fsm.Check(v))
 		}
@@ -66,7 +70,7 @@ func (b *backfilled) decide() {
 			return
 		}
 		for _, c := range plan.Commands {
-			require.Empty(b.t, b.apply(c)[0].(work.PlaceResult).Refused)
+			require.Empty(b.t, b.apply(c)[0].(jobverbs.PlaceResult).Refused)
 			for _, p := range c.Placements {
 				b.start(p.Job)
 			}
@@ -77,18 +81,18 @@ func (b *backfilled) decide() {
 func (b *backfilled) start(id ident.Job) {
 	j := b.get(id)
 	for _, t := range j.Tasks {
-		r := work.TaskReport{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token}
+		r := jobverbs.TaskReport{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token}
 		starting, running := r, r
-		starting.Kind, running.Kind = work.ReportStarting, work.ReportRunning
-		b.apply(work.ReportTasks{Node: t.Node, Reports: []work.TaskReport{starting, running}})
+		starting.Kind, running.Kind = jobverbs.ReportStarting, jobverbs.ReportRunning
+		b.apply(jobverbs.ReportTasks{Node: t.Node, Reports: []jobverbs.TaskReport{starting, running}})
 	}
 }
 
 func (b *backfilled) finish(id ident.Job) {
 	j, zero := b.get(id), int32(0)
 	for _, t := range j.Tasks {
-		b.apply(work.ReportTasks{Node: t.Node, Reports: []work.TaskReport{
-			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportEnded, ExitCode: &zero},
+		b.apply(jobverbs.ReportTasks{Node: t.Node, Reports: []jobverbs.TaskReport{
+			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: jobverbs.ReportEnded, ExitCode: &zero},
 		}})
 	}
 }
@@ -172,7 +176,7 @@ func TestReserve_aHigherPriorityTakesThePlaces(t *testing.T) {
 	before := b.promise(whole).StartAt
 	urgent := b.job(work.Shape{Nodes: 1, GPUs: 4}, 9)
 	urgent.MaxRuntime = int64(3 * time.Hour)
-	b.apply(work.SubmitJobs{Jobs: []work.NewJob{urgent}})
+	b.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{urgent}})
 	b.decide()
 	after := b.promise(whole)
 	require.Greater(t, after.StartAt, before)
@@ -205,7 +209,7 @@ func TestReserve_aLostNodeIsSaid(t *testing.T) {
 	p := b.promise(waiting)
 	require.NotEqual(t, lost, p.Tasks[0].Node)
 	require.Equal(t, reason.PromiseNodeLost, p.Cause.Code())
-	require.Nil(t, b.apply(work.SetNode{ID: p.Tasks[0].Node, Action: work.NodeForget})[0].(work.NodeResult).Refusal)
+	require.Nil(t, b.apply(nodeverbs.SetNode{ID: p.Tasks[0].Node, Action: nodeverbs.NodeForget})[0].(nodeverbs.NodeResult).Refusal)
 	require.Zero(t, b.machine.View().PromiseCount())
 	require.Empty(t, fsm.Check(b.machine.View()))
 }
@@ -265,7 +269,7 @@ func TestBackfill_aWindowKeepsWhatWasPromised(t *testing.T) {
 	b.decide()
 	require.Equal(t, 1, b.machine.View().PromiseCount())
 	now := b.now.UnixNano()
-	b.apply(windows.Put{Name: "kernel", Kind: windows.Maintenance, Patterns: []string{"n1"}, From: now + int64(2*time.Hour), Until: now + int64(3*time.Hour)})
+	b.apply(windowverbs.PutWindow{Name: "kernel", Kind: windows.Maintenance, Patterns: []string{"n1"}, From: now + int64(2*time.Hour), Until: now + int64(3*time.Hour)})
 	b.finish(first)
 	require.Equal(t, 1, b.machine.View().PromiseCount())
 	b.run()

@@ -18,7 +18,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -74,7 +74,7 @@ func replay(t testing.TB, jobs []traced, nodes, every int, limits bool) worth {
 	)
 	place := func() {
 		for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{Quiet: true}).Commands {
-			for _, id := range s.apply(c)[0].(work.PlaceResult).Placed {
+			for _, id := range s.apply(c)[0].(jobverbs.PlaceResult).Placed {
 				s.begin(id.Job)
 				heap.Push(&ends, end{s.now.Add(took[id.Job]), id.Job})
 				if asked, waited := waiting[id.Job]; waited {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -19,7 +20,7 @@ func loaded(b *testing.B, jobs int) *state {
 		s.node(id, gpus(id, "H100", 8, 8), map[string]string{"rack": fmt.Sprint(i / 10)})
 	}
 	for range jobs / 1000 {
-		batch := work.SubmitJobs{}
+		batch := jobverbs.SubmitJobs{}
 		for range 1000 {
 			batch.Jobs = append(batch.Jobs, s.job(work.Shape{GPUs: 1, GPUType: "H100"}, 5))
 		}
@@ -90,7 +91,7 @@ func BenchmarkForesee_100kQueued_1250x8(b *testing.B) {
 		done.node(id, gpus(id, "H100", 8, 8), map[string]string{"rack": fmt.Sprint(i / 10)})
 	}
 	for i := range 110 {
-		batch := work.SubmitJobs{}
+		batch := jobverbs.SubmitJobs{}
 		for k := range 1000 {
 			j := done.job(work.Shape{GPUs: 1, GPUType: "H100"}, 5)
 			j.MaxRuntime = int64(time.Minute) * int64(1+(i*1000+k*7919)%5000)
@@ -119,7 +120,7 @@ func crowd(b *testing.B, jobs int) *state {
 		s.queue(fmt.Sprint("q", i), "", uint32(i+1))
 	}
 	for i := range jobs / 1000 {
-		batch := work.SubmitJobs{}
+		batch := jobverbs.SubmitJobs{}
 		for k := range 1000 {
 			n := i*1000 + k
 			batch.Jobs = append(batch.Jobs, s.of(fmt.Sprint("q", n%4), fmt.Sprint("t", n%200), fmt.Sprint("u", n/200%10), work.Shape{GPUs: 1, GPUType: "H100"}))

@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
@@ -140,7 +141,7 @@ func TestCapacity_isWhatThePlannerPlaces(t *testing.T) {
 			for n := range well.machine.View().Nodes() {
 				w.node(n.ID, n.GPUs, n.Labels)
 			}
-			result := w.apply(work.SubmitJobs{Jobs: []work.NewJob{w.job(j.Shape, 5)}})[0].(work.SubmitJobsResult).Results[0]
+			result := w.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{w.job(j.Shape, 5)}})[0].(jobverbs.SubmitJobsResult).Results[0]
 			require.Nil(r, result.Refusal)
 			placed := scheduler.Plan(w.machine.View(), scheduler.Options{}).Placed
 			require.Equal(r, placed == 1, c.RoomFor(j.Shape) == place.Room{}, "%+v on %d nodes: %+v", j.Shape, c.Nodes(), c.RoomFor(j.Shape))

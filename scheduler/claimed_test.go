@@ -13,7 +13,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -21,20 +23,20 @@ import (
 func (s *state) breakDown(id ident.Job, rank int) {
 	s.t.Helper()
 	j := s.get(id)
-	s.apply(work.ReportTasks{Node: j.Tasks[0].Node, Reports: []work.TaskReport{
-		{Job: id, Attempt: j.Attempt, Token: j.Token, Kind: work.ReportProgress, Step: 100 * int64(j.Attempt)},
+	s.apply(jobverbs.ReportTasks{Node: j.Tasks[0].Node, Reports: []jobverbs.TaskReport{
+		{Job: id, Attempt: j.Attempt, Token: j.Token, Kind: jobverbs.ReportProgress, Step: 100 * int64(j.Attempt)},
 	}})
-	ended := func(t *work.Task) work.TaskReport {
-		return work.TaskReport{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportEnded}
+	ended := func(t *work.Task) jobverbs.TaskReport {
+		return jobverbs.TaskReport{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: jobverbs.ReportEnded}
 	}
 	bad := ended(&j.Tasks[rank])
 	bad.ErrorType = v1.ErrorType_GPU_FAULT
-	s.apply(work.ReportTasks{Node: j.Tasks[rank].Node, Reports: []work.TaskReport{bad}})
+	s.apply(jobverbs.ReportTasks{Node: j.Tasks[rank].Node, Reports: []jobverbs.TaskReport{bad}})
 	code := int32(1)
 	for i := range j.Tasks {
 		if r := ended(&j.Tasks[i]); i != rank {
 			r.ExitCode = &code
-			s.apply(work.ReportTasks{Node: j.Tasks[i].Node, Reports: []work.TaskReport{r}})
+			s.apply(jobverbs.ReportTasks{Node: j.Tasks[i].Node, Reports: []jobverbs.TaskReport{r}})
 		}
 	}
 	require.Equal(s.t, v1.JobState_QUEUED, s.get(id).State)
@@ -45,7 +47,7 @@ func (s *state) falls(node, kind string) {
 	s.t.Helper()
 	ill := gpus(node, kind, 8, 8)
 	ill[0].Health = v1.GpuHealth_QUARANTINED
-	require.Nil(s.t, s.apply(work.SetNode{ID: node, Action: work.NodeHealth, GPUs: ill})[0].(work.NodeResult).Refusal)
+	require.Nil(s.t, s.apply(nodeverbs.SetNode{ID: node, Action: nodeverbs.NodeHealth, GPUs: ill})[0].(nodeverbs.NodeResult).Refusal)
 }
 
 // order returns the nodes of a job by rank.
@@ -99,7 +101,7 @@ func TestPlan_replacesAHeldPlaceThatIsUnfit(t *testing.T) {
 	s.start(id)
 	had := s.order(id)
 	s.breakDown(id, 0)
-	require.Nil(t, s.apply(work.SetNode{ID: had[2], Action: work.NodeDrain})[0].(work.NodeResult).Refusal)
+	require.Nil(t, s.apply(nodeverbs.SetNode{ID: had[2], Action: nodeverbs.NodeDrain})[0].(nodeverbs.NodeResult).Refusal)
 	s.run()
 	now := s.order(id)
 	require.Equal(t, had[1], now[1])
@@ -123,7 +125,7 @@ func TestPlan_holdWaitsForSettling(t *testing.T) {
 	require.Equal(t, 1, s.lose(had[1], "a1", "a2", "a3", "a4"))
 	j, code := s.get(id), int32(1)
 	for _, rank := range []int{0, 2} {
-		s.apply(work.ReportTasks{Node: had[rank], Reports: []work.TaskReport{{Job: id, Attempt: 1, Rank: uint16(rank), Token: j.Token, Kind: work.ReportEnded, ExitCode: &code}}})
+		s.apply(jobverbs.ReportTasks{Node: had[rank], Reports: []jobverbs.TaskReport{{Job: id, Attempt: 1, Rank: uint16(rank), Token: j.Token, Kind: jobverbs.ReportEnded, ExitCode: &code}}})
 	}
 	require.True(t, s.claimOf(id))
 	settling := scheduler.Options{Settled: func(n string) bool { return n != had[0] }}
@@ -154,7 +156,7 @@ func endure(t *testing.T, hold time.Duration) outages {
 	s := newState(t)
 	p := s.machine.View().Policy()
 	p.Preemption.Protect, p.Hold = 0, int64(hold)
-	require.Nil(t, s.apply(work.PutPolicy{Policy: p})[0].(work.PolicyResult).Refusal)
+	require.Nil(t, s.apply(queueverbs.PutPolicy{Policy: p})[0].(queueverbs.PolicyResult).Refusal)
 	large := s.job(work.Shape{GPUs: 8, Nodes: nodes}, 5)
 	large.Retry = work.RetryPolicy{Max: 9, On: work.RetryInfrastructure}
 	add := func(n int) {
@@ -164,7 +166,7 @@ func endure(t *testing.T, hold time.Duration) outages {
 	for n := range nodes {
 		add(n)
 	}
-	id := s.apply(work.SubmitJobs{Jobs: []work.NewJob{large}})[0].(work.SubmitJobsResult).Results[0].Job
+	id := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{large}})[0].(jobverbs.SubmitJobsResult).Results[0].Job
 	s.run()
 	s.start(id)
 	for n := range busy + spare {
@@ -199,7 +201,7 @@ func endure(t *testing.T, hold time.Duration) outages {
 			for _, m := range made {
 				out.preempted += len(m.Victims)
 			}
-			require.Empty(t, s.apply(claims.PreemptJobs{Preemptions: made})[0].(claims.PreemptResult).Refused)
+			require.Empty(t, s.apply(jobverbs.PreemptJobs{Preemptions: made})[0].(jobverbs.PreemptResult).Refused)
 			for _, m := range made {
 				for _, v := range m.Victims {
 					s.leave(v.Job)
@@ -232,12 +234,12 @@ func endure(t *testing.T, hold time.Duration) outages {
 			for n := range s.machine.View().Nodes() {
 				all = append(all, n.ID)
 			}
-			s.apply(work.ReportTasks{Node: had[0], Reports: []work.TaskReport{{Job: id, Attempt: s.get(id).Attempt, Token: s.get(id).Token, Kind: work.ReportProgress, Step: 100 * int64(s.get(id).Attempt)}}})
+			s.apply(jobverbs.ReportTasks{Node: had[0], Reports: []jobverbs.TaskReport{{Job: id, Attempt: s.get(id).Attempt, Token: s.get(id).Token, Kind: jobverbs.ReportProgress, Step: 100 * int64(s.get(id).Attempt)}}})
 			require.Equal(t, 1, s.lose(had[rank], all...))
 			j, code := s.get(id), int32(1)
 			for i := range had {
 				if i != rank {
-					s.apply(work.ReportTasks{Node: had[i], Reports: []work.TaskReport{{Job: id, Attempt: j.Attempt, Rank: uint16(i), Token: j.Token, Kind: work.ReportEnded, ExitCode: &code}}})
+					s.apply(jobverbs.ReportTasks{Node: had[i], Reports: []jobverbs.TaskReport{{Job: id, Attempt: j.Attempt, Rank: uint16(i), Token: j.Token, Kind: jobverbs.ReportEnded, ExitCode: &code}}})
 				}
 			}
 		}

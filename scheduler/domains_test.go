@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -136,7 +137,7 @@ func TestPlan_avoidsNoNodeThatTheDomainNeeds(t *testing.T) {
 	s.leaves(2, 1)
 	j := s.job(same(2, 0), 5)
 	j.Retry = work.RetryPolicy{Max: 9, On: work.RetryInfrastructure}
-	id := s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult).Results[0].Job
+	id := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j}})[0].(jobverbs.SubmitJobsResult).Results[0].Job
 	s.run()
 	require.Equal(t, "0 0", s.in(id))
 	s.fail(id, 0)
@@ -207,7 +208,7 @@ func TestPlan_domainProperties(t *testing.T) {
 			plan := planner.Plan(v, scheduler.Options{})
 			require.Equal(r, scheduler.Plan(v, scheduler.Options{}), plan, "what is kept changes nothing")
 			for _, c := range plan.Commands {
-				require.Empty(r, s.apply(c)[0].(work.PlaceResult).Refused)
+				require.Empty(r, s.apply(c)[0].(jobverbs.PlaceResult).Refused)
 			}
 			require.Empty(r, fsm.Check(s.machine.View()))
 			v = s.machine.View()

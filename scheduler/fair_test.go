@@ -10,20 +10,23 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
 // of returns a job of a user of a tenant in a queue.
-func (s *state) of(queue, tenant, user string, shape work.Shape) work.NewJob {
+func (s *state) of(queue, tenant, user string, shape work.Shape) jobverbs.NewJob {
 	j := s.job(shape, 5)
 	j.Queue, j.Tenant, j.User = queue, tenant, user
 	return j
 }
 
-func (s *state) submits(jobs ...work.NewJob) []ident.Job {
+func (s *state) submits(jobs ...jobverbs.NewJob) []ident.Job {
 	s.t.Helper()
 	var ids []ident.Job
-	for _, r := range s.apply(work.SubmitJobs{Jobs: jobs})[0].(work.SubmitJobsResult).Results {
+	for _, r := range s.apply(jobverbs.SubmitJobs{Jobs: jobs})[0].(jobverbs.SubmitJobsResult).Results {
 		require.Nil(s.t, r.Refusal)
 		ids = append(ids, r.Job)
 	}
@@ -32,7 +35,7 @@ func (s *state) submits(jobs ...work.NewJob) []ident.Job {
 
 func (s *state) queue(name, parent string, weight uint32) {
 	s.t.Helper()
-	require.Nil(s.t, s.apply(work.PutQueue{Queue: work.Queue{Name: name, Parent: parent, Weight: weight}})[0].(work.QueueResult).Refusal)
+	require.Nil(s.t, s.apply(queueverbs.PutQueue{Queue: work.Queue{Name: name, Parent: parent, Weight: weight}})[0].(queueverbs.QueueResult).Refusal)
 }
 
 // running counts the running jobs by the key that a function returns for each.
@@ -52,7 +55,7 @@ func TestFair_aBurstIsShared(t *testing.T) {
 	s := newState(t)
 	s.node("n1", gpus("n1", "H100", 8, 8), nil)
 	one := work.Shape{GPUs: 1}
-	var burst []work.NewJob
+	var burst []jobverbs.NewJob
 	for range 20 {
 		burst = append(burst, s.of("default", "t1", "ann", one))
 	}
@@ -70,7 +73,7 @@ func TestFair_aBurstIsShared(t *testing.T) {
 func TestFair_priorityComesFirst(t *testing.T) {
 	s := newState(t)
 	s.node("n1", gpus("n1", "H100", 4, 4), nil)
-	var jobs []work.NewJob
+	var jobs []jobverbs.NewJob
 	for range 4 {
 		jobs = append(jobs, s.of("default", "t1", "ann", work.Shape{GPUs: 1}), s.of("default", "t2", "bob", work.Shape{GPUs: 1}))
 		jobs[len(jobs)-1].Priority = 6
@@ -87,7 +90,7 @@ func TestFair_queuesByWeightInATree(t *testing.T) {
 	s.queue("vision", "research", 3)
 	s.queue("text", "research", 1)
 	s.queue("product", "", 1)
-	var jobs []work.NewJob
+	var jobs []jobverbs.NewJob
 	for range 24 {
 		for _, queue := range []string{"vision", "text", "product"} {
 			jobs = append(jobs, s.of(queue, "t", "u", work.Shape{GPUs: 1}))
@@ -114,8 +117,8 @@ func TestFair_queuesByWeightInATree(t *testing.T) {
 // TestFair_byTheDominantResource is the example of the paper on dominant resource fairness (Ghodsi et al., NSDI 2011, 4.1).
 func TestFair_byTheDominantResource(t *testing.T) {
 	s := newState(t)
-	require.Nil(t, s.apply(work.RegisterNode{Node: work.Node{ID: "n1", Hostname: "n1", BootID: "b", GRPCAddr: "n1:1", CPUs: 9, MemMB: 18 << 10}})[0].(work.NodeResult).Refusal)
-	var jobs []work.NewJob
+	require.Nil(t, s.apply(nodeverbs.RegisterNode{Node: work.Node{ID: "n1", Hostname: "n1", BootID: "b", GRPCAddr: "n1:1", CPUs: 9, MemMB: 18 << 10}})[0].(nodeverbs.NodeResult).Refusal)
+	var jobs []jobverbs.NewJob
 	for range 9 {
 		jobs = append(jobs, s.of("default", "a", "u", work.Shape{CPUs: 1, MemMB: 4 << 10}), s.of("default", "b", "u", work.Shape{CPUs: 3, MemMB: 1 << 10}))
 	}
@@ -127,10 +130,10 @@ func TestFair_byTheDominantResource(t *testing.T) {
 func TestFair_limitsOfAParentHold(t *testing.T) {
 	s := newState(t)
 	s.node("n1", gpus("n1", "H100", 8, 8), nil)
-	require.Nil(t, s.apply(work.PutQueue{Queue: work.Queue{Name: "org", MaxGPUs: 5}})[0].(work.QueueResult).Refusal)
+	require.Nil(t, s.apply(queueverbs.PutQueue{Queue: work.Queue{Name: "org", MaxGPUs: 5}})[0].(queueverbs.QueueResult).Refusal)
 	s.queue("a", "org", 1)
 	s.queue("b", "org", 1)
-	var jobs []work.NewJob
+	var jobs []jobverbs.NewJob
 	for range 4 {
 		jobs = append(jobs, s.of("a", "t", "u", work.Shape{GPUs: 1}), s.of("b", "t", "u", work.Shape{GPUs: 1}))
 	}
@@ -246,7 +249,7 @@ func TestFair_whoWasIdleCatchesUp(t *testing.T) {
 	s := threeNodes(t)
 	p := s.machine.View().Policy()
 	p.HalfLife, p.AgingStep = int64(48*time.Hour), 0
-	require.Nil(t, s.apply(work.PutPolicy{Policy: p})[0].(work.PolicyResult).Refusal)
+	require.Nil(t, s.apply(queueverbs.PutPolicy{Policy: p})[0].(queueverbs.PolicyResult).Refusal)
 	used := contest(t, s, 400, party{"default", "a", "u", 1, 3, 0}, party{"default", "b", "u", 1, 3, 100})
 	require.Equal(t, 1.0, part(used, 0, 100, 0))
 	// The two differ by the recent usage of the first (76 % of the cluster). The difference shrinks with a time
@@ -264,7 +267,7 @@ func TestFair_nobodyStarves(t *testing.T) {
 		s := threeNodes(t)
 		p := s.machine.View().Policy()
 		p.AgingStep = 0 // Aging comes before fair share: with more work than GPUs, jobs would in the end run in order of age.
-		require.Nil(t, s.apply(work.PutPolicy{Policy: p})[0].(work.PolicyResult).Refusal)
+		require.Nil(t, s.apply(queueverbs.PutPolicy{Policy: p})[0].(queueverbs.PolicyResult).Refusal)
 		parties := make([]party, 2+draw.IntN(4))
 		for i := range parties {
 			parties[i] = party{"default", fmt.Sprint("t", i), "u", []uint16{1, 1, 2, 4}[draw.IntN(4)], 1 + draw.IntN(12), 0}

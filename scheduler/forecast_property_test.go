@@ -12,6 +12,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -40,7 +42,7 @@ func newPair(t testing.TB, r *rapid.T) *pair {
 		for _, id := range []string{"own0", "own1", "theirs0", "theirs1"} {
 			s.node(id, gpus(id, "H100", 4, 4), nil)
 		}
-		s.apply(work.PutQueue{Queue: work.Queue{Name: "narrow", MaxGPUs: 5}})
+		s.apply(queueverbs.PutQueue{Queue: work.Queue{Name: "narrow", MaxGPUs: 5}})
 	})
 	return p
 }
@@ -89,7 +91,7 @@ func (p *pair) step() {
 		p.others = append(p.others, p.shared.ask(drawAsked(p.r, "second")))
 	case "their place":
 		for _, place := range placements(p.shared, func(j *work.Job) bool { return j.Tenant == "second" }, "the") {
-			p.shared.apply(work.PlaceJobs{Placements: []work.Placement{place}})
+			p.shared.apply(jobverbs.PlaceJobs{Placements: []work.Placement{place}})
 			if p.shared.get(place.Job).Live() {
 				p.shared.begin(place.Job)
 			}
@@ -103,7 +105,7 @@ func (p *pair) step() {
 		}
 	case "their quota":
 		most := int32(rapid.IntRange(0, 5).Draw(p.r, "most"))
-		p.shared.apply(work.PutQuota{Tenant: "second", MaxGPUs: &most})
+		p.shared.apply(queueverbs.PutQuota{Tenant: "second", MaxGPUs: &most})
 	}
 }
 
@@ -116,12 +118,12 @@ func (p *pair) place() {
 		theirs.Job = p.jobs[i][1]
 		p.both(func(*state, int) {})
 		now := p.shared.now
-		p.shared.apply(work.PlaceJobs{Placements: []work.Placement{theirs}})
+		p.shared.apply(jobverbs.PlaceJobs{Placements: []work.Placement{theirs}})
 		if !p.shared.get(theirs.Job).Live() {
 			continue
 		}
 		p.alone.now = now
-		p.alone.apply(work.PlaceJobs{Placements: []work.Placement{place}})
+		p.alone.apply(jobverbs.PlaceJobs{Placements: []work.Placement{place}})
 		p.both(func(s *state, world int) { s.begin(p.jobs[i][world]) })
 	}
 }
@@ -156,7 +158,7 @@ func TestForesee_nothingOfAnotherTenantShows(t *testing.T) {
 		p := newPair(t, r)
 		if rapid.Bool().Draw(r, "quota") {
 			most := int32(rapid.IntRange(1, 6).Draw(r, "most"))
-			p.both(func(s *state, _ int) { s.apply(work.PutQuota{Tenant: "first", MaxGPUs: &most}) })
+			p.both(func(s *state, _ int) { s.apply(queueverbs.PutQuota{Tenant: "first", MaxGPUs: &most}) })
 		}
 		for range rapid.IntRange(5, 30).Draw(r, "steps") {
 			p.step()
@@ -177,7 +179,7 @@ func TestForesee_comesTrue(t *testing.T) {
 		for _, id := range []string{"n0", "n1", "n2"} {
 			s.node(id, gpus(id, "H100", 4, 4), nil)
 		}
-		s.apply(work.PutQueue{Queue: work.Queue{Name: "narrow", MaxGPUs: 5}})
+		s.apply(queueverbs.PutQueue{Queue: work.Queue{Name: "narrow", MaxGPUs: 5}})
 		var ids []ident.Job
 		for range rapid.IntRange(1, 15).Draw(r, "jobs") {
 			a := drawAsked(r, "t")

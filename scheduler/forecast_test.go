@@ -9,6 +9,8 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -37,7 +39,7 @@ func (s *state) ask(a asked) ident.Job {
 		j.Priority = a.priority
 	}
 	j.MaxRuntime = int64(a.limit)
-	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult).Results[0]
+	r := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j}})[0].(jobverbs.SubmitJobsResult).Results[0]
 	require.Nil(s.t, r.Refusal)
 	return r.Job
 }
@@ -47,23 +49,23 @@ func (s *state) begin(id ident.Job) {
 	s.t.Helper()
 	j := s.get(id)
 	for _, t := range j.Tasks {
-		for _, kind := range []work.ReportKind{work.ReportStarting, work.ReportRunning} {
-			s.report(id, t.Rank, work.TaskReport{Kind: kind})
+		for _, kind := range []jobverbs.ReportKind{jobverbs.ReportStarting, jobverbs.ReportRunning} {
+			s.report(id, t.Rank, jobverbs.TaskReport{Kind: kind})
 		}
 	}
 }
 
-func (s *state) report(id ident.Job, rank uint16, r work.TaskReport) {
+func (s *state) report(id ident.Job, rank uint16, r jobverbs.TaskReport) {
 	j := s.get(id)
 	r.Job, r.Attempt, r.Rank, r.Token = id, j.Attempt, rank, j.Token
-	s.apply(work.ReportTasks{Node: j.Tasks[rank].Node, Reports: []work.TaskReport{r}})
+	s.apply(jobverbs.ReportTasks{Node: j.Tasks[rank].Node, Reports: []jobverbs.TaskReport{r}})
 }
 
 // over ends the tasks of a running job with an exit code.
 func (s *state) over(id ident.Job, code int32) {
 	s.t.Helper()
 	for _, t := range s.get(id).Tasks {
-		s.report(id, t.Rank, work.TaskReport{Kind: work.ReportEnded, ExitCode: &code})
+		s.report(id, t.Rank, jobverbs.TaskReport{Kind: jobverbs.ReportEnded, ExitCode: &code})
 	}
 	require.True(s.t, s.get(id).Terminal())
 }
@@ -182,7 +184,7 @@ func TestForesee(t *testing.T) {
 				s.run()
 				s.begin(id)
 				s.over(id, 1)
-				require.Nil(s.t, s.apply(work.ControlJob{Tenant: "t", Job: id, Action: work.ActionRetry})[0].(work.ControlResult).Refusal)
+				require.Nil(s.t, s.apply(jobverbs.ControlJob{Tenant: "t", Job: id, Action: work.ActionRetry})[0].(jobverbs.ControlResult).Refusal)
 				s.run()
 				s.begin(id)
 				s.over(id, 0)
@@ -194,7 +196,7 @@ func TestForesee(t *testing.T) {
 			running: []asked{{name: "a", gpus: 2, limit: 100 * minute}}, waiting: []asked{{name: "b", gpus: 1}},
 			then: func(s *state, jobs map[string]ident.Job) {
 				s.now = s.now.Add(10 * minute)
-				s.report(jobs["a"], 0, work.TaskReport{Kind: work.ReportProgress, Step: 100, Total: 400})
+				s.report(jobs["a"], 0, jobverbs.TaskReport{Kind: jobverbs.ReportProgress, Step: 100, Total: 400})
 				s.now = s.now.Add(5 * minute)
 			},
 			wants: map[string]string{"b": "25m0s after a"},
@@ -203,27 +205,27 @@ func TestForesee(t *testing.T) {
 			running: []asked{{name: "a", gpus: 2, limit: 100 * minute}}, waiting: []asked{{name: "b", gpus: 1}},
 			then: func(s *state, jobs map[string]ident.Job) {
 				s.now = s.now.Add(10 * minute)
-				s.report(jobs["a"], 0, work.TaskReport{Kind: work.ReportProgress, Step: 1, Total: 400})
+				s.report(jobs["a"], 0, jobverbs.TaskReport{Kind: jobverbs.ReportProgress, Step: 1, Total: 400})
 			},
 			wants: map[string]string{"b": "1h30m0s after a"},
 		}, {
 			name: "the quota of the tenant",
 			setup: func(s *state) {
 				one := int32(1)
-				s.apply(work.PutQuota{Tenant: "t", MaxGPUs: &one})
+				s.apply(queueverbs.PutQuota{Tenant: "t", MaxGPUs: &one})
 			},
 			running: []asked{{name: "a", gpus: 1, limit: 10 * minute}}, waiting: []asked{{name: "b", gpus: 1}},
 			wants: map[string]string{"b": "10m0s after a"},
 		}, {
 			name:    "the limit of the queue",
-			setup:   func(s *state) { s.apply(work.PutQueue{Queue: work.Queue{Name: "narrow", MaxGPUs: 1}}) },
+			setup:   func(s *state) { s.apply(queueverbs.PutQueue{Queue: work.Queue{Name: "narrow", MaxGPUs: 1}}) },
 			running: []asked{{name: "a", gpus: 1, queue: "narrow", limit: 10 * minute}}, waiting: []asked{{name: "b", gpus: 1, queue: "narrow"}, {name: "c", gpus: 1}},
 			wants: map[string]string{"b": "10m0s after a", "c": "now"},
 		}, {
 			name:    "one that is being stopped",
 			running: []asked{{name: "a", gpus: 2}}, waiting: []asked{{name: "b", gpus: 1}},
 			then: func(s *state, jobs map[string]ident.Job) {
-				require.Nil(s.t, s.apply(work.ControlJob{Tenant: "t", Job: jobs["a"], Action: work.ActionCancel})[0].(work.ControlResult).Refusal)
+				require.Nil(s.t, s.apply(jobverbs.ControlJob{Tenant: "t", Job: jobs["a"], Action: work.ActionCancel})[0].(jobverbs.ControlResult).Refusal)
 			},
 			wants: map[string]string{"b": "30s after a"},
 		},

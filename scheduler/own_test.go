@@ -10,6 +10,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -59,20 +61,20 @@ func TestPlan_replacementsGoWhereTheLostNodeWouldAsk(t *testing.T) {
 func TestPlan_waitsForTheLostNodeWhenNobodyMayTakeOver(t *testing.T) {
 	const why = "waits for node n1, which may still run an earlier attempt, and no other node may replace it: bring it back, or run `mind node forget n1`"
 	ends := map[string]func(s *state, ref work.TaskRef){
-		"forgotten": func(s *state, _ work.TaskRef) { s.apply(work.SetNode{ID: "n1", Action: work.NodeForget}) },
+		"forgotten": func(s *state, _ work.TaskRef) { s.apply(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeForget}) },
 		"restarted": func(s *state, _ work.TaskRef) {
 			n := testNode("n1")
 			n.BootID = "b2"
-			s.apply(work.RegisterNode{Node: n})
+			s.apply(nodeverbs.RegisterNode{Node: n})
 		},
-		"back without the task": func(s *state, _ work.TaskRef) { s.apply(work.RegisterNode{Node: testNode("n1")}) },
+		"back without the task": func(s *state, _ work.TaskRef) { s.apply(nodeverbs.RegisterNode{Node: testNode("n1")}) },
 		"back with the task, which then ends": func(s *state, ref work.TaskRef) {
-			s.apply(work.RegisterNode{Node: testNode("n1"), Tasks: []work.TaskRef{ref}})
+			s.apply(nodeverbs.RegisterNode{Node: testNode("n1"), Tasks: []work.TaskRef{ref}})
 			s.run()
 			require.Empty(s.t, s.get(ref.Job).Tasks)
 			require.Equal(s.t, why, s.reason(ref.Job))
-			s.apply(work.ReportTasks{Node: "n1", Reports: []work.TaskReport{
-				{Job: ref.Job, Attempt: ref.Attempt, Token: ref.Token, Kind: work.ReportEnded},
+			s.apply(jobverbs.ReportTasks{Node: "n1", Reports: []jobverbs.TaskReport{
+				{Job: ref.Job, Attempt: ref.Attempt, Token: ref.Token, Kind: jobverbs.ReportEnded},
 			}})
 		},
 	}
@@ -87,7 +89,7 @@ func TestPlan_waitsForTheLostNodeWhenNobodyMayTakeOver(t *testing.T) {
 			// The nodes that could have run the replacement leave, and register again.
 			for _, n := range []string{"n2", "n3"} {
 				s.away(n)
-				s.apply(work.RegisterNode{Node: testNode(n)})
+				s.apply(nodeverbs.RegisterNode{Node: testNode(n)})
 			}
 			s.run()
 			require.Empty(t, s.get(id).Tasks)
@@ -127,8 +129,8 @@ func TestPlan_staysAwayFromWhereItFailed(t *testing.T) {
 	young := s.submit(work.Shape{GPUs: 4}, 5)
 	s.run()
 	require.Equal(t, "n1:0,1,2,3", s.placed(young), "others may go there")
-	s.apply(work.SetNode{ID: "n2", Action: work.NodeForget})
-	s.apply(work.SetNode{ID: "n3", Action: work.NodeDrain})
+	s.apply(nodeverbs.SetNode{ID: "n2", Action: nodeverbs.NodeForget})
+	s.apply(nodeverbs.SetNode{ID: "n3", Action: nodeverbs.NodeDrain})
 	s.run()
 	require.Equal(t, "n1:4,5,6,7", s.placed(id), "there is no other node for it")
 }
@@ -154,7 +156,7 @@ func TestPlan_takesANodeThatFailedWhenNoOtherCouldEverDo(t *testing.T) {
 		"without the label":   {func(s *state) { s.node("b", gpus("b", "H100", 8, 8), nil) }, work.Shape{GPUs: 4, Selector: "zone=a"}, false},
 		"drained by now": {func(s *state) {
 			s.node("b", gpus("b", "H100", 8, 8), nil)
-			s.apply(work.SetNode{ID: "b", Action: work.NodeDrain})
+			s.apply(nodeverbs.SetNode{ID: "b", Action: nodeverbs.NodeDrain})
 		}, work.Shape{GPUs: 4}, false},
 		"cannot be reached":    {func(s *state) { s.node("b", gpus("b", "H100", 8, 8), nil); s.away("b") }, work.Shape{GPUs: 4}, false},
 		"big, but of one rank": {func(s *state) { s.node("b", gpus("b", "A100", 8, 8), nil) }, work.Shape{GPUs: 4}, true},
@@ -163,7 +165,7 @@ func TestPlan_takesANodeThatFailedWhenNoOtherCouldEverDo(t *testing.T) {
 			s := newState(t)
 			big := testNode("a")
 			big.Labels, big.MemMB = map[string]string{"zone": "a"}, 1<<20
-			s.apply(work.RegisterNode{Node: big})
+			s.apply(nodeverbs.RegisterNode{Node: big})
 			id := s.submitRetried(c.shape)
 			s.run()
 			require.Equal(t, "a", s.get(id).Tasks[0].Node)
@@ -218,7 +220,7 @@ func (s *state) nodes(id ident.Job) []string {
 func BenchmarkPlan_NoChange_1000Replacements(b *testing.B) {
 	s := loaded(b, 100_000)
 	s.ack()
-	var retried work.SubmitJobs
+	var retried jobverbs.SubmitJobs
 	for range 1000 {
 		j := s.job(work.Shape{GPUs: 1}, 9)
 		j.Retry = work.RetryPolicy{Max: 3, On: work.RetryInfrastructure}

@@ -31,6 +31,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/place"
@@ -116,7 +117,7 @@ type Options struct {
 // Result is the result of a pass.
 type Result struct {
 	// Commands are to be proposed in this order; there are none if nothing changes. The last one has the reasons.
-	Commands []work.PlaceJobs
+	Commands []jobverbs.PlaceJobs
 	// Placed counts the jobs that the pass placed, Offered those that it tried.
 	Placed  int
 	Offered int
@@ -375,14 +376,14 @@ func (p *pass) shortage(c *class) reason.Reason {
 
 func (p *pass) flush() {
 	if len(p.batch) > 0 {
-		p.res.Commands = append(p.res.Commands, work.PlaceJobs{BasedOn: p.view.Index(), Placements: p.batch})
+		p.res.Commands = append(p.res.Commands, jobverbs.PlaceJobs{BasedOn: p.view.Index(), Placements: p.batch})
 		p.batch = nil
 	}
 }
 
 // result completes the result. The reasons of blocked classes describe the end of the pass.
 func (p *pass) result() Result {
-	var reasons []work.ClassReason
+	var reasons []jobverbs.ClassReason
 	for _, c := range p.blocked {
 		p.res.Blocked = append(p.res.Blocked, c.key)
 		barred := c.limits.bars(c.key.Shape)
@@ -395,7 +396,7 @@ func (p *pass) result() Result {
 			why = p.shortage(c)
 		}
 		if why != p.view.ClassReason(c.key) {
-			reasons = append(reasons, work.ClassReason{Class: c.key, Reason: why})
+			reasons = append(reasons, jobverbs.ClassReason{Class: c.key, Reason: why})
 		}
 	}
 	p.flush()
@@ -407,7 +408,7 @@ func (p *pass) result() Result {
 		res.Commands[len(res.Commands)-1].Reasons = reasons
 	case len(reasons) > 0:
 		res.ReasonsOnly = true
-		res.Commands = []work.PlaceJobs{{BasedOn: p.view.Index(), Reasons: reasons}}
+		res.Commands = []jobverbs.PlaceJobs{{BasedOn: p.view.Index(), Reasons: reasons}}
 	}
 	return p.res
 }

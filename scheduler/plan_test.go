@@ -7,6 +7,8 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -89,7 +91,7 @@ func TestPlan_oneOfSeveralTypesOfGPU(t *testing.T) {
 	require.Equal(t, "n2:0,1 n4:0,1", s.placed(gang))
 	require.Equal(t, "n1:0,1", s.placed(one))
 	require.Equal(t, "needs 2 x A100|H100 on one node; most free on a node is 0", s.reason(none))
-	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{s.job(work.Shape{GPUs: 1, GPUType: "B200|B300"}, 5)}})[0].(work.SubmitJobsResult)
+	r := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{s.job(work.Shape{GPUs: 1, GPUType: "B200|B300"}, 5)}})[0].(jobverbs.SubmitJobsResult)
 	require.NotNil(t, r.Results[0].Refusal)
 }
 
@@ -120,7 +122,7 @@ func TestPlan_whatIsAskedIsHonoured(t *testing.T) {
 			s.node("a100", gpus("a100", "A100", 8, 8), nil)
 			s.node("islands", gpus("islands", "H100", 8, 4), map[string]string{"wire": "pairs4"})
 			s.node("labelled", gpus("labelled", "L4", 4, 1), map[string]string{"zone": "b", "disk": "nvme"})
-			r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{s.job(tt.shape, 5)}})[0].(work.SubmitJobsResult).Results[0]
+			r := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{s.job(tt.shape, 5)}})[0].(jobverbs.SubmitJobsResult).Results[0]
 			require.Nil(t, r.Refusal)
 			s.run()
 			require.Equal(t, tt.where, s.placed(r.Job))
@@ -157,14 +159,14 @@ func TestPlan_sickAndSilentNodesGetNothing(t *testing.T) {
 	for i := range 4 {
 		sick[i].Health = v1.GpuHealth_QUARANTINED
 	}
-	s.apply(work.SetNode{ID: "n1", Action: work.NodeHealth, GPUs: sick})
-	s.apply(work.SetNode{ID: "n2", Action: work.NodeUnreachable})
+	s.apply(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeHealth, GPUs: sick})
+	s.apply(nodeverbs.SetNode{ID: "n2", Action: nodeverbs.NodeUnreachable})
 	eight := s.submit(work.Shape{GPUs: 8}, 5)
 	four := s.submit(work.Shape{GPUs: 4}, 5)
 	s.run()
 	require.Equal(t, "needs 8 GPUs on one node; most free on a node is 0", s.reason(eight))
 	require.Equal(t, "n1:4,5,6,7", s.placed(four))
-	s.apply(work.SetNode{ID: "n2", Action: work.NodeReachable})
+	s.apply(nodeverbs.SetNode{ID: "n2", Action: nodeverbs.NodeReachable})
 	s.run()
 	require.Equal(t, "n2:0,1,2,3,4,5,6,7", s.placed(eight))
 }

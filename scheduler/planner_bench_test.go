@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
@@ -53,7 +54,7 @@ func label(b *testing.B, s *state) {
 
 func (s *state) enqueue(n int, shapes ...work.Shape) {
 	for done := 0; done < n; {
-		batch := work.SubmitJobs{}
+		batch := jobverbs.SubmitJobs{}
 		for range min(5000, n-done) {
 			j := s.job(shapes[done%len(shapes)], 5)
 			j.Tenant = fmt.Sprintf("t%03d", done/len(shapes)%largeTenants)

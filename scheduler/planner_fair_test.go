@@ -12,6 +12,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
@@ -58,14 +61,14 @@ func drawChange(r *rapid.T, s *state) {
 		"jobs", "jobs", "jobs", "jobs", "burst", "ends", "ends", "cancel", "queue", "quota", "policy", "time", "losses", "restore",
 	}).Draw(r, "step") {
 	case "jobs":
-		s.apply(work.SubmitJobs{Jobs: drawUsersJobs(r, s, rapid.IntRange(1, 25).Draw(r, "jobs"))})
+		s.apply(jobverbs.SubmitJobs{Jobs: drawUsersJobs(r, s, rapid.IntRange(1, 25).Draw(r, "jobs"))})
 	case "burst": // more jobs of one user than are read at a time
 		jobs := drawUsersJobs(r, s, 1)
 		for len(jobs) < 150 {
 			jobs = append(jobs, jobs[0])
 			jobs[len(jobs)-1].MaxRuntime = int64(time.Hour) * int64(1+len(jobs)*7%11)
 		}
-		s.apply(work.SubmitJobs{Jobs: jobs})
+		s.apply(jobverbs.SubmitJobs{Jobs: jobs})
 	case "ends":
 		drawEnds(r, s)
 	case "losses":
@@ -78,31 +81,31 @@ func drawChange(r *rapid.T, s *state) {
 			}
 		}
 		for _, id := range waiting {
-			s.apply(work.ControlJob{Job: id, Action: rapid.SampledFrom([]work.Action{work.ActionCancel, work.ActionPause}).Draw(r, "action")})
+			s.apply(jobverbs.ControlJob{Job: id, Action: rapid.SampledFrom([]work.Action{work.ActionCancel, work.ActionPause}).Draw(r, "action")})
 		}
 	case "queue":
-		s.apply(work.PutQueue{Queue: work.Queue{
+		s.apply(queueverbs.PutQueue{Queue: work.Queue{
 			Name: rapid.SampledFrom([]string{"org", "a", "b", "c"}).Draw(r, "queue"), Parent: rapid.SampledFrom([]string{"", "org", "b"}).Draw(r, "parent"),
 			Weight: rapid.Uint32Range(1, 5).Draw(r, "weight"), MaxGPUs: rapid.SampledFrom([]uint32{0, 0, 4, 9}).Draw(r, "limit"),
 		}})
 	case "quota":
 		tenant := fmt.Sprint("t", rapid.IntRange(0, 3).Draw(r, "tenant"))
 		if rapid.Bool().Draw(r, "no quota") {
-			s.apply(work.DeleteQuota{Tenant: tenant})
+			s.apply(queueverbs.DeleteQuota{Tenant: tenant})
 			return
 		}
 		most := rapid.Int32Range(0, 12).Draw(r, "gpus")
-		s.apply(work.PutQuota{Tenant: tenant, MaxGPUs: &most})
+		s.apply(queueverbs.PutQuota{Tenant: tenant, MaxGPUs: &most})
 	case "policy":
 		p := s.machine.View().Policy()
 		p.Order = rapid.SampledFrom([]work.Order{work.OrderFIFO, work.OrderShortest, work.OrderAttained}).Draw(r, "order")
 		p.HalfLife = int64(rapid.SampledFrom([]time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}).Draw(r, "half-life"))
 		p.AgingStep = int64(rapid.SampledFrom([]time.Duration{0, time.Hour, 5 * 24 * time.Hour}).Draw(r, "aging"))
 		p.Preemption.Enabled = rapid.Bool().Draw(r, "preemption")
-		require.Nil(r, s.apply(work.PutPolicy{Policy: p, Base: p.Revision})[0].(work.PolicyResult).Refusal)
+		require.Nil(r, s.apply(queueverbs.PutPolicy{Policy: p, Base: p.Revision})[0].(queueverbs.PolicyResult).Refusal)
 	case "time":
 		s.now = s.now.Add(rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, 24 * time.Hour}).Draw(r, "passes"))
-		s.apply(work.Tick{})
+		s.apply(clusterverbs.Tick{})
 	case "restore":
 		var image bytes.Buffer
 		_, err := s.machine.Snapshot().WriteTo(&image)
@@ -113,8 +116,8 @@ func drawChange(r *rapid.T, s *state) {
 }
 
 // drawUsersJobs draws jobs of some users.
-func drawUsersJobs(r *rapid.T, s *state, n int) []work.NewJob {
-	var jobs []work.NewJob
+func drawUsersJobs(r *rapid.T, s *state, n int) []jobverbs.NewJob {
+	var jobs []jobverbs.NewJob
 	for range n {
 		shape := work.Shape{GPUs: rapid.SampledFrom([]uint16{1, 1, 1, 2, 4, 8}).Draw(r, "gpus")}
 		j := s.of(rapid.SampledFrom([]string{"default", "org", "a", "b"}).Draw(r, "queue"),

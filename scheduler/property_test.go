@@ -14,6 +14,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -44,8 +47,8 @@ func TestPlan_properties(t *testing.T) {
 			if len(commands) > 0 {
 				placed := 0
 				for _, result := range s.apply(commands...) {
-					require.Empty(r, result.(work.PlaceResult).Refused)
-					placed += len(result.(work.PlaceResult).Placed)
+					require.Empty(r, result.(jobverbs.PlaceResult).Refused)
+					placed += len(result.(jobverbs.PlaceResult).Placed)
 				}
 				require.Equal(r, plan.Placed, placed)
 			}
@@ -90,7 +93,7 @@ func drawNodes(r *rapid.T, s *state) {
 		}
 		s.node(id, inventory, labels)
 		if rapid.IntRange(0, 5).Draw(r, "away") == 0 {
-			s.apply(work.SetNode{ID: id, Action: work.NodeUnreachable})
+			s.apply(nodeverbs.SetNode{ID: id, Action: nodeverbs.NodeUnreachable})
 		}
 	}
 }
@@ -118,7 +121,7 @@ func drawJobs(r *rapid.T, s *state) {
 		// A type that no node ever had may be refused at once. Then there is no job.
 		j := s.job(shape, uint8(rapid.IntRange(0, 10).Draw(r, "priority")))
 		j.Retry = work.RetryPolicy{Max: uint16(rapid.IntRange(0, 9).Draw(r, "retries")), On: work.RetryInfrastructure}
-		s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})
+		s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j}})
 	}
 }
 
@@ -132,11 +135,11 @@ func drawLimits(r *rapid.T, s *state) {
 	}
 	switch rapid.IntRange(0, 3).Draw(r, "limits") {
 	case 0:
-		s.apply(work.PutQuota{Tenant: "t", MaxGPUs: limit("gpus"), MaxRunning: limit("running"), MaxByType: typeLimits(r)})
+		s.apply(queueverbs.PutQuota{Tenant: "t", MaxGPUs: limit("gpus"), MaxRunning: limit("running"), MaxByType: typeLimits(r)})
 	case 1:
-		s.apply(work.DeleteQuota{Tenant: "t"})
+		s.apply(queueverbs.DeleteQuota{Tenant: "t"})
 	case 2:
-		s.apply(work.PutQueue{Queue: work.Queue{Name: work.DefaultQueue, MaxGPUs: uint32(rapid.IntRange(0, 12).Draw(r, "of the queue")), MaxByType: typeLimits(r), Guaranteed: uint32(rapid.IntRange(0, 12).Draw(r, "guaranteed"))}})
+		s.apply(queueverbs.PutQueue{Queue: work.Queue{Name: work.DefaultQueue, MaxGPUs: uint32(rapid.IntRange(0, 12).Draw(r, "of the queue")), MaxByType: typeLimits(r), Guaranteed: uint32(rapid.IntRange(0, 12).Draw(r, "guaranteed"))}})
 	}
 }
 
@@ -159,8 +162,8 @@ func drawEnds(r *rapid.T, s *state) {
 			}
 		case 2:
 			t := j.Tasks[rapid.IntRange(0, len(j.Tasks)-1).Draw(r, "rank")]
-			s.apply(work.ReportTasks{Node: t.Node, Reports: []work.TaskReport{{
-				Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT,
+			s.apply(jobverbs.ReportTasks{Node: t.Node, Reports: []jobverbs.TaskReport{{
+				Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: jobverbs.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT,
 			}}})
 		}
 	}
@@ -179,7 +182,7 @@ func drawLosses(r *rapid.T, s *state) {
 			s.away(n.ID)
 			s.lose(n.ID, "n0", "n1", "n2")
 		case 1:
-			back := work.RegisterNode{Node: *n}
+			back := nodeverbs.RegisterNode{Node: *n}
 			if rapid.Bool().Draw(r, "still there") {
 				for _, id := range s.machine.View().AwaitedOn(n.ID) {
 					for _, a := range s.get(id).Awaits {

@@ -7,16 +7,18 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
 func (s *state) quota(tenant string, gpus, running int32) {
 	s.t.Helper()
-	c := work.PutQuota{Tenant: tenant, MaxGPUs: &gpus}
+	c := queueverbs.PutQuota{Tenant: tenant, MaxGPUs: &gpus}
 	if running >= 0 {
 		c.MaxRunning = &running
 	}
-	require.Nil(s.t, s.apply(c)[0].(work.QuotaResult).Refusal)
+	require.Nil(s.t, s.apply(c)[0].(queueverbs.QuotaResult).Refusal)
 }
 
 // A plan gives a tenant the GPUs that its quota allows, in the order of the queue, and shows only this tenant why the
@@ -27,7 +29,7 @@ func TestPlan_keepsToQuotas(t *testing.T) {
 	a, b, c := s.submit(work.Shape{GPUs: 2}, 5), s.submit(work.Shape{GPUs: 2}, 5), s.submit(work.Shape{GPUs: 1}, 4)
 	other := s.job(work.Shape{GPUs: 2}, 1)
 	other.Tenant = "other"
-	theirs := s.apply(work.SubmitJobs{Jobs: []work.NewJob{other}})[0].(work.SubmitJobsResult).Results[0].Job
+	theirs := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{other}})[0].(jobverbs.SubmitJobsResult).Results[0].Job
 	s.quota("t", 3, -1)
 	require.Equal(t, 3, s.run().Placed)
 	require.NotEmpty(t, s.placed(a))
@@ -49,12 +51,12 @@ func TestPlan_keepsToQuotas(t *testing.T) {
 func TestPlan_keepsToTheLimitsOfQueues(t *testing.T) {
 	s := newState(t)
 	s.node("n1", gpus("n1", "H100", 8, 8), nil)
-	s.apply(work.PutQueue{Queue: work.Queue{Name: "default", MaxGPUs: 3}})
+	s.apply(queueverbs.PutQueue{Queue: work.Queue{Name: "default", MaxGPUs: 3}})
 	jobs := []ident.Job{s.submit(work.Shape{GPUs: 1}, 5), s.submit(work.Shape{GPUs: 1}, 5), s.submit(work.Shape{GPUs: 1}, 5), s.submit(work.Shape{GPUs: 1}, 5)}
 	require.Equal(t, 3, s.run().Placed)
 	s.run()
 	require.Contains(t, s.reason(jobs[3]), `the jobs of queue "default" may have 3 GPUs together`)
-	s.apply(work.PutQueue{Queue: work.Queue{Name: "default"}})
+	s.apply(queueverbs.PutQueue{Queue: work.Queue{Name: "default"}})
 	require.Equal(t, 1, s.run().Placed)
 }
 

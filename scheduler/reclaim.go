@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/guarantee"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // guards protect the guaranteed GPUs of queues from the jobs of other queues.
@@ -44,7 +45,7 @@ func (g *guards) guarded(v, j *work.Job) bool {
 // that lose the least. No job is taken that is not needed.
 //
 // Like [Preempt], Reclaim is pure, and the state checks its proposal.
-func Reclaim(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Preemption {
+func Reclaim(v PreemptionView, blocked []work.ClassKey, now int64) []jobverbs.Preemption {
 	g := guardsOf(v)
 	if g.balance == nil {
 		return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -23,23 +24,23 @@ func (s *state) borrower(queue string, priority uint8, shape work.Shape) ident.J
 	s.t.Helper()
 	j := s.job(shape, priority)
 	j.Queue, j.Preemptible, j.Grace = queue, true, int64(30*time.Second)
-	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult)
+	r := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j}})[0].(jobverbs.SubmitJobsResult)
 	require.Nil(s.t, r.Results[0].Refusal)
 	return r.Results[0].Job
 }
 
 func (s *state) guarantee(queue, parent string, gpus uint32) {
 	s.t.Helper()
-	require.Nil(s.t, s.apply(work.PutQueue{Queue: work.Queue{Name: queue, Parent: parent, Guaranteed: gpus}})[0].(work.QueueResult).Refusal)
+	require.Nil(s.t, s.apply(queueverbs.PutQueue{Queue: work.Queue{Name: queue, Parent: parent, Guaranteed: gpus}})[0].(queueverbs.QueueResult).Refusal)
 }
 
 // reclaim plans, chooses victims and applies the preemptions. None may be refused.
-func (s *state) reclaim() []claims.Preemption {
+func (s *state) reclaim() []jobverbs.Preemption {
 	s.t.Helper()
 	blocked := s.run().Blocked
 	made := scheduler.Reclaim(s.machine.View(), blocked, s.now.UnixNano())
 	if len(made) > 0 {
-		r := s.apply(claims.PreemptJobs{Preemptions: made})[0].(claims.PreemptResult)
+		r := s.apply(jobverbs.PreemptJobs{Preemptions: made})[0].(jobverbs.PreemptResult)
 		require.Empty(s.t, r.Refused)
 		require.Empty(s.t, fsm.Check(s.machine.View()))
 	}
@@ -132,7 +133,7 @@ func TestReclaim_whatItLeavesAlone(t *testing.T) {
 			}
 			j := s.job(work.Shape{GPUs: 4}, 1)
 			j.Queue, j.Preemptible = holder, !c.fixed
-			held := s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult).Results[0].Job
+			held := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j}})[0].(jobverbs.SubmitJobsResult).Results[0].Job
 			s.run()
 			s.start(held)
 			s.borrower(c.queue, 9, work.Shape{GPUs: c.need})
@@ -231,7 +232,7 @@ func TestPlan_takesTypesThatTheLimitsLeave(t *testing.T) {
 	s := newState(t)
 	s.node("a", gpus("a", "H100", 4, 4), nil)
 	s.node("b", gpus("b", "A100", 4, 4), nil)
-	require.Nil(t, s.apply(work.PutQuota{Tenant: "t", MaxByType: typed.Limits{{Type: "A100", GPUs: 3}, {Type: "H100", GPUs: 2}}})[0].(work.QuotaResult).Refusal)
+	require.Nil(t, s.apply(queueverbs.PutQuota{Tenant: "t", MaxByType: typed.Limits{{Type: "A100", GPUs: 3}, {Type: "H100", GPUs: 2}}})[0].(queueverbs.QuotaResult).Refusal)
 	var jobs []ident.Job
 	for range 8 {
 		jobs = append(jobs, s.submit(work.Shape{GPUs: 1}, 5))
@@ -255,7 +256,7 @@ func TestPlan_waitsForTheNextMonth(t *testing.T) {
 	s.now = time.Date(2026, 1, 31, 22, 0, 0, 0, time.UTC)
 	s.node("a", gpus("a", "H100", 4, 4), nil)
 	hours := int32(2)
-	s.apply(work.PutQuota{Tenant: "t", MaxGPUHours: &hours})
+	s.apply(queueverbs.PutQuota{Tenant: "t", MaxGPUHours: &hours})
 	first := s.submit(work.Shape{GPUs: 2}, 5)
 	s.run()
 	s.start(first)

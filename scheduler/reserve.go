@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 )
 
@@ -39,7 +40,7 @@ type ReserveView interface {
 // end in time. No start depends on the end of a job without a time limit.
 //
 // now is in Unix nanoseconds. Like [Plan], Reserve is pure, and the state checks its proposal.
-func Reserve(v ReserveView, blocked []work.ClassKey, now int64, opts Options) (promises.PromiseStarts, bool) {
+func Reserve(v ReserveView, blocked []work.ClassKey, now int64, opts Options) (jobverbs.PromiseStarts, bool) {
 	now = max(now, v.Now())
 	r := &reserver{view: v, ranking: newRanking(v, opts), now: now}
 	seats := int(r.ranking.policy.Backfill.Reservations)
@@ -49,16 +50,16 @@ func Reserve(v ReserveView, blocked []work.ClassKey, now int64, opts Options) (p
 		want = slices.Concat(had, r.waiting(blocked, had, seats))
 	}
 	if len(want) == 0 {
-		return promises.PromiseStarts{}, r.count > 0
+		return jobverbs.PromiseStarts{}, r.count > 0
 	}
 	slices.SortStableFunc(want, func(a, b *candidate) int {
 		return cmp.Or(cmp.Compare(a.above, b.above), cmp.Compare(b.rank(), a.rank()))
 	})
 	r.sites = newSites(v, now)
 	for _, c := range had {
-		r.sites.enter(c, &promises.Start{Job: c.old.Job, At: c.old.StartAt, Tasks: c.old.Tasks}, false)
+		r.sites.enter(c, &jobverbs.Start{Job: c.old.Job, At: c.old.StartAt, Tasks: c.old.Tasks}, false)
 	}
-	var out promises.PromiseStarts
+	var out jobverbs.PromiseStarts
 	changed, kept := false, 0
 	for _, c := range want {
 		if len(out.Starts) == seats {
@@ -167,7 +168,7 @@ func (r *reserver) waiting(blocked []work.ClassKey, had []*candidate, seats int)
 }
 
 // decide returns the start to reserve for a job, without delaying the starts that were entered before; nil: none.
-func (r *reserver) decide(c *candidate) *promises.Start {
+func (r *reserver) decide(c *candidate) *jobverbs.Start {
 	if c.old == nil {
 		start := r.sites.find(c.job, r.now, never, c.above)
 		if start == nil {
@@ -180,7 +181,7 @@ func (r *reserver) decide(c *candidate) *promises.Start {
 		return start
 	}
 	r.sites.forget(c.old)
-	start := &promises.Start{Job: c.old.Job, Attempt: c.old.Attempt, At: c.old.StartAt, Tasks: c.old.Tasks, Cause: c.old.Cause}
+	start := &jobverbs.Start{Job: c.old.Job, Attempt: c.old.Attempt, At: c.old.StartAt, Tasks: c.old.Tasks, Cause: c.old.Cause}
 	if why := r.broken(c); why != "" {
 		if start = r.sites.find(c.job, r.now, never, c.above); start == nil {
 			return nil

@@ -6,6 +6,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 )
 
@@ -87,7 +88,7 @@ func newSites(v View, now int64) *sites {
 func (t *sites) named(node string) *site { return t.byName[node] }
 
 // enter adds a start to the sites, so that later decisions do not delay it.
-func (t *sites) enter(c *candidate, start *promises.Start, passing bool) {
+func (t *sites) enter(c *candidate, start *jobverbs.Start, passing bool) {
 	p := &reservedStart{above: c.above, passing: passing, Promise: promises.Promise{
 		Job: c.job.ID, StartAt: start.At, Until: promises.EndOf(c.job, start.At), Tasks: start.Tasks,
 		CPUs: c.job.Shape.CPUDemand(), MemMB: c.job.Shape.MemMB,
@@ -111,7 +112,7 @@ func (t *sites) forget(old *promises.Promise) {
 // find returns the earliest start of a job within [from, before) that delays no start of a job which is at least as
 // urgent; nil: none is known. Of the nodes that are free by then it takes those that become free last, so that the
 // others can be used until then.
-func (t *sites) find(j *work.Job, from, before int64, above int) *promises.Start {
+func (t *sites) find(j *work.Job, from, before int64, above int) *jobverbs.Start {
 	want := max(1, int(j.Shape.Nodes))
 	for range mostSteps {
 		at, found := t.search(j, from, before, above, want)
@@ -175,8 +176,8 @@ func (t *sites) search(j *work.Job, from, before int64, above, want int) (int64,
 }
 
 // choose picks the GPUs of a start on the given sites; nil: a task does not fit.
-func (t *sites) choose(j *work.Job, at int64, on []free, above int) *promises.Start {
-	start := &promises.Start{Job: j.ID, Attempt: j.Attempt + 1, At: at}
+func (t *sites) choose(j *work.Job, at int64, on []free, above int) *jobverbs.Start {
+	start := &jobverbs.Start{Job: j.ID, Attempt: j.Attempt + 1, At: at}
 	until := promises.EndOf(j, at)
 	slices.SortFunc(on, func(a, b free) int { return cmp.Compare(a.node.ID, b.node.ID) })
 	for _, f := range on {

@@ -14,6 +14,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -63,24 +66,24 @@ func gpus(node, kind string, n, island int) []work.GPU {
 
 func (s *state) node(id string, inventory []work.GPU, labels map[string]string) {
 	s.t.Helper()
-	r := s.apply(work.RegisterNode{Node: work.Node{
+	r := s.apply(nodeverbs.RegisterNode{Node: work.Node{
 		ID: id, Hostname: id, BootID: "b1", AgentVersion: "test", GRPCAddr: id + ":1", GPUs: inventory, CPUs: 64, MemMB: 512 << 10, Labels: labels,
-	}})[0].(work.NodeResult)
+	}})[0].(nodeverbs.NodeResult)
 	require.Nil(s.t, r.Refusal)
 }
 
 func (s *state) submit(shape work.Shape, priority uint8) ident.Job {
 	s.t.Helper()
-	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{s.job(shape, priority)}})[0].(work.SubmitJobsResult)
+	r := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{s.job(shape, priority)}})[0].(jobverbs.SubmitJobsResult)
 	require.Nil(s.t, r.Results[0].Refusal)
 	return r.Results[0].Job
 }
 
-func (s *state) job(shape work.Shape, priority uint8) work.NewJob {
+func (s *state) job(shape work.Shape, priority uint8) jobverbs.NewJob {
 	if shape.Nodes == 0 {
 		shape.Nodes = 1
 	}
-	return work.NewJob{Tenant: "t", User: "u", Name: "j", Queue: "default", Priority: priority, Spec: []byte("spec"), Shape: shape}
+	return jobverbs.NewJob{Tenant: "t", User: "u", Name: "j", Queue: "default", Priority: priority, Spec: []byte("spec"), Shape: shape}
 }
 
 // run plans once and applies the plan. No part of it may be refused.
@@ -100,7 +103,7 @@ func (s *state) runWith(opts scheduler.Options) scheduler.Result {
 		return plan
 	}
 	for _, r := range s.apply(commands...) {
-		require.Empty(s.t, r.(work.PlaceResult).Refused)
+		require.Empty(s.t, r.(jobverbs.PlaceResult).Refused)
 	}
 	require.Empty(s.t, fsm.Check(s.machine.View()))
 	return plan
@@ -135,23 +138,23 @@ func (s *state) placed(id ident.Job) string {
 // away makes a node unreachable.
 func (s *state) away(node string) {
 	s.t.Helper()
-	require.Nil(s.t, s.apply(work.SetNode{ID: node, Action: work.NodeUnreachable})[0].(work.NodeResult).Refusal)
+	require.Nil(s.t, s.apply(nodeverbs.SetNode{ID: node, Action: nodeverbs.NodeUnreachable})[0].(nodeverbs.NodeResult).Refusal)
 }
 
 func (s *state) lose(node string, eligible ...string) int {
 	s.index++
 	s.machine.StoreConfiguration(s.index, []string{"c1", "c2", "c3"})
-	return s.apply(work.LoseNode{
-		Node: node, Votes: []work.Vote{{Coordinator: "c1", Dead: true}, {Coordinator: "c3", Dead: true}},
+	return s.apply(nodeverbs.LoseNode{
+		Node: node, Votes: []nodeverbs.Vote{{Coordinator: "c1", Dead: true}, {Coordinator: "c3", Dead: true}},
 		Silent: int64(time.Minute), Eligible: eligible,
-	})[0].(work.LoseNodeResult).Lost
+	})[0].(nodeverbs.LoseNodeResult).Lost
 }
 
 // ack lets all reachable nodes acknowledge the newest roster.
 func (s *state) ack() {
-	var c work.AckRoster
+	var c nodeverbs.AckRoster
 	for n := range s.machine.View().Roster() {
-		c.Acks = append(c.Acks, work.RosterAck{Node: n.ID, Version: s.machine.View().RosterVersion()})
+		c.Acks = append(c.Acks, nodeverbs.RosterAck{Node: n.ID, Version: s.machine.View().RosterVersion()})
 	}
 	s.apply(c)
 }
@@ -160,7 +163,7 @@ func (s *state) submitRetried(shape work.Shape) ident.Job {
 	s.t.Helper()
 	j := s.job(shape, 5)
 	j.Retry = work.RetryPolicy{Max: 9, On: work.RetryInfrastructure}
-	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult).Results[0]
+	r := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j}})[0].(jobverbs.SubmitJobsResult).Results[0]
 	require.Nil(s.t, r.Refusal)
 	return r.Job
 }
@@ -170,18 +173,18 @@ func (s *state) fail(id ident.Job, rank int) {
 	j := s.get(id)
 	order := append([]work.Task{j.Tasks[rank]}, append(append([]work.Task(nil), j.Tasks[:rank]...), j.Tasks[rank+1:]...)...)
 	for i, t := range order {
-		ended := work.TaskReport{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT}
+		ended := jobverbs.TaskReport{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: jobverbs.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT}
 		progress := ended
-		progress.Kind, progress.ErrorType, progress.Step = work.ReportProgress, 0, int64(j.Attempt)
-		reports := []work.TaskReport{ended}
+		progress.Kind, progress.ErrorType, progress.Step = jobverbs.ReportProgress, 0, int64(j.Attempt)
+		reports := []jobverbs.TaskReport{ended}
 		if i == 0 {
-			reports = []work.TaskReport{progress, ended}
+			reports = []jobverbs.TaskReport{progress, ended}
 		}
-		s.apply(work.ReportTasks{Node: t.Node, Reports: reports})
+		s.apply(jobverbs.ReportTasks{Node: t.Node, Reports: reports})
 	}
 	// The job pauses before its restart.
 	s.now = s.now.Add(5 * time.Minute)
-	s.apply(work.Tick{})
+	s.apply(clusterverbs.Tick{})
 	require.True(s.t, s.get(id).Waiting())
 }
 
@@ -194,14 +197,14 @@ func (s *state) end(id ident.Job) {
 	j := s.get(id)
 	zero := int32(0)
 	for _, t := range j.Tasks {
-		s.apply(work.ReportTasks{Node: t.Node, Reports: []work.TaskReport{
-			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportStarting},
-			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportRunning},
+		s.apply(jobverbs.ReportTasks{Node: t.Node, Reports: []jobverbs.TaskReport{
+			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: jobverbs.ReportStarting},
+			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: jobverbs.ReportRunning},
 		}})
 	}
 	for _, t := range j.Tasks {
-		s.apply(work.ReportTasks{Node: t.Node, Reports: []work.TaskReport{
-			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportEnded, ExitCode: &zero},
+		s.apply(jobverbs.ReportTasks{Node: t.Node, Reports: []jobverbs.TaskReport{
+			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: jobverbs.ReportEnded, ExitCode: &zero},
 		}})
 	}
 	require.Equal(s.t, v1.JobState_SUCCEEDED, s.get(id).State)

@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/place"
@@ -45,7 +46,7 @@ const maxPreemptions = 16
 // state grants the places without the leader (rule R3).
 //
 // now is in Unix nanoseconds. Like [Plan], Preempt is pure, and the state checks its proposal.
-func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []claims.Preemption {
+func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []jobverbs.Preemption {
 	victims := candidates(v, now)
 	if len(victims) == 0 {
 		return nil
@@ -124,7 +125,7 @@ type preemptor struct {
 	reserved map[string][]reservedPlace
 	now      int64
 	// made are the decisions so far.
-	made []claims.Preemption
+	made []jobverbs.Preemption
 	guards
 }
 
@@ -396,7 +397,7 @@ func (p *preemptor) barred(j *work.Job, leave map[ident.Job]bool) bool {
 }
 
 func (p *preemptor) decide(j *work.Job, spots []*spot, leave map[ident.Job]bool) {
-	m := claims.Preemption{Job: j.ID, Attempt: j.Attempt + 1}
+	m := jobverbs.Preemption{Job: j.ID, Attempt: j.Attempt + 1}
 	for _, s := range spots {
 		m.Tasks = append(m.Tasks, work.TaskPlacement{Node: s.node.ID, GPUs: s.gpus})
 		taken := work.NodeUse{Claimed: p.taken[s.node.ID]}
@@ -404,7 +405,7 @@ func (p *preemptor) decide(j *work.Job, spots []*spot, leave map[ident.Job]bool)
 		p.taken[s.node.ID] = taken.Claimed
 	}
 	for _, id := range slices.Sorted(maps.Keys(leave)) {
-		m.Victims = append(m.Victims, claims.Victim{Job: id, Attempt: p.victims[id].job.Attempt})
+		m.Victims = append(m.Victims, jobverbs.Victim{Job: id, Attempt: p.victims[id].job.Attempt})
 		delete(p.victims, id)
 	}
 	p.made = append(p.made, m)

@@ -13,8 +13,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
-	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -23,7 +27,7 @@ func (s *state) preemptible(shape work.Shape, priority uint8) ident.Job {
 	s.t.Helper()
 	j := s.job(shape, priority)
 	j.Preemptible, j.Grace = true, int64(30*time.Second)
-	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult)
+	r := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j}})[0].(jobverbs.SubmitJobsResult)
 	require.Nil(s.t, r.Results[0].Refusal)
 	return r.Results[0].Job
 }
@@ -33,9 +37,9 @@ func (s *state) start(id ident.Job) {
 	s.t.Helper()
 	j := s.get(id)
 	for _, task := range j.Tasks {
-		s.apply(work.ReportTasks{Node: task.Node, Reports: []work.TaskReport{
-			{Job: id, Attempt: j.Attempt, Rank: task.Rank, Token: j.Token, Kind: work.ReportStarting},
-			{Job: id, Attempt: j.Attempt, Rank: task.Rank, Token: j.Token, Kind: work.ReportRunning},
+		s.apply(jobverbs.ReportTasks{Node: task.Node, Reports: []jobverbs.TaskReport{
+			{Job: id, Attempt: j.Attempt, Rank: task.Rank, Token: j.Token, Kind: jobverbs.ReportStarting},
+			{Job: id, Attempt: j.Attempt, Rank: task.Rank, Token: j.Token, Kind: jobverbs.ReportRunning},
 		}})
 	}
 }
@@ -43,21 +47,21 @@ func (s *state) start(id ident.Job) {
 func (s *state) saves(id ident.Job, path string) {
 	s.t.Helper()
 	j := s.get(id)
-	r := s.apply(work.ReportTasks{Node: j.Tasks[0].Node, Reports: []work.TaskReport{{
-		Job: id, Attempt: j.Attempt, Token: j.Token, Kind: work.ReportCheckpoint, Path: path, Step: 10, Digest: "sha256:00", SizeBytes: 1,
-	}}})[0].(work.ReportResult)
+	r := s.apply(jobverbs.ReportTasks{Node: j.Tasks[0].Node, Reports: []jobverbs.TaskReport{{
+		Job: id, Attempt: j.Attempt, Token: j.Token, Kind: jobverbs.ReportCheckpoint, Path: path, Step: 10, Digest: "sha256:00", SizeBytes: 1,
+	}}})[0].(jobverbs.ReportResult)
 	require.Len(s.t, r.Checkpoints, 1)
 }
 
 // preempt plans, chooses victims for the blocked classes and applies the preemptions. None may be refused.
-func (s *state) preempt() []claims.Preemption {
+func (s *state) preempt() []jobverbs.Preemption {
 	s.t.Helper()
 	blocked := s.run().Blocked
 	made := scheduler.Preempt(s.machine.View(), blocked, s.now.UnixNano())
 	if len(made) == 0 {
 		return nil
 	}
-	r := s.apply(claims.PreemptJobs{Preemptions: made})[0].(claims.PreemptResult)
+	r := s.apply(jobverbs.PreemptJobs{Preemptions: made})[0].(jobverbs.PreemptResult)
 	require.Empty(s.t, r.Refused)
 	require.Len(s.t, r.Claimed, len(made))
 	require.Empty(s.t, fsm.Check(s.machine.View()))
@@ -70,8 +74,8 @@ func (s *state) leave(id ident.Job) {
 	j := s.get(id)
 	code := int32(75)
 	for _, task := range j.Tasks {
-		s.apply(work.ReportTasks{Node: task.Node, Reports: []work.TaskReport{
-			{Job: id, Attempt: j.Attempt, Rank: task.Rank, Token: j.Token, Kind: work.ReportEnded, ExitCode: &code},
+		s.apply(jobverbs.ReportTasks{Node: task.Node, Reports: []jobverbs.TaskReport{
+			{Job: id, Attempt: j.Attempt, Rank: task.Rank, Token: j.Token, Kind: jobverbs.ReportEnded, ExitCode: &code},
 		}})
 	}
 	require.False(s.t, s.get(id).Live() && s.get(id).Attempt == j.Attempt)
@@ -79,7 +83,7 @@ func (s *state) leave(id ident.Job) {
 
 func (s *state) pass(d time.Duration) {
 	s.now = s.now.Add(d)
-	s.apply(work.Tick{Settled: true})
+	s.apply(clusterverbs.Tick{Settled: true})
 }
 
 // busy returns a cluster whose nodes are full of preemptible jobs of priority 1 that have run for some time.
@@ -136,13 +140,13 @@ func TestPreempt_takesThoseThatLoseTheLeastAndNoMoreThanNeeded(t *testing.T) {
 	s.saves(jobs[2], "/ckpt/2")
 	s.submit(work.Shape{GPUs: 2}, 5)
 	made := s.preempt()
-	require.Equal(t, []claims.Victim{{Job: jobs[2], Attempt: 1}}, made[0].Victims, "it has just saved a checkpoint")
+	require.Equal(t, []jobverbs.Victim{{Job: jobs[2], Attempt: 1}}, made[0].Victims, "it has just saved a checkpoint")
 
 	s, jobs = busy(t, 2, 8, 4, 3*time.Hour)
 	s.end(jobs[3])
 	s.submit(work.Shape{GPUs: 8}, 5)
 	made = s.preempt()
-	require.Equal(t, []claims.Victim{{Job: jobs[2], Attempt: 1}}, made[0].Victims, "the node that is half free needs one only")
+	require.Equal(t, []jobverbs.Victim{{Job: jobs[2], Attempt: 1}}, made[0].Victims, "the node that is half free needs one only")
 }
 
 func TestPreempt_whoIsLeftAlone(t *testing.T) {
@@ -151,12 +155,14 @@ func TestPreempt_whoIsLeftAlone(t *testing.T) {
 		priority uint8
 		change   func(s *state, jobs []ident.Job)
 	}{
-		"one that is protected":      {ran: time.Hour, priority: 9},
-		"one of the same priority":   {ran: 3 * time.Hour, priority: 1},
-		"one that is stopped anyway": {ran: 3 * time.Hour, priority: 9, change: func(s *state, jobs []ident.Job) { s.apply(work.ControlJob{Job: jobs[0], Action: work.ActionCancel}) }},
+		"one that is protected":    {ran: time.Hour, priority: 9},
+		"one of the same priority": {ran: 3 * time.Hour, priority: 1},
+		"one that is stopped anyway": {ran: 3 * time.Hour, priority: 9, change: func(s *state, jobs []ident.Job) {
+			s.apply(jobverbs.ControlJob{Job: jobs[0], Action: work.ActionCancel})
+		}},
 		"for a job beyond its own quota": {ran: 3 * time.Hour, priority: 9, change: func(s *state, _ []ident.Job) {
 			most := int32(7)
-			s.apply(work.PutQuota{Tenant: "t", MaxGPUs: &most})
+			s.apply(queueverbs.PutQuota{Tenant: "t", MaxGPUs: &most})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +187,7 @@ func TestPreempt_whoIsLeftAlone(t *testing.T) {
 func TestPreempt_aQuotaThatTheVictimsFillIsTheirs(t *testing.T) {
 	s, jobs := busy(t, 1, 8, 8, 3*time.Hour)
 	most := int32(8)
-	s.apply(work.PutQuota{Tenant: "t", MaxGPUs: &most})
+	s.apply(queueverbs.PutQuota{Tenant: "t", MaxGPUs: &most})
 	urgent := s.submit(work.Shape{GPUs: 8}, 9)
 	require.Len(t, s.preempt(), 1)
 	s.leave(jobs[0])
@@ -206,7 +212,7 @@ func TestPreempt_notForAJobThatMayStillRun(t *testing.T) {
 	s.ack()
 	j := s.job(work.Shape{GPUs: 8}, 9)
 	j.Retry = work.RetryPolicy{Max: 9, On: work.RetryInfrastructure}
-	lost := s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult).Results[0].Job
+	lost := s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j}})[0].(jobverbs.SubmitJobsResult).Results[0].Job
 	s.run()
 	require.Equal(t, "z:0,1,2,3,4,5,6,7", s.placed(lost))
 	s.start(lost)
@@ -215,9 +221,9 @@ func TestPreempt_notForAJobThatMayStillRun(t *testing.T) {
 	require.Equal(t, 1, s.lose("z", "a", "b"))
 	require.True(t, s.get(lost).Replacement())
 	require.Empty(t, s.preempt())
-	r := s.apply(claims.PreemptJobs{Preemptions: []claims.Preemption{{
-		Job: lost, Attempt: 2, Tasks: []work.TaskPlacement{{Node: "a", GPUs: 0xff}}, Victims: []claims.Victim{{Job: jobs[0], Attempt: 1}},
-	}}})[0].(claims.PreemptResult)
+	r := s.apply(jobverbs.PreemptJobs{Preemptions: []jobverbs.Preemption{{
+		Job: lost, Attempt: 2, Tasks: []work.TaskPlacement{{Node: "a", GPUs: 0xff}}, Victims: []jobverbs.Victim{{Job: jobs[0], Attempt: 1}},
+	}}})[0].(jobverbs.PreemptResult)
 	require.Equal(t, reason.MayNotTakeOver, r.Refused[0].Reason.Code())
 }
 
@@ -227,7 +233,7 @@ func TestPreempt_claimsEnd(t *testing.T) {
 	urgent := s.submit(work.Shape{GPUs: 8}, 9)
 	require.Len(t, s.preempt(), 1)
 	s.leave(jobs[0])
-	s.apply(work.ControlJob{Job: urgent, Action: work.ActionCancel})
+	s.apply(jobverbs.ControlJob{Job: urgent, Action: work.ActionCancel})
 	require.Zero(t, s.machine.View().ClaimCount())
 	s.run()
 	require.Equal(t, v1.JobState_ALLOCATED, s.get(jobs[0]).State, "its place is free again")
@@ -251,7 +257,7 @@ func TestPreempt_aNodeThatBreaksMeanwhile(t *testing.T) {
 	s, jobs := busy(t, 1, 8, 8, 3*time.Hour)
 	urgent := s.submit(work.Shape{GPUs: 8}, 9)
 	require.Len(t, s.preempt(), 1)
-	s.apply(work.SetNode{ID: "a", Action: work.NodeDrain})
+	s.apply(nodeverbs.SetNode{ID: "a", Action: nodeverbs.NodeDrain})
 	s.leave(jobs[0])
 	require.Equal(t, v1.JobState_QUEUED, s.get(urgent).State)
 	require.Zero(t, s.machine.View().ClaimCount())
@@ -308,10 +314,10 @@ func TestPreempt_properties(t *testing.T) {
 func TestPreempt_aWindowKeepsItsNodes(t *testing.T) {
 	s, _ := busy(t, 2, 8, 8, 3*time.Hour)
 	now := s.machine.View().Now()
-	s.apply(windows.Put{Name: "disks", Kind: windows.Maintenance, Patterns: []string{"*"}, From: now + int64(time.Hour), Until: now + int64(2*time.Hour)})
+	s.apply(windowverbs.PutWindow{Name: "disks", Kind: windows.Maintenance, Patterns: []string{"*"}, From: now + int64(time.Hour), Until: now + int64(2*time.Hour)})
 	s.submit(work.Shape{GPUs: 8}, 9)
 	require.Empty(t, s.preempt(), "it has no limit, so it would not be over by then")
-	short := s.submitAs(work.Shape{GPUs: 8}, func(n *work.NewJob) { n.MaxRuntime, n.Priority = int64(20*time.Minute), 9 })
+	short := s.submitAs(work.Shape{GPUs: 8}, func(n *jobverbs.NewJob) { n.MaxRuntime, n.Priority = int64(20*time.Minute), 9 })
 	made := s.preempt()
 	require.Len(t, made, 1)
 	require.Equal(t, short, made[0].Job)
@@ -327,24 +333,24 @@ func TestPreempt_whatIsPromisedIsTakenByHigherPrioritiesOnly(t *testing.T) {
 	s.run()
 	s.start(running)
 	s.pass(3 * time.Hour)
-	promised := s.submitAs(work.Shape{GPUs: 8}, func(n *work.NewJob) { n.Priority, n.MaxRuntime = 5, int64(time.Hour) })
+	promised := s.submitAs(work.Shape{GPUs: 8}, func(n *jobverbs.NewJob) { n.Priority, n.MaxRuntime = 5, int64(time.Hour) })
 	promise := func(at time.Duration) {
-		r := s.apply(promises.PromiseStarts{Starts: []promises.Start{{
+		r := s.apply(jobverbs.PromiseStarts{Starts: []jobverbs.Start{{
 			Job: promised, Attempt: 1, At: s.machine.View().Now() + int64(at), Tasks: []work.TaskPlacement{{Node: "a", GPUs: 0xff}},
-		}}})[0].(promises.PromiseResult)
+		}}})[0].(jobverbs.PromiseResult)
 		require.Empty(t, r.Refused)
 	}
 	promise(time.Hour)
 	victims := func() int { return len(scheduler.Preempt(s.machine.View(), s.run().Blocked, s.now.UnixNano())) }
-	s.apply(work.ControlJob{Job: promised, Action: work.ActionPause})
+	s.apply(jobverbs.ControlJob{Job: promised, Action: work.ActionPause})
 	require.Empty(t, s.machine.View().PromiseCount(), "who is paused is promised nothing")
-	s.apply(work.ControlJob{Job: promised, Action: work.ActionResume})
+	s.apply(jobverbs.ControlJob{Job: promised, Action: work.ActionResume})
 	promise(time.Hour)
 
 	same := s.submit(work.Shape{GPUs: 4}, 5)
 	made := scheduler.Preempt(s.machine.View(), []work.ClassKey{s.get(same).Class()}, s.now.UnixNano())
 	require.Empty(t, made, "it has no limit, and would delay what is promised")
-	short := s.submitAs(work.Shape{GPUs: 4}, func(n *work.NewJob) { n.Priority, n.MaxRuntime = 5, int64(10*time.Minute) })
+	short := s.submitAs(work.Shape{GPUs: 4}, func(n *jobverbs.NewJob) { n.Priority, n.MaxRuntime = 5, int64(10*time.Minute) })
 	made = scheduler.Preempt(s.machine.View(), []work.ClassKey{s.get(short).Class()}, s.now.UnixNano())
 	require.Len(t, made, 1, "it is over by then")
 	higher := s.submit(work.Shape{GPUs: 4}, 6)

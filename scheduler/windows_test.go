@@ -9,14 +9,17 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 )
 
 // submitAs submits a job after a change by the test.
-func (s *state) submitAs(shape work.Shape, change func(*work.NewJob)) ident.Job {
+func (s *state) submitAs(shape work.Shape, change func(*jobverbs.NewJob)) ident.Job {
 	n := s.job(shape, 5)
 	change(&n)
-	return s.apply(work.SubmitJobs{Jobs: []work.NewJob{n}})[0].(work.SubmitJobsResult).Results[0].Job
+	return s.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{n}})[0].(jobverbs.SubmitJobsResult).Results[0].Job
 }
 
 func TestPlan_maintenanceKeepsNodes(t *testing.T) {
@@ -24,11 +27,11 @@ func TestPlan_maintenanceKeepsNodes(t *testing.T) {
 	s.node("n1", gpus("n1", "H100", 8, 8), nil)
 	s.node("n2", gpus("n2", "H100", 4, 4), nil)
 	now := s.machine.View().Now()
-	s.apply(windows.Put{Name: "kernel", Kind: windows.Maintenance, Patterns: []string{"n1"}, From: now + int64(time.Hour), Until: now + int64(2*time.Hour)})
+	s.apply(windowverbs.PutWindow{Name: "kernel", Kind: windows.Maintenance, Patterns: []string{"n1"}, From: now + int64(time.Hour), Until: now + int64(2*time.Hour)})
 	open := s.submit(work.Shape{GPUs: 2}, 5)
 	large := s.submit(work.Shape{GPUs: 8}, 5)
-	short := s.submitAs(work.Shape{GPUs: 1}, func(n *work.NewJob) { n.MaxRuntime = int64(30 * time.Minute) })
-	rounded := s.submitAs(work.Shape{GPUs: 5}, func(n *work.NewJob) { n.MaxRuntime = int64(50 * time.Minute) })
+	short := s.submitAs(work.Shape{GPUs: 1}, func(n *jobverbs.NewJob) { n.MaxRuntime = int64(30 * time.Minute) })
+	rounded := s.submitAs(work.Shape{GPUs: 5}, func(n *jobverbs.NewJob) { n.MaxRuntime = int64(50 * time.Minute) })
 	s.run()
 	require.Equal(t, "n2", s.get(open).Tasks[0].Node, "there is no time limit, so it goes elsewhere")
 	require.Equal(t, v1.JobState_ALLOCATED, s.get(short).State)
@@ -36,12 +39,12 @@ func TestPlan_maintenanceKeepsNodes(t *testing.T) {
 	require.Contains(t, s.reason(large), "kept for a maintenance or a reservation")
 	require.Equal(t, v1.JobState_QUEUED, s.get(rounded).State, "to the planner its limit is 64 minutes")
 
-	yields := s.submitAs(work.Shape{GPUs: 7}, func(n *work.NewJob) { n.Preemptible = true })
+	yields := s.submitAs(work.Shape{GPUs: 7}, func(n *jobverbs.NewJob) { n.Preemptible = true })
 	s.end(short)
 	s.run()
 	require.Equal(t, "n1", s.get(yields).Tasks[0].Node)
 	s.end(yields)
-	s.apply(windows.Delete{Name: "kernel", Kind: windows.Maintenance})
+	s.apply(windowverbs.DeleteWindow{Name: "kernel", Kind: windows.Maintenance})
 	s.run()
 	require.Equal(t, v1.JobState_ALLOCATED, s.get(large).State)
 }
@@ -51,10 +54,10 @@ func TestPlan_reservedNodesComeFirst(t *testing.T) {
 	s.node("n1", gpus("n1", "H100", 4, 4), nil)
 	s.node("n2", gpus("n2", "H100", 8, 8), nil)
 	now := s.machine.View().Now()
-	s.apply(windows.Put{Name: "paper", Kind: windows.Reservation, Tenant: "umbrella", GPUs: 8, From: now, Until: now + int64(time.Hour)}, work.Tick{})
-	own := s.submitAs(work.Shape{GPUs: 4}, func(n *work.NewJob) { n.Tenant = "umbrella" })
+	s.apply(windowverbs.PutWindow{Name: "paper", Kind: windows.Reservation, Tenant: "umbrella", GPUs: 8, From: now, Until: now + int64(time.Hour)}, clusterverbs.Tick{})
+	own := s.submitAs(work.Shape{GPUs: 4}, func(n *jobverbs.NewJob) { n.Tenant = "umbrella" })
 	other := s.submit(work.Shape{GPUs: 4}, 5)
-	more := s.submitAs(work.Shape{GPUs: 4}, func(n *work.NewJob) { n.Preemptible = true })
+	more := s.submitAs(work.Shape{GPUs: 4}, func(n *jobverbs.NewJob) { n.Preemptible = true })
 	s.run()
 	require.Equal(t, "n2", s.get(own).Tasks[0].Node, "n1 would be the better fit, and is for all")
 	placed := s.get(other)
@@ -71,7 +74,7 @@ func TestPlan_reservedNodesMayBeExcluded(t *testing.T) {
 	s.node("n1", gpus("n1", "H100", 8, 8), nil)
 	s.node("n2", gpus("n2", "H100", 8, 8), nil)
 	now := s.machine.View().Now()
-	s.apply(windows.Put{Name: "paper", Kind: windows.Reservation, Tenant: "t", GPUs: 16, From: now, Until: now + int64(time.Hour)}, work.Tick{})
+	s.apply(windowverbs.PutWindow{Name: "paper", Kind: windows.Reservation, Tenant: "t", GPUs: 16, From: now, Until: now + int64(time.Hour)}, clusterverbs.Tick{})
 	first := s.submit(work.Shape{GPUs: 8, Exclude: "n1"}, 5)
 	second := s.submit(work.Shape{GPUs: 8, Exclude: "n1"}, 5)
 	s.run()

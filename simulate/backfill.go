@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/simulate/trace"
@@ -54,7 +55,7 @@ func (b *backfill) unlease(j *work.Job, node string) {
 func (b *backfill) started(id ident.Job) { delete(b.reserved, id) }
 
 // reserve replaces the reserved starts, and refuses what the state would refuse.
-func (b *backfill) reserve(c *promises.PromiseStarts, now int64) error {
+func (b *backfill) reserve(c *jobverbs.PromiseStarts, now int64) error {
 	next, taken := map[ident.Job]*promises.Promise{}, promises.Calendar{}
 	for i := range c.Starts {
 		s := &c.Starts[i]

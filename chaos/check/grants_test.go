@@ -10,6 +10,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 // after applies commands to a new state, an entry each.
@@ -28,13 +30,13 @@ func after(t *testing.T, commands ...kernel.Command) *fsm.View {
 // it cannot follow: the same quota, and jobs that were never granted.
 func TestReplicas_noticeAGrantBeyondAQuota(t *testing.T) {
 	jobs := func(n int) kernel.Command {
-		c := work.SubmitJobs{}
+		c := jobverbs.SubmitJobs{}
 		for range n {
-			c.Jobs = append(c.Jobs, work.NewJob{Tenant: "t", User: "u", Name: "j", Queue: work.DefaultQueue, Spec: []byte("spec"), Shape: work.Shape{Nodes: 1}})
+			c.Jobs = append(c.Jobs, jobverbs.NewJob{Tenant: "t", User: "u", Name: "j", Queue: work.DefaultQueue, Spec: []byte("spec"), Shape: work.Shape{Nodes: 1}})
 		}
 		return c
 	}
-	quota := func(n int32) kernel.Command { return work.PutQuota{Tenant: "t", MaxJobs: &n} }
+	quota := func(n int32) kernel.Command { return queueverbs.PutQuota{Tenant: "t", MaxJobs: &n} }
 	for name, c := range map[string]struct {
 		before, later []kernel.Command
 		found         int

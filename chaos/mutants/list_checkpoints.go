@@ -3,13 +3,13 @@ package main
 // checkpointMutants are mistakes with checkpoints that leave their node, and with who gets them.
 var checkpointMutants = []mutant{
 	{
-		Name: "stored-by-another-node", Breaks: "I9", File: "fsm/work/apply/archive.go",
+		Name: "stored-by-another-node", Breaks: "I9", File: "fsm/work/checkpointverbs/report.go",
 		What: "a node is believed that another node's checkpoint is in the archive",
 		Old:  "case c.Node != node:", New: "case node == \"\":",
 		Package: "fsm", Tests: []string{"TestArchive_onlyWhoHasTheOrderIsBelieved"},
 	},
 	{
-		Name: "stored-under-another-key", Breaks: "I9", File: "fsm/work/apply/archive.go",
+		Name: "stored-under-another-key", Breaks: "I9", File: "fsm/work/checkpointverbs/report.go",
 		What: "a checkpoint is DURABLE although something else was uploaded",
 		Old:  "case r.Key != c.ArchiveKey() || r.Digest", New: "case r.Digest",
 		Package: "fsm", Tests: []string{"TestArchive_onlyWhoHasTheOrderIsBelieved"},

@@ -3,7 +3,7 @@ package sim
 import (
 	"github.com/mindcoordinator/mind/chaos/sim/engine"
 	"github.com/mindcoordinator/mind/chaos/sim/raft"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // knobs are what a seed draws once: how large the cluster is, and how bad the world.
@@ -258,7 +258,7 @@ func (w *world) harmCoordinator(c *coordinator, kill bool, from, to int64) {
 func (w *world) forget(n *node) {
 	if c := w.users.server(); c != nil && !n.Powered() {
 		boots := n.Boots
-		c.propose(work.SetNode{ID: n.Name, Action: work.NodeForget}, func(o raft.Outcome, _ any) {
+		c.propose(nodeverbs.SetNode{ID: n.Name, Action: nodeverbs.NodeForget}, func(o raft.Outcome, _ any) {
 			w.Note("forgotten", n.Name, "", uint64(boots), uint64(o))
 		})
 	}

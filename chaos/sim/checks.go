@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // truth is what somebody knows who sees everything. Nothing in the cluster reads it.
@@ -54,7 +55,7 @@ func (t *truth) applied(c *coordinator, index int, e *raft.Entry) {
 	}
 	retried := false
 	for _, command := range e.Commands {
-		control, ok := command.(work.ControlJob)
+		control, ok := command.(jobverbs.ControlJob)
 		retried = retried || ok && control.Action == work.ActionRetry
 	}
 	for j := range v.Jobs(false, 0) {

@@ -7,7 +7,8 @@ import (
 	"github.com/mindcoordinator/mind/chaos/sim/raft"
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/coordinator/session"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -179,7 +180,7 @@ func (c *coordinator) look(t *term) {
 		t.looking++
 		c.propose(change, func(raft.Outcome, any) {
 			t.looking--
-			if change.Action == work.NodeUnreachable {
+			if change.Action == nodeverbs.NodeUnreachable {
 				t.end(change.ID)
 			}
 		})
@@ -246,11 +247,11 @@ func (c *coordinator) poll(t *term, suspect *liveness.Suspect) {
 	})
 }
 
-func (c *coordinator) lose(t *term, command work.LoseNode) {
+func (c *coordinator) lose(t *term, command nodeverbs.LoseNode) {
 	t.losing++
 	c.propose(command, func(o raft.Outcome, result any) {
 		t.losing--
-		switch lost, _ := result.(work.LoseNodeResult); {
+		switch lost, _ := result.(nodeverbs.LoseNodeResult); {
 		case o == raft.Unknown:
 		case o == raft.NotSent || lost.Refusal != nil:
 			t.Unbar(command.Node)
@@ -269,12 +270,12 @@ func (c *coordinator) takeAcks(t *term) {
 		return
 	}
 	v := c.machine.View()
-	command := work.AckRoster{Acks: t.Kept(v)}
+	command := nodeverbs.AckRoster{Acks: t.Kept(v)}
 	if c.w.without(RuleList) {
 		command.Acks = nil
 		for _, n := range c.w.nodes {
 			if row, ok := v.Node(n.Name); ok && row.RosterAcked < v.RosterVersion() {
-				command.Acks = append(command.Acks, work.RosterAck{Node: n.Name, Version: v.RosterVersion()})
+				command.Acks = append(command.Acks, nodeverbs.RosterAck{Node: n.Name, Version: v.RosterVersion()})
 			}
 		}
 	}
@@ -330,7 +331,7 @@ func (c *coordinator) tick(t *term) {
 	}
 	c.propose(t.Tick(v, c.listening(), c.time()), func(o raft.Outcome, result any) {
 		if o == raft.Applied {
-			c.w.seen.GaveUp += result.(work.TickResult).GaveUp
+			c.w.seen.GaveUp += result.(clusterverbs.TickResult).GaveUp
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // stream is the leader's end of a session. What is said at its beginning and what is sent is decided by the real
@@ -64,7 +64,7 @@ func (c *coordinator) hello(from *call, n *node, hello *v1.Hello) {
 	c.propose(command, func(o raft.Outcome, result any) {
 		switch {
 		case !s.open:
-		case o != raft.Applied || result.(work.NodeResult).Refusal != nil:
+		case o != raft.Applied || result.(nodeverbs.NodeResult).Refusal != nil:
 			s.end()
 		default:
 			s.welcome()

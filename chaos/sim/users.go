@@ -13,6 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // users submit jobs, and change their minds. They repeat with the same key what had no answer.
@@ -28,7 +30,7 @@ type wish struct {
 	name string
 	id   ident.Job // 0: not acknowledged yet
 	kind int
-	job  work.NewJob
+	job  jobverbs.NewJob
 }
 
 // Kinds of work.
@@ -52,7 +54,7 @@ func (u *users) submit(i int) {
 	name := fmt.Sprintf("job-%d", i)
 	pick := func(values ...int64) int64 { return engine.Pick(w.Engine, values...) }
 	j := &wish{name: name, kind: engine.Pick(w.Engine, workShort, workLong, workEndless, workEndless, workFails)}
-	j.job = work.NewJob{
+	j.job = jobverbs.NewJob{
 		Tenant: "t", User: "u", Name: name, Priority: uint8(w.Rand.IntN(3)), Key: name, Fingerprint: uint64(i) + 1,
 		Shape:       work.Shape{Nodes: 1, GPUs: uint16(1 + w.Rand.IntN(2))},
 		Retry:       work.RetryPolicy{Max: uint16(pick(0, 1, 3, 9, 9)), On: work.RetryInfrastructure},
@@ -88,12 +90,12 @@ func (u *users) try(j *wish) {
 	}
 	// The answer may be lost: then the user asks again, though the job is there.
 	lost := !u.w.healed && u.w.Chance(0.2)
-	c.propose(work.SubmitJobs{Jobs: []work.NewJob{j.job}}, func(o raft.Outcome, result any) {
+	c.propose(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j.job}}, func(o raft.Outcome, result any) {
 		if o != raft.Applied || lost {
 			again()
 			return
 		}
-		r := result.(work.SubmitJobsResult).Results[0]
+		r := result.(jobverbs.SubmitJobsResult).Results[0]
 		switch {
 		case r.Refusal != nil:
 			u.w.fail(Forgotten, "%s was refused: %s", j.name, words.Of(r.Refusal.Reason))
@@ -137,17 +139,17 @@ func (u *users) meddle() {
 		n := engine.Pick(w.Engine, w.nodes...).Name
 		switch w.Rand.IntN(9) {
 		case 0:
-			command = work.ControlJob{Job: j.id, Action: work.ActionCancel}
+			command = jobverbs.ControlJob{Job: j.id, Action: work.ActionCancel}
 		case 1:
-			command = work.ControlJob{Job: j.id, Action: work.ActionPause, SaveCheckpoint: w.Chance(0.5)}
+			command = jobverbs.ControlJob{Job: j.id, Action: work.ActionPause, SaveCheckpoint: w.Chance(0.5)}
 		case 2, 3:
-			command = work.ControlJob{Job: j.id, Action: work.ActionResume}
+			command = jobverbs.ControlJob{Job: j.id, Action: work.ActionResume}
 		case 4, 5, 6:
-			command = work.ControlJob{Job: j.id, Action: work.ActionRetry}
+			command = jobverbs.ControlJob{Job: j.id, Action: work.ActionRetry}
 		case 7:
-			command = work.SetNode{ID: n, Action: work.NodeDrain, Force: w.Chance(0.5), Deadline: 20 * second}
+			command = nodeverbs.SetNode{ID: n, Action: nodeverbs.NodeDrain, Force: w.Chance(0.5), Deadline: 20 * second}
 		case 8:
-			command = work.SetNode{ID: n, Action: work.NodeEnable}
+			command = nodeverbs.SetNode{ID: n, Action: nodeverbs.NodeEnable}
 		}
 		c.propose(command, func(raft.Outcome, any) {})
 	})
@@ -161,11 +163,11 @@ func (u *users) rest() {
 			if j.id == 0 {
 				return nil
 			}
-			return work.ControlJob{Job: j.id, Action: work.ActionResume}
+			return jobverbs.ControlJob{Job: j.id, Action: work.ActionResume}
 		})
 	}
 	for _, n := range u.w.nodes {
-		u.insist(func() kernel.Command { return work.SetNode{ID: n.Name, Action: work.NodeEnable} })
+		u.insist(func() kernel.Command { return nodeverbs.SetNode{ID: n.Name, Action: nodeverbs.NodeEnable} })
 	}
 }
 

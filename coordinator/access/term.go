@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 )
 
 // term is what a leader keeps in memory for one term.
@@ -38,12 +38,11 @@ const configurePause = 200 * time.Millisecond
 func (s *Service) configure(ctx context.Context) {
 	want := uint32(s.auditRecords)
 	for want != 0 && ctx.Err() == nil {
-		now := s.replica.View().Configured()
-		if now.KeepAudit == want {
+		finished, records := s.replica.View().Configured()
+		if records == want {
 			return
 		}
-		now.KeepAudit = want
-		if _, err := replica.Propose[work.ConfigureResult](ctx, s.replica, now); err == nil {
+		if _, err := replica.Propose[clusterverbs.ConfigureResult](ctx, s.replica, clusterverbs.Configure{KeepFinished: finished, KeepAudit: want}); err == nil {
 			s.log.Info("the size of the audit log was changed", "records", want)
 			return
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // What a drain does to a job.
@@ -52,8 +53,8 @@ func (s *Service) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.
 	if why == "" && n.Drain != nil && n.Drain.Reason.Code() == 0 {
 		why = n.Drain.Reason // what a person said; a maintenance drains for itself
 	}
-	changed, err := s.changeNode(ctx, work.SetNode{
-		ID: req.GetNodeId(), Action: work.NodeDrain, Reason: why, Force: req.GetForce(),
+	changed, err := s.changeNode(ctx, nodeverbs.SetNode{
+		ID: req.GetNodeId(), Action: nodeverbs.NodeDrain, Reason: why, Force: req.GetForce(),
 		Deadline: int64(req.GetDeadlineSeconds()) * int64(time.Second), Actor: c.Actor(),
 	})
 	if err != nil {
@@ -124,7 +125,7 @@ func resumesFrom(j *work.Job) string {
 
 // EnableNode ends a drain.
 func (s *Service) EnableNode(ctx context.Context, req *v1.EnableNodeRequest) (*v1.EnableNodeResponse, error) {
-	n, err := s.changeNode(ctx, work.SetNode{ID: req.GetNodeId(), Action: work.NodeEnable, Actor: call.Of(ctx).Actor()})
+	n, err := s.changeNode(ctx, nodeverbs.SetNode{ID: req.GetNodeId(), Action: nodeverbs.NodeEnable, Actor: call.Of(ctx).Actor()})
 	return &v1.EnableNodeResponse{Node: n}, err
 }
 
@@ -150,7 +151,7 @@ func (s *Service) ForgetNode(ctx context.Context, req *v1.ForgetNodeRequest) (*v
 	case n.UnreachableSince == 0 && n.State != v1.NodeState_LOST:
 		return nil, call.Errorf(codes.FailedPrecondition, "node %s was in contact a moment ago: stop its agent, and try again when the node is shown as UNREACHABLE", n.ID)
 	}
-	result, err := replica.Propose[work.NodeResult](ctx, s.replica, work.SetNode{ID: n.ID, Action: work.NodeForget, Actor: call.Of(ctx).Actor()})
+	result, err := replica.Propose[nodeverbs.NodeResult](ctx, s.replica, nodeverbs.SetNode{ID: n.ID, Action: nodeverbs.NodeForget, Actor: call.Of(ctx).Actor()})
 	switch {
 	case err != nil:
 		return nil, err
@@ -161,8 +162,8 @@ func (s *Service) ForgetNode(ctx context.Context, req *v1.ForgetNodeRequest) (*v
 	return &v1.ForgetNodeResponse{}, nil
 }
 
-func (s *Service) changeNode(ctx context.Context, command work.SetNode) (*v1.Node, error) {
-	result, err := replica.Propose[work.NodeResult](ctx, s.replica, command)
+func (s *Service) changeNode(ctx context.Context, command nodeverbs.SetNode) (*v1.Node, error) {
+	result, err := replica.Propose[nodeverbs.NodeResult](ctx, s.replica, command)
 	switch {
 	case err != nil:
 		return nil, err

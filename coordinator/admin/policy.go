@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 // GetPolicy shows how the scheduler decides.
@@ -41,7 +42,7 @@ func (s *Service) PutPolicy(ctx context.Context, req *v1.PutPolicyRequest) (*v1.
 		return nil, err
 	}
 	p.UpdatedBy = c.User
-	result, err := replica.Propose[work.PolicyResult](ctx, s.replica, work.PutPolicy{Policy: p, Base: base, Actor: c.Actor()})
+	result, err := replica.Propose[queueverbs.PolicyResult](ctx, s.replica, queueverbs.PutPolicy{Policy: p, Base: base, Actor: c.Actor()})
 	switch {
 	case err != nil:
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 // queueName matches names of queues: they are used in paths and in commands.
@@ -37,7 +38,7 @@ func (s *Service) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Pu
 	if err != nil {
 		return nil, err
 	}
-	result, err := replica.Propose[work.QueueResult](ctx, s.replica, work.PutQueue{
+	result, err := replica.Propose[queueverbs.QueueResult](ctx, s.replica, queueverbs.PutQueue{
 		Queue: work.Queue{
 			Name: req.GetName(), Weight: uint32(req.GetWeight()), MaxGPUs: uint32(req.GetMaxGpus()), Parent: req.GetParent(),
 			MaxByType: byType, Guaranteed: uint32(req.GetGuaranteedGpus()),
@@ -58,7 +59,7 @@ func (s *Service) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Pu
 
 // DeleteQueue deletes a queue without unfinished jobs.
 func (s *Service) DeleteQueue(ctx context.Context, req *v1.DeleteQueueRequest) (*v1.DeleteQueueResponse, error) {
-	result, err := replica.Propose[work.QueueResult](ctx, s.replica, work.DeleteQueue{Name: req.GetName(), Actor: call.Of(ctx).Actor()})
+	result, err := replica.Propose[queueverbs.QueueResult](ctx, s.replica, queueverbs.DeleteQueue{Name: req.GetName(), Actor: call.Of(ctx).Actor()})
 	if err != nil {
 		return nil, err
 	}

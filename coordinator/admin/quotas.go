@@ -8,8 +8,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 // GetQuota shows the limits and the usage of a tenant. A tenant without a quota has no limits.
@@ -64,7 +64,7 @@ func (s *Service) PutQuota(ctx context.Context, req *v1.PutQuotaRequest) (*v1.Pu
 	if err != nil {
 		return nil, err
 	}
-	result, err := replica.Propose[work.QuotaResult](ctx, s.replica, work.PutQuota{
+	result, err := replica.Propose[queueverbs.QuotaResult](ctx, s.replica, queueverbs.PutQuota{
 		Tenant: tenant, MaxGPUs: q.MaxGpus, MaxRunning: q.MaxRunningJobs, MaxJobs: q.MaxJobs, By: c.User, Actor: c.Actor(),
 		MaxByType: byType, MaxGPUHours: q.MaxGpuHours,
 	})
@@ -84,7 +84,7 @@ func (s *Service) DeleteQuota(ctx context.Context, req *v1.DeleteQuotaRequest) (
 	if err != nil {
 		return nil, err
 	}
-	result, err := replica.Propose[work.QuotaResult](ctx, s.replica, work.DeleteQuota{Tenant: tenant, Actor: c.Actor()})
+	result, err := replica.Propose[queueverbs.QuotaResult](ctx, s.replica, queueverbs.DeleteQuota{Tenant: tenant, Actor: c.Actor()})
 	switch {
 	case err != nil:
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // State is the state of the cluster as this replica has it.
@@ -50,7 +51,7 @@ func New(state State, capacity *Capacity, sealer Sealer, launchers Launchers) *A
 }
 
 // Job turns a request into a job to create, with its caller, or returns all faults.
-func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key string) (work.NewJob, error) {
+func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key string) (jobverbs.NewJob, error) {
 	c := call.Of(ctx)
 	var f call.Faults
 	f.Add(reservedForEvaluations(req))
@@ -70,7 +71,7 @@ func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key strin
 
 // acceptedBefore reports whether a job was accepted under the same key. Then it gets the same answer, even if the cluster
 // has changed. Keys created by gateways live for one request only, and are not looked up.
-func (a *Admission) acceptedBefore(tenant, key string, job *work.NewJob) bool {
+func (a *Admission) acceptedBefore(tenant, key string, job *jobverbs.NewJob) bool {
 	if strings.HasPrefix(key, status.AutoKeyPrefix) {
 		return false
 	}
@@ -79,7 +80,7 @@ func (a *Admission) acceptedBefore(tenant, key string, job *work.NewJob) bool {
 }
 
 // Workload turns the request of an evaluation's job into a job to create, without its caller.
-func (a *Admission) Workload(ctx context.Context, req *v1.SubmitJobRequest) (work.NewJob, error) {
+func (a *Admission) Workload(ctx context.Context, req *v1.SubmitJobRequest) (jobverbs.NewJob, error) {
 	job, err := Parse(req, a.capacity)
 	if err != nil {
 		return job, err
@@ -88,7 +89,7 @@ func (a *Admission) Workload(ctx context.Context, req *v1.SubmitJobRequest) (wor
 }
 
 // Sign sets the caller of a job, and adds the caller's tokens that it will need.
-func (a *Admission) Sign(ctx context.Context, req *v1.SubmitJobRequest, job *work.NewJob, key string) (err error) {
+func (a *Admission) Sign(ctx context.Context, req *v1.SubmitJobRequest, job *jobverbs.NewJob, key string) (err error) {
 	c := call.Of(ctx)
 	c.Sign(job, key)
 	job.Credentials, err = a.sealer.Seal(c, req)
@@ -98,7 +99,7 @@ func (a *Admission) Sign(ctx context.Context, req *v1.SubmitJobRequest, job *wor
 // Shape reads the needs of a job with other resources than it was submitted with. anyRoom: it need not fit the cluster.
 func (a *Admission) Shape(ctx context.Context, req *v1.SubmitJobRequest, queue string, anyRoom bool) (work.Shape, error) {
 	var f call.Faults
-	job := work.NewJob{Queue: queue, Shape: shapeOf(&f, req, a.capacity)}
+	job := jobverbs.NewJob{Queue: queue, Shape: shapeOf(&f, req, a.capacity)}
 	if !anyRoom {
 		f.Add(a.checkRoom(ctx, req, &job))
 	}

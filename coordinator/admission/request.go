@@ -13,8 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // Defaults of a job.
@@ -24,7 +24,7 @@ const (
 )
 
 // Parse turns a request into a job to create, or returns all faults. It reads nothing but its arguments.
-func Parse(req *v1.SubmitJobRequest, inv Inventory) (work.NewJob, error) {
+func Parse(req *v1.SubmitJobRequest, inv Inventory) (jobverbs.NewJob, error) {
 	var f call.Faults
 	f.Add(checkWhatRuns(req))
 	shape := shapeOf(&f, req, inv)

@@ -19,6 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
@@ -90,7 +91,7 @@ func TestNewJob_whatIsSaid(t *testing.T) {
 	j, err := Parse(req, largest(8))
 	require.NoError(t, err)
 	j.Spec, j.Fingerprint = nil, 0
-	require.Equal(t, work.NewJob{
+	require.Equal(t, jobverbs.NewJob{
 		Name: "support-lora-v3", Queue: "night", Priority: 0, Shape: work.Shape{Nodes: 1, GPUs: 8}, Labels: map[string]string{"team": "a"},
 		Retry: work.RetryPolicy{Max: 2, On: work.RetryExit | work.RetryGPUFault}, Preemptible: true,
 		MaxRuntime: 60e9, LostAfter: 10e9, GiveUpAfter: 100e9, Grace: -1, NotBefore: at.UnixNano(), ResumeFrom: 77,

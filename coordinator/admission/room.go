@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
@@ -23,7 +24,7 @@ const waitAnyway = "; scheduling_config.allow_pending_capacity (--allow-pending-
 //
 // A job must not be refused because this replica lags: before a refusal, everything that was acknowledged before the call
 // is applied, once per call.
-func (a *Admission) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job *work.NewJob) error {
+func (a *Admission) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job *jobverbs.NewJob) error {
 	c := call.Of(ctx)
 	if req.GetSchedulingConfig().GetAllowPendingCapacity() || job.Shape.Nodes == 0 {
 		return nil
@@ -39,7 +40,7 @@ func (a *Admission) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job
 	return a.neverRuns(c.Tenant, req, job)
 }
 
-func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *work.NewJob) error {
+func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *jobverbs.NewJob) error {
 	if a.capacity.Nodes() > 0 {
 		if wrong := neverFits(req.GetResourceConfig(), job.Shape, a.capacity); wrong != nil {
 			if wrong.Field != "resource_config.gpu_type" { // The state only has types that some node has or had.

@@ -8,12 +8,13 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // schedulingOf reads when and how often a job runs.
-func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) work.NewJob {
+func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) jobverbs.NewJob {
 	s, t := req.GetSchedulingConfig(), req.GetTrainingConfig()
-	job := work.NewJob{Queue: s.GetQueue(), Priority: defaultPriority, Preemptible: s.GetPreemptible()}
+	job := jobverbs.NewJob{Queue: s.GetQueue(), Priority: defaultPriority, Preemptible: s.GetPreemptible()}
 	if job.Queue == "" {
 		job.Queue = defaultQueue
 	}
@@ -78,7 +79,7 @@ func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) work.NewJob {
 }
 
 // noticeOf reads how long before its time limit a job is told.
-func noticeOf(f *call.Faults, s *v1.SchedulingConfig, job *work.NewJob) {
+func noticeOf(f *call.Faults, s *v1.SchedulingConfig, job *jobverbs.NewJob) {
 	const name = "scheduling_config.notice_before_limit_seconds"
 	switch notice := s.GetNoticeBeforeLimitSeconds(); {
 	case s.NoticeBeforeLimitSeconds == nil:
@@ -115,7 +116,7 @@ func dependenciesOf(f *call.Faults, given []*v1.Dependency) []work.Dependency {
 	return out
 }
 
-func arrayOf(f *call.Faults, a *v1.ArraySpec, job *work.NewJob) {
+func arrayOf(f *call.Faults, a *v1.ArraySpec, job *jobverbs.NewJob) {
 	switch {
 	case a.GetStart() < 0 || a.GetEnd() > ident.MaxElement:
 		f.Bad("scheduling_config.array", "is from %d to %d: the numbers of elements must be between 0 and %d", a.GetStart(), a.GetEnd(), ident.MaxElement)
@@ -127,7 +128,7 @@ func arrayOf(f *call.Faults, a *v1.ArraySpec, job *work.NewJob) {
 		f.Bad("scheduling_config.array.max_parallel", "%d must not be negative (0: no limit)", a.GetMaxParallel())
 		return
 	}
-	job.Array, job.MaxParallel = &work.NewArray{Start: uint32(a.GetStart()), End: uint32(a.GetEnd())}, uint32(a.GetMaxParallel())
+	job.Array, job.MaxParallel = &jobverbs.NewArray{Start: uint32(a.GetStart()), End: uint32(a.GetEnd())}, uint32(a.GetMaxParallel())
 }
 
 // twice reconciles a value that ScaiMind published in training_config with the same value in scheduling_config.

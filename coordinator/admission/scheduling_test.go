@@ -8,7 +8,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 func TestNoticeOf(t *testing.T) {
@@ -27,7 +27,7 @@ func TestNoticeOf(t *testing.T) {
 		"negative":        {300, seconds(-1), 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, job := &call.Faults{}, work.NewJob{}
+			f, job := &call.Faults{}, jobverbs.NewJob{}
 			noticeOf(f, &v1.SchedulingConfig{MaxRuntimeSeconds: c.limit, NoticeBeforeLimitSeconds: c.notice}, &job)
 			require.Equal(t, c.want, job.Notice)
 			require.Equal(t, c.bad, f.Err() != nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // Actor is the user of this call's command. The state limits the length of the names.
@@ -34,7 +34,7 @@ func (c *Call) OperatorActor() *access.Actor {
 }
 
 // Sign sets the owner of a job.
-func (c *Call) Sign(job *work.NewJob, key string) {
+func (c *Call) Sign(job *jobverbs.NewJob, key string) {
 	job.Tenant, job.User, job.Key = c.Tenant, c.User, key
 	job.AutoKey = strings.HasPrefix(key, status.AutoKeyPrefix)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // site is a state with nodes, and the agents of some of them.
@@ -63,7 +64,7 @@ func (s *site) node(id string, agent v1.TaskServiceServer) {
 	v1.RegisterTaskServiceServer(server, agent)
 	go func() { _ = server.Serve(l) }()
 	s.t.Cleanup(server.Stop)
-	s.apply(work.RegisterNode{Node: work.Node{ID: id, BootID: "b", GRPCAddr: host.Addr(7000), CPUs: 8, MemMB: 1000}})
+	s.apply(nodeverbs.RegisterNode{Node: work.Node{ID: id, BootID: "b", GRPCAddr: host.Addr(7000), CPUs: 8, MemMB: 1000}})
 }
 
 // agent answers with what its functions do; without one it is of a version that does not know the call.
@@ -159,7 +160,7 @@ func TestValidateData_doesNotWaitForever(t *testing.T) {
 		require.NoError(t, ctx.Err(), "the answer comes while the caller still listens")
 		require.ErrorContains(t, err, "node n1 does not answer")
 
-		s.apply(work.SetNode{ID: "n2", Action: work.NodeUnreachable})
+		s.apply(nodeverbs.SetNode{ID: "n2", Action: nodeverbs.NodeUnreachable})
 		began = time.Now()
 		_, err = s.ValidateData(ofTenant(t), &v1.ValidateDataRequest{Sources: sources("/a"), NodeId: "n2"})
 		require.ErrorContains(t, err, "node n2 does not answer")
@@ -198,7 +199,7 @@ func TestGetDataCache_saysWhyANodeSaysNothing(t *testing.T) {
 		}})
 		s.node("empty", agent{cache: func(context.Context) (*v1.ReadDataCacheResponse, error) { return &v1.ReadDataCacheResponse{}, nil }})
 		s.node("away", agent{})
-		s.apply(work.SetNode{ID: "away", Action: work.NodeUnreachable})
+		s.apply(nodeverbs.SetNode{ID: "away", Action: nodeverbs.NodeUnreachable})
 		began := time.Now()
 		out, err := s.GetDataCache(ofTenant(t), &v1.GetDataCacheRequest{})
 		require.NoError(t, err)

@@ -26,6 +26,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // State is the state of the cluster as this replica has it, and the way to change it.
@@ -38,8 +39,8 @@ type State interface {
 
 // Admission decides which requests become jobs (package admission).
 type Admission interface {
-	Workload(ctx context.Context, req *v1.SubmitJobRequest) (work.NewJob, error)
-	Sign(ctx context.Context, req *v1.SubmitJobRequest, job *work.NewJob, key string) error
+	Workload(ctx context.Context, req *v1.SubmitJobRequest) (jobverbs.NewJob, error)
+	Sign(ctx context.Context, req *v1.SubmitJobRequest, job *jobverbs.NewJob, key string) error
 }
 
 // Service implements EvaluationService. It has no state.
@@ -85,7 +86,7 @@ func (s *Service) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluation
 		return nil, err
 	}
 	job.Fingerprint = fingerprint
-	result, err := replica.Propose[work.SubmitJobsResult](ctx, s.state, work.SubmitJobs{Jobs: []work.NewJob{job}, Actor: call.Of(ctx).Submitter()})
+	result, err := replica.Propose[jobverbs.SubmitJobsResult](ctx, s.state, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{job}, Actor: call.Of(ctx).Submitter()})
 	if err != nil {
 		return nil, err
 	}
@@ -98,10 +99,10 @@ func (s *Service) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluation
 }
 
 // evaluationJob makes the job and its request.
-func (s *Service) evaluationJob(ctx context.Context, v *fsm.View, req *v1.SubmitEvaluationRequest) (*v1.SubmitJobRequest, work.NewJob, error) {
+func (s *Service) evaluationJob(ctx context.Context, v *fsm.View, req *v1.SubmitEvaluationRequest) (*v1.SubmitJobRequest, jobverbs.NewJob, error) {
 	spec, err := evaluationSpec(v, call.Of(ctx).Tenant, req)
 	if err != nil {
-		return nil, work.NewJob{}, err
+		return nil, jobverbs.NewJob{}, err
 	}
 	job, err := s.admission.Workload(ctx, spec)
 	return spec, job, err

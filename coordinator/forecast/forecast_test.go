@@ -12,6 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // A submit is accepted before it is estimated: it waits neither for a forecast that somebody else makes, nor often for one that
@@ -25,16 +27,16 @@ func TestForecast_hardlyAnybodyWaitsForIt(t *testing.T) {
 		index++
 		return m.Apply(index, kernel.Pack(level.Newest, time.Unix(1_700_000_000, int64(index)), [][]byte{data}))[0]
 	}
-	apply(work.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
+	apply(nodeverbs.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
 		{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 		{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 	}}})
 	all := New(DefaultRest, func(time.Duration) {})
 	submit := func(name string) ident.Job {
-		return apply(work.SubmitJobs{Jobs: []work.NewJob{{
+		return apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{{
 			Tenant: "t1", User: "ann", Name: name, Queue: work.DefaultQueue, Priority: 5, Shape: work.Shape{Nodes: 1, GPUs: 2},
 			MaxRuntime: int64(time.Hour), Retry: work.RetryPolicy{On: work.RetryAll},
-		}}}).(work.SubmitJobsResult).Results[0].Job
+		}}}).(jobverbs.SubmitJobsResult).Results[0].Job
 	}
 	waits := func(id ident.Job) *float64 { return all.Waits(t.Context(), m.View(), "t1")(id) }
 	first, second := submit("a"), submit("b")

@@ -18,11 +18,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // manyJobs is a state with jobs as the gateway would send them, and what change makes of each; the scheduler has considered all but
 // the last ones.
-func manyJobs(t testing.TB, jobs, perEntry, pending int, change func(i int, j *work.NewJob)) *fsm.Machine {
+func manyJobs(t testing.TB, jobs, perEntry, pending int, change func(i int, j *jobverbs.NewJob)) *fsm.Machine {
 	m := fsm.New()
 	var commands [][]byte
 	index := uint64(0)
@@ -43,14 +44,14 @@ func manyJobs(t testing.TB, jobs, perEntry, pending int, change func(i int, j *w
 			ResourceConfig: &v1.ResourceConfig{GpuCount: 1, GpuType: "H100"},
 		})
 		require.NoError(t, err)
-		j := work.NewJob{
+		j := jobverbs.NewJob{
 			Tenant: "acme", User: "ada", Name: name, Queue: work.DefaultQueue, Priority: 5, Spec: spec, Shape: work.Shape{Nodes: 1, GPUs: 1, GPUType: "H100"},
 			Labels: map[string]string{"team": "nlp", "run": fmt.Sprint(i)}, LostAfter: work.DefaultLostAfter, GiveUpAfter: work.DefaultGiveUpAfter, Grace: work.DefaultGrace,
 		}
 		if change != nil {
 			change(i, &j)
 		}
-		commands = append(commands, encode(work.SubmitJobs{Jobs: []work.NewJob{j}}))
+		commands = append(commands, encode(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j}}))
 		if len(commands) == perEntry || i == jobs-1 {
 			apply(commands...)
 			commands = nil
@@ -59,7 +60,7 @@ func manyJobs(t testing.TB, jobs, perEntry, pending int, change func(i int, j *w
 			considered = index
 		}
 	}
-	apply(encode(work.PlaceJobs{BasedOn: considered}))
+	apply(encode(jobverbs.PlaceJobs{BasedOn: considered}))
 	return m
 }
 
@@ -68,7 +69,7 @@ func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const jobs = 400
 	tenants, queues := []string{"acme", "acm", "umbrella"}, []string{"default", "fast"}
-	m := manyJobs(t, jobs, 3, 40, func(i int, j *work.NewJob) {
+	m := manyJobs(t, jobs, 3, 40, func(i int, j *jobverbs.NewJob) {
 		j.Tenant, j.Priority = tenants[random.IntN(3)], uint8(3+random.IntN(3))
 		j.Labels = map[string]string{"team": []string{"nlp", "cv"}[random.IntN(2)], "run": fmt.Sprint(i % 50)}
 		if random.IntN(4) == 0 {
@@ -84,7 +85,7 @@ func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 	}
 	for j := range m.View().Jobs(false, 0) {
 		if random.IntN(3) == 0 {
-			apply(work.ControlJob{Job: j.ID, Action: []work.Action{work.ActionCancel, work.ActionPause}[random.IntN(2)]})
+			apply(jobverbs.ControlJob{Job: j.ID, Action: []work.Action{work.ActionCancel, work.ActionPause}[random.IntN(2)]})
 		}
 	}
 	v := m.View()
@@ -201,7 +202,7 @@ func BenchmarkList(b *testing.B) {
 		var v *fsm.View
 		b.Run(fmt.Sprintf("jobs=%d", jobs), func(b *testing.B) {
 			if v == nil {
-				v = manyJobs(b, jobs, 64, 100, func(i int, j *work.NewJob) { j.Priority = uint8(i % 11) }).View()
+				v = manyJobs(b, jobs, 64, 100, func(i int, j *jobverbs.NewJob) { j.Priority = uint8(i % 11) }).View()
 			}
 			for _, list := range []struct {
 				name string

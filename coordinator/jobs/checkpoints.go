@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/checkpointverbs"
 )
 
 // GetCheckpoint shows one checkpoint of the caller's tenant.
@@ -40,7 +40,7 @@ func (s *Service) DeleteCheckpoint(ctx context.Context, req *v1.DeleteCheckpoint
 	if c, ok := s.state.View().Checkpoint(id); ok && c.Tenant == call.Of(ctx).Tenant && c.Pinned {
 		return nil, call.Errorf(codes.FailedPrecondition, "checkpoint %s is pinned: unpin it first, with `mind checkpoint unpin %s`", id, id)
 	}
-	result, err := replica.Propose[checkpoints.Result](ctx, s.state, checkpoints.Delete{Tenant: call.Of(ctx).Tenant, ID: id, Actor: call.Of(ctx).Actor()})
+	result, err := replica.Propose[checkpointverbs.CheckpointResult](ctx, s.state, checkpointverbs.DeleteCheckpoint{Tenant: call.Of(ctx).Tenant, ID: id, Actor: call.Of(ctx).Actor()})
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func (s *Service) pin(ctx context.Context, text string, on bool) (*v1.Checkpoint
 	if !ok {
 		return nil, call.NotFound("checkpoint", text)
 	}
-	command := checkpoints.Pin{Tenant: call.Of(ctx).Tenant, ID: id, Off: !on, Actor: call.Of(ctx).Actor()}
-	result, err := replica.Propose[checkpoints.Result](ctx, s.state, command)
+	command := checkpointverbs.PinCheckpoint{Tenant: call.Of(ctx).Tenant, ID: id, Off: !on, Actor: call.Of(ctx).Actor()}
+	result, err := replica.Propose[checkpointverbs.CheckpointResult](ctx, s.state, command)
 	switch {
 	case err != nil:
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // CancelJob cancels a job.
@@ -24,7 +25,7 @@ func (s *Service) CancelJob(ctx context.Context, req *v1.CancelJobRequest) (*v1.
 			return nil, err
 		}
 	}
-	j, err := s.control(ctx, req, req.GetJobId(), work.ControlJob{Action: work.ActionCancel, Reason: req.GetReason(), Vouch: req.GetVouch()})
+	j, err := s.control(ctx, req, req.GetJobId(), jobverbs.ControlJob{Action: work.ActionCancel, Reason: req.GetReason(), Vouch: req.GetVouch()})
 	return &v1.CancelJobResponse{Job: j}, err
 }
 
@@ -48,7 +49,7 @@ func (s *Service) mayVouch(tenant, id string) error {
 // PauseJob stops a job so that it can be resumed.
 func (s *Service) PauseJob(ctx context.Context, req *v1.PauseJobRequest) (*v1.PauseJobResponse, error) {
 	save := req.SaveCheckpoint == nil || *req.SaveCheckpoint
-	j, err := s.control(ctx, req, req.GetJobId(), work.ControlJob{Action: work.ActionPause, SaveCheckpoint: save})
+	j, err := s.control(ctx, req, req.GetJobId(), jobverbs.ControlJob{Action: work.ActionPause, SaveCheckpoint: save})
 	return &v1.PauseJobResponse{Job: j}, err
 }
 
@@ -58,7 +59,7 @@ func (s *Service) ResumeJob(ctx context.Context, req *v1.ResumeJobRequest) (*v1.
 	if err != nil {
 		return nil, err
 	}
-	j, err := s.control(ctx, req, req.GetJobId(), work.ControlJob{Action: work.ActionResume, Checkpoint: checkpoint})
+	j, err := s.control(ctx, req, req.GetJobId(), jobverbs.ControlJob{Action: work.ActionResume, Checkpoint: checkpoint})
 	return &v1.ResumeJobResponse{Job: j}, err
 }
 
@@ -68,7 +69,7 @@ func (s *Service) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.Re
 	if err != nil {
 		return nil, err
 	}
-	command := work.ControlJob{Action: work.ActionRetry, Checkpoint: checkpoint}
+	command := jobverbs.ControlJob{Action: work.ActionRetry, Checkpoint: checkpoint}
 	if req.GetModifyResources() != nil {
 		if command.Spec, command.Shape, err = s.reshape(ctx, req); err != nil {
 			return nil, err
@@ -131,7 +132,7 @@ func checkpointID(text string) (ident.Checkpoint, error) {
 }
 
 // control carries out a user's command for a job of the caller's tenant.
-func (s *Service) control(ctx context.Context, req proto.Message, text string, command work.ControlJob) (*v1.Job, error) {
+func (s *Service) control(ctx context.Context, req proto.Message, text string, command jobverbs.ControlJob) (*v1.Job, error) {
 	c := call.Of(ctx)
 	id, ok := ident.ParseJob(text)
 	if !ok {
@@ -155,7 +156,7 @@ func (s *Service) control(ctx context.Context, req proto.Message, text string, c
 			return nil, err
 		}
 	}
-	result, err := replica.Propose[work.ControlResult](ctx, s.state, command)
+	result, err := replica.Propose[jobverbs.ControlResult](ctx, s.state, command)
 	switch {
 	case err != nil:
 		return nil, err

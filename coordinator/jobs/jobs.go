@@ -19,6 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // State is the state of the cluster as this replica has it, and the way to change it.
@@ -31,7 +32,7 @@ type State interface {
 
 // Admission decides which requests become jobs (package admission).
 type Admission interface {
-	Job(ctx context.Context, req *v1.SubmitJobRequest, key string) (work.NewJob, error)
+	Job(ctx context.Context, req *v1.SubmitJobRequest, key string) (jobverbs.NewJob, error)
 	Shape(ctx context.Context, req *v1.SubmitJobRequest, queue string, anyRoom bool) (work.Shape, error)
 }
 

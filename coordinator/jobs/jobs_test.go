@@ -24,6 +24,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // site is the service on a state that commands reach without raft. It notes what was proposed.
@@ -70,7 +72,7 @@ func (s *site) apply(c kernel.Command) any {
 
 // node registers one with a GPU.
 func (s *site) node(id string) {
-	s.apply(work.RegisterNode{Node: work.Node{ID: id, BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
+	s.apply(nodeverbs.RegisterNode{Node: work.Node{ID: id, BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
 		{UUID: "g-" + id, Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 	}}})
 }
@@ -132,7 +134,7 @@ func TestSubmitJobs_eachHasItsOwnKey(t *testing.T) {
 	first, err := s.SubmitJobs(of("t1", "batch"), req)
 	require.NoError(t, err)
 	require.EqualValues(t, codes.InvalidArgument, first.GetResults()[0].GetCode())
-	jobs := s.proposed[0].(work.SubmitJobs).Jobs
+	jobs := s.proposed[0].(jobverbs.SubmitJobs).Jobs
 	require.Equal(t, []string{"batch/1", "batch/2"}, []string{jobs[0].Key, jobs[1].Key})
 	again, err := s.SubmitJobs(of("t1", "batch"), req)
 	require.NoError(t, err)
@@ -141,7 +143,7 @@ func TestSubmitJobs_eachHasItsOwnKey(t *testing.T) {
 	req.IdempotencyKeys = []string{"", "mine", ""}
 	_, err = s.SubmitJobs(of("t1", "other"), req)
 	require.NoError(t, err)
-	jobs = s.proposed[2].(work.SubmitJobs).Jobs
+	jobs = s.proposed[2].(jobverbs.SubmitJobs).Jobs
 	require.Equal(t, []string{"mine", "other/2"}, []string{jobs[0].Key, jobs[1].Key})
 
 	for name, wrong := range map[string]*v1.SubmitJobsRequest{
@@ -162,7 +164,7 @@ func (s *site) running(node string) string {
 	reply, err := s.SubmitJob(of("t1", ""), command("x", 1))
 	require.NoError(s.t, err)
 	id, _ := ident.ParseJob(reply.GetJobId())
-	placed := s.apply(work.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 1, Tasks: []work.TaskPlacement{{Node: node, GPUs: 1}}}}}).(work.PlaceResult)
+	placed := s.apply(jobverbs.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 1, Tasks: []work.TaskPlacement{{Node: node, GPUs: 1}}}}}).(jobverbs.PlaceResult)
 	require.Empty(s.t, placed.Refused)
 	return reply.GetJobId()
 }
@@ -172,7 +174,7 @@ func TestCancelJob_noWordAgainstANodeThatIsAlive(t *testing.T) {
 	s := newSite(t, 1<<20)
 	s.node("n1")
 	id := s.running("n1")
-	s.apply(work.SetNode{ID: "n1", Action: work.NodeUnreachable})
+	s.apply(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeUnreachable})
 	cancel := func(tenant string) (*v1.CancelJobResponse, error) {
 		return s.CancelJob(of(tenant, ""), &v1.CancelJobRequest{JobId: id, Vouch: true})
 	}
@@ -211,8 +213,8 @@ func TestRetryJob_putsOtherResourcesInPlace(t *testing.T) {
 	}
 	j, _ := s.View().Job(key)
 	exit := int32(1)
-	s.apply(work.ReportTasks{Node: "n1", Reports: []work.TaskReport{{
-		Job: key, Attempt: 1, Token: j.Token, Kind: work.ReportEnded, ExitCode: &exit, ErrorType: v1.ErrorType_EXIT_NONZERO,
+	s.apply(jobverbs.ReportTasks{Node: "n1", Reports: []jobverbs.TaskReport{{
+		Job: key, Attempt: 1, Token: j.Token, Kind: jobverbs.ReportEnded, ExitCode: &exit, ErrorType: v1.ErrorType_EXIT_NONZERO,
 	}}})
 	retry, err := s.RetryJob(of("t1", "again"), &v1.RetryJobRequest{JobId: id, ModifyResources: &v1.ResourceConfig{GpuFraction: 0.5}})
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // maxBatch is how many jobs one SubmitJobs accepts.
@@ -29,7 +29,7 @@ func (s *Service) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.
 	if err != nil {
 		return nil, err
 	}
-	result, err := replica.Propose[work.SubmitJobsResult](ctx, s.state, work.SubmitJobs{Jobs: []work.NewJob{job}, Actor: call.Of(ctx).Submitter()})
+	result, err := replica.Propose[jobverbs.SubmitJobsResult](ctx, s.state, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{job}, Actor: call.Of(ctx).Submitter()})
 	if err != nil {
 		return nil, err
 	}
@@ -115,13 +115,13 @@ const jobOverhead = 256
 
 // batch is a part of a SubmitJobs that is sent in one entry; places are the positions of its jobs in the request.
 type batch struct {
-	jobs   []work.NewJob
+	jobs   []jobverbs.NewJob
 	places []int
 	bytes  int
 }
 
 func (s *Service) submitPart(ctx context.Context, part batch, results []*v1.SubmitJobResult) error {
-	answer, err := replica.Propose[work.SubmitJobsResult](ctx, s.state, work.SubmitJobs{Jobs: part.jobs, Actor: call.Of(ctx).Submitter()})
+	answer, err := replica.Propose[jobverbs.SubmitJobsResult](ctx, s.state, jobverbs.SubmitJobs{Jobs: part.jobs, Actor: call.Of(ctx).Submitter()})
 	if err != nil {
 		return err
 	}

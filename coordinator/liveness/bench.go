@@ -9,6 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 const (
@@ -79,15 +80,15 @@ func (b *Bench) Due(v *fsm.View, now time.Time, obstructed func(node, why string
 // Propose makes the command that declares a suspect lost, from a ballot that was won and the newest view: the node may have
 // been heard of, or this process have stood still, while the votes came in. ok is false when nothing is to be proposed any
 // more. From then on the node is not renewed through others, until Unbar.
-func (b *Bench) Propose(c *Suspect, ballot *Ballot, v *fsm.View, listening bool, now time.Time) (command work.LoseNode, ok bool) {
+func (b *Bench) Propose(c *Suspect, ballot *Ballot, v *fsm.View, listening bool, now time.Time) (command nodeverbs.LoseNode, ok bool) {
 	t, node := b.term, c.Node.ID
 	t.bar(node)
 	again, ok := t.suspect(v, node, t.AllSettled(now), now)
 	if !ok || !again.worthwhile || !listening {
 		t.Unbar(node)
-		return work.LoseNode{}, false
+		return nodeverbs.LoseNode{}, false
 	}
-	return work.LoseNode{Node: node, Votes: ballot.cast, Silent: int64(again.silent), Eligible: again.fit}, true
+	return nodeverbs.LoseNode{Node: node, Votes: ballot.cast, Silent: int64(again.silent), Eligible: again.fit}, true
 }
 
 // Failed notes why a node was not declared lost. It says whether that is news, or was not told for a while.

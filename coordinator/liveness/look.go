@@ -6,6 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // saysSilent says whether the row of a node that is away says that it was silent. It may say something else: it was declared
@@ -18,7 +19,7 @@ func saysSilent(n *work.Node) bool {
 // Seen is the result of a look at all nodes.
 type Seen struct {
 	// Changes are to be proposed. The session of a node that becomes unreachable must be ended afterwards.
-	Changes []work.SetNode
+	Changes []nodeverbs.SetNode
 	// Again are nodes whose sessions must be ended so that they register again.
 	Again []string
 	// Away counts the nodes that are unreachable in the state.
@@ -43,7 +44,7 @@ func (t *Term) Look(v *fsm.View, now time.Time) Seen {
 		switch {
 		case silent && n.UnreachableSince == 0,
 			silent && n.LostSince == 0 && n.Reason != why && saysSilent(n):
-			seen.Changes = append(seen.Changes, work.SetNode{ID: n.ID, Action: work.NodeUnreachable, Reason: why})
+			seen.Changes = append(seen.Changes, nodeverbs.SetNode{ID: n.ID, Action: nodeverbs.NodeUnreachable, Reason: why})
 		case silent || !inSession || n.UnreachableSince == 0:
 		case n.LostSince != 0 || n.Unheard:
 			// It was declared lost while it reconnected: it must report again what it runs.
@@ -51,7 +52,7 @@ func (t *Term) Look(v *fsm.View, now time.Time) Seen {
 				seen.Again = append(seen.Again, n.ID)
 			}
 		default:
-			seen.Changes = append(seen.Changes, work.SetNode{ID: n.ID, Action: work.NodeReachable})
+			seen.Changes = append(seen.Changes, nodeverbs.SetNode{ID: n.ID, Action: nodeverbs.NodeReachable})
 		}
 	}
 	return seen

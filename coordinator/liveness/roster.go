@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // Keep records that a node has a version of the roster on disk. It is false if that is not new.
@@ -21,13 +21,13 @@ func (t *Term) Keep(node string, version uint64) bool {
 
 // Kept returns the versions that nodes have and the state does not know, in the order of the nodes' names, each once: a
 // failed write must be passed to Keep again.
-func (t *Term) Kept(v *fsm.View) []work.RosterAck {
+func (t *Term) Kept(v *fsm.View) []nodeverbs.RosterAck {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var acks []work.RosterAck
+	var acks []nodeverbs.RosterAck
 	for _, id := range slices.Sorted(maps.Keys(t.kept)) {
 		if n, ok := v.Node(id); ok && n.RosterAcked < t.kept[id] {
-			acks = append(acks, work.RosterAck{Node: id, Version: t.kept[id]})
+			acks = append(acks, nodeverbs.RosterAck{Node: id, Version: t.kept[id]})
 		}
 	}
 	clear(t.kept)

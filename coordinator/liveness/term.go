@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 )
 
 const (
@@ -164,8 +164,8 @@ func (t *Term) AllSettled(now time.Time) []string {
 }
 
 // Tick contains, besides the time, what the leader knows about the nodes that are away.
-func (t *Term) Tick(v *fsm.View, listening bool, now time.Time) work.Tick {
-	tick := work.Tick{Settled: listening && t.Listened(now) >= FreshPeriod}
+func (t *Term) Tick(v *fsm.View, listening bool, now time.Time) clusterverbs.Tick {
+	tick := clusterverbs.Tick{Settled: listening && t.Listened(now) >= FreshPeriod}
 	for n := range v.Nodes() {
 		if n.UnreachableSince != 0 && t.RenewsThroughPeers(n.ID, now) {
 			tick.Renewing = append(tick.Renewing, n.ID)

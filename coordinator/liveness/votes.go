@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -53,7 +54,7 @@ func Votes(members []gossip.Member, self string, nodes []string, now time.Time) 
 type Ballot struct {
 	node   *work.Node
 	voters int
-	cast   []work.Vote
+	cast   []nodeverbs.Vote
 	// against says, voter by voter, why a vote is missing.
 	against []string
 }
@@ -99,7 +100,7 @@ func (b *Ballot) Count(voter string, answer []*v1.Vote, err error) {
 		b.against = append(b.against, voter+" speaks of an earlier start of its agent")
 		return
 	}
-	b.cast = append(b.cast, work.Vote{Coordinator: voter, Dead: vote.GetDead(), Incarnation: vote.GetIncarnation()})
+	b.cast = append(b.cast, nodeverbs.Vote{Coordinator: voter, Dead: vote.GetDead(), Incarnation: vote.GetIncarnation()})
 	switch {
 	case !vote.GetDead() && vote.GetLiveness() == unknownLiveness:
 		b.against = append(b.against, voter+" never heard of it")

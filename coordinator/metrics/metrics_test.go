@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // What is counted is counted once, however often the leader changes, and by a replica that leads again too.
@@ -39,7 +39,7 @@ func TestTerm_countOnceOverChangesOfTheLeader(t *testing.T) {
 	stale := func(n int) { // reports of a task that nobody has a lease for
 		for range n {
 			index++
-			command, err := kernel.Encode(level.Newest, work.ReportTasks{Node: "n1", Reports: []work.TaskReport{{Job: 1 << 20, Attempt: 1, Token: 1, Kind: work.ReportRunning}}})
+			command, err := kernel.Encode(level.Newest, jobverbs.ReportTasks{Node: "n1", Reports: []jobverbs.TaskReport{{Job: 1 << 20, Attempt: 1, Token: 1, Kind: jobverbs.ReportRunning}}})
 			require.NoError(t, err)
 			machine.Apply(index, kernel.Pack(level.Newest, time.Now(), [][]byte{command}))
 		}

@@ -11,12 +11,13 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // The same state is in all replicas: only the one that leads tells of it.
 func TestMetrics_whoDoesNotLeadTellsNothingOfTheState(t *testing.T) {
 	machine := fsm.New()
-	command, err := kernel.Encode(level.Newest, work.RegisterNode{Node: work.Node{ID: "n1", GPUs: []work.GPU{{UUID: "GPU-1", Model: "H100"}}}})
+	command, err := kernel.Encode(level.Newest, nodeverbs.RegisterNode{Node: work.Node{ID: "n1", GPUs: []work.GPU{{UUID: "GPU-1", Model: "H100"}}}})
 	require.NoError(t, err)
 	machine.Apply(1, kernel.Pack(level.Newest, time.Now(), [][]byte{command}))
 	leads := false

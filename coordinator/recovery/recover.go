@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/raftnode/recovery"
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
@@ -36,7 +36,7 @@ func begun(life recovery.Life, voters []recovery.Server) Begun {
 	for _, v := range voters {
 		b.Voters = append(b.Voters, v.ID)
 	}
-	if res, ok := life.Result.(work.RecoverResult); ok {
+	if res, ok := life.Result.(clusterverbs.RecoverResult); ok {
 		b.Nodes, b.Jobs = res.Nodes, res.Jobs
 	}
 	return b
@@ -50,7 +50,7 @@ func beginWith(voters []recovery.Server, from, who string) func() []byte {
 		for _, v := range voters {
 			ids = append(ids, v.ID)
 		}
-		data, err := kernel.Encode(level.Supported().Newest, work.Recover{Voters: ids, From: from, Actor: &access.Actor{User: who}})
+		data, err := kernel.Encode(level.Supported().Newest, clusterverbs.Recover{Voters: ids, From: from, Actor: &access.Actor{User: who}})
 		if err != nil {
 			panic(fmt.Sprintf("encoding a recovery: %v", err)) // It holds nothing that cannot be encoded.
 		}

@@ -9,7 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/raftnode/recovery"
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
@@ -68,6 +68,6 @@ func (w snapshotStream) Write(b []byte) (int, error) {
 
 // RecordSnapshot records that a coordinator sends the state.
 func (s *Service) RecordSnapshot(ctx context.Context, req *v1.RecordSnapshotRequest) (*v1.RecordSnapshotResponse, error) {
-	_, err := replica.Propose[work.NoteSnapshotResult](ctx, s.replica, work.NoteSnapshot{By: req.GetCoordinatorId(), Actor: call.Of(ctx).OperatorActor()})
+	_, err := replica.Propose[clusterverbs.NoteSnapshotResult](ctx, s.replica, clusterverbs.NoteSnapshot{By: req.GetCoordinatorId(), Actor: call.Of(ctx).OperatorActor()})
 	return &v1.RecordSnapshotResponse{}, err
 }

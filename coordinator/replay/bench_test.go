@@ -12,6 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/raftnode/replay"
 )
 
@@ -28,22 +30,22 @@ func BenchmarkSee(b *testing.B) {
 		require.NoError(b, log.StoreLog(&raft.Log{Index: index, Term: 1, Type: raft.LogCommand, Data: entry}))
 		return m.Apply(index, entry)[0]
 	}
-	apply(work.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
+	apply(nodeverbs.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
 		{UUID: "g0", Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 	}}})
 	zero := int32(0)
 	for index < entries {
-		id := apply(work.SubmitJobs{Jobs: []work.NewJob{{
+		id := apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{{
 			Tenant: "t1", User: "ann", Name: "job", Queue: work.DefaultQueue, Spec: make([]byte, 300), Shape: work.Shape{Nodes: 1, GPUs: 1},
-		}}}).(work.SubmitJobsResult).Results[0].Job
-		placed := apply(work.PlaceJobs{BasedOn: index, Placements: []work.Placement{{Job: id, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 1}}}}}).(work.PlaceResult)
+		}}}).(jobverbs.SubmitJobsResult).Results[0].Job
+		placed := apply(jobverbs.PlaceJobs{BasedOn: index, Placements: []work.Placement{{Job: id, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 1}}}}}).(jobverbs.PlaceResult)
 		require.Len(b, placed.Placed, 1)
-		for _, kind := range []work.ReportKind{work.ReportStarting, work.ReportRunning, work.ReportEnded} {
-			r := work.TaskReport{Job: id, Attempt: 1, Token: placed.Placed[0].Token, Kind: kind}
-			if kind == work.ReportEnded {
+		for _, kind := range []jobverbs.ReportKind{jobverbs.ReportStarting, jobverbs.ReportRunning, jobverbs.ReportEnded} {
+			r := jobverbs.TaskReport{Job: id, Attempt: 1, Token: placed.Placed[0].Token, Kind: kind}
+			if kind == jobverbs.ReportEnded {
 				r.ExitCode = &zero
 			}
-			apply(work.ReportTasks{Node: "n1", Reports: []work.TaskReport{r}})
+			apply(jobverbs.ReportTasks{Node: "n1", Reports: []jobverbs.TaskReport{r}})
 		}
 	}
 	snapshots := raft.NewInmemSnapshotStore()

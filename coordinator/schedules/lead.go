@@ -9,7 +9,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/reason"
-	"github.com/mindcoordinator/mind/fsm/work/schedules"
+	"github.com/mindcoordinator/mind/fsm/schedules"
+	"github.com/mindcoordinator/mind/fsm/scheduleverbs"
 )
 
 // Config is what a Service needs.
@@ -50,7 +51,7 @@ func (s *Service) Lead(ctx context.Context) {
 
 // run runs some of the schedules that are due; false: no more are, or it did not work.
 func (s *Service) run(ctx context.Context, now time.Time) (more bool) {
-	var c schedules.RunSchedules
+	var c scheduleverbs.RunSchedules
 	for row := range s.State.View().DueSchedules(now.UnixNano()) {
 		if len(c.Runs) == atATime {
 			more = true
@@ -61,7 +62,7 @@ func (s *Service) run(ctx context.Context, now time.Time) (more bool) {
 	if len(c.Runs) == 0 {
 		return false
 	}
-	result, err := replica.Propose[schedules.RunsResult](ctx, s.State, c)
+	result, err := replica.Propose[scheduleverbs.RunsResult](ctx, s.State, c)
 	if err != nil {
 		if ctx.Err() == nil {
 			s.Log.Warn("schedules that are due were not run: the next attempt follows", "schedules", len(c.Runs), "error", err)
@@ -80,8 +81,8 @@ func (s *Service) run(ctx context.Context, now time.Time) (more bool) {
 }
 
 // due is the run of a schedule that is due.
-func (s *Service) due(ctx context.Context, row *schedules.Schedule, now time.Time) schedules.Run {
-	r := schedules.Run{Tenant: row.Tenant, Name: row.Name, Due: row.Next, For: row.Next}
+func (s *Service) due(ctx context.Context, row *schedules.Schedule, now time.Time) scheduleverbs.Run {
+	r := scheduleverbs.Run{Tenant: row.Tenant, Name: row.Name, Due: row.Next, For: row.Next}
 	times, err := timesOf(row.Cron, row.Zone)
 	if err != nil {
 		// Another version of mind took it. Tomorrow an operator may have changed that.

@@ -25,8 +25,10 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/schedules"
+	"github.com/mindcoordinator/mind/fsm/scheduleverbs"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/schedules"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 // State is the state of the cluster as this replica has it, and the way to change it.
@@ -39,7 +41,7 @@ type State interface {
 
 // Admission decides which requests become jobs (package admission).
 type Admission interface {
-	Job(ctx context.Context, req *v1.SubmitJobRequest, key string) (work.NewJob, error)
+	Job(ctx context.Context, req *v1.SubmitJobRequest, key string) (jobverbs.NewJob, error)
 }
 
 // Service implements ScheduleService.
@@ -93,7 +95,7 @@ func find(ctx context.Context, v *fsm.View, name string) (*schedules.Schedule, e
 // PutSchedule makes a schedule, or replaces one.
 func (s *Service) PutSchedule(ctx context.Context, req *v1.PutScheduleRequest) (*v1.PutScheduleResponse, error) {
 	var f call.Faults
-	c, by := schedules.Put{Name: req.GetName(), Cron: req.GetCron(), Zone: req.GetTimezone(), Paused: req.GetPaused()}, call.Of(ctx)
+	c, by := scheduleverbs.PutSchedule{Name: req.GetName(), Cron: req.GetCron(), Zone: req.GetTimezone(), Paused: req.GetPaused()}, call.Of(ctx)
 	if !name.MatchString(c.Name) {
 		f.Bad("name", "has 1 to 63 lower-case letters, digits, dots, dashes or underscores, and begins and ends with a letter or digit")
 	}
@@ -181,8 +183,8 @@ func timesOf(expression, zone string) (*cron.Times, error) {
 	return times, f.Err()
 }
 
-func (s *Service) propose(ctx context.Context, c schedules.Put) (*schedules.Schedule, error) {
-	result, err := replica.Propose[schedules.Result](ctx, s.State, c)
+func (s *Service) propose(ctx context.Context, c scheduleverbs.PutSchedule) (*schedules.Schedule, error) {
+	result, err := replica.Propose[scheduleverbs.ScheduleResult](ctx, s.State, c)
 	switch {
 	case err != nil:
 		return nil, err
@@ -195,7 +197,7 @@ func (s *Service) propose(ctx context.Context, c schedules.Put) (*schedules.Sche
 // DeleteSchedule deletes a schedule. Its jobs go on.
 func (s *Service) DeleteSchedule(ctx context.Context, req *v1.DeleteScheduleRequest) (*v1.DeleteScheduleResponse, error) {
 	by := call.Of(ctx)
-	result, err := replica.Propose[schedules.Result](ctx, s.State, schedules.Delete{Tenant: by.Tenant, Name: req.GetName(), Actor: by.Actor()})
+	result, err := replica.Propose[scheduleverbs.ScheduleResult](ctx, s.State, scheduleverbs.DeleteSchedule{Tenant: by.Tenant, Name: req.GetName(), Actor: by.Actor()})
 	switch {
 	case err != nil:
 		return nil, err
@@ -237,7 +239,7 @@ func (s *Service) pause(ctx context.Context, name string, paused bool) (*schedul
 	if err != nil {
 		return nil, err
 	}
-	c := schedules.Put{
+	c := scheduleverbs.PutSchedule{
 		Tenant: row.Tenant, Name: row.Name, User: row.User, Cron: row.Cron, Zone: row.Zone, Job: row.Job, Credentials: row.Credentials,
 		Overlap: row.Overlap, StartWithin: row.StartWithin, Paused: paused, Next: times.Next(time.Now()).UnixNano(),
 		IfRevision: row.Revision, Actor: call.Of(ctx).Actor(), Note: "resumed",
@@ -266,8 +268,8 @@ func (s *Service) RunSchedule(ctx context.Context, req *v1.RunScheduleRequest) (
 	if by.Key != "" {
 		job.Key, job.Fingerprint = by.Key, jobspec.Fingerprint([]byte(row.Name), []byte("run of a schedule")...)
 	}
-	runs := schedules.RunSchedules{Runs: []schedules.Run{{Tenant: row.Tenant, Name: row.Name, Job: &job}}, Actor: by.Actor()}
-	result, err := replica.Propose[schedules.RunsResult](ctx, s.State, runs)
+	runs := scheduleverbs.RunSchedules{Runs: []scheduleverbs.Run{{Tenant: row.Tenant, Name: row.Name, Job: &job}}, Actor: by.Actor()}
+	result, err := replica.Propose[scheduleverbs.RunsResult](ctx, s.State, runs)
 	if err != nil {
 		return nil, err
 	}
@@ -280,10 +282,10 @@ func (s *Service) RunSchedule(ctx context.Context, req *v1.RunScheduleRequest) (
 }
 
 // job makes the job of a run, in the name of who put the schedule.
-func (s *Service) job(ctx context.Context, row *schedules.Schedule, at time.Time) (work.NewJob, error) {
+func (s *Service) job(ctx context.Context, row *schedules.Schedule, at time.Time) (jobverbs.NewJob, error) {
 	var request v1.SubmitJobRequest
 	if err := proto.Unmarshal(row.Job, &request); err != nil {
-		return work.NewJob{}, call.Errorf(codes.FailedPrecondition, "the job of schedule %s is not readable: put the schedule again", row.Name)
+		return jobverbs.NewJob{}, call.Errorf(codes.FailedPrecondition, "the job of schedule %s is not readable: put the schedule again", row.Name)
 	}
 	ctx = call.With(ctx, &call.Call{Tenant: row.Tenant, User: row.User, RequestID: requestOf(row.Name), UpToDate: true})
 	return s.Admission.Job(ctx, asRun(&request, row.Name, at), "")

@@ -8,7 +8,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/words"
-	"github.com/mindcoordinator/mind/fsm/work/schedules"
+	"github.com/mindcoordinator/mind/fsm/schedules"
 )
 
 var (

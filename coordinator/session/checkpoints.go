@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/checkpointverbs"
 )
 
 // What agents do with checkpoints: their orders, and what they report of them.
@@ -83,8 +84,8 @@ func resumePoints(v *fsm.View, j *work.Job, lease *work.Lease) []*v1.ResumePoint
 }
 
 // CheckpointReports is how the state takes what a batch says of checkpoints.
-func CheckpointReports(node string, batch []*v1.Report) checkpoints.ReportCheckpoints {
-	command := checkpoints.ReportCheckpoints{Node: node}
+func CheckpointReports(node string, batch []*v1.Report) checkpointverbs.ReportCheckpoints {
+	command := checkpointverbs.ReportCheckpoints{Node: node}
 	for _, r := range batch {
 		if report, ok := checkpointReportOf(r); ok {
 			command.Reports = append(command.Reports, report)
@@ -94,24 +95,24 @@ func CheckpointReports(node string, batch []*v1.Report) checkpoints.ReportCheckp
 }
 
 // checkpointReportOf is false for a report that is about something else.
-func checkpointReportOf(r *v1.Report) (out checkpoints.Report, ok bool) {
+func checkpointReportOf(r *v1.Report) (out checkpointverbs.Report, ok bool) {
 	id := ""
 	switch body := r.GetBody().(type) {
 	case *v1.Report_CheckpointUpload:
 		u := body.CheckpointUpload
-		id, out.Kind, out.Bytes, out.Gone = u.GetCheckpointId(), checkpoints.ReportUpload, u.GetDoneBytes(), u.GetGone()
+		id, out.Kind, out.Bytes, out.Gone = u.GetCheckpointId(), checkpointverbs.ReportUpload, u.GetDoneBytes(), u.GetGone()
 		out.Error = reason.Text(call.Clip(u.GetError(), maxErrorMessage))
 	case *v1.Report_CheckpointStored:
 		s := body.CheckpointStored
-		id, out.Kind, out.Bytes = s.GetCheckpointId(), checkpoints.ReportStored, s.GetStoredBytes()
+		id, out.Kind, out.Bytes = s.GetCheckpointId(), checkpointverbs.ReportStored, s.GetStoredBytes()
 		out.Key, out.Digest = s.GetArchiveKey(), s.GetContentDigest()
 	case *v1.Report_CheckpointRemoved:
 		id = body.CheckpointRemoved.GetCheckpointId()
 		switch body.CheckpointRemoved.GetAction() {
 		case v1.CheckpointAction_REMOVE_FILES:
-			out.Kind = checkpoints.ReportFilesRemoved
+			out.Kind = checkpointverbs.ReportFilesRemoved
 		case v1.CheckpointAction_REMOVE_ARCHIVED:
-			out.Kind = checkpoints.ReportArchivedRemoved
+			out.Kind = checkpointverbs.ReportArchivedRemoved
 		default:
 			return out, false
 		}
@@ -140,9 +141,9 @@ type paced struct {
 }
 
 // thin takes out what need not be written now.
-func (p *pace) thin(reports []checkpoints.Report, now time.Time) []checkpoints.Report {
-	return slices.DeleteFunc(reports, func(r checkpoints.Report) bool {
-		if r.Kind != checkpoints.ReportUpload || r.Gone {
+func (p *pace) thin(reports []checkpointverbs.Report, now time.Time) []checkpointverbs.Report {
+	return slices.DeleteFunc(reports, func(r checkpointverbs.Report) bool {
+		if r.Kind != checkpointverbs.ReportUpload || r.Gone {
 			delete(p.last, r.ID)
 			return false
 		}

@@ -9,7 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
-	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/checkpointverbs"
 )
 
 func TestCheckpointReports_areReadAsWhatTheySay(t *testing.T) {
@@ -25,11 +25,11 @@ func TestCheckpointReports_areReadAsWhatTheySay(t *testing.T) {
 		{Body: &v1.Report_CheckpointStored{CheckpointStored: &v1.CheckpointStored{CheckpointId: "x"}}},
 		{Body: &v1.Report_Running{}},
 	})
-	require.Equal(t, checkpoints.ReportCheckpoints{Node: "n1", Reports: []checkpoints.Report{
-		{ID: id, Kind: checkpoints.ReportUpload, Bytes: 7, Error: "full", Gone: true},
-		{ID: id, Kind: checkpoints.ReportStored, Bytes: 9, Key: "k", Digest: "d"},
-		{ID: id, Kind: checkpoints.ReportFilesRemoved},
-		{ID: id, Kind: checkpoints.ReportArchivedRemoved},
+	require.Equal(t, checkpointverbs.ReportCheckpoints{Node: "n1", Reports: []checkpointverbs.Report{
+		{ID: id, Kind: checkpointverbs.ReportUpload, Bytes: 7, Error: "full", Gone: true},
+		{ID: id, Kind: checkpointverbs.ReportStored, Bytes: 9, Key: "k", Digest: "d"},
+		{ID: id, Kind: checkpointverbs.ReportFilesRemoved},
+		{ID: id, Kind: checkpointverbs.ReportArchivedRemoved},
 	}}, got)
 	command, last := Reports("n1", []*v1.Report{upload, stored})
 	require.Empty(t, command.Reports)
@@ -39,18 +39,18 @@ func TestCheckpointReports_areReadAsWhatTheySay(t *testing.T) {
 func TestPace_writesProgressNowAndThen(t *testing.T) {
 	var p pace
 	start := time.Unix(1, 0)
-	progress := func(bytes int64, why string) checkpoints.Report {
-		return checkpoints.Report{ID: 5, Kind: checkpoints.ReportUpload, Bytes: bytes, Error: reason.Text(why)}
+	progress := func(bytes int64, why string) checkpointverbs.Report {
+		return checkpointverbs.Report{ID: 5, Kind: checkpointverbs.ReportUpload, Bytes: bytes, Error: reason.Text(why)}
 	}
-	written := func(after time.Duration, r checkpoints.Report) int {
-		return len(p.thin([]checkpoints.Report{r}, start.Add(after)))
+	written := func(after time.Duration, r checkpointverbs.Report) int {
+		return len(p.thin([]checkpointverbs.Report{r}, start.Add(after)))
 	}
 	require.Equal(t, 1, written(0, progress(1, "")))
 	require.Equal(t, 0, written(time.Second, progress(2, "")))
 	require.Equal(t, 1, written(time.Second, progress(2, "full")), "an error is news")
 	require.Equal(t, 0, written(2*time.Second, progress(3, "full")))
 	require.Equal(t, 1, written(time.Second+progressPause, progress(4, "full")))
-	require.Equal(t, 1, written(time.Second+progressPause, checkpoints.Report{ID: 5, Kind: checkpoints.ReportStored}))
+	require.Equal(t, 1, written(time.Second+progressPause, checkpointverbs.Report{ID: 5, Kind: checkpointverbs.ReportStored}))
 	require.Equal(t, 1, written(time.Second+progressPause, progress(0, "")), "it begins again")
 	gone := progress(0, "")
 	gone.Gone = true

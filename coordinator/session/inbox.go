@@ -13,8 +13,9 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/checkpointverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -120,15 +121,15 @@ func (in *inbox) commit() error {
 func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.Gpu, unfit *string) error {
 	// What is wrong with the node comes before the end of the tasks that it is wrong for.
 	if unfit != nil {
-		command := work.SetNode{ID: in.session.Node(), Action: work.NodeFitness, Reason: unfitOf(*unfit)}
-		if _, err := patiently[work.NodeResult](ctx, in.service.replica, command); err != nil {
+		command := nodeverbs.SetNode{ID: in.session.Node(), Action: nodeverbs.NodeFitness, Reason: unfitOf(*unfit)}
+		if _, err := patiently[nodeverbs.NodeResult](ctx, in.service.replica, command); err != nil {
 			return err
 		}
 	}
 	if gpus != nil {
 		// Refused only if the node was forgotten meanwhile; the next session registers it again.
-		command := work.SetNode{ID: in.session.Node(), Action: work.NodeHealth, GPUs: gpusOf(gpus)}
-		if _, err := patiently[work.NodeResult](ctx, in.service.replica, command); err != nil {
+		command := nodeverbs.SetNode{ID: in.session.Node(), Action: nodeverbs.NodeHealth, GPUs: gpusOf(gpus)}
+		if _, err := patiently[nodeverbs.NodeResult](ctx, in.service.replica, command); err != nil {
 			return err
 		}
 	}
@@ -137,7 +138,7 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 	}
 	command, last := Reports(in.session.Node(), reports)
 	if len(command.Reports) > 0 {
-		if _, err := patiently[work.ReportResult](ctx, in.service.replica, command); err != nil {
+		if _, err := patiently[jobverbs.ReportResult](ctx, in.service.replica, command); err != nil {
 			return err
 		}
 	}
@@ -145,7 +146,7 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 	saved.Reports = in.uploads.thin(saved.Reports, time.Now())
 	// Below that level nothing of this was ordered.
 	if len(saved.Reports) > 0 {
-		if _, err := patiently[checkpoints.ReportResult](ctx, in.service.replica, saved); err != nil {
+		if _, err := patiently[checkpointverbs.ReportResult](ctx, in.service.replica, saved); err != nil {
 			return err
 		}
 	}

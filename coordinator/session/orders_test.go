@@ -17,6 +17,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
@@ -49,11 +51,11 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 	require.NoError(t, err)
 	spec.Tenant = "t1"
 	m, apply := stateOf(t,
-		work.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", GRPCAddr: "10.0.0.7:1", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
+		nodeverbs.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", GRPCAddr: "10.0.0.7:1", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
 			{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 			{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 		}}},
-		work.SubmitJobs{Jobs: []work.NewJob{spec, spec}},
+		jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{spec, spec}},
 	)
 	first, second := ident.Job(2<<16), ident.Job(2<<16+1)
 	book := session.NewOrderBook("n1", admin.LauncherFor, nil)
@@ -63,7 +65,7 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 	require.Nil(t, book.Update(m.View()))
 
 	place := func(id ident.Job, gpu uint64) {
-		r := apply(work.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: gpu}}}}}).(work.PlaceResult)
+		r := apply(jobverbs.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: gpu}}}}}).(jobverbs.PlaceResult)
 		require.Empty(t, r.Refused)
 	}
 	place(first, 1)
@@ -82,29 +84,29 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 	require.NotNil(t, orders.GetTasks()[1].GetSpec())
 	require.NotNil(t, session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()[0].GetSpec(), "another session is told everything again")
 
-	report := func(kind work.ReportKind) {
+	report := func(kind jobverbs.ReportKind) {
 		zero := int32(0)
-		r := work.TaskReport{Job: first, Attempt: 1, Token: 3, Kind: kind}
-		if kind == work.ReportEnded {
+		r := jobverbs.TaskReport{Job: first, Attempt: 1, Token: 3, Kind: kind}
+		if kind == jobverbs.ReportEnded {
 			r.ExitCode = &zero
 		}
-		require.Equal(t, 1, apply(work.ReportTasks{Node: "n1", Reports: []work.TaskReport{r}}).(work.ReportResult).Applied)
+		require.Equal(t, 1, apply(jobverbs.ReportTasks{Node: "n1", Reports: []jobverbs.TaskReport{r}}).(jobverbs.ReportResult).Applied)
 	}
-	report(work.ReportStarting)
+	report(jobverbs.ReportStarting)
 	require.Nil(t, book.Update(m.View()), "what the agent said is no news to it")
-	apply(work.ControlJob{Tenant: "t1", Job: second, Action: work.ActionCancel})
+	apply(jobverbs.ControlJob{Tenant: "t1", Job: second, Action: work.ActionCancel})
 	orders = book.Update(m.View())
 	require.Equal(t, v1.StopReason_CANCEL, orders.GetTasks()[1].GetStop())
 	require.EqualValues(t, 30, orders.GetTasks()[1].GetGracePeriodSeconds())
 	require.Nil(t, orders.GetTasks()[1].GetSpec())
-	report(work.ReportRunning)
-	report(work.ReportEnded)
+	report(jobverbs.ReportRunning)
+	report(jobverbs.ReportEnded)
 	require.Nil(t, book.Update(m.View()), "the agent said itself that it has ended")
 	full := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View())
 	require.Len(t, full.GetTasks(), 1, "what has ended is not wanted any more")
 	require.Equal(t, second.String(), full.GetTasks()[0].GetTask().GetJobId())
 
-	apply(work.SetNode{ID: "n1", Action: work.NodeForget})
+	apply(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeForget})
 	orders = book.Update(m.View())
 	require.NotNil(t, orders, "what ended without the agent it must hear, and stop")
 	require.Empty(t, orders.GetTasks())
@@ -126,13 +128,13 @@ func TestTaskSpec_bringsTheLauncherInForce(t *testing.T) {
 	require.NoError(t, err)
 	training.Tenant, command.Tenant = "t1", "t1"
 	m, apply := stateOf(t,
-		work.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
+		nodeverbs.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
 			{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 			{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 		}}},
-		work.SubmitJobs{Jobs: []work.NewJob{training, command}},
+		jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{training, command}},
 	)
-	apply(work.PlaceJobs{Placements: []work.Placement{
+	apply(jobverbs.PlaceJobs{Placements: []work.Placement{
 		{Job: ident.Job(2 << 16), Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 1}}},
 		{Job: ident.Job(2<<16 + 1), Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 2}}},
 	}})

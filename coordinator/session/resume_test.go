@@ -13,6 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
@@ -25,22 +27,22 @@ func TestTaskSpec_checkpointsToResumeFrom(t *testing.T) {
 	spec, err := admission.Parse(request, place.NewCapacity())
 	require.NoError(t, err)
 	spec.Tenant = "t1"
-	node := func(id, addr string) work.RegisterNode {
-		return work.RegisterNode{Node: work.Node{ID: id, BootID: "b", GRPCAddr: addr, CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
+	node := func(id, addr string) nodeverbs.RegisterNode {
+		return nodeverbs.RegisterNode{Node: work.Node{ID: id, BootID: "b", GRPCAddr: addr, CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
 			{UUID: "g-" + id, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 		}}}
 	}
-	m, apply := stateOf(t, node("n0", "10.0.0.1:7"), node("n1", "10.0.0.2:7"), work.SubmitJobs{Jobs: []work.NewJob{spec}})
+	m, apply := stateOf(t, node("n0", "10.0.0.1:7"), node("n1", "10.0.0.2:7"), jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{spec}})
 	id := ident.Job(3 << 16)
 	place := func(attempt uint32) (token uint64) {
-		r := apply(work.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: attempt, Tasks: []work.TaskPlacement{{Node: "n0", GPUs: 1}, {Node: "n1", GPUs: 1}}}}}).(work.PlaceResult)
+		r := apply(jobverbs.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: attempt, Tasks: []work.TaskPlacement{{Node: "n0", GPUs: 1}, {Node: "n1", GPUs: 1}}}}}).(jobverbs.PlaceResult)
 		require.Empty(t, r.Refused)
 		j, _ := m.View().Job(id)
 		return j.Token
 	}
 	saves := func(attempt uint32, token uint64, rank uint16, step int64, name string) {
-		apply(work.ReportTasks{Node: fmt.Sprintf("n%d", rank), Reports: []work.TaskReport{{
-			Job: id, Attempt: attempt, Rank: rank, Token: token, Kind: work.ReportCheckpoint, Step: step, Path: "/c/" + name, Digest: "d", SizeBytes: 1,
+		apply(jobverbs.ReportTasks{Node: fmt.Sprintf("n%d", rank), Reports: []jobverbs.TaskReport{{
+			Job: id, Attempt: attempt, Rank: rank, Token: token, Kind: jobverbs.ReportCheckpoint, Step: step, Path: "/c/" + name, Digest: "d", SizeBytes: 1,
 		}}})
 	}
 	token := place(1)
@@ -50,8 +52,8 @@ func TestTaskSpec_checkpointsToResumeFrom(t *testing.T) {
 		saves(1, token, 0, 10, fmt.Sprint("part-", i))
 	}
 	for rank := range uint16(2) {
-		apply(work.ReportTasks{Node: fmt.Sprintf("n%d", rank), Reports: []work.TaskReport{{
-			Job: id, Attempt: 1, Rank: rank, Token: token, Kind: work.ReportEnded, ExitCode: proto.Int32(1), ErrorType: v1.ErrorType_EXIT_NONZERO,
+		apply(jobverbs.ReportTasks{Node: fmt.Sprintf("n%d", rank), Reports: []jobverbs.TaskReport{{
+			Job: id, Attempt: 1, Rank: rank, Token: token, Kind: jobverbs.ReportEnded, ExitCode: proto.Int32(1), ErrorType: v1.ErrorType_EXIT_NONZERO,
 		}}})
 	}
 	token = place(2)

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // rosterPace is how long changes of the roster are collected before the nodes get them, and the nodes' versions before they
@@ -75,7 +75,7 @@ func (t *Table) Distribute(ctx context.Context, state State, log *slog.Logger) {
 			t.all((*session).poke)
 		}
 		if acks := t.Liveness.Kept(v); len(acks) > 0 {
-			_, err := replica.Propose[work.AckRosterResult](ctx, state, work.AckRoster{Acks: acks})
+			_, err := replica.Propose[nodeverbs.AckRosterResult](ctx, state, nodeverbs.AckRoster{Acks: acks})
 			switch {
 			case ctx.Err() != nil:
 				return

@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // State is the replicated state, and the way to change it.
@@ -223,7 +224,7 @@ func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
 	if Registered(s.replica.View(), &command.Node) {
 		return nil
 	}
-	result, err := replica.Propose[work.NodeResult](ctx, s.replica, command)
+	result, err := replica.Propose[nodeverbs.NodeResult](ctx, s.replica, command)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 func newTable() *Table {
@@ -68,7 +69,7 @@ func TestSampled_isForgotten(t *testing.T) {
 func BenchmarkRoster_1000Members(b *testing.B) {
 	m := fsm.New()
 	for i := range 1000 {
-		data, err := kernel.Encode(level.Newest, work.RegisterNode{Node: work.Node{ID: fmt.Sprintf("gpu-node-%04d", i), BootID: "b", GRPCAddr: "10.20.30.40:7101"}})
+		data, err := kernel.Encode(level.Newest, nodeverbs.RegisterNode{Node: work.Node{ID: fmt.Sprintf("gpu-node-%04d", i), BootID: "b", GRPCAddr: "10.20.30.40:7101"}})
 		require.NoError(b, err)
 		m.Apply(uint64(i+1), kernel.Pack(level.Newest, time.Unix(1_700_000_000, 0), [][]byte{data}))
 	}

@@ -13,18 +13,20 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // Conversion of agents' messages into values of the state.
 
 // Registration is how a node that says hello is made known to the state.
-func Registration(hello *v1.Hello) work.RegisterNode {
-	return work.RegisterNode{Node: nodeOf(hello), Tasks: taskRefs(hello.GetTasks())}
+func Registration(hello *v1.Hello) nodeverbs.RegisterNode {
+	return nodeverbs.RegisterNode{Node: nodeOf(hello), Tasks: taskRefs(hello.GetTasks())}
 }
 
 // Reports is how the state takes a batch of reports, and last the number of the newest. What names no job can change nothing: it
 // is left out, and acknowledged all the same, so that it is not sent for ever.
-func Reports(node string, batch []*v1.Report) (command work.ReportTasks, last uint64) {
+func Reports(node string, batch []*v1.Report) (command jobverbs.ReportTasks, last uint64) {
 	command.Node = node
 	for _, r := range batch {
 		last = max(last, r.GetSeq())
@@ -88,38 +90,38 @@ func sameNode(row, n *work.Node) bool {
 }
 
 // reportOf is false for a report without a task.
-func reportOf(r *v1.Report) (work.TaskReport, bool) {
+func reportOf(r *v1.Report) (jobverbs.TaskReport, bool) {
 	ref := r.GetTask()
 	id, ok := ident.ParseJob(ref.GetJobId())
 	if !ok || ref.GetAttempt() < 0 || ref.GetRank() < 0 || ref.GetRank() > 0xffff {
-		return work.TaskReport{}, false
+		return jobverbs.TaskReport{}, false
 	}
-	out := work.TaskReport{Job: id, Attempt: uint32(ref.GetAttempt()), Rank: uint16(ref.GetRank()), Token: ref.GetToken()}
+	out := jobverbs.TaskReport{Job: id, Attempt: uint32(ref.GetAttempt()), Rank: uint16(ref.GetRank()), Token: ref.GetToken()}
 	if r.GetTime().IsValid() {
 		out.Time = r.GetTime().AsTime().UnixNano()
 	}
 	switch body := r.GetBody().(type) {
 	case *v1.Report_Starting:
-		out.Kind = work.ReportStarting
+		out.Kind = jobverbs.ReportStarting
 	case *v1.Report_Running:
-		out.Kind = work.ReportRunning
+		out.Kind = jobverbs.ReportRunning
 	case *v1.Report_Ended:
-		out.Kind, out.ExitCode = work.ReportEnded, body.Ended.ExitCode
+		out.Kind, out.ExitCode = jobverbs.ReportEnded, body.Ended.ExitCode
 		out.ErrorType, out.ErrorMessage = body.Ended.GetErrorType(), reason.Text(call.Clip(body.Ended.GetErrorMessage(), maxErrorMessage))
 	case *v1.Report_Phase:
-		out.Kind, out.Phase = work.ReportPhase, body.Phase.GetPhase()
+		out.Kind, out.Phase = jobverbs.ReportPhase, body.Phase.GetPhase()
 	case *v1.Report_Progress:
-		out.Kind, out.Step, out.Total = work.ReportProgress, body.Progress.GetStep(), body.Progress.GetTotalSteps()
+		out.Kind, out.Step, out.Total = jobverbs.ReportProgress, body.Progress.GetStep(), body.Progress.GetTotalSteps()
 	case *v1.Report_Checkpoint:
 		c := body.Checkpoint
-		out.Kind, out.Step, out.Path, out.Digest = work.ReportCheckpoint, c.GetStep(), c.GetPath(), c.GetManifestDigest()
+		out.Kind, out.Step, out.Path, out.Digest = jobverbs.ReportCheckpoint, c.GetStep(), c.GetPath(), c.GetManifestDigest()
 		out.SizeBytes, out.Metrics = c.GetSizeBytes(), call.Clip(c.GetMetricsJson(), maxMetrics)
 		out.Model = c.GetKind() == v1.CheckpointKind_MODEL
 	case *v1.Report_Evaluation:
-		out.Kind = work.ReportEvaluation
+		out.Kind = jobverbs.ReportEvaluation
 		resultOfBenchmark(&out, body.Evaluation)
 	case *v1.Report_Transfer:
-		out.Kind, out.Transfer = work.ReportTransfer, transferText(body.Transfer)
+		out.Kind, out.Transfer = jobverbs.ReportTransfer, transferText(body.Transfer)
 	default:
 		return out, false
 	}
@@ -128,7 +130,7 @@ func reportOf(r *v1.Report) (work.TaskReport, bool) {
 
 // resultOfBenchmark converts the result of a benchmark. It is stored permanently and shown to users, so it must be an
 // object of numbers; otherwise it is stored as a failure.
-func resultOfBenchmark(out *work.TaskReport, e *v1.EvaluationReport) {
+func resultOfBenchmark(out *jobverbs.TaskReport, e *v1.EvaluationReport) {
 	out.Benchmark, out.Samples, out.ErrorMessage = e.GetBenchmark(), int64(max(0, e.GetNumSamples())), reason.Text(call.Clip(e.GetError(), maxErrorMessage))
 	if !status.ValidBenchmark(out.Benchmark, work.MaxBenchmarkName) {
 		out.Benchmark = "" // The state refuses it.

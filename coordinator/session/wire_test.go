@@ -9,6 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
 func TestReportOf_aResultIsNumbersOrAFailure(t *testing.T) {
@@ -29,7 +30,7 @@ func TestReportOf_aResultIsNumbersOrAFailure(t *testing.T) {
 			c.report.Benchmark, c.report.NumSamples = "mmlu", -3
 			out, ok := reportOf(&v1.Report{Task: &v1.TaskRef{JobId: "job_1"}, Body: &v1.Report_Evaluation{Evaluation: c.report}})
 			require.True(t, ok)
-			require.Equal(t, work.ReportEvaluation, out.Kind)
+			require.Equal(t, jobverbs.ReportEvaluation, out.Kind)
 			require.Equal(t, "mmlu", out.Benchmark)
 			require.Zero(t, out.Samples)
 			require.Equal(t, c.metrics, out.Metrics)

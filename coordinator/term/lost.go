@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/coordinator/words"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // maxLosses bounds the proposals to declare a node lost that are in flight at a time.
@@ -95,8 +95,8 @@ func (t *Term) poll(ctx context.Context, voters []string, suspects []*liveness.S
 }
 
 // loseNode proposes that a node is lost, and says why it is not; empty: it is.
-func (t *Term) loseNode(ctx context.Context, command work.LoseNode) string {
-	result, err := replica.Propose[work.LoseNodeResult](ctx, t.state, command)
+func (t *Term) loseNode(ctx context.Context, command nodeverbs.LoseNode) string {
+	result, err := replica.Propose[nodeverbs.LoseNodeResult](ctx, t.state, command)
 	switch {
 	case err != nil:
 		// A proposal of unknown outcome may still be taken: the node stays barred until it registers, or for this term.

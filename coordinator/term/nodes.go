@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 const (
@@ -54,7 +54,7 @@ func replacementsWait(v *fsm.View) bool {
 	return false
 }
 
-func (t *Term) setNodes(ctx context.Context, changes []work.SetNode) {
+func (t *Term) setNodes(ctx context.Context, changes []nodeverbs.SetNode) {
 	var writes sync.WaitGroup
 	room := make(chan struct{}, maxNodeChanges)
 	for _, change := range changes {
@@ -62,7 +62,7 @@ func (t *Term) setNodes(ctx context.Context, changes []work.SetNode) {
 		writes.Go(func() {
 			defer func() { <-room }()
 			t.setNode(ctx, change)
-			if change.Action == work.NodeUnreachable {
+			if change.Action == nodeverbs.NodeUnreachable {
 				t.sessions.End(session.ErrSilent, change.ID)
 			}
 		})
@@ -70,15 +70,15 @@ func (t *Term) setNodes(ctx context.Context, changes []work.SetNode) {
 	writes.Wait()
 }
 
-func (t *Term) setNode(ctx context.Context, command work.SetNode) {
-	result, err := replica.Propose[work.NodeResult](ctx, t.state, command)
+func (t *Term) setNode(ctx context.Context, command nodeverbs.SetNode) {
+	result, err := replica.Propose[nodeverbs.NodeResult](ctx, t.state, command)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		t.log.Warn("node's state was not written", "node", command.ID, "error", err)
 	case result.Refusal != nil:
 		t.log.Warn("node's state was refused", "node", command.ID, "why", words.Of(result.Refusal.Reason))
-	case command.Action == work.NodeUnreachable:
+	case command.Action == nodeverbs.NodeUnreachable:
 		t.log.Warn("node unreachable", "node", command.ID, "why", words.Of(command.Reason))
 	default:
 		t.log.Info("node reachable again", "node", command.ID)

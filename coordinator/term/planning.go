@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/raftnode"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -207,7 +208,7 @@ func (p *planner) carryOut(ctx context.Context, v *fsm.View, opts scheduler.Opti
 	}
 	p.placed = start
 	for _, command := range result.Commands {
-		answer, err := replica.Propose[work.PlaceResult](ctx, p.state, command)
+		answer, err := replica.Propose[jobverbs.PlaceResult](ctx, p.state, command)
 		if err != nil {
 			p.failed(ctx, err)
 			return
@@ -234,13 +235,13 @@ func (t *Term) settled(node string) bool { return t.liveness.Settled(node, time.
 func (p *planner) write(ctx context.Context, v *fsm.View) {
 	p.pending = false
 	result := p.plans.Plan(v, scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.settled, Model: p.learning.of(v)})
-	command := work.PlaceJobs{BasedOn: v.Index()}
+	command := jobverbs.PlaceJobs{BasedOn: v.Index()}
 	if result.Placed > 0 {
 		p.demand.again() // Something fits after all: a pass is due.
 	} else if len(result.Commands) > 0 {
 		command = result.Commands[0]
 	}
-	if _, err := replica.Propose[work.PlaceResult](ctx, p.state, command); err != nil {
+	if _, err := replica.Propose[jobverbs.PlaceResult](ctx, p.state, command); err != nil {
 		p.failed(ctx, err)
 	}
 }

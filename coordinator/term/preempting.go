@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -63,12 +63,12 @@ func (p *planner) makeRoom(ctx context.Context) {
 // preemptForOrder preempts the jobs that a plan of a view has chosen for the policy's order. The plan compares priorities
 // after aging. The state refuses a victim whose own priority is higher than the job's, or that has begun another attempt.
 func (p *planner) preemptForOrder(ctx context.Context, v *fsm.View, chosen []scheduler.OrderPreemption) {
-	var made []claims.Preemption
+	var made []jobverbs.Preemption
 	for _, x := range chosen {
-		m := claims.Preemption{Job: x.For.Job, Attempt: x.For.Attempt, Tasks: x.For.Tasks}
+		m := jobverbs.Preemption{Job: x.For.Job, Attempt: x.For.Attempt, Tasks: x.For.Tasks}
 		for _, id := range x.Victims {
 			if j, ok := v.Job(id); ok {
-				m.Victims = append(m.Victims, claims.Victim{Job: id, Attempt: j.Attempt})
+				m.Victims = append(m.Victims, jobverbs.Victim{Job: id, Attempt: j.Attempt})
 			}
 		}
 		made = append(made, m)
@@ -76,11 +76,11 @@ func (p *planner) preemptForOrder(ctx context.Context, v *fsm.View, chosen []sch
 	p.preempt(ctx, made)
 }
 
-func (p *planner) preempt(ctx context.Context, made []claims.Preemption) {
+func (p *planner) preempt(ctx context.Context, made []jobverbs.Preemption) {
 	if len(made) == 0 {
 		return
 	}
-	answer, err := replica.Propose[claims.PreemptResult](ctx, p.state, claims.PreemptJobs{Preemptions: made})
+	answer, err := replica.Propose[jobverbs.PreemptResult](ctx, p.state, jobverbs.PreemptJobs{Preemptions: made})
 	if err != nil {
 		p.failed(ctx, err)
 		return

@@ -8,7 +8,7 @@ import (
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -55,7 +55,7 @@ func (p *planner) reserve(ctx context.Context) {
 	opts := scheduler.Options{Model: p.learning.of(v), Now: max(v.Now(), begun.UnixNano())}
 	starts, changed := scheduler.Reserve(v, slices.SortedFunc(maps.Keys(p.blocked), byClass), opts.Now, opts)
 	if changed {
-		answer, err := replica.Propose[promises.PromiseResult](ctx, p.state, starts)
+		answer, err := replica.Propose[jobverbs.PromiseResult](ctx, p.state, starts)
 		if err != nil {
 			p.failed(ctx, err)
 			return

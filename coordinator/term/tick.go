@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 )
 
 // tickPace is how often the leader looks whether a Tick is due. Looking costs nothing; a Tick is only written when the
@@ -40,7 +40,7 @@ func (t *Term) tick(ctx context.Context) {
 func (t *Term) passTime(ctx context.Context) {
 	for more := true; more; {
 		tick := t.liveness.Tick(t.state.View(), t.listening(), time.Now())
-		result, err := replica.Propose[work.TickResult](ctx, t.state, tick)
+		result, err := replica.Propose[clusterverbs.TickResult](ctx, t.state, tick)
 		if err != nil && ctx.Err() == nil {
 			t.log.Warn("tick was not taken", "error", err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 )
 
 // Service implements CalendarService.
@@ -63,7 +64,7 @@ func (s *Service) PutMaintenance(ctx context.Context, req *v1.PutMaintenanceRequ
 	if len(req.GetNodes()) == 0 {
 		f.Bad("nodes", "is empty: name nodes, or a pattern such as rack7-*")
 	}
-	c := windows.Put{Kind: windows.Maintenance, Name: req.GetName(), Patterns: req.GetNodes(), Reason: req.GetReason()}
+	c := windowverbs.PutWindow{Kind: windows.Maintenance, Name: req.GetName(), Patterns: req.GetNodes(), Reason: req.GetReason()}
 	w, err := s.put(ctx, &f, c, req.GetFrom(), req.GetDurationSeconds())
 	return &v1.PutMaintenanceResponse{Window: w}, err
 }
@@ -78,7 +79,7 @@ func (s *Service) PutReservation(ctx context.Context, req *v1.PutReservationRequ
 	if req.GetGpus() <= 0 {
 		f.Bad("gpus", "must be 1 or more")
 	}
-	c := windows.Put{
+	c := windowverbs.PutWindow{
 		Kind: windows.Reservation, Name: req.GetName(), Patterns: req.GetNodes(), Reason: req.GetReason(),
 		Tenant: tenant, GPUs: uint32(max(0, req.GetGpus())), GPUType: req.GetGpuType(),
 	}
@@ -87,7 +88,7 @@ func (s *Service) PutReservation(ctx context.Context, req *v1.PutReservationRequ
 }
 
 // put completes a command and proposes it.
-func (s *Service) put(ctx context.Context, f *call.Faults, c windows.Put, from *timestamppb.Timestamp, seconds int32) (*v1.Window, error) {
+func (s *Service) put(ctx context.Context, f *call.Faults, c windowverbs.PutWindow, from *timestamppb.Timestamp, seconds int32) (*v1.Window, error) {
 	if !name.MatchString(c.Name) {
 		f.Bad("name", "has 1 to 63 lower-case letters, digits, dots, dashes or underscores, and begins and ends with a letter or digit")
 	}
@@ -108,7 +109,7 @@ func (s *Service) put(ctx context.Context, f *call.Faults, c windows.Put, from *
 	by := call.Of(ctx)
 	c.From, c.Until = at.UnixNano(), at.Add(time.Duration(seconds)*time.Second).UnixNano()
 	c.By, c.Actor = by.User, by.Actor()
-	result, err := replica.Propose[windows.Result](ctx, s.replica, c)
+	result, err := replica.Propose[windowverbs.WindowResult](ctx, s.replica, c)
 	switch {
 	case err != nil:
 		return nil, err
@@ -120,7 +121,7 @@ func (s *Service) put(ctx context.Context, f *call.Faults, c windows.Put, from *
 
 // DeleteMaintenance calls a maintenance off, or ends it.
 func (s *Service) DeleteMaintenance(ctx context.Context, req *v1.DeleteMaintenanceRequest) (*v1.DeleteMaintenanceResponse, error) {
-	return &v1.DeleteMaintenanceResponse{}, s.remove(ctx, windows.Delete{Kind: windows.Maintenance, Name: req.GetName()})
+	return &v1.DeleteMaintenanceResponse{}, s.remove(ctx, windowverbs.DeleteWindow{Kind: windows.Maintenance, Name: req.GetName()})
 }
 
 // DeleteReservation gives up a reservation. For callers who are no operators, one of another tenant does not exist.
@@ -128,12 +129,12 @@ func (s *Service) DeleteReservation(ctx context.Context, req *v1.DeleteReservati
 	if w, ok := s.replica.View().Window(req.GetName()); !ok || w.Kind != windows.Reservation || !visible(w, call.Of(ctx)) {
 		return nil, call.Refused(kernel.Refuse(kernel.CodeNotFound, reason.NoWindow, req.GetName()))
 	}
-	return &v1.DeleteReservationResponse{}, s.remove(ctx, windows.Delete{Kind: windows.Reservation, Name: req.GetName()})
+	return &v1.DeleteReservationResponse{}, s.remove(ctx, windowverbs.DeleteWindow{Kind: windows.Reservation, Name: req.GetName()})
 }
 
-func (s *Service) remove(ctx context.Context, c windows.Delete) error {
+func (s *Service) remove(ctx context.Context, c windowverbs.DeleteWindow) error {
 	c.Actor = call.Of(ctx).Actor()
-	result, err := replica.Propose[windows.Result](ctx, s.replica, c)
+	result, err := replica.Propose[windowverbs.WindowResult](ctx, s.replica, c)
 	switch {
 	case err != nil:
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // TestSentences_haveAllOfTheirParameters holds that every code has words, once, and that the words say every parameter, as
@@ -119,8 +120,8 @@ func TestOf_noWordChangesAHash(t *testing.T) {
 		m := fsm.New()
 		var raw [][]byte
 		for _, c := range []kernel.Command{
-			work.RegisterNode{Node: work.Node{ID: "n1", BootID: "b"}},
-			work.SetNode{ID: "n1", Action: work.NodeDrain},
+			nodeverbs.RegisterNode{Node: work.Node{ID: "n1", BootID: "b"}},
+			nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain},
 		} {
 			b, err := kernel.Encode(level.Newest, c)
 			require.NoError(t, err)

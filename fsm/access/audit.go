@@ -169,7 +169,7 @@ func Audit() kernel.Domain {
 				return sum
 			},
 		}},
-		Commands: []kernel.CommandDef{kernel.Define("RecordDenials", recordDenials)},
+		Commands: []kernel.CommandDef{kernel.Define("RecordDenials", recordDenials, nil)},
 		Check:    checkAudit,
 	}
 }

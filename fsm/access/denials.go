@@ -42,7 +42,7 @@ type DenialsResult struct{ Recorded int }
 // CommandNumber implements kernel.Command.
 func (RecordDenials) CommandNumber() uint16 { return 23 }
 
-func recordDenials(tx *kernel.Tx, c *RecordDenials) any {
+func recordDenials(tx *kernel.Tx, c *RecordDenials) DenialsResult {
 	recorded := 0
 	for i := range c.Denials {
 		d := &c.Denials[i]

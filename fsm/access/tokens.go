@@ -108,9 +108,9 @@ func Tokens() kernel.Domain {
 		Name: "tokens",
 		Open: openTokens,
 		Commands: []kernel.CommandDef{
-			kernel.DefineAudited("PutToken", putToken, auditPutToken),
-			kernel.DefineAudited("RevokeToken", revokeToken, auditRevokeToken),
-			kernel.Define("TouchTokens", touchTokens),
+			kernel.Define("PutToken", putToken, auditPutToken),
+			kernel.Define("RevokeToken", revokeToken, auditRevokeToken),
+			kernel.Define("TouchTokens", touchTokens, nil),
 		},
 		Records: []kernel.RecordDef{
 			kernel.Rows(recordToken, "token", func(s *kernel.State) *kernel.Table[string, *Token] { return &tokensOf(s).rows },
@@ -137,7 +137,7 @@ func (t *Token) AppendFields(f kernel.Fields) kernel.Fields {
 // CommandNumber implements kernel.Command.
 func (PutToken) CommandNumber() uint16 { return 15 }
 
-func putToken(tx *kernel.Tx, c *PutToken) any {
+func putToken(tx *kernel.Tx, c *PutToken) TokenResult {
 	all := tokensOf(tx.State)
 	if old, ok := all.rows.Get(c.Digest); ok {
 		if old.Tenant != c.Tenant || old.User != c.User {
@@ -190,7 +190,7 @@ func (c *PutToken) validate() *kernel.Refusal {
 // CommandNumber implements kernel.Command.
 func (RevokeToken) CommandNumber() uint16 { return 16 }
 
-func revokeToken(tx *kernel.Tx, c *RevokeToken) any {
+func revokeToken(tx *kernel.Tx, c *RevokeToken) TokenResult {
 	all := tokensOf(tx.State)
 	t, ok := all.byTokenID(c.ID)
 	if !ok || t.Tenant != c.Tenant {
@@ -209,7 +209,7 @@ func (s *tokenTables) drop(t *Token) {
 // CommandNumber implements kernel.Command.
 func (TouchTokens) CommandNumber() uint16 { return 17 }
 
-func touchTokens(tx *kernel.Tx, c *TouchTokens) any {
+func touchTokens(tx *kernel.Tx, c *TouchTokens) TokenResult {
 	all := tokensOf(tx.State)
 	for _, id := range c.IDs {
 		old, ok := all.byTokenID(id)
@@ -260,15 +260,14 @@ func checkTokens(of *kernel.State, report kernel.Report) {
 	}
 }
 
-func auditPutToken(tx *kernel.Tx, c *PutToken, result any) {
-	res := result.(TokenResult)
+func auditPutToken(tx *kernel.Tx, c *PutToken, result TokenResult) {
 	r := AuditRecord{Action: AuditTokenCreate, Object: c.Name, Message: reason.New(reason.TokenFor, c.User, strings.Join(c.Permissions, ", "))}
-	if res.Token != nil {
-		r.Object = res.Token.ID.String()
+	if result.Token != nil {
+		r.Object = result.Token.ID.String()
 	}
-	Record(tx, c.Actor, r, res.Refusal)
+	Record(tx, c.Actor, r, result.Refusal)
 }
 
-func auditRevokeToken(tx *kernel.Tx, c *RevokeToken, result any) {
-	Record(tx, c.Actor, AuditRecord{Action: AuditTokenRevoke, Object: c.ID.String()}, result.(TokenResult).Refusal)
+func auditRevokeToken(tx *kernel.Tx, c *RevokeToken, result TokenResult) {
+	Record(tx, c.Actor, AuditRecord{Action: AuditTokenRevoke, Object: c.ID.String()}, result.Refusal)
 }

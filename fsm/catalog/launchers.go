@@ -78,8 +78,8 @@ func Domain() kernel.Domain {
 			return &tables{launchers: kernel.NewTable[string, *Launcher](recordLauncher, func(a, b string) bool { return a < b })}
 		},
 		Commands: []kernel.CommandDef{
-			kernel.DefineAudited("PutLauncher", putLauncher, auditPut),
-			kernel.DefineAudited("DeleteLauncher", deleteLauncher, auditDelete),
+			kernel.Define("PutLauncher", putLauncher, auditPut),
+			kernel.Define("DeleteLauncher", deleteLauncher, auditDelete),
 		},
 		Records: []kernel.RecordDef{
 			kernel.Rows(recordLauncher, "launcher", func(s *kernel.State) *kernel.Table[string, *Launcher] { return &of(s).launchers },
@@ -103,7 +103,7 @@ func (l *Launcher) AppendFields(f kernel.Fields) kernel.Fields {
 // CommandNumber implements kernel.Command.
 func (PutLauncher) CommandNumber() uint16 { return 19 }
 
-func putLauncher(tx *kernel.Tx, c *PutLauncher) any {
+func putLauncher(tx *kernel.Tx, c *PutLauncher) LauncherResult {
 	t := of(tx.State)
 	l := c.Launcher
 	if r := l.validate(); r != nil {
@@ -154,7 +154,7 @@ func (l *Launcher) validate() *kernel.Refusal {
 // CommandNumber implements kernel.Command.
 func (DeleteLauncher) CommandNumber() uint16 { return 20 }
 
-func deleteLauncher(tx *kernel.Tx, c *DeleteLauncher) any {
+func deleteLauncher(tx *kernel.Tx, c *DeleteLauncher) LauncherResult {
 	t := of(tx.State)
 	if _, ok := t.launchers.Get(c.Framework); ok {
 		t.launchers.Delete(c.Framework)
@@ -168,13 +168,13 @@ var (
 	AuditLauncherDelete = access.DefineAction(19, "launcher.delete", access.AboutOperation)
 )
 
-func auditPut(tx *kernel.Tx, c *PutLauncher, result any) {
+func auditPut(tx *kernel.Tx, c *PutLauncher, result LauncherResult) {
 	r := access.AuditRecord{Action: AuditLauncherPut, Object: c.Launcher.Framework, Message: reason.Text(strings.Join(c.Launcher.Argv, " "))}
-	access.Record(tx, c.Actor, r, result.(LauncherResult).Refusal)
+	access.Record(tx, c.Actor, r, result.Refusal)
 }
 
-func auditDelete(tx *kernel.Tx, c *DeleteLauncher, result any) {
-	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditLauncherDelete, Object: c.Framework}, result.(LauncherResult).Refusal)
+func auditDelete(tx *kernel.Tx, c *DeleteLauncher, result LauncherResult) {
+	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditLauncherDelete, Object: c.Framework}, result.Refusal)
 }
 
 // View reads the launchers of a frozen state.

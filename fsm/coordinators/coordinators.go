@@ -64,9 +64,9 @@ func Domain() kernel.Domain {
 			return &tables{rows: kernel.NewTable[string, *Coordinator](recordCoordinator, func(a, b string) bool { return a < b })}
 		},
 		Commands: []kernel.CommandDef{
-			kernel.DefineAudited("PutCoordinator", put, auditPut),
-			kernel.DefineAudited("DeleteCoordinator", remove, auditRemove),
-			kernel.DefineAudited("RaiseLevel", raise, auditRaise),
+			kernel.Define("PutCoordinator", put, auditPut),
+			kernel.Define("DeleteCoordinator", remove, auditRemove),
+			kernel.Define("RaiseLevel", raise, auditRaise),
 		},
 		Records: []kernel.RecordDef{
 			kernel.Rows(recordCoordinator, "coordinator", func(s *kernel.State) *kernel.Table[string, *Coordinator] { return &of(s).rows },
@@ -78,7 +78,7 @@ func Domain() kernel.Domain {
 // CommandNumber implements kernel.Command.
 func (PutCoordinator) CommandNumber() uint16 { return 9 }
 
-func put(tx *kernel.Tx, c *PutCoordinator) any {
+func put(tx *kernel.Tx, c *PutCoordinator) CoordinatorResult {
 	t := of(tx.State)
 	row := c.Coordinator
 	if row.ID == "" {
@@ -95,7 +95,7 @@ func put(tx *kernel.Tx, c *PutCoordinator) any {
 // CommandNumber implements kernel.Command.
 func (DeleteCoordinator) CommandNumber() uint16 { return 10 }
 
-func remove(tx *kernel.Tx, c *DeleteCoordinator) any {
+func remove(tx *kernel.Tx, c *DeleteCoordinator) CoordinatorResult {
 	t := of(tx.State)
 	if _, ok := t.rows.Get(c.ID); !ok {
 		return CoordinatorResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoCoordinator, c.ID)}
@@ -126,13 +126,13 @@ var (
 	AuditCoordinatorRemove = access.DefineAction(17, "coordinator.remove", access.AboutOperation)
 )
 
-func auditPut(tx *kernel.Tx, c *PutCoordinator, result any) {
+func auditPut(tx *kernel.Tx, c *PutCoordinator, result CoordinatorResult) {
 	r := access.AuditRecord{Action: AuditCoordinatorJoin, Object: c.Coordinator.ID, Message: reason.Text(c.Coordinator.RaftAddr)}
-	access.Record(tx, c.Actor, r, result.(CoordinatorResult).Refusal)
+	access.Record(tx, c.Actor, r, result.Refusal)
 }
 
-func auditRemove(tx *kernel.Tx, c *DeleteCoordinator, result any) {
-	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditCoordinatorRemove, Object: c.ID}, result.(CoordinatorResult).Refusal)
+func auditRemove(tx *kernel.Tx, c *DeleteCoordinator, result CoordinatorResult) {
+	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditCoordinatorRemove, Object: c.ID}, result.Refusal)
 }
 
 // View reads the coordinators of a frozen state.

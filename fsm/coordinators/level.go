@@ -35,7 +35,7 @@ type RaiseLevelResult struct {
 	Refusal *kernel.Refusal
 }
 
-func raise(tx *kernel.Tx, c *RaiseLevel) any {
+func raise(tx *kernel.Tx, c *RaiseLevel) RaiseLevelResult {
 	switch now := tx.Level(); {
 	case c.To <= now:
 		return RaiseLevelResult{Level: now, Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.LevelReached, uint8(now))}
@@ -49,6 +49,6 @@ func raise(tx *kernel.Tx, c *RaiseLevel) any {
 // AuditLevelRaise is what the audit log calls a raise.
 var AuditLevelRaise = access.DefineAction(23, "level.raise", access.AboutOperation)
 
-func auditRaise(tx *kernel.Tx, c *RaiseLevel, result any) {
-	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditLevelRaise, Object: fmt.Sprint(c.To)}, result.(RaiseLevelResult).Refusal)
+func auditRaise(tx *kernel.Tx, c *RaiseLevel, result RaiseLevelResult) {
+	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditLevelRaise, Object: fmt.Sprint(c.To)}, result.Refusal)
 }

@@ -43,28 +43,30 @@ type CommandDef struct {
 	audit func(tx *Tx, c Command, result any)
 }
 
-// Define is a line of a domain's list of commands: apply does what the command says, and returns its result.
-func Define[T any, P interface {
+// Define makes a command known: its name, what applies it, and what writes down who gave it and how it went (nil: it is no
+// command of people). The result of apply is what the proposer gets.
+func Define[T, R any, P interface {
 	*T
 	Command
-}](name string, apply func(tx *Tx, c *T) any) CommandDef {
-	return CommandDef{
+}](name string, apply func(tx *Tx, c *T) R, audit func(tx *Tx, c *T, result R)) CommandDef {
+	def := CommandDef{
 		Number: P(new(T)).CommandNumber(),
 		Name:   name,
 		Blank:  func() Command { return P(new(T)) },
 		apply:  func(tx *Tx, c Command) any { return apply(tx, (*T)(c.(P))) },
 	}
-}
-
-// DefineAudited is Define of a command that people give: audit writes down who gave it, and what came of it.
-func DefineAudited[T any, P interface {
-	*T
-	Command
-}](name string, apply func(tx *Tx, c *T) any, audit func(tx *Tx, c *T, result any)) CommandDef {
-	def := Define[T, P](name, apply)
-	def.audit = func(tx *Tx, c Command, result any) { audit(tx, (*T)(c.(P)), result) }
+	if audit != nil {
+		def.audit = func(tx *Tx, c Command, result any) { audit(tx, (*T)(c.(P)), result.(R)) }
+	}
 	return def
 }
+
+// Verbs are the commands of a package. The file of each verb adds its own when the program starts, so that a verb is one
+// file.
+type Verbs []CommandDef
+
+// Add adds a command.
+func (v *Verbs) Add(def CommandDef) { *v = append(*v, def) }
 
 var encMode = func() cbor.EncMode {
 	m, err := cbor.CoreDetEncOptions().EncMode()

@@ -14,14 +14,34 @@ const treeDegree = 16
 // Index is an ordered set that can be frozen in constant time: the frozen copy never changes, and what the working
 // copy changes afterwards it copies first. Frozen copies may be read by anybody while the working copy is written.
 type Index[T any] struct {
-	tree    *btree.BTreeG[T]
-	frozen  *btree.BTreeG[T]
+	tree    tree[T]
+	frozen  tree[T]
 	changed bool
 }
 
+// tree is a btree behind an interface. A package that names a generic type compiles all methods of it again, also of those that
+// are only in a field somewhere below: with the btree itself in sight, that is 10,000 functions in every package that reads a View.
+type tree[T any] interface {
+	ReplaceOrInsert(T) (T, bool)
+	Delete(T) (T, bool)
+	Get(T) (T, bool)
+	Has(T) bool
+	Len() int
+	Min() (T, bool)
+	Ascend(btree.ItemIteratorG[T])
+	AscendGreaterOrEqual(T, btree.ItemIteratorG[T])
+	AscendRange(T, T, btree.ItemIteratorG[T])
+	DescendLessOrEqual(T, btree.ItemIteratorG[T])
+	clone() tree[T]
+}
+
+type bTree[T any] struct{ *btree.BTreeG[T] }
+
+func (t bTree[T]) clone() tree[T] { return bTree[T]{t.Clone()} }
+
 // NewIndex returns an empty one in an order.
 func NewIndex[T any](less func(a, b T) bool) Index[T] {
-	return Index[T]{tree: btree.NewG(treeDegree, less), changed: true}
+	return Index[T]{tree: bTree[T]{btree.NewG(treeDegree, less)}, changed: true}
 }
 
 // Put puts in what takes the place of its equal.
@@ -45,7 +65,7 @@ func (x *Index[T]) Len() int { return x.tree.Len() }
 // Freeze returns a copy for a View. Only the owner of the working copy may call it.
 func (x *Index[T]) Freeze() Index[T] {
 	if x.changed || x.frozen == nil {
-		x.frozen = x.tree.Clone()
+		x.frozen = x.tree.clone()
 		x.changed = false
 	}
 	return Index[T]{tree: x.frozen}

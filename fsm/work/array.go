@@ -7,12 +7,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
-// NewArray makes a submitted job an array: one job for each number from Start to End.
-type NewArray struct {
-	Start uint32 `cbor:"1,keyasint,omitempty"`
-	End   uint32 `cbor:"2,keyasint,omitempty"`
-}
-
 // Array is the elements of an array: which wait, and what became of those that are over. An element is a job with a row of
 // its own from its first placement until some time after its end; the sets have those without one. So an array costs one
 // row, however many elements wait or have ended.
@@ -57,8 +51,8 @@ const (
 )
 
 // MakeArray is an array of which nothing has run.
-func MakeArray(n *NewArray) *Array {
-	return &Array{Start: n.Start, End: n.End, Waiting: Set{{First: n.Start, Last: n.End}}}
+func MakeArray(start, end uint32) *Array {
+	return &Array{Start: start, End: end, Waiting: Set{{First: start, Last: end}}}
 }
 
 // Size is the number of elements.

@@ -14,3 +14,14 @@ type IdempotencyKey struct {
 	Action    Action `cbor:"5,keyasint,omitempty"`
 	ExpiresAt int64  `cbor:"6,keyasint,omitempty"`
 }
+
+// Action is what ControlJob does.
+type Action uint8
+
+// The actions on a job.
+const (
+	ActionCancel Action = iota + 1
+	ActionPause
+	ActionResume
+	ActionRetry
+)

@@ -2,6 +2,8 @@ package work
 
 import (
 	"slices"
+
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // AwaitedTask is a task of a lost attempt that may still be alive: nobody has heard of its end.
@@ -97,3 +99,11 @@ func (j *Job) SettleAwaits(still func(a *AwaitedTask) bool) bool {
 
 // SilenceUntilLost is how long a node must have been silent before a task of the job on it can be lost.
 func (j *Job) SilenceUntilLost() int64 { return max(j.LostAfter, MinLostAfter) }
+
+// TaskRef names one task of one attempt, and the token under which it was leased.
+type TaskRef struct {
+	Job     ident.Job `cbor:"1,keyasint,omitempty"`
+	Attempt uint32    `cbor:"2,keyasint,omitempty"`
+	Rank    uint16    `cbor:"3,keyasint,omitempty"`
+	Token   uint64    `cbor:"4,keyasint,omitempty"`
+}

@@ -15,6 +15,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/whatif"
 )
@@ -47,21 +50,21 @@ func (c *cluster) node(id, kind string, n int, labels map[string]string) {
 			Health: v1.GpuHealth_HEALTHY, Simulated: true, NVLink: (1<<n - 1) &^ (1 << i),
 		})
 	}
-	r := c.apply(work.RegisterNode{Node: work.Node{
+	r := c.apply(nodeverbs.RegisterNode{Node: work.Node{
 		ID: id, Hostname: id, BootID: "b", AgentVersion: "test", GRPCAddr: id + ":1", GPUs: gpus, CPUs: 64, MemMB: 512 << 10, Labels: labels,
-	}}).(work.NodeResult)
+	}}).(nodeverbs.NodeResult)
 	require.Nil(c.t, r.Refusal)
 }
 
-func newJob(shape work.Shape, priority uint8) work.NewJob {
+func newJob(shape work.Shape, priority uint8) jobverbs.NewJob {
 	if shape.Nodes == 0 {
 		shape.Nodes = 1
 	}
-	return work.NewJob{Tenant: "t", User: "u", Name: "j", Queue: work.DefaultQueue, Priority: priority, Spec: []byte("spec"), Shape: shape}
+	return jobverbs.NewJob{Tenant: "t", User: "u", Name: "j", Queue: work.DefaultQueue, Priority: priority, Spec: []byte("spec"), Shape: shape}
 }
 
-func (c *cluster) submit(j work.NewJob) ident.Job {
-	r := c.apply(work.SubmitJobs{Jobs: []work.NewJob{j}}).(work.SubmitJobsResult).Results[0]
+func (c *cluster) submit(j jobverbs.NewJob) ident.Job {
+	r := c.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j}}).(jobverbs.SubmitJobsResult).Results[0]
 	require.Nil(c.t, r.Refusal)
 	return r.Job
 }
@@ -69,7 +72,7 @@ func (c *cluster) submit(j work.NewJob) ident.Job {
 // plan places the jobs that fit, and reports that they run.
 func (c *cluster) plan() (placed []ident.Job) {
 	for _, p := range scheduler.Plan(c.machine.View(), scheduler.Options{}).Commands {
-		r := c.apply(p).(work.PlaceResult)
+		r := c.apply(p).(jobverbs.PlaceResult)
 		require.Empty(c.t, r.Refused)
 		for _, one := range p.Placements {
 			placed = append(placed, one.Job)
@@ -82,10 +85,10 @@ func (c *cluster) plan() (placed []ident.Job) {
 func (c *cluster) run(id ident.Job) {
 	j := c.get(id)
 	for _, t := range j.Tasks {
-		r := work.TaskReport{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token}
-		for _, kind := range []work.ReportKind{work.ReportStarting, work.ReportRunning} {
+		r := jobverbs.TaskReport{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token}
+		for _, kind := range []jobverbs.ReportKind{jobverbs.ReportStarting, jobverbs.ReportRunning} {
 			r.Kind = kind
-			c.apply(work.ReportTasks{Node: t.Node, Reports: []work.TaskReport{r}})
+			c.apply(jobverbs.ReportTasks{Node: t.Node, Reports: []jobverbs.TaskReport{r}})
 		}
 	}
 }
@@ -212,7 +215,7 @@ func TestRemedies(t *testing.T) {
 	}
 
 	quota := int32(7)
-	require.Nil(t, c.apply(work.PutQuota{Tenant: "t", MaxGPUs: &quota}).(work.QuotaResult).Refusal)
+	require.Nil(t, c.apply(queueverbs.PutQuota{Tenant: "t", MaxGPUs: &quota}).(queueverbs.QuotaResult).Refusal)
 	small := c.submit(newJob(work.Shape{GPUs: 1, GPUType: "A100"}, 5))
 	require.Empty(t, c.plan())
 	require.Contains(t, c.remedies(small), "quota.max_gpus=8")
@@ -228,7 +231,7 @@ func TestRemedies_queues(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "H100", 4, nil)
 	for _, q := range []work.Queue{{Name: "small", Weight: 1, MaxGPUs: 1}, {Name: "large", Weight: 1}} {
-		require.Nil(t, c.apply(work.PutQueue{Queue: q}).(work.QueueResult).Refusal)
+		require.Nil(t, c.apply(queueverbs.PutQueue{Queue: q}).(queueverbs.QueueResult).Refusal)
 	}
 	j := newJob(work.Shape{GPUs: 1}, 5)
 	j.Queue = "small"
@@ -270,7 +273,7 @@ func TestTry_saysWhatThePlannerDoes(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "limited") {
 			limit := int32(rapid.IntRange(1, 8).Draw(t, "quota"))
-			c.apply(work.PutQuota{Tenant: "t", MaxGPUs: &limit})
+			c.apply(queueverbs.PutQuota{Tenant: "t", MaxGPUs: &limit})
 		}
 		c.plan()
 		asked := c.submit(newJob(work.Shape{GPUs: 64}, 5))
@@ -316,8 +319,8 @@ func TestRemedies_cancelsAreEnough(t *testing.T) {
 func (c *cluster) end(id ident.Job) {
 	j, code := c.get(id), int32(0)
 	for _, t := range j.Tasks {
-		c.apply(work.ReportTasks{Node: t.Node, Reports: []work.TaskReport{
-			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportEnded, ExitCode: &code},
+		c.apply(jobverbs.ReportTasks{Node: t.Node, Reports: []jobverbs.TaskReport{
+			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: jobverbs.ReportEnded, ExitCode: &code},
 		}})
 	}
 	require.True(c.t, c.get(id).Terminal())
@@ -333,7 +336,7 @@ func TestTells_nothingOfWhatOthersHold(t *testing.T) {
 			for held := range 4 {
 				c := newCluster(t)
 				c.node("n1", "H100", 8, nil)
-				require.Nil(t, c.apply(work.PutQueue{Queue: work.Queue{Name: "shared", Weight: 1, MaxGPUs: 4}}).(work.QueueResult).Refusal)
+				require.Nil(t, c.apply(queueverbs.PutQueue{Queue: work.Queue{Name: "shared", Weight: 1, MaxGPUs: 4}}).(queueverbs.QueueResult).Refusal)
 				if held > 0 {
 					other := newJob(work.Shape{GPUs: uint16(held)}, 5)
 					other.Tenant, other.Queue = "other", "shared"
@@ -364,7 +367,7 @@ func TestTells_nothingOfWhatOthersHold(t *testing.T) {
 func TestTells_whatIsKnownIsAnswered(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "H100", 8, nil)
-	require.Nil(t, c.apply(work.PutQueue{Queue: work.Queue{Name: "shared", Weight: 1, MaxGPUs: 4}}).(work.QueueResult).Refusal)
+	require.Nil(t, c.apply(queueverbs.PutQueue{Queue: work.Queue{Name: "shared", Weight: 1, MaxGPUs: 4}}).(queueverbs.QueueResult).Refusal)
 	other := newJob(work.Shape{GPUs: 2}, 5)
 	other.Tenant, other.Queue = "other", "shared"
 	c.submit(other)

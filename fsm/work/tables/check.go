@@ -53,7 +53,6 @@ func Check(frozen *kernel.State, report kernel.Report) {
 	s.CheckClaims(s.Job, report)
 	s.CheckWindows(s.LeasesOn, s.Job, report)
 	s.CheckPromises(s, func(id ident.Job) bool { _, claimed := s.ClaimOf(id); return claimed }, report)
-	s.CheckSchedules(s.Job, report)
 	checkTypes(s, report)
 	checkBudgets(s, report)
 	checkGuarantees(s, report)

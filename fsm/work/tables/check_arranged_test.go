@@ -8,17 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/schedules"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
-	"github.com/mindcoordinator/mind/fsm/work/schedules"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
 // scheduled is a copy of the first schedule.
 func scheduled(s *State) schedules.Schedule {
-	for row := range s.AllSchedules() {
+	for row := range schedules.Of(s.kernel).AllSchedules() {
 		return *row
 	}
 	return schedules.Schedule{}
@@ -84,24 +84,24 @@ func TestCheck_ofWhatIsArranged(t *testing.T) {
 		"a schedule that is due for a time that it was run for": {func(s *State) {
 			row := scheduled(s)
 			row.LastFor = row.Next
-			schedules.Add(&s.Timetable, &row)
+			schedules.Add(schedules.Of(s.kernel), &row)
 		}, "and is due at"},
 		"a schedule with a job of another tenant": {func(s *State) {
 			row := scheduled(s)
 			row.LastJob = live(s).ID
 			row.Tenant = "nobody"
-			schedules.Add(&s.Timetable, &row)
+			schedules.Add(schedules.Of(s.kernel), &row)
 		}, "has submitted"},
 		"a schedule without a job": {func(s *State) {
 			row := scheduled(s)
 			row.Job = nil
-			schedules.Add(&s.Timetable, &row)
+			schedules.Add(schedules.Of(s.kernel), &row)
 		}, "has a job of 0 bytes"},
 		"too many schedules of a tenant": {func(s *State) {
 			for i := range schedules.MaxOfTenant {
 				row := scheduled(s)
 				row.Name = fmt.Sprint(i)
-				schedules.Add(&s.Timetable, &row)
+				schedules.Add(schedules.Of(s.kernel), &row)
 			}
 		}, "has more than 500 schedules"},
 		"a budget that counts what is not held": {func(s *State) {

@@ -26,9 +26,6 @@ func checkReasons(s *rows, report kernel.Report) {
 	for p := range s.Promises() {
 		p.Reasons(of("the promise to " + p.Job.String()))
 	}
-	for one := range s.AllSchedules() {
-		one.Reasons(of("schedule " + one.Name))
-	}
 	for c := range s.Checkpoints() {
 		of(c.ID.String())("the reason", c.Reason)
 	}

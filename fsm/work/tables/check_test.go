@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/schedules"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
@@ -435,6 +437,16 @@ func TestCheck_canFail(t *testing.T) {
 	}
 }
 
+// The verbs cannot be imported here: they are above. Their actions are in the audit log of the story.
+func init() {
+	for _, n := range []uint8{1, 2, 3, 4, 5, 6, 24, 25} {
+		access.DefineAction(n, fmt.Sprint("about a job ", n), access.AboutJobs)
+	}
+	for _, n := range []uint8{7, 8, 9, 10, 11, 14, 15, 21, 22, 26, 60, 61, 62, 63, 64, 65, 66} {
+		access.DefineAction(n, fmt.Sprint("an operation ", n), access.AboutOperation)
+	}
+}
+
 // story restores a state in which everything is that there can be, and returns its tables to be worked on. The snapshot is
 // that of the story that package fsm tells: TestStory_isWhatTheChecksAreTriedOn there holds the two equal.
 func story(t *testing.T) (*kernel.Machine[kernel.View, event.Event], *State) {
@@ -449,6 +461,7 @@ func story(t *testing.T) (*kernel.Machine[kernel.View, event.Event], *State) {
 			},
 		},
 		coordinators.Domain(), access.Tokens(), access.Audit(), catalog.Domain(),
+		schedules.Domain(nil, func(s *kernel.State) schedules.Jobs { return Of(s) }),
 	)
 	m := kernel.New(kernel.Config[kernel.View, event.Event]{
 		Registry: registry,

@@ -9,7 +9,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
-	"github.com/mindcoordinator/mind/fsm/work/schedules"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
@@ -34,7 +33,6 @@ type rows struct {
 	claims.Book
 	windows.Register
 	promises.Ledger
-	schedules.Timetable
 	budgets.Meter
 	meta        *work.Meta
 	jobs        jobTables
@@ -61,7 +59,7 @@ func Open(s *kernel.State) kernel.Part {
 		kernel: s, work: newWorking(),
 		rows: rows{
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
-			Tables: checkpoints.NewTables(), Book: claims.NewBook(), Register: windows.NewRegister(), Ledger: promises.NewLedger(), Timetable: schedules.NewTimetable(),
+			Tables: checkpoints.NewTables(), Book: claims.NewBook(), Register: windows.NewRegister(), Ledger: promises.NewLedger(),
 			keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(), accounts: newAccountTables(),
 			Meter: budgets.NewMeter(), typed: newTypedTables(),
 		},
@@ -73,7 +71,7 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 	s.flush()
 	return &State{kernel: to, rows: rows{
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
-		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), Register: windows.Freeze(&s.Register), Ledger: promises.Freeze(&s.Ledger), Timetable: schedules.Freeze(&s.Timetable),
+		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), Register: windows.Freeze(&s.Register), Ledger: promises.Freeze(&s.Ledger),
 		keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(), accounts: s.accounts.freeze(),
 		Meter: budgets.Freeze(&s.Meter), typed: s.typed.freeze(),
 	}}
@@ -97,9 +95,8 @@ func Records() []kernel.RecordDef {
 	arranged := windows.Record(func(s *kernel.State) *windows.Register { return &Of(s).Register },
 		func(s *kernel.State, w *windows.Window) { Of(s).PutWindow(w) })
 	promised := promises.Record(func(s *kernel.State) *promises.Ledger { return &Of(s).Ledger })
-	repeated := schedules.Record(func(s *kernel.State) *schedules.Timetable { return &Of(s).Timetable })
 	spent := budgets.Record(func(s *kernel.State) *budgets.Meter { return &Of(s).Meter })
-	return append(append(saved, kept, arranged, promised, repeated, spent), []kernel.RecordDef{
+	return append(append(saved, kept, arranged, promised, spent), []kernel.RecordDef{
 		queues,
 		quotas,
 		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },

@@ -59,9 +59,9 @@ func (v *View) Fenced() uint64 { return v.meta.Fenced }
 // Incomplete is how many checkpoints were refused because they had no manifest, ever.
 func (v *View) Incomplete() uint64 { return v.meta.Incomplete }
 
-// Configured is what Configure has set.
-func (v *View) Configured() work.Configure {
-	return work.Configure{KeepFinished: v.meta.KeepFinished, KeepAudit: v.meta.KeepAudit}
+// Configured returns the bounds of finished jobs and of audit records that Configure has set; 0: the default.
+func (v *View) Configured() (keepFinished, keepAudit uint32) {
+	return v.meta.KeepFinished, v.meta.KeepAudit
 }
 
 // Counts is how many jobs there are, by state.

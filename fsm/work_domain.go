@@ -1,0 +1,33 @@
+package fsm
+
+import (
+	"slices"
+
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpointverbs"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
+	"github.com/mindcoordinator/mind/fsm/work/tables"
+	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
+)
+
+// workDomain is all that jobs, leases, nodes, queues, quotas and what belongs to them are to the state.
+func workDomain() kernel.Domain {
+	return kernel.Domain{
+		Name: "work",
+		Open: tables.Open,
+		Meta: &kernel.MetaDef{New: func() kernel.MetaRow { return &work.Meta{} }, Loaded: func(s *kernel.State) {
+			access.KeepAudit(s, int(s.Meta().(*work.Meta).KeepAudit))
+		}},
+		Records: tables.Records(),
+		Commands: slices.Concat(
+			jobverbs.Verbs(), nodeverbs.Verbs(), checkpointverbs.Verbs(), queueverbs.Verbs(), windowverbs.Verbs(), clusterverbs.Verbs(),
+		),
+		Due:   tables.NextDue,
+		Check: tables.Check,
+	}
+}
