@@ -265,7 +265,7 @@ func TestGrammar_sentences(t *testing.T) {
 var unread = []string{
 	"chaos/attack/", "chaos/bench/", "chaos/check/", "chaos/conform/", "chaos/mutants/", "chaos/netns/", "chaos/procs/", "chaos/scenario/",
 	"chaos/sim/", "chaos/testbed/", "chaos/upgrade/", "chaos/vm/", "chaos/workload/", "chaos/yardstick/",
-	"api/", "archive/", "cmd/", "conformance/", "devcluster/", "docs/", "durable/", "examples/", "fsm/", "gateway/", "gossip/",
+	"api/", "archive/", "cmd/", "conformance/", "devcluster/", "docs/", "durable/", "examples/", "fsm/", "gossip/",
 	"pki/", "profiling/", "raftnode/", "simulate/", "tools/",
 }
 

@@ -17,7 +17,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// listing answers with a page of jobs, of which no two are alike.
+// listing returns a coordinator that answers with a page of different jobs.
 func listing(t *testing.T) *scripted {
 	c := newScripted(t)
 	page := uint64(0)
@@ -56,7 +56,7 @@ func TestJobCache_isRefreshedByListsOnly(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	db.SetMaxIdleConns(0)
-	// A write that takes too long is given up, and closing waits for what is left for a second only.
+	// A write that takes too long is given up, and closing waits only a second for the rest.
 	require.Eventually(t, func() bool {
 		require.Equal(t, 200, g.do("GET", prefix+"/jobs", "").code)
 		var oldest int
@@ -67,7 +67,7 @@ func TestJobCache_isRefreshedByListsOnly(t *testing.T) {
 		return err == nil
 	}, time.Minute, 10*time.Millisecond)
 	s.close()
-	// The connection of a write that was cut off for it is closed a moment later.
+	// The connection of a canceled write is closed a moment later.
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(path + "-wal")
 		return os.IsNotExist(err)
@@ -82,7 +82,7 @@ func TestJobCache_isRefreshedByListsOnly(t *testing.T) {
 	require.Equal(t, "s3://b/k?X-Amz-Signature=***", config1, "readers of dashboards may not see more than callers who may view jobs")
 }
 
-// Whatever is wrong with the cache, lists are answered, and all that it costs is metrics.
+// If anything fails in the cache, lists are still answered, and only the metrics show the failure.
 func TestJobCache_noRequestFailsWithIt(t *testing.T) {
 	for name, database := range map[string]func(t *testing.T) string{
 		"nobody there": func(*testing.T) string { return "mysql:mind:hunter2@tcp(127.0.0.1:1)/mind" },
@@ -127,7 +127,7 @@ func TestJobCache_noRequestFailsWithIt(t *testing.T) {
 				require.NotContains(t, metrics, "hunter2")
 				failing = strings.Contains(metrics, "\nmind_gateway_job_cache_failing 1\n")
 			}
-			for range 20 { // while it is known to be broken, too
+			for range 20 { // also while it is known to be broken
 				require.Equal(t, 200, g.do("GET", prefix+"/jobs", "").code)
 			}
 			require.Equal(t, 200, g.do("GET", "/health/ready", "").code)

@@ -16,16 +16,17 @@ import (
 
 // dialect is a kind of database.
 type dialect interface {
-	// name says which, for the log, without what is secret.
+	// name identifies the database in the log, without secrets.
 	name() string
-	// open makes the handle; it need not connect.
+	// open returns a handle; it need not connect.
 	open() (*sql.DB, error)
 	create() []string
-	// upsert takes a row.
+	// upsert returns the statement that inserts or updates a row.
 	upsert() string
-	// prune takes the time before which rows are removed, and how many at most.
+	// prune returns the statement that removes old rows. Its parameters are the time before which rows are removed, and
+	// their maximum number.
 	prune() string
-	// harmless is the text of an error without what is secret.
+	// harmless returns the text of an error without secrets.
 	harmless(error) string
 }
 
@@ -43,7 +44,7 @@ func dialectOf(config Config) (dialect, error) {
 	}
 	c, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		// Its text may quote the DSN.
+		// The text of the error may quote the DSN.
 		return nil, errors.New("job_cache: what follows mysql: is no DSN of the form user:password@tcp(host:3306)/database")
 	}
 	if c.DBName == "" {
@@ -58,13 +59,13 @@ func dialectOf(config Config) (dialect, error) {
 	if c.WriteTimeout == 0 {
 		c.WriteTimeout = 5 * time.Second
 	}
-	// What goes wrong comes back as an error; the driver's own log would say it twice.
+	// The driver also returns what it logs as errors; its log would repeat them.
 	c.Logger = mysql.Logger(&mysql.NopLogger{})
 	c.MultiStatements, c.AllowAllFiles = false, false
 	return mariadb{c}, nil
 }
 
-// sqlite is a file.
+// sqlite is an SQLite file.
 type sqlite struct{ path string }
 
 func (s sqlite) name() string { return s.path }
@@ -75,7 +76,7 @@ func (s sqlite) open() (*sql.DB, error) {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return nil, err
 	}
-	// SQLite would make a file that others can read. It holds the jobs of all tenants.
+	// Make the file here, with the jobs of all tenants in it: SQLite would make one that other users can read.
 	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func (s sqlite) open() (*sql.DB, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	// The log beside the file lets others read while one writes; a crash of the machine may cost the newest rows.
+	// With a write-ahead log, others can read during a write. A crash of the machine may lose the newest rows.
 	query := url.Values{"_pragma": {"busy_timeout(1000)", "journal_mode(WAL)", "synchronous(NORMAL)"}, "_txlock": {"immediate"}}
 	return sql.Open("sqlite", (&url.URL{Scheme: "file", Path: s.path, RawQuery: query.Encode()}).String())
 }
@@ -110,7 +111,7 @@ func (s sqlite) prune() string {
 	return "DELETE FROM " + table + " WHERE job_id IN (SELECT job_id FROM " + table + " WHERE cached_at < ? LIMIT ?)"
 }
 
-// mariadb is a server: MariaDB or MySQL.
+// mariadb is a server of MariaDB or MySQL.
 type mariadb struct{ config *mysql.Config }
 
 func (m mariadb) name() string {
@@ -143,7 +144,8 @@ func (m mariadb) create() []string {
 	) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin`}
 }
 
-// upsert asks for each column whether the row is replaced. What is assigned first is seen by what comes after: those that decide come last.
+// upsert evaluates, for each column, whether the row is replaced. An assignment sees the results of the earlier ones,
+// so the columns that decide come last.
 func (m mariadb) upsert() string {
 	replaced := fmt.Sprintf("(VALUES(revision) >= revision OR cached_at < VALUES(cached_at) - INTERVAL %d SECOND)", int(staleAfter.Seconds()))
 	return insert() + " ON DUPLICATE KEY UPDATE " + assign(func(column string) string {
@@ -157,7 +159,7 @@ func insert() string {
 	return "INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(columns)-1) + ")"
 }
 
-// assign sets every column but the key.
+// assign returns assignments of every column but the key.
 func assign(value func(column string) string) string {
 	all := make([]string, 0, len(columns))
 	for _, column := range columns[1:] {

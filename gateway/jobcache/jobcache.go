@@ -1,18 +1,15 @@
 // Package jobcache keeps a copy of jobs in a table of a database, for
 // dashboards that read SQL.
 //
-// Contract: Note takes jobs as a coordinator answered them, and returns at
-// once. They are written to the table mod_scaimind_jobs some time later, or not
-// at all: the copy is never authoritative, and nobody of Mind reads it.
+// Contract: Note takes jobs from an answer of a coordinator, and returns at once. They are written to the table
+// mod_scaimind_jobs some time later, or not at all: the copy is never authoritative, and Mind itself never reads it.
 //
-// Guarantees: Note neither waits nor fails, whatever the database does. What is
-// waiting to be written is bounded in bytes; what does not fit is dropped. A row
-// is never replaced by an older state of its job, unless it was not touched for
-// so long that the job's history itself must have been replaced.
+// Guarantees: Note neither waits nor fails, whatever the database does. The jobs that wait to be written are bounded in
+// bytes; jobs that do not fit are dropped. A row is never replaced by an older state of its job, unless it was not
+// touched for so long that the job's history itself must have been replaced.
 //
-// Not guaranteed: that every job is there, that one that is there is current,
-// or that one that was removed from the cluster goes soon: rows that nobody
-// listed again are removed after Config.Keep.
+// Not guaranteed: that every job is in the table, that a row is current, or that the row of a job that was removed from
+// the cluster disappears soon: rows of jobs that were not listed again are removed after Config.Keep.
 package jobcache
 
 import (
@@ -30,43 +27,43 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Config says where the copy is kept.
+// Config configures a Cache.
 type Config struct {
 	// Database is the path of an SQLite file, or mysql:DSN with a DSN of go-sql-driver
 	// (user:password@tcp(host:3306)/database).
 	Database string
-	// Keep is how long a row stays that nobody listed again; default 30 days.
+	// Keep is how long the row of a job that was not listed again is kept; default 30 days.
 	Keep time.Duration
-	// WriteTimeout bounds a write; default 5 s.
+	// WriteTimeout limits a write; default 5 s.
 	WriteTimeout time.Duration
 	// Encode appends a message as the REST interface shows it.
 	Encode func([]byte, proto.Message) []byte
 	Logger *slog.Logger
-	// Registry takes the metrics.
+	// Registry is the registry for the metrics.
 	Registry prometheus.Registerer
 }
 
 const (
-	// maxQueued bounds the answers, in bytes as they were sent, that wait to be written.
+	// maxQueued limits the answers that wait to be written, in bytes of their encoding.
 	maxQueued = 16 << 20
-	// maxBatches bounds how many they are.
+	// maxBatches limits the number of answers that wait.
 	maxBatches = 256
-	// A row that was written is left alone for so long while its job does not change.
+	// rewriteAfter is how long a row is not written again while its job does not change.
 	rewriteAfter = time.Minute
-	// maxKnown bounds of how many jobs that is remembered.
+	// maxKnown limits how many jobs are remembered for that.
 	maxKnown = 20_000
-	// A row that was not touched for so long is replaced even by a state that looks older: the cluster was restored from a
-	// snapshot.
+	// staleAfter is the age from which a row is replaced even by a state that looks older: the cluster was restored
+	// from a snapshot.
 	staleAfter = 10 * time.Minute
-	// After a failure nothing is tried for so long, at first and at most.
+	// minPause is the first pause after a failure, and maxPause the longest one.
 	minPause = time.Second
 	maxPause = time.Minute
-	// Rows are looked at for removal so often, and so many are removed at once.
+	// pruneEvery is how often old rows are removed, and pruneRows how many at most.
 	pruneEvery = 10 * time.Minute
 	pruneRows  = 1000
 )
 
-// Cache is safe for concurrent use. A nil Cache keeps nothing.
+// Cache writes copies of jobs to a database. It is safe for concurrent use. A nil Cache does nothing.
 type Cache struct {
 	config  Config
 	dialect dialect
@@ -75,33 +72,33 @@ type Cache struct {
 	queue  chan batch
 	queued atomic.Int64
 
-	// The rest belongs to the goroutine that writes.
+	// The fields below belong to the goroutine that writes.
 	db      *sql.DB
-	ready   bool // the table is there
+	ready   bool // the table exists
 	known   map[string]seen
-	pause   time.Duration // 0: the last write went well
-	until   time.Time     // nothing is tried before
+	pause   time.Duration // 0: the last write succeeded
+	until   time.Time     // no write is tried before
 	pruneAt time.Time
 
 	life context.Context
-	end  context.CancelFunc // of writes that are under way
+	end  context.CancelFunc // cancels writes in progress
 	stop chan struct{}
 	done chan struct{}
 }
 
-// batch is the jobs of one answer.
+// batch holds the jobs of one answer.
 type batch struct {
 	jobs  []*v1.Job
 	bytes int64
 }
 
-// seen is the state of a job that was written last, and when.
+// seen is the last written state of a job.
 type seen struct {
 	revision uint64
 	at       time.Time
 }
 
-// Check says what is wrong with the configuration.
+// Check returns an error if the configuration is invalid.
 func Check(config Config) error {
 	if config.Keep < 0 {
 		return errors.New("job_cache_keep must be more than 0")
@@ -110,7 +107,7 @@ func Check(config Config) error {
 	return err
 }
 
-// Open starts a cache. It connects when there is something to write: a database that is down keeps nobody from starting.
+// Open starts a cache. It connects at the first write: a database that is down does not keep a gateway from starting.
 func Open(config Config) (*Cache, error) {
 	if config.Keep == 0 {
 		config.Keep = 30 * 24 * time.Hour
@@ -131,7 +128,7 @@ func Open(config Config) (*Cache, error) {
 	return c, nil
 }
 
-// Note has jobs written when there is time for it. Nobody may change them any more. bytes is about what they weigh.
+// Note queues jobs to be written. They must not be changed any more. bytes is their approximate size.
 func (c *Cache) Note(jobs []*v1.Job, bytes int) {
 	if c == nil || len(jobs) == 0 {
 		return
@@ -148,7 +145,7 @@ func (c *Cache) Note(jobs []*v1.Job, bytes int) {
 	c.metrics.rows.WithLabelValues("dropped").Add(float64(len(jobs)))
 }
 
-// Close writes what is waiting, as far as ctx allows, and ends the cache.
+// Close writes the queued jobs, until ctx ends, and closes the cache.
 func (c *Cache) Close(ctx context.Context) {
 	if c == nil {
 		return
@@ -180,7 +177,7 @@ func (c *Cache) run() {
 	}
 }
 
-// take writes what of a batch is news.
+// take writes the jobs of a batch that have changed.
 func (c *Cache) take(b batch) {
 	defer c.queued.Add(-b.bytes)
 	now := time.Now()
@@ -222,7 +219,7 @@ func (c *Cache) went(jobs []*v1.Job, now time.Time) {
 	}
 }
 
-// failed notes that the database does not take rows, and leaves it alone for a while.
+// failed records that a write failed, and pauses for a while.
 func (c *Cache) failed(rows int, err error) {
 	c.metrics.rows.WithLabelValues("failed").Add(float64(rows))
 	c.metrics.failing.Set(1)
@@ -232,7 +229,7 @@ func (c *Cache) failed(rows int, err error) {
 	}
 	c.pause = min(max(2*c.pause, minPause), maxPause)
 	c.until = time.Now().Add(c.pause)
-	// The table, or the whole database, may be another one when it is back.
+	// When it works again, it may be another table or another database.
 	c.disconnect()
 	clear(c.known)
 }
@@ -255,7 +252,7 @@ func (c *Cache) write(jobs []*v1.Job, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("begin to write jobs: %w", err)
 	}
-	defer func() { _ = tx.Rollback() }() // of what was committed it is nothing
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
 	statement, err := tx.PrepareContext(ctx, c.dialect.upsert())
 	if err != nil {
 		return fmt.Errorf("prepare to write jobs: %w", err)

@@ -42,14 +42,14 @@ func open(t *testing.T, database string, logs io.Writer) *Cache {
 	return c
 }
 
-// finish writes what is waiting.
+// finish writes the queued jobs.
 func (c *Cache) finish(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), longstop)
 	defer cancel()
 	c.Close(ctx)
 }
 
-// rows is how many jobs came to an outcome, as the metrics say.
+// rows returns the number of jobs with an outcome according to the metrics.
 func (c *Cache) rows(outcome string) float64 {
 	return c.metric("mind_gateway_job_cache_rows_total", outcome)
 }
@@ -86,7 +86,7 @@ func job(id string, revision uint64, change func(*v1.Job)) *v1.Job {
 	return j
 }
 
-// databases are the kinds that a cache is tested on: a database to open, and a handle to look into it.
+// databases returns functions that make a database of each kind, and return its name and a handle.
 func databases(t *testing.T) map[string]func(*testing.T) (string, *sql.DB) {
 	return map[string]func(*testing.T) (string, *sql.DB){
 		"sqlite": func(t *testing.T) (string, *sql.DB) {
@@ -135,7 +135,7 @@ func TestCache_keepsWhatWasListed(t *testing.T) {
 			require.Equal(t, "out of memory", two["error_message"])
 			require.Equal(t, "2026-01-31 08:00:00.250000", two["finished_at"])
 
-			// Another gateway, with an older answer and a newer one.
+			// This is another gateway, with an older answer and a newer one.
 			c = open(t, name, t.Output())
 			c.Note([]*v1.Job{job("job_1", 4, func(j *v1.Job) { j.Status = v1.JobStatus_PENDING })}, 500)
 			c.Note([]*v1.Job{job("job_2", 9, func(j *v1.Job) { j.Status = v1.JobStatus_COMPLETED })}, 500)
@@ -157,7 +157,7 @@ func TestCache_keepsWhatWasListed(t *testing.T) {
 			require.Equal(t, "PAUSED", read(t, db, "job_1")["status"])
 			require.Equal(t, "3", read(t, db, "job_1")["revision"])
 
-			// Nobody listed job_2 for long.
+			// job_2 was not listed for a long time.
 			_, err = db.ExecContext(t.Context(), "UPDATE mod_scaimind_jobs SET cached_at = ? WHERE job_id = 'job_2'", stamp(time.Now().Add(-31*24*time.Hour)))
 			require.NoError(t, err)
 			c = open(t, name, t.Output())
@@ -203,7 +203,7 @@ func TestCache_theTableIsMadeAgain(t *testing.T) {
 			written := func(id string) {
 				require.Eventually(t, func() bool {
 					c.Note([]*v1.Job{job(id, 1, nil)}, 500)
-					// The row is seen before the cache has noted that it is there.
+					// The row is visible before the cache has counted it.
 					return c.rows("written") > 0 && exists(db, id) && c.failing() == 0
 				}, longstop, 50*time.Millisecond)
 			}
@@ -237,7 +237,7 @@ func TestCache_sqliteIsForItsOwnerOnly(t *testing.T) {
 	}
 }
 
-// A database that somebody else holds locked costs rows, nothing else; it is used again when it is free.
+// A database that another process has locked costs rows, but nothing else. It is used again when the lock is released.
 func TestCache_aLockedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	c := open(t, path, t.Output())
@@ -273,10 +273,10 @@ func TestCache_whatWaitsIsBoundedInBytes(t *testing.T) {
 	require.LessOrEqual(t, c.queued.Load(), int64(maxQueued))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	c.Close(ended) // and nothing holds up the end
+	c.Close(ended) // nothing delays the end
 }
 
-// silent is a database server that takes connections and says nothing.
+// silent starts a database server that accepts connections and sends nothing.
 func silent(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -15,10 +15,10 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
-// server is the one MariaDB of this package's tests; each test has a database of its own there.
+// server is the MariaDB server of this package's tests. Each test has its own database on it.
 var server struct {
 	once    sync.Once
-	why     string // it is not there
+	why     string // the reason why there is no server
 	dir     string
 	process *exec.Cmd
 	said    bytes.Buffer
@@ -65,7 +65,7 @@ func connect(t *testing.T, database string) *sql.DB {
 	return db
 }
 
-// launchMariaDB runs a server as this user, which nobody but this machine reaches; it says why it cannot.
+// launchMariaDB runs a server as this user that only this machine can reach. It returns the reason if it cannot.
 func launchMariaDB() string {
 	install, err := exec.LookPath("mariadb-install-db")
 	if err != nil {
@@ -77,7 +77,7 @@ func launchMariaDB() string {
 			return "no MariaDB: install the package mariadb-server"
 		}
 	}
-	// The path of a socket must be short, which those of tests are not.
+	// The path of a socket must be short, and temporary directories of tests have long paths.
 	if server.dir, err = os.MkdirTemp("", "mdb"); err != nil {
 		return err.Error()
 	}

@@ -9,21 +9,22 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// table is named as published; so is what is in it, the names of the columns are ours.
+// table is the published name of the table. Its contents were published, too, but not the names of its columns.
 const table = "mod_scaimind_jobs"
 
-// columns in the order of row. The first is the key; the last two decide whether a row is replaced, and must stay last.
+// columns are in the order of row. The first is the key; the last two decide whether a row is replaced, and must stay
+// last.
 var columns = []string{
 	"job_id", "tenant_id", "name", "status", "priority",
 	"training_config", "data_config", "resource_config", "output_config", "scheduling_config",
 	"error_type", "error_message", "created_at", "started_at", "finished_at", "updated_at", "revision", "cached_at",
 }
 
-// row is a job in the order of columns.
+// row returns the values of a job in the order of columns.
 func (c *Cache) row(job *v1.Job, now time.Time) []any {
 	training := job.GetTrainingConfig()
 	if len(training.GetEnvironment()) > 0 {
-		// Dashboards have more readers than those who may see environments.
+		// Not all readers of dashboards may see environments.
 		training = proto.CloneOf(training)
 		training.Environment = nil
 	}
@@ -40,7 +41,7 @@ func (c *Cache) row(job *v1.Job, now time.Time) []any {
 	}
 }
 
-// blob is a configuration as JSON; NULL when the job has none.
+// blob returns a configuration as JSON, or NULL if the job has none.
 func (c *Cache) blob(m proto.Message) any {
 	if !m.ProtoReflect().IsValid() {
 		return nil
@@ -62,5 +63,5 @@ func moment(t *timestamppb.Timestamp) any {
 	return stamp(t.AsTime())
 }
 
-// stamp writes a time, in UTC, as both kinds of database understand and sort it.
+// stamp formats a time in UTC so that both kinds of databases understand and sort it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000000") }
