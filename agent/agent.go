@@ -96,11 +96,11 @@ type agent struct {
 	relays   *leader.Relays
 	peers    *leader.Peers
 	sessions *leader.Sessions
-	// incarnation is told by gossip; 0 without.
+	// incarnation is the node's incarnation number in gossip; 0: gossip is disabled.
 	incarnation uint64
 }
 
-// Run runs the agent until ctx ends or a part fails that it needs. It returns nil if ctx ended. Tasks keep running unless
+// Run runs the agent until ctx ends or a required part fails. It returns nil if ctx ended. Tasks keep running unless
 // StopTasksOnExit is set.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
@@ -131,7 +131,7 @@ func (u *undo) all() {
 	}
 }
 
-// open prepares everything that does not need the cluster.
+// open prepares all parts that do not need the cluster.
 func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error) {
 	a := &agent{cfg: cfg, log: cfg.Logger.With("component", "agent", "node", cfg.NodeID)}
 	a.denied.node, a.denied.log = cfg.NodeID, a.log
@@ -197,7 +197,7 @@ func (a *agent) openMachine(ctx context.Context, undo *undo) (err error) {
 			return err
 		}
 		a.clientTLS, a.peerTLS = a.keys.Client(pki.RoleCoordinator), a.keys.Client(pki.RoleAgent)
-		// The caller of each call is checked per call.
+		// authorize checks the caller of each call.
 		a.serverTLS = a.keys.Server(pki.RoleCoordinator, pki.RoleAgent)
 	}
 	inventory := cfg.Machine.Devices

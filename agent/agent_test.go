@@ -52,7 +52,7 @@ func TestAShortTaskIsReportedWhole(t *testing.T) {
 	require.EqualValues(t, 3, end.GetExitCode())
 	require.Equal(t, v1.ErrorType_EXIT_NONZERO, end.GetErrorType())
 	require.Equal(t, []string{"Running", "Ended"}, l.course(o.GetTask()))
-	// The orders change, and name it no more: nothing is left to say.
+	// The orders change and do not contain the task any more: nothing is reported again.
 	again := order("true")
 	l.want(again)
 	require.Zero(t, l.ended(again.GetTask()).GetExitCode())
@@ -143,7 +143,7 @@ func TestTheTaskKnowsItsPlace(t *testing.T) {
 	})
 }
 
-// noRank checks that a task is no rank: a part of one would mislead programs.
+// noRank checks that a task has no variable of a rank: some of them alone would mislead programs.
 func noRank(t *testing.T, env map[string]string) {
 	t.Helper()
 	for _, name := range []string{"RANK", "LOCAL_RANK", "WORLD_SIZE"} {
@@ -200,7 +200,8 @@ func TestStopOrders(t *testing.T) {
 	end := l.ended(never.GetTask())
 	require.Nil(t, end.ExitCode)
 	require.Contains(t, end.GetErrorMessage(), "before it was launched")
-	// Named again, as by a leader that missed the report: told again, not run.
+	// The orders contain it again, as from a leader that missed the report: its end is reported again, and it does not
+	// run.
 	l.want(never)
 	require.NotContains(t, l.kinds(never.GetTask()), "Running")
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
-// LogArchive says where logs and metrics of tasks are shipped. The zero value means that they stay on the node only.
+// LogArchive configures where logs and metrics of tasks are shipped to. The zero value means that they stay on the node
+// only.
 type LogArchive struct {
 	// URL of the archive, as package archive takes it.
 	URL string
@@ -45,8 +46,8 @@ func (l LogArchive) validate() error {
 	return errors.Join(faults...)
 }
 
-// CheckpointArchive says where checkpoints are uploaded to, and fetched from. The zero value means that they stay on the node
-// only.
+// CheckpointArchive configures where checkpoints are uploaded to and fetched from. The zero value means that they stay
+// on the node only.
 type CheckpointArchive struct {
 	// URL of the archive, as package archive takes it.
 	URL string
@@ -70,7 +71,7 @@ func (c CheckpointArchive) validate() error {
 	return errors.Join(faults...)
 }
 
-// openCheckpoints opens the archive of checkpoints, if there is one, and prepares what uses it.
+// openCheckpoints opens the archive of checkpoints, if one is configured, and prepares the parts that use it.
 func (a *agent) openCheckpoints() error {
 	cfg := &a.cfg.CheckpointArchive
 	if cfg.URL != "" {
@@ -86,7 +87,7 @@ func (a *agent) openCheckpoints() error {
 	return nil
 }
 
-// openArchive makes the shipper, if there is an archive.
+// openArchive makes the shipper, if an archive is configured.
 func (a *agent) openArchive() error {
 	cfg := &a.cfg.LogArchive
 	if cfg.URL == "" {

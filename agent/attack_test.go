@@ -33,7 +33,7 @@ func TestAnEventThatNobodyCanTellHoldsUpNothing(t *testing.T) {
 	require.Zero(t, l.ended(next.GetTask()).GetExitCode())
 }
 
-// The end of a task is told, and the next task launched, whatever the first left in the place of its files.
+// The end of a task is reported, and the next task launched, whatever the first left in place of its files.
 func TestTheEndOfATaskIsToldWhateverItLeaves(t *testing.T) {
 	l := newLeader(t)
 	cfg := testConfig(t, l)
@@ -69,7 +69,7 @@ func TestTheEndOfATaskIsToldWhateverItLeaves(t *testing.T) {
 		require.NotContains(t, fmt.Sprint(l.kinds(o.GetTask())), "Phase", "the secret was read")
 	}
 
-	// The next agent adopts them and serves what is left of them.
+	// The next agent adopts the tasks, and serves the files that they left.
 	l.want()
 	stop()
 	inProcess(t, cfg)
@@ -113,7 +113,8 @@ func TestWhatIsNotReadIsSaidInTheTasksLog(t *testing.T) {
 	require.Equal(t, append(append([]string{"first"}, want...), "last"), lines, "said once")
 }
 
-// secretOf makes a file that is none of the tasks' business. It has a step and a phase of its own, so that it shows when it is read.
+// secretOf makes a file that tasks may not read. It contains a step and a phase that no task reports, so that a report
+// shows if it was read.
 func secretOf(t *testing.T) (name string) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "secret")

@@ -45,7 +45,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	_, body := get(t, base+"/metrics")
 	for !strings.Contains(body, "mind_gpu_utilization_ratio{") {
-		time.Sleep(10 * time.Millisecond) // between two looks: nobody says that the sensors were read
+		time.Sleep(10 * time.Millisecond) // no event signals that the sensors were read
 		_, body = get(t, base+"/metrics")
 	}
 	for _, want := range []string{

@@ -43,15 +43,14 @@ type Config struct {
 	// GossipJoin are gossip addresses of other members.
 	GossipJoin []string
 
-	// GPUs says what the node has: "auto" or "" (NVML, then nvidia-smi, then
-	// none), "none", or a simulated set such as "8xH100" or "4xA100,2xH100".
+	// GPUs selects the GPUs: "auto" or "" (NVML, then nvidia-smi, then none), "none", or a simulated set such as
+	// "8xH100" or "4xA100,2xH100".
 	GPUs string
 	// CPUs the node offers; 0: those of the machine, or 64 with simulated GPUs.
 	CPUs int
-	// Labels are matched with the node selectors of jobs.
-	// simulated GPUs.
+	// MemMB is the memory that the node offers, in MiB; 0: that of the machine, or 512 GiB with simulated GPUs.
 	MemMB int
-	// Labels are matched by the node selectors of jobs.
+	// Labels are matched with the node selectors of jobs.
 	Labels map[string]string
 	// Hostname reported to the coordinators; empty: the machine's.
 	Hostname string
@@ -69,10 +68,9 @@ type Config struct {
 	MaxLaunches int
 	// SpareShims is the number of idle shims kept ready, so that launches need not start them; 0: 4, negative: none.
 	SpareShims int
-	// KeepTasks bounds how many ended tasks keep their directory (logs,
-	// metrics); 0: 1,000.
+	// KeepTasks limits how many ended tasks keep their directory (logs, metrics); 0: 1,000.
 	KeepTasks int
-	// KeepTasksFor limits how long they keep it; 0: 7 days.
+	// KeepTasksFor limits how long ended tasks keep their directory; 0: 7 days.
 	KeepTasksFor time.Duration
 	// KeepOutputsFor limits how long outputs below DataDir are kept after their last change; 0: forever. Outputs with a
 	// registered checkpoint are always kept.
@@ -87,9 +85,9 @@ type Config struct {
 	LogArchive LogArchive
 	// CheckpointArchive keeps checkpoints when the node is gone.
 	CheckpointArchive CheckpointArchive
-	// CheckpointServeRate limits in bytes per second what other nodes fetch of this node's checkpoints; 0: no limit.
+	// CheckpointServeRate limits, in bytes per second, how fast other nodes fetch this node's checkpoints; 0: no limit.
 	CheckpointServeRate int64
-	// Data says where the data of jobs may come from.
+	// Data configures where the data of jobs may come from.
 	Data inputs.Config
 	// PrivateDirs are directories that no job may read through this agent, beside its own: no working directory, checkpoint
 	// or data source of a job may lie there.
@@ -105,8 +103,7 @@ type Config struct {
 	Version string
 	// Logger; nil: slog.Default().
 	Logger *slog.Logger
-	// Metrics is where the agent registers its metrics and what /metrics
-	// serves; nil: a registry of its own.
+	// Metrics is the registry for the agent's metrics, which /metrics serves; nil: a registry of its own.
 	Metrics *prometheus.Registry
 
 	// Leases are protocol constants that all nodes and coordinators share; only tests change them.

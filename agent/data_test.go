@@ -121,7 +121,7 @@ func TestDataThatCannotBeHadEndsTheTask(t *testing.T) {
 	server := rows(t, openGate(), &gets)
 	l := newLeader(t)
 	cfg := testConfig(t, l)
-	inProcess(t, cfg) // the loopback is not among the hosts
+	inProcess(t, cfg) // the loopback addresses are not allowed hosts
 	for source, want := range map[string]string{
 		"/no/such/file":                     "data source /no/such/file: jobs may not read files there on node n1: put it below " + os.TempDir(),
 		os.TempDir() + "/no/such":           "node n1 has no such file",
@@ -159,7 +159,7 @@ func TestATaskThatWaitsForItsDataCanBeStopped(t *testing.T) {
 		}
 		return false
 	})
-	// It takes no turn from those who need no data, not even where one at a time is launched.
+	// It does not block tasks without data, not even if only one task is launched at a time.
 	other := order("true")
 	l.want(waiting, other)
 	require.Zero(t, l.ended(other.GetTask()).GetExitCode())
@@ -174,7 +174,7 @@ func TestATaskThatWaitsForItsDataCanBeStopped(t *testing.T) {
 	require.EqualValues(t, 4, l.ended(again.GetTask()).GetExitCode())
 }
 
-// A transfer that two tasks wait for goes on when one of them is canceled, and its turn is free when both are.
+// A transfer that two tasks wait for continues when one of them is canceled, and ends when both are.
 func TestACanceledTaskLeavesTheTransferToOthers(t *testing.T) {
 	var gets atomic.Int32
 	gate, gone := make(chan struct{}), make(chan struct{}, 10)

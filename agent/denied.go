@@ -22,7 +22,7 @@ const (
 	privateDirectory = "PRIVATE_DIRECTORY"
 )
 
-// private are the directories that no job may read through this agent.
+// private returns the directories that no job may read through this agent.
 func (c Config) private() *private.Paths {
 	local := func(url string) string {
 		dir, ok := strings.CutPrefix(url, "file://")
@@ -38,14 +38,14 @@ func (c Config) private() *private.Paths {
 	return private.New(append(paths, c.PrivateDirs...)...)
 }
 
-// denied counts what jobs asked this agent for and may not have, for the audit log.
+// denied counts the requests of jobs for private paths, for the audit log.
 type denied struct {
 	node  string
 	log   *slog.Logger
 	tally denials.Tally
 }
 
-// note counts one denial: a job named a private path as what.
+// note counts one denial: a job named a private path. what is the purpose, such as "working directory".
 func (d *denied) note(job, what, path string) {
 	one := denials.Denial{Outcome: "PERMISSION_DENIED", Reason: privateDirectory, What: what + " of " + job, Job: job, Address: d.node}
 	if d.tally.Note(one, "", time.Now()) {

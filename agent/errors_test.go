@@ -43,7 +43,7 @@ func TestATaskSaysWhyItFails(t *testing.T) {
 	}
 }
 
-// The end of a task is found by the next agent: it still knows what the program said.
+// The next agent finds the end of a task, and the error that the program reported.
 func TestATaskThatFailedWhileItsAgentWasDownSaysWhy(t *testing.T) {
 	l := newLeader(t)
 	cfg := testConfig(t, l)

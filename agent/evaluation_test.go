@@ -20,7 +20,7 @@ func evaluationOrder(model, script string) *v1.TaskOrder {
 	return o
 }
 
-// An evaluation from its launcher to its result, with nothing but a shell.
+// An evaluation from its launcher to its result, with a shell script as the program.
 func TestAnEvaluationByAScript(t *testing.T) {
 	l := newLeader(t)
 	inProcess(t, testConfig(t, l))
@@ -60,7 +60,7 @@ func TestAnEvaluationWithoutItsModelIsNotLaunched(t *testing.T) {
 	}
 }
 
-// What an evaluation scores by its URI is fetched like the model of a training.
+// A model that an evaluation names by its URI is fetched like the model of a training.
 func TestAnEvaluationFetchesItsModel(t *testing.T) {
 	url, _ := smallHub(t)
 	l := newLeader(t)

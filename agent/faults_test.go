@@ -17,7 +17,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// simulate sets what is wrong with the simulated GPUs.
+// simulate sets the faults of the simulated GPUs.
 func simulate(t *testing.T, cfg Config, faults string) {
 	t.Helper()
 	name := filepath.Join(cfg.DataDir, sim.FaultsFile)
@@ -58,7 +58,7 @@ func TestATaskWaitsForTheTaskThatHasItsGPU(t *testing.T) {
 	inProcess(t, testConfig(t, l))
 	dir := t.TempDir()
 	gate := filepath.Join(dir, "gate")
-	// It takes its time to stop, and then says that it has.
+	// The task stops only when the gate exists, and then writes a file.
 	stale := onGPUs(order("sh", "-c", fmt.Sprintf("trap 'while [ ! -e %[1]s ]; do sleep 0.01; done; echo > %[2]s/over; exit 0' TERM; echo > %[2]s/up; while :; do sleep 0.01; done", gate, dir)), 0, 1)
 	l.want(stale)
 	require.Eventually(t, func() bool { _, err := os.Stat(dir + "/up"); return err == nil }, 30*time.Second, time.Millisecond)
@@ -67,7 +67,7 @@ func TestATaskWaitsForTheTaskThatHasItsGPU(t *testing.T) {
 	half := onGPUs(order("test", "-e", dir+"/over"), 0)
 	half.Spec.GpuFraction = 0.5
 	elsewhere, onCPU := onGPUs(order("true"), 2), order("true")
-	// The coordinators do not want the first one any more, which does not end it.
+	// The coordinators do not want the first task any more, but it is still running.
 	l.want(next, half, elsewhere, onCPU)
 	require.Zero(t, l.ended(elsewhere.GetTask()).GetExitCode(), "who waits is overtaken")
 	require.Zero(t, l.ended(onCPU.GetTask()).GetExitCode())
@@ -141,7 +141,7 @@ func TestAGPUThatFailsEndsItsTaskAndStaysAside(t *testing.T) {
 			require.True(t, alive(pids[2]))
 			require.Equal(t, c.reason, l.health(1, c.health))
 
-			// Neither time nor a new agent changes that, and nothing is launched on it.
+			// Neither time nor a new agent ends the quarantine, and no task is launched on the GPU.
 			stop()
 			late := onGPUs(order("true"), 1)
 			l.want(well, cpu, late)
@@ -152,7 +152,7 @@ func TestAGPUThatFailsEndsItsTaskAndStaysAside(t *testing.T) {
 			require.NotContains(t, l.kinds(late.GetTask()), "Running")
 			require.True(t, alive(pids[1]))
 
-			// An operator who enables the node too early learns why nothing comes of it.
+			// An operator who enables the node too early sees why the GPU stays quarantined.
 			l.enable(20)
 			l.await("the verification", func() bool {
 				return strings.Contains(l.gpus[1].GetHealthReason(), "verified when the node was enabled") || c.fault == "vanish"
@@ -183,11 +183,11 @@ func TestAProgramThatNoticesFirstIsNotToBlame(t *testing.T) {
 	require.EqualValues(t, 1, end.GetExitCode())
 	l.want(cpu)
 	require.Equal(t, v1.ErrorType_EXIT_NONZERO, l.ended(cpu.GetTask()).GetErrorType(), "it has no GPU")
-	// Work that came to its end is not spoiled.
+	// A task that finished its work is not reported as failed.
 	good := onGPUs(order("sh", "-c", fmt.Sprintf(`echo '{"5": "xid 48"}' > %[1]s.new; mv %[1]s.new %[1]s`, file)), 5)
 	l.want(good)
 	require.Equal(t, v1.ErrorType_UNSPECIFIED, l.ended(good.GetTask()).GetErrorType())
-	// A failure long after the end of another is not held for its cause.
+	// A GPU that failed long after the end of a task does not count as the cause.
 	other := onGPUs(order("sh", "-c", "exit 1"), 6)
 	l.want(other)
 	require.Equal(t, v1.ErrorType_EXIT_NONZERO, l.ended(other.GetTask()).GetErrorType())
@@ -231,7 +231,7 @@ func TestWhatATaskLeftIsKilledBeforeItsGPUIsGivenOn(t *testing.T) {
 	first := onGPUs(order("true"), 3)
 	l.want(first)
 	l.ended(first.GetTask())
-	// As a process would be that got away from its shim.
+	// This is like a process that has escaped from its shim.
 	left := exec.Command("sleep", "1000")
 	left.Env = []string{"MIND_METRICS_FILE=" + filepath.Join(cfg.DataDir, "tasks", taskid.Of(first.GetTask()).Name(), shim.MetricsFile)}
 	require.NoError(t, left.Start())
@@ -259,7 +259,7 @@ func TestAHangingDriverHangsNothing(t *testing.T) {
 	pid := l.running(o.GetTask())
 	simulate(t, cfg, `{"driver": "hang"}`)
 	require.Equal(t, "driver does not answer", l.health(5, v1.GpuHealth_QUARANTINED))
-	// An agent that starts meanwhile is up, knows its GPUs, and has its task.
+	// An agent that starts meanwhile works, has its GPUs from the record, and adopts its task.
 	stop()
 	inProcess(t, cfg)
 	require.Len(t, l.hello(1).GetGpus(), 8)
@@ -291,7 +291,7 @@ func TestTheCauseOfAnEndSurvivesTheAgent(t *testing.T) {
 	require.Equal(t, v1.ErrorType_GPU_FAULT, l.ended(o.GetTask()).GetErrorType())
 	require.NoError(t, first.Process.Kill())
 	_ = first.Wait()
-	// The shim's own record, which it writes after it told the agent, knows of a stop, and of no reason.
+	// The shim's record, which it writes after it sent the exit to the agent, has the stop but no reason.
 	var data []byte
 	require.Eventually(t, func() (ok bool) {
 		var err error
@@ -321,7 +321,7 @@ func TestAStopThatComesWhileAGPUIsVerifiedIsNotLost(t *testing.T) {
 	l.want(o)
 	l.reported(o.GetTask(), "starting", func(r *v1.Report) bool { return r.GetStarting() != nil })
 	l.want(stopped(o, v1.StopReason_CANCEL, 30), other)
-	l.ended(other.GetTask()) // the agent has the orders
+	l.ended(other.GetTask()) // so the agent has the orders
 	require.NoError(t, foreign.Process.Kill())
 	_ = foreign.Wait()
 	end := l.ended(o.GetTask())

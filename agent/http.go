@@ -22,7 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/profiling"
 )
 
-// peerService is what other agents may call.
+// peerService is the service that other agents may call.
 type peerService struct {
 	*leader.PeerService
 	*transfer.Service
@@ -122,7 +122,7 @@ func answer(w http.ResponseWriter, code int, status string) {
 	fmt.Fprintf(w, "{\"status\":%q}\n", status)
 }
 
-// advertised is the address to tell others.
+// advertised returns the address to report to others.
 func advertised(configured string, listener net.Listener) string {
 	if configured != "" {
 		return configured

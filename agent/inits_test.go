@@ -11,8 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 )
 
-// The test binary holds all that the agent needs, gRPC and Prometheus among
-// it. As a shim it must not pay for them: see the comment of package shim.
+// The test binary contains all imports of the agent, among them gRPC and Prometheus. As a shim it must not initialise
+// them: see the comment of package shim.
 func TestAShimDoesNotInitialiseWhatItDoesNotNeed(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", shim.Command, "--dir", t.TempDir())
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")

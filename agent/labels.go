@@ -2,10 +2,11 @@ package agent
 
 import "maps"
 
-// cliqueLabel names the NVLink domain of the node; the policy of the cluster has it as the innermost level by default.
+// cliqueLabel is the label with the NVLink domain of the node. It is the innermost level of the cluster's default
+// topology policy.
 const cliqueLabel = "mind.io/clique"
 
-// withClique adds the clique that the driver tells to the configured labels, which win.
+// withClique adds the clique that the driver reports to the labels. A configured label takes precedence.
 func withClique(labels map[string]string, clique string) map[string]string {
 	if _, given := labels[cliqueLabel]; given || clique == "" {
 		return labels

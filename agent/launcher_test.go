@@ -17,7 +17,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// trainingOrder is a training by a script of one's own.
+// trainingOrder returns an order for a training by a script.
 func trainingOrder(script string, change func(*v1.TaskSpec)) *v1.TaskOrder {
 	o := order()
 	o.Spec.Job = &v1.SubmitJobRequest{
@@ -37,7 +37,7 @@ func trainingOrder(script string, change func(*v1.TaskSpec)) *v1.TaskOrder {
 func write(t *testing.T, path, text string, mode os.FileMode) string {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	// A shim that is started meanwhile would have the program open, and nobody could run it.
+	// A shim that is forked meanwhile would have the file open for writing, and exec would fail.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	require.NoError(t, os.WriteFile(path, []byte(text), mode))
@@ -86,7 +86,7 @@ func TestLauncher_environmentOfATraining(t *testing.T) {
 		"data_config":{"sources":[{"path":"`+dir+`"}],"max_seq_length":8}}`, read(t, dir+"/out.config"))
 }
 
-// gang runs a training on two nodes, each with an agent of its own, and returns the ends.
+// gang runs a training on two nodes, each with its own agent, and returns the ends.
 func gang(t *testing.T, script string, change func(*v1.TaskSpec)) (job string, ends [2]*v1.TaskEnded) {
 	t.Helper()
 	first := trainingOrder(script, nil)
@@ -115,7 +115,8 @@ func gang(t *testing.T, script string, change func(*v1.TaskSpec)) (job string, e
 	return first.GetTask().GetJobId(), ends
 }
 
-// A gang goes under torchrun with one rendezvous for the attempt: all ranks are told the same but for their rank.
+// A gang runs under torchrun with one rendezvous for the attempt: all ranks get the same arguments, except for the
+// rank.
 func TestLauncher_aGangUnderTorchrun(t *testing.T) {
 	dir := t.TempDir()
 	script := write(t, filepath.Join(dir, "train me.py"), "", 0o600)
@@ -134,8 +135,8 @@ func TestLauncher_aGangUnderTorchrun(t *testing.T) {
 	}
 }
 
-// The same with the torchrun of PyTorch, where there is one: it understands what it is told, the nodes find each other, and
-// ranks are where Mind says.
+// This is the same with PyTorch's torchrun, if it is installed: it accepts the arguments, the nodes find each other,
+// and the ranks are those that Mind has assigned.
 func TestLauncher_aGangUnderTheRealTorchrun(t *testing.T) {
 	torchrun, err := exec.LookPath("torchrun")
 	if err != nil || testing.Short() {
@@ -144,7 +145,7 @@ func TestLauncher_aGangUnderTheRealTorchrun(t *testing.T) {
 	dir := t.TempDir()
 	script := write(t, filepath.Join(dir, "train.sh"), `echo "$RANK/$WORLD_SIZE local $LOCAL_RANK/$LOCAL_WORLD_SIZE on $MIND_NODE_RANK as $TORCHELASTIC_RUN_ID" > `+dir+`/rank.$RANK`, 0o600)
 	l := launcher.Builtin("CUSTOM")
-	// Python 3.11 took away what torch 1.13 does without these, and Debian has the two together.
+	// Without these flags torch 1.13 uses a feature that Python 3.11 has removed, and Debian ships the two together.
 	l.DistributedArgv = slices.Insert(l.DistributedArgv, 1, "--redirects=1", "--tee=1")
 	job, ends := gang(t, script, func(s *v1.TaskSpec) {
 		s.Launcher = l
@@ -158,7 +159,8 @@ func TestLauncher_aGangUnderTheRealTorchrun(t *testing.T) {
 	}
 }
 
-// What the help of `mind submit` says: a command that is torchrun without a flag trains together on all nodes of the job.
+// As the help of `mind submit` says, a command that runs torchrun without flags trains together on all nodes of the
+// job.
 func TestTorchrunWithoutFlags(t *testing.T) {
 	torchrun, err := exec.LookPath("torchrun")
 	if err != nil || testing.Short() {
@@ -192,7 +194,7 @@ func TestLauncher_aScriptWithoutDistributedStartsOnceOnEachNode(t *testing.T) {
 	}
 }
 
-// What a node lacks is told by name, as a failure of the launch and not of the program.
+// The error names the script, program or module that a node lacks, as a failure of the launch and not of the program.
 func TestLauncher_whatTheNodeLacks(t *testing.T) {
 	l := newLeader(t)
 	inProcess(t, testConfig(t, l))
@@ -254,7 +256,8 @@ func TestLauncher_theRunner(t *testing.T) {
 		o := order()
 		o.Spec.Job = &v1.SubmitJobRequest{EvaluationConfig: &v1.EvaluationConfig{ModelUri: "m"}}
 		o.Spec.ModelPath = dir
-		// What comes after the first argument in this place is the job's, so the modules are found through the launcher's own.
+		// The arguments after the first one here are the job's, so the modules are found through the launcher's
+		// variables.
 		o.Spec.Launcher = &v1.Launcher{
 			Framework: "EVALUATION", Argv: []string{python, "-m", "mind_runner", "evaluate", "--config", "{config}"},
 			Environment: map[string]string{"PYTHONPATH": pythonPath, "OUT": dir + "/out"},
@@ -274,7 +277,7 @@ func TestLauncher_theRunner(t *testing.T) {
 	require.JSONEq(t, `[["evaluate", "--config"], {"evaluation_config": {"model_uri": "m"}}, true]`, read(t, dir+"/out"))
 }
 
-// A launcher stands between the agent and what can save its state: the notice of a pause passes it by.
+// The notice of a pause goes to the workers, which can save their state, and not to the launcher above them.
 func TestLauncher_workersAreToldBeforeAStop(t *testing.T) {
 	l := newLeader(t)
 	inProcess(t, testConfig(t, l))

@@ -33,12 +33,11 @@ import (
 
 const (
 	agentEnv = "MIND_TEST_AGENT_CONFIG"
-	// diskEnv has the agent process mount a disk of its own with these options on its data directory.
+	// diskEnv makes the agent process mount a disk with these options on its data directory.
 	diskEnv = "MIND_TEST_AGENT_DISK"
 )
 
-// TestMain lets the test binary be an agent process (and, through package
-// shim, a shim).
+// TestMain makes the test binary an agent process (and, through package shim, a shim).
 func TestMain(m *testing.M) {
 	if text := os.Getenv(agentEnv); text != "" {
 		var cfg Config
@@ -69,7 +68,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testrun.Main(m.Run))
 }
 
-// fakeLeader is a coordinator that leads, as far as an agent can tell.
+// fakeLeader is a coordinator that behaves towards agents like a leader.
 type fakeLeader struct {
 	v1.UnimplementedAgentServiceServer
 	v1.UnimplementedAuditServiceServer
@@ -84,21 +83,21 @@ type fakeLeader struct {
 	orders  []*v1.TaskOrder
 	index   uint64
 	reports []*v1.Report
-	// enabledAt is that of the node.
+	// enabledAt is the node's.
 	enabledAt uint64
 	hellos    []*v1.Hello
 	beats     int
 	gpus      []*v1.Gpu
 	batches   [][]*v1.Report
-	deaf      bool   // takes reports, acknowledges none
-	refuse    string // not leading; names this one
-	mute      bool   // acknowledges no renewal: it was deposed, and does not know
+	deaf      bool   // accepts reports, but acknowledges none
+	refuse    string // the address of the leader that it names instead of leading
+	mute      bool   // acknowledges no renewals, like a leader that was deposed and does not know it
 	roster    *v1.Roster
-	rosters   []uint64 // versions that heartbeats named
+	rosters   []uint64 // versions in heartbeats
 	relayed   []*v1.Renewal
-	aloof     bool // acknowledges no relayed ones
+	aloof     bool // acknowledges no relayed renewals
 	denials   []*v1.Denial
-	unfit     []string // as heartbeats said
+	unfit     []string // reasons in heartbeats
 }
 
 func newLeader(t testing.TB, options ...grpc.ServerOption) *fakeLeader {
@@ -131,7 +130,7 @@ func (l *fakeLeader) change(f func()) {
 	l.changed = make(chan struct{})
 }
 
-// GetNeededOutputs answers as needed does.
+// GetNeededOutputs returns the result of needed.
 func (l *fakeLeader) GetNeededOutputs(_ context.Context, req *v1.GetNeededOutputsRequest) (*v1.GetNeededOutputsResponse, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +209,7 @@ func (l *fakeLeader) Session(stream v1.AgentService_SessionServer) error {
 		changed, index, roster := l.changed, l.index, l.roster
 		orders := &v1.Orders{Index: index, EnabledAt: l.enabledAt}
 		for _, o := range l.orders {
-			// Specifications go out once a session, as the real ones do.
+			// A specification is sent once per session, like a real leader does.
 			order := &v1.TaskOrder{Task: o.GetTask(), Stop: o.GetStop(), GracePeriodSeconds: o.GetGracePeriodSeconds()}
 			if k := taskid.Of(o.GetTask()); !specs[k] {
 				order.Spec = o.GetSpec()
@@ -243,7 +242,7 @@ func (l *fakeLeader) Session(stream v1.AgentService_SessionServer) error {
 	}
 }
 
-// hello waits for the n-th hello, counted from 0. An agent that was cut off for a moment says another one.
+// hello waits for the n-th hello, counted from 0. An agent that was cut off for a moment sends another one.
 func (l *fakeLeader) hello(n int) (hello *v1.Hello) {
 	l.t.Helper()
 	l.await("a hello", func() bool {
@@ -256,14 +255,14 @@ func (l *fakeLeader) hello(n int) (hello *v1.Hello) {
 	return hello
 }
 
-// said counts the hellos.
+// said returns the number of hellos.
 func (l *fakeLeader) said() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.hellos)
 }
 
-// keeps reports whether the last heartbeat named a roster.
+// keeps reports whether the last heartbeat had a version of the roster.
 func (l *fakeLeader) keeps(version uint64) bool {
 	return len(l.rosters) > 0 && l.rosters[len(l.rosters)-1] == version
 }
@@ -276,7 +275,7 @@ func (l *fakeLeader) want(orders ...*v1.TaskOrder) {
 	})
 }
 
-// await waits until the condition holds of the leader.
+// await waits until a condition of the leader holds.
 func (l *fakeLeader) await(what string, condition func() bool) {
 	l.t.Helper()
 	limit := time.After(30 * time.Second)
@@ -324,7 +323,7 @@ func (l *fakeLeader) ended(task *v1.TaskRef) *v1.TaskEnded {
 	return l.reported(task, "ended", func(r *v1.Report) bool { return r.GetEnded() != nil }).GetEnded()
 }
 
-// kinds lists what was reported of a task, in order and without repeats.
+// kinds lists the kinds of the reports about a task, in order and without repetitions.
 func (l *fakeLeader) kinds(task *v1.TaskRef) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -344,7 +343,7 @@ func (l *fakeLeader) RecordDenials(_ context.Context, req *v1.RecordDenialsReque
 	return &v1.RecordDenialsResponse{Recorded: int32(len(req.GetDenials()))}, nil
 }
 
-// denied waits until the agent has reported that it denied something.
+// denied waits until the agent has reported a denial.
 func (l *fakeLeader) denied(what string) {
 	l.t.Helper()
 	l.await("a denial of "+what, func() bool {
@@ -354,7 +353,7 @@ func (l *fakeLeader) denied(what string) {
 	})
 }
 
-// course is kinds without the word that a task is being launched, which goes without saying when it runs soon after.
+// course is like kinds, but omits the report that a task is being launched: it is not sent if the task runs soon after.
 func (l *fakeLeader) course(task *v1.TaskRef) []string {
 	return slices.DeleteFunc(l.kinds(task), func(kind string) bool { return kind == "Starting" })
 }
@@ -393,7 +392,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// stopShims ends whatever a test left running.
+// stopShims ends the shims that a test left running.
 func stopShims(t testing.TB, dataDir string) {
 	entries, _ := os.ReadDir(dataDir + "/tasks")
 	for _, e := range entries {
@@ -409,7 +408,7 @@ func stopShims(t testing.TB, dataDir string) {
 	}
 }
 
-// opened runs an agent in the test, whose parts the test may look at.
+// opened runs an agent in the test process, and returns it, so that the test can examine its parts.
 func opened(t testing.TB, cfg Config) (a *agent, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a, release, err := open(ctx, cfg.withDefaults())
@@ -436,7 +435,7 @@ func opened(t testing.TB, cfg Config) (a *agent, stop func()) {
 	return a, stop
 }
 
-// inProcess runs an agent in the test and returns its end.
+// inProcess runs an agent in the test process, and returns a function that stops it.
 func inProcess(t testing.TB, cfg Config) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -457,7 +456,7 @@ func inProcess(t testing.TB, cfg Config) (stop func()) {
 	return stop
 }
 
-// process runs an agent as a process of its own.
+// process runs an agent as a separate process.
 func process(t testing.TB, cfg Config) *exec.Cmd { return processOf(t, cfg, "/proc/self/exe") }
 
 func processOf(t testing.TB, cfg Config, binary string, more ...func(*exec.Cmd)) *exec.Cmd {

@@ -29,7 +29,7 @@ func exitOf(cfg Config, o *v1.TaskOrder) (shim.Exit, error) {
 	return runner.ReadExit(filepath.Join(cfg.DataDir, "tasks", taskid.Of(o.GetTask()).Name()))
 }
 
-// stoppedByItself waits for the end that the shim alone brings about.
+// stoppedByItself waits until the shim has stopped the task without the agent.
 func stoppedByItself(t *testing.T, cfg Config, o *v1.TaskOrder, pid int) {
 	t.Helper()
 	require.Eventually(t, func() bool { _, err := exitOf(cfg, o); return err == nil }, time.Minute, 10*time.Millisecond)
@@ -67,7 +67,7 @@ func TestAnUnansweredSessionIsClosed(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t)
 	a, _ := opened(t, testConfig(t, l))
-	// It counts as open from the first acknowledgement on, which the agent has to see.
+	// The session counts as open when the agent has received the first acknowledgement.
 	require.Eventually(t, func() bool { return !closed(a)() }, 30*time.Second, time.Millisecond)
 	l.change(func() { l.mute = true })
 	l.await("another session", func() bool { return len(l.hellos) > 1 })
@@ -89,8 +89,8 @@ func TestNothingIsLaunchedWithoutALease(t *testing.T) {
 	require.Zero(t, l.ended(o.GetTask()).GetExitCode())
 }
 
-// What waits to be launched when the session ends may be replaced elsewhere. A renewal through a peer is none of the
-// coordinators' word that it is still wanted (found by chaos/sim).
+// A task that waits for its launch when the session ends may be replaced elsewhere. A renewal through a peer does not
+// show that the coordinators still want it (found by chaos/sim).
 func TestNothingIsLaunchedOutOfSession(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t)
@@ -153,8 +153,7 @@ func TestTheRosterIsKeptOnDisk(t *testing.T) {
 	require.Zero(t, l.hello(hellos).GetRosterVersion(), "a damaged roster was used")
 }
 
-// downFor has an agent that runs as a process of its own do nothing for longer
-// than a lease, and looks at what became of its tasks.
+// downFor stops an agent process for longer than a lease, and checks which of its tasks are alive after that.
 func downFor(t *testing.T, down func(agent *os.Process), up func(agent *os.Process, cfg Config)) {
 	l := newLeader(t)
 	cfg := testConfig(t, l)
@@ -211,8 +210,7 @@ func TestTheNextAgentRenewsWhatItAdopts(t *testing.T) {
 	require.NoError(t, first.Process.Kill())
 	_ = first.Wait()
 	limit := after(17 * time.Second)
-	// The orders of the next session name it without a specification, as those
-	// of a leader that told it before.
+	// The orders of the next session contain it without a specification, as if the leader had sent that before.
 	l.want(&v1.TaskOrder{Task: o.GetTask()})
 	process(t, cfg)
 	passed(t, limit)
@@ -233,10 +231,10 @@ func TestAReplacementWaitsUntilItsPredecessorIsGone(t *testing.T) {
 	l.running(o.GetTask())
 	require.Greater(t, shim.Boottime()-began, int64(3*time.Second))
 
-	// It gives its word that its session is closed, and is bound by it.
+	// The agent answers that its session is closed, and is bound by that.
 	a.sessions.Restart()
 	l.change(func() { l.refuse = "127.0.0.1:1" })
-	var word int64 // not after the answer was given: the clock is read before
+	var word int64 // at or before the answer: the clock is read before
 	require.Eventually(t, func() bool {
 		word = shim.Boottime()
 		return closed(a)()

@@ -20,8 +20,8 @@ func lockDir(dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	// An agent that was killed while it started a shim leaves a child that holds
-	// its files until it has become the shim: wait for that.
+	// An agent that was killed while it started a shim leaves a child process that holds the lock until it executes the
+	// shim: wait for that.
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(lockPause) {
 		if err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 			return func() { _ = file.Close() }, nil

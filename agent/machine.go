@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/gossip"
 )
 
-// Machine is the part of a node outside the agent. A zero field means the real one.
+// Machine replaces parts of the machine that an agent runs on. A zero field means the real part.
 type Machine struct {
 	// Network carries the agent's calls; nil: TCP.
 	Network Network
@@ -29,8 +29,8 @@ type Machine struct {
 	Devices device.Inventory
 	// BootID changes when the machine restarts; empty: the kernel's.
 	BootID string
-	// Clock tells nanoseconds of a clock that runs while the machine sleeps, the
-	// one by which Processes hold deadlines; nil: CLOCK_BOOTTIME.
+	// Clock returns the nanoseconds of a clock that also runs while the machine sleeps. Processes must use the same
+	// clock for deadlines. nil: CLOCK_BOOTTIME.
 	Clock func() int64 `json:"-"`
 }
 
@@ -41,7 +41,7 @@ func (m Machine) clock() int64 {
 	return shim.Boottime()
 }
 
-// Network is how an agent listens and dials. It must work with addresses of the form host:port.
+// Network listens and dials for an agent. It must work with addresses of the form host:port.
 type Network interface {
 	Listen(addr string) (net.Listener, error)
 	Dial(ctx context.Context, addr string) (net.Conn, error)
@@ -59,10 +59,10 @@ func (tcp) Dial(ctx context.Context, addr string) (net.Conn, error) {
 // Processes starts tasks, and finds tasks that an earlier agent started.
 type Processes = tasks.Processes
 
-// Process is the agent's hold on one task.
+// Process is the agent's handle of one task.
 type Process = tasks.Process
 
-// machine is what the node offers beside GPUs.
+// machine returns the resources that the node offers beside GPUs.
 func (c Config) machine(simulated bool) (cpus, memMB int) {
 	cpus, memMB = runtime.NumCPU(), memoryMB()
 	if simulated {
@@ -91,7 +91,7 @@ func memoryMB() int {
 	return 0
 }
 
-// bootID changes when the machine restarts.
+// bootID returns an id that changes when the machine restarts.
 func bootID() (string, error) {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// smallHub has one model, acme/m. It says that it has the weights in another format too, and never gives them.
+// smallHub has one model, acme/m. It lists the weights in another format, too, and never serves these.
 func smallHub(t *testing.T) (url string, asked *atomic.Int32) {
 	asked = &atomic.Int32{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +99,7 @@ func TestATrainingFindsItsModel(t *testing.T) {
 			require.NotEmpty(t, m.Model.Files)
 		})
 	}
-	// A model that is on no hub is left to the program.
+	// The program resolves a model that is on no hub.
 	before := asked.Load()
 	o := of(training(t, `[ "$MIND_MODEL_PATH" = acme/m ]`, rows), &v1.BaseModel{ModelId: "acme/m", Source: "program"})
 	l.want(o)

@@ -29,7 +29,7 @@ func TestJobsThatWriteNothingLeaveNoDirectory(t *testing.T) {
 		case 2:
 			o.Spec.Job.CommandConfig.Argv = []string{"/no/such/program"}
 		case 3:
-			o.Spec.TenantId = "../../etc" // names of tenants need not be those of folders
+			o.Spec.TenantId = "../../etc" // a tenant's name need not be a valid folder name
 		case 4:
 			o.Spec.Job.CommandConfig.Cwd, o.Spec.Job.CommandConfig.Argv = "", []string{"sh", "-c", `[ "$PWD" = "$MIND_OUTPUT_DIR" ]`}
 		case 5:
@@ -91,12 +91,12 @@ func TestEmptyDirectoriesOfEarlierAgentsAreRemoved(t *testing.T) {
 	require.Zero(t, l.ended(o.GetTask()).GetExitCode())
 }
 
-// found lists what is in a directory and below, relative to it.
+// found lists the contents of a directory, with paths relative to it.
 func found(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it is being removed
+			return nil // the file is being removed
 		}
 		if rel, _ := filepath.Rel(dir, path); rel != "." {
 			names = append(names, rel)

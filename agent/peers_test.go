@@ -18,8 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// pair is two agents with a leader each: what is true of one leader's agent need
-// not be true of the other's.
+// pair holds two agents with a separate leader each, so that a test can treat them differently.
 type pair struct {
 	leaders [2]*fakeLeader
 	cfgs    [2]Config
@@ -45,7 +44,7 @@ func newPair(t *testing.T, timing lease.Timing) *pair {
 	return p
 }
 
-// lose ends the sessions of an agent, for as long as back is not called.
+// lose ends the sessions of an agent until back is called.
 func (p *pair) lose(t *testing.T, i int) (back func()) {
 	l := p.leaders[i]
 	hellos := 0
@@ -62,7 +61,7 @@ func (p *pair) connections(i int) int {
 	return p.agents[i].peers.Connections()
 }
 
-// gaveWord: the agent told somebody that its session was closed.
+// gaveWord reports whether the agent has answered a peer that its session was closed.
 func (p *pair) gaveWord(i int) (gave bool) {
 	_, gave = p.agents[i].leases.LastClosedAnswer()
 	return gave
@@ -99,7 +98,7 @@ func TestRenewalsGoThroughAnotherNode(t *testing.T) {
 	require.Eventually(t, func() bool { return p.connections(0) == 0 }, 30*time.Second, time.Millisecond, "connections stay open in session")
 	require.Zero(t, p.connections(1))
 
-	// A leader that does not answer renews nothing, whichever node asks.
+	// A leader that does not acknowledge renewals renews nothing, through any node.
 	other.change(func() { other.aloof = true })
 	p.lose(t, 0)
 	stoppedByItself(t, p.cfgs[0], o, pid)
@@ -120,14 +119,14 @@ func TestATaskRunsOnWhileNobodyCouldReplaceIt(t *testing.T) {
 	require.True(t, alive(pid), "an outage of the coordinators stopped a task")
 	require.True(t, p.gaveWord(1))
 
-	// The other node is gone: nobody knows what it does.
+	// The other node is gone, so it is unknown whether it could run a replacement.
 	p.stops[1]()
 	stoppedByItself(t, p.cfgs[0], o, pid)
 	backwards()
 	require.Equal(t, v1.ErrorType_NODE_LOST, p.leaders[0].ended(o.GetTask()).GetErrorType())
 }
 
-// The next agent finds the roster on disk, and takes up where the other was.
+// The next agent finds the roster on disk, and continues.
 func TestATaskRunsOnUnderTheNextAgent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for leases to run out, which takes long")
@@ -142,7 +141,7 @@ func TestATaskRunsOnUnderTheNextAgent(t *testing.T) {
 	require.Eventually(t, func() bool { return p.gaveWord(1) }, 30*time.Second, 10*time.Millisecond)
 	p.stops[0]()
 	opened(t, p.cfgs[0])
-	passed(t, after(20*time.Second)) // longer than the lease, and than the word that the agent before it was given
+	passed(t, after(20*time.Second)) // longer than the lease, and than the answers to the earlier agent count
 	require.True(t, alive(pid), "a new agent does not know what lets tasks run on")
 }
 
@@ -156,7 +155,7 @@ func TestATaskRunsOnWhileTheLeaderProvesNothing(t *testing.T) {
 	p.leaders[0].want(o)
 	pid := p.leaders[0].running(o.GetTask())
 	for _, l := range p.leaders {
-		l.change(func() { l.mute = true }) // it goes on to welcome them
+		l.change(func() { l.mute = true }) // it still welcomes agents
 	}
 	passed(t, after(24*time.Second))
 	require.True(t, alive(pid), "a coordinator that hangs stopped a task")
@@ -174,8 +173,7 @@ func TestATaskDoesNotRunOnWhenAnotherNodeIsInSession(t *testing.T) {
 	kept := leased(order("sleep", "1000"), time.Hour, false)
 	p.leaders[0].want(o, kept)
 	pid, keptPid := p.leaders[0].running(o.GetTask()), p.leaders[0].running(kept.GetTask())
-	// The other node is in session, with a leader that hears it and renews nothing
-	// of this one.
+	// The other node has a session, with a leader that does not acknowledge this node's renewals.
 	p.leaders[1].change(func() { p.leaders[1].aloof = true })
 	p.lose(t, 0)
 	stoppedByItself(t, p.cfgs[0], o, pid)
@@ -271,7 +269,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	require.Equal(t, codes.InvalidArgument, relay(other, nil))
 	l.await("the renewal", func() bool { return len(l.relayed) == 1 && l.relayed[0].GetNodeId() == "n2" })
 
-	// This end, too, looks at who answers.
+	// The caller also checks which node answers.
 	for want, node := range map[codes.Code]string{codes.OK: "n1", codes.Unavailable: "n2"} {
 		conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(a.peerCredentials(node)))
 		require.NoError(t, err)

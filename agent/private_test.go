@@ -12,8 +12,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// A job of one tenant names the files of another's in every way that it has. The agent neither works in them nor registers
-// them, says so, and reports it for the audit log.
+// A job of one tenant names files of another tenant in every possible way. The agent does not use or register them,
+// says so in the task's log, and reports it for the audit log.
 func TestNoJobReachesAnotherTenantsFilesThroughItsAgent(t *testing.T) {
 	l := newLeader(t)
 	cfg := testConfig(t, l)

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// counted counts the connections that a listener takes.
+// counted counts the connections that a listener accepts.
 type counted struct {
 	net.Listener
 	taken atomic.Int64
@@ -24,7 +24,7 @@ func (c *counted) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// While nobody leads, all agents ask all coordinators again and again. None of that may cost a handshake.
+// While there is no leader, all agents ask all coordinators repeatedly. Repeated questions must not cost a handshake.
 func TestReach_asksAgainOverTheSameConnection(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

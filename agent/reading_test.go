@@ -157,7 +157,7 @@ func TestWhatATrainingWrites(t *testing.T) {
 	require.Equal(t, []string{"Running", "Ended"}, l.course(next.GetTask()))
 }
 
-// A power cut may take the record of how a task ended, and leave that the coordinators know.
+// A power cut may destroy the record of a task's exit, and leave the record that the coordinators know the end.
 func TestALogIsKeptThoughNobodyKnowsWhenItsTaskEnded(t *testing.T) {
 	l := newLeader(t)
 	cfg := testConfig(t, l)

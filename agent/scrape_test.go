@@ -15,8 +15,8 @@ import (
 	"github.com/mindcoordinator/mind/agent/device/sim"
 )
 
-// stuckDriver answers until somebody takes the lock, and then, unlike those that Mind comes with, not even when its caller
-// gives up.
+// stuckDriver answers until a test takes its lock. Unlike Mind's inventories, it then does not return even when its
+// caller gives up.
 type stuckDriver struct {
 	device.Inventory
 	sync.RWMutex
@@ -34,7 +34,7 @@ func (d *stuckDriver) Read(ctx context.Context) ([]device.Reading, error) {
 	return d.Inventory.Read(ctx)
 }
 
-// What an agent says of itself must not wait for what is out of its reach: the driver of its GPUs, and the leader.
+// The metrics and health of an agent must not depend on the GPU driver or the leader.
 func TestMetrics_waitForNobody(t *testing.T) {
 	l := newLeader(t)
 	cfg := testConfig(t, l)
@@ -44,7 +44,7 @@ func TestMetrics_waitForNobody(t *testing.T) {
 	cfg.HTTPAddr, cfg.Machine.Devices = "127.0.0.1:0", driver
 	stop := inProcess(t, cfg)
 	url := "http://" + l.hello(0).GetHttpAddr() + "/metrics"
-	client := &http.Client{Timeout: time.Minute} // which is far more than it takes
+	client := &http.Client{Timeout: time.Minute} // far longer than a scrape takes
 	scrape := func() string {
 		response, err := client.Get(url)
 		require.NoError(t, err)

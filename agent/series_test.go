@@ -27,7 +27,7 @@ func seriesOf(t *testing.T, client v1.TaskServiceClient, ref *v1.TaskRef) map[st
 	return byName
 }
 
-// values are the values of a series that is short enough to have all of them.
+// values returns the values of a series that is short enough to have all of them.
 func values(one *v1.MetricSeries) (all []float64) {
 	for _, p := range one.GetPoints() {
 		all = append(all, p.GetLast())
@@ -35,7 +35,7 @@ func values(one *v1.MetricSeries) (all []float64) {
 	return all
 }
 
-// The agent is killed while a task writes; the next one goes on with what it finds, and each line counts once.
+// The agent is killed while a task writes; the next agent continues with the saved series, and each line counts once.
 func TestSeries_surviveTheAgent(t *testing.T) {
 	l := newLeader(t)
 	cfg := testConfig(t, l)
@@ -75,7 +75,7 @@ func TestSeries_surviveTheAgent(t *testing.T) {
 	require.Equal(t, []float64{2}, values(all["eval.loss"]))
 }
 
-// realGPUs are two GPUs that are not simulated, as far as the agent knows.
+// realGPUs is an Inventory of two GPUs that do not count as simulated.
 type realGPUs struct{ device.None }
 
 func (realGPUs) List(context.Context) ([]device.Device, error) {
@@ -99,7 +99,7 @@ func TestSeries_ofTheTasksGPUs(t *testing.T) {
 	l.running(o.GetTask())
 	client := taskClient(t, l.hello(0))
 	require.Eventually(t, func() bool { return len(seriesOf(t, client, o.GetTask())) > 0 }, time.Minute, 10*time.Millisecond)
-	stop() // the next agent has what this one had
+	stop() // the next agent has the same series
 
 	cfg.Metrics = nil
 	inProcess(t, cfg)

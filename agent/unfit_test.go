@@ -16,11 +16,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// unfitNode is an agent process with a small disk of its own for its data.
+// unfitNode is an agent process whose data is on a small disk.
 type unfitNode struct {
 	t    *testing.T
 	l    *fakeLeader
-	disk string // as the test sees it
+	disk string // its path for the test
 }
 
 func startUnfit(t *testing.T, options string) *unfitNode {
@@ -39,7 +39,7 @@ func startUnfit(t *testing.T, options string) *unfitNode {
 	return n
 }
 
-// runs has the node run a task, and requires of it to succeed.
+// runs runs a task on the node, and requires that it succeeds.
 func (n *unfitNode) runs(beside ...*v1.TaskOrder) {
 	n.t.Helper()
 	o := order("true")
@@ -49,7 +49,7 @@ func (n *unfitNode) runs(beside ...*v1.TaskOrder) {
 	require.NotNil(n.t, end.ExitCode)
 }
 
-// givesBack has the node give a task back, after it has told the leader why.
+// givesBack orders a task and requires that the node gives it back, after it has reported the reason to the leader.
 func (n *unfitNode) givesBack(why string, beside ...*v1.TaskOrder) {
 	n.t.Helper()
 	o := order("true")
@@ -69,8 +69,8 @@ func (n *unfitNode) comesBack() {
 	n.l.await("the node says that it is fit", func() bool { return n.l.unfit[len(n.l.unfit)-1] == "" })
 }
 
-// A node whose disk is full, read-only or without inodes gives its tasks back, runs the one that runs, and comes back by
-// itself.
+// A node whose disk is full, read-only or without inodes gives new tasks back, keeps its running task, and becomes fit
+// again by itself.
 func TestANodeThatCannotStartTasksStepsAside(t *testing.T) {
 	fill := func(n *unfitNode) {
 		require.ErrorIs(t, os.WriteFile(filepath.Join(n.disk, "filler"), make([]byte, 64<<20), 0o600), syscall.ENOSPC)
@@ -118,7 +118,7 @@ func TestANodeThatCannotStartTasksStepsAside(t *testing.T) {
 	}
 }
 
-// The readiness of an agent says so, too.
+// The readiness of an agent also shows that its node cannot start tasks.
 func TestReadinessOfANodeThatCannotStartTasks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting a disk needs root")

@@ -23,7 +23,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// install copies the executable, as a package manager would put a new version there.
+// install installs a copy of the executable, as a package manager installs a new version.
 func install(t *testing.T, path string) {
 	t.Helper()
 	in, err := os.Open("/proc/self/exe")
@@ -77,7 +77,7 @@ func TestAnUpgradeInPlaceHarmsNoTask(t *testing.T) {
 	require.Equal(t, v1.ErrorType_EXIT_NONZERO, end.GetErrorType())
 	require.Equal(t, []string{"Running", "Ended"}, l.course(meanwhile.GetTask()))
 	require.Equal(t, pids[late], l.running(late.GetTask()))
-	// Once more, without anything happening in between.
+	// The agent is upgraded once more, without any change in between.
 	terminate(t, second)
 	install(t, binary)
 	processOf(t, cfg, binary)
@@ -128,7 +128,7 @@ func TestATaskOfANewerAgentIsLetBe(t *testing.T) {
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
 	require.EqualValues(t, 31, l.ended(o.GetTask()).GetExitCode())
 	require.Zero(t, l.ended(onGPU.GetTask()).GetExitCode())
-	// That it has ended can be read in every version.
+	// Every version can read that the task has ended.
 	stop()
 	l.change(func() { l.reports = nil })
 	inProcess(t, cfg)
@@ -138,7 +138,7 @@ func TestATaskOfANewerAgentIsLetBe(t *testing.T) {
 	require.Zero(t, l.ended(again.GetTask()).GetExitCode())
 }
 
-// TestTheAgentIsKilledBetweenEveryTwoSteps has a leader that hears and acknowledges nothing for the whole life of a task.
+// In TestTheAgentIsKilledBetweenEveryTwoSteps the leader acknowledges nothing for the whole life of a task.
 func TestTheAgentIsKilledBetweenEveryTwoSteps(t *testing.T) {
 	l := newLeader(t)
 	l.deaf = true
@@ -159,7 +159,8 @@ func TestTheAgentIsKilledBetweenEveryTwoSteps(t *testing.T) {
 		aside := filepath.Join(checkpoints, fmt.Sprintf("tmp-%d", step))
 		require.NoError(t, os.MkdirAll(aside, 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(aside, "model"), []byte("weights"), 0o600))
-		// The agent may not be there to hear of the rename. It sees it by the times if the clock of the file system has ticked.
+		// The agent may not be running at the time of the rename. It infers the rename from the times, if the clock of
+		// the file system has advanced.
 		written, err := os.Stat(filepath.Join(aside, "model"))
 		require.NoError(t, err)
 		clock := filepath.Join(t.TempDir(), "clock")
@@ -190,7 +191,7 @@ func TestTheAgentIsKilledBetweenEveryTwoSteps(t *testing.T) {
 		{"progress", func() { announce(`{"event": "progress", "step": 7, "total_steps": 9}`) }, func(r *v1.Report) bool { return r.GetProgress().GetStep() == 7 }},
 		{"end", func() { require.NoError(t, os.WriteFile(gate, nil, 0o600)) }, func(r *v1.Report) bool { return r.GetEnded() != nil }},
 	}
-	var told []time.Time // when what happened, as the first agent said
+	var told []time.Time // the times of the events in the first agent's reports
 	for _, step := range steps {
 		cmd := process(t, cfg)
 		step.do()
@@ -199,7 +200,7 @@ func TestTheAgentIsKilledBetweenEveryTwoSteps(t *testing.T) {
 		_ = cmd.Wait()
 		l.change(func() { l.reports = nil })
 	}
-	// One checkpoint is gone before anybody could be told.
+	// One checkpoint is removed before it could be reported.
 	require.NoError(t, os.RemoveAll(filepath.Join(checkpoints, "checkpoint-3")))
 
 	l.change(func() { l.deaf = false })
@@ -220,7 +221,7 @@ func TestTheAgentIsKilledBetweenEveryTwoSteps(t *testing.T) {
 	require.Eventually(t, acked, 30*time.Second, time.Millisecond)
 	terminate(t, last)
 
-	// All of it is known: nothing is said twice.
+	// The leader has all reports: none is sent twice.
 	l.change(func() { l.reports = nil })
 	process(t, cfg)
 	other := order("true")
@@ -243,7 +244,7 @@ func TestATaskThatIsNotWantedRegistersNothing(t *testing.T) {
 	require.Eventually(t, exists("up"), 30*time.Second, time.Millisecond)
 	l.want()
 	require.Eventually(t, exists("asked"), 30*time.Second, time.Millisecond)
-	// The next agent does not know better, although it gets no orders for a while.
+	// The next agent still knows that the task is not wanted, although it gets no orders for a while.
 	require.NoError(t, first.Process.Kill())
 	_ = first.Wait()
 	l.change(func() { l.reports, l.deaf, l.index = nil, false, 0 })

@@ -17,7 +17,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// fakeSMI is an nvidia-smi that prints what it was seen to print, or hangs for as long as there is a file.
+// fakeSMI is an nvidia-smi that prints recorded output, or hangs as long as a file exists.
 const fakeSMI = `#!/bin/sh
 while [ -e %[1]s/hang ]; do sleep 0.05; done
 case "$1" in
@@ -31,12 +31,12 @@ const twoGPUs = `0, GPU-5b7d4a1c-0000-0000-0000-000000000000, NVIDIA H100 80GB H
 1, GPU-5b7d4a1c-0000-0000-0000-000000000001, NVIDIA H100 80GB HBM3, 81559, 00000000:43:00.0, 0, 0, 0, 30, 71.02
 `
 
-// TestAWedgedDriver has the whole chain: an agent, the process in which it asks the driver, and nvidia-smi.
+// TestAWedgedDriver tests the whole chain: an agent, the process that asks the driver, and nvidia-smi.
 func TestAWedgedDriver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {
-		// A process that another test starts meanwhile would have the program open, and nobody could run it.
+		// A process that another test forks meanwhile would have the file open for writing, and exec would fail.
 		syscall.ForkLock.RLock()
 		defer syscall.ForkLock.RUnlock()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".new"), []byte(text), 0o755))
@@ -73,7 +73,7 @@ func TestAWedgedDriver(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, "hang")))
 	l.health(0, v1.GpuHealth_HEALTHY)
 
-	// Somebody logged in and runs something.
+	// This is the process of a user who has logged in.
 	foreign := exec.Command("sleep", "4321")
 	require.NoError(t, foreign.Start())
 	t.Cleanup(func() {
@@ -86,7 +86,7 @@ func TestAWedgedDriver(t *testing.T) {
 		l.want(steady, taken)
 		why := l.ended(taken.GetTask()).GetErrorMessage()
 		if strings.Contains(why, "does not answer") {
-			continue // a machine as busy as this one needs longer for an answer than the agent waits
+			continue // on a busy machine an answer may take longer than the agent waits
 		}
 		require.Contains(t, why, "GPU 1 (GPU-5b7d4a1c-0000-0000-0000-000000000001): process ")
 		break

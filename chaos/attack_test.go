@@ -14,8 +14,8 @@ import (
 	"github.com/mindcoordinator/mind/chaos/testbed"
 )
 
-// attack runs one scenario on a cluster of its own. All limits are far beyond what it takes: what is judged is never how
-// long something took.
+// attack runs one scenario on its own cluster. All time limits are far longer than needed: a test never fails because
+// of how long something took.
 func attack(t *testing.T, e scenario.Entry) result.Result {
 	t.Helper()
 	if testing.Short() {
@@ -93,7 +93,7 @@ func TestPartition_oneWayAndBothWays(t *testing.T) {
 	})
 }
 
-// away are jobs of which the replaceable ones may be silent for as short as that goes.
+// away is a load whose replaceable jobs have the shortest possible LostAfter.
 func away(replaceable int) scenario.Load {
 	l := load(users.Steady{Jobs: 4, Short: 2, Replaceable: replaceable, Gangs: 1, LostAfter: 10 * time.Second})
 	l.Pause = 500 * time.Millisecond

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/conformance"
 )
 
-// The seed is fixed so that a run that fails can be had again; `go run ./chaos/conform` draws others.
+// The seed is fixed, so that a failed run can be repeated; `go run ./chaos/conform` draws other seeds.
 func TestConformance_everyEndpointRoleAndBadInput(t *testing.T) {
 	_, rest := startStopped(t)
 	target := conformance.Target{URL: rest.Base, Token: rest.Token}

@@ -23,10 +23,10 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
-// doomedEnv tells this program to start a cluster with the binary that it names, and to wait until it is killed.
+// doomedEnv makes this program start a cluster, with the binary in the variable, and wait until it is killed.
 const doomedEnv = "TEST_DOOMED"
 
-// started is what it says of what it has started.
+// started is the doomed program's list of what it has started.
 type started struct {
 	Dir        string
 	Processes  []proc.Process
@@ -39,7 +39,7 @@ type started struct {
 func TestKilledRun_leavesNothing(t *testing.T) {
 	doomed := exec.Command("/proc/self/exe")
 	doomed.Env = append(os.Environ(), doomedEnv+"="+mind)
-	_, err := doomed.StdinPipe() // with this process, the other one ends as well
+	_, err := doomed.StdinPipe() // the pipe ends with this process, and then the other one ends as well
 	require.NoError(t, err)
 	stdout, err := doomed.StdoutPipe()
 	require.NoError(t, err)
@@ -63,11 +63,11 @@ func TestKilledRun_leavesNothing(t *testing.T) {
 	}
 
 	require.NoError(t, doomed.Process.Kill())
-	said, err := io.ReadAll(stderr) // the watcher has it, too, until it is done
+	said, err := io.ReadAll(stderr) // the watcher has this pipe open, too, until it is done
 	require.NoError(t, err)
 	_ = doomed.Wait()
 	for i, p := range s.Processes {
-		// One that dies with another may take a moment longer than the watcher.
+		// A process that dies with another one may take a moment longer than the watcher.
 		require.Truef(t, p.Ends(time.Minute), "%d (%s) is left; the watcher said: %s", p.Pid, s.Commands[i], said)
 	}
 	for _, ns := range s.Namespaces {
@@ -77,7 +77,7 @@ func TestKilledRun_leavesNothing(t *testing.T) {
 	require.NotEmpty(t, said, "it says what it has ended")
 }
 
-// beDoomed is the other program.
+// beDoomed is the main function of the doomed program.
 func beDoomed() int {
 	s, err := startDoomed()
 	if err == nil {
@@ -114,7 +114,7 @@ func startDoomed() (s started, err error) {
 		if ctx.Err() != nil {
 			return s, fmt.Errorf("waiting for the task: %w", ctx.Err())
 		}
-		time.Sleep(10 * time.Millisecond) // between two looks: a task tells nobody that it has begun
+		time.Sleep(10 * time.Millisecond) // no event signals that a task has begun
 	}
 	if err := errors.Join(c.Kill(info.Agents[0]), c.WaitGone(ctx, info.Agents[0])); err != nil {
 		return s, err
@@ -147,7 +147,7 @@ func startDoomed() (s started, err error) {
 		}
 		all := strings.Join(s.Commands, "\n")
 		if strings.Contains(all, "sleep 1001") && strings.Contains(all, "sleep 1002") {
-			return s, nil // the shell starts them about when it says that it has begun
+			return s, nil // the shell starts them at about the time at which it prints that it has begun
 		}
 		if ctx.Err() != nil {
 			return s, fmt.Errorf("waiting for the processes of the task: %w", ctx.Err())

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// start runs a cluster for one test. Its log is shown when the test fails.
+// start runs a cluster for one test. If the test fails, it prints the cluster's log.
 func start(t *testing.T, args ...string) *procs.Cluster {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func start(t *testing.T, args ...string) *procs.Cluster {
 	return c
 }
 
-// startStopped is start for tests that do not look at the stopping itself.
+// startStopped is like start, for tests that do not check how the cluster stops.
 func startStopped(t *testing.T, args ...string) (*procs.Cluster, *procs.REST) {
 	t.Helper()
 	c := start(t, args...)
@@ -73,7 +73,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// eventually waits for a condition of a running system; the limit is far beyond what it should take.
+// eventually waits for a condition of a running system. The limit is far longer than it should take.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, 30*time.Second, 20*time.Millisecond, what)

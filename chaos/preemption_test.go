@@ -14,7 +14,8 @@ import (
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
 
-// holding is the beginning of a task that has all GPUs of its node: it fails if another one has them.
+// holding is the beginning of the script of a task that has all GPUs of its node: it fails if another task has them,
+// too.
 const holding = `
 held=${MIND_OUTPUT_DIR%%/outputs/*}/held
 mkdir "$held" || exit 99
@@ -22,7 +23,8 @@ await() { while [ ! -e "%[1]s/$1" ]; do sleep 0.05; done; }
 leave() { rmdir "$held"; exit $1; }
 `
 
-// trained begins at the step of its checkpoint. On notice it saves one when it may, and leaves when it may.
+// trained is a script that begins at the step of its checkpoint. On a notice it saves a checkpoint and ends, each when
+// a file allows it.
 const trained = holding + `
 step=1
 if [ -n "$MIND_RESUME_FROM" ]; then step=$(cat "$MIND_RESUME_FROM/step"); fi
@@ -49,8 +51,8 @@ await end
 leave 0
 `
 
-// A gang preempts two jobs, and the leader is killed at each step of it: no GPU is used twice, the gang runs once, and the
-// victims go on from the checkpoints that they saved on notice.
+// A gang preempts two jobs, and the leader is killed at each step of it: no GPU is used twice, the gang runs once, and
+// the victims resume from the checkpoints that they saved on notice.
 func TestPreemption_theLeaderIsKilledAtEachStep(t *testing.T) {
 	c, rest := startStopped(t, "--agents", "2", "--gpus", "2xH100")
 	ctx := within(t, 5*time.Minute)

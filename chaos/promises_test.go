@@ -42,7 +42,7 @@ func TestDev_sigtermLeavesNoProcessBehind(t *testing.T) {
 	require.Len(t, info.Agents, 2)
 	ctx := within(t, time.Minute)
 	file := filepath.Join(t.TempDir(), "pid")
-	// A task that ignores SIGTERM and has a child of its own that left its session.
+	// This task ignores SIGTERM and has a child that left its session.
 	_, err = procs.NewREST(info).Submit(ctx, "", procs.Command("stubborn", 1, "/bin/sh", "-c",
 		fmt.Sprintf(`trap "" TERM USR1; setsid sh -c 'echo $$ > %s.child; exec sleep 1000' & echo $$ > %s; while :; do sleep 1; done`, file, file)))
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestMinority_writesAnswer503AndTheRestGoesOn(t *testing.T) {
 	id, err := rest.Submit(ctx, "", procs.Command("ticker", 1, "/bin/sh", "-c", "while :; do echo tick >> "+ticks+"; sleep 0.1; done"))
 	require.NoError(t, err)
 	eventually(t, "the job runs", func() bool { j, err := rest.Job(ctx, id); return err == nil && j.State == "RUNNING" })
-	// A stale answer is one of the survivor's own past: it has to know the job before the others die.
+	// A stale answer comes from the survivor's own state, so it must have the job before the others die.
 	require.NoError(t, c.WaitCaughtUp(ctx))
 	leader, err := c.Leader(ctx)
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestFollowerKilled_everyCallIsAnswered(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	leader, err = c.Leader(ctx) // A slow machine may have elected the other one meanwhile.
+	leader, err = c.Leader(ctx) // a slow machine may have elected the other one meanwhile
 	require.NoError(t, err)
 	out, err := raft("remove", leader.ID)
 	require.Error(t, err)
@@ -206,7 +206,7 @@ func TestRestart_resumesFromItsDataDir(t *testing.T) {
 	require.NoError(t, err)
 	_, err = procs.NewREST(info).WaitEnded(ctx, id)
 	require.NoError(t, err)
-	// A job that is cut off by the stop, and takes that for its end.
+	// This job is interrupted by the stop, and exits as if it had finished.
 	mark := filepath.Join(t.TempDir(), "attempts")
 	cut, err := procs.NewREST(info).Submit(ctx, "", procs.Command("cut", 1, "/bin/sh", "-c",
 		`echo "$MIND_ATTEMPT" >> `+mark+`; [ "$MIND_ATTEMPT" = 1 ] || exit 0; trap "exit 0" TERM USR1; while :; do sleep 0.1; done`))

@@ -16,7 +16,8 @@ func sampleOf(index int, percent, mb int32) *v1.GpuSample {
 	return &v1.GpuSample{Index: int32(index), UtilizationPercent: proto.Int32(percent), MemoryUsedMb: proto.Int32(mb)}
 }
 
-// What GPUs really do is told by every replica, as agents told the leader; of a GPU that another tenant holds it is not.
+// Every replica shows the utilization of GPUs that agents reported to the leader, except that of GPUs which another
+// tenant holds.
 func TestActivity_whatGPUsDo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
@@ -78,7 +79,7 @@ func TestActivity_whatGPUsDo(t *testing.T) {
 				require.EqualValues(t, 30000, list.GetNodes()[0].GetGpus()[1].GetMemoryUsedMb())
 			}
 			if round == 0 {
-				c.lead(c.follower()) // who has heard nothing yet
+				c.lead(c.follower()) // the new leader has no reports yet
 			}
 		}
 		stale, err := c.nodes(c.follower()).GetCluster(c.ctx("t1", "", status.KeyConsistency, status.Stale), &v1.GetClusterRequest{})

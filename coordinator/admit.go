@@ -54,7 +54,7 @@ func (s *server) identify(c *call.Call, method string) error {
 		}
 	}
 	if strings.HasPrefix(method, call.AgentService) || s.tls && c.Peer.Is(pki.RoleAgent) {
-		return nil // Agents have no secret: their certificate says who they are.
+		return nil // Agents have no secret: their certificates identify them.
 	}
 	// A coordinator is trusted with forwarded calls: it has checked the secret itself.
 	if s.config.APISecret == "" || s.tls && c.Peer.Is(pki.RoleCoordinator) {

@@ -20,7 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// servedCalls lists every call that a coordinator serves, and whether it is a stream.
+// servedCalls returns every call that a coordinator serves, and whether it is a stream.
 func servedCalls() map[string]bool {
 	s := &server{config: Config{ID: "c1"}.withDefaults(), log: slog.New(slog.DiscardHandler), machine: fsm.New()}
 	if err := s.prepare(); err != nil {
@@ -35,7 +35,7 @@ func servedCalls() map[string]bool {
 	return calls
 }
 
-// bare makes a call with an empty request, and returns what came with its refusal.
+// bare makes a call with an empty request, and returns the metadata of its refusal.
 func (c *cluster) bare(at, method string, stream bool, pairs ...string) (metadata.MD, error) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), longstop)
@@ -48,7 +48,7 @@ func (c *cluster) bare(at, method string, stream bool, pairs ...string) (metadat
 	}
 	s, err := c.members[at].conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
 	require.NoError(c.t, err)
-	_ = s.SendMsg(&emptypb.Empty{}) // what became of it is what RecvMsg says
+	_ = s.SendMsg(&emptypb.Empty{}) // RecvMsg returns the error
 	_ = s.CloseSend()
 	err = s.RecvMsg(&emptypb.Empty{})
 	header, _ := s.Header()
@@ -66,7 +66,7 @@ func TestTenancy_everyCallNeedsTheSecret(t *testing.T) {
 		require.Greater(t, len(calls), 30)
 		for method, stream := range calls {
 			if strings.HasPrefix(method, call.AgentService) {
-				continue // Agents have no secret: TLS tells who they are.
+				continue // Agents have no secret: TLS authenticates them.
 			}
 			for name, secret := range secrets {
 				said, err := c.bare("c1", method, stream, append([]string{status.KeyTenant, "t1", status.KeyUser, "u"}, secret...)...)
@@ -96,7 +96,7 @@ func TestTenancy_whatIsATenantsNeedsATenant(t *testing.T) {
 			require.Contains(t, err.Error(), "x-tenant-id is given 2 times", method)
 		}
 		sort.Strings(others)
-		// To add to this list is to say that a call concerns no tenant.
+		// Add a call to this list only if it concerns no tenant.
 		require.Equal(t, []string{
 			"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List", "/grpc.health.v1.Health/Watch",
 			"/scaimind.v1.AgentService/GetNeededOutputs",

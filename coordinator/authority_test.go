@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// Three coordinators run while their authority is replaced: files are copied, nothing is restarted, and after each round
+// The authority of three running coordinators is replaced: files are copied, and nothing is restarted. After each round
 // the replicas reach each other on new connections, and gateways reach them.
 func TestTLS_anAuthorityIsReplacedWhileItRuns(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -44,7 +44,8 @@ func TestTLS_anAuthorityIsReplacedWhileItRuns(t *testing.T) {
 		}
 		believe := func(id string, authorities []byte) { write(filepath.Join(home, id+"-ca.pem"), authorities) }
 
-		// reaches says whether a gateway with a certificate of that authority can open a connection, and believes who answers.
+		// reaches returns an error if a gateway with a certificate of an authority cannot open a connection, or does
+		// not trust the server.
 		reaches := func(ca *pki.CA, believes []byte, addr string) error {
 			dir := t.TempDir()
 			files, err := ca.Issue(dir, "gateway", pki.RoleGateway)
@@ -58,7 +59,7 @@ func TestTLS_anAuthorityIsReplacedWhileItRuns(t *testing.T) {
 			_, err = v1.NewClusterServiceClient(conn).GetCluster(c.ctx("t1", ""), &v1.GetClusterRequest{})
 			return err
 		}
-		// The test speaks as another coordinator: nobody else may ask all that it asks.
+		// The test calls as another coordinator, because no other role may make all of its calls.
 		operator := install(before, "operator", pki.RoleCoordinator)
 		believe("operator", both)
 		keys, err := pki.Open(operator, slog.New(slog.DiscardHandler))
@@ -104,7 +105,7 @@ func TestTLS_anAuthorityIsReplacedWhileItRuns(t *testing.T) {
 		}
 		eventually("the old authority is believed", func(addr string) error { return reaches(before, both, addr) }, true)
 
-		// A replica that starts again has no connection that is left from before: the others reach it, and it them.
+		// A restarted replica has no old connections: the others reach it, and it reaches them.
 		last := c.follower()
 		c.kill(last)
 		c.start(last)

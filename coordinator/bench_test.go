@@ -17,7 +17,7 @@ import (
 // BenchmarkSubmit_64Clients submits over gRPC to three replicas with their logs on disk, all in this process.
 func BenchmarkSubmit_64Clients(b *testing.B) { benchmarkSubmit(b, 64) }
 
-// BenchmarkSubmit_1Client shows what one submit takes when nothing else happens.
+// BenchmarkSubmit_1Client measures one submit while nothing else happens.
 func BenchmarkSubmit_1Client(b *testing.B) { benchmarkSubmit(b, 1) }
 
 func benchmarkSubmit(b *testing.B, clients int) {

@@ -12,8 +12,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// What the nodes, the queue or the quota could never hold is refused, unless the job says that it waits for more. What is
-// only away, drained or ill counts; what was forgotten does not.
+// A job that the nodes, the queue or the quota could never hold is refused, unless it allows waiting. Nodes that are
+// away, drained or unhealthy count; forgotten nodes do not.
 func TestCluster_whatCanNeverRunIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)

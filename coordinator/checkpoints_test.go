@@ -10,7 +10,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// ordered waits until the agent has orders about checkpoints that are as wanted.
+// ordered waits until the agent's orders about checkpoints satisfy a condition.
 func (a *scriptedAgent) ordered(wanted func([]*v1.CheckpointOrder) bool) []*v1.CheckpointOrder {
 	a.t.Helper()
 	for range 600 {
@@ -20,7 +20,7 @@ func (a *scriptedAgent) ordered(wanted func([]*v1.CheckpointOrder) bool) []*v1.C
 		if wanted(saved) {
 			return saved
 		}
-		time.Sleep(100 * time.Millisecond) // of the bubble's time
+		time.Sleep(100 * time.Millisecond) // in the bubble's time
 	}
 	a.t.Fatal("the orders did not come")
 	return nil
@@ -115,7 +115,7 @@ func TestCluster_aCheckpointIsUploadedPinnedAndGivenUp(t *testing.T) {
 	})
 }
 
-// ref names the task of a job.
+// ref returns the newest task of a job on this node.
 func (a *scriptedAgent) ref(job string) *v1.TaskRef {
 	a.mu.Lock()
 	defer a.mu.Unlock()

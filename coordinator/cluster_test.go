@@ -29,7 +29,7 @@ func TestCluster_anyReplicaTakesAnyCall(t *testing.T) {
 		leader := c.leader()
 		require.Equal(t, leader+"="+c.members[leader].config.GRPCAddr, trailerOf(trailer, status.KeyLeader))
 		for _, at := range c.ids {
-			j := c.get(at, resp.GetJobId()) // At once: reads are linearizable wherever they are made.
+			j := c.get(at, resp.GetJobId()) // At once, because reads are linearizable at every replica.
 			require.Equal(t, "sleeper", j.GetName())
 			require.Equal(t, []string{"sleep", "1000"}, j.GetCommandConfig().GetArgv())
 		}
@@ -86,7 +86,7 @@ func TestCluster_cancelStopsTheTask(t *testing.T) {
 		a.end(waiting, 0)
 		c.awaitStatus(at, waiting, v1.JobStatus_COMPLETED)
 		for range 2 {
-			queued := c.submit(at, patient(sleeper(2, 0))) // more than there is
+			queued := c.submit(at, patient(sleeper(2, 0))) // more GPUs than the cluster has
 			resp, err = c.jobs(at).CancelJob(c.ctx("t1", ""), &v1.CancelJobRequest{JobId: queued})
 			require.NoError(t, err)
 			require.Equal(t, v1.JobStatus_CANCELLED, resp.GetJob().GetStatus())
@@ -189,7 +189,7 @@ func TestCluster_oneAloneReadsStaleAndRefusesWrites(t *testing.T) {
 			}
 		}
 		var trailer metadata.MD
-		// It may believe for a moment that it leads: what is proposed then is of unknown outcome.
+		// The replica may believe for a moment that it leads. Proposals have an unknown outcome then.
 		for outcome := status.Unknown; outcome == status.Unknown; outcome = trailerOf(trailer, status.KeyOutcome) {
 			_, err := c.jobs(alone).SubmitJob(c.ctx("t1", ""), sleeper(1, 0), grpc.Trailer(&trailer))
 			requireCode(t, codes.Unavailable, err)
@@ -207,7 +207,7 @@ func TestCluster_oneAloneReadsStaleAndRefusesWrites(t *testing.T) {
 	})
 }
 
-// A caller whose time ends before that of the wait for a leader is told in time, too, that nothing was done.
+// A caller whose time ends before the wait for a leader is also told in time that the write was not sent.
 func TestCluster_withoutALeaderAWriteIsToldThatNothingWasDone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)

@@ -79,13 +79,13 @@ type Config struct {
 
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
-	// Registry takes the metrics and is what /metrics serves; nil: a registry of its own.
+	// Registry takes the metrics, and /metrics serves it; nil: a registry of its own.
 	Registry *prometheus.Registry
 
-	// The fields below replace the environment of a coordinator in tests: the network (nil: TCP), the transport of gossip
-	// (nil: UDP and TCP), and parts of Raft's configuration, changed by RaftTuning (nil: unchanged). Observe is called with
-	// every entry that this replica applies, under the rules of fsm.Machine.OnApply. Tamper replaces the entries that this
-	// replica applies, so that it differs from the others (nil: unchanged).
+	// The fields below replace the environment of a coordinator in tests: the network (nil: TCP), the transport of
+	// gossip (nil: UDP and TCP), and parts of Raft's configuration, changed by RaftTuning (nil: unchanged). Observe is
+	// called with every entry that this replica applies, under the rules of fsm.Machine.OnApply. Tamper replaces the
+	// entries that this replica applies, so that it differs from the others (nil: unchanged).
 	Network         Network
 	GossipTransport gossip.Transport
 	RaftTuning      func(*raftnode.Config)
@@ -93,7 +93,7 @@ type Config struct {
 	Tamper          func(index uint64, entry []byte) []byte
 }
 
-// Network is where a coordinator listens and whom it reaches.
+// Network listens and dials for a coordinator.
 type Network = stream.Network
 
 // Peer is one initial voter.
@@ -139,7 +139,7 @@ type Limits struct {
 	AuditRecords int
 }
 
-// Limits of Limits.AuditRecords: fewer are useless, more make a state that takes long to copy.
+// Limits of Limits.AuditRecords: fewer are useless, and with more the state takes long to copy.
 const (
 	minAuditRecords = 1000
 	maxAuditRecords = 10_000_000

@@ -21,7 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// keep lets the node have something of a tenant.
+// keep adds a path of a tenant to the node's cache.
 func (a *scriptedAgent) keep(tenant, path string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -33,7 +33,7 @@ func (a *scriptedAgent) keep(tenant, path string) {
 	}
 }
 
-// ProbeData finds what the node keeps, and whatever does not begin with /none.
+// ProbeData finds all paths except those that begin with /none.
 func (a *scriptedAgent) ProbeData(_ context.Context, req *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,7 +59,7 @@ func (a *scriptedAgent) ReadDataCache(_ context.Context, req *v1.ReadDataCacheRe
 	return &v1.ReadDataCacheResponse{Cache: out}, nil
 }
 
-// lockedBuffer is written by several coordinators.
+// lockedBuffer is a buffer that several coordinators write.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -77,7 +77,8 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// Tokens that came with a submit at a follower reach the task under another leader, and are in no log and on no disk.
+// Tokens that came with a submit at a follower reach the task under another leader, and are in no log and, unsealed, on
+// no disk.
 func TestCluster_credentialsReachTheTaskSealed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var logs lockedBuffer
@@ -114,7 +115,7 @@ func TestCluster_credentialsReachTheTaskSealed(t *testing.T) {
 		require.Equal(t, atlas, agent.has(both).GetCredentials().GetScaiatlasToken())
 		require.Equal(t, drive, agent.has(both).GetCredentials().GetScaidriveToken())
 
-		// A retry brings new ones.
+		// A retry brings new tokens.
 		agent.end(sent.GetJobId(), 1)
 		c.awaitStatus(at, sent.GetJobId(), v1.JobStatus_FAILED)
 		_, err = c.jobs(at).RetryJob(with("newer-hunter2-token"), &v1.RetryJobRequest{JobId: sent.GetJobId()})
@@ -125,7 +126,7 @@ func TestCluster_credentialsReachTheTaskSealed(t *testing.T) {
 		_, err = c.jobs(at).RetryJob(c.ctx("evil", "", status.KeyDriveToken, "x"), &v1.RetryJobRequest{JobId: sent.GetJobId()})
 		requireCode(t, codes.NotFound, err)
 
-		// An evaluation fetches its model with them, and so does a training; a checkpoint is on the nodes.
+		// An evaluation fetches its model with the tokens, and so does a training. A checkpoint is on the nodes.
 		evaluate := func(e *v1.EvaluationConfig) string {
 			e.Benchmarks = []*v1.Benchmark{{Name: "mmlu"}}
 			sent, err := v1.NewEvaluationServiceClient(c.members[at].conn).SubmitEvaluation(with(drive), &v1.SubmitEvaluationRequest{EvaluationConfig: e, ResourceConfig: &v1.ResourceConfig{}})
@@ -150,7 +151,7 @@ func TestCluster_credentialsReachTheTaskSealed(t *testing.T) {
 		for _, m := range c.members {
 			require.NoError(t, filepath.WalkDir(m.config.DataDir, func(path string, e fs.DirEntry, err error) error {
 				if err != nil || e.IsDir() {
-					return nil // Raft removes what it does not need
+					return nil // Raft may remove files meanwhile
 				}
 				text, _ := os.ReadFile(path)
 				require.NotContains(t, string(text), "hunter2", path)

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 )
 
-// denials are the denied calls that a tenant's part of the audit log has, oldest first; * is everybody's.
+// denials returns the denied calls in a tenant's part of the audit log, oldest first; * stands for all tenants.
 func (c *cluster) denials(at, tenant string) []string {
 	c.t.Helper()
 	req := &v1.ListAuditRecordsRequest{Action: "access", PageSize: 1000}
@@ -34,8 +34,8 @@ func (c *cluster) denials(at, tenant string) []string {
 	return out
 }
 
-// What coordinators deny is in the audit log of all replicas, a flood of it in a few records, from any coordinator; and each
-// tenant sees its own part only.
+// Calls that coordinators deny are in the audit log of all replicas, a flood of them in a few records. Each tenant sees
+// only its own part.
 func TestDenials_ofCoordinatorsAreInTheAuditLog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, func(config *Config) { config.Timers.Denials = 100 * time.Millisecond })
@@ -46,7 +46,7 @@ func TestDenials_ofCoordinatorsAreInTheAuditLog(t *testing.T) {
 			_, err := c.nodes(follower).ListNodes(stranger, &v1.ListNodesRequest{})
 			requireCode(t, codes.Unauthenticated, err)
 		}
-		// One by the leader itself, and one that a follower handed on to it: each is told once.
+		// One call at the leader itself, and one that a follower forwarded to it: each is recorded once.
 		_, err := c.launchers(leader).PutLauncher(c.ctx("t1", "", status.KeyUser, "ann"), &v1.PutLauncherRequest{})
 		requireCode(t, codes.PermissionDenied, err)
 		_, err = c.launchers(follower).DeleteLauncher(c.ctx("t2", "", status.KeyUser, "bob"), &v1.DeleteLauncherRequest{Framework: "FSDP"})
@@ -74,7 +74,8 @@ func TestDenials_ofCoordinatorsAreInTheAuditLog(t *testing.T) {
 	})
 }
 
-// What is told often is told in time that a commit needs: a denial that was taken to be told and then was not is lost.
+// With a short interval, recording still gets the time that a commit needs: denials whose recording is cut off are
+// lost.
 func TestDenials_aShortPaceLosesNone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 1, func(config *Config) { config.Timers.Denials = time.Microsecond })
@@ -87,7 +88,7 @@ func TestDenials_aShortPaceLosesNone(t *testing.T) {
 	})
 }
 
-// counted adds up how often the records about something say that it was.
+// counted adds up the counts of the records about a call.
 func counted(records []string, about string) int {
 	sum := 0
 	for _, r := range records {
@@ -135,7 +136,7 @@ func TestRecordDenials_takesWhatGatewaysTell(t *testing.T) {
 	})
 }
 
-// An agent says which job it denied something. Whose job that is, the state knows; what the agent says of it does not count.
+// An agent reports the job of a denied call. The submitter of the job comes from the state, whatever the agent reports.
 func TestRecordDenials_ofAJobAreItsSubmitters(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
@@ -152,7 +153,7 @@ func TestRecordDenials_ofAJobAreItsSubmitters(t *testing.T) {
 	})
 }
 
-// The bound of the audit log is a setting: the leader's counts, one that says nothing leaves it as it was.
+// The bound of the audit log is a setting of the leader. A leader without the setting leaves the bound unchanged.
 func TestAuditRecords_areBoundedByASetting(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, func(config *Config) {

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// checkpoint reports one of the newest task of a job.
+// checkpoint reports a checkpoint of the newest task of a job.
 func (a *scriptedAgent) checkpoint(job string, step int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +71,7 @@ func TestDrain_previewDoesNothing(t *testing.T) {
 			require.Empty(t, e.GetResumesFrom())
 		}
 
-		// Operators must know what they stop, others need not: this goes by way of the leader.
+		// Only operators see the number of all tasks that a drain stops. The call is forwarded to the leader.
 		for tasks, ctx := range map[int32]context.Context{3: c.ctx("t1", ""), 4: c.ctx("t1", "", status.KeyOperator, "1")} {
 			resp, err := c.nodes(at).DrainNode(ctx, &v1.DrainNodeRequest{NodeId: "n1", DryRun: true})
 			require.NoError(t, err)

@@ -14,10 +14,10 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/forecast"
 )
 
-// promptly makes a cluster foresee again for every answer.
+// promptly makes a cluster compute a forecast for every answer.
 func promptly(c *Config) { c.Limits.EstimateRest = -1 }
 
-// limited is a job of a tenant for two GPUs of a node, that may take so long.
+// limited returns a job for two GPUs of a node with a time limit.
 func limited(name, node string, hours int) *v1.SubmitJobRequest {
 	req := sleeper(2, 0)
 	req.Name = name
@@ -76,7 +76,7 @@ func TestCluster_estimates(t *testing.T) {
 		near(30, queue.GetJobs()[1].EstimatedWaitSeconds)
 		require.Nil(t, queue.GetJobs()[2].EstimatedWaitSeconds)
 
-		// What ran through in a second tells that the next of that name will.
+		// A job that succeeded in a second predicts the same for the next one of its name.
 		time.Sleep(time.Second)
 		a.end(first.GetJobId(), 0)
 		b := c.awaitStatus("c1", second.GetJobId(), v1.JobStatus_TRAINING)
@@ -115,7 +115,7 @@ func TestCluster_errorsOfEstimates(t *testing.T) {
 		last := ids[len(ids)-1]
 		require.NotNil(t, at(last).GetEstimatedStartAt())
 		require.Nil(t, at(last).GetEstimateError(), "none has started of which a start was estimated")
-		// Each ends after eight of the ten minutes it may take. The first had no estimate. The start of b is two minutes early,
+		// Each job ends after eight of its ten minutes. The first had no estimate. The start of b is two minutes early,
 		// that of c four, and so on.
 		for i, id := range ids[:6] {
 			c.awaitStatus("c1", id, v1.JobStatus_TRAINING)
@@ -163,7 +163,7 @@ func TestCluster_estimatesOfBatchesAndEvaluations(t *testing.T) {
 	})
 }
 
-// Whatever another tenant runs, has run and waits for: what a tenant is told of the future is the same.
+// A tenant's estimates do not depend on the running, past and waiting jobs of another tenant.
 func TestTenancy_estimatesAreMadeOfTheTenantsOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		told := func(crowded bool) []string {
@@ -185,7 +185,8 @@ func TestTenancy_estimatesAreMadeOfTheTenantsOwn(t *testing.T) {
 			first := submit("t1", limited("first", "n1", 10))
 			training("t1", first)
 			if crowded {
-				// One of the same name that ran through in no time, some that run, and some that wait before those of the first.
+				// The second tenant has a job of the same name that succeeded at once, running jobs, and jobs that wait
+				// before those of the first.
 				done := submit("t2", limited("second", "n2", 7))
 				training("t2", done)
 				all.end(done, 0)
@@ -236,11 +237,12 @@ func TestTenancy_estimatesAreMadeOfTheTenantsOwn(t *testing.T) {
 	})
 }
 
-// Forecasts rest for so many times as long as they took: in true time, as in virtual time they take none.
+// The pause after a forecast is a multiple of its duration. The test runs in real time, because forecasts take no
+// virtual time.
 func TestCluster_estimatesRest(t *testing.T) {
 	t.Parallel()
 	c := newClusterOnTCP(t)
-	c.found(1, func(c *Config) { c.Limits.EstimateRest = 100_000_000 }) // one of a few microseconds rests for minutes
+	c.found(1, func(c *Config) { c.Limits.EstimateRest = 100_000_000 }) // a forecast of a few microseconds causes a pause of minutes
 	c.agent("n1", 2)
 	c.awaitStatus("c1", c.submit("c1", limited("a", "n1", 10)), v1.JobStatus_TRAINING)
 	require.NotNil(t, c.estimate(limited("b", "n1", 1)))
@@ -260,7 +262,7 @@ func (c *cluster) estimate(req *v1.SubmitJobRequest) *float64 {
 	return resp.EstimatedWaitSeconds
 }
 
-// A flood of submits is not held up by forecasts.
+// Forecasts do not delay a flood of submits.
 func TestCluster_estimatesAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 1, promptly)

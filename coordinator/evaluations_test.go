@@ -34,7 +34,7 @@ func (c *cluster) evaluate(at string, req *v1.SubmitEvaluationRequest) string {
 
 func workload(evaluation string) string { return "job_" + strings.TrimPrefix(evaluation, "eval_") }
 
-// awaitEvaluation asks until an evaluation is as wanted.
+// awaitEvaluation polls until an evaluation satisfies a condition.
 func (c *cluster) awaitEvaluation(at, id string, want func(*v1.Evaluation) bool) *v1.Evaluation {
 	c.t.Helper()
 	var last *v1.Evaluation
@@ -81,7 +81,7 @@ func TestCluster_anEvaluationFromSubmitToComparison(t *testing.T) {
 		save(100)
 		first := c.await(at, trained, func(j *v1.Job) bool { return j.GetLastCheckpointId() != "" }).GetLastCheckpointId()
 
-		// A job that still runs is scored at the checkpoint that is the newest when it is asked for.
+		// A running job is scored at its newest checkpoint at the time of the submit.
 		req := &v1.SubmitEvaluationRequest{
 			EvaluationConfig: &v1.EvaluationConfig{JobId: trained, Benchmarks: benchmarks("mmlu", "arc")}, Labels: map[string]string{"team": "nlp"},
 		}
@@ -146,7 +146,7 @@ func TestCluster_anEvaluationFromSubmitToComparison(t *testing.T) {
 			require.True(t, proto.Equal(want[i], compared.GetRows()[i]), "%v", compared.GetRows()[i])
 		}
 
-		// What was accepted is answered as it was, also when it would be refused now.
+		// A repeated submit gets the first answer, even if it would be refused now.
 		_, err = c.jobs(at).DeleteCheckpoint(c.ctx("t1", ""), &v1.DeleteCheckpointRequest{CheckpointId: first})
 		require.NoError(t, err)
 		gone := &v1.SubmitEvaluationRequest{EvaluationConfig: &v1.EvaluationConfig{JobId: trained, CheckpointId: first, Benchmarks: benchmarks("arc")}}
@@ -251,7 +251,7 @@ func TestCluster_evaluationsAreListedAndFound(t *testing.T) {
 		_, err = c.evaluations("c1").ListEvaluations(c.ctx("t1", ""), &v1.ListEvaluationsRequest{JobId: "x"})
 		requireCode(t, codes.InvalidArgument, err)
 
-		// What makes an evaluation cannot be set by hand.
+		// The label of evaluations cannot be set by users.
 		byHand := sleeper(1, 0)
 		byHand.Labels = map[string]string{"type": "evaluation"}
 		_, err = c.jobs("c1").SubmitJob(c.ctx("t1", ""), byHand)

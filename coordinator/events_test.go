@@ -75,7 +75,7 @@ func TestCluster_watchersSeeEverythingOnce(t *testing.T) {
 			}
 		}
 
-		// What lies in the future is not waited for, and not told to others as how far the state is.
+		// An index of the future is refused, and is not passed on as the index of the state.
 		far := uint64(1 << 62)
 		for _, req := range []*v1.WatchEventsRequest{{SinceIndex: &far}, {Cursor: "18446744073709551615.5"}} {
 			future, stopFuture := watch(at, "t1", req)

@@ -25,12 +25,12 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/replay"
 )
 
-// explainAt asks a coordinator how a job was after an entry.
+// explainAt asks a coordinator for the explanation of a job after an entry.
 func (c *cluster) explainAt(at, id string, index uint64) (*v1.ExplainJobResponse, error) {
 	return c.jobs(at).ExplainJob(c.ctx("t1", ""), &v1.ExplainJobRequest{JobId: id, AtIndex: index})
 }
 
-// index is that of the newest entry that a coordinator has applied.
+// index returns the index of the newest entry that a coordinator has applied.
 func (c *cluster) index(at string) uint64 {
 	c.t.Helper()
 	resp, err := c.operators(at).GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
@@ -44,7 +44,7 @@ func (c *cluster) setQuota(at string, gpus int32) {
 	require.NoError(c.t, err)
 }
 
-// moments are what a story tells: after which entry, and when, each thing had happened.
+// moments has the index and the time of each event of a story.
 type moments struct {
 	running, waiting  string
 	before, submitted uint64 // the submit of waiting is between them
@@ -53,7 +53,7 @@ type moments struct {
 	placed            uint64
 }
 
-// tell makes one job wait for another one's GPUs, then for a quota, and lets it run.
+// tell lets one job wait for another one's GPUs, then for a quota, and then run.
 func (c *cluster) tell() (m moments) {
 	at := c.follower()
 	a := c.agent("n1", 2)
@@ -118,7 +118,7 @@ func (c *cluster) holdToStory(at string, m moments) {
 	require.EqualValues(t, 1, got.GetAt().GetAttempt())
 	require.Equal(t, []string{"n1"}, got.GetAt().GetNodeIds())
 
-	// The entry that placed it tells of that.
+	// The entry that placed the job shows the placement.
 	found := false
 	for index := m.barred + 1; index <= m.placed && !found; index++ {
 		got, err = c.explainAt(at, m.waiting, index)
@@ -203,7 +203,7 @@ func TestExplainPast_whatCannotBeAnswered(t *testing.T) {
 	})
 }
 
-// recorded is what a coordinator had after each entry.
+// recorded has the state of a coordinator after each entry.
 type recorded struct {
 	mu     sync.Mutex
 	hashes map[uint64]uint64
@@ -222,7 +222,8 @@ type replayed struct{ replica.Hosted }
 func (r *replayed) Now() time.Time                { return time.Unix(0, r.View().Now()) }
 func (r *replayed) TimeOf(entry []byte) time.Time { return time.Unix(0, kernel.TimeOf(entry)) }
 
-// What is replayed at an index is what the running state machine had there, from snapshots and a shortened log as well.
+// The replayed state at an index equals the state that the running state machine had there, also from snapshots and a
+// truncated log.
 func TestExplainPast_theStateIsTheOneThatWas(t *testing.T) {
 	for _, store := range []string{"wal", "boltdb"} {
 		t.Run(store, func(t *testing.T) {

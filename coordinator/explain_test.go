@@ -103,7 +103,7 @@ func TestCluster_explainsQuotasHoldsAndPauses(t *testing.T) {
 	})
 }
 
-// Whatever another tenant's jobs are: their ids are in no answer.
+// No answer has the id of another tenant's job.
 func TestTenancy_explanationsNameNoJobOfOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 1, promptly)
@@ -136,7 +136,7 @@ func TestTenancy_explanationsNameNoJobOfOthers(t *testing.T) {
 	})
 }
 
-// By how much a queue's limit is short would tell what others hold of it.
+// The size of the shortage of a queue's limit would reveal the GPUs that other tenants hold.
 func TestTenancy_explanationsDoNotMeasureWhatOthersHold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 1, promptly)

@@ -2,7 +2,7 @@ package coordinator
 
 import "github.com/mindcoordinator/mind/gossip"
 
-// coordinatorLiveness is the state of a coordinator in gossip.
+// coordinatorLiveness returns a function that looks up the state of a coordinator in gossip.
 func (s *server) coordinatorLiveness() func(id string) string {
 	states := map[string]gossip.State{s.config.ID: gossip.Alive}
 	if s.pool != nil {

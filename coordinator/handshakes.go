@@ -13,8 +13,8 @@ import (
 )
 
 // A TLS handshake costs a coordinator processor time, and after an outage all agents connect at once. Go schedules all
-// goroutines alike: a heartbeat of Raft would wait behind a thousand handshakes, and the election that follows would make
-// all agents reconnect once more. So handshakes of agents and callers take turns, on at most half of the processors. Those
+// goroutines alike: a Raft heartbeat would wait behind a thousand handshakes, and the resulting election would make all
+// agents reconnect once more. So handshakes of agents and callers take turns, on at most half of the processors. Those
 // of Raft, on its own port, do not wait for them.
 const (
 	// turnWithin is how long a caller may wait for its first turn. Callers give up after some seconds (see agent and

@@ -58,7 +58,7 @@ func newBusy(t *testing.T, ca *pki.CA, turns *turns) *busy {
 	return b
 }
 
-// call does a handshake, and says how it ended for the server.
+// call makes a handshake, and returns the server's error.
 func (b *busy) call() error {
 	near, far := net.Pipe()
 	go func() {
@@ -98,7 +98,7 @@ func TestHandshakes_takeTurns(t *testing.T) {
 	})
 }
 
-// Who says nothing, or not enough, waits for no processor and keeps none.
+// A caller that sends nothing, or an incomplete hello, takes no turn.
 func TestHandshakes_silentCallersKeepNobodyWaiting(t *testing.T) {
 	ca, err := pki.CreateCA(t.TempDir())
 	require.NoError(t, err)
@@ -127,7 +127,8 @@ func TestHandshakes_silentCallersKeepNobodyWaiting(t *testing.T) {
 	})
 }
 
-// A client that has sent a part of its hello waits for its first turn like the others, however many parts it comes in.
+// A client that has sent a part of its hello waits for its first turn like others, however many parts the hello comes
+// in.
 func TestHandshakes_aHelloInPartsHasNotBegun(t *testing.T) {
 	c := &inTurn{}
 	for _, part := range [][]byte{{22, 3}, {1, 0}, {4, 1, 2, 3}} {
@@ -136,7 +137,7 @@ func TestHandshakes_aHelloInPartsHasNotBegun(t *testing.T) {
 	require.True(t, c.hello([]byte{4}))
 }
 
-// Too many are turned away at once, and who waited for long, before anything is worked out for them.
+// Callers beyond the limit are rejected at once, and callers that waited for too long before any computation.
 func TestHandshakes_aBoundedQueue(t *testing.T) {
 	ca, err := pki.CreateCA(t.TempDir())
 	require.NoError(t, err)

@@ -28,22 +28,22 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/stream"
 )
 
-// longstop bounds every wait of the tests: what takes longer is broken.
+// longstop bounds every wait of the tests. An operation that takes longer has failed.
 const longstop = 30 * time.Second
 
-// unhurried are the timers of clusters in true time. A machine that stands still for seconds must not make a call fail or a
+// unhurried are the timers of clusters in real time: a machine that stalls for seconds must not make a call fail or a
 // stop incomplete.
 var unhurried = Timers{LeaderWait: longstop / 3, Shutdown: longstop / 3}
 
-// cluster is real coordinators: in memory (net), or on the sockets and the disk of this machine.
+// cluster has real coordinators: in memory (net), or on the sockets and the disk of this machine.
 type cluster struct {
 	t       testing.TB
 	members map[string]*member
 	ids     []string
 	net     *network.Network
-	users   *network.Host // from where the test calls
-	agents  int           // how many there were
-	onFiles bool          // of one in memory: its coordinators have their files on disk
+	users   *network.Host // the host of the test's calls
+	agents  int           // number of agents so far
+	onFiles bool          // in memory, but with files on disk
 	sockets *porttest.Sockets
 	web     *http.Client
 }
@@ -51,17 +51,17 @@ type cluster struct {
 type member struct {
 	config Config
 	conn   *grpc.ClientConn
-	// peer is a connection as another coordinator makes it; nil: certificates are not asked for, and conn is as good.
+	// peer is a connection with the certificate of another coordinator; nil: without TLS, where conn serves as well.
 	peer  *grpc.ClientConn
 	stop  context.CancelFunc
 	ended chan error
-	// Of one in memory: where it is, and what it keeps from one start to the next. host is that of the process that runs.
+	// For a member in memory: its address, its disk, which it keeps over restarts, and the host of its running process.
 	ip   string
 	disk *disk.Disk
 	host *network.Host
 }
 
-// startCluster runs n coordinators in memory; change may adapt their configuration.
+// startCluster starts n coordinators in memory. change may adapt their configuration.
 func startCluster(t testing.TB, n int, change func(*Config)) *cluster {
 	t.Helper()
 	c := newCluster(t)
@@ -69,7 +69,7 @@ func startCluster(t testing.TB, n int, change func(*Config)) *cluster {
 	return c
 }
 
-// startClusterOnFiles is the same with files: the coordinators keep their log and snapshots in their data directories.
+// startClusterOnFiles is startCluster with logs and snapshots in data directories.
 func startClusterOnFiles(t testing.TB, n int, change func(*Config)) *cluster {
 	t.Helper()
 	c := newCluster(t)
@@ -128,7 +128,7 @@ func (c *cluster) running() []string {
 	return out
 }
 
-// leader waits until all that run agree on a leader that takes writes.
+// leader waits until all running members agree on a leader that accepts writes.
 func (c *cluster) leader() string {
 	c.t.Helper()
 	said := map[string]string{}
@@ -159,7 +159,7 @@ func (c *cluster) leader() string {
 	return ""
 }
 
-// waitABit lets others work while a test asks again and again.
+// waitABit is the pause between two polls of a test.
 func waitABit() { time.Sleep(20 * time.Millisecond) }
 
 // lead makes a coordinator the leader.
@@ -211,7 +211,7 @@ func (c *cluster) operators(id string) v1.OperatorServiceClient {
 	return v1.NewOperatorServiceClient(cmp.Or(c.members[id].peer, c.members[id].conn))
 }
 
-// trainingJob fine-tunes a model on eight GPUs.
+// trainingJob returns a job that fine-tunes a model on eight GPUs.
 func trainingJob() *v1.SubmitJobRequest {
 	return &v1.SubmitJobRequest{
 		Name: "support-lora-v3",
@@ -225,7 +225,7 @@ func trainingJob() *v1.SubmitJobRequest {
 	}
 }
 
-// sleeper is a job that runs until somebody ends it.
+// sleeper returns a job that runs until the test ends it.
 func sleeper(gpus, nodes int32) *v1.SubmitJobRequest {
 	return &v1.SubmitJobRequest{
 		Name: "sleeper", CommandConfig: &v1.CommandConfig{Argv: []string{"sleep", "1000"}, Cwd: "/"},
@@ -233,7 +233,7 @@ func sleeper(gpus, nodes int32) *v1.SubmitJobRequest {
 	}
 }
 
-// patient makes a job wait for what no node has today.
+// patient lets a job wait for capacity that no node has.
 func patient(req *v1.SubmitJobRequest) *v1.SubmitJobRequest {
 	if req.SchedulingConfig == nil {
 		req.SchedulingConfig = &v1.SchedulingConfig{}
@@ -261,7 +261,7 @@ func (c *cluster) getFor(tenant, at, id string) *v1.Job {
 	return resp.GetJob()
 }
 
-// await asks until the job is as wanted.
+// await polls until a job satisfies a condition.
 func (c *cluster) await(at, id string, want func(*v1.Job) bool) *v1.Job {
 	c.t.Helper()
 	return c.awaitFor(longstop, at, id, want)
@@ -284,7 +284,7 @@ func (c *cluster) awaitStatus(at, id string, want v1.JobStatus_Value) *v1.Job {
 	return c.await(at, id, func(j *v1.Job) bool { return j.GetStatus() == want })
 }
 
-// eventually waits until something holds.
+// eventually polls until a condition holds.
 func (c *cluster) eventually(why string, is func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(longstop); !is(); waitABit() {
@@ -292,7 +292,7 @@ func (c *cluster) eventually(why string, is func() bool) {
 	}
 }
 
-// succeeds waits until something can be done.
+// succeeds retries an operation until it succeeds.
 func (c *cluster) succeeds(what string, do func() error) {
 	c.t.Helper()
 	for end := time.Now().Add(longstop); ; waitABit() {
@@ -304,7 +304,7 @@ func (c *cluster) succeeds(what string, do func() error) {
 	}
 }
 
-// page reads what a coordinator serves over HTTP.
+// page reads a page that a coordinator serves over HTTP.
 func (c *cluster) page(id, path string) (code int, body string) {
 	c.t.Helper()
 	resp, err := c.web.Get("http://" + c.members[id].config.HTTPAddr + path)
@@ -315,21 +315,21 @@ func (c *cluster) page(id, path string) (code int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// requireCode checks how a call failed; about may say which call it was.
+// requireCode checks the code of a call's error. about may describe the call.
 func requireCode(t testing.TB, want codes.Code, err error, about ...string) {
 	t.Helper()
 	require.Error(t, err, about)
 	require.Equal(t, want.String(), grpcstatus.Code(err).String(), "%s %v", about, err)
 }
 
-// replicaOf is a replica of a state that is in no cluster.
+// replicaOf returns a replica of a state that is in no cluster.
 func replicaOf(t *testing.T, machine *fsm.Machine) *replica.Replica {
 	others := links.New(stream.TCP{}.Dial, nil)
 	t.Cleanup(others.Close)
 	return replica.New(replica.Config{ID: "c1", Life: t.Context(), End: func() {}, Log: slog.New(slog.DiscardHandler)}, machine, others)
 }
 
-// indexIn is the state index that an answer's metadata tells; 0: none.
+// indexIn returns the state index in an answer's metadata; 0: none.
 func indexIn(text string) uint64 {
 	index, _ := strconv.ParseUint(text, 10, 64)
 	return index

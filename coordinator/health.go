@@ -38,7 +38,7 @@ func (s *server) httpHandler() http.Handler {
 	return mux
 }
 
-// unready says why this replica should not be used; "" if it should.
+// unready returns why this replica should not be used; "" if it should.
 func (s *server) unready(stats raftnode.Stats) string {
 	// After a start the log is replayed: until then this replica's answers would be old. Entries that are committed
 	// meanwhile do not count: on a busy cluster there are always more.
@@ -59,7 +59,7 @@ func (s *server) unready(stats raftnode.Stats) string {
 	return ""
 }
 
-// grpcHealth reports the same to gRPC clients, which use it to choose a coordinator for a stream.
+// grpcHealth reports readiness to gRPC clients, which use it to choose a coordinator for a stream.
 type grpcHealth struct {
 	healthpb.UnimplementedHealthServer
 	server *server

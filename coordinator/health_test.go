@@ -24,7 +24,7 @@ func (c *cluster) awaitHealth(id string, want healthpb.HealthCheckResponse_Servi
 	c.t.Fatalf("%s never said %s", id, want)
 }
 
-// Each coordinator tells clients whether it is worth a stream: not while it knows no leader.
+// A coordinator reports to clients that it is not ready for streams while it knows no leader.
 func TestHealth_toldToClients(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
@@ -44,8 +44,8 @@ func TestHealth_toldToClients(t *testing.T) {
 	})
 }
 
-// While entries come without a pause there is always one that is committed and not applied yet. What was there at the start
-// is replayed all the same.
+// While entries come without a pause, one of them is always committed and not applied yet. The replica is ready once
+// the entries from before its start are replayed.
 func TestHealth_aBusyReplicaIsReady(t *testing.T) {
 	s := &server{life: t.Context(), replica: replicaOf(t, fsm.New())}
 	at := func(committed, applied uint64) string {

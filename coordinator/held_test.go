@@ -10,7 +10,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
-// A job that waits for its time has no place in the queue, and is counted as held wherever waiting jobs are counted.
+// A job that waits for its not_before time has no place in the queue, and is counted as held wherever waiting jobs are
+// counted.
 func TestCluster_heldJobsDoNotWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 1, nil)

@@ -17,7 +17,7 @@ func (c *cluster) launchers(id string) v1.LauncherServiceClient {
 	return v1.NewLauncherServiceClient(c.members[id].conn)
 }
 
-// operator is ctx for a call of somebody whom the gateway vouches for as an operator.
+// operator is ctx for a caller that the gateway has checked to be an operator.
 func (c *cluster) operator(tenant string, more ...string) context.Context {
 	return c.ctx(tenant, "", append(more, status.KeyOperator, "1")...)
 }
@@ -38,8 +38,7 @@ func (c *cluster) launcher(at, tenant, framework string) *v1.Launcher {
 	return found
 }
 
-// A launcher is put at a follower, counts at once at all coordinators and for new jobs, and is still there when the leader
-// is not.
+// A launcher that is put at a follower applies at once at all coordinators and to new jobs, and survives the leader.
 func TestLaunchers_arePutListedAndReset(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)

@@ -27,7 +27,7 @@ func (s *server) lead(ctx context.Context, number uint64) {
 	s.replica.RefreshLeader()
 }
 
-// currentSessions are the sessions of the term in which this coordinator leads; nil: it does not lead.
+// currentSessions returns the sessions of the term in which this coordinator leads; nil: it does not lead.
 func (s *server) currentSessions() *session.Table {
 	if t := s.term.Load(); t != nil {
 		return t.Sessions()
@@ -38,7 +38,7 @@ func (s *server) currentSessions() *session.Table {
 // leads reports whether this coordinator leads.
 func (s *server) leads() bool { return s.term.Load() != nil }
 
-// applied is called on the applying goroutine after each entry: it wakes only what waits for such a change.
+// applied is called on the applying goroutine after each entry. It wakes the waiters whose view changed.
 func (s *server) applied(v *fsm.View, events []event.Event) {
 	if !s.replica.Opened() {
 		return

@@ -9,10 +9,10 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
-// The feature level is noted beside the log, because it is looked at before there is a state: it decides whether this version of
-// mind may be started here at all.
+// The feature level is stored beside the log, because it is checked before the state is loaded: it decides whether this
+// version of mind may be started here at all.
 
-// noteLevel is called on the applying goroutine after each entry. It writes a file when the level was raised, and else never.
+// noteLevel is called on the applying goroutine after each entry. It writes a file only after the level was raised.
 func (s *server) noteLevel(v *fsm.View, _ []event.Event) {
 	at := v.Level()
 	if at <= max(s.noted, level.Base) || s.levelDir == "" {
@@ -24,8 +24,8 @@ func (s *server) noteLevel(v *fsm.View, _ []event.Event) {
 	}
 }
 
-// fitsLevel refuses data of a cluster that is above what this version of mind supports. A note that cannot be read refuses
-// nothing: the log says it too.
+// fitsLevel refuses the data of a cluster whose level this version of mind does not support. A file that cannot be read
+// refuses nothing, because the log has the level too.
 func fitsLevel(dir string) error {
 	if dir == "" {
 		return nil

@@ -48,7 +48,7 @@ func TestJobs_retryWithOtherResources(t *testing.T) {
 		_, err := c.jobs(at).RetryJob(c.ctx("t1", ""), &v1.RetryJobRequest{JobId: id, ModifyResources: &v1.ResourceConfig{GpuCount: -1}})
 		requireCode(t, codes.InvalidArgument, err)
 		key := "again"
-		for range 2 { // the second is the first answer once more
+		for range 2 { // the second call gets the first answer
 			resp, err := c.jobs(at).RetryJob(c.ctx("t1", key), &v1.RetryJobRequest{JobId: id, ModifyResources: &v1.ResourceConfig{GpuCount: 4, GpuType: "H100"}})
 			require.NoError(t, err)
 			require.EqualValues(t, 4, resp.GetJob().GetResourceConfig().GetGpuCount())

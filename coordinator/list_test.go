@@ -60,7 +60,7 @@ func TestListJobs_pagesPinTheOrder(t *testing.T) {
 				}
 				require.Len(t, resp.GetJobs(), 7)
 				if page == 0 && (order == "" || order == "created_at desc") {
-					put(1) // newer than all that is listed: it shifts nothing
+					put(1) // newer than all listed jobs, so it shifts none
 				}
 			}
 			if order == "created_at" || order == "priority desc" {

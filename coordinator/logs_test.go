@@ -23,7 +23,7 @@ func (c *cluster) logs(at string, req *v1.StreamJobLogsRequest) v1.JobService_St
 	return stream
 }
 
-// lines reads n lines, or all there are when n is 0.
+// lines reads n lines, or all if n is 0.
 func lines(t *testing.T, stream v1.JobService_StreamJobLogsClient, n int) (out []string, cursor string) {
 	t.Helper()
 	for {
@@ -144,8 +144,8 @@ func TestLogs_endWithTheCoordinator(t *testing.T) {
 	})
 }
 
-// A tail of a gang is merged where it is asked for. A caller that asks for everything must not be able to fill the memory of
-// the coordinator with it, nor get a message that nobody can receive.
+// The coordinator that is asked merges the tail of a gang. A caller that asks for everything must not be able to fill
+// the coordinator's memory, nor get a message that is too large to receive.
 func TestLogs_aTailOfAGangIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 1, nil)
@@ -178,7 +178,7 @@ func TestLogs_aTailOfAGangIsBounded(t *testing.T) {
 	})
 }
 
-// What a dead node alone knows is missing at once, and its name is in the message: the coordinators are well.
+// Metrics that only a dead node has are reported missing at once, and the message names the node.
 func TestMetrics_ofADeadNodeNameIt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)

@@ -12,14 +12,14 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
-// A start moves the log to where log_store says, and nothing is lost on the way.
+// A start moves the log to the configured log store, and loses nothing.
 func TestLogStore_isMoved(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startClusterOnFiles(t, 1, func(config *Config) { config.LogStore = store.Bolt })
 		m := c.members["c1"]
 		dir := filepath.Join(m.config.DataDir, "raft")
 		var jobs []string
-		// restarted ends the coordinator, starts it again with another configuration, and looks at its data.
+		// restarted restarts the coordinator with another log store, and returns the path of the old log.
 		restarted := func(logStore string) (kept string) {
 			t.Helper()
 			m.config.LogStore = logStore

@@ -23,18 +23,18 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// patience bounds the waits for a declaration, which takes 10 s of silence.
+// patience bounds the waits for a node to be declared lost, which takes 10 s of silence.
 const patience = time.Minute
 
-// gossiping is a cluster whose coordinators gossip, and what they log.
+// gossiping is a cluster whose coordinators gossip, with their logs.
 type gossiping struct {
 	*cluster
 	logs  *logbook
 	seeds []string
-	view  atomic.Pointer[fsm.View] // of whichever replica applied something last
+	view  atomic.Pointer[fsm.View] // of the replica that applied an entry last
 }
 
-// logbook keeps what is logged.
+// logbook collects log records.
 type logbook struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -61,10 +61,10 @@ func (b *logbook) has(parts ...string) bool {
 	return false
 }
 
-// startGossiping runs three coordinators, of which the first few gossip.
+// startGossiping starts three coordinators, of which the first gossiping3 gossip.
 func startGossiping(t *testing.T, gossiping3 int) *gossiping {
 	t.Helper()
-	// Memberlist does not wait for its probes when it ends, and at the end of a bubble time stands still.
+	// Memberlist does not wait for its probes when it ends, and at the end of a bubble time stops.
 	t.Cleanup(func() { time.Sleep(time.Minute) })
 	g := &gossiping{logs: &logbook{}}
 	for i := range gossiping3 {
@@ -82,13 +82,13 @@ func startGossiping(t *testing.T, gossiping3 int) *gossiping {
 	return g
 }
 
-// awaitNode is that of the cluster with the patience that a declaration needs.
+// awaitNode is cluster.awaitNode with a longer wait.
 func (g *gossiping) awaitNode(id string, want v1.NodeState_Value) *v1.Node {
 	g.t.Helper()
 	return g.awaitNodeFor(patience, id, want)
 }
 
-// machine is an agent that gossips, and can fall silent on all links at once.
+// machine is an agent that gossips, and can be cut off on all links at once.
 type machine struct {
 	*scriptedAgent
 	gossips *network.Host
@@ -106,19 +106,19 @@ func (g *gossiping) machine(id string, gpus int) *machine {
 	g.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), longstop)
 		defer cancel()
-		_ = pool.Leave(ctx) // there may be no other member to tell
+		_ = pool.Leave(ctx) // there may be no other member
 		host.Kill(false)
 	})
 	return &machine{scriptedAgent: g.agent(id, gpus), gossips: host}
 }
 
-// vanish cuts the machine off from everybody. Its tasks go on.
+// vanish cuts the machine off from all others. Its tasks continue.
 func (m *machine) vanish() {
 	m.isolate()
 	m.gossips.Kill(true)
 }
 
-// awaitRoster waits until the state knows that each of the machines keeps a roster with all of them.
+// awaitRoster waits until the state has recorded that each of the machines keeps a roster with all of them.
 func (g *gossiping) awaitRoster(machines ...*machine) {
 	g.t.Helper()
 	g.until("the roster is kept by all", func() bool {
@@ -146,34 +146,34 @@ func (g *gossiping) until(what string, is func() bool) {
 	g.t.Fatalf("never: %s", what)
 }
 
-// eventually waits until a job is as wanted, for as long as a declaration may take.
+// eventually polls until a job satisfies a condition, as long as it may take to declare a node lost.
 func (g *gossiping) eventually(id string, want func(*v1.Job) bool) *v1.Job {
 	g.t.Helper()
 	return g.awaitFor(patience, g.running()[0], id, want)
 }
 
-// trainingOn is a job's attempt that runs on one node.
+// trainingOn returns a condition: an attempt of the job runs on one node.
 func trainingOn(attempt int32, node string) func(*v1.Job) bool {
 	return func(j *v1.Job) bool {
 		return j.GetStatus() == v1.JobStatus_TRAINING && j.GetAttempt() == attempt && len(j.GetNodes()) == 1 && j.GetNodes()[0] == node
 	}
 }
 
-// replaceableJob may be replaced after ten seconds of silence.
+// replaceableJob returns a job whose task may be replaced after ten seconds of silence.
 func replaceableJob(gpus int32) *v1.SubmitJobRequest {
 	req := sleeper(gpus, 0)
 	req.SchedulingConfig = &v1.SchedulingConfig{LostAfterSeconds: 10}
 	return req
 }
 
-// notRestartable is never replaced.
+// notRestartable returns a job whose task is never replaced.
 func notRestartable(gpus int32) *v1.SubmitJobRequest {
 	req := sleeper(gpus, 0)
 	req.SchedulingConfig = &v1.SchedulingConfig{Restartable: proto.Bool(false)}
 	return req
 }
 
-// on lets only one node run a job.
+// on restricts a job to one node.
 func on(node string, req *v1.SubmitJobRequest) *v1.SubmitJobRequest {
 	req.ResourceConfig.NodeSelector = map[string]string{"name": node}
 	return req
@@ -226,7 +226,7 @@ func TestLost_aJobIsReplacedUnlessItIsNotRestartable(t *testing.T) {
 		require.Equal(t, v1.JobStatus_TRAINING, left.GetStatus(), "nothing replaces it")
 		require.EqualValues(t, 1, left.GetAttempt())
 
-		// The node comes back with the task that was replaced, and with one that was not.
+		// The node comes back with one task that was replaced and one that was not.
 		n1.mu.Lock()
 		for _, task := range n1.tasks {
 			if task.ref.GetJobId() == job {
@@ -261,7 +261,7 @@ func TestLost_aJobIsReplacedUnlessItIsNotRestartable(t *testing.T) {
 
 func TestLost_aMinorityIsNotEnough(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		g := startGossiping(t, 1) // The others know nothing, and say so.
+		g := startGossiping(t, 1) // The others have no gossip, and abstain.
 		n1 := g.machine("n1", 1)
 		at := g.leader()
 		job := g.submit(at, replaceableJob(1))
@@ -279,7 +279,7 @@ func TestLost_aMinorityIsNotEnough(t *testing.T) {
 	})
 }
 
-// The owner of a job on a dead node is told what it waits for, and need not wait.
+// The owner of a job on a dead node sees what the job waits for, and can end the wait by vouching.
 func TestCancel_onADeadNode(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g := startGossiping(t, 3)
@@ -312,7 +312,7 @@ func TestCancel_onADeadNode(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, v1.JobStatus_CANCELLED, j.GetStatus())
 
-		// The node comes back, and stops what was vouched for.
+		// The node comes back, and stops the task.
 		n1.heal()
 		g.awaitNode("n1", v1.NodeState_READY)
 		g.until("both tasks are stopped", func() bool {
@@ -405,7 +405,7 @@ func TestLost_aLateJoinerTakesOverNothing(t *testing.T) {
 		n1.vanish()
 		g.awaitNode("n1", v1.NodeState_UNREACHABLE)
 		n3 := g.machine("n3", 1)
-		// n2 may take over, and is full; n3 has room, and n1 never heard of it.
+		// n2 may run the replacement, but is full. n3 has room, but was never on n1's roster.
 		j := g.eventually(job, func(j *v1.Job) bool { return j.GetStatus() == v1.JobStatus_QUEUED })
 		require.Contains(t, j.GetReason(), "attempt 1 may still be alive on n1")
 		explained, err := g.jobs(g.leader()).ExplainJob(g.ctx("t1", ""), &v1.ExplainJobRequest{JobId: job})

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// figures reads what the running coordinators say of some metrics: all series of each, added up.
+// figures returns some metrics of the running coordinators, each summed over all series.
 func (c *cluster) figures(names ...string) map[string]float64 {
 	c.t.Helper()
 	sums := map[string]float64{}

@@ -22,7 +22,7 @@ func TestCluster_nodeThatFallsSilent(t *testing.T) {
 		j := c.get(at, id)
 		require.Equal(t, v1.JobStatus_TRAINING, j.GetStatus())
 		require.Contains(t, j.GetReason(), "unreachable")
-		c.agent("n1", 1) // The same machine, the same boot: the job is still the same.
+		c.agent("n1", 1) // The same machine and boot id: the task has not been restarted.
 		require.Equal(t, v1.JobStatus_TRAINING, c.get(at, id).GetStatus())
 	})
 }
@@ -70,7 +70,7 @@ func TestCluster_specsAreToldOnce(t *testing.T) {
 
 func TestCluster_anAgentThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		// The node never renews: it must not be judged silent before the test is through.
+		// The node never renews, and must not be judged silent before the test is over.
 		c := startCluster(t, 3, func(config *Config) { config.Timers.UnreachableAfter = 10 * longstop })
 		leader := c.leader()
 		stream, err := v1.NewAgentServiceClient(c.members[leader].conn).Session(c.ctx("", ""))
@@ -79,13 +79,13 @@ func TestCluster_anAgentThatDoesNotReadHoldsUpNobody(t *testing.T) {
 		c.awaitNode("deaf", v1.NodeState_READY)
 		large := sleeper(0, 0)
 		large.CommandConfig.Argv = []string{"true", strings.Repeat("x", 200<<10)}
-		for range 8 { // more than a stream takes without being read
+		for range 8 { // more than a stream buffers
 			id := c.submit(leader, large)
 			c.await(leader, id, func(j *v1.Job) bool { return j.GetState() == v1.JobState_ALLOCATED })
 		}
 		c.lead(c.follower())
 		c.lead(leader)
-		c.agent("n1", 1) // It comes into session only if the first term is really over.
+		c.agent("n1", 1) // It gets a session only if the first term is really over.
 		c.awaitStatus(leader, c.submit(leader, sleeper(1, 0)), v1.JobStatus_TRAINING)
 	})
 }

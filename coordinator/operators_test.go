@@ -108,7 +108,7 @@ func TestCluster_healthAndMetrics(t *testing.T) {
 			},
 		} {
 			for _, w := range want {
-				// What is counted is counted a moment after it can be read off the state.
+				// Counters follow the state with a small delay.
 				c.eventually(path+" never says "+w, func() bool {
 					code, body := c.page("c1", path)
 					return code == http.StatusOK && strings.Contains(body, w)

@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/output"
 )
 
-// An agent removes what this does not name.
+// An agent removes all outputs that the answer does not name.
 func TestCluster_whatJobsWroteThatIsStillNeeded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
@@ -54,7 +54,7 @@ func TestCluster_whatJobsWroteThatIsStillNeeded(t *testing.T) {
 	})
 }
 
-// A checkpoint is served by the node that has registered it, to nodes with a task that needs it.
+// The node that registered a checkpoint serves it, to nodes with a task that needs it.
 func TestCluster_whoServesACheckpointToWhom(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)

@@ -31,15 +31,15 @@ const (
 	portGossip = 7003
 )
 
-// inBubble runs a test in virtual time, beside others. Its clusters are in memory. Only waiting takes time there, so a slow
-// machine ends no call early, elects no other leader and makes no node unreachable.
+// inBubble runs a test in virtual time, in parallel with others. Its clusters are in memory. Only waiting takes virtual
+// time, so a slow machine ends no call early, elects no other leader and makes no node unreachable.
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, test)
 }
 
-// newCluster is a cluster in memory without coordinators. It must be made in a bubble.
+// newCluster returns a cluster in memory without coordinators. It must be called in a bubble.
 func newCluster(t testing.TB) *cluster {
 	c := &cluster{t: t, members: map[string]*member{}, net: network.New(1)}
 	c.users = c.net.Host("10.0.2.1")
@@ -51,12 +51,12 @@ func newCluster(t testing.TB) *cluster {
 	return c
 }
 
-// newClusterOnTCP is a cluster in true time, on real sockets and with its files on disk.
+// newClusterOnTCP returns a cluster in real time, on real sockets and with files on disk.
 func newClusterOnTCP(t testing.TB) *cluster {
 	return &cluster{t: t, members: map[string]*member{}, sockets: &porttest.Sockets{}, web: http.DefaultClient}
 }
 
-// place prepares n founders; change may adapt their configuration.
+// place prepares the n initial voters. change may adapt their configuration.
 func (c *cluster) place(n int, change func(*Config)) {
 	c.t.Helper()
 	var peers []Peer
@@ -89,7 +89,7 @@ func (c *cluster) place(n int, change func(*Config)) {
 	})
 }
 
-// addresses are those of a coordinator that has none yet.
+// addresses returns addresses for a coordinator that has none yet.
 func (c *cluster) addresses(id string) (grpc, http, raft string) {
 	c.t.Helper()
 	if c.sockets != nil {
@@ -105,7 +105,7 @@ func (c *cluster) addresses(id string) (grpc, http, raft string) {
 
 func at(ip string, port int) string { return fmt.Sprintf("%s:%d", ip, port) }
 
-// settle gives a process that is about to start its place in memory.
+// settle gives a process that is about to start its host and disk in memory.
 func (c *cluster) settle(m *member, config *Config) {
 	c.t.Helper()
 	m.host = c.net.Host(m.ip)
@@ -127,7 +127,7 @@ func (c *cluster) settle(m *member, config *Config) {
 	}
 }
 
-// node is the place of an agent: where it listens, how it reaches others, and what gives the place up.
+// node returns a listener and a dialer for an agent, and a function that releases its host.
 func (c *cluster) node() (net.Listener, func(ctx context.Context, addr string) (net.Conn, error), func()) {
 	c.t.Helper()
 	if c.sockets != nil {

@@ -22,8 +22,8 @@ func (c *cluster) auditLog(id string) v1.AuditServiceClient {
 	return v1.NewAuditServiceClient(c.members[id].conn)
 }
 
-// A tenant at its quota waits and is told why, while others go on; to raise the quota, and the end of a job, start what
-// waits without anything else happening.
+// Jobs of a tenant at its quota wait and show why, while those of others start. A raised quota, and the end of a job,
+// are each enough to start a waiting job.
 func TestCluster_quotas(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
@@ -84,14 +84,14 @@ func TestCluster_quotas(t *testing.T) {
 	})
 }
 
-// What a tenant may have, and what it did, is told to it and to operators.
+// Only a tenant itself and operators see its quota and its audit records.
 func TestTenancy_quotasAndAuditAreTheTenantsOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 1, nil)
 		_, err := c.quotas("c1").PutQuota(c.ctx("t1", "", status.KeyUser, "olga"), &v1.PutQuotaRequest{Quota: &v1.Quota{MaxGpus: proto.Int32(3)}})
 		require.NoError(t, err)
 		c.submit("c1", sleeper(1, 0))
-		for _, tenant := range []string{"t1", "nobody"} { // One that is there is answered like one that is not.
+		for _, tenant := range []string{"t1", "nobody"} { // An existing tenant gets the same answer as an unknown one.
 			_, err = c.quotas("c1").GetQuota(c.ctx("t2", ""), &v1.GetQuotaRequest{TenantId: tenant})
 			requireCode(t, codes.PermissionDenied, err)
 			_, err = c.quotas("c1").PutQuota(c.ctx("t2", ""), &v1.PutQuotaRequest{Quota: &v1.Quota{TenantId: tenant}})
@@ -131,7 +131,8 @@ func TestTenancy_quotasAndAuditAreTheTenantsOwn(t *testing.T) {
 	})
 }
 
-// The audit log says who, with which token and in which request, through followers and in batches, page by page.
+// The audit log has the user, the token and the request of each action, also through followers and in batches, page by
+// page.
 func TestCluster_audit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
@@ -187,7 +188,7 @@ func TestCluster_audit(t *testing.T) {
 	})
 }
 
-// trimmed is a page token; the blank one stands for none.
+// trimmed returns a page token; a blank stands for none.
 func trimmed(token string) string {
 	if token == " " {
 		return ""

@@ -20,7 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// What is served is declared, and what is declared for coordinators is served.
+// All served calls are declared in the protos, and all calls that are declared for coordinators are served.
 func TestCallers_whatIsServedIsDeclared(t *testing.T) {
 	ofAgents := []string{v1.TaskService_ServiceDesc.ServiceName, v1.PeerService_ServiceDesc.ServiceName}
 	var declared []string
@@ -33,7 +33,7 @@ func TestCallers_whatIsServedIsDeclared(t *testing.T) {
 	require.ElementsMatch(t, slices.Collect(maps.Keys(servedCalls())), declared)
 }
 
-// The audit log knows the words that the protos have for its actions, and each action but one comes from a call.
+// The actions of the audit log are those that the protos declare, and each action but one comes from a call.
 func TestCallers_auditActions(t *testing.T) {
 	called := map[string]bool{"cluster.recover": true} // an offline command on a stopped cluster
 	for m := range methods.All() {
@@ -44,7 +44,7 @@ func TestCallers_auditActions(t *testing.T) {
 	require.ElementsMatch(t, access.AuditActions(), slices.Collect(maps.Keys(called)))
 }
 
-// secured is one coordinator that asks for certificates, and what dials it as anybody.
+// secured returns a coordinator that requires certificates, and a function that dials it with a given identity.
 func secured(t *testing.T) (c *cluster, dial func(id, role string) *grpc.ClientConn) {
 	dir := t.TempDir()
 	ca, err := pki.CreateCA(dir)
@@ -68,13 +68,13 @@ func secured(t *testing.T) (c *cluster, dial func(id, role string) *grpc.ClientC
 	return c, dial
 }
 
-// neverFor says what must not be allowed, whatever the protos declare.
+// neverFor reports whether a call must be refused to a role, whatever the protos declare.
 func neverFor(full, role string) bool {
 	switch role {
 	case pki.RoleGateway:
 		return strings.HasPrefix(full, call.OperatorService) || strings.HasPrefix(full, call.AgentService)
 	case pki.RoleAgent:
-		// An agent also reports what it denied its jobs.
+		// An agent also reports calls of its jobs that it denied.
 		return !strings.HasPrefix(full, call.AgentService) && full != v1.AuditService_RecordDenials_FullMethodName
 	case pki.RoleOperator, pki.RoleCoordinator:
 		return strings.HasPrefix(full, call.AgentService)
@@ -82,7 +82,7 @@ func neverFor(full, role string) bool {
 	return true
 }
 
-// An agent reports its denials with its certificate alone; nobody else does without the secret.
+// An agent reports its denials with its certificate alone. All other roles need the secret.
 func TestCallers_agentsReportDenialsWithoutASecret(t *testing.T) {
 	s := &server{tls: true, config: Config{APISecret: "secret"}}
 	const report = v1.AuditService_RecordDenials_FullMethodName
@@ -104,7 +104,7 @@ func TestCallers_everyRoleMakesEveryCall(t *testing.T) {
 	}
 }
 
-// The same over real connections, of the calls that are refused.
+// The same over real connections, for the refused calls.
 func TestCallers_whoIsRefusedHearsWhy(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c, dial := secured(t)

@@ -1,12 +1,13 @@
 // Package coordinator assembles the control plane: the replicated state (fsm) on Raft (raftnode), the liveness of members
 // (gossip), the planner (scheduler) and the gRPC services for gateways, agents and operators.
 //
-// Guarantees. Any coordinator accepts any call: writes are forwarded to the leader in at most one hop; reads are answered
-// from the local state after a read index from the leader, or at once if the caller asks for stale. An acknowledged write
-// is committed; a failed one reports whether it was refused, not sent or of unknown outcome. Only the leader plans, judges
-// nodes and holds agent sessions, and all of that ends before a successor starts its own on the same replica; what a
-// deposed leader still proposes is not sent. A lease is renewed only by a leader that proved its term after the renewal
-// arrived, and a node is declared lost only by the votes of a majority (docs/operate/failure-model.md).
+// Guarantees. Any coordinator accepts any call: writes are forwarded to the leader in at most one hop; reads are
+// answered from the local state after a read index from the leader, or at once if the caller asks for stale. An
+// acknowledged write is committed; a failed one reports whether it was refused, not sent or of unknown outcome. Only
+// the leader plans, judges nodes and holds agent sessions, and all of that ends before a later term begins on the same
+// replica; late proposals of a deposed leader are not sent. A lease is renewed only by a leader that proved its term
+// after the renewal arrived, and a node is declared lost only by the votes of a majority
+// (docs/operate/failure-model.md).
 //
 // Not guaranteed. Logs and metrics of tasks are on the nodes, and in the log archive if agents shipped them: a stream
 // reports what neither has. Without gossip on a majority of the coordinators no node is ever declared lost.
@@ -78,7 +79,7 @@ func Run(ctx context.Context, config Config) error {
 		err = errors.Join(err, httpServer.Close(), s.closeParts())
 		s.background.Wait()
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			return nil // It was stopped while it waited.
+			return nil // The coordinator was stopped while it waited.
 		}
 		return err
 	}
@@ -108,7 +109,7 @@ func Run(ctx context.Context, config Config) error {
 	return errors.Join(err, s.shutdown(grpcServer, httpServer))
 }
 
-// prepare makes the parts that need no data.
+// prepare creates the parts that need no data.
 func (s *server) prepare() error {
 	if err := s.loadTLS(); err != nil {
 		return err
@@ -147,8 +148,8 @@ func (s *server) prepare() error {
 	return nil
 }
 
-// open makes the parts that the services need. It waits while this coordinator has no data and must not start without the
-// others.
+// open creates the parts that the services need. It waits while this coordinator has no data and must not start without
+// the others.
 func (s *server) open(ctx context.Context) error {
 	if err := s.joinGossip(); err != nil {
 		return err
@@ -202,7 +203,7 @@ func (s *server) joinGossip() (err error) {
 	return nil
 }
 
-// gossipMembers are the members that this coordinator's gossip knows; none without gossip.
+// gossipMembers returns the members that this coordinator's gossip knows; none without gossip.
 func (s *server) gossipMembers() []gossip.Member {
 	if s.pool == nil {
 		return nil
@@ -210,8 +211,8 @@ func (s *server) gossipMembers() []gossip.Member {
 	return s.pool.Members()
 }
 
-// shutdown runs after the leader loops and agent sessions have ended. Calls in flight get time to finish: writes among them
-// are retried at the next leader.
+// shutdown runs after the leader loops and agent sessions have ended. Calls in flight get time to finish; the writes
+// among them are retried at the next leader.
 func (s *server) shutdown(grpcServer *grpc.Server, httpServer *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timers.Shutdown)
 	defer cancel()
@@ -239,7 +240,7 @@ func (s *server) shutdown(grpcServer *grpc.Server, httpServer *http.Server) erro
 	return err
 }
 
-// closeParts closes what open opened, even if open failed.
+// closeParts closes the parts that open created, even if open failed.
 func (s *server) closeParts() error {
 	if s.links != nil {
 		s.links.Close()

@@ -29,7 +29,7 @@ func (c *cluster) jobsOfSchedule(id, name string) []*v1.Job {
 	return list.GetJobs()
 }
 
-// Leaders die while a schedule is due each minute: each minute has one job, and no more.
+// Leaders die while a schedule is due each minute: each minute has exactly one job.
 func TestSchedules_outliveLeaders(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
@@ -68,7 +68,7 @@ func TestSchedules_outliveLeaders(t *testing.T) {
 	})
 }
 
-// No coordinator has a majority for hours: one run makes up for all that was missed.
+// No coordinator has a majority for hours: there is one run for all the due times that were missed.
 func TestSchedules_makeUpOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
@@ -161,7 +161,7 @@ func TestSchedules_ofATenant(t *testing.T) {
 	})
 }
 
-// What a schedule submits is refused: the schedule says why, and goes on.
+// A job of a schedule is refused: the schedule shows the reason, and continues.
 func TestSchedules_sayWhyARunWasRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)

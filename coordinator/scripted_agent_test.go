@@ -22,13 +22,13 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
-// scriptedAgent speaks AgentService as a real agent does, and "runs" tasks in memory: it keeps its reports until they
-// are acknowledged, follows the leader, and stops what it is told to.
+// scriptedAgent uses AgentService as a real agent does, and "runs" tasks in memory: it keeps its reports until they are
+// acknowledged, follows the leader, and stops tasks that are no longer ordered.
 type scriptedAgent struct {
 	v1.UnimplementedTaskServiceServer
 	t     testing.TB
 	dial  func(ctx context.Context, addr string) (net.Conn, error)
-	gone  func() // its host is free again
+	gone  func() // releases its host
 	hello *v1.Hello
 	// saved are the last orders about checkpoints.
 	saved []*v1.CheckpointOrder
@@ -38,7 +38,7 @@ type scriptedAgent struct {
 	seq      uint64
 	unacked  []*v1.Report
 	tasks    map[string]*scriptedTask // by job/attempt/rank
-	specs    map[string]int           // how often each spec came in the present session
+	specs    map[string]int           // number of times that each spec came in the present session
 	orders   int
 	sessions int
 	fresh    chan struct{}
@@ -50,21 +50,21 @@ type scriptedAgent struct {
 	renewed uint64        // the newest heartbeat that was acknowledged
 	relays  []*v1.Renewal // to be passed on
 	relayed map[string]uint64
-	cut     chan struct{} // closed when no session may be opened, or go on
+	cut     chan struct{} // closed while it must not be in session
 
 	probed []*v1.ProbeDataRequest
-	kept   map[string][]string // paths of what the node keeps, by tenant
+	kept   map[string][]string // cached paths by tenant
 
 	prepares map[string]bool // names of jobs whose tasks wait for their data
 
-	samples []*v1.GpuSample // what the GPUs do, told in every heartbeat
+	samples []*v1.GpuSample // sent in every heartbeat
 }
 
 type scriptedTask struct {
 	ref   *v1.TaskRef
 	spec  *v1.TaskSpec
 	ended bool
-	// replaced: the orders lacked it while it ran.
+	// replaced: the orders no longer had the task while it ran.
 	replaced bool
 	lines    []string
 }
@@ -73,7 +73,7 @@ func taskName(r *v1.TaskRef) string {
 	return fmt.Sprintf("%s/%d/%d", r.GetJobId(), r.GetAttempt(), r.GetRank())
 }
 
-// agent starts one with so many GPUs.
+// agent starts an agent with a number of GPUs.
 func (c *cluster) agent(id string, gpus int) *scriptedAgent {
 	c.t.Helper()
 	l, dial, gone := c.node()
@@ -158,7 +158,7 @@ func (a *scriptedAgent) run(ctx context.Context) {
 	}
 }
 
-// session serves one, and returns the leader's address when it was told.
+// session runs one session, and returns the leader's address if the coordinator named it.
 func (a *scriptedAgent) session(ctx context.Context, conn *grpc.ClientConn) string {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -242,7 +242,7 @@ func (a *scriptedAgent) session(ctx context.Context, conn *grpc.ClientConn) stri
 	}
 }
 
-// sayHello names what the agent still has.
+// sayHello returns the hello with the agent's tasks.
 func (a *scriptedAgent) sayHello() *v1.Hello {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -263,13 +263,13 @@ func (a *scriptedAgent) heartbeat() *v1.Heartbeat {
 	return &v1.Heartbeat{Seq: a.beat, RosterVersion: a.roster.GetVersion(), Samples: a.samples}
 }
 
-// renewal is what the agent would ask others to pass on.
+// renewal returns a renewal for other agents to pass on.
 func (a *scriptedAgent) renewal() *v1.Renewal {
 	beat := a.heartbeat()
 	return &v1.Renewal{NodeId: a.hello.GetNodeId(), BootId: a.hello.GetBootId(), Seq: beat.GetSeq(), RosterVersion: beat.GetRosterVersion()}
 }
 
-// relay passes on a renewal of another one.
+// relay passes on a renewal of another agent.
 func (a *scriptedAgent) relay(r *v1.Renewal) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -280,7 +280,7 @@ func (a *scriptedAgent) relay(r *v1.Renewal) {
 	}
 }
 
-// isolate ends the session and opens no other one until heal.
+// isolate ends the session, and opens no other one until heal.
 func (a *scriptedAgent) isolate() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -313,7 +313,7 @@ func (a *scriptedAgent) obey(orders *v1.Orders) {
 		wanted[taskName(o.GetTask())] = true
 	}
 	for name, task := range a.tasks {
-		if !wanted[name] && !task.ended { // It was replaced: it is stopped, and its end is reported all the same.
+		if !wanted[name] && !task.ended { // The task was replaced: the agent stops it, and reports its end all the same.
 			task.ended, task.replaced = true, true
 			a.report(&v1.Report{Task: task.ref, Body: &v1.Report_Ended{Ended: &v1.TaskEnded{ExitCode: proto.Int32(143), ErrorType: v1.ErrorType_NODE_LOST}}})
 		}
@@ -418,7 +418,8 @@ func (a *scriptedAgent) ReadTaskLogs(req *v1.ReadTaskLogsRequest, stream v1.Task
 		for ; at < uint64(len(lines)); at++ {
 			out.Entries = append(out.Entries, &v1.TaskLogEntry{Offset: at + 1, UnixNanos: int64(at) + 1, Line: lines[at]})
 		}
-		// Only what has ended is at its end; of what goes on, that the stream is over says that this is all for now.
+		// eof is set only for a task that has ended. For a running task the end of the stream means that there is no
+		// more output yet.
 		out.Eof = ended
 		if last := ended || !req.GetFollow(); last || len(out.GetEntries()) > 0 {
 			if err := stream.Send(out); err != nil || last {
@@ -434,5 +435,5 @@ func (a *scriptedAgent) ReadTaskLogs(req *v1.ReadTaskLogsRequest, stream v1.Task
 	}
 }
 
-// trailerOf returns one value of what came after an answer.
+// trailerOf returns one value of a trailer.
 func trailerOf(md metadata.MD, key string) string { return call.First(md, key) }

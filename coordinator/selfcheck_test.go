@@ -21,7 +21,8 @@ import (
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
-// tampering lets a test spoil what one replica applies: from then on its log time is off by a little, for good.
+// tampering lets a test change the entries that one replica applies: from then on its log time differs a little,
+// permanently.
 type tampering struct{ on sync.Map }
 
 func (x *tampering) change(config *Config) {
@@ -65,7 +66,7 @@ func (c *cluster) write(at string) {
 	c.submit(at, sleeper(1, 0))
 }
 
-// awaitWrite submits jobs until one is taken, while another leader is elected.
+// awaitWrite submits jobs until one is accepted, while another leader is elected.
 func (c *cluster) awaitWrite(at string) {
 	c.t.Helper()
 	c.succeeds("no write is taken at "+at, func() error {
@@ -74,7 +75,8 @@ func (c *cluster) awaitWrite(at string) {
 	})
 }
 
-// awaitRetired waits until a coordinator refuses calls because of its state, and holds it to all it must do then.
+// awaitRetired waits until a coordinator refuses calls because its state differs, and checks its behaviour from then
+// on.
 func (c *cluster) awaitRetired(id string) {
 	c.t.Helper()
 	c.eventually(id+" does not notice that its state is wrong", func() bool {
@@ -118,7 +120,7 @@ func TestSelfcheck_aReplicaThatDivergesTakesItselfOut(t *testing.T) {
 				c.awaitRetired(victim)
 				c.eventually("the log does not tell", func() bool { return strings.Contains(log.String(), "this replica takes itself out of service") })
 
-				// The others go on, and none of them is the victim of its own alarm.
+				// The others continue, and none of them retires.
 				for _, other := range sound {
 					c.awaitWrite(other)
 					require.Equal(t, v1.JobStatus_TRAINING, c.get(other, id).GetStatus())
@@ -134,7 +136,8 @@ func TestSelfcheck_aReplicaThatDivergesTakesItselfOut(t *testing.T) {
 						return leader != "" && leader != victim
 					})
 				}
-				// Stopped, it ends without an error, and its data is as it was: started again, without the fault, it is sound again.
+				// It stops without an error, and its data is unchanged: after a restart without the fault its state is
+				// right again.
 				c.kill(victim)
 				c.members[victim].config.Tamper = nil
 				c.start(victim)
@@ -149,7 +152,7 @@ func TestSelfcheck_aReplicaThatDivergesTakesItselfOut(t *testing.T) {
 	}
 }
 
-// awaitComparisons waits until a coordinator has compared its state some more times.
+// awaitComparisons waits until coordinators have compared their states a few more times.
 func (c *cluster) awaitComparisons(ids ...string) {
 	c.t.Helper()
 	for _, id := range ids {
@@ -180,7 +183,7 @@ func TestSelfcheck_withoutAMajorityAllSoundTheAlarmAndServe(t *testing.T) {
 			_, err := c.nodes(id).ListNodes(c.ctx("t1", ""), &v1.ListNodesRequest{})
 			require.NoError(t, err)
 		}
-		// The third brings the majority.
+		// The third replica makes a majority.
 		c.start(gone)
 		c.awaitRetired(left[0])
 		c.awaitWrite(gone)
@@ -200,13 +203,13 @@ func TestSelfcheck_noFalseAlarms(t *testing.T) {
 		lags := c.follower()
 		c.awaitComparisons(c.ids...)
 		c.kill(lags)
-		for range 60 { // far more than the log keeps: it comes back by a snapshot
+		for range 60 { // far more than the log keeps, so it comes back by a snapshot
 			c.write(c.running()[0])
 		}
 		c.start(lags)
 		c.leader()
 		c.awaitComparisons(c.ids...)
-		for _, id := range c.ids { // and every one once more, from its own snapshot and log
+		for _, id := range c.ids { // each restarts from its own snapshot and log
 			c.kill(id)
 			c.write(c.running()[0])
 			c.start(id)
@@ -246,7 +249,7 @@ func TestGetStateHash_ofAnIndex(t *testing.T) {
 	})
 }
 
-// lockedLog is a log that is read while it is written.
+// lockedLog is a log that can be read while it is written.
 type lockedLog struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -89,13 +89,14 @@ type server struct {
 	members     *members.Service
 	upgrade     *upgrade.Service
 	recovery    *recovery.Service
-	// levelDir is where the feature level is noted; empty: nowhere. noted is the one that was, on the applying goroutine.
+	// levelDir is the folder in which the feature level is stored; empty: none. noted is the stored level; it belongs
+	// to the applying goroutine.
 	levelDir string
 	noted    level.Level
-	// replayTo is how far the log was committed when that was first known here; 0: it is not known yet.
+	// replayTo is the first commit index that this replica learned; 0: none yet.
 	replayTo atomic.Uint64
-	// life ends, by die, when the server shuts down or goes out of service; background counts what must end before Run
-	// returns.
+	// life ends, by die, when the server shuts down or goes out of service. background counts the goroutines that must
+	// end before Run returns.
 	life       context.Context
 	die        context.CancelFunc
 	background sync.WaitGroup
@@ -161,7 +162,7 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return handler(ctx, req)
 }
 
-// stream is the same for streams. Streams are not forwarded: sessions belong to the leader, the others are reads.
+// stream does the same for streams. Streams are not forwarded: sessions belong to the leader, and the others are reads.
 func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	start := time.Now()
 	c := call.Read(ss.Context())
@@ -209,7 +210,8 @@ func (s *server) complain(c *call.Call, method string, err error) {
 	}
 }
 
-// self is this coordinator's entry for the others: its own addresses, otherwise those in the list of initial voters.
+// self returns this coordinator's entry for the others: its configured addresses, otherwise those in the list of
+// initial voters.
 func (s *server) self() coordinators.Coordinator {
 	c := &s.config
 	var listed Peer

@@ -25,7 +25,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 )
 
-// makeServices makes the services that answer calls. They do not know each other: dependencies are passed in here.
+// makeServices creates the services that answer calls. They do not know each other: their dependencies are passed in
+// here.
 func (s *server) makeServices() (err error) {
 	s.makeJobServices()
 	s.output, err = output.New(output.Config{
@@ -61,7 +62,7 @@ func (s *server) makeServices() (err error) {
 	return err
 }
 
-// makeJobServices makes the services that answer calls about jobs, and what they share.
+// makeJobServices creates the services that answer calls about jobs, and the parts that they share.
 func (s *server) makeJobServices() {
 	s.capacity = admission.NewCapacity(s.replica.View)
 	s.forecasts = forecast.New(s.config.Limits.EstimateRest, s.metrics.Estimated)

@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 )
 
-// saved asks a coordinator for the state, and keeps what comes.
+// saved saves the state from a coordinator into a file.
 func (c *cluster) saved(at string, more ...string) string {
 	c.t.Helper()
 	stream, err := c.operators(at).SaveSnapshot(c.ctx("", "", more...), &v1.SaveSnapshotRequest{})
@@ -38,7 +38,7 @@ func (c *cluster) saved(at string, more ...string) string {
 	}
 }
 
-// A cluster is saved at any coordinator, and a new one begins from it when all disks are gone.
+// The state can be saved at any coordinator, and a new cluster begins from it when all disks are lost.
 func TestSnapshot_savedAndRestored(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startClusterOnFiles(t, 3, nil)
@@ -68,7 +68,7 @@ func TestSnapshot_savedAndRestored(t *testing.T) {
 		}
 		_, err = recovery.PrepareRestore(filepath.Join(t.TempDir(), "none"), c.members["c2"].config.DataDir)
 		require.ErrorIs(t, err, os.ErrNotExist)
-		for _, id := range []string{"c2", "c3"} { // Two have it: the first of the list begins.
+		for _, id := range []string{"c2", "c3"} { // Two have the saved state: the first of the list begins.
 			_, err = recovery.PrepareRestore(file, c.members[id].config.DataDir)
 			require.NoError(t, err)
 		}
@@ -95,7 +95,7 @@ func TestSnapshot_savedAndRestored(t *testing.T) {
 	})
 }
 
-// Without a leader one can still save what a coordinator has.
+// Without a leader a coordinator's state can still be saved.
 func TestSnapshot_withoutALeader(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startClusterOnFiles(t, 3, func(config *Config) { config.Timers.LeaderWait = 100 * time.Millisecond })

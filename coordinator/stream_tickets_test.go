@@ -24,7 +24,7 @@ func digestOf(ticket string) []byte {
 	return digest[:]
 }
 
-// A ticket that one coordinator was given is good at each of them, once; and not after the leader has changed.
+// A ticket that was created at one coordinator is valid at each of them, once, and not after the leader has changed.
 func TestStreamTickets_areGoodOnceAtAnyCoordinator(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
@@ -57,7 +57,7 @@ func TestStreamTickets_areGoodOnceAtAnyCoordinator(t *testing.T) {
 			}
 		}
 
-		// Many at a time.
+		// Concurrent redemptions.
 		digest := make1(ids[0])
 		var got atomic.Int64
 		var all sync.WaitGroup
@@ -71,7 +71,7 @@ func TestStreamTickets_areGoodOnceAtAnyCoordinator(t *testing.T) {
 		all.Wait()
 		require.EqualValues(t, 1, got.Load())
 
-		// The next leader does not know it; nor does the one who led, when it leads again.
+		// The next leader does not have the ticket, nor has the former leader when it leads again.
 		before := c.leader()
 		kept := make1(before)
 		c.lead(c.follower())

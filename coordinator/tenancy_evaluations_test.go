@@ -12,13 +12,13 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// What tenants do with evaluations.
+// The calls of tenants about evaluations.
 
 func (p *party) evaluationService() v1.EvaluationServiceClient {
 	return v1.NewEvaluationServiceClient(p.c.members["c1"].conn)
 }
 
-// evaluate scores a job, a checkpoint of one (the other's, when the call is foreign), or a model that is nobody's.
+// evaluate scores a job, a checkpoint of a job (the other tenant's, if the call is foreign), or a model of no tenant.
 func (p *party) evaluate(call partyCall, with []grpc.CallOption) (proto.Message, error) {
 	config := &v1.EvaluationConfig{Benchmarks: []*v1.Benchmark{{Name: p.mark + "-benchmark"}, {Name: "mmlu"}}}
 	switch call.what {
@@ -47,11 +47,11 @@ func (p *party) evaluate(call partyCall, with []grpc.CallOption) (proto.Message,
 	return reply, err
 }
 
-// compare lays one of the party's own beside another one, or one of the other's.
+// compare compares an evaluation of the party with another of its own, or with one of the other party.
 func (p *party) compare(call partyCall, with []grpc.CallOption) (proto.Message, error) {
 	ids := []string{p.pick("eval", partyCall{n: call.n}), p.pick("eval", partyCall{n: call.n + 1, foreign: call.foreign})}
 	if ids[0] == nobodys["eval"] {
-		ids[0] = ident.Job(1 << 59).EvaluationID() // Not the same one that nobody has.
+		ids[0] = ident.Job(1 << 59).EvaluationID() // Another unknown id.
 	}
 	return p.evaluationService().CompareEvaluations(p.ctx(""), &v1.CompareEvaluationsRequest{EvaluationIds: ids}, with...)
 }

@@ -24,23 +24,24 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// party is one tenant at one cluster. Its mark is in every text that it sends, so that it can be told wherever it shows up.
+// party is one tenant of one cluster. Its mark is in every text that it sends, so that it is recognized wherever it
+// appears.
 type party struct {
 	t     require.TestingT
 	c     *cluster
 	agent *scriptedAgent
 	mark  string
-	// other is the tenant that shares the cluster; nil: nobody does.
+	// other is the tenant that shares the cluster; nil: none.
 	other *party
 
 	evaluations               []string // of the jobs
 	scored                    int
-	jobs, checkpoints, tokens []string // in the order in which they came to be
+	jobs, checkpoints, tokens []string // in the order of their creation
 	since                     uint64   // the state before the first call
-	asked                     []string // ids of the other's that this one has guessed
+	asked                     []string // ids of the other that this one has guessed
 }
 
-// partyCall is one call, or something that tasks do. The numbers pick among what there is.
+// partyCall is one call, or an action of tasks. The numbers select among the existing objects.
 type partyCall struct {
 	what    string
 	n, k    int
@@ -53,7 +54,7 @@ func (p *party) ctx(key string) context.Context {
 	return p.c.ctx(p.tenant(), key, status.KeyUser, p.mark+"-user", status.KeyRequestID, p.mark+"-request")
 }
 
-// operator is ctx for what only operators may.
+// operator is ctx for calls of operators.
 func (p *party) operator() context.Context {
 	return p.c.operator(p.tenant(), status.KeyUser, p.mark+"-user", status.KeyRequestID, p.mark+"-request")
 }
@@ -64,13 +65,13 @@ func (p *party) tokenService() v1.TokenServiceClient {
 	return v1.NewTokenServiceClient(p.c.members["c1"].conn)
 }
 
-// nobodys are ids that no log here comes to.
+// nobodys are ids that no log here reaches.
 var nobodys = map[string]string{
 	"job": ident.Job(1 << 60).String(), "ckpt": ident.Checkpoint(1 << 60).String(), "tok": ident.Token(1 << 60).String(),
 	"eval": ident.Job(1 << 60).EvaluationID(),
 }
 
-// pick is an id of a kind: one of the party's own, or one of the other's, which is as good as one that nobody has.
+// pick returns an id of a kind: the party's own, or one of the other party, which must be answered like an unknown id.
 func (p *party) pick(kind string, call partyCall) string {
 	of := func(p *party) []string {
 		return map[string][]string{"job": p.jobs, "ckpt": p.checkpoints, "tok": p.tokens, "eval": p.evaluations}[kind]
@@ -91,7 +92,7 @@ func (p *party) pick(kind string, call partyCall) string {
 	return id
 }
 
-// spec is a job that runs at once, or one that nothing can run.
+// spec returns a job that runs at once, or one that no node can run.
 func (p *party) spec(call partyCall) *v1.SubmitJobRequest {
 	text := func(what string) string { return fmt.Sprintf("%s-%s-%d", p.mark, what, call.k%3) }
 	req := &v1.SubmitJobRequest{
@@ -102,7 +103,7 @@ func (p *party) spec(call partyCall) *v1.SubmitJobRequest {
 		SchedulingConfig: &v1.SchedulingConfig{Priority: proto.Int32(int32(call.n % 11)), GracePeriodSeconds: proto.Int32(1), AllowPendingCapacity: true},
 	}
 	if call.n%3 == 0 {
-		req.ResourceConfig.NodeSelector = map[string]string{"name": "nowhere"} // The class, and its reason, is that of all tenants.
+		req.ResourceConfig.NodeSelector = map[string]string{"name": "nowhere"} // The class and its reason are shared by all tenants.
 		if call.k%2 == 0 {
 			req.ResourceConfig.NodeSelector["name"] = text("nowhere")
 		}
@@ -110,10 +111,11 @@ func (p *party) spec(call partyCall) *v1.SubmitJobRequest {
 	return req
 }
 
-// partyAnswer is what a call brought. Shown may be compared with what another cluster answered; raw is all that came.
+// partyAnswer is the answer to a call. shown may be compared with the answer of another cluster; raw is the whole
+// answer.
 type partyAnswer struct{ shown, raw string }
 
-// do makes a call, and waits until what it began has come to rest.
+// do makes a call, and waits until its effects are complete.
 func (p *party) do(call partyCall) partyAnswer {
 	var header, trailer metadata.MD
 	with := []grpc.CallOption{grpc.Header(&header), grpc.Trailer(&trailer)}
@@ -133,7 +135,7 @@ func (p *party) make(call partyCall, with []grpc.CallOption) (proto.Message, err
 	case "submit":
 		key := ""
 		if call.k%2 == 0 {
-			key = fmt.Sprintf("key-%d", call.k%3) // The same for all tenants.
+			key = fmt.Sprintf("key-%d", call.k%3) // The same keys for all tenants.
 		}
 		reply, err := jobs.SubmitJob(p.ctx(key), p.spec(call), with...)
 		p.bore(reply.GetJobId())
@@ -260,7 +262,7 @@ func (p *party) make(call partyCall, with []grpc.CallOption) (proto.Message, err
 		return p.administer(call, with)
 	case "launchers":
 		return p.c.launchers("c1").ListLaunchers(ctx, &v1.ListLaunchersRequest{}, with...)
-	case "put launcher": // One for all tenants, so all put the same.
+	case "put launcher": // A launcher is shared by all tenants, so all put the same.
 		return p.c.launchers("c1").PutLauncher(p.operator(), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "FSDP", Argv: []string{"/opt/fsdp"}}}, with...)
 	case "task writes":
 		p.agent.write(p.pick("job", partyCall{n: call.n}), 1, p.mark+"-line")
@@ -283,7 +285,7 @@ func ended(err error) error {
 	return err
 }
 
-// bore notes a new job; one that was there already was answered again.
+// bore records a new job. An id that is already recorded was the answer to a repeated submit.
 func (p *party) bore(job string) {
 	if job != "" && !slices.Contains(p.jobs, job) {
 		p.jobs = append(p.jobs, job)
@@ -328,7 +330,7 @@ func (p *party) saved(job string) []string {
 	return ids
 }
 
-// rest waits until nothing of the party's moves any more.
+// rest waits until the party's jobs no longer change.
 func (p *party) rest() {
 	for _, id := range p.jobs {
 		p.c.eventually("job "+id+" never comes to rest", func() bool {
@@ -340,14 +342,14 @@ func (p *party) rest() {
 			case j.GetState() == v1.JobState_QUEUED:
 				return strings.Contains(j.GetReason(), "no ready node has these labels")
 			}
-			// One whose end is reported already is in flight.
+			// A task whose end is already reported is about to change.
 			return j.GetState() != v1.JobState_ALLOCATED && j.GetState() != v1.JobState_STARTING &&
 				(j.GetState() != v1.JobState_RUNNING || p.agent.runs(id))
 		})
 	}
 }
 
-// runs says whether a task of a job is alive here.
+// runs reports whether a task of a job is alive here.
 func (a *scriptedAgent) runs(job string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -359,7 +361,8 @@ func (a *scriptedAgent) runs(job string) bool {
 	return false
 }
 
-// answer shows an answer without what all tenants share: places in queues, free capacity, indices and times of the log.
+// answer returns an answer without the values that depend on all tenants: places in queues, free capacity, indices and
+// times of the log.
 func (p *party) answer(what string, reply proto.Message, err error) partyAnswer {
 	if err != nil {
 		s := grpcstatus.Convert(err)
@@ -373,7 +376,7 @@ func (p *party) answer(what string, reply proto.Message, err error) partyAnswer 
 	return partyAnswer{shown: p.shown(what, string(raw)), raw: string(raw)}
 }
 
-// shown is what of a message may be compared with what another cluster told.
+// shown returns the part of a message that may be compared with another cluster's.
 func (p *party) shown(what, raw string) string {
 	var fields map[string]any
 	require.NoError(p.t, json.Unmarshal([]byte(p.anonymous(raw)), &fields))
@@ -381,7 +384,7 @@ func (p *party) shown(what, raw string) string {
 		delete(fields, "gpusAllocated")
 	}
 	if lifecycle[what] {
-		fields = nil // Its state is in flight; that it comes to rest alike is seen later.
+		fields = nil // Its state is about to change; the final states are compared later.
 	}
 	shown, err := json.Marshal(withoutShared(fields))
 	require.NoError(p.t, err)
@@ -390,17 +393,17 @@ func (p *party) shown(what, raw string) string {
 
 var lifecycle = map[string]bool{"cancel": true, "pause": true, "resume": true, "retry": true, "resume from another's": true}
 
-// sharedFields are the same for all tenants, and depend on all of them: docs/use/rest.md says which.
+// sharedFields are the fields that depend on all tenants, as documented in docs/use/rest.md.
 var sharedFields = map[string]bool{
 	"index": true, "position": true, "queuePosition": true, "revision": true, "gpuAllocation": true, "gpusFree": true, "free": true,
 	"nextPageToken": true, "cursor": true,
-	// Times, and which GPUs a task was given.
+	// Times, and the GPUs of a task.
 	"time": true, "timestamp": true, "createdAt": true, "startedAt": true, "finishedAt": true, "updatedAt": true, "reportedAt": true, "registeredAt": true, "lastSeenAt": true,
-	// Estimates go by how long things took, which is never the same twice: TestTenancy_estimatesAreMadeOfTheTenantsOwn and the
-	// scheduler's TestForesee_nothingOfAnotherTenantShows compare them, to the bit.
+	// Estimates depend on measured durations, which differ between runs. TestTenancy_estimatesAreMadeOfTheTenantsOwn
+	// and the scheduler's TestForesee_nothingOfAnotherTenantShows compare them exactly.
 	"estimatedWaitSeconds": true, "estimatedStartAt": true,
 	"stopsAt": true, "uuid": true, "nvlinkPeers": true, "pciBusId": true, "rosterCurrent": true,
-	// Of a launcher, which is everybody's, only the tenant of who put it last is told who that was.
+	// Launchers are shared. Only the tenant of the user who put one last sees this user.
 	"updatedBy": true,
 }
 
@@ -414,7 +417,7 @@ func withoutShared(v any) any {
 			switch list, _ := field.([]any); name {
 			case "gpus":
 				v[name] = byJob(list)
-			case "effects": // A drain stops the jobs of all; of others' it is said how many.
+			case "effects": // A drain stops the jobs of all tenants; those of others are only counted.
 				list = slices.DeleteFunc(list, func(e any) bool { return e.(map[string]any)["jobId"] == nil })
 				if v[name] = withoutShared(list); len(list) == 0 {
 					delete(v, name)
@@ -433,7 +436,7 @@ func withoutShared(v any) any {
 	return v
 }
 
-// byJob counts the GPUs of each job: which ones a job gets depends on what others hold.
+// byJob counts the GPUs of each job, because the GPUs that a job gets depend on other tenants.
 func byJob(gpus []any) map[string]int {
 	counts := map[string]int{}
 	for _, g := range gpus {
@@ -449,7 +452,7 @@ func byJob(gpus []any) map[string]int {
 
 var anyID = regexp.MustCompile(`(job|ckpt|tok|eval)_[0-9a-z]+`)
 
-// anonymous numbers the party's ids in the order in which they came to be, which is the same in every cluster.
+// anonymous numbers the party's ids in the order of their creation, which is the same in every cluster.
 func (p *party) anonymous(text string) string {
 	return anyID.ReplaceAllStringFunc(text, func(id string) string {
 		for kind, ids := range map[string][]string{"job": p.jobs, "ckpt": p.checkpoints, "tok": p.tokens, "eval": p.evaluations} {
@@ -461,7 +464,7 @@ func (p *party) anonymous(text string) string {
 	})
 }
 
-// leaks is what of the other tenant is in an answer; empty: nothing.
+// leaks returns text of the other tenant that is in an answer; empty: none.
 func (p *party) leaks(a partyAnswer) string {
 	if p.other == nil {
 		return ""

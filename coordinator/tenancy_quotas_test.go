@@ -7,9 +7,10 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// What administrators of tenants do: with quotas, the audit log, and nodes.
+// The calls of tenants' administrators about quotas, the audit log, and nodes.
 
-// theirs is the tenant that a call names: the party's own, or the other's, which is as good as one that nobody has.
+// theirs returns the tenant that a call names: the party's own, or the other one, which must be answered like an
+// unknown tenant.
 func (p *party) theirs(call partyCall) string {
 	switch {
 	case !call.foreign:
@@ -27,7 +28,7 @@ func (p *party) administer(call partyCall, with []grpc.CallOption) (proto.Messag
 		return quotas.GetQuota(ctx, &v1.GetQuotaRequest{TenantId: p.theirs(call)}, with...)
 	case "quotas":
 		return quotas.ListQuotas(ctx, &v1.ListQuotasRequest{}, with...)
-	case "put quota": // One that refuses jobs, but lets none wait: when a waiting one begins is no matter of tenants.
+	case "put quota": // The quota refuses jobs, but lets none wait, because the start of a waiting job depends on all tenants.
 		return quotas.PutQuota(ctx, &v1.PutQuotaRequest{Quota: &v1.Quota{
 			TenantId: p.theirs(call), MaxGpus: proto.Int32(1000), MaxJobs: proto.Int32(int32(4 + call.n)),
 		}}, with...)
@@ -35,10 +36,10 @@ func (p *party) administer(call partyCall, with []grpc.CallOption) (proto.Messag
 		return quotas.DeleteQuota(ctx, &v1.DeleteQuotaRequest{TenantId: p.theirs(call)}, with...)
 	case "audit":
 		return p.c.auditLog("c1").ListAuditRecords(ctx, &v1.ListAuditRecordsRequest{TenantId: p.theirs(call), PageSize: 1000}, with...)
-	case "audit of an object": // Its own only: others', of which there are several, are all nobody's where there is no other.
+	case "audit of an object": // Only objects of its own: a cluster without another tenant has no such objects.
 		return p.c.auditLog("c1").ListAuditRecords(ctx, &v1.ListAuditRecordsRequest{Object: p.pick("job", partyCall{n: call.n}), PageSize: 1000}, with...)
 	case "enable":
 		return nodes.EnableNode(ctx, &v1.EnableNodeRequest{NodeId: "n1"}, with...)
 	}
-	return nodes.ForgetNode(ctx, &v1.ForgetNodeRequest{NodeId: "n1"}, with...) // Refused: it is in session.
+	return nodes.ForgetNode(ctx, &v1.ForgetNodeRequest{NodeId: "n1"}, with...) // Refused, because the node is in session.
 }

@@ -16,7 +16,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// partyCalls are those that a tenant can make, each as often as it should be drawn.
+// partyCalls are the calls of a tenant, each as often as it should be drawn.
 var partyCalls = []string{
 	"submit", "submit", "submit", "submit", "batch", "get", "list", "list by label", "cancel", "pause", "resume", "resume from another's", "retry",
 	"explain", "metrics", "series", "stream metrics", "logs", "checkpoints", "checkpoint", "delete checkpoint", "pin", "unpin", "queue", "queues", "put queue", "delete queue", "validate data", "data cache",
@@ -40,20 +40,20 @@ var prelude = []partyCall{
 	{what: "task fetches", k: 3},
 }
 
-// byID are the calls that name something; each is made with what is the other's.
+// byID are the calls that name an object. Each is made with an object of the other tenant.
 var byID = []string{
 	"get", "explain", "metrics", "series", "stream metrics", "logs", "checkpoints", "checkpoint", "list by label", "cancel", "pause", "resume",
 	"resume from another's", "retry", "delete checkpoint", "pin", "unpin", "revoke token", "evaluate", "evaluate a checkpoint", "evaluation", "evaluations of",
 	"compare", "quota", "put quota", "delete quota", "audit",
 }
 
-// lastLook is made at the end: whatever can be seen is looked at.
+// lastLook are the calls at the end, which read everything that a tenant can see.
 var lastLook = []string{
 	"list", "queue", "queues", "put queue", "validate data", "data cache", "cluster", "nodes", "node", "drain", "tokens", "evaluations", "launchers", "quota", "quotas", "audit", "enable", "forget",
 }
 
 type partyStep struct {
-	second bool // who makes it
+	second bool // made by the second party
 	call   partyCall
 }
 
@@ -66,12 +66,12 @@ func drawSteps(t *rapid.T) []partyStep {
 	}), 5, 20).Draw(t, "steps")
 }
 
-// tenancyRuns bounds the sequences that are tried: each is some hundred calls of real clusters.
+// tenancyRuns bounds the sequences: each makes some hundred calls to real clusters.
 const tenancyRuns = 3
 
-// One tenant makes the same calls at a cluster of its own, and at one that it shares with a second tenant. Nothing of the
-// second shows in what the first is answered, and the other way round; and but for what is documented as shared, the first
-// is answered the same in both clusters.
+// One tenant makes the same calls to a cluster of its own and to one that it shares with a second tenant. No answer to
+// either has text of the other. The first tenant gets the same answers in both clusters, except for the fields that are
+// documented as shared.
 func TestTenancy_nothingOfOneShowsInAnswersToAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		patient := func(c *Config) { c.Timers.UnreachableAfter, c.Timers.Denials = 10*time.Minute, time.Hour }
@@ -91,7 +91,7 @@ func TestTenancy_nothingOfOneShowsInAnswersToAnother(t *testing.T) {
 				return
 			}
 			was := failed
-			failed = true // until it is seen to be otherwise
+			failed = true // until proven otherwise
 			alone := &party{t: rt, c: own, agent: ownAgent, mark: fmt.Sprintf("alpha%dx", runs)}
 			first := &party{t: rt, c: shared, agent: sharedAgent, mark: alone.mark}
 			second := &party{t: rt, c: shared, agent: sharedAgent, mark: fmt.Sprintf("bravo%dx", runs), other: first}
@@ -148,27 +148,27 @@ func TestTenancy_nothingOfOneShowsInAnswersToAnother(t *testing.T) {
 	})
 }
 
-// endless is a test without a deadline: a bubble, whose time is not that of the deadline, refuses to tell it.
+// endless is a test without a deadline: the deadline is in real time, and a bubble has its own time.
 type endless struct{ rapid.TB }
 
-// begin notes where the party begins.
+// begin records the index at which the party begins.
 func (p *party) begin() {
 	reply, err := p.c.operators("c1").ReadIndex(p.c.ctx("", ""), &v1.ReadIndexRequest{})
 	require.NoError(p.t, err)
 	p.since = reply.GetIndex()
 }
 
-// leave ends what the party still has running.
+// leave ends the party's running jobs.
 func (p *party) leave() {
 	for _, id := range p.jobs {
-		_, _ = p.jobService().CancelJob(p.ctx(""), &v1.CancelJobRequest{JobId: id}) // it may be over
+		_, _ = p.jobService().CancelJob(p.ctx(""), &v1.CancelJobRequest{JobId: id}) // the job may be over
 	}
 	p.rest()
 }
 
-// history is all events of the party's time there, of each job in their order. None may be of the other's.
+// history returns all events since the party's begin, by job in order. None may belong to the other party.
 func (p *party) history() map[string][]string {
-	_, _ = p.c.quotas("c1").DeleteQuota(p.ctx(""), &v1.DeleteQuotaRequest{}) // There may be none; a job more must go in.
+	_, _ = p.c.quotas("c1").DeleteQuota(p.ctx(""), &v1.DeleteQuotaRequest{}) // There may be no quota. One more job must be accepted.
 	last, err := p.jobService().SubmitJob(p.ctx(""), p.spec(partyCall{n: 3}))
 	require.NoError(p.t, err)
 	p.bore(last.GetJobId())
@@ -186,7 +186,7 @@ func (p *party) history() map[string][]string {
 			switch e.GetTopic() {
 			case "job", "lease", "checkpoint":
 			default:
-				continue // The cluster's own.
+				continue // An event of the cluster itself.
 			}
 			name := p.anonymous(e.GetJobId())
 			require.True(p.t, strings.HasPrefix(name, "job#"), "an event of a job that the tenant does not have: %s", raw)
@@ -198,7 +198,7 @@ func (p *party) history() map[string][]string {
 	}
 }
 
-// ReadTaskSeries tells one series of every task.
+// ReadTaskSeries returns one series of every task.
 func (a *scriptedAgent) ReadTaskSeries(_ context.Context, req *v1.ReadTaskSeriesRequest) (*v1.ReadTaskSeriesResponse, error) {
 	out := &v1.ReadTaskSeriesResponse{}
 	if spec := a.has(req.GetJobId()); spec != nil {
@@ -207,7 +207,7 @@ func (a *scriptedAgent) ReadTaskSeries(_ context.Context, req *v1.ReadTaskSeries
 	return out, nil
 }
 
-// ReadTaskMetrics tells one metric of every task.
+// ReadTaskMetrics returns one metric of every task.
 func (a *scriptedAgent) ReadTaskMetrics(req *v1.ReadTaskMetricsRequest, stream grpc.ServerStreamingServer[v1.ReadTaskMetricsResponse]) error {
 	out := &v1.ReadTaskMetricsResponse{Eof: true}
 	if spec := a.has(req.GetJobId()); spec != nil && req.GetOffset() == 0 {

@@ -26,7 +26,7 @@ func (p *party) fetch(call partyCall, with []grpc.CallOption) (proto.Message, er
 		require.NoError(p.t, err)
 		return reply.GetJob().GetReason() != ""
 	})
-	if p.other != nil { // The other one guesses which it is.
+	if p.other != nil { // The other party guesses the id.
 		_, err := p.other.jobService().ExplainJob(p.other.ctx(""), &v1.ExplainJobRequest{JobId: id})
 		require.Error(p.t, err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// On real sockets: everything that coordinators say to each other, and what is said to them, goes over TCP and TLS here.
+// The test uses real sockets: all calls between coordinators, and to them, go over TCP and TLS.
 func TestTLS_certificatesSayWhoMayDoWhat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func TestTLS_certificatesSayWhoMayDoWhat(t *testing.T) {
 	session := func(conn *grpc.ClientConn, node string) error {
 		stream, err := v1.NewAgentServiceClient(conn).Session(c.ctx("", ""))
 		require.NoError(t, err)
-		// What is sent on a stream that was refused fails with EOF; why it was refused comes with Recv.
+		// A Send on a refused stream fails with EOF. Recv returns the reason.
 		_ = stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Hello{Hello: &v1.Hello{NodeId: node, BootId: "b", GrpcAddr: "127.0.0.1:1", CpuCount: 1}}})
 		_, err = stream.Recv()
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// A caller must be let in without a leader, to see what is left.
+// Tokens are verified without a leader, so that callers can read the remaining state.
 func TestCluster_oneAloneKnowsTokens(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, func(config *Config) { config.Timers.LeaderWait = 300 * time.Millisecond })
@@ -22,7 +22,7 @@ func TestCluster_oneAloneKnowsTokens(t *testing.T) {
 		tokens := v1.NewTokenServiceClient(c.members[alone].conn)
 		_, err := tokens.CreateToken(c.ctx("acme", ""), &v1.CreateTokenRequest{Digest: digest[:], UserId: "ann", Permissions: []string{"scaimind:view"}})
 		require.NoError(t, err)
-		_, err = tokens.ListTokens(c.ctx("acme", ""), &v1.ListTokensRequest{}) // It has applied it now.
+		_, err = tokens.ListTokens(c.ctx("acme", ""), &v1.ListTokensRequest{}) // The coordinator has applied the token now.
 		require.NoError(t, err)
 		for _, other := range c.ids {
 			if other != alone {
@@ -78,7 +78,7 @@ func TestCluster_tokens(t *testing.T) {
 		requireCode(t, codes.NotFound, err)
 		_, err = tokens(at).CreateToken(c.ctx("acme", ""), &v1.CreateTokenRequest{Digest: digest[:], Permissions: []string{"p"}, ExpiresInSeconds: -1})
 		requireCode(t, codes.InvalidArgument, err)
-		for _, seconds := range []int64{1 << 33, math.MaxInt64} { // In nanoseconds they are none, or others.
+		for _, seconds := range []int64{1 << 33, math.MaxInt64} { // In nanoseconds these would overflow.
 			_, err = tokens(at).CreateToken(c.ctx("acme", ""), &v1.CreateTokenRequest{Digest: digest[:], Permissions: []string{"p"}, ExpiresInSeconds: seconds})
 			requireCode(t, codes.InvalidArgument, err)
 		}

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// ReadTraining says what an agent says whose node has no Python. The node "slow" looks for longer than anybody waits.
+// ReadTraining answers like an agent whose node has no Python. The node "slow" takes longer than callers wait.
 func (a *scriptedAgent) ReadTraining(ctx context.Context, _ *v1.ReadTrainingRequest) (*v1.ReadTrainingResponse, error) {
 	if a.hello.GetNodeId() == "slow" {
 		<-ctx.Done()

@@ -19,7 +19,7 @@ func (a *scriptedAgent) prepare(name string) {
 	a.prepares[name] = true
 }
 
-// tell reports of the tasks of a job that have not ended.
+// tell sends a report for each task of a job that has not ended.
 func (a *scriptedAgent) tell(job string, r *v1.Report) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -37,7 +37,7 @@ func (a *scriptedAgent) transfer(job string, r *v1.TransferReport) {
 	a.tell(job, &v1.Report{Body: &v1.Report_Transfer{Transfer: r}})
 }
 
-// heard collects the events that a tenant is told of from now on.
+// heard returns the events that a tenant receives from now on.
 func (c *cluster) heard(at, tenant string) <-chan *v1.Event {
 	stream, err := v1.NewEventServiceClient(c.members[at].conn).WatchEvents(c.ctx(tenant, ""), &v1.WatchEventsRequest{Topics: []string{"job"}})
 	require.NoError(c.t, err)
@@ -59,7 +59,7 @@ func (c *cluster) heard(at, tenant string) <-chan *v1.Event {
 	return events
 }
 
-// How far the data is shows to the tenant while the task is prepared, and is gone when it runs.
+// The tenant sees the progress of the transfer while the task is prepared, and no longer when it runs.
 func TestCluster_transfersShowWhileATaskIsPrepared(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
@@ -99,8 +99,8 @@ func TestCluster_transfersShowWhileATaskIsPrepared(t *testing.T) {
 	})
 }
 
-// What one node could not fetch is tried on another one, as far as there is one. That data or a model is nowhere takes two nodes
-// to say.
+// If one node cannot fetch data or a model, another one tries, if there is one. A job fails for missing data only after
+// two nodes have reported it missing.
 func TestCluster_dataThatOneNodeCannotFetchIsTriedOnAnother(t *testing.T) {
 	for failure, want := range map[v1.ErrorType_Value]struct {
 		attempts int32

@@ -42,19 +42,20 @@ func TestVerify_whatAClusterWrote(t *testing.T) {
 				for _, id := range c.ids {
 					c.eventually(id+" takes no snapshot", func() bool { return newestSnapshot(c.members[id].config.DataDir) > 0 })
 				}
-				// What is compared is in the log of c1 if its next snapshot is far, which takes the log before it away.
+				// The compared entries are in the log of c1 only if its next snapshot is far away, because a snapshot
+				// truncates the log.
 				c.eventually("c1 takes no more snapshots", func() bool {
 					now, err := c.operators("c1").GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
 					require.NoError(t, err)
 					behind := now.GetIndex() - min(now.GetIndex(), newestSnapshot(c.members["c1"].config.DataDir))
-					if behind > threshold/4 && behind < threshold { // else it is due
+					if behind > threshold/4 && behind < threshold { // otherwise a snapshot is due
 						c.write("c1")
 					}
 					return behind <= threshold/4
 				})
 				want, err := c.operators("c1").GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
 				require.NoError(t, err)
-				for _, id := range c.ids { // One that lags would be stopped before it has all of it.
+				for _, id := range c.ids { // A lagging replica would be stopped before it has all entries.
 					c.get(id, last)
 				}
 				for _, id := range c.ids {
@@ -68,7 +69,7 @@ func TestVerify_whatAClusterWrote(t *testing.T) {
 					require.Equal(t, store, r.LogStore)
 					require.NotEmpty(t, r.Snapshots)
 					require.GreaterOrEqual(t, r.State.Index, want.GetIndex())
-					if r.State.AtHash != "" { // unless the log of this one begins later
+					if r.State.AtHash != "" { // unless this log begins later
 						require.Equal(t, want.GetHash(), r.State.AtHash, id)
 						agree++
 					}
@@ -79,7 +80,7 @@ func TestVerify_whatAClusterWrote(t *testing.T) {
 	}
 }
 
-// newestSnapshot is the index of a coordinator's newest snapshot, 0 when it has none.
+// newestSnapshot returns the index of a coordinator's newest snapshot, or 0 if it has none.
 func newestSnapshot(dataDir string) (newest uint64) {
 	dirs, _ := filepath.Glob(filepath.Join(dataDir, "raft", "snapshots", "snapshots", "*-*-*"))
 	for _, dir := range dirs {

@@ -21,7 +21,7 @@ func (c *cluster) calendar(id string) v1.CalendarServiceClient {
 	return v1.NewCalendarServiceClient(c.members[id].conn)
 }
 
-// The leader dies before a maintenance begins: the next one drains the node, and enables it at the end.
+// The leader dies before a maintenance begins: the next leader drains the node, and enables it at the end.
 func TestCalendar_maintenanceOutlivesTheLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
@@ -99,7 +99,7 @@ func TestCalendar_reservationsAreOfATenant(t *testing.T) {
 					told = append(told, e.GetName())
 				}
 				if len(resp.GetEvents()) == 0 {
-					break // a sign of life after all events that there were
+					break // an empty message after all existing events
 				}
 			}
 			cancel()

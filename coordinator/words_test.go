@@ -9,7 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Whatever says where a job is says it in the words of its status.
+// All texts about a job's state use the names of statuses.
 func TestCluster_saysWhatTheStatusSays(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 1, nil)

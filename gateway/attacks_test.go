@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// served is a gateway that listens; raw sends bytes to it, and reads what comes back.
+// served starts a gateway that listens; raw sends bytes to it, and reads the answer.
 func served(t *testing.T, c *scripted) (raw func(bytes string) (first string, rest string)) {
 	t.Helper()
 	config := testConfig(c)
@@ -39,7 +39,7 @@ func served(t *testing.T, c *scripted) (raw func(bytes string) (first string, re
 		require.NoError(t, err)
 		defer conn.Close()
 		require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-		_, _ = io.WriteString(conn, bytes) // It may be cut off while it writes.
+		_, _ = io.WriteString(conn, bytes) // the server may close the connection during the write
 		in := bufio.NewReader(conn)
 		first, _ := in.ReadString('\n')
 		rest, _ := io.ReadAll(in)
@@ -47,8 +47,8 @@ func served(t *testing.T, c *scripted) (raw func(bytes string) (first string, re
 	}
 }
 
-// Requests that two servers in a row would read differently are refused, or read as they stand and once only: nothing is
-// smuggled behind one.
+// Requests that two servers in a row could read differently are refused, or read according to the standard and once
+// only: no request is smuggled behind another one.
 func TestAttacks_requestsWithinRequests(t *testing.T) {
 	c := newScripted(t)
 	raw := served(t, c)
@@ -75,7 +75,7 @@ func TestAttacks_requestsWithinRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			first, rest := raw(tc.request)
-			// What is far too long is cut off while it is sent, and the answer may go with it.
+			// The connection of a request that is far too long is closed while it is sent, and the answer may be lost.
 			matches := len(tc.request) > 64<<10 && first == ""
 			for _, want := range tc.want {
 				matches = matches || strings.Contains(first+" ", want)
@@ -85,7 +85,7 @@ func TestAttacks_requestsWithinRequests(t *testing.T) {
 			require.Empty(t, c.seen(), "nothing is called")
 		})
 	}
-	// A length beside chunks counts for nothing, by the standard: what follows the chunks is the next request, which is whole.
+	// According to the standard, a length beside chunks is ignored: a complete request follows the chunks.
 	first, _ := raw("GET /v1/me HTTP/1.1\r\n" + head + "Content-Length: 9999\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n" + hidden)
 	require.Contains(t, first, " 200 ")
 	require.Empty(t, c.seen())
@@ -161,7 +161,7 @@ func TestAttacks_bearer(t *testing.T) {
 	}
 }
 
-// One write has one key.
+// A write may have only one key.
 func TestAttacks_twoIdempotencyKeys(t *testing.T) {
 	c := newScripted(t)
 	g := newGate(t, testConfig(c))
@@ -173,7 +173,7 @@ func TestAttacks_twoIdempotencyKeys(t *testing.T) {
 	require.Empty(t, c.seen())
 }
 
-// However one token is written, it is one token to the limit.
+// A token counts as one token for the limit, however it is written.
 func TestAttacks_aTokenIsLimitedHoweverItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := testConfig(newScripted(t))
@@ -187,7 +187,8 @@ func TestAttacks_aTokenIsLimitedHoweverItIsWritten(t *testing.T) {
 	})
 }
 
-// Pages of other sites get nothing: no answer says that they may read it, and a preflight is told methods, which is not what it asks.
+// Pages of other origins get no access: no answer allows them to read it, and the answer to a preflight only lists
+// methods.
 func TestAttacks_otherOrigins(t *testing.T) {
 	c := newScripted(t)
 	g := newGate(t, testConfig(c))

@@ -16,8 +16,8 @@ import (
 	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
-// Without a leader, reads of what a coordinator has still work, also for who comes with an API token. While there is one, it is
-// the leader that says whether a token is good.
+// Without a leader, stale reads still work, also with an API token. While there is a leader, only the leader decides
+// whether a token is valid.
 func TestTokens_withoutALeader(t *testing.T) {
 	for name, tc := range map[string]struct {
 		leader, alone codes.Code

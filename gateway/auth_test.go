@@ -19,10 +19,10 @@ import (
 	"github.com/mindcoordinator/mind/gateway/oidc"
 )
 
-// patientClient waits for an issuer as long as a machine that stands still may take.
+// patientClient waits for an issuer as long as a busy machine may need.
 var patientClient = &http.Client{Timeout: time.Minute}
 
-// issuerWith serves one key, and signs with it.
+// issuerWith starts an issuer with one key; sign signs with it.
 func issuerWith(t *testing.T) (url string, sign func(claims map[string]any) string) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 
 func sha(token string) [32]byte { return sha256.Sum256([]byte(token)) }
 
-// issuer is a coordinator that knows some tokens, and counts how often it is asked for any.
+// issuer makes a coordinator that knows some tokens, and counts the look-ups.
 func issuer(c *scripted, good ...string) (asked *atomic.Int64) {
 	asked = &atomic.Int64{}
 	known := map[[32]byte]bool{}
@@ -38,7 +38,8 @@ func issuer(c *scripted, good ...string) (asked *atomic.Int64) {
 	return asked
 }
 
-// A flood of unknown tokens is few questions to the leader, and those who come with good ones from the same address hardly notice.
+// A flood of unknown tokens causes few look-ups at the leader, and callers with valid tokens from the same address are
+// hardly affected.
 func TestGuesses_aFloodOfUnknownTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
@@ -94,7 +95,8 @@ func TestGuesses_aFloodOfUnknownTokens(t *testing.T) {
 	})
 }
 
-// One unknown token, however often it comes, is one question a second; and so is one good token that many come with at once.
+// One unknown token causes one look-up per second, however often it is sent; and so does one valid token that many
+// callers send at once.
 func TestGuesses_oneTokenManyTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
@@ -154,7 +156,8 @@ func TestGuesses_whoeverAskedHangsUp(t *testing.T) {
 	})
 }
 
-// Many who come with new tokens at once, as after a restart of the gateway behind a proxy, are no flood of guesses.
+// Many callers that send new valid tokens at once, as after a restart of the gateway behind a proxy, do not count as a
+// flood of guesses.
 func TestGuesses_manyGoodTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
@@ -170,7 +173,7 @@ func TestGuesses_manyGoodTokens(t *testing.T) {
 	})
 }
 
-// Behind a proxy that is trusted, the flood of one client is not that of another.
+// Behind a trusted proxy, the flood of one client does not affect another one.
 func TestProxies_boundEachClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)

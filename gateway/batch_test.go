@@ -12,7 +12,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// takesAll answers a batch job by job; a job named "refused" is.
+// takesAll accepts all jobs of a batch, except one named "refused".
 func takesAll(_ context.Context, r any) (any, error) {
 	reply := &v1.SubmitJobsResponse{}
 	for _, job := range r.(*v1.SubmitJobsRequest).Jobs {

@@ -106,8 +106,8 @@ func load(b *testing.B, url string) {
 	close(work)
 	clients.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "submits/s")
-	// Of everything in this process: clients, gateway, coordinator. It tells
-	// more than the time on a machine that does other things too.
+	// This is the CPU time of the whole process: clients, gateway and coordinator. On a shared machine it is more
+	// reliable than the elapsed time.
 	b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
 }
 

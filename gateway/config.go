@@ -33,17 +33,19 @@ type Config struct {
 	CertFile string
 	KeyFile  string
 	CAFile   string
-	// APISecret goes with every call to a coordinator.
+	// APISecret is sent with every call to a coordinator.
 	APISecret string
 
 	// Tokens are the accepted bearer tokens, unless Authenticator is set.
 	Tokens        []StaticToken
 	Authenticator auth.Authenticator
-	// OIDC also accepts the tokens of an issuer; nil: none.
+	// OIDC configures an issuer whose tokens are accepted, too; nil: none.
 	OIDC *oidc.Config
-	// TokenExchange exchanges callers' tokens for tokens of ScaiDrive and ScaiAtlas where calls need them; nil: never.
+	// TokenExchange configures the exchange of callers' tokens for tokens of ScaiDrive and ScaiAtlas, for calls that
+	// need them; nil: it is disabled.
 	TokenExchange *tokenexchange.Config
-	// ExchangeIssuedOnly lets callers whose tokens cannot be exchanged continue without; otherwise they are refused.
+	// ExchangeIssuedOnly lets callers whose tokens cannot be exchanged continue without exchanged tokens; otherwise
+	// they are refused.
 	ExchangeIssuedOnly bool
 
 	// JobCache keeps a copy of listed jobs for dashboards, in MariaDB or MySQL, as mysql:DSN; empty: none.
@@ -51,7 +53,7 @@ type Config struct {
 	// JobCacheKeep is how long the copy of a job is kept after it was last listed; default 30 days.
 	JobCacheKeep time.Duration
 
-	// CheckpointArchive is where checkpoints are downloaded from.
+	// CheckpointArchive is the archive from which checkpoints are downloaded.
 	CheckpointArchive downloads.Archive
 
 	// RateLimits limit the requests of callers; the zero value sets no limit.
@@ -69,9 +71,9 @@ type Config struct {
 
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
-	// Registry takes the metrics and is what /metrics serves; nil: a registry of its own.
+	// Registry is the registry for the gateway's metrics, which /metrics serves; nil: a registry of its own.
 	Registry *prometheus.Registry
-	// DialOptions are added to those of the connections to coordinators.
+	// DialOptions are added to the options of the connections to coordinators.
 	DialOptions []grpc.DialOption
 }
 

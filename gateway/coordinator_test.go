@@ -27,9 +27,8 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// scripted is a coordinator whose answers are written by the test. It stands
-// behind a real gRPC connection: it is the edge of this room, and what a real
-// coordinator does is tested in its own.
+// scripted is a coordinator whose answers the test defines, behind a real gRPC connection. The tests of package
+// coordinator cover a real coordinator.
 type scripted struct {
 	v1.UnimplementedJobServiceServer
 	v1.UnimplementedClusterServiceServer
@@ -77,7 +76,7 @@ func newScripted(t testing.TB) *scripted {
 	return c
 }
 
-// replies are what a coordinator without a script answers.
+// replies are the answers of a coordinator without a script.
 var replies = map[string]func() any{
 	"SubmitJob":        func() any { return &v1.SubmitJobResponse{JobId: "job_1", Status: v1.JobStatus_PENDING} },
 	"SubmitJobs":       func() any { return &v1.SubmitJobsResponse{} },
@@ -160,7 +159,7 @@ func (c *scripted) intercept(ctx context.Context, request any, info *grpc.UnaryS
 	return replies[method](), nil
 }
 
-// note remembers a call, but for those by which a running gateway finds out every second whether it is ready.
+// note records a call, except the calls by which a running gateway checks every second whether it is ready.
 func (c *scripted) note(ctx context.Context, method string, request any) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if (method == "ListQueues" || method == "GetCluster") && len(md[status.KeyRequestID]) == 0 {
@@ -193,7 +192,7 @@ func (c *scripted) StreamJobMetrics(r *v1.StreamJobMetricsRequest, s grpc.Server
 	return c.meter(r, s)
 }
 
-// dialerTo connects addresses to coordinators; others refuse.
+// dialerTo connects addresses to coordinators, and refuses other addresses.
 func dialerTo(coordinators map[string]*scripted) grpc.DialOption {
 	return grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 		if c := coordinators[addr]; c != nil {
@@ -248,7 +247,7 @@ func newGate(t testing.TB, config Config) *gate {
 	return &gate{t: t, server: s, handler: s.router()}
 }
 
-// answer is a response, read.
+// answer is a response that was read completely.
 type answer struct {
 	code   int
 	header http.Header

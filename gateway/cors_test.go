@@ -11,7 +11,8 @@ import (
 
 const dashboard = "https://dashboard.example.com"
 
-// Pages of the configured origins may use the gateway, and read what they need of its answers; pages of others may not.
+// Pages of the configured origins may use the gateway, and read the headers that they need; pages of other origins may
+// not.
 func TestCORS_pagesOfTheConfiguredOrigins(t *testing.T) {
 	c := newScripted(t)
 	config := testConfig(c)

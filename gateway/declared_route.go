@@ -20,13 +20,13 @@ func fromQuery[M proto.Message](read func(url.Values) (M, []wire.Fault)) queryRe
 	return func(query url.Values) (proto.Message, []wire.Fault) { return read(query) }
 }
 
-// fromQueryNow is the same for queries with times, which may be relative to now.
+// fromQueryNow makes a queryReader for queries with times, which may be relative to the present.
 func fromQueryNow[M proto.Message](read func(url.Values, time.Time) (M, []wire.Fault)) queryReader {
 	return func(query url.Values) (proto.Message, []wire.Fault) { return read(query, time.Now()) }
 }
 
-// declaredRoute serves a route as the protos declare it: the variable segment of the path and the query or the body make the
-// request, and the response, or one field of it, is the answer.
+// declaredRoute returns the handler of a route that the protos declare completely: the variable segment of the path and
+// the query or body make the request, and the response, or one of its fields, is the answer.
 func declaredRoute(m *methods.Method, at methods.Route, query queryReader, mayBeEmpty bool) func(x *httpRequest) error {
 	_, name, _ := strings.Cut(at.Path, "{")
 	name, _, _ = strings.Cut(name, "}")

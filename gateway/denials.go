@@ -12,14 +12,14 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// How long a call that reports denials may take, and the last one, for which the shutdown waits.
+// Time limits of a call that reports denials, and of the last one, for which the shutdown waits.
 const (
 	tellDenialsWithin     = 10 * time.Second
 	tellLastDenialsWithin = time.Second
 )
 
-// noteDenial counts what this gateway refuses by itself. Denied access is also reported to the coordinators for the audit
-// log. Malformed and excess requests are not: they do not show that someone tried to get access.
+// noteDenial counts a request that this gateway itself refuses. Denied access is also reported to the coordinators for
+// the audit log. Malformed and excess requests are not: they do not show that someone tried to get access.
 func (x *httpRequest) noteDenial(p *problem) {
 	if p.coordinators {
 		return
@@ -50,8 +50,8 @@ func (x *httpRequest) noteDenial(p *problem) {
 	}
 }
 
-// reports are how denied requests get to the coordinators: periodically, and once more at the end. Those that cannot be
-// reported are missing in the audit log; the gateway's own log says so.
+// reports returns the settings for reporting denied requests to the coordinators: periodically, and once more at the
+// end. Denials that cannot be reported are missing in the audit log; the gateway's own log says so.
 func (s *server) reports() denials.Reports {
 	return denials.Reports{
 		By: "gateway", Every: s.config.Timeouts.Denials, Within: tellDenialsWithin, Last: tellLastDenialsWithin,

@@ -21,7 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
-// keptLog is a log that many write to.
+// keptLog is a log that several goroutines write to.
 type keptLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -39,7 +39,7 @@ func (l *keptLog) String() string {
 	return l.text.String()
 }
 
-// toldOf are the denials that a coordinator was told of, in words.
+// toldOf describes the denials that were reported to a coordinator.
 func toldOf(calls []seen) []string {
 	var out []string
 	for _, call := range calls {
@@ -79,7 +79,7 @@ func TestDenials_areToldToTheCoordinatorsAddedUp(t *testing.T) {
 	ask(422, "POST", prefix+"/jobs", "{", "Bearer "+tokenAll)
 	ask(404, "GET", prefix+"/nothing", "", "Bearer "+tokenAll)
 	c.on("GetCluster", func(context.Context, any) (any, error) { return nil, grpcstatus.Error(codes.PermissionDenied, "no") })
-	ask(403, "GET", prefix+"/cluster", "", "Bearer viewer") // The coordinators denied it, and note it themselves.
+	ask(403, "GET", prefix+"/cluster", "", "Bearer viewer") // the coordinators denied it, and record it themselves
 	s.denied.ReportOnce(t.Context(), s.reports(), tellDenialsWithin)
 	require.ElementsMatch(t, []string{
 		"/ UNAUTHENTICATED AUTH_TOKEN_INVALID GET /jobs 192.0.2.1 3x by gateway",
@@ -104,8 +104,8 @@ func TestDenials_areToldToTheCoordinatorsAddedUp(t *testing.T) {
 	require.Contains(t, log.String(), "denied requests are not in the audit log", "what is lost is said")
 }
 
-// A hundred thousand refusals, from as many addresses and in as many ways as one likes, are one call to the coordinators, a
-// bounded number of records, and as many lines of the log.
+// A hundred thousand refusals, from as many addresses and of all kinds, cause one call to the coordinators, and a
+// bounded number of records and lines of the log.
 func TestDenials_aFloodIsOneCall(t *testing.T) {
 	c := newScripted(t)
 	config := testConfig(c)

@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/openapi"
 )
 
-// downloadEndpoint is the route of downloads. It is none of an RPC: the gateway reads the archive itself.
+// downloadEndpoint returns the endpoint of downloads. It has no RPC: the gateway reads the archive itself.
 func downloadEndpoint() endpoint {
 	return endpoint{
 		own:         get(prefix+"/checkpoints/{id}/download", "Download a checkpoint as a tar archive", true),
@@ -46,7 +46,7 @@ func downloadCheckpoint(x *httpRequest) error {
 	return nil
 }
 
-// checkpoint asks for a checkpoint, as the caller may see it.
+// checkpoint gets a checkpoint from the coordinators, as far as the caller may see it.
 func (x *httpRequest) checkpoint() (*v1.Checkpoint, error) {
 	ctx, cancel, err := x.call()
 	if err != nil {
@@ -57,7 +57,7 @@ func (x *httpRequest) checkpoint() (*v1.Checkpoint, error) {
 	return reply.GetCheckpoint(), err
 }
 
-// notDownloadable is the answer when a checkpoint is not sent.
+// notDownloadable returns the error for a checkpoint that cannot be sent.
 func (x *httpRequest) notDownloadable(c *v1.Checkpoint, err error) error {
 	if unfit := downloads.Unfit(""); errors.As(err, &unfit) {
 		return conflict(string(unfit))

@@ -20,7 +20,8 @@ type textFile struct{ *strings.Reader }
 
 func (textFile) Close() error { return nil }
 
-// archived puts a checkpoint of two files into an archive, and returns its URL and the checkpoint as coordinators show it.
+// archived puts a checkpoint of two files into an archive, and returns the archive's URL and the checkpoint as the
+// coordinators return it.
 func archived(t *testing.T) (url string, c *v1.Checkpoint) {
 	t.Helper()
 	url = "file://" + t.TempDir()

@@ -12,13 +12,14 @@ import (
 // endpoint serves the routes of one method, and describes its query, body and answer for the OpenAPI document. The protos
 // declare everything else: paths, permissions, status and summary.
 type endpoint struct {
-	// rpc is the method of the coordinators to call, and variant selects one of its routes; own is a route without a call.
+	// rpc is the method of the coordinators to call, and variant selects one of its routes; own is a route without an
+	// RPC.
 	rpc, variant string
 	own          methods.Route
 	open         bool // no token is needed
-	// permissions, one of which the caller of an own route needs; none: any caller may.
+	// permissions of an own route: the caller needs one of them; none: any caller may use it.
 	permissions []string
-	// serve answers; nil: path, query and body make the request and the response is the answer, as the protos declare.
+	// serve handles a request; nil: the route is served as the protos declare it (declaredRoute).
 	serve func(x *httpRequest) error
 	query queryReader // nil: the only parameter of the query is the consistency
 	doc   doc
@@ -64,7 +65,7 @@ func list(of object) object { return object{"type": "array", "items": of} }
 
 const maxInt32 = 1<<31 - 1
 
-// endpoints lists them; those that are asked for most come first.
+// endpoints lists the endpoints, most frequently used ones first.
 func endpoints() []endpoint {
 	return []endpoint{
 		{rpc: v1.JobService_SubmitJob_FullMethodName, serve: submitJob, doc: doc{In: &v1.SubmitJobRequest{}, Out: &v1.SubmitJobResponse{}}},
@@ -83,7 +84,7 @@ func endpoints() []endpoint {
 			consistency,
 		}}},
 		{rpc: v1.JobService_ExplainJob_FullMethodName, query: fromQueryNow(wire.ExplainJob), doc: doc{Query: params{
-			texts("what_if", "say what would become of a waiting job with this different, KEY=VALUE; repeatable"),
+			texts("what_if", "explain what would happen to a waiting job with this change, KEY=VALUE; repeatable"),
 			text("at", "as it was at an earlier moment: the index of a log entry, RFC 3339, or a duration back from now such as 10m"),
 			openapi.Parameter{Name: "remedies", Text: "default true; false: do not look for what would let it start now", Schema: object{"type": "boolean"}},
 			consistency,
@@ -221,7 +222,7 @@ func endpoints() []endpoint {
 	}
 }
 
-// get is a route of the gateway itself.
+// get returns a route of the gateway itself.
 func get(path, summary string, choice bool) methods.Route {
 	return methods.Route{Method: http.MethodGet, Path: path, Summary: summary, Code: http.StatusOK, Choice: choice}
 }

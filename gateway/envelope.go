@@ -24,7 +24,7 @@ type problem struct {
 
 func (p *problem) Error() string { return p.code + ": " + p.message }
 
-// invalid is a 422 about one field, parameter or header.
+// invalid returns a 422 about one field, parameter or header.
 func invalid(field, message string) *problem {
 	return invalidBody([]wire.Fault{{Field: field, Message: message}})
 }

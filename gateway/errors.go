@@ -28,7 +28,7 @@ func (x *httpRequest) problemOf(err error) *problem {
 // translate turns a coordinator's error into the problem that a caller may see.
 func (x *httpRequest) translate(err error) *problem { return x.explain(err, x.answer.Outcome) }
 
-// explain is translate for an error with an outcome.
+// explain is like translate, for an error with a known outcome.
 func (x *httpRequest) explain(err error, outcome string) *problem {
 	s := grpcstatus.Convert(err)
 	entry := status.OfOutcome(s.Code(), outcome)
@@ -51,12 +51,13 @@ func (x *httpRequest) explain(err error, outcome string) *problem {
 	}
 	p := &problem{http: entry.HTTP, code: entry.Code, message: message, retryAfter: retryAfter[s.Code()], coordinators: true}
 	if outcome == status.QuotaExceeded {
-		p.retryAfter = 0 // Time alone does not help, so no time for a retry is given.
+		p.retryAfter = 0 // waiting alone does not help, so no time for a retry is given
 	}
 	return p
 }
 
-// advice says what to do after a call that failed because no coordinator accepted it. Only a write can have taken effect.
+// advice returns what the caller can do after a call failed because no coordinator accepted it. Only a write can have
+// taken effect.
 func (x *httpRequest) advice(outcome string) string {
 	switch {
 	case !x.route.write && x.staleRead():

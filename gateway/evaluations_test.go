@@ -12,13 +12,14 @@ import (
 	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
-// What evaluations need; reading them was published under both permissions.
+// The permissions for evaluations; reading was published under both.
 var (
 	evaluate        = []string{auth.PermissionEvaluate}
 	viewEvaluations = []string{auth.PermissionView, auth.PermissionEvaluate}
 )
 
-// Each route, who may, and the call that it leads to. Two permissions let somebody read, so they are not in the table of TestRoutes.
+// The routes of evaluations, their permissions and calls. Either of two permissions allows reading, so they are not in
+// the table of TestRoutes.
 func TestEvaluations_routes(t *testing.T) {
 	for _, tc := range []struct {
 		method, path, body string

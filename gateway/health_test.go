@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// leaderless makes a coordinator that answers stale reads only while alone is true, as one of three does that is left.
+// leaderless makes a coordinator that answers only stale reads while alone is true, like the last one of three.
 func leaderless(c *scripted, alone *atomic.Bool) {
 	c.on("ListQueues", func(ctx context.Context, _ any) (any, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
@@ -53,7 +53,8 @@ func (g *running) ready(query string) (int, readyAnswer) {
 
 var allOK = map[string]string{"gateway": "ok", "coordinators": "ok", "leader": "ok"}
 
-// A gateway is ready while requests are answered: also while they wait for a new leader, and no longer than they wait for one.
+// A gateway is ready while requests are answered. That includes the time in which they wait for a new leader, but no
+// more.
 func TestReady_withoutAQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
@@ -65,7 +66,7 @@ func TestReady_withoutAQuorum(t *testing.T) {
 		require.Equal(t, 200, code)
 		require.Equal(t, readyAnswer{"ready", allOK}, a)
 
-		// A failover.
+		// This is a failover.
 		alone.Store(true)
 		for range 6 {
 			time.Sleep(time.Second)
@@ -80,7 +81,7 @@ func TestReady_withoutAQuorum(t *testing.T) {
 		require.Equal(t, 200, code)
 		require.Equal(t, allOK, a.Checks)
 
-		// An outage. Nobody asks meanwhile: the first who does is told.
+		// This is an outage. No probe asks meanwhile; the first one gets the right answer.
 		alone.Store(true)
 		time.Sleep(20 * time.Second)
 		code, a = g.ready("")
@@ -103,7 +104,7 @@ func TestReady_withoutAQuorum(t *testing.T) {
 	})
 }
 
-// A gateway that has never reached a leader is not ready, and not after a while only.
+// A gateway that has never reached a leader is not ready, from the start on.
 func TestReady_beforeThereWasALeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// A gateway that runs shows the certificate that its files hold, and the last good one while they hold none.
+// A running gateway uses the certificate in its files, and the last valid one while they contain none.
 func TestHTTPS_followsItsCertificate(t *testing.T) {
 	dir := t.TempDir()
 	ca, err := pki.CreateCA(dir)
@@ -45,7 +45,7 @@ func TestHTTPS_followsItsCertificate(t *testing.T) {
 		require.NoError(t, <-ended)
 	}()
 	url := "https://" + config.Listener.Addr().String() + "/health"
-	// ask opens a connection of its own, and returns the serial number that it was shown.
+	// ask opens a new connection, and returns the serial number of the server's certificate.
 	ask := func() string {
 		transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 		resp, err := (&http.Client{Transport: transport, Timeout: time.Minute}).Get(url)

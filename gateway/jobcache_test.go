@@ -87,7 +87,7 @@ func says(t *testing.T, text string) string {
 	return "mysql:mind:hunter2@tcp(" + listener.Addr().String() + ")/mind"
 }
 
-// Whatever is wrong with the cache, lists are answered, and all that it costs is metrics.
+// TestJobCache_noRequestFailsWithIt holds that lists are answered whatever is wrong with the cache; only metrics tell.
 func TestJobCache_noRequestFailsWithIt(t *testing.T) {
 	var server mariadb.Server
 	defer server.Stop()

@@ -58,7 +58,7 @@ func segment(x *httpRequest, name string) string {
 	if plain, err := url.PathUnescape(escaped); err == nil {
 		return plain
 	}
-	return escaped // cannot happen: the server has unescaped the whole path
+	return escaped // impossible: the server has unescaped the whole path
 }
 
 func submitJob(x *httpRequest) error {

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pathOf fills in what a route leaves open.
+// pathOf returns a path of a route, with values for its variables.
 func pathOf(r route) string {
 	return strings.NewReplacer("{id}", "x", "{name}", "x", "{framework}", "CUSTOM").Replace(r.Path)
 }
 
-// Load balancers and monitors ask with HEAD.
+// Load balancers and monitors send HEAD requests.
 func TestHead_isGetWithoutTheBody(t *testing.T) {
 	g := runGateway(t, testConfig(newScripted(t)))
 	for _, r := range allRoutes() {
@@ -44,7 +44,7 @@ func TestHead_isGetWithoutTheBody(t *testing.T) {
 			get.Header.Del("Date")
 			head.Header.Del("Date")
 			require.Equal(t, get.Header, head.Header)
-			if r.Path != "/metrics" { // it is counted between the two
+			if r.Path != "/metrics" { // the first request changes the counters
 				require.EqualValues(t, len(body), head.ContentLength)
 			}
 		})
@@ -102,7 +102,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	require.Equal(t, "POST, OPTIONS", g.do("GET", prefix+"/jobs/job_1/cancel", "").header.Get("Allow"))
 }
 
-// allRoutes are those that are served.
+// allRoutes returns the served routes.
 func allRoutes() []route {
 	all, _ := routes()
 	return all

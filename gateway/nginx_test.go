@@ -21,7 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 )
 
-// nginx runs a real one before a gateway, with directives of its own for the location, and returns its URL.
+// nginx runs a real nginx in front of a gateway, with given directives for the location, and returns its URL.
 func nginx(t *testing.T, gateway, directives string) string {
 	t.Helper()
 	path, err := exec.LookPath("nginx")
@@ -91,7 +91,7 @@ func gatewayOnLoopback(t *testing.T, config Config) string {
 	return lis.Addr().String()
 }
 
-// behindNginx opens the log of the printer's job, and returns its data lines as they come.
+// behindNginx opens the log of the printer's job, and returns its data lines as they arrive.
 func behindNginx(t *testing.T, directives string, headers ...string) (*printer, <-chan string) {
 	c := newScripted(t)
 	p := newPrinter(c)
@@ -124,7 +124,7 @@ func behindNginx(t *testing.T, directives string, headers ...string) (*printer, 
 	return p, data
 }
 
-// Each line comes before the next one is printed.
+// Each line arrives before the next one is printed.
 func TestLogs_lineByLineThroughNginx(t *testing.T) {
 	for name, tc := range map[string]struct {
 		directives string
@@ -153,7 +153,8 @@ func TestLogs_lineByLineThroughNginx(t *testing.T) {
 	}
 }
 
-// What the header is for: an nginx that does not heed it holds everything back, the headers too, until there is much of it.
+// This shows what the header is for: an nginx that ignores it buffers the whole answer, including the headers, until
+// there is much data.
 func TestLogs_nginxBuffersWhenItIgnoresTheHeader(t *testing.T) {
 	c := newScripted(t)
 	p := newPrinter(c)

@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/api/methods"
 )
 
-// The document and docs/use/rest.md speak of every route, and say what it takes and answers.
+// The document and docs/use/rest.md describe every route, with its parameters and answers.
 func TestOpenAPI_holdsCodeAndDocsTogether(t *testing.T) {
 	page, err := os.ReadFile("../docs/use/rest.md")
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ func (x *httpRequest) ofTenant(tenant, what string) error {
 	return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: what + " of another tenant needs the permission " + auth.PermissionOperator}
 }
 
-// tenantID is the tenant in the path; - is the caller's own.
+// tenantID returns the tenant in the path; "-" stands for the caller's own.
 func tenantID(x *httpRequest) string {
 	if named := id(x); named != "-" {
 		return named

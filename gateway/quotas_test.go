@@ -18,8 +18,8 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// What is another tenant's takes the permission of an operator, whatever else somebody may do; and the coordinator is told
-// of an operator only by calls that are about tenants.
+// Access to another tenant requires the permission of an operator, whatever other permissions the caller has. Only
+// calls about tenants tell the coordinator that the caller is an operator.
 func TestTenants_ofOthersAreForOperators(t *testing.T) {
 	c := newScripted(t)
 	config := testConfig(c)
@@ -59,7 +59,7 @@ func TestTenants_ofOthersAreForOperators(t *testing.T) {
 	require.Equal(t, 200, g.do("GET", prefix+"/tenants/acme/quota", "", "Authorization", "Bearer admin").code)
 	calls := c.seen()
 	require.Empty(t, calls[len(calls)-1].md[status.KeyOperator], "to run the cluster is not to look after all tenants")
-	// Of a time that is centuries away, coordinators could not tell on which side it lies.
+	// Coordinators could not compare a time that is centuries away.
 	for raw, year := range map[string]int{"9999-12-31T00:00:00Z": 2262, "0001-01-01T00:00:00Z": 1677, "99999999999": 2262} {
 		at, ok := wire.Since(raw, time.Now())
 		require.True(t, ok)
@@ -72,7 +72,7 @@ func TestTenants_ofOthersAreForOperators(t *testing.T) {
 	require.Equal(t, 422, g.do("PUT", prefix+"/tenants/acme/quota", `{"max_gpus":"many"}`, "Authorization", "Bearer admin").code)
 }
 
-// Names may have slashes and spaces in them, and what is escaped in a path is one segment of it.
+// Names may contain slashes and spaces, and an escaped name is one segment of a path.
 func TestPaths_aNameIsOneSegment(t *testing.T) {
 	c := newScripted(t)
 	g := newGate(t, testConfig(c))
@@ -91,7 +91,7 @@ func TestPaths_aNameIsOneSegment(t *testing.T) {
 	require.Len(t, asked, 8)
 }
 
-// A quota is no overload: the code says so, and nobody is told to come back in a second.
+// A quota is no overload: the answer has its own code, and no Retry-After.
 func TestQuotaExceeded(t *testing.T) {
 	c := newScripted(t)
 	outcome := status.QuotaExceeded
@@ -121,7 +121,7 @@ func TestQuotaExceeded(t *testing.T) {
 	require.Contains(t, a.body, `"error":{"code":"RESOURCE_EXHAUSTED"`)
 }
 
-// Who came with an API token is known by it in the audit log.
+// Calls carry the id of the caller's API token, for the audit log.
 func TestCalls_carryTheTokenOfTheCaller(t *testing.T) {
 	c := newScripted(t)
 	c.on("VerifyToken", func(context.Context, any) (any, error) {

@@ -37,8 +37,9 @@ func checkURL(r *http.Request) *problem {
 	return nil
 }
 
-// checkQuery refuses a query with a parameter that the route does not have, or with two values for one that takes one: a filter
-// with a misspelt name would be dropped, and everything answered. Probes and scrapers may add what they like to open routes.
+// checkQuery refuses a query with a parameter that the route does not have, or with two values for a parameter that
+// takes one: a filter with a misspelt name would be dropped, and the answer would contain all objects. Probes and
+// scrapers may add any parameters to open routes.
 func (r *route) checkQuery(request *http.Request) *problem {
 	if r.open || request.URL.RawQuery == "" {
 		return nil

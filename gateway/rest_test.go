@@ -25,7 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
-// Each route, what it needs, and the call that it leads to.
+// Each route, its permission, and its call.
 func TestRoutes(t *testing.T) {
 	const p = prefix
 	cases := []struct {
@@ -240,7 +240,7 @@ func TestAuthentication(t *testing.T) {
 		}
 	}
 	require.Equal(t, 200, g.do("GET", prefix+"/jobs", "", "Authorization", "bearer "+tokenAll).code, "the scheme has no case")
-	// 401 and 403 come before anything is said about the body.
+	// 401 and 403 come before any fault of the body.
 	require.Equal(t, 401, g.do("POST", prefix+"/jobs", "{", "Authorization", "").code)
 	require.Equal(t, 403, g.do("POST", prefix+"/jobs", "{", "Authorization", "Bearer "+tokenViewer).code)
 	me := g.do("GET", "/v1/me", "", "Authorization", "Bearer "+tokenViewer)
@@ -381,7 +381,8 @@ func TestErrors_everyCode(t *testing.T) {
 	}
 }
 
-// What to do after a failure depends on the request: a read needs no key, and a write that certainly was not done needs none.
+// The advice after a failure depends on the request: a read needs no key, and a write that certainly had no effect
+// needs none either.
 func TestErrors_adviceFitsTheRequest(t *testing.T) {
 	const none, late = "no coordinator can accept this now: there is no leader, or none can be reached", "the coordinators did not answer in time"
 	const job = `{"name":"x"}`

@@ -16,25 +16,25 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// prefix of all paths that ScaiMind published.
+// prefix is the prefix of all paths that ScaiMind published.
 const prefix = "/v1/modules/scaimind"
 
 // route is one method of one path.
 type route struct {
 	methods.Route
-	// The permissions, one of which the caller needs; none: any caller may.
+	// anyOf are permissions, of which the caller needs one; none: any caller may use the route.
 	anyOf  []string
 	open   bool // no token is required
-	stream bool // answers with an event stream
+	stream bool // the answer is an event stream
 	write  bool // the call may change something
-	// operator is the permission that makes the caller an operator in this call; empty: none does.
+	// operator is the permission that makes the caller an operator in this call; empty: there is none.
 	operator string
 	// secrets is the permission that shows secrets in answers.
 	secrets []string
 	// tokens: the call carries tokens for ScaiDrive and ScaiAtlas.
 	tokens bool
 	serve  func(x *httpRequest) error
-	// query are the parameters that it takes.
+	// query are the parameters that the route takes.
 	query []openapi.Parameter
 
 	name string // "GET /jobs/{id}", for metrics and logs

@@ -19,8 +19,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// pipes is a listener whose connections live in memory, so that whole streams
-// run in virtual time.
+// pipes is a listener with connections in memory, so that whole streams run in virtual time.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -93,8 +92,7 @@ func (g *running) request(ctx context.Context, method, path, body string, header
 // event is one server-sent event, or a comment.
 type event struct{ id, name, data, comment string }
 
-// stream opens an event stream and returns what reads the next event; an event
-// without anything is the end.
+// stream opens an event stream and returns a function that reads the next event; an empty event is the end.
 func (g *running) stream(path string, headers ...string) (next func() event, resp *http.Response) {
 	g.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -135,7 +133,7 @@ func entry(n int) *v1.LogEntry {
 	}
 }
 
-// lines sends entries one to a message, from after the cursor up to last.
+// lines sends entries, one per message, from the cursor up to last.
 func lines(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse], last int) error {
 	from := 0
 	if r.Cursor != "" {

@@ -26,7 +26,8 @@ import (
 	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
-// inside is what fails inside a coordinator and concerns nobody outside. No word of it is one that an answer has for another reason.
+// inside are internal errors of a coordinator, which callers must not see. Answers do not contain their words for other
+// reasons.
 var inside = []string{
 	`pq: duplicate key value violates unique constraint "jobs_pkey" SELECT digest FROM tokens WHERE tenant='globex' -- `,
 	"open /var/lib/mind/raft/snapshots/7-4711.tmp: permission denied", `C:\mind\data\raft.db`,
@@ -35,13 +36,13 @@ var inside = []string{
 	"dial tcp 10.1.2.3:7411: connect: connection reset by peer", "<script>alert(1)</script>", "job_globex of tenant globex",
 }
 
-// telltales are pieces of it, each of which would be a leak.
+// telltales are parts of these errors, each of which would be a leak.
 var telltales = []string{
 	"pq:", "pkey", "SELECT", "digest FROM", "globex", "/var/lib", "snapshots", ".tmp", `C:\`, "raft.db", "panic: ", "goroutine 4711", "0xc000", "jobs.go", "/build/",
 	"hunter2", "x-api-secret", "c2Vjcm", "AKIA", "PRIVATE KEY", "10.1.2.3", ":7411", "reset by peer", "<script", "\\u003cscript", "nil pointer",
 }
 
-// faulty is a coordinator of which every call fails: at once, or after a first message of a stream.
+// faulty is a coordinator whose calls all fail: at once, or after a first message of a stream.
 type faulty struct {
 	code codes.Code
 
@@ -90,7 +91,7 @@ func requireClean(t *testing.T, a *answer) {
 	}
 }
 
-// requireLogged holds that what went wrong can be found in the log by the request id.
+// requireLogged requires that the error can be found in the log by the request id.
 func requireLogged(t *testing.T, log *bytes.Buffer, requestID string) {
 	t.Helper()
 	require.NotEmpty(t, requestID)
@@ -110,7 +111,7 @@ func requireLogged(t *testing.T, log *bytes.Buffer, requestID string) {
 	require.Fail(t, "the log does not have it", "request %s: %s", requestID, log)
 }
 
-// Bodies that the routes take; others take none.
+// goodBodies are valid bodies of the routes that take one.
 var goodBodies = map[string]string{
 	"POST /jobs": `{"name":"x"}`, "POST /jobs/batch": `{"jobs":[{"name":"x"},{"name":"y"}]}`, "PUT /queues/{name}": `{"weight":2}`,
 	"POST /tokens": `{"permissions":["scaimind:view"]}`, "PUT /launchers/{framework}": `{"argv":["true"]}`, "POST /data/validate": `{"sources":[{"path":"/d"}]}`,
@@ -118,10 +119,10 @@ var goodBodies = map[string]string{
 	"PUT /maintenance/{name}": `{"duration_seconds":60}`, "PUT /reservations/{name}": `{"duration_seconds":60}`, "PUT /schedules/{name}": `{"cron":"@daily"}`,
 }
 
-// Queries that the routes need.
+// goodQueries are valid queries of the routes that need one.
 var goodQueries = map[string]string{"GET /evaluations/compare": "?ids=eval_1,eval_2"}
 
-// These ask no coordinator on the caller's behalf.
+// callNobody are the routes that call no coordinator on the caller's behalf.
 var callNobody = map[string]bool{"GET /v1/me": true, "GET /v1/auth/me": true, "GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true}
 
 func TestErrors_nothingFromInsideGetsOut(t *testing.T) {
@@ -130,7 +131,7 @@ func TestErrors_nothingFromInsideGetsOut(t *testing.T) {
 		require.Equal(t, status.Sanitise, want.Policy)
 		for _, r := range allRoutes() {
 			t.Run(code.String()+" "+r.Method+" "+r.Path, func(t *testing.T) {
-				// Streams that fail so are tried again for a while.
+				// A stream with this error is retried for a while.
 				synctest.Test(t, func(t *testing.T) {
 					g, log := (&faulty{code: code}).gate(t)
 					name := r.Method + " " + strings.TrimPrefix(r.Path, prefix)
@@ -197,7 +198,7 @@ func TestErrors_nothingFromInsideGetsOutOfABatch(t *testing.T) {
 	requireLogged(t, log, "r-1")
 }
 
-// The coordinators are asked whose token it is before anything else is known of the request.
+// The coordinators look up the token before the gateway examines the request further.
 func TestErrors_nothingFromInsideGetsOutWhenATokenCannotBeChecked(t *testing.T) {
 	g, log := (&faulty{code: codes.Internal}).gate(t)
 	a := g.do("GET", prefix+"/jobs", "", "Authorization", "Bearer "+auth.MintToken(), "X-Request-Id", "r-1")

@@ -17,8 +17,8 @@ import (
 	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
-// confide fills every text of a message with a URL that carries a password and a signature, and every map with values that may be
-// secrets.
+// confide fills every string of a message with a URL that contains a password and a signature, and every map with
+// values that may be secrets.
 func confide(m protoreflect.Message, depth int) {
 	const text = "fetch https://user:hunter-password@host/path?X-Amz-Signature=hunter-signature&part=1 now"
 	if s, ok := m.Interface().(*structpb.Struct); ok {
@@ -78,7 +78,7 @@ func TestSecrets_ofJobsAreForThoseWhoManageThem(t *testing.T) {
 			return m, nil
 		})
 	}
-	// What nobody sees is not in an answer either: these are asked about by the gateway.
+	// The answers of these calls are used by the gateway itself, and are never part of its answers.
 	c.on("VerifyToken", nil)
 	config := testConfig(c)
 	config.Tokens = append(config.Tokens, StaticToken{Token: "others", Tenant: "acme", User: "olga", Permissions: others})

@@ -33,7 +33,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// server is what the handlers share.
+// server holds the state that the handlers share.
 type server struct {
 	config  Config
 	log     *slog.Logger
@@ -43,7 +43,7 @@ type server struct {
 	limiter *ratelimit.Limiter
 	proxies auth.Proxies
 	issued  *auth.APITokens
-	// client calls the coordinators; the fields below are their services, for handlers that are not plain.
+	// client calls the coordinators; the fields below are their services, for handlers that are not declared routes.
 	client      *client.Client
 	jobs        v1.JobServiceClient
 	evaluations v1.EvaluationServiceClient
@@ -239,7 +239,7 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(header[len(scheme):])
 }
 
-// panicked keeps a fault in one request from ending all others.
+// panicked handles a panic in one request, so that it does not end all others.
 func (x *httpRequest) panicked(fault any) {
 	if fault == http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
 		panic(fault)
@@ -248,7 +248,7 @@ func (x *httpRequest) panicked(fault any) {
 		slog.String("request_id", x.requestID), slog.String("route", x.route.name), slog.Any("fault", fault),
 		slog.String("stack", string(debug.Stack())))
 	if x.code != 0 {
-		panic(http.ErrAbortHandler) // part of the answer was sent: cut it
+		panic(http.ErrAbortHandler) // part of the answer was sent: break the connection
 	}
 	x.refuse(&problem{
 		http: http.StatusInternalServerError, code: "INTERNAL",

@@ -23,7 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/stream"
 )
 
-// printer is a coordinator with the log of one job, that is still being written.
+// printer is a coordinator with the growing log of one job.
 type printer struct {
 	opened, open atomic.Int64
 	mu           sync.Mutex
@@ -87,7 +87,7 @@ func (p *printer) serve(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer
 	}
 }
 
-// digest is that of events from one on to the end.
+// digest returns the digest of all further events of a stream, their number, and its end.
 func digest(next func() event) (sum [sha256.Size]byte, lines int, ending string) {
 	h := sha256.New()
 	for {
@@ -111,7 +111,7 @@ func printed(from, to int) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// A thousand watchers of one job cost its coordinator one stream, and each is given what was printed.
+// A thousand watchers of one job cost its coordinator one stream, and each one gets the whole log.
 func TestLogs_aThousandWatchersShareOneUpstream(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a thousand connections")
@@ -146,7 +146,7 @@ func TestLogs_aThousandWatchersShareOneUpstream(t *testing.T) {
 	})
 }
 
-// Wherever a caller goes on, it is given the rest, each line once; and then it shares.
+// Wherever a caller resumes, it gets the rest, each line once; and then it shares a stream.
 func TestLogs_lastEventIDAnywhereAndTailsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
@@ -194,7 +194,7 @@ func TestLogs_lastEventIDAnywhereAndTailsShare(t *testing.T) {
 	})
 }
 
-// A caller that does not read holds neither the others nor memory, and is given everything when it does.
+// A caller that does not read delays no other caller and takes no memory, and gets all lines when it reads.
 func TestLogs_aStalledCallerHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)

@@ -71,8 +71,8 @@ func TestLogs_goOnAfterTheUpstreamBroke(t *testing.T) {
 	}
 }
 
-// A stream of what comes from now on has no line to go on after when it breaks: it goes on after what the coordinator said
-// of its beginning, upstream and down.
+// A stream that starts at the present has no line after which to resume when it breaks before its first line: both the
+// gateway and the caller then resume after the position that the coordinator has sent for its start.
 func TestLogs_goOnBeforeTheFirstLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
@@ -93,7 +93,7 @@ func TestLogs_goOnBeforeTheFirstLine(t *testing.T) {
 	})
 }
 
-// The empty messages by which a coordinator shows that it lives are none of the caller's, who gets comments instead.
+// The empty messages by which a coordinator shows that it is alive are not passed on; the caller gets comments instead.
 func TestLogs_keepaliveOfASilentJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
@@ -264,7 +264,7 @@ func TestLogs_aSlowReaderHoldsBackTheUpstream(t *testing.T) {
 			return nil
 		}
 		_, _ = runGateway(t, testConfig(c)).stream("/jobs/job_1/logs")
-		synctest.Wait() // nobody reads: all stand still
+		synctest.Wait() // no caller reads: all goroutines are blocked
 		require.Less(t, sent.Load()*32<<10, int64(4<<20))
 		require.Positive(t, sent.Load())
 	})
@@ -296,7 +296,7 @@ func TestLogs_query(t *testing.T) {
 	}
 }
 
-// What is left to be read without a leader is read with streams too.
+// Streams also work without a leader, with a stale start.
 func TestLogs_ofWhatOneCoordinatorHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)

@@ -52,7 +52,7 @@ func (s *server) admitTicket(x *httpRequest, tickets []string) (*auth.Caller, *p
 	switch {
 	case !x.route.stream:
 		return nil, &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_MISSING", message: "a ticket opens event streams only: send an Authorization header: Bearer TOKEN"}
-	case len(tickets) > 1 || len(x.r.Header["Authorization"]) > 0: // A proxy may have checked the other one.
+	case len(tickets) > 1 || len(x.r.Header["Authorization"]) > 0: // a proxy may have checked the other one
 		return nil, &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "send one ticket, and no Authorization header with it"}
 	}
 	ctx := auth.WithAddress(x.r.Context(), s.proxies.ClientOf(x.r))
@@ -69,7 +69,7 @@ func (s *server) admitTicket(x *httpRequest, tickets []string) (*auth.Caller, *p
 	return caller, nil
 }
 
-// unchecked is the answer when a credential is invalid or cannot be checked.
+// unchecked returns the answer for a credential that is invalid or cannot be checked.
 func (s *server) unchecked(x *httpRequest, err error, what string, invalid *problem) *problem {
 	var guessed *auth.TooManyFailures
 	switch {

@@ -24,7 +24,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
-// keepTickets makes a coordinator keep tickets as the leader does; the coordinators test that it does.
+// keepTickets makes a coordinator keep tickets like the real leader, whose tests are in package coordinator.
 func keepTickets(c *scripted) (asked *atomic.Int64) {
 	var mu sync.Mutex
 	kept := map[string]*v1.StreamTicket{}
@@ -55,7 +55,7 @@ func keepTickets(c *scripted) (asked *atomic.Int64) {
 	return asked
 }
 
-// threeLines is a job that has printed three lines, and ends.
+// threeLines sends the log of an ended job with three lines.
 func threeLines(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
 	return lines(r, s, 3)
 }
@@ -89,7 +89,8 @@ func (g *running) open(path string, headers ...string) (*http.Response, *answer,
 	return resp, a, next
 }
 
-// A ticket that was made at one gateway opens one stream, at any gateway, with what its maker may do; and nothing else.
+// A ticket that was made at one gateway opens one stream at any gateway, with the permissions of its maker, and cannot
+// be used for other routes.
 func TestStreamTickets_openOneStreamOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
@@ -120,7 +121,7 @@ func TestStreamTickets_openOneStreamOnce(t *testing.T) {
 			require.Contains(t, a.Error.Message, "get another one from POST /v1/stream-tickets")
 		}
 
-		// Where a page goes on after its connection broke: with a new ticket, and the last id in the query.
+		// A page resumes after its connection broke, with a new ticket and the last id in the query.
 		ticket, _ = here.ticket(tokenViewer)
 		resp, _, next = here.open("/jobs/job_1/logs?last_event_id=1:0=2&ticket=" + ticket)
 		require.Equal(t, 200, resp.StatusCode)
@@ -132,7 +133,7 @@ func TestStreamTickets_openOneStreamOnce(t *testing.T) {
 		require.Equal(t, 403, resp.StatusCode)
 		require.Equal(t, "AUTHZ_PERMISSION_DENIED", a.Error.Code)
 
-		// Elsewhere it is refused, and not used up.
+		// Other routes refuse it, and it is not used up.
 		before := asked.Load()
 		ticket, _ = here.ticket(tokenAll)
 		for _, path := range []string{"/jobs", "/jobs/job_1", "/cluster", "/jobs/job_1/metrics"} {
@@ -222,14 +223,14 @@ func TestStreamTickets_endWithTheirToken(t *testing.T) {
 	})
 }
 
-// issuedUntil knows a caller whose token an issuer made.
+// issuedUntil authenticates a caller with a token of an issuer.
 type issuedUntil time.Time
 
 func (i issuedUntil) Authenticate(context.Context, string) (*auth.Caller, error) {
 	return &auth.Caller{Tenant: "acme", User: "ann", Permissions: auth.AllPermissions, Issued: true, Expires: time.Time(i)}, nil
 }
 
-// A ticket shows nowhere but in the answer that makes it.
+// A ticket appears only in the answer that creates it.
 func TestStreamTickets_areNotWrittenDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
@@ -267,7 +268,7 @@ func TestStreamTickets_areNotWrittenDown(t *testing.T) {
 		c.on("RedeemStreamTicket", func(context.Context, any) (any, error) { return nil, grpcstatus.Error(codes.Internal, "disk on fire") })
 		said += use(prefix + "/jobs/job_1/logs?ticket=" + tickets[2])
 		said += use("/metrics")
-		time.Sleep(2 * time.Minute) // until denials were told
+		time.Sleep(2 * time.Minute) // until denials were reported
 		for _, call := range c.seen() {
 			b, err := proto.Marshal(call.request.(proto.Message))
 			require.NoError(t, err)
@@ -283,7 +284,7 @@ func TestStreamTickets_areNotWrittenDown(t *testing.T) {
 	})
 }
 
-// Guessed tickets are bounded as guessed tokens are.
+// Guessed tickets are limited like guessed tokens.
 func TestStreamTickets_aFloodOfGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)

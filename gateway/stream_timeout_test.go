@@ -14,8 +14,8 @@ import (
 	"github.com/mindcoordinator/mind/gateway/stream"
 )
 
-// The caller sees one stream, even if the gateway reopens its stream from a coordinator; a job that is silent for longer than
-// the gateway retries does not end it.
+// The caller sees one stream, even if the gateway reopens its stream from a coordinator; a job that is silent for
+// longer than the gateway retries does not end the stream.
 func TestLogs_upstreamsOfBoundedTimeAreOneStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)

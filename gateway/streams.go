@@ -64,7 +64,7 @@ func streamEvents(x *httpRequest) error {
 	return relay(x, x.server.watched.Changes(x.watching(), query["topic"]), from)
 }
 
-// watching is the call that reads a stream. It has no idempotency key or deadline: other callers may share it.
+// watching returns the call that reads a stream. It has no idempotency key or deadline: other callers may share it.
 func (x *httpRequest) watching() client.Call {
 	return client.Call{Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID, Consistency: x.stale}
 }
@@ -110,8 +110,8 @@ func (r *reader) gone() {
 	}
 }
 
-// MayGoOn implements stream.Reader: it is nil while the token has the permissions that it had at the start. If that cannot
-// be checked now, it is checked later: an election does not end streams.
+// MayGoOn implements stream.Reader. It returns nil while the token has the permissions that it had at the start. If
+// that cannot be checked at the moment, it is checked later: an election does not end streams.
 func (r *reader) MayGoOn(ctx context.Context) error {
 	x := r.x
 	now, err := x.recheck(auth.WithAddress(ctx, x.server.proxies.ClientOf(x.r)))
@@ -131,7 +131,8 @@ func (r *reader) Ended(err error) (code, message string) {
 	return p.code, p.message
 }
 
-// beginning is the start of a stream and the state that it reflects: without a leader, that may be one coordinator's.
+// beginning returns the cursor at which a stream starts, and sets the consistency of its start: without a leader, that
+// may be one coordinator's state.
 func (x *httpRequest) beginning() (cursor string, err error) {
 	if x.stale, err = x.consistency(); err != nil {
 		return "", err
@@ -139,7 +140,8 @@ func (x *httpRequest) beginning() (cursor string, err error) {
 	return x.lastEventID()
 }
 
-// lastEventID is where the caller wants to resume: EventSource sends the header, others may use the query.
+// lastEventID returns the id after which the caller wants to resume: EventSource sends the header, others may use the
+// query.
 func (x *httpRequest) lastEventID() (string, error) {
 	cursor := x.r.Header.Get(headerLastEventID)
 	if cursor == "" {

@@ -101,7 +101,7 @@ func TestLogs_endWithTheToken(t *testing.T) {
 	}
 }
 
-// While nobody can say whether a token is good, streams go on: an election must not end them all.
+// While a token cannot be checked, streams continue: an election must not end all of them.
 func TestLogs_goOnWhileTheTokenCannotBeLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)

@@ -34,7 +34,7 @@ func crowd(g *gate, n int, headers ...string) map[string]*answer {
 			defer mu.Unlock()
 			answers[name] = a
 		})
-		synctest.Wait() // in order: the first few drive, the others wait
+		synctest.Wait() // one after another: the first few drive, the others wait
 	}
 	all.Wait()
 	return answers
@@ -55,8 +55,7 @@ func slowly(c *scripted, together func(context.Context, *v1.SubmitJobsRequest) (
 	})
 }
 
-// sentBy counts the calls of each method, and checks that every job went under
-// its own key whichever way it went.
+// sentBy counts the calls of each method, and checks that every job was sent with its own key.
 func sentBy(t *testing.T, c *scripted) (alone, together int) {
 	t.Helper()
 	for _, call := range c.seen() {
@@ -174,7 +173,7 @@ func TestSubmits_nobodyWaitsLongBehindAStuckCall(t *testing.T) {
 		start := time.Now()
 		require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"x"}`).code)
 		require.LessOrEqual(t, time.Since(start), submits.MaxWait+10*time.Millisecond)
-		time.Sleep(time.Minute) // the stuck ones end
+		time.Sleep(time.Minute) // until the stuck calls end
 	})
 }
 
@@ -188,7 +187,7 @@ func TestSubmits_aDriverWhoseCallerHangsUpDrivesTheOthers(t *testing.T) {
 		}
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { // will be asked to drive, and is gone by then
+		go func() { // its turn to drive comes when its caller is gone
 			r := httptest.NewRequest("POST", prefix+"/jobs", strings.NewReader(`{"name":"gone"}`)).WithContext(ctx)
 			r.Header.Set("Authorization", "Bearer "+tokenAll)
 			g.handler.ServeHTTP(httptest.NewRecorder(), r)

@@ -7,15 +7,15 @@ import (
 
 // Timeouts are the durations that a gateway uses.
 type Timeouts struct {
-	// Request bounds a request whose caller sent no X-Request-Timeout; default 30 s.
+	// Request limits a request whose caller sent no X-Request-Timeout; default 30 s.
 	Request time.Duration
-	// MaxRequest bounds what X-Request-Timeout may ask for; default 5 min.
+	// MaxRequest limits the value of X-Request-Timeout; default 5 min.
 	MaxRequest time.Duration
 	// Stream is how long a stream of a coordinator is read before it is reopened after its last entry; default: no limit.
 	Stream time.Duration
 	// NoLeader is how long a request is retried while no coordinator accepts it; default 10 s.
 	NoLeader time.Duration
-	// Header and Body bound the reading of a request; defaults 10 s and 60 s.
+	// Header and Body limit the time to read a request; defaults 10 s and 60 s.
 	Header time.Duration
 	Body   time.Duration
 	// Keepalive is the interval of comments on an idle event stream; default 15 s.
@@ -28,12 +28,12 @@ type Timeouts struct {
 	Shutdown time.Duration
 }
 
-// Limits bound the size of a request.
+// Limits limit the size of a request.
 type Limits struct {
-	// Body and BatchBody are bytes of a request body; defaults 1 MiB and 8 MiB.
+	// Body and BatchBody limit the bytes of a request body; defaults 1 MiB and 8 MiB.
 	Body      int64
 	BatchBody int64
-	// BatchJobs is the number of jobs of a batch; default 1,000.
+	// BatchJobs limits the jobs of a batch; default 1,000.
 	BatchJobs int
 }
 

@@ -42,7 +42,7 @@ func (x *httpRequest) exchangeToken(call *client.Call, limit time.Duration) (tim
 
 var errNotExchangeable = errors.New("the issuer did not issue the caller's token")
 
-// exchangeFailureText is what the caller sees; the log has the details.
+// exchangeFailureText has the messages for callers; the log has the details.
 var exchangeFailureText = map[string]string{
 	"not_exchangeable": "an API token cannot be exchanged; use the token of your sign-in (a JSON web token of the issuer)",
 	"refused":          "the authorization server refused your token; sign in again, and if that does not help, contact its operators",
@@ -50,7 +50,7 @@ var exchangeFailureText = map[string]string{
 	"bad_answer":       "the authorization server's answer was not valid; the gateway's log has the details under the request id",
 }
 
-// exchangeFailed answers as published: 500, whatever the reason.
+// exchangeFailed returns the published answer: 500, whatever the reason.
 func (x *httpRequest) exchangeFailed(outcome string, err error) *problem {
 	x.server.metrics.Exchanges.WithLabelValues(outcome).Inc()
 	if x.r.Context().Err() == nil { // otherwise the caller hung up, which is not a failure

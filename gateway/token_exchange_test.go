@@ -31,7 +31,7 @@ import (
 
 const exchangeSecret = "secret-of-the-client-at-the-server"
 
-// exchangeServer mints a token of its own for each request, which tells for whom it was.
+// exchangeServer mints a new token for each request. The token contains the number and the audience of the request.
 func exchangeServer(t *testing.T) (url string, calls *atomic.Int32, answer *atomic.Pointer[http.HandlerFunc]) {
 	calls, answer = &atomic.Int32{}, &atomic.Pointer[http.HandlerFunc]{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +105,7 @@ func TestTokenExchange_onTheCallsThatNeedIt(t *testing.T) {
 	}
 }
 
-// Nothing is minted for a request that fails a check, and nothing is called when nothing was minted.
+// No token is minted for a request that fails a check, and no coordinator is called if no token was minted.
 func TestTokenExchange_comesAfterTheChecks(t *testing.T) {
 	issuer, sign := issuerWith(t)
 	exchange, calls, _ := exchangeServer(t)
@@ -157,7 +157,7 @@ func TestTokenExchange_issuedOnly(t *testing.T) {
 	require.Empty(t, c.seen()[0].md[status.KeyDriveToken])
 }
 
-// Jobs of one caller that come together travel together, but never with the tokens of another request.
+// Jobs that one caller submits at the same time share a call, but never with the tokens of another request.
 func TestTokenExchange_eachJobHasItsOwn(t *testing.T) {
 	issuer, sign := issuerWith(t)
 	exchange, _, _ := exchangeServer(t)
@@ -184,7 +184,7 @@ func TestTokenExchange_eachJobHasItsOwn(t *testing.T) {
 	require.Len(t, tokens, 2*jobs)
 }
 
-// However the exchange goes, no token and no secret is in what a caller, a log or a metric shows.
+// Answers, logs and metrics contain no token and no secret, whatever the result of the exchange.
 func TestTokenExchange_nothingLeaks(t *testing.T) {
 	issuer, sign := issuerWith(t)
 	exchange, _, answer := exchangeServer(t)
@@ -257,7 +257,8 @@ func TestTokenExchange_nothingLeaks(t *testing.T) {
 	}
 }
 
-// startDex runs a real OAuth server, which takes the tokens of an issuer, or skips the test. It returns its URL.
+// startDex runs a real OAuth server that accepts the tokens of an issuer, and returns its URL. Without the program it
+// skips the test.
 func startDex(t *testing.T, issuer string) string {
 	t.Helper()
 	program, err := filepath.Abs(filepath.Join("..", "bin", "tools", "dex"))
@@ -308,7 +309,7 @@ func startDex(t *testing.T, issuer string) string {
 	}
 }
 
-// A real OAuth server trades the token of a user for ones of ScaiDrive and of ScaiAtlas, which are for nobody else.
+// A real OAuth server exchanges the token of a user for tokens of ScaiDrive and ScaiAtlas, each for one of them only.
 func TestTokenExchange_withARealServer(t *testing.T) {
 	issuer, sign := issuerWith(t)
 	dex := startDex(t, issuer)
@@ -343,7 +344,7 @@ func TestTokenExchange_withARealServer(t *testing.T) {
 		}
 	}
 
-	// It refuses what it cannot believe; and a gateway with another secret is nobody.
+	// It refuses tokens that it does not trust, and a gateway with a wrong secret.
 	config.TokenExchange.Parameters = map[string]string{"connector_id": "nowhere"}
 	config.Registry = testConfig().Registry
 	a = newGate(t, config).do("POST", prefix+"/jobs", `{"name":"x"}`, "Authorization", "Bearer "+token)

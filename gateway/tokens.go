@@ -24,7 +24,7 @@ func createToken(x *httpRequest) error {
 	if err := x.mayCreate(request); err != nil {
 		return err
 	}
-	// The token is created here and only its digest is sent on, so nobody else knows it.
+	// The token is created here and only its digest is sent on, so no other process knows it.
 	token := auth.MintToken()
 	digest := sha256.Sum256([]byte(token))
 	request.Digest = digest[:]

@@ -12,14 +12,14 @@ import (
 	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
-// ownWrites are the writes that touch nothing but what is the caller's tenant's.
+// ownWrites are the writes that affect only the caller's tenant.
 var ownWrites = []string{
 	"PUT /schedules/{name}", "DELETE /schedules/{name}", "POST /schedules/{name}/pause", "POST /schedules/{name}/resume", "POST /schedules/{name}/run",
 	"POST /jobs", "POST /jobs/batch", "POST /jobs/{id}/cancel", "POST /jobs/{id}/pause", "POST /jobs/{id}/resume", "POST /jobs/{id}/retry",
 	"DELETE /checkpoints/{id}", "POST /checkpoints/{id}/pin", "POST /checkpoints/{id}/unpin", "POST /evaluations", "POST /data/validate", "POST /v1/stream-tickets",
 }
 
-// beyondTheTenant reads which writes the documentation says reach further, and the permission of each.
+// beyondTheTenant reads, from the documentation, the writes that affect more than one tenant, and their permissions.
 func beyondTheTenant(t *testing.T) map[string]string {
 	text, err := os.ReadFile("../docs/operate/security.md")
 	require.NoError(t, err)
@@ -40,8 +40,8 @@ func beyondTheTenant(t *testing.T) map[string]string {
 	return writes
 }
 
-// Every write is either the tenant's own, or documented with its permission; and who has every other permission is refused
-// before anybody is called.
+// Every write either affects only the caller's tenant, or is documented with its permission. A caller with every other
+// permission is refused before a coordinator is called.
 func TestWrites_beyondTheTenant(t *testing.T) {
 	c := newScripted(t)
 	config := testConfig(c)

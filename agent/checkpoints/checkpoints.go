@@ -1,15 +1,17 @@
-// Package checkpoints carries out what the coordinators order for checkpoints of this node: it puts them into the archive, and
-// removes them from the node and from the archive.
+// Package checkpoints carries out the orders of the coordinators about checkpoints of this node: it puts checkpoints
+// into the archive, and removes them from the node and from the archive.
 //
-// Contract: Take takes the orders of a session, as often as they come. Run carries them out, and reports to the outbox.
+// Contract: Take takes the orders of a session, each time that they arrive. Run carries them out, and reports to the
+// outbox.
 //
-// Guarantees: what is uploaded are the registered files: their manifest is compared before and after they are read. A
-// checkpoint is reported as stored only when all of it is in the archive. An upload that is interrupted, also by the death of
-// the agent, goes on where it stopped; one that is ordered no longer is stopped, and what it has put is removed. Files are
-// removed only from directories that agents made for the job, if they are the registered ones; no link is followed.
+// Guarantees: only the registered files are uploaded: their manifest is compared before and after they are read. A
+// checkpoint is reported as stored only when all of it is in the archive. An upload that is interrupted, also by the
+// death of the agent, continues where it stopped; an upload whose order is withdrawn is stopped, and its objects are
+// removed. Files are removed only from directories that agents made for the job, if they are the registered ones; no
+// link is followed.
 //
-// Not guaranteed: that reports outlive the agent. An order stays until its report has arrived, and what was done already
-// is found and reported again.
+// Not guaranteed: that reports outlive the agent. An order stays until its report has arrived; the next agent finds
+// finished work and reports it again.
 package checkpoints
 
 import (
@@ -35,7 +37,8 @@ import (
 const (
 	// workers is how many orders are carried out at a time. An upload sends several parts at a time.
 	workers = 2
-	// retryFirst and retryLongest are the pauses after an error; hopelessPause after one that trying again will hardly fix.
+	// retryFirst and retryLongest limit the pauses after an error; hopelessPause is the pause after an error that
+	// another try will hardly fix.
 	retryFirst    = time.Second
 	retryLongest  = 5 * time.Minute
 	hopelessPause = time.Hour
@@ -48,13 +51,13 @@ type Outbox interface {
 	Add(reports ...*outbox.Report)
 }
 
-// Config is what a Keeper uses.
+// Config configures a Keeper.
 type Config struct {
 	// Store is the archive; nil: none.
 	Store archive.Store
 	// DataDir is the agent's data directory.
 	DataDir string
-	// Private are directories of which only outputs of the tenant's jobs are uploaded or served.
+	// Private are directories from which only outputs of the tenant's jobs are uploaded or served.
 	Private *private.Paths
 	Outputs *outputs.Dirs
 	Outbox  Outbox
@@ -77,22 +80,22 @@ type Keeper struct {
 	acks  []*work               // whose report the coordinators have
 	wake  chan struct{}
 
-	// Those of Run.
+	// The fields below belong to Run.
 	known   map[string]*work // by checkpoint
 	ordered bool             // orders have come
 	busy    int
 	results chan result
 }
 
-// work is what is to be done with one checkpoint.
+// work is the pending work for one checkpoint.
 type work struct {
 	id string
-	// order is what is wanted; nil: nothing any more.
+	// order is the current order; nil: it was withdrawn.
 	order *v1.CheckpointOrder
 	rank  int // among the orders
-	// cancel stops what is in progress; nil: nothing is.
+	// cancel stops the action in progress; nil: none is.
 	cancel context.CancelFunc
-	// reported: it was carried out; acked: the coordinators have the report.
+	// reported: the order was carried out; acked: the coordinators have the report.
 	reported, acked bool
 	// told: the beginning of the upload was reported. Another try is not another beginning.
 	told bool
@@ -103,13 +106,13 @@ type work struct {
 	notBefore time.Time
 }
 
-// result is what became of an order.
+// result is the result of one try to carry out an order.
 type result struct {
 	work  *work
-	order *v1.CheckpointOrder // nil: what an upload had put was removed
-	// report is what to tell the coordinators, or nil.
+	order *v1.CheckpointOrder // nil: the objects of a withdrawn upload were removed
+	// report is the report to the coordinators, or nil.
 	report *v1.Report
-	// over: there is nothing to do any more; else it is tried again.
+	// over: nothing is left to do; otherwise the order is tried again.
 	over     bool
 	hopeless bool
 	err      error
@@ -183,7 +186,7 @@ func (k *Keeper) Run(ctx context.Context) {
 // named matches the ids of checkpoints.
 var named = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
-// reconcile compares what is wanted with what is known.
+// reconcile compares the orders with the known work.
 func (k *Keeper) reconcile(orders []*v1.CheckpointOrder, now time.Time) {
 	k.ordered = true
 	wanted := make(map[string]bool, len(orders))
@@ -208,7 +211,7 @@ func (k *Keeper) reconcile(orders []*v1.CheckpointOrder, now time.Time) {
 			w.reported, w.acked, w.told, w.notBefore = false, false, false, time.Time{}
 			w.pauses.Reset()
 		case w.reported && w.acked:
-			// The report has arrived and did not settle it.
+			// The coordinators have the report, and still order it: do it again.
 			w.reported, w.acked, w.notBefore = false, false, now.Add(w.pauses.Next())
 		}
 		w.order = order
@@ -227,7 +230,7 @@ func same(a, b *v1.CheckpointOrder) bool {
 	return a.GetAction() == b.GetAction() && a.GetArchiveKey() == b.GetArchiveKey() && a.GetPath() == b.GetPath() && a.GetManifestDigest() == b.GetManifestDigest()
 }
 
-// begin starts what is due, the most urgent first, and returns how long nothing else is.
+// begin starts the work that is due, the most urgent first, and returns the time until more is due.
 func (k *Keeper) begin(ctx context.Context, group *sync.WaitGroup, now time.Time) time.Duration {
 	uploads := 0
 	for _, w := range k.known {
@@ -243,7 +246,7 @@ func (k *Keeper) begin(ctx context.Context, group *sync.WaitGroup, now time.Time
 		}
 		order, begun := w.order, w.begun
 		if order.GetAction() == v1.CheckpointAction_UPLOAD && k.cfg.Store != nil && begun != order.GetArchiveKey() {
-			// From here on the next agent knows of what is put.
+			// From here on the next agent knows about the objects of the upload.
 			if err := k.journal.begin(w.id, order.GetArchiveKey()); err != nil {
 				k.cfg.Log.Error("cannot record that an upload begins", "checkpoint", w.id, "error", err)
 				w.notBefore = now.Add(w.pauses.Next())
@@ -252,7 +255,8 @@ func (k *Keeper) begin(ctx context.Context, group *sync.WaitGroup, now time.Time
 			w.begun = order.GetArchiveKey()
 		}
 		if order.GetAction() == v1.CheckpointAction_UPLOAD && k.cfg.Store != nil && !w.told {
-			// Retention keeps what it knows to be uploaded: a job may save many more before there is progress to report.
+			// Retention keeps checkpoints that are being uploaded: a job may save many more before there is progress to
+			// report.
 			k.uploads(order, 0)
 			w.told = true
 		}
@@ -278,7 +282,7 @@ func (k *Keeper) begin(ctx context.Context, group *sync.WaitGroup, now time.Time
 	return soon
 }
 
-// waits reports whether there is something to do for a checkpoint that is not being done.
+// waits reports whether work on a checkpoint is pending and not in progress.
 func (k *Keeper) waits(w *work) bool {
 	switch {
 	case w.cancel != nil || w.reported || !k.ordered:
@@ -289,7 +293,7 @@ func (k *Keeper) waits(w *work) bool {
 	return true
 }
 
-// next is the most urgent work that is due. It forgets what is over.
+// next returns the most urgent work that is due. It forgets finished work.
 func (k *Keeper) next(now time.Time) (first *work) {
 	for id, w := range k.known {
 		switch {
@@ -303,7 +307,7 @@ func (k *Keeper) next(now time.Time) (first *work) {
 	return first
 }
 
-// urgency: what nobody wants any more is removed last.
+// urgency returns the rank of the order. Objects of withdrawn uploads are removed last.
 func (w *work) urgency() int {
 	if w.order == nil {
 		return 1 << 30
@@ -311,7 +315,7 @@ func (w *work) urgency() int {
 	return w.rank
 }
 
-// settle records what became of an order.
+// settle records the result of a try.
 func (k *Keeper) settle(r result, now time.Time) {
 	w := r.work
 	w.cancel = nil
@@ -321,7 +325,8 @@ func (k *Keeper) settle(r result, now time.Time) {
 	emptied := r.over && r.err == nil && (r.order == nil || r.order.GetAction() == v1.CheckpointAction_REMOVE_ARCHIVED)
 	wanted := r.order != nil && w.order != nil && same(w.order, r.order)
 	if w.begun != "" && (emptied || stored && wanted) {
-		// What is stored belongs to the coordinators before they are told: the next agent must not remove it.
+		// A stored checkpoint belongs to the coordinators before they learn about it: the next agent must not remove
+		// it.
 		if err := k.journal.end(w.id); err != nil {
 			log.Error("cannot record that an upload has ended", "error", err)
 			w.notBefore = now.Add(w.pauses.Next())
@@ -335,7 +340,7 @@ func (k *Keeper) settle(r result, now time.Time) {
 			log.Warn("cannot remove from the archive what is not wanted any more", "error", r.err)
 			w.notBefore = now.Add(w.pauses.Next())
 		}
-		return // what has come since is done next
+		return // a newer order is carried out next
 	case r.err != nil && !errors.Is(r.err, context.Canceled):
 		k.metrics.failures.Inc()
 		log.Warn("an order for a checkpoint was not carried out", "error", r.err, "again", !r.over)
@@ -354,7 +359,7 @@ func (k *Keeper) settle(r result, now time.Time) {
 		report.Acked = func() {
 			k.mu.Lock()
 			defer k.mu.Unlock()
-			k.acks = append(k.acks, w) // it counts when the next orders come
+			k.acks = append(k.acks, w) // Run takes it before the next orders
 		}
 	}
 	k.cfg.Outbox.Add(report)

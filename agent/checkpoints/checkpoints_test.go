@@ -39,7 +39,7 @@ type site struct {
 
 	mu   sync.Mutex
 	sent []*outbox.Report
-	// begun are the uploads whose beginning was reported.
+	// begun are the ids of uploads whose beginning was reported.
 	begun []string
 }
 
@@ -57,7 +57,7 @@ func (s *store) Put(ctx context.Context, key string, body io.Reader, size int64)
 	s.mu.Lock()
 	fails, hang := s.fails, s.hang
 	s.mu.Unlock()
-	// Parts arrive, the manifest does not.
+	// Only the manifest hangs.
 	if hang && strings.HasSuffix(key, ".json") {
 		<-ctx.Done()
 		return ctx.Err()
@@ -74,7 +74,7 @@ func (s *store) set(fails error, hang bool) {
 	s.fails, s.hang = fails, hang
 }
 
-// objects is how many objects there are.
+// objects returns the number of objects.
 func (s *store) objects(t *testing.T) int {
 	t.Helper()
 	objects, err := s.List(t.Context(), "")
@@ -129,7 +129,7 @@ func (s *site) start() (stop func()) {
 	}
 }
 
-// orders are taken, and carried out as far as they can be without time passing.
+// orders passes orders to the Keeper, and returns the reports when nothing more happens without time passing.
 func (s *site) orders(orders ...*v1.CheckpointOrder) []*outbox.Report {
 	s.keeper.Take(orders)
 	synctest.Wait()
@@ -142,7 +142,7 @@ func write(t *testing.T, path, text string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// checkpoint makes one of two files and a link.
+// checkpoint makes a checkpoint of two files and a link.
 func (s *site) checkpoint(path string) string {
 	write(s.t, filepath.Join(path, "weights"), "of "+path)
 	write(s.t, filepath.Join(path, "rank/0"), "optimizer")
@@ -150,7 +150,7 @@ func (s *site) checkpoint(path string) string {
 	return path
 }
 
-// own is the checkpoint directory of a job on the node.
+// own returns the checkpoint directory of a job on the node.
 func (s *site) own(job string) string {
 	return filepath.Join(s.outputs.Tenant("acme"), job+".checkpoints")
 }
@@ -206,22 +206,22 @@ func TestUpload(t *testing.T) {
 		require.Zero(t, value(t, s.keeper.metrics.waiting).GetGauge().GetValue(), "nothing waits")
 		require.NotZero(t, value(t, s.keeper.metrics.bytes).GetCounter().GetValue())
 
-		// The same orders come again, as in a new session: the report is in flight, and nothing is done twice.
+		// The same orders arrive again, as in a new session, while the report is in flight: nothing is done twice.
 		require.Empty(t, s.orders(order))
-		// It has arrived, but the order stays: the coordinators want it again.
+		// The report has arrived, but the order stays: the upload is done again.
 		reports[0].Acked()
 		require.Empty(t, s.orders(order))
 		time.Sleep(2 * retryFirst)
 		require.Len(t, s.orders(order), 1)
-		// What is stored belongs to the coordinators: an order that has left them takes nothing away.
+		// A stored checkpoint belongs to the coordinators: it stays when the order is withdrawn.
 		require.Empty(t, s.orders())
 		require.Equal(t, len(objects), s.archive.objects(t))
 		require.DirExists(t, path)
 	})
 }
 
-// The agent dies when the archive has all of a checkpoint and the coordinators do not know it. The next one reports it, also if
-// the files are gone meanwhile.
+// The agent dies when the archive has all of a checkpoint, but before the report. The next agent reports it, also if
+// the files were removed meanwhile.
 func TestUpload_whoseReportWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -240,7 +240,7 @@ func TestUpload_whoseReportWasLost(t *testing.T) {
 	})
 }
 
-// An upload that is not wanted any more leaves nothing, also if the agent that began it is dead.
+// A withdrawn upload leaves no objects, also if the agent that began it is dead.
 func TestUpload_thatIsWithdrawn(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestUpload_thatIsWithdrawn(t *testing.T) {
 			s.archive.set(nil, false)
 			reports := s.orders(other)
 			defer stop()
-			if !dies { // it hangs until its connection does
+			if !dies { // the upload hangs until its connection ends
 				require.Empty(t, reports)
 				require.Empty(t, s.orders())
 				require.Zero(t, s.archive.objects(t))
@@ -293,7 +293,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// An archive that fails is tried again, less and less often, and users are told why.
+// An upload to an archive that fails is tried again with growing pauses, and users see the reason.
 func TestUpload_isTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -318,7 +318,7 @@ func TestUpload_isTriedAgain(t *testing.T) {
 	})
 }
 
-// That an upload has begun is reported at once, because retention gives up what it takes to be waiting; and once.
+// The beginning of an upload is reported at once, and once: retention removes checkpoints whose upload has not begun.
 func TestUpload_isReportedWhenItBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -340,7 +340,7 @@ func TestUpload_isReportedWhenItBegins(t *testing.T) {
 	})
 }
 
-// Files that are not the registered ones are gone for good; what may come back is not.
+// An upload ends for good if the files are not the registered ones; it is tried again if they may come back.
 func TestUpload_ofWhatIsNotThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -456,7 +456,7 @@ func TestRemoveFiles(t *testing.T) {
 	}
 }
 
-// Files that are not the registered ones are somebody's.
+// Files that are not the registered ones are not removed.
 func TestRemoveFiles_thatHaveChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -469,7 +469,7 @@ func TestRemoveFiles_thatHaveChanged(t *testing.T) {
 	})
 }
 
-// An agent that was killed while it removed left the rest under another name.
+// An agent that was killed during a removal has left files under another name: the next one removes them.
 func TestRemoveFiles_goesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)

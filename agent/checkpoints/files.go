@@ -19,10 +19,10 @@ import (
 	saved "github.com/mindcoordinator/mind/archive/checkpoints"
 )
 
-// refusal is an error that trying again soon does not fix.
+// refusal is an error that another try soon will not fix.
 type refusal struct{ error }
 
-// files are those of a checkpoint on the node.
+// files lists and opens the files of a checkpoint on the node.
 type files struct {
 	keeper *Keeper
 	order  *v1.CheckpointOrder
@@ -31,7 +31,7 @@ type files struct {
 	dir *safedir.Dir // nil: not opened yet
 }
 
-// list lists the files, if they are those that were registered.
+// list lists the files, if they are the registered ones.
 func (f *files) list(ctx context.Context) (list []saved.File, err error) {
 	dir, err := f.opened()
 	if err != nil {
@@ -89,7 +89,8 @@ func (f *files) open(path string) (saved.Opened, error) {
 	return file, nil
 }
 
-// opened opens the directory, once: what is uploaded is one directory, whatever is put in its place meanwhile.
+// opened opens the directory, once: the whole upload reads this directory, even if another one is put in its place
+// meanwhile.
 func (f *files) opened() (*safedir.Dir, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,15 +123,15 @@ func (k *Keeper) hides(real, tenant string) bool {
 	return k.cfg.Private.Reaches(real, folder)
 }
 
-// missing reports whether a path does not exist although the directories above can be read: a file system that is not mounted
-// now may come back, but looks the same. So the parent directory must be there.
+// missing reports whether a path does not exist although its parent directory does. Without the parent directory, the
+// file system may only not be mounted.
 func missing(path string) bool {
 	_, err := os.Lstat(path)
 	_, above := os.Stat(filepath.Dir(path))
 	return errors.Is(err, fs.ErrNotExist) && above == nil
 }
 
-// ofAttempts are the names of the directories that agents make in the folder of a job.
+// ofAttempts matches the names of the directories that agents make in the folder of a job.
 var ofAttempts = regexp.MustCompile(`^(attempt-[0-9]+|checkpoints)$`)
 
 // ownOf splits a path at the directory that agents made for a job: above is the one that contains it, or its job folder, and
@@ -162,8 +163,8 @@ func (k *Keeper) ownOf(order *v1.CheckpointOrder) (above, below string, ok bool)
 // goingPrefix is the prefix of a checkpoint that is being removed.
 const goingPrefix = ".going-"
 
-// removeFiles removes the files of a checkpoint. What is not there, not in a directory of the job, or not what was registered
-// stays as it is, and that is not an error.
+// removeFiles removes the files of a checkpoint. It is not an error if they do not exist. Files outside the job's
+// directories, and files that differ from the registered ones, are left alone, also without an error.
 func (k *Keeper) removeFiles(ctx context.Context, order *v1.CheckpointOrder) error {
 	log := k.cfg.Log.With("checkpoint", order.GetCheckpointId(), "job", order.GetJobId(), "path", order.GetPath())
 	above, below, ok := k.ownOf(order)
@@ -185,7 +186,7 @@ func (k *Keeper) removeFiles(ctx context.Context, order *v1.CheckpointOrder) err
 	return k.stays(err, log)
 }
 
-// stays tells errors that trying again does not fix from others.
+// stays logs an error that another try does not fix, and returns nil for it; it returns any other error.
 func (k *Keeper) stays(err error, log logger) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -12,16 +12,16 @@ import (
 )
 
 // journalFile, in the agent's data directory, has the archive keys of the uploads that were begun and not completed, by
-// checkpoint. An upload that is in it was never reported as stored, so what it has put belongs to this agent alone.
+// checkpoint. An upload in it was never reported as stored, so its objects belong to this agent alone.
 const journalFile = "checkpoint-uploads.json"
 
-// journal is that file. Only the goroutine of Run uses it.
+// journal reads and writes journalFile. Only the goroutine of Run uses it.
 type journal struct {
 	path  string
 	begun map[string]string
 }
 
-// read reads what an earlier agent left.
+// read reads the journal of an earlier agent.
 func (j *journal) read(log *slog.Logger) map[string]string {
 	j.begun = make(map[string]string)
 	text, err := os.ReadFile(j.path)

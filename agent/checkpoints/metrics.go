@@ -2,7 +2,7 @@ package checkpoints
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics are those of one Keeper.
+// metrics are the metrics of one Keeper.
 type metrics struct {
 	bytes, failures prometheus.Counter
 	waiting         prometheus.Gauge

@@ -13,16 +13,16 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// ErrNotServed says that no other node gets a checkpoint from this one.
+// ErrNotServed means that this node does not serve the checkpoint to other nodes.
 var ErrNotServed = errors.New("it is not in a directory that Mind made for the job, or a link leads to it")
 
-// Served is a checkpoint whose files another node gets.
+// Served is a checkpoint that is open for another node to fetch.
 type Served struct {
 	dir *safedir.Dir
 }
 
-// Serve opens a checkpoint of this node, as it was registered, for another node. It must be in a directory that agents made
-// for its job, and no link is followed to it.
+// Serve opens a registered checkpoint of this node for another node. It must be in a directory that agents made for its
+// job, and no link is followed to it.
 func (k *Keeper) Serve(of *v1.GetServedCheckpointResponse) (*Served, error) {
 	point := of.GetCheckpoint()
 	above, below, ok := k.ownOf(&v1.CheckpointOrder{JobId: of.GetJobId(), TenantId: of.GetTenantId(), Path: point.GetPath()})
@@ -49,10 +49,10 @@ func (k *Keeper) Serve(of *v1.GetServedCheckpointResponse) (*Served, error) {
 	return &Served{dir}, nil
 }
 
-// Close closes it.
+// Close closes the checkpoint.
 func (s *Served) Close() { _ = s.dir.Close() }
 
-// List calls each with its files, if they are those that were registered.
+// List calls each with each file, if the files are the registered ones.
 func (s *Served) List(ctx context.Context, digest string, each func(*v1.CheckpointFile) error) error {
 	whole, err := s.dir.Below(".")
 	if err != nil {
@@ -98,10 +98,11 @@ func (s *Served) List(ctx context.Context, digest string, each func(*v1.Checkpoi
 	})
 }
 
-// ErrOtherVersion says that a file is not the one that was listed.
+// ErrOtherVersion means that a file is not the one that was listed.
 var ErrOtherVersion = errors.New("the file has changed since it was listed")
 
-// Open opens a file as it was listed. Unchanged reports, after it was read, whether it still is.
+// Open opens a file, if it is the version that was listed. After reading it, call unchanged: it returns an error if the
+// file has changed meanwhile.
 func (s *Served) Open(path, listed string) (file *os.File, unchanged func() error, err error) {
 	file, err = s.dir.File(path)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 var errNoArchive = errors.New("this node has no archive of checkpoints: set checkpoint_archive of its agent")
 
-// do carries out an order; without one it removes what an upload had put.
+// do carries out an order. Without an order it removes the objects of a withdrawn upload, below the key begun.
 func (k *Keeper) do(ctx context.Context, order *v1.CheckpointOrder, begun string) result {
 	switch order.GetAction() {
 	case v1.CheckpointAction_UPLOAD:
@@ -45,7 +45,7 @@ func removed(order *v1.CheckpointOrder) result {
 	}}}}
 }
 
-// empty removes what is below a key.
+// empty removes everything below a key.
 func (k *Keeper) empty(ctx context.Context, key string) error {
 	if k.cfg.Store == nil {
 		return errNoArchive
@@ -74,7 +74,7 @@ func (k *Keeper) upload(ctx context.Context, order *v1.CheckpointOrder) result {
 	}}}}
 }
 
-// failed reports an upload that cannot go on; gone: there is nothing to upload any more.
+// failed reports an upload that cannot continue; gone: the files to upload do not exist any more.
 func failed(order *v1.CheckpointOrder, err error, gone bool) result {
 	return result{err: err, over: gone, hopeless: errors.As(err, new(refusal)) || errors.Is(err, errNoArchive), report: &v1.Report{Body: &v1.Report_CheckpointUpload{CheckpointUpload: &v1.CheckpointUpload{
 		CheckpointId: order.GetCheckpointId(), Error: err.Error(), Gone: gone,
@@ -113,7 +113,7 @@ func (p *progress) tell(done int64) {
 	p.keeper.uploads(p.order, done)
 }
 
-// uploads reports that an upload is under way.
+// uploads reports an upload in progress.
 func (k *Keeper) uploads(order *v1.CheckpointOrder, done int64) {
 	report := outbox.About(taskid.ID{Job: order.GetJobId()}, &v1.Report{Body: &v1.Report_CheckpointUpload{CheckpointUpload: &v1.CheckpointUpload{
 		CheckpointId: order.GetCheckpointId(), DoneBytes: done,

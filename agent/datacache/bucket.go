@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/datacache/reach"
 )
 
-// bucket is s3://BUCKET/KEY: an object, or all objects below a prefix.
+// bucket resolves s3://BUCKET/KEY: an object, or all objects below a prefix.
 func (c *Cache) bucket(ctx context.Context, u *url.URL, given Credentials) (*source, error) {
 	if u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, faultf("write s3://BUCKET/KEY or s3://BUCKET/PREFIX/")
@@ -60,7 +60,7 @@ func (c *Cache) bucket(ctx context.Context, u *url.URL, given Credentials) (*sou
 	return s, ctx.Err()
 }
 
-// s3 makes a client with the key of the job, or that of the node, or none.
+// s3 makes a client with the key of the job, or the key of the node, or anonymously without these.
 func (c *Cache) s3(given Credentials) (*minio.Client, error) {
 	p := c.cfg.S3
 	host, secure := "s3.amazonaws.com", true

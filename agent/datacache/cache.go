@@ -4,12 +4,12 @@
 // owner holds the directory until Release. Probe checks whether Fetch would work, and fetches nothing. Sources on the
 // node's own file systems are used in place and never copied.
 //
-// Guarantees: every use asks the source first. The cache saves the transfer but not the permission check, and it fetches
-// again what has changed. Concurrent requests for a source share one transfer. A transfer that broke resumes where it
-// stopped, also after a restart, if the source can confirm that it is unchanged. Cached data is complete: files are written
-// under a temporary name, synced and renamed, and their digests are verified on the first use by each agent process and
-// whenever their size or time differs. Data that an owner holds is not evicted; otherwise the least recently used data is
-// evicted first. Cached data is never used for another tenant.
+// Guarantees: every use asks the source first. The cache saves the transfer but not the permission check, and a changed
+// source is fetched again. Concurrent requests for a source share one transfer. A broken transfer resumes where it
+// stopped, also after a restart, if the source can confirm that it is unchanged. Cached data is complete: files are
+// written under a temporary name, synced and renamed, and their digests are verified on the first use by each agent
+// process and whenever their size or time differs. Data that an owner holds is not evicted; otherwise the least
+// recently used data is evicted first. Cached data is never used for another tenant.
 //
 // Not guaranteed: that tasks cannot read other tenants' cached data: they run as the agent's user.
 package datacache
@@ -58,7 +58,7 @@ type Config struct {
 	Drive, Atlas Service
 	// S3 is the object store for s3:// sources.
 	S3 S3
-	// Archive has the checkpoints that have left their nodes; nil: there is none.
+	// Archive stores checkpoints that are no longer on their nodes; nil: there is none.
 	Archive archive.Store
 	// Stall is how long a transfer may make no progress; 0: 60 s.
 	Stall time.Duration
@@ -92,7 +92,7 @@ type S3 struct {
 // Credentials belong to one request and are not kept.
 type Credentials struct {
 	ScaiDrive, ScaiAtlas string
-	// HubToken, and a key for object stores, from the environment of the job.
+	// HubToken is the token for the hub, KeyID and Secret a key for object stores, all from the environment of the job.
 	HubToken                      string
 	AWSKeyID, AWSSecret, AWSToken string
 }
@@ -116,7 +116,7 @@ type Cache struct {
 	// left are partial transfers that no request uses, by directory.
 	left    map[string]*leftover
 	flights map[flightID]*flight
-	// used is the size of objects and partial transfers, reserved what transfers have requested.
+	// used is the size of objects and partial transfers, reserved the size that transfers have requested.
 	used, reserved int64
 	stats          Stats
 }
@@ -198,14 +198,16 @@ func (c Config) Validate() error {
 // Request asks for the data of one source.
 type Request struct {
 	Tenant, Path string
-	// What describes the data in messages; empty: a data source.
+	// What, such as "model", describes the data in messages; empty: "data source".
 	What string
 	// OneFormat: the source is a model whose repository may hold the weights in several formats. If they are present as
 	// safetensors, the other formats are skipped.
 	OneFormat bool
-	// Checkpoint is what to fetch from the archive of checkpoints; nil: Path is a source. Path then only names it.
+	// Checkpoint is a checkpoint to fetch from the archive of checkpoints; Path then only names it. nil: Path is a
+	// source.
 	Checkpoint *Checkpoint
-	// Remote is a checkpoint to fetch from another node; nil: Path is a source, or Checkpoint is set.
+	// Remote is a checkpoint to fetch from another node; Path then only names it. nil: Path is a source, or Checkpoint
+	// is set.
 	Remote      *Remote
 	Credentials Credentials
 	// Owner holds the result until Release.
@@ -214,7 +216,7 @@ type Request struct {
 
 // Checkpoint is a checkpoint in the archive.
 type Checkpoint struct {
-	// Key is where it is; Digest is its content digest.
+	// Key is its key in the archive; Digest is its content digest.
 	Key, Digest string
 }
 
@@ -224,7 +226,7 @@ type Data struct {
 	Dir string
 	// Local: the source is used in place.
 	Local bool
-	// Files are relative to Dir; none for a large local directory.
+	// Files are paths relative to Dir; none for a large local directory.
 	Files []string
 	// Count is the number of files; -1: too many to count.
 	Count int
@@ -437,10 +439,11 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// tenantDir is the directory of a tenant. A tenant's name need not be a valid file name.
+// tenantDir returns the name of a tenant's directory. It is a digest, because a tenant's name need not be a valid file
+// name.
 func tenantDir(tenant string) string { return digestOf("tenant\x00" + tenant)[:32] }
 
-// sourceKey identifies a source, or a part of it, which must differ from the whole.
+// sourceKey returns a key for a source or for a part of it. The key of a part differs from that of the whole.
 func sourceKey(path, part string) string {
 	text := "source\x00" + path
 	if part != "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longstop bounds every wait: what takes longer is broken.
+// longstop limits every wait. It is far longer than any of them takes.
 const longstop = 60 * time.Second
 
 func config(t *testing.T) Config {
@@ -65,17 +65,17 @@ func contents(t *testing.T, data *Data, name string) string {
 	return string(text)
 }
 
-// site serves files with entity tags, and counts.
+// site serves files with entity tags, and records the requests.
 type site struct {
 	*httptest.Server
 	mu    sync.Mutex
 	files map[string][]byte
-	etag  string // empty: of the contents; "none"
-	// gets are the ranges of what was asked for with GET.
+	etag  string // empty: derived from the contents; "none": no tag
+	// gets are the ranges of the GET requests.
 	gets []string
-	// cut ends a body after so many bytes, as often as there are entries.
+	// cut has, for the next responses, the number of bytes after which the body breaks off.
 	cut []int
-	// held, when there is one, keeps bodies back after their first byte until it is closed.
+	// held, if not nil, blocks bodies after their first byte until it is closed.
 	held    chan struct{}
 	noHead  bool
 	noRange bool
@@ -255,7 +255,7 @@ func TestDamagedDataIsFetchedAgain(t *testing.T) {
 	require.EqualValues(t, 1, c.Stats().Damaged)
 	require.Len(t, s.asked(), 2)
 
-	// With size and time as they were, the next process finds it all the same.
+	// Even with the same size and time, the next process finds the damage.
 	c.Release("running")
 	c.Release("next")
 	info, err := os.Stat(filepath.Join(used.Dir, "d"))
@@ -312,7 +312,8 @@ func TestTheLeastRecentlyUsedGoesFirst(t *testing.T) {
 	})
 }
 
-// Data that does not fit evicts nothing: otherwise any user who may submit could empty the cache of all tenants.
+// Data that does not fit evicts no other data: otherwise any user who may submit jobs could empty the cache of all
+// tenants.
 func TestNothingMakesWayForWhatDoesNotFit(t *testing.T) {
 	s := serve(t, map[string][]byte{"/a": noise(400), "/b": noise(401), "/large": noise(700)})
 	cfg := config(t)
@@ -365,7 +366,7 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	require.NotEqual(t, one.Dir, two.Dir)
 	require.Equal(t, one.Digest, two.Digest)
 	require.Len(t, s.asked(), 2)
-	// Without the right to read it there is no way to what is kept.
+	// A tenant that may not read the source does not get the cached data either.
 	s.change(func() { delete(s.files, "/d") })
 	c.refuse(t, s.URL+"/d", "has no such file (404)")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/archive/checkpoints"
 )
 
-// checkpoint is a checkpoint in the archive. Links in it become copies.
+// checkpoint resolves a checkpoint in the archive. Links in it become copies.
 func (c *Cache) checkpoint(ctx context.Context, want *Checkpoint) (*source, error) {
 	if c.cfg.Archive == nil {
 		return nil, faultf("node %s has no archive of checkpoints: set checkpoint_archive of its agent", c.cfg.Node)

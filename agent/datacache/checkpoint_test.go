@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/archive/checkpoints"
 )
 
-// A checkpoint of the archive is fetched only if it is the one that was registered, and undamaged.
+// A checkpoint in the archive is used only if it is the registered one and undamaged.
 func TestACheckpointOfTheArchiveIsWhatItWas(t *testing.T) {
 	where, from := t.TempDir(), t.TempDir()
 	store, err := archive.Open("file://"+where, archive.Access{})

@@ -20,7 +20,7 @@ import (
 // workers is how many files of one source are fetched at the same time.
 const workers = 4
 
-// flightID names a transfer: the same source as it is now.
+// flightID identifies a transfer: a source in one version.
 type flightID struct {
 	sourceID
 	version string
@@ -31,14 +31,14 @@ type flight struct {
 	cache  *Cache
 	id     flightID
 	source *source
-	path   string // of the source, without what is secret
+	path   string // of the source, without secrets
 	dir    string // of its partial files
 
 	cancel context.CancelFunc
 	done   chan struct{}
 	object *object
 	err    error
-	// waiting counts the waiters; abandoned: there were none left. The cache's mutex guards both.
+	// waiting holds the waiting requests; abandoned: the last of them stopped waiting. The cache's mutex guards both.
 	waiting   map[*Request]bool
 	abandoned bool
 
@@ -96,7 +96,8 @@ func (c *Cache) join(ctx context.Context, id sourceID, r Request, s *source) (*D
 	return f.object.data(), nil
 }
 
-// whenOver closes at once for a waiter that leaves others waiting.
+// whenOver returns a channel that is closed when the transfer has ended. If others still wait for it, the channel is
+// closed already: a request that leaves does not wait.
 func (f *flight) whenOver(ctx context.Context) <-chan struct{} {
 	f.cache.mu.Lock()
 	defer f.cache.mu.Unlock()
@@ -108,7 +109,7 @@ func (f *flight) whenOver(ctx context.Context) <-chan struct{} {
 
 // begin starts a transfer. The caller holds the mutex.
 func (c *Cache) begin(id flightID, r Request, s *source) *flight {
-	// A transfer lives as long as something waits for it, not as long as the request that started it.
+	// A transfer lives as long as any request waits for it, not only as long as the request that started it.
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &flight{
 		cache: c, id: id, source: s, path: Redacted(r.Path), cancel: cancel, done: make(chan struct{}), waiting: map[*Request]bool{},
@@ -240,7 +241,7 @@ func (f *flight) reserve(bytes int64) error {
 	trash, ok := f.cache.makeRoom(bytes)
 	f.cache.empty(trash)
 	if !ok {
-		// How much other tenants use is not disclosed.
+		// The message does not disclose how much other tenants use.
 		return fault{why: fmt.Sprintf("it does not fit into the data cache of node %s (%d bytes, some in use): make it smaller, raise data_cache_bytes of the agent, or retry later",
 			f.cache.cfg.Node, f.cache.cfg.Capacity)}
 	}
@@ -263,7 +264,7 @@ func (f *flight) grow(bytes int64) error {
 	return nil
 }
 
-// publish makes an object of the partial files.
+// publish makes an object out of the partial files.
 func (f *flight) publish(files []keptFile) (*object, error) {
 	tree := filepath.Join(f.dir, "tree")
 	if err := os.RemoveAll(tree); err != nil {

@@ -49,7 +49,7 @@ func parseHub(text string) (hubPath, error) {
 	return p, nil
 }
 
-// hub is a repository of the Hugging Face hub at one commit, or a part of it.
+// hub resolves a repository of the Hugging Face hub at one commit, or a part of it.
 func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (*source, error) {
 	p, err := parseHub(text)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (
 	info.url = base.JoinPath("api", p.kind, p.repo, "revision", url.PathEscape(p.revision)).String() + "?blobs=true"
 	var repo struct {
 		SHA string `json:"sha"`
-		// Gated is false, or says how access is granted. The list of files is public in any case.
+		// Gated is false, or names how access is granted. The list of files is public in any case.
 		Gated any       `json:"gated"`
 		Files []hubFile `json:"siblings"`
 	}

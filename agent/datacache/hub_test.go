@@ -25,28 +25,28 @@ import (
 type hubRepo struct {
 	commit  string
 	files   map[string]string // in order of the keys of a listing
-	large   map[string]bool   // kept by the service for large files
+	large   map[string]bool   // stored by the service for large files
 	gated   bool
 	private bool
 	revs    map[string]bool
 }
 
-// fakeHub answers as huggingface.co does: what there is of a repository it says at one place, small files come by way of a
-// relative redirect, large ones from another host that knows no tokens but takes signatures which are soon stale; and it says
-// "not found" and "who are you" for the same thing, apart from a header.
+// fakeHub answers as huggingface.co does. One answer lists a repository. Small files are served after a relative
+// redirect, large ones by another host, which takes no tokens but signatures that expire soon. A missing and a private
+// repository get the same answer, apart from a header.
 type fakeHub struct {
 	*httptest.Server
 	cdn    *httptest.Server
 	repos  map[string]*hubRepo // by kind/name
 	moved  map[string]string   // old names
-	tokens map[string]bool     // that may read what is gated or private
+	tokens map[string]bool     // that may read gated and private repositories
 
 	mu         sync.Mutex
-	signatures map[string]string // what they are for; each is taken once
+	signatures map[string]string // the file that each one is for; each is accepted once
 	signed     int
 	cut        map[string]int // bytes after which the transfer of a file breaks, once
 	ranges     []string
-	seen       []string // tokens that came
+	seen       []string // tokens in requests
 }
 
 func newFakeHub(t *testing.T) *fakeHub {
@@ -63,7 +63,7 @@ func newFakeHub(t *testing.T) *fakeHub {
 
 func (h *fakeHub) cache(t *testing.T) *Cache {
 	cfg := config(t)
-	// The hub is in reach because it is the operator's; where it sends nodes must be allowed.
+	// The hub is allowed because the operator has configured it; the host that it redirects to must be allowed, too.
 	cfg.Hosts, cfg.Hub, cfg.Tries = []string{"127.0.0.1"}, Service{URL: h.URL + "/hub/"}, 2
 	return open(t, cfg)
 }
@@ -114,7 +114,7 @@ func (h *fakeHub) answer(w http.ResponseWriter, r *http.Request) {
 	case !ok || !found || r.Header.Get("Accept-Encoding") != "identity":
 		http.Error(w, "<html>no such page</html>", http.StatusNotFound)
 	case repo == nil || repo.private && !h.tokens[token]:
-		// Nobody is to find out which it is.
+		// The answer must not show which of the two it is.
 		status := http.StatusNotFound
 		if token == "" {
 			status = http.StatusUnauthorized
@@ -138,7 +138,7 @@ func (h *fakeHub) list(w http.ResponseWriter, r *http.Request, repo *hubRepo, es
 	var siblings []map[string]any
 	for name, text := range repo.files {
 		if len(siblings) == 1200 {
-			break // without an answer
+			break // the connection breaks without an answer
 		}
 		one := map[string]any{"rfilename": name}
 		if r.URL.Query().Get("blobs") == "true" {
@@ -156,7 +156,7 @@ func (h *fakeHub) list(w http.ResponseWriter, r *http.Request, repo *hubRepo, es
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// tree lists by pages, directories too.
+// tree lists a commit in pages, including directories.
 func (h *fakeHub) tree(w http.ResponseWriter, r *http.Request, repo *hubRepo, commit string) {
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	after := r.URL.Query().Get("cursor")
@@ -230,7 +230,7 @@ func (h *fakeHub) resolve(w http.ResponseWriter, r *http.Request, repo *hubRepo,
 	w.WriteHeader(http.StatusFound)
 }
 
-// deliver is the other host. It takes each signature once, and none beside a token.
+// deliver is the other host. It accepts each signature once, and refuses requests with a token.
 func (h *fakeHub) deliver(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	signature := r.URL.Query().Get("Signature")
@@ -261,13 +261,13 @@ func (h *fakeHub) deliver(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// blob is how git names what a file holds.
+// blob returns git's object id of a file.
 func blob(text string) string {
 	s := sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(text), text))
 	return hex.EncodeToString(s[:])
 }
 
-// sharded is a model as they are published: weights in several large files, and what says which is where.
+// sharded returns a repository of a typical model: weights in several large files, and an index.
 func sharded() *hubRepo {
 	return &hubRepo{
 		commit: strings.Repeat("c", 40), revs: map[string]bool{"refs/pr/1": true, "v1": true},
@@ -334,7 +334,7 @@ func TestTheHub_dataSets(t *testing.T) {
 	require.Equal(t, []string{"x"}, c.get(t, "t1", "hf://datasets/squad", "a").Files)
 }
 
-// What the hub says of a repository lists some thousands of files and silently omits the others. A data set that lacks
+// The hub's answer about a repository lists some thousands of files and silently omits the others. A data set without
 // some of its files is worse than none.
 func TestTheHub_manyFiles(t *testing.T) {
 	h := newFakeHub(t)
@@ -353,7 +353,7 @@ func TestTheHub_manyFiles(t *testing.T) {
 	require.Equal(t, sum("2499"), s.files[0].sha256)
 }
 
-// A user without access gets the reason and what to do, also from a check.
+// A user without access gets an error with the reason and the remedy, also from Probe.
 func TestTheHub_whatIsGatedOrPrivate(t *testing.T) {
 	h := newFakeHub(t)
 	gated, private := sharded(), sharded()
@@ -415,7 +415,7 @@ func TestWhatIsMissing(t *testing.T) {
 	}
 }
 
-// The hub would pack what is asked for without saying that it must not: what is kept would be something else.
+// The client must not accept compressed responses: it would store other contents than the file's.
 func TestTheHub_nothingIsUnpacked(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)

@@ -23,8 +23,8 @@ type hubFile struct {
 	} `json:"lfs"`
 }
 
-// hubListed is the number of files from which the list in a repository's answer is not trusted: the hub truncates it at
-// some thousands without saying so.
+// hubListed is the number of files from which on the list in a repository's answer is not trusted: the hub truncates it
+// at some thousands of files and does not indicate that.
 const hubListed = 1000
 
 // hubTree lists all files of a commit, page by page.

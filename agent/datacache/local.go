@@ -90,8 +90,8 @@ func (c *Cache) count(ctx context.Context, tenant string, top *safedir.Dir, name
 	return nil
 }
 
-// led returns the size of the regular file that a link points to; false: the target does not exist, or the job may not use
-// it.
+// led returns the size of the regular file that a link points to. ok is false if the target does not exist, or the job
+// may not use it.
 func (c *Cache) led(tenant, path string) (size int64, ok bool) {
 	root, name, ok := c.resolved(tenant, path)
 	if !ok {
@@ -123,7 +123,7 @@ func (c *Cache) roots(tenant string) (named, real []string) {
 	return named, realPaths(named)
 }
 
-// listed reports whether a path is in a directory for sources, by its name only.
+// listed reports whether a path is in a directory for sources. It compares names only.
 func (c *Cache) listed(tenant, path string) bool {
 	named, real := c.roots(tenant)
 	return within(path, named) || within(path, real)

@@ -25,7 +25,7 @@ const (
 	sourcesDir = "sources"
 	partsDir   = "parts"
 	trashStart = "trash-"
-	// partsFor is how long partial transfers are kept that no request resumes.
+	// partsFor is how long partial transfers are kept without a request that resumes them.
 	partsFor = 7 * 24 * time.Hour
 )
 
@@ -51,7 +51,7 @@ type object struct {
 	size     int64
 	lastUsed time.Time
 	holders  map[string]bool
-	// verified: this process has verified its digests.
+	// verified: this process has verified the digests of the files.
 	verified bool
 	damaged  bool
 }
@@ -89,7 +89,7 @@ type leftover struct {
 	at   time.Time
 }
 
-// digestOfFiles is the digest of an object.
+// digestOfFiles returns the digest of an object.
 func digestOfFiles(files []keptFile) string {
 	h := sha256.New()
 	for _, f := range files { // sorted by name
@@ -98,7 +98,7 @@ func digestOfFiles(files []keptFile) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// load reads what an earlier process left. Incomplete data is removed.
+// load indexes the contents that an earlier process left. Incomplete data is removed.
 func (c *Cache) load() error {
 	tenants, err := os.ReadDir(c.cfg.Dir)
 	if err != nil {
@@ -192,8 +192,8 @@ func sizeOf(dir string) (size int64) {
 	return size
 }
 
-// verify compares an object with its digests. It reads the whole object only on its first use in this process, and when it
-// was touched. The caller holds the object.
+// verify compares an object with its digests. It reads a file only on the first use of the object in this process, and
+// when the file's size or time differs. The caller holds the object.
 func (c *Cache) verify(ctx context.Context, o *object) error {
 	c.mu.Lock()
 	verified, damaged := o.verified, o.damaged
@@ -239,7 +239,7 @@ func fileDigest(ctx context.Context, path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// reading stops when its context ends.
+// reading is a reader that fails when its context ends.
 type reading struct {
 	ctx context.Context
 	r   io.Reader
@@ -270,7 +270,7 @@ func (c *Cache) writeRow(id sourceID, row *sourceRow) {
 	}
 }
 
-// makeRoom reserves bytes, and returns what must be removed for them; nil and false: there is not enough room.
+// makeRoom makes room for a number of bytes, and returns the paths to remove. ok is false if there is not enough room.
 func (c *Cache) makeRoom(need int64) (trash []string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -291,7 +291,7 @@ func (c *Cache) makeRoom(need int64) (trash []string, ok bool) {
 	return trash, true
 }
 
-// held is the size of data that cannot be evicted.
+// held returns the size of the data that cannot be evicted.
 func (c *Cache) held() (bytes int64) {
 	for _, o := range c.objects {
 		if len(o.holders) > 0 {
@@ -349,7 +349,7 @@ func (c *Cache) drop(o *object) []string {
 	return c.discard(o.dir)
 }
 
-// discard renames what will be removed, which is fast; empty removes it.
+// discard renames a file or directory that will be removed, which is fast; empty removes it.
 func (c *Cache) discard(path string) []string {
 	to, err := os.MkdirTemp(c.cfg.Dir, trashStart)
 	if err == nil {

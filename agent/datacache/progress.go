@@ -6,11 +6,11 @@ type Progress struct {
 	Path string
 	// Waiting: the transfer waits for its turn.
 	Waiting bool
-	// Done is how many bytes have arrived, Total how many there will be; -1: unknown.
+	// Done is the number of bytes that have arrived, Total the number of all bytes; -1: unknown.
 	Done, Total int64
 }
 
-// Progress returns the progress of the transfer that an owner waits for; false: the owner waits for none.
+// Progress returns the progress of the transfer that an owner waits for. It returns false if the owner waits for none.
 func (c *Cache) Progress(owner string) (Progress, bool) {
 	f := c.flightOf(owner)
 	if f == nil {

@@ -8,28 +8,28 @@ import (
 	"io"
 )
 
-// Remote is a checkpoint that another node has.
+// Remote is a checkpoint on another node.
 type Remote struct {
-	// Files lists its files. An error that trying again does not fix is made by Refused.
+	// Files lists its files. It returns an error made by Refused if another try does not help.
 	Files func(context.Context) ([]RemoteFile, error)
 }
 
-// RemoteFile is one of its files.
+// RemoteFile is a file of a Remote.
 type RemoteFile struct {
 	// Name is relative, with slashes.
 	Name string
 	Size int64
 	// Version changes with the contents.
 	Version string
-	// Open reads this version from an offset on, and nothing else.
+	// Open reads this version, and no other, from an offset on.
 	Open func(ctx context.Context, offset int64) (io.ReadCloser, error)
 }
 
-// Refused is an error that says that a source is not to be had, and that trying again does not help.
+// Refused returns an error which means that a source is not available, and that another try does not help.
 func Refused(format string, args ...any) error { return missingf(format, args...) }
 
-// Broken reports whether an error of Fetch means that the source could not be reached, or not for long enough. Trying again
-// later may help; it was tried several times.
+// Broken reports whether an error of Fetch means that the source could not be reached, or that the connection broke, in
+// several tries. Another try later may help.
 func Broken(err error) bool { return transient(err) }
 
 // remote resolves a checkpoint of another node.

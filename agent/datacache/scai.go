@@ -16,8 +16,9 @@ type scaiService struct {
 	token         string
 }
 
-// scai is a file, or everything below a path that ends with a slash. The API of these services was never published, so this
-// is our choice: BASE/SHARE/PATH is the file; a path that ends with a slash returns a JSON object with the list of files.
+// scai resolves a file, or everything below a path that ends with a slash. The API of these services is not published,
+// so Mind defines the one that it uses: BASE/SHARE/PATH is the file; a path that ends with a slash returns a JSON
+// object with the list of files.
 func (c *Cache) scai(ctx context.Context, u *url.URL, s scaiService) (*source, error) {
 	if s.service.URL == "" {
 		return nil, faultf("the nodes have no URL for %s: the operator can set %s of the agents", s.name, s.setting)

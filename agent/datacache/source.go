@@ -18,13 +18,13 @@ type source struct {
 	files []remoteFile
 	// version changes with any of the files; empty: unknown.
 	version string
-	// repository: it may hold the same thing in several formats.
+	// repository: the source may hold the same weights in several formats.
 	repository bool
 	// part selects some of its files; empty: all.
 	part string
 }
 
-// size of all files; -1 if one is unknown.
+// size returns the size of all files; -1 if the size of one is unknown.
 func (s *source) size() (total int64) {
 	for i := range s.files {
 		if s.files[i].size < 0 {
@@ -38,13 +38,13 @@ func (s *source) size() (total int64) {
 // maxFiles limits the files of one source.
 const maxFiles = 100_000
 
-// errChanged says that a source changed since it was resolved.
+// errChanged means that a source has changed since it was resolved.
 var errChanged = errors.New("it changed while it was fetched")
 
-// fault is an error that trying again does not fix: a sentence for the user.
+// fault is an error that another try does not fix: a sentence for the user.
 type fault struct {
 	why string
-	// missing: it does not exist, or the caller may not see it.
+	// missing: the source does not exist, or the caller may not see it.
 	missing bool
 }
 
@@ -77,7 +77,7 @@ func bare(err error) error {
 	return err
 }
 
-// Redacted is a path without possible secrets: the query of a URL may hold signatures.
+// Redacted returns a path without possible secrets: the query of a URL may hold signatures.
 func Redacted(path string) string {
 	before, _, found := strings.Cut(path, "?")
 	if !found || !strings.Contains(before, "://") {
@@ -97,7 +97,7 @@ const (
 	SchemeAtlas = "scaiatlas"
 )
 
-// resolve finds what a path stands for now, for a tenant.
+// resolve finds the source that a path currently stands for, for a tenant.
 func (c *Cache) resolve(ctx context.Context, tenant, path string, credentials Credentials) (*source, error) {
 	scheme, _, found := strings.Cut(path, "://")
 	if !found {
@@ -145,7 +145,8 @@ func (c *Cache) resolve(ctx context.Context, tenant, path string, credentials Cr
 	return s, checkNames(s.files)
 }
 
-// asModel drops the files that a model's safetensors replace. If any were dropped, the rest is a source of its own.
+// asModel drops the files whose weights are also present as safetensors. If it drops any, the result is a source of its
+// own.
 func (s *source) asModel() *source {
 	if !s.repository {
 		return s

@@ -51,11 +51,11 @@ func TestLocalSourcesAreUsedWhereTheyAre(t *testing.T) {
 	entries, _ := c.Entries("t1")
 	require.Empty(t, entries)
 
-	// What lies outside is not even looked at, whether it is there or not.
+	// Paths outside are not examined, so it makes no difference whether they exist.
 	for _, path := range []string{out + "/secret", out + "/none", root + "/../" + filepath.Base(out) + "/secret", "file:///etc/passwd", "/etc/shadow", "/etc/none", "/", "/dev/null"} {
 		c.refuse(t, path, "jobs may not read files there on node n1: put it below "+root+", or add its directory to data_roots of the agent")
 	}
-	// A link that leads out answers exactly like one that leads nowhere.
+	// A link that leads out gets exactly the same answer as a broken one.
 	require.NoError(t, os.Symlink(filepath.Join(out, "none"), filepath.Join(root, "dangling")))
 	for _, path := range []string{root + "/none", root + "/link", root + "/dangling", root + "/d/link"} {
 		c.refuse(t, path, "node n1 has no such file: put it there")
@@ -85,7 +85,7 @@ func TestLinksBetweenRootsCount(t *testing.T) {
 	require.NoError(t, os.Symlink("../blobs", filepath.Join(real, "dir")))
 	require.NoError(t, os.Symlink("real", set))
 	cfg := config(t)
-	cfg.Roots = []string{blobs, set} // one of them by a name that is a link
+	cfg.Roots = []string{blobs, set} // one of them through a link
 	c := open(t, cfg)
 	for _, path := range []string{set, real} {
 		data := c.get(t, "t1", path, "a")
@@ -96,7 +96,8 @@ func TestLinksBetweenRootsCount(t *testing.T) {
 	require.EqualValues(t, 5, c.get(t, "t1", set+"/a.jsonl", "a").Size)
 }
 
-// The agent's own state is no data, but for what the tenant's jobs wrote there, and for what an operator has listed of it.
+// The agent's own state cannot be used as data, except outputs of the tenant's jobs, and directories that an operator
+// has listed.
 func TestTheAgentsOwnStateIsNoData(t *testing.T) {
 	home := t.TempDir()
 	for _, name := range []string{"state", "outputs/t1/job_1.attempt-1/f", "outputs/t2/job_2.attempt-1/f", "shared/f"} {
@@ -140,7 +141,7 @@ func TestWhatIsNoSource(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			_, err := c.Probe(deadline(t), "t1", path, Credentials{})
 			if strings.HasPrefix(path, "https://nohost") {
-				// Without a resolver the name is not even found.
+				// Without a resolver the name cannot be resolved.
 				require.ErrorContains(t, err, "nohost.test")
 				return
 			}

@@ -80,11 +80,11 @@ func transient(err error) bool {
 	return !errors.As(err, &f) && !errors.As(err, new(reach.Refusal)) && !errors.As(err, &path) && !errors.Is(err, errChanged)
 }
 
-// connectTries is how often a service is tried that cannot be connected to.
+// connectTries is how often a connection to a service is tried.
 const connectTries = 3
 
-// tries is how often a source is asked that fails like this. What answers is only busy; what cannot be connected to is
-// mostly a wrong name or a closed network.
+// tries returns how often a request that fails like this is tried. A service that answers is only busy; if there is no
+// connection, mostly the name is wrong or the network is closed.
 func (c *Cache) tries(err error) int {
 	var broken *net.OpError
 	if errors.As(err, &broken) && broken.Op == "dial" {
@@ -100,7 +100,7 @@ type partial struct {
 	path, done string
 	offset     int64
 	sum        hash.Hash // of the file up to offset
-	counted    int64     // of offset, in what the flight has
+	counted    int64     // how much of offset is counted in the flight's progress
 }
 
 // count reports the file's progress to the flight.

@@ -38,7 +38,7 @@ func TestABrokenTransferGoesOn(t *testing.T) {
 			s := serve(t, map[string][]byte{"/d": body})
 			test.change(s)
 			if s.noHead {
-				s.cut = s.cut[1:] // the probe is answered whole
+				s.cut = s.cut[1:] // the request for the size is answered completely
 				s.cut = append([]int{300_000}, s.cut...)
 			}
 			c := open(t, config(t))
@@ -150,7 +150,7 @@ func TestATransferEndsWhenNobodyWaits(t *testing.T) {
 	require.Len(t, s.asked(), 1)
 }
 
-// A disk may be full long before the cache is. Trying again at once makes no room.
+// A disk may be full long before the cache is. Another try at once does not help.
 func TestADiskThatIsFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -172,7 +172,7 @@ func TestADiskThatIsFull(t *testing.T) {
 	require.False(t, Missing(err))
 }
 
-// How far a transfer is, for each who waits for it.
+// Each request that waits for a transfer sees its progress.
 func TestProgress(t *testing.T) {
 	body := noise(300_000)
 	s := serve(t, map[string][]byte{"/d": body})
@@ -220,7 +220,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// A source that is changed again and again is given up in the end, not mixed of what it was at different times.
+// A source that changes repeatedly is given up in the end. Its versions are never mixed.
 func TestASourceThatNeverStandsStill(t *testing.T) {
 	var n atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -233,7 +233,7 @@ func TestASourceThatNeverStandsStill(t *testing.T) {
 	require.EqualValues(t, 8, n.Load(), "looked at and begun four times")
 }
 
-// A service that nobody can connect to is not waited for as long as one that is busy: a job would stand still for it.
+// A service without a connection is given up sooner than a busy one: the job waits meanwhile.
 func TestFetch_aServiceOutOfReachIsGivenUpSoon(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// web is a file at a URL.
+// web resolves a file at a URL.
 func (c *Cache) web(ctx context.Context, u *url.URL) (*source, error) {
 	if u.Host == "" {
 		return nil, faultf("it has no host")
@@ -36,7 +36,7 @@ type webFile struct {
 	token string
 	// service is its name in messages; refused says what to do when the token is refused.
 	service, refused string
-	// explain may explain a refusal better than its code; nil, or a nil result, means that it does not.
+	// explain returns a better explanation of a refusal than its code gives. It may be nil or return nil.
 	explain func(*http.Response) error
 
 	etag, modified string
@@ -97,7 +97,7 @@ func (w *webFile) file(name string, size int64) remoteFile {
 	return remoteFile{name: name, size: size, strong: w.ifRange() != "", open: w.open}
 }
 
-// ifRange is the validator that proves that the rest belongs to the same file.
+// ifRange returns the validator that proves that the rest belongs to the same file.
 func (w *webFile) ifRange() string {
 	if w.etag != "" && !strings.HasPrefix(w.etag, "W/") {
 		return w.etag

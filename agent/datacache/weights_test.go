@@ -89,7 +89,7 @@ func TestTheHub_aModelInManyFormats(t *testing.T) {
 	require.Len(t, model.Files, len(repo.files)-1)
 	require.Equal(t, 2, h.signed, "nothing else was fetched")
 
-	// A data source is whole, although the same repository is here as a model; and the other way round.
+	// A data source has all files, although the same repository is cached as a model without some; and vice versa.
 	whole := fetch(path, false)
 	require.Equal(t, repo.files["pytorch_model.bin"], contents(t, whole, "pytorch_model.bin"))
 	require.Len(t, whole.Files, len(repo.files))

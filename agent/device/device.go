@@ -17,13 +17,13 @@ import (
 // ErrHung is returned when the driver did not answer in time.
 var ErrHung = errors.New("the GPU driver does not answer")
 
-// ErrNoDriver is returned where there is no driver at all.
+// ErrNoDriver is returned if the machine has no driver.
 var ErrNoDriver = errors.New("no GPU driver")
 
 // Health of a GPU.
 type Health int
 
-// The states of health; the names are those of GpuHealth in the api.
+// The states of health. Their names are the ones of GpuHealth in the api.
 const (
 	Healthy Health = iota
 	Quarantined
@@ -34,18 +34,19 @@ const (
 type Device struct {
 	UUID  string
 	Index int
-	// Model is the driver's name for it, Type the short form: "H100".
+	// Model is the driver's name for the GPU, Type its short form, such as "H100".
 	Model string
 	Type  string
 	MemMB int
 	PCI   string
-	// NUMA is the NUMA node closest to it; -1: unknown.
+	// NUMA is the NUMA node closest to the GPU; -1: unknown.
 	NUMA int
-	// NVLink lists the indices of the GPUs connected to it by NVLink.
+	// NVLink lists the indices of the GPUs connected to this one by NVLink.
 	NVLink       []int
 	Health       Health
 	HealthReason string
-	// Fault: the problem damages the work on it now. A GPU that is Quarantined without Fault only gets no new work.
+	// Fault: the problem damages the work that runs on the GPU. A GPU that is Quarantined without Fault only gets no
+	// new work.
 	Fault     bool
 	Simulated bool
 	// Clique is the NVLink domain of a rack-scale system: the GPUs of several nodes that reach each other over NVLink. Empty:
@@ -69,7 +70,7 @@ type Reading struct {
 	XidErrors   float64 // since the agent started
 }
 
-// Inventory is the GPUs of a node.
+// Inventory gives access to the GPUs of a node.
 type Inventory interface {
 	// List returns the GPUs, ordered by index.
 	List(ctx context.Context) ([]Device, error)
@@ -105,7 +106,7 @@ func ProcessesOf(ctx context.Context, inv Inventory, uuids []string) (map[string
 
 // XidSource is an Inventory that reports the driver's errors when they happen.
 type XidSource interface {
-	// OnXid sets what is called for each error, on any goroutine.
+	// OnXid sets the function that is called for each error, on any goroutine.
 	OnXid(func(uuid string, code int))
 }
 
@@ -141,16 +142,16 @@ func ShortType(model string) string {
 	return short
 }
 
-// None is a node without GPUs.
+// None is the Inventory of a node without GPUs.
 type None struct{}
 
-// List returns none.
+// List returns no GPUs.
 func (None) List(context.Context) ([]Device, error) { return nil, nil }
 
-// Processes returns none.
+// Processes returns no processes.
 func (None) Processes(context.Context, string) ([]Process, error) { return nil, nil }
 
-// Read returns none.
+// Read returns no readings.
 func (None) Read(context.Context) ([]Reading, error) { return nil, nil }
 
 // Close does nothing.

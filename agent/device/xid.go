@@ -5,24 +5,23 @@ import "fmt"
 // Xid is one of the errors that the driver numbers.
 type Xid struct {
 	Code int
-	// Text is what it means.
+	// Text is the meaning of the error.
 	Text string
-	// Critical: the GPU needs a reset, a restart of the machine or a pair of
-	// hands before it can be trusted again.
+	// Critical: the GPU needs a reset, a restart of the machine or a repair before it can be trusted again.
 	Critical bool
 }
 
-// xids are the errors that are met in practice. The source is NVIDIA's Xid catalog
-// (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html): critical are those whose immediate action there is
-// RESET_GPU, RESTART_BM, CHECK_MECHANICALS or WORKFLOW_XID_48, and 74, of which it says that a reset is needed. Of 171 and 172 it
-// says that they give details of a 48. Exceptions, where the catalog is not followed:
+// xids are the errors that occur in practice. The source is NVIDIA's Xid catalog
+// (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html): an error is critical if the immediate action there is
+// RESET_GPU, RESTART_BM, CHECK_MECHANICALS or WORKFLOW_XID_48; and 74, because the catalog says that a reset is needed.
+// The catalog says that 171 and 172 give details of a 48. Exceptions, where the catalog is not followed:
 //
 //   - 109 (RESET_GPU) is not critical, as in NVIDIA's k8s-device-plugin, which lists it as an error of the application: a
 //     program can cause it, and a job that is retried would take one GPU after another out of service.
-//   - 155 and 156 (RESET_GPU) are not: the first is logged for intended changes of links, and what the second asks for the
-//     driver tells as rows that wait to be remapped, too.
-//   - 144 to 150 are judged there by subcodes, which NVML does not hand on; the fatal ones come with a 48 or a changed
-//     recovery action, which the agent sees.
+//   - 155 and 156 (RESET_GPU) are not critical: the first is logged for intended changes of links, and the cause of the
+//     second is also reported by the driver as rows that wait to be remapped.
+//   - 144 to 150 depend on subcodes, which NVML does not pass on. The fatal ones come with a 48 or a changed recovery
+//     action, which the agent sees.
 //
 // An error that is not listed is not critical: it is logged and counted.
 var xids = []Xid{
@@ -59,7 +58,7 @@ var xids = []Xid{
 	{172, "uncorrectable SRAM error", true},
 }
 
-// XidOf returns what is known of an error.
+// XidOf returns the entry of an error.
 func XidOf(code int) Xid {
 	for _, x := range xids {
 		if x.Code == code {

@@ -13,7 +13,7 @@ func TestXids(t *testing.T) {
 	for _, critical := range []int{46, 48, 62, 64, 79, 95, 119, 120} {
 		require.True(t, XidOf(critical).Critical, critical)
 	}
-	// What a program can cause must not take a GPU out of service.
+	// Errors that a program can cause must not take a GPU out of service.
 	for _, application := range []int{13, 31, 43, 45, 68, 109, 7777} {
 		require.False(t, XidOf(application).Critical, application)
 	}

@@ -1,8 +1,8 @@
-// Package doctor asks the Python of a node what of trainings can run there: `python3 -m mind_runner doctor --json`.
+// Package doctor asks the Python of a node which trainings can run there: `python3 -m mind_runner doctor --json`.
 //
-// Guarantees: at most one such program runs at a time, for at most two minutes, and its answer counts for a minute. It gets of
-// the agent's environment what a task gets, so it finds the Python that a launcher finds. A node without Python, or without
-// the runner, is an answer, in a sentence that says what to install.
+// Guarantees: at most one such program runs at a time, for at most two minutes, and its answer counts for a minute. It
+// gets the same variables of the agent's environment as a task, so it finds the Python that a launcher finds. If the
+// node lacks Python or the runner, the answer says in a sentence what to install.
 package doctor
 
 import (
@@ -28,9 +28,9 @@ const (
 	fresh = time.Minute
 	// patience limits a run: the first import of torch reads gigabytes.
 	patience = 2 * time.Minute
-	// maxOutput limits what is kept of each of its outputs.
+	// maxOutput limits how much of each of its outputs is kept.
 	maxOutput = 1 << 20
-	// lastWords is how long a program that was killed may keep its outputs open by processes of its own.
+	// lastWords limits the wait for the outputs of a killed program, which its child processes may keep open.
 	lastWords = time.Second
 )
 
@@ -39,7 +39,7 @@ type Doctor struct {
 	// Node is the name of the node, Env the environment of the program.
 	Node string
 	Env  []string
-	// Context ends with the agent, and a run with it.
+	// Context ends with the agent; its end also ends a run.
 	Context context.Context
 
 	mu   sync.Mutex
@@ -49,8 +49,8 @@ type Doctor struct {
 	over chan struct{}
 }
 
-// Ask returns what the newest run has found, and waits for one if that is more than a minute ago. A caller that does not
-// wait does not end the run.
+// Ask returns the result of the newest run, and waits for another run if that result is more than a minute old. If the
+// caller stops waiting, the run continues.
 func (d *Doctor) Ask(ctx context.Context) (*v1.NodeTraining, error) {
 	d.mu.Lock()
 	if d.over == nil && d.last != nil && time.Since(d.at) < fresh {
@@ -89,7 +89,7 @@ func (d *Doctor) run() *v1.NodeTraining {
 	return found
 }
 
-// look runs the program; problem is why it has said nothing.
+// look runs the program; problem explains why there is no answer.
 func (d *Doctor) look() (found *v1.NodeTraining, problem string) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -100,7 +100,7 @@ func (d *Doctor) look() (found *v1.NodeTraining, problem string) {
 	cmd := exec.CommandContext(ctx, python, "-m", "mind_runner", "doctor", "--json")
 	var out, errs limited
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = d.Env, "/", &out, &errs, lastWords
-	// What it has started ends with it.
+	// The process group is killed as a whole: processes that the program has started end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err = cmd.Run()
@@ -119,7 +119,7 @@ func (d *Doctor) look() (found *v1.NodeTraining, problem string) {
 	return nil, fmt.Sprintf("node %s: %s -m mind_runner doctor printed no report: install the mindcoordinator that comes with this version of mind", d.Node, python)
 }
 
-// lastLine is the last line of an output: libraries print warnings before it.
+// lastLine returns the last line of an output: libraries print warnings before it.
 func lastLine(out []byte) []byte {
 	out = bytes.TrimSpace(out)
 	return bytes.ToValidUTF8(out[bytes.LastIndexByte(out, '\n')+1:], nil)

@@ -13,7 +13,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// python puts a python3 into the path that runs a script.
+// python puts a python3 into the PATH that runs a script.
 func python(t *testing.T, script string) (d *Doctor, runs func() int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,7 +83,8 @@ func TestAskWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A caller that gives up leaves the run to the next one, and the run ends with the agent, with all that it has started.
+// When a caller stops waiting, the run continues for the next caller. The run ends with the agent, together with all
+// processes that it has started.
 func TestAskDoesNotWaitForEver(t *testing.T) {
 	d, runs := python(t, "sleep 1000 & echo $! > \"$(dirname \"$0\")/pid\"; wait")
 	agent, stop := context.WithCancel(t.Context())

@@ -1,11 +1,11 @@
-// Package fitness says whether a node can start tasks: whether its disk takes the files of one, and whether its shim
-// starts.
+// Package fitness checks whether a node can start tasks: whether its disk has room for the files of a task, and whether
+// a shim starts.
 //
-// Contract: Run probes the node until its context ends. Probe does it at once, for a caller whose launch failed. Why is the
-// result, and Changed has a token when it is another.
+// Contract: Run probes the node until its context ends. Probe probes it at once, for a caller whose launch failed. Why
+// returns the result, and Changed has a token when the result has changed.
 //
-// Guarantees: a node that cannot start tasks is probed until it can, more and more rarely; it counts as fit again only with
-// some room to spare, so that it does not go to and fro. Running tasks are left alone.
+// Guarantees: a node that cannot start tasks is probed until it can, with growing pauses. It counts as fit again only
+// with some room to spare, so that it does not change back and forth. Running tasks are left alone.
 //
 // Not guaranteed: that the next launch succeeds. Its failure leads to another probe.
 package fitness
@@ -31,16 +31,16 @@ const (
 	interval = 10 * time.Second
 	// firstPause and longestPause limit the time between probes of an unfit one.
 	firstPause, longestPause = time.Second, 15 * time.Second
-	// What a task needs of a disk at least: bytes for its specification and the beginning of its log, and files. A small
-	// disk needs less: a hundredth of it.
+	// leastBytes and leastFiles must be free on a disk for a task: bytes for its specification and the beginning of its
+	// log, and files. A small disk needs less: a hundredth of its size.
 	leastBytes, leastFiles = 4 << 20, 64
-	// recovered is how many times that much must be free before an unfit node counts as fit.
+	// An unfit node counts as fit when recovered times as much is free.
 	recovered = 2
-	// probeFolder is where a probe makes files.
+	// probeFolder is the folder in which a probe makes files.
 	probeFolder = ".probe"
 )
 
-// Config says what to probe.
+// Config configures a Monitor.
 type Config struct {
 	// Dirs are the directories in which a task's files are made.
 	Dirs []string
@@ -66,7 +66,7 @@ func New(cfg Config) *Monitor {
 	return &Monitor{cfg: cfg, changed: make(chan struct{}, 1), poke: make(chan struct{}, 1)}
 }
 
-// Why says why the node cannot start tasks; "": it can.
+// Why returns the reason why the node cannot start tasks; "": it can.
 func (m *Monitor) Why() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,14 +93,14 @@ func (m *Monitor) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 			m.Probe(nil)
-		case <-m.poke: // it became unfit: the pauses are others
+		case <-m.poke: // the node became unfit: use the pauses of an unfit node
 			timer.Stop()
 		}
 	}
 }
 
-// Probe probes the node now, after a launch that failed or for no reason (nil), and returns Why. A failure that only the
-// node can cause counts although the probe succeeds.
+// Probe probes the node at once and returns Why. failed is the error of a failed launch, or nil. An error that only the
+// node can cause makes the node unfit even if the probe succeeds.
 func (m *Monitor) Probe(failed error) string {
 	m.probing.Lock()
 	defer m.probing.Unlock()
@@ -129,7 +129,8 @@ func (m *Monitor) Probe(failed error) string {
 	return why
 }
 
-// probe does what a launch does, apart from the task. start: it also starts a process. unfit: more must be free.
+// probe does the steps of a launch without a task, and returns what fails. start: it also starts a process. unfit: more
+// space must be free.
 func (m *Monitor) probe(start, unfit bool) string {
 	for _, dir := range m.cfg.Dirs {
 		if why := room(dir, unfit); why != "" {
@@ -147,7 +148,8 @@ func (m *Monitor) probe(start, unfit bool) string {
 	return ""
 }
 
-// room says what a disk lacks. The text stays the same while the disk stays full: each change is an entry of the cluster's log.
+// room returns what a disk lacks, or "". The text stays the same while the disk stays full: each change is an entry of
+// the cluster's log.
 func room(dir string, unfit bool) string {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil {
@@ -191,7 +193,7 @@ func says(err error) string {
 	return "it cannot start a task: " + cause(err)
 }
 
-// cause adds to an error what it means for a process that does not start.
+// cause explains an error for a process that does not start.
 func cause(err error) string {
 	if errors.Is(err, syscall.EAGAIN) {
 		return err.Error() + " (the limit of processes is reached: pids.max, ulimit -u or kernel.pid_max)"

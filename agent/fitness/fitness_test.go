@@ -20,7 +20,7 @@ func monitor(start func() error, dirs ...string) *Monitor {
 	return New(Config{Dirs: dirs, Start: start, Log: slog.New(slog.DiscardHandler)})
 }
 
-// onDisk calls do on a thread of its own, for which dir is a small disk.
+// onDisk calls do on a separate thread that sees a small disk at dir.
 func onDisk(t *testing.T, dir, options string, do func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -115,7 +115,8 @@ func TestMonitor_aProcessThatDoesNotStart(t *testing.T) {
 	require.Empty(t, m.Probe(nil))
 }
 
-// What a launch ran into, and the probe did not, counts for a moment; then the node is tried again by itself.
+// The error of a launch makes the node unfit for a moment even if the probe succeeds; then the node becomes fit by
+// itself.
 func TestMonitor_comesBackByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := monitor(func() error { return nil }, t.TempDir())

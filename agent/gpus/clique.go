@@ -2,14 +2,16 @@ package gpus
 
 import "github.com/mindcoordinator/mind/agent/device"
 
-// Clique is the NVLink domain of several nodes that all GPUs of this one are in, as the driver last said; empty: none.
+// Clique returns the NVLink domain of several nodes that contains all GPUs of this node, as the driver last reported
+// it; empty: none.
 func (g *Monitor) Clique() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.clique
 }
 
-// cliqueOf is the clique that all devices have in common. A node of which only a part has joined is in none.
+// cliqueOf returns the clique of all devices, or "" if they are not all in the same one: a node with only some of its
+// GPUs in a clique is in none.
 func cliqueOf(devices []device.Device) string {
 	if len(devices) == 0 {
 		return ""

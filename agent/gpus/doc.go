@@ -1,4 +1,4 @@
-// Package gpus knows the GPUs of a node: their health, and the processes that use them.
+// Package gpus keeps track of the GPUs of a node: their health, and the processes that use them.
 //
 // It owns the record of the GPUs in the agent's data directory, and the inventory (package device) that it is given.
 //

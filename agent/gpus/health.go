@@ -114,7 +114,7 @@ func (g *Monitor) Fault(indices []int32, from, to time.Time) string {
 	return ""
 }
 
-// uuids returns those of the GPUs that are known.
+// uuids returns the UUIDs of the known ones among the GPUs.
 func (g *Monitor) uuids(indices []int32) []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,7 +136,7 @@ func (g *Monitor) uuid(index int32) string {
 	return ""
 }
 
-// title names a GPU in messages.
+// title returns the name of a GPU for messages.
 func (g *Monitor) title(uuid string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -154,8 +154,8 @@ func indexOf(gpus []*v1.Gpu, uuid string) int {
 	return slices.IndexFunc(gpus, func(gpu *v1.Gpu) bool { return gpu.GetUuid() == uuid })
 }
 
-// Visible is the value of CUDA_VISIBLE_DEVICES for leased GPUs: their indices, which many programs parse, or their UUIDs if
-// the driver has renumbered them.
+// Visible returns the value of CUDA_VISIBLE_DEVICES for leased GPUs: their indices, which many programs parse, or their
+// UUIDs if the driver has renumbered them.
 func (g *Monitor) Visible(indices []int32) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

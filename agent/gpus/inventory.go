@@ -25,7 +25,7 @@ func Open(ctx context.Context, node, spec, dataDir string, log *slog.Logger) (de
 		client := probe.New(probe.Config{})
 		bounded, cancel := context.WithTimeout(ctx, laterLook)
 		defer cancel()
-		// Without a driver no child is needed. A driver that does not answer is still a driver.
+		// Without a driver no child process is needed. A driver that does not answer counts as one.
 		if _, err := client.List(bounded); errors.Is(err, device.ErrNoDriver) {
 			log.Info("no GPUs", "why", err)
 			_ = client.Close()

@@ -9,12 +9,13 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Collectors are the metrics of the GPUs.
+// Collectors returns the metrics of the GPUs.
 func (g *Monitor) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{newCollector(g), asideCollector{g}}
 }
 
-// collector says what the sensors said last. A scrape does not ask the driver, which may take long, or not answer.
+// collector collects the last values of the sensors. A scrape does not ask the driver, which may take long or not
+// answer.
 type collector struct {
 	gpus  *Monitor
 	descs [5]*prometheus.Desc
@@ -32,14 +33,14 @@ func newCollector(gpus *Monitor) *collector {
 	}}
 }
 
-// Describe names the metrics.
+// Describe implements prometheus.Collector.
 func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		descs <- d
 	}
 }
 
-// Collect omits unknown values.
+// Collect implements prometheus.Collector. It omits unknown values.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, r := range c.gpus.lastReadings() {
 		for _, gpu := range c.gpus.Current() {
@@ -65,10 +66,10 @@ type asideCollector struct{ gpus *Monitor }
 
 var asideDesc = prometheus.NewDesc("mind_gpu_quarantined", "1 for a GPU that is not given to jobs: quarantined or vanished.", []string{"gpu", "uuid", "model"}, nil)
 
-// Describe names the metric.
+// Describe implements prometheus.Collector.
 func (c asideCollector) Describe(descs chan<- *prometheus.Desc) { descs <- asideDesc }
 
-// Collect does not ask the driver: the health of each GPU is known.
+// Collect implements prometheus.Collector. It does not ask the driver: the health of each GPU is known.
 func (c asideCollector) Collect(out chan<- prometheus.Metric) {
 	for _, gpu := range c.gpus.Current() {
 		aside := 0.0

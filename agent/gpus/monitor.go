@@ -16,7 +16,7 @@ import (
 
 const (
 	// firstLook limits the first call to the driver, which may have to wake up the GPUs; laterLook is the limit if the
-	// agent knows the GPUs from before and has tasks to adopt.
+	// record has the GPUs and the agent may have tasks to adopt.
 	firstLook = 30 * time.Second
 	laterLook = 5 * time.Second
 	// lookInterval is how often the GPUs are checked, lookTimeout the time limit of a check.
@@ -43,7 +43,7 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// Monitor knows the GPUs of the node, present and past, and which are quarantined.
+// Monitor keeps track of the GPUs of the node, present and missing, and of the quarantined ones.
 type Monitor struct {
 	inventory device.Inventory
 	log       *slog.Logger
@@ -63,39 +63,40 @@ type Monitor struct {
 	written []byte
 
 	mu sync.Mutex
-	// known are the GPUs as the driver last described them, with their index for leases.
+	// known are all GPUs as the driver last described them, with their index for leases.
 	known []*v1.Gpu
-	// missing counts the checks without a known GPU, faulty is the driver's description of those that failed.
+	// missing counts the checks in a row in which a known GPU was missing, by UUID; faulty has the driver's
+	// descriptions of failed GPUs.
 	missing map[string]int
 	faulty  map[string]string
 	aside   map[string]quarantine
-	// driver is why the driver does not answer, failures how often in a row.
+	// driver is the reason why the driver does not answer, failures how often in a row it did not.
 	driver   string
 	failures int
-	// last and kept are the health of the GPUs and the quarantines on disk; only these are reported.
+	// last is the health of the GPUs that is on disk, kept the quarantines that are on disk; only these are reported.
 	last []*v1.Gpu
 	kept map[string]quarantine
 	// samples are the last sensor values, and sampled counts the readings.
 	samples []*v1.GpuSample
 	sampled uint64
-	// readings are all that was read with the samples; nothing while the driver does not answer.
+	// readings are all values that were read with the samples; none while the driver does not answer.
 	readings []device.Reading
 	// shifted: the driver's numbering has changed since the agent started.
 	shifted bool
 
-	// doubt is why all GPUs must be quarantined as soon as the driver lists them.
+	// doubt is the reason why all GPUs must be quarantined as soon as the driver lists them; "": they need not.
 	doubt string
 
-	// clique is the NVLink domain that all GPUs are in.
+	// clique is the result of cliqueOf at the last check.
 	clique string
 
 	enabledAt uint64
-	// placed: enabledAt comes from the coordinators, now or earlier.
+	// placed: enabledAt came from the coordinators, to this agent or an earlier one.
 	placed bool
 }
 
-// New takes over what an earlier agent knew. If the machine was restarted or configured differently since then, that is
-// only the quarantines.
+// New takes over the record of an earlier agent. If the machine was restarted or configured differently since then,
+// only the quarantines count.
 func New(cfg Config) (*Monitor, error) {
 	g := &Monitor{
 		inventory: cfg.Inventory, log: cfg.Log, dir: cfg.Dir, bootID: cfg.BootID, spec: cfg.Spec, interval: lookInterval, onFault: func() {},
@@ -114,7 +115,8 @@ func New(cfg Config) (*Monitor, error) {
 	return g, nil
 }
 
-// OnFault sets what is called when a GPU has failed, after that is on disk. Call it before Begin.
+// OnFault sets the function that is called when a GPU has failed, after the quarantine is on disk. Call it before
+// Begin.
 func (g *Monitor) OnFault(f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -224,7 +226,7 @@ func (g *Monitor) noteSilence(err error) {
 	}
 }
 
-// compare takes over the driver's list, and reports whether a GPU has newly failed.
+// compare compares the driver's list with the known GPUs and updates them. It reports whether a GPU has newly failed.
 func (g *Monitor) compare(devices []device.Device) (fault bool) {
 	clear(g.faulty)
 	next := make([]*v1.Gpu, 0, len(devices))
@@ -270,7 +272,7 @@ func (g *Monitor) compare(devices []device.Device) (fault bool) {
 	return fault
 }
 
-// heard is called when the driver logs an error.
+// heard records an Xid error that the driver has logged.
 func (g *Monitor) heard(uuid string, code int) {
 	xid := device.XidOf(code)
 	if !xid.Critical {
@@ -286,7 +288,7 @@ func (g *Monitor) heard(uuid string, code int) {
 	}
 }
 
-// fail quarantines a failed GPU; false if it was already.
+// fail quarantines a failed GPU. It returns false if the GPU was quarantined as failed already.
 func (g *Monitor) fail(uuid, reason string) bool {
 	if q, ok := g.aside[uuid]; ok && q.Cause == causeFault {
 		return false
@@ -312,7 +314,7 @@ func (g *Monitor) use(uuid, reason string) {
 	g.hurry()
 }
 
-// Enabled takes the time at which the node was last enabled, from the orders. The first value is the baseline for earlier
+// Enabled records when the node was last enabled, according to the orders. The first value is the baseline for earlier
 // quarantines. It does not wait for the disk: Run writes it.
 func (g *Monitor) Enabled(at uint64) {
 	g.mu.Lock()
@@ -338,7 +340,7 @@ func (g *Monitor) hurry() {
 	}
 }
 
-// release returns GPUs that are well again. The driver has just answered.
+// release ends the quarantine of GPUs that are healthy again. The driver has just answered.
 func (g *Monitor) release(ctx context.Context) {
 	g.mu.Lock()
 	var due []quarantine

@@ -20,7 +20,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// driver is an inventory whose answers a test chooses.
+// driver is an Inventory whose answers a test sets.
 type driver struct {
 	device.None
 	mu    sync.Mutex
@@ -28,7 +28,7 @@ type driver struct {
 	users map[string][]device.Process
 	err   error
 	call  func(string, int)
-	// readings are what the sensors say.
+	// readings are the sensor values.
 	readings []device.Reading
 }
 
@@ -113,14 +113,14 @@ func TestAGPUThatVanishesKeepsItsPlace(t *testing.T) {
 	require.Contains(t, w.Fault([]int32{0, 1}, time.Time{}, time.Time{}), "GPU 1 (b)")
 	require.Empty(t, w.Fault([]int32{0, 2}, time.Time{}, time.Time{}))
 
-	// The next agent knows it, too.
+	// The next agent has the same state.
 	next := watchGPUs(t, w.driver, w.dir)
 	next.looks(2)
 	require.Equal(t, []string{"0 a HEALTHY", gone, "2 c HEALTHY"}, next.health())
 	require.Equal(t, "a,c", next.Visible([]int32{0, 2}))
 	require.Zero(t, next.faults, "nothing new")
 
-	// After a restart of the machine the driver's own order holds.
+	// After a restart of the machine the driver's order of the GPUs counts.
 	cfg := config(w.driver, w.dir)
 	cfg.BootID = "boot-2"
 	rebooted, err := New(cfg)
@@ -163,7 +163,7 @@ func TestADriverThatDoesNotAnswerSetsAsideAndEndsNothing(t *testing.T) {
 	require.Zero(t, w.faults)
 	require.Empty(t, w.Fault([]int32{0, 1, 2}, time.Time{}, time.Time{}))
 
-	// An agent that starts meanwhile knows what there was.
+	// An agent that starts meanwhile has the GPUs from the record.
 	next := watchGPUs(t, w.driver, w.dir)
 	next.Begin(context.Background())
 	require.Equal(t, w.health(), next.health())
@@ -209,13 +209,13 @@ func TestAFaultStaysUntilTheNodeIsEnabled(t *testing.T) {
 	require.Equal(t, ill, next.health()[2], "nobody enabled the node")
 	require.Zero(t, next.faults)
 
-	// The operator enables the node: what is well comes back.
+	// The operator enables the node: healthy GPUs return to service.
 	next.Enabled(20)
 	next.looks(1)
 	require.Equal(t, "2 c HEALTHY", next.health()[2])
 	require.Equal(t, "0 a QUARANTINED "+ecc.HealthReason+" (verified when the node was enabled: "+ecc.HealthReason+")", next.health()[0])
 
-	// That was for this time only.
+	// This was a single release: a later fault quarantines a GPU again.
 	next.list = []device.Device{{UUID: "a", Index: 0}, {UUID: "b", Index: 1}, {UUID: "c", Index: 2}}
 	next.looks(2)
 	require.Equal(t, v1.GpuHealth_QUARANTINED, next.Current()[0].GetHealth())
@@ -248,7 +248,7 @@ func TestARecordOfANewerAgentIsNotMisread(t *testing.T) {
 	require.ErrorContains(t, err, "version 2")
 }
 
-// An agent that is killed before it has written a record of doubt leaves one that is damaged, not none.
+// An agent that is killed before it has replaced a damaged record leaves the damaged one.
 func TestADamagedRecordStaysUntilItIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, RecordFile), []byte(`{"ver`), 0o600))
@@ -260,7 +260,8 @@ func TestADamagedRecordStaysUntilItIsReplaced(t *testing.T) {
 	}
 }
 
-// A power cut under an earlier version could leave the record empty. A GPU that failed must not come back because of that.
+// A power cut under an earlier version could leave the record empty. A GPU that failed must not return to service
+// because of that.
 func TestADamagedRecordSetsAllGPUsAsideUntilTheNodeIsEnabled(t *testing.T) {
 	for _, damaged := range []string{"", `{"ver`, "\x00\x00\x00\x00"} {
 		dir := t.TempDir()
@@ -300,7 +301,7 @@ func TestADamagedRecordSetsAllGPUsAsideUntilTheNodeIsEnabled(t *testing.T) {
 	}
 }
 
-// What the GPUs do is told once for each reading, by the index that leases know; what a sensor does not say is left out.
+// Each reading is reported once, with the index for leases; values that a sensor does not have are omitted.
 func TestSamples_areToldOnce(t *testing.T) {
 	inventory := three()
 	w := watchGPUs(t, inventory, t.TempDir())
@@ -332,7 +333,7 @@ func TestSamples_areToldOnce(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// The owner of the tasks asks, and says what the orders say: it must not wait for a disk.
+// The goroutine that owns the tasks calls Current and Enabled, so these must not wait for a disk.
 func TestNobodyWhoOnlyAsksWaitsForTheDisk(t *testing.T) {
 	w := watchGPUs(t, three(), t.TempDir())
 	w.looks(1)
@@ -360,8 +361,8 @@ func TestNobodyWhoOnlyAsksWaitsForTheDisk(t *testing.T) {
 	require.Equal(t, 1, w.faults)
 }
 
-// The metrics of the sensors are what the last look has read: a scrape does not ask the driver, which may not answer. When
-// it does not, they are left out.
+// The metrics have the values of the last check: a scrape does not ask the driver, which may not answer. If it did not
+// answer the check, they are omitted.
 func TestTheMetricsOfTheSensors(t *testing.T) {
 	inventory := three()
 	inventory.readings = []device.Reading{{UUID: "b", Utilization: 0.75, MemoryUsed: 1 << 30, Celsius: -1, Watts: 300}}
@@ -370,7 +371,7 @@ func TestTheMetricsOfTheSensors(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(w.Collectors()[0])
 	scrape := func() map[string]float64 {
-		inventory.mu.Lock() // nobody is answered meanwhile
+		inventory.mu.Lock() // the driver does not answer meanwhile
 		defer inventory.mu.Unlock()
 		families, err := registry.Gather()
 		require.NoError(t, err)
@@ -447,7 +448,7 @@ func TestWhoseAProcessIs(t *testing.T) {
 	}, 30*time.Second, time.Millisecond)
 	_, ok := w.owner(neighbour.Process.Pid)
 	require.False(t, ok)
-	// By the session, unless it is younger than the end of the task.
+	// The task is found by the session, unless the session began after the end of the task.
 	session, _, ok := sessionOf(os.Getpid())
 	require.True(t, ok)
 	w.pids[session] = command{"job_2.1.0.6", time.Now().Add(time.Hour)}

@@ -26,13 +26,13 @@ const (
 	emptyPause = 50 * time.Millisecond
 )
 
-// unaccountable are programs of the driver: they use a GPU as long as the machine runs.
+// unaccountable are programs of the driver that use a GPU as long as the machine runs.
 var unaccountable = []string{"nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nvidia-persistenced"}
 
-// Task is what is needed to find the task of a process.
+// Task describes a task so that the task of a process can be found.
 type Task struct {
 	Name string
-	// Pid of its command, which is also its session; 0: it was not started.
+	// Pid is the process id of its command, which is also its session; 0: it was not started.
 	Pid int
 	// EndedAt is zero while the task is alive.
 	EndedAt time.Time
@@ -79,7 +79,7 @@ func (o *Occupants) whose(self string) *whose {
 }
 
 // owner returns the task of a process, by its environment, which child processes inherit unless they clear it, by its
-// control group, or by its session. A process that is gone has none.
+// control group, or by its session. A process that is gone has no task.
 func (w *whose) owner(pid int) (task string, ok bool) {
 	proc := "/proc/" + strconv.Itoa(pid)
 	if env, err := os.ReadFile(proc + "/environ"); err == nil {
@@ -112,7 +112,7 @@ func sessionOf(pid int) (session int, started time.Time, ok bool) {
 	if err != nil {
 		return 0, started, false
 	}
-	// After the name in parentheses: state, parent, group, session; the start is the 20th.
+	// The fields after the name in parentheses are state, parent, group, session and so on; the 20th is the start time.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 20 {
 		return 0, started, false
@@ -129,7 +129,7 @@ func sessionOf(pid int) (session int, started time.Time, ok bool) {
 	return session, time.Now().Add(-age), true
 }
 
-// commandOf names a process in messages; empty if it is gone.
+// commandOf returns the name of a process for messages; empty if the process is gone.
 func commandOf(pid int) string {
 	proc := "/proc/" + strconv.Itoa(pid)
 	line, err := os.ReadFile(proc + "/cmdline")
@@ -166,14 +166,15 @@ func (w *whose) kill(pid int, task string) {
 	}
 }
 
-// tenant is a process that should not be on a GPU.
+// tenant is a process on a GPU that should not be there.
 type tenant struct {
 	uuid, text string
 }
 
 // Verify makes sure that only tasks that share the GPUs use them: before a task is launched on them, and after it has
-// ended. It kills what earlier tasks left there. A GPU that is still in use after a while is quarantined, and the answer
-// names the process. The answer also says if the driver does not answer, or if ctx ends. self is the name of the task.
+// ended. It kills processes that earlier tasks left there. A GPU that is still in use after a while is quarantined, and
+// the result names the process. The result is also set if the driver does not answer, or if ctx ends. self is the name
+// of the task.
 func (o *Occupants) Verify(ctx context.Context, self string, has holding.Holding) (occupied string) {
 	g := o.Monitor
 	uuids := g.uuids(has.GPUs)
@@ -186,7 +187,7 @@ func (o *Occupants) Verify(ctx context.Context, self string, has holding.Holding
 	for {
 		users, err := device.ProcessesOf(bounded, g.inventory, uuids)
 		if ctx.Err() != nil {
-			return "the agent is stopping" // the next agent takes care of it
+			return "the agent is stopping" // the next agent verifies the GPUs
 		}
 		if err != nil && (errors.Is(err, device.ErrHung) || bounded.Err() != nil) {
 			g.unanswered(err)
@@ -250,7 +251,7 @@ func (w *whose) strangers(uuids []string, users map[string][]device.Process, has
 			case !ours:
 				left = append(left, tenant{uuid, fmt.Sprintf("process %d (%s) uses it, which belongs to no task", pid, name)})
 			case alive && has.Shared && other.Shared:
-				// It has a part of the GPU, too.
+				// The living task shares the GPU with this one.
 			case alive:
 				left = append(left, tenant{uuid, fmt.Sprintf("process %d (%s) of task %s uses it, which has no lease on it", pid, name, task)})
 			default:

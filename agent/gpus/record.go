@@ -13,17 +13,18 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// RecordFile, in the data directory, keeps what the agent must know about the GPUs when it starts again: their indices,
-// which the driver may not be able to tell, and their quarantines.
+// RecordFile, in the data directory, keeps the state of the GPUs for the next start of the agent: their indices, which
+// the driver may not be able to list then, and their quarantines.
 const RecordFile = "gpus.json"
 
-// Why a GPU is quarantined.
+// The reasons of a quarantine.
 const (
 	// causeFault: the GPU failed. It is released only after an operator has enabled the node and the GPU was verified.
 	causeFault = "fault"
 	// causeInUse: a foreign process uses it. It is released when it is empty.
 	causeInUse = "in-use"
-	// causeUnknown: it is no longer known whether it had failed. It is released as after a fault; running tasks continue.
+	// causeUnknown: the record that says whether it had failed was lost. It is released as after a fault; running tasks
+	// continue.
 	causeUnknown = "unknown"
 )
 
@@ -32,12 +33,12 @@ type quarantine struct {
 	UUID   string `json:"uuid"`
 	Cause  string `json:"cause"`
 	Reason string `json:"reason"`
-	// At is when, in unix nanoseconds.
+	// At is when the quarantine began, in Unix nanoseconds.
 	At int64 `json:"at"`
-	// EnabledAt is the node's enabled_at at that time; Unplaced: no orders had contained it yet.
+	// EnabledAt is the node's enabled_at at that time; Unplaced: no orders had contained an enabled_at yet.
 	EnabledAt uint64 `json:"enabled_at"`
 	Unplaced  bool   `json:"unplaced,omitempty"`
-	// Verified says what was found when an operator asked for the GPU back.
+	// Verified is the result of the last verification after an operator had enabled the node.
 	Verified string `json:"verified,omitempty"`
 }
 
@@ -57,7 +58,8 @@ type gpuRecord struct {
 	EnabledAt   uint64            `json:"enabled_at"`
 	Known       []json.RawMessage `json:"gpus"`
 	Quarantined []quarantine      `json:"quarantined,omitempty"`
-	// Doubt is why the failed GPUs are unknown, until the driver lists all GPUs and they are quarantined for it.
+	// Doubt is the reason why it is unknown which GPUs failed. It stays until the driver lists all GPUs, which are then
+	// quarantined.
 	Doubt string `json:"doubt,omitempty"`
 }
 
@@ -66,8 +68,8 @@ const gpuRecordVersion = 1
 // damagedSuffix is the suffix of a copy of a damaged record, kept for inspection.
 const damagedSuffix = ".damaged"
 
-// readGPUs returns false if there is no record. A failed GPU must not come back because the record was damaged: then the
-// result has a Doubt.
+// readGPUs returns false if there is no record. A failed GPU must not return to service because the record was damaged:
+// the result then has a Doubt.
 func readGPUs(dir string) (record gpuRecord, known []*v1.Gpu, ok bool, err error) {
 	name := filepath.Join(dir, RecordFile)
 	data, err := os.ReadFile(name)
@@ -78,7 +80,8 @@ func readGPUs(dir string) (record gpuRecord, known []*v1.Gpu, ok bool, err error
 		return record, nil, false, fmt.Errorf("read the record of the GPUs: %w", err)
 	}
 	if err := json.Unmarshal(data, &record); err != nil {
-		// Copied, not moved: if the agent ends before it has written a new record, the next one finds this one.
+		// The file is copied, not moved: if the agent ends before it has written a new record, the next agent finds
+		// this one.
 		if err := durable.WriteFile(name+damagedSuffix, data, 0o600); err != nil {
 			return record, nil, false, fmt.Errorf("keep a copy of a damaged file: %w", err)
 		}

@@ -7,7 +7,8 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 )
 
-// HoldingOfRecord returns what a task was launched with, from its record; err is the error of reading the record.
+// HoldingOfRecord returns the GPUs that a task was launched with, from its record; err is the error of reading the
+// record.
 func (g *Monitor) HoldingOfRecord(spec shim.Spec, err error) holding.Holding {
 	indices, ok := g.Indices(envOfSpec(spec, "CUDA_VISIBLE_DEVICES"))
 	if err != nil || !ok {

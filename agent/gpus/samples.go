@@ -51,20 +51,20 @@ func (g *Monitor) SamplesSince(told uint64) ([]*v1.GpuSample, uint64) {
 	return g.samples, g.sampled
 }
 
-// lastReadings are those of the last look, if the driver answered then.
+// lastReadings returns the readings of the last check, if the driver answered it.
 func (g *Monitor) lastReadings() []device.Reading {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.readings
 }
 
-// Reading is what the sensors of a GPU say, with its index for leases.
+// Reading holds the sensor values of a GPU, with its index for leases.
 type Reading struct {
 	Index int32
 	device.Reading
 }
 
-// Readings reads the sensors of all GPUs that are not simulated.
+// Readings reads the sensors of all GPUs. Simulated GPUs have no readings.
 func (g *Monitor) Readings(ctx context.Context) ([]Reading, error) {
 	readings, err := g.inventory.Read(ctx)
 	if err != nil {

@@ -21,23 +21,23 @@ import (
 )
 
 const (
-	// silence is how long rank 0 waits for the agents of tasks from which it has heard nothing. Those of earlier versions
-	// never say anything.
+	// silence is how long rank 0 waits for agents that it has not heard from. Agents of earlier versions never send
+	// anything.
 	silence = time.Minute
-	// answerTime is how long a question about an agreement waits for news. presence is how often the agent of a task that
-	// still fetches says that it is there.
+	// answerTime is how long a question about an agreement waits for news. presence is how often the agent of a task
+	// that is still fetching sends a sign of life.
 	answerTime = 20 * time.Second
 	presence   = 15 * time.Second
-	// decisionsFolder, in the data directory, has what rank 0 of attempts on this node decided, by the name of its task. A
-	// later agent must not decide otherwise.
+	// decisionsFolder, in the data directory, has the decisions of the ranks 0 on this node, by the name of their task.
+	// A later agent must not decide otherwise.
 	decisionsFolder = "resume"
-	// forgetAfter is when an agreement is forgotten whose rank 0 never came to this node.
+	// forgetAfter is how long an agreement is kept whose rank 0 never started on this node.
 	forgetAfter = 10 * time.Minute
-	// maxDecisionAge is when a decision is removed that nobody has removed.
+	// maxDecisionAge is the age at which a leftover decision is removed.
 	maxDecisionAge = 30 * 24 * time.Hour
 )
 
-// agreements are those of the attempts whose rank 0 is on this node.
+// agreements holds the agreements of the attempts whose rank 0 is on this node.
 type agreements struct {
 	dir string
 	log *slog.Logger
@@ -55,8 +55,8 @@ type attempt struct {
 
 func attemptOf(id taskid.ID) attempt { return attempt{id.Job, id.Attempt, id.Token} }
 
-// agreement is on the checkpoint that all tasks of an attempt resume from: the first that all of them can get. Rank 0
-// proposes one after the other.
+// agreement is the agreement on the checkpoint that all tasks of an attempt resume from: the first one that all of them
+// can get. Rank 0 proposes one after the other.
 type agreement struct {
 	round    string
 	proposal int32
@@ -88,7 +88,7 @@ func openAgreements(dataDir string, log *slog.Logger) *agreements {
 	return g
 }
 
-// of returns an agreement, with what an earlier agent decided. The caller holds the mutex.
+// of returns an agreement, with the decision of an earlier agent if there is one. The caller holds the mutex.
 func (g *agreements) of(id attempt) *agreement {
 	a := g.all[id]
 	if a == nil {
@@ -111,7 +111,7 @@ func (g *agreements) file(id attempt) string {
 	return filepath.Join(g.dir, taskid.ID{Job: id.job, Attempt: id.number, Token: id.token}.Name())
 }
 
-// decision is what is on disk of an agreement.
+// decision is a decision on disk.
 type decision struct {
 	// Point is the encoded checkpoint; absent: from the beginning.
 	Point []byte `json:"point,omitempty"`
@@ -130,7 +130,7 @@ func (g *agreements) read(id attempt) (*v1.ResumePoint, error) {
 	return point, proto.Unmarshal(d.Point, point)
 }
 
-// decided returns what was decided already.
+// decided returns the decision, if it was made.
 func (g *agreements) decided(id attempt) (point *v1.ResumePoint, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,7 +138,7 @@ func (g *agreements) decided(id attempt) (point *v1.ResumePoint, ok bool) {
 	return a.point, a.decided
 }
 
-// propose makes a proposal; nil: to start from the beginning.
+// propose makes a proposal; a nil point proposes to start from the beginning.
 func (g *agreements) propose(id attempt, point *v1.ResumePoint) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -149,7 +149,7 @@ func (g *agreements) propose(id attempt, point *v1.ResumePoint) {
 	a.change()
 }
 
-// decide makes the proposal the decision, on disk first.
+// decide makes the proposal the decision. It writes it to disk first.
 func (g *agreements) decide(id attempt) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -177,8 +177,8 @@ func (g *agreements) decide(id attempt) error {
 	return nil
 }
 
-// others waits until the tasks beside rank 0 have answered the proposal: true, all have it; false, one cannot get it. Tasks
-// whose agents say nothing are not waited for.
+// others waits until the tasks beside rank 0 have answered the proposal. It returns true if all of them have the
+// checkpoint, and false if one cannot get it. It does not wait for tasks whose agents are silent.
 func (g *agreements) others(ctx context.Context, id attempt, ranks int) (bool, error) {
 	began := time.Now()
 	tick := time.NewTicker(time.Second)
@@ -227,7 +227,7 @@ func (g *agreements) ask(ctx context.Context, req *v1.AgreeOnResumeRequest) (*v1
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	id, rank := attemptOf(taskid.Of(req.GetTask())), req.GetTask().GetRank()
-	told := req.GetAnswer() == v1.ResumeAnswer_UNSPECIFIED && req.GetProposal() > 0 // it only says that it is there
+	told := req.GetAnswer() == v1.ResumeAnswer_UNSPECIFIED && req.GetProposal() > 0 // only a sign of life
 	for {
 		g.mu.Lock()
 		a := g.of(id)
@@ -251,7 +251,7 @@ func (g *agreements) ask(ctx context.Context, req *v1.AgreeOnResumeRequest) (*v1
 	}
 }
 
-// forget removes what belongs to a task that has ended.
+// forget removes the agreement and the decision of a task that has ended.
 func (g *agreements) forget(id taskid.ID) {
 	if id.Rank != 0 {
 		return

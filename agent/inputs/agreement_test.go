@@ -22,10 +22,10 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// reachable are the other nodes as one agent reaches them.
+// reachable implements Peers for one agent.
 type reachable struct {
 	agents map[string]*Inputs // by node
-	// has are the checkpoints that other nodes give to this one.
+	// has are the checkpoints that this node can fetch from other nodes.
 	has map[string]bool
 }
 
@@ -45,7 +45,7 @@ func (r *reachable) Agree(ctx context.Context, with *v1.TaskPeer, req *v1.AgreeO
 	return r.agents[with.GetNodeId()].Agree(ctx, req)
 }
 
-// point is a checkpoint that a rank saved at a step, on a node that neither task runs on.
+// point returns a checkpoint that a rank saved at a step, on a node on which no task of the test runs.
 func point(step int64, rank int32) *v1.ResumePoint {
 	name := fmt.Sprintf("step-%d-rank-%d", step, rank)
 	return &v1.ResumePoint{
@@ -53,14 +53,14 @@ func point(step int64, rank int32) *v1.ResumePoint {
 	}
 }
 
-// gang is the tasks of the second attempt of a job, each on its node.
+// gang holds the tasks of the second attempt of a job, each on its own node.
 type gang struct {
 	dirs   []string
 	inputs []*Inputs
 	spec   *v1.TaskSpec
 }
 
-// newGang has a task for each set of checkpoints that its node can fetch.
+// newGang makes a task for each set of checkpoints: those that its node can fetch.
 func newGang(t *testing.T, points []*v1.ResumePoint, has ...map[string]bool) *gang {
 	g := &gang{spec: &v1.TaskSpec{TenantId: "acme", Job: &v1.SubmitJobRequest{CommandConfig: &v1.CommandConfig{}}, ResumePoints: points}}
 	agents := map[string]*Inputs{}
@@ -80,7 +80,7 @@ func (g *gang) id(rank int) taskid.ID {
 	return taskid.ID{Job: "job_1", Attempt: 2, Rank: int32(rank), Token: 7}
 }
 
-// fetch is what each task resumes from: what is in the checkpoint; "" is the beginning.
+// fetch returns, for each task, the contents of the checkpoint that it resumes from; "" for the beginning.
 func (g *gang) fetch(t *testing.T) []string {
 	t.Helper()
 	got, faults := make([]string, len(g.inputs)), make([]error, len(g.inputs))
@@ -129,7 +129,7 @@ func TestAgree_onTheNewestThatAllCanGet(t *testing.T) {
 	}
 }
 
-// Where each rank saves its own part, each gets its own, of one step.
+// If each rank saves its own part, each rank gets its own part, of the same step.
 func TestAgree_eachRankTakesItsOwnPartOfAStep(t *testing.T) {
 	saved := []*v1.ResumePoint{point(30, 1), point(30, 0), point(20, 1), point(20, 0)}
 	all := these("step-30-rank-0", "step-30-rank-1", "step-20-rank-0", "step-20-rank-1")
@@ -138,12 +138,12 @@ func TestAgree_eachRankTakesItsOwnPartOfAStep(t *testing.T) {
 	require.Equal(t, []string{"of step-20-rank-0", "of step-20-rank-1"}, newGang(t, saved, all, older).fetch(t))
 }
 
-// What rank 0 decided holds for a task that asks later, also when the agent of rank 0 has died meanwhile.
+// The decision of rank 0 also counts for a task that asks later, even if the agent of rank 0 has died meanwhile.
 func TestAgree_aDecisionOutlivesTheAgent(t *testing.T) {
 	saved := []*v1.ResumePoint{point(30, 0), point(20, 0)}
 	g := newGang(t, saved, these("step-30-rank-0", "step-20-rank-0"), these("step-20-rank-0"))
 	require.Equal(t, []string{"of step-20-rank-0", "of step-20-rank-0"}, g.fetch(t))
-	// The next agent of rank 0's node is asked nothing by rank 1, which is launched already.
+	// Rank 1, which was launched already, does not ask the next agent of rank 0's node.
 	again := opened(t, g.dirs[0], func(c *Config) { c.Peers = g.inputs[0].cfg.Peers })
 	again.node = "n0"
 	data, err := again.Fetch(t.Context(), g.id(0), g.spec, quiet)
@@ -155,7 +155,8 @@ func TestAgree_aDecisionOutlivesTheAgent(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// A task alone asks nobody, and takes the first that it can have: on the node before elsewhere.
+// A single task does not ask other nodes about an agreement. It resumes from the first checkpoint that it can get, from
+// its own node if that has it.
 func TestResume_onThisNodeFirst(t *testing.T) {
 	here := point(30, 0)
 	here.Path = filepath.Join(t.TempDir(), "here")
@@ -168,12 +169,13 @@ func TestResume_onThisNodeFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, data.resume.found)
 	require.Equal(t, here.GetPath(), data.resume.path)
-	// It has changed: the registered one is elsewhere.
+	// The checkpoint on the node has changed: the registered one is elsewhere.
 	require.NoError(t, os.WriteFile(filepath.Join(here.GetPath(), "more"), []byte("x"), 0o600))
 	require.Equal(t, []string{"of step-30-rank-0"}, g.fetch(t))
 }
 
-// Rank 0 decides when all have what it proposed, and not for a rank whose agent says nothing for a minute.
+// Rank 0 decides when all tasks have the proposed checkpoint. It does not wait for a rank whose agent is silent for a
+// minute.
 func TestAgree_rank0WaitsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := openAgreements(t.TempDir(), slog.New(slog.DiscardHandler))

@@ -20,7 +20,7 @@ const (
 	askAgain    = time.Second
 )
 
-// lead finds, as rank 0, the first checkpoint that all tasks can have.
+// lead finds, for rank 0, the first checkpoint that all tasks can get.
 func (s *search) lead(ctx context.Context) (*resume, error) {
 	id, agreed := attemptOf(s.id), s.in.agreements
 	if point, ok := agreed.decided(id); ok { // by an earlier agent, or an earlier try
@@ -53,7 +53,7 @@ func (s *search) lead(ctx context.Context) (*resume, error) {
 	return &resume{}, agreed.decide(id)
 }
 
-// bound takes what was decided.
+// bound fetches the checkpoint that was decided on.
 func (s *search) bound(ctx context.Context, point *v1.ResumePoint) (*resume, error) {
 	found, why, err := s.with(ctx, point)
 	if err == nil && found == nil {
@@ -62,7 +62,8 @@ func (s *search) bound(ctx context.Context, point *v1.ResumePoint) (*resume, err
 	return found, err
 }
 
-// follow takes the checkpoint that rank 0 finds, and tells rank 0 whether this node can have it.
+// follow fetches each checkpoint that rank 0 proposes, until one is decided on, and tells rank 0 whether this node can
+// get it.
 func (s *search) follow(ctx context.Context) (*resume, error) {
 	answered := time.Now()
 	req := &v1.AgreeOnResumeRequest{NodeId: s.in.node, Task: s.id.Ref()}
@@ -117,7 +118,7 @@ func (s *search) ask(ctx context.Context, req *v1.AgreeOnResumeRequest) (*v1.Agr
 	return s.in.cfg.Peers.Agree(ctx, with, req)
 }
 
-// present fetches what a proposal stands for, and meanwhile tells rank 0 that there is somebody to wait for.
+// present fetches a proposed checkpoint, and meanwhile sends rank 0 signs of life.
 func (s *search) present(ctx context.Context, req *v1.AgreeOnResumeRequest, point *v1.ResumePoint) (*resume, error, error) {
 	telling, done := context.WithCancel(ctx)
 	var teller sync.WaitGroup
@@ -126,7 +127,7 @@ func (s *search) present(ctx context.Context, req *v1.AgreeOnResumeRequest, poin
 	here := &v1.AgreeOnResumeRequest{NodeId: req.GetNodeId(), Task: req.GetTask(), Round: req.GetRound(), Proposal: req.GetProposal()}
 	teller.Go(func() {
 		for telling.Err() == nil {
-			_, _ = s.ask(telling, here) // the next one says so again
+			_, _ = s.ask(telling, here) // the next sign of life follows soon
 			wait.For(telling, presence)
 		}
 	})

@@ -25,21 +25,21 @@ import (
 	"github.com/mindcoordinator/mind/archive"
 )
 
-// What a task directory holds of its data: a folder with one for each source, and what they are.
+// The entries of a task directory for its data.
 const (
-	// Folder is that of the sources.
+	// Folder has a folder for each source.
 	Folder = "data"
-	// Manifest says what they are.
+	// Manifest is a file that describes the sources.
 	Manifest = "data.json"
 )
 
-// Config says where the data of jobs may come from, and how much of it the node caches. The zero value caches 100 GiB below
-// the data directory.
+// Config configures where the data of jobs may come from, and how much of it the node caches. The zero value caches 100
+// GiB below the data directory.
 type Config struct {
 	// CacheDir is the directory of the cache; empty: "datacache" in the data directory. Only one agent may use it at a
 	// time.
 	CacheDir string
-	// CacheBytes bounds it; 0: 100 GiB.
+	// CacheBytes limits the cache; 0: 100 GiB.
 	CacheBytes int64
 	// Roots are the directories of local sources and models, beside the outputs of the tenant's own jobs; empty: none.
 	Roots []string
@@ -52,11 +52,11 @@ type Config struct {
 	DriveURL, AtlasURL string
 	// S3 is the object store of s3:// sources.
 	S3 datacache.S3
-	// Archive has the checkpoints that have left their nodes; nil: there is none.
+	// Archive stores checkpoints that are no longer on their nodes; nil: there is none.
 	Archive archive.Store
 	// Private are directories that no job may read through its agent, apart from the outputs of the tenant's own jobs.
 	Private *private.Paths
-	// Peers are the agents of other nodes; nil: they are not asked.
+	// Peers reaches the agents of other nodes; nil: they are not asked.
 	Peers Peers
 	// TellEvery is how often the progress of a transfer is reported; 0: every 2 s.
 	TellEvery time.Duration
@@ -68,7 +68,7 @@ type Inputs struct {
 	node  string
 	cache *datacache.Cache
 	log   *slog.Logger
-	// agreements are those of the attempts whose rank 0 is on this node.
+	// agreements has the agreements of the attempts whose rank 0 is on this node.
 	agreements *agreements
 }
 
@@ -97,22 +97,22 @@ func Open(cfg Config, node, dataDir string, own func(tenant string) string, log 
 	return &Inputs{cfg: cfg, node: node, cache: cache, log: log, agreements: openAgreements(dataDir, log)}, nil
 }
 
-// Data is the sources of a task, in order, and its model.
+// Data is the fetched data of a task: its sources, in order, its model, and the checkpoint to resume from.
 type Data struct {
 	sources []*v1.DataSource
 	found   []*datacache.Data
 	model   *taskModel // nil: it was not fetched
-	resume  *resume    // nil: which checkpoint to resume from was not decided
+	resume  *resume    // nil: nothing was decided about a checkpoint to resume from
 	// onlyResume: the task has neither sources nor a model to lay out.
 	onlyResume bool
 }
 
-// Needed reports whether a task has something to fetch, or to look for on a file system that may be slow.
+// Needed reports whether a task has data to fetch, or to look for on a file system that may be slow.
 func (in *Inputs) Needed(id taskid.ID, spec *v1.TaskSpec) bool {
 	return len(sourcesOf(spec.GetJob())) > 0 || in.needsModel(spec) || in.needsResume(id, spec)
 }
 
-// sourcesOf is the data of a job: its sources, or the datasets of an evaluation.
+// sourcesOf returns the data sources of a job, or the datasets of an evaluation.
 func sourcesOf(job *v1.SubmitJobRequest) []*v1.DataSource {
 	sources := job.GetDataConfig().GetSources()
 	for _, uri := range model.Datasets(job.GetEvaluationConfig()) {
@@ -121,8 +121,8 @@ func sourcesOf(job *v1.SubmitJobRequest) []*v1.DataSource {
 	return sources
 }
 
-// Fetch brings the model and all sources of a task to the node, one after the other. It reports progress to tell. What was
-// fetched is held for the task until Release, even after an error.
+// Fetch brings the model and all sources of a task to the node, one after the other. It reports progress to tell. The
+// fetched data is held for the task until Release, even after an error.
 func (in *Inputs) Fetch(ctx context.Context, id taskid.ID, spec *v1.TaskSpec, tell func(*v1.TransferReport)) (*Data, error) {
 	telling, done := context.WithCancel(ctx)
 	var teller sync.WaitGroup
@@ -169,7 +169,7 @@ func Failure(err error) string {
 	return v1.ErrorType_DATA_FETCH.String()
 }
 
-// Release releases everything that is held for a task.
+// Release releases all data that is held for a task.
 func (in *Inputs) Release(id taskid.ID) {
 	in.agreements.forget(id)
 	in.cache.Release(id.Name())
@@ -204,7 +204,7 @@ type manifestEntry struct {
 	Source json.RawMessage `json:"source"`
 }
 
-// newEntry describes a source.
+// newEntry returns the manifest entry of a source.
 func newEntry(path, dir string, data *datacache.Data, source proto.Message) (manifestEntry, error) {
 	said, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(source)
 	if err != nil {
@@ -261,7 +261,7 @@ func (d *Data) Write(dir, final string) error {
 
 // linkData makes a folder with the files of a source.
 func linkData(data *datacache.Data, at string) error {
-	if err := os.RemoveAll(at); err != nil { // what an earlier try left
+	if err := os.RemoveAll(at); err != nil { // left by an earlier try
 		return err
 	}
 	info, err := os.Stat(data.Dir)

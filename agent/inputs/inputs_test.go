@@ -18,7 +18,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// store serves any path: as many bytes as a file has, or 404 below /none.
+// store serves a file of a size at any path, and 404 below /none.
 func store(t *testing.T, size int) (url string, gets *atomic.Int32) {
 	gets = new(atomic.Int32)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +36,7 @@ func store(t *testing.T, size int) (url string, gets *atomic.Int32) {
 	return server.URL, gets
 }
 
-// opened opens the inputs of a node that keeps up to 1000 bytes.
+// opened opens the Inputs of a node with a cache of 1000 bytes.
 func opened(t *testing.T, dir string, change func(*Config)) *Inputs {
 	t.Helper()
 	cfg := Config{CacheBytes: 1000, Hosts: []string{"127.0.0.1"}}
@@ -69,8 +69,8 @@ func trains(m *v1.BaseModel) *v1.TaskSpec {
 
 func quiet(*v1.TransferReport) {}
 
-// The sources are laid out by their numbers, and the manifest names them as they will be once the directory has its final name.
-// What an earlier try left is replaced.
+// The sources are laid out by their numbers, and the manifest has their paths for the final name of the directory.
+// Files of an earlier try are replaced.
 func TestWrite_laysOutTheSources(t *testing.T) {
 	url, _ := store(t, 12)
 	root := t.TempDir()
@@ -121,7 +121,7 @@ func TestWrite_laysOutTheSources(t *testing.T) {
 	}
 }
 
-// The datasets of an evaluation are fetched like sources, except for those that the node has.
+// The datasets of an evaluation are fetched like sources, except the ones that are on the node already.
 func TestFetch_theDatasetsOfAnEvaluation(t *testing.T) {
 	url, gets := store(t, 12)
 	scored := t.TempDir()
@@ -150,7 +150,7 @@ func TestFetch_theDatasetsOfAnEvaluation(t *testing.T) {
 	require.Len(t, rows, 12)
 }
 
-// What a task uses makes way for nothing until it is released, also after the agent has started again.
+// Data that a task uses is not evicted until it is released, also after the agent has started again.
 func TestHold_keepsWhatATaskUses(t *testing.T) {
 	url, gets := store(t, 700)
 	home, dir := t.TempDir(), t.TempDir()
@@ -178,7 +178,7 @@ func TestHold_keepsWhatATaskUses(t *testing.T) {
 	require.Equal(t, before+1, gets.Load())
 }
 
-// A model is missing, or the way to it is broken: users are told which.
+// The error shows users whether a model is missing or could not be fetched.
 func TestFailure_saysWhatIsMissing(t *testing.T) {
 	url, _ := store(t, 10)
 	root := t.TempDir()
@@ -209,7 +209,7 @@ func TestFailure_saysWhatIsMissing(t *testing.T) {
 	require.Equal(t, root, ModelPath(here, "/tasks/job_1", data), "a checkpoint is used where it is")
 }
 
-// A bare name is one of the hub only where the operator has said so; else the program resolves it.
+// A bare name is looked up on the hub only if the operator has configured that; otherwise the program resolves it.
 func TestModel_aBareName(t *testing.T) {
 	in := opened(t, t.TempDir(), nil)
 	spec := trains(&v1.BaseModel{ModelId: "acme/tiny"})
@@ -224,7 +224,7 @@ func TestModel_aBareName(t *testing.T) {
 	require.False(t, hub.Needed(task(1), &v1.TaskSpec{Job: &v1.SubmitJobRequest{CommandConfig: &v1.CommandConfig{Argv: []string{"true"}}}}), "a command says itself what it reads")
 }
 
-// A model on the node is used where it is, and the process is told of it as of what was fetched.
+// A model on the node is used in place, and the process gets its path like that of a fetched model.
 func TestModel_onTheNode(t *testing.T) {
 	root := t.TempDir()
 	weights := filepath.Join(root, "model.safetensors")

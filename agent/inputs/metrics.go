@@ -6,13 +6,13 @@ import (
 	"github.com/mindcoordinator/mind/agent/datacache"
 )
 
-// Cache is the data cache of the node.
+// Cache returns the data cache of the node.
 func (in *Inputs) Cache() *datacache.Cache { return in.cache }
 
-// Collector is the metrics of the data cache.
+// Collector returns the metrics of the data cache.
 func (in *Inputs) Collector() prometheus.Collector { return collector{in.cache} }
 
-// collector reads the counts of the data cache when it is asked.
+// collector collects the counts of the data cache.
 type collector struct{ cache *datacache.Cache }
 
 var (

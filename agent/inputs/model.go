@@ -19,18 +19,18 @@ import (
 // modelDir is the folder of a task directory with a fetched model.
 const modelDir = "model"
 
-// noModel says that the model does not exist, or that the job may not read it. A broken transfer is a failure of the job's
-// data.
+// noModel is the error for a model that does not exist, or that the job may not read. A broken transfer of a model
+// counts as a failure of the job's data instead.
 type noModel struct{ error }
 
 // taskModel is the resolved model of a task.
 type taskModel struct {
 	ref   model.Ref
 	found *datacache.Data
-	said  proto.Message // by the job
+	said  proto.Message // the job's entry for it
 }
 
-// path is the model path given to the process, with the model's files in a task directory.
+// path returns the model path given to the process, for model files in a task directory.
 func (m *taskModel) path(dir string) string {
 	if m.found.Local {
 		return m.found.Dir
@@ -52,7 +52,7 @@ func (m *taskModel) write(dir, final string) (manifestEntry, error) {
 	return newEntry(m.ref.Name, at, m.found, m.said)
 }
 
-// modelOf returns the source of a task's model. A model without a known location has none.
+// modelOf returns the source of a task's model. A model without a known location has no source.
 func (in *Inputs) modelOf(spec *v1.TaskSpec) model.Ref {
 	job := spec.GetJob()
 	var ref model.Ref
@@ -72,15 +72,15 @@ func (in *Inputs) modelOf(spec *v1.TaskSpec) model.Ref {
 	return ref
 }
 
-// hubConfigured reports whether the operator wants bare names to be looked up on the hub.
+// hubConfigured reports whether bare names are looked up on the hub: the operator has configured it.
 func (in *Inputs) hubConfigured() bool { return in.cfg.HubURL != "" || in.cfg.HubToken != "" }
 
-// needsModel reports whether there is something to fetch, or to look for on a file system that may be slow.
+// needsModel reports whether a task has a model to fetch, or to look for on a file system that may be slow.
 func (in *Inputs) needsModel(spec *v1.TaskSpec) bool {
 	return spec.GetJob().GetEvaluationConfig() != nil || in.modelOf(spec).Source != ""
 }
 
-// fetchModel brings the model of a task to the node; nil: none to fetch.
+// fetchModel brings the model of a task to the node. It returns nil if there is none to fetch.
 func (in *Inputs) fetchModel(ctx context.Context, spec *v1.TaskSpec, fetch func(datacache.Request) (*datacache.Data, error)) (*taskModel, error) {
 	ref := in.modelOf(spec)
 	if ref.Source == "" {
@@ -105,7 +105,7 @@ func (in *Inputs) fetchModel(ctx context.Context, spec *v1.TaskSpec, fetch func(
 	return &taskModel{ref, found, said}, nil
 }
 
-// fetchScored fetches the checkpoint that an evaluation scores, if the node has not got it; nil: it has.
+// fetchScored fetches the checkpoint that an evaluation scores. It returns nil if the node has it already.
 func (in *Inputs) fetchScored(ctx context.Context, spec *v1.TaskSpec, fetch func(datacache.Request) (*datacache.Data, error)) (*taskModel, error) {
 	point := spec.GetModelCheckpoint()
 	if !in.isElsewhere(point) || observe.Verify(ctx, point) == nil {
@@ -121,7 +121,7 @@ func (in *Inputs) fetchScored(ctx context.Context, spec *v1.TaskSpec, fetch func
 	return &taskModel{model.Ref{Name: point.GetPath()}, found, spec.GetJob().GetEvaluationConfig()}, nil
 }
 
-// lacksCheckpoint says why a node cannot score a checkpoint; nil: it can.
+// lacksCheckpoint returns the reason why this node cannot score a checkpoint, or nil if it can.
 func (in *Inputs) lacksCheckpoint(spec *v1.TaskSpec) error {
 	path, id := spec.GetModelPath(), spec.GetJob().GetEvaluationConfig().GetCheckpointId()
 	if path == "" {
@@ -138,7 +138,7 @@ func (in *Inputs) lacksCheckpoint(spec *v1.TaskSpec) error {
 	return nil
 }
 
-// ModelPath is the model given to the process: its location, or a name that the program must resolve.
+// ModelPath returns the model path given to the process: its location, or a name that the program must resolve.
 func ModelPath(spec *v1.TaskSpec, dir string, data *Data) string {
 	switch {
 	case data != nil && data.model != nil:

@@ -12,11 +12,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// resumeDir is the folder of a task directory with the fetched checkpoint to resume from, under its own name: some programs
-// read the step from it.
+// resumeDir is the folder of a task directory for the fetched checkpoint to resume from. The checkpoint keeps its own
+// name: some programs read the step from it.
 const resumeDir = "resume"
 
-// resume is where a task resumes.
+// resume describes where a task resumes.
 type resume struct {
 	path  string          // of a checkpoint on the node; "" and no found: from the start
 	name  string          // of the fetched checkpoint
@@ -24,11 +24,11 @@ type resume struct {
 	from  string          // where it was, for the log
 }
 
-// Peers are the agents of other nodes.
+// Peers reaches the agents of other nodes.
 type Peers interface {
-	// Checkpoint is a checkpoint of the node that registered it.
+	// Checkpoint returns a checkpoint on the node that registered it.
 	Checkpoint(point *v1.ResumePoint) *datacache.Remote
-	// Agree asks the agent of rank 0 in an agreement.
+	// Agree asks the agent of rank 0 about an agreement.
 	Agree(ctx context.Context, with *v1.TaskPeer, req *v1.AgreeOnResumeRequest) (*v1.AgreeOnResumeResponse, error)
 }
 
@@ -38,15 +38,16 @@ func (in *Inputs) needsResume(id taskid.ID, spec *v1.TaskSpec) bool {
 	return len(spec.GetResumePoints()) > 0 || id.Rank == 0 && id.Attempt > 1 && in.agrees(spec)
 }
 
-// agrees reports whether the tasks of an attempt have to agree on a checkpoint. Older coordinators do not say how.
+// agrees reports whether the tasks of an attempt have to agree on a checkpoint. Older coordinators do not send the
+// peers for that.
 func (in *Inputs) agrees(spec *v1.TaskSpec) bool {
 	return in.cfg.Peers != nil && len(spec.GetPeers()) > 1 && spec.GetPeers()[0].GetGrpcAddr() != ""
 }
 
-// fetchResume finds the checkpoint that a task resumes from, and fetches it if it is not on the node: the first one that is
-// here, in the archive, or on the node that registered it, unchanged since its registration. An older one that is here never
-// counts before a newer one that is elsewhere. All tasks of an attempt resume from the same step. nil: there is nothing to
-// decide.
+// fetchResume finds the checkpoint that a task resumes from, and fetches it if it is not on the node: the first one
+// that is here, in the archive, or on the node that registered it, unchanged since its registration. A newer checkpoint
+// elsewhere always comes before an older one on this node. All tasks of an attempt resume from the same step. It
+// returns nil if there is nothing to decide.
 func (in *Inputs) fetchResume(ctx context.Context, id taskid.ID, spec *v1.TaskSpec, fetch func(datacache.Request) (*datacache.Data, error)) (*resume, error) {
 	if !in.needsResume(id, spec) {
 		return nil, nil
@@ -61,7 +62,7 @@ func (in *Inputs) fetchResume(ctx context.Context, id taskid.ID, spec *v1.TaskSp
 	return s.follow(ctx)
 }
 
-// baseOf is the last name of a path.
+// baseOf returns the last element of a path.
 func baseOf(path string) string {
 	if name := filepath.Base(path); filepath.IsLocal(name) && name != "." {
 		return name
@@ -69,7 +70,8 @@ func baseOf(path string) string {
 	return "checkpoint"
 }
 
-// ResumeFrom is the checkpoint that a task resumes from, "" for none; decided: Fetch has found it. dir is the task's directory.
+// ResumeFrom returns the checkpoint that a task resumes from, or "" for none. decided is false if Fetch had nothing to
+// decide. dir is the task's directory.
 func (d *Data) ResumeFrom(dir string) (path string, decided bool) {
 	switch {
 	case d == nil || d.resume == nil:

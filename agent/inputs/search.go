@@ -20,7 +20,8 @@ type search struct {
 	points []*v1.ResumePoint
 	fetch  func(datacache.Request) (*datacache.Data, error)
 	log    *slog.Logger
-	// lacks has why a checkpoint cannot be had, by its name: a node that does not answer is asked once.
+	// lacks has the reasons why checkpoints cannot be fetched, by their name: a node that does not answer is asked only
+	// once.
 	lacks map[string]error
 }
 
@@ -31,19 +32,21 @@ func (in *Inputs) newSearch(id taskid.ID, spec *v1.TaskSpec, fetch func(datacach
 	}
 }
 
-// sameOne reports whether two are one checkpoint. Older coordinators do not say its id.
+// sameOne reports whether two resume points are the same checkpoint. Older coordinators do not send its id.
 func sameOne(a, b *v1.ResumePoint) bool { return named(a) == named(b) }
 
 func named(p *v1.ResumePoint) string {
 	return p.GetCheckpointId() + " " + p.GetManifestDigest() + " " + p.GetPath()
 }
 
-// sameStep reports whether two checkpoints were saved by one attempt at one step: on several nodes, of the same state.
+// sameStep reports whether two checkpoints were saved by one attempt at one step: then they have the same state,
+// perhaps on several nodes.
 func sameStep(a, b *v1.ResumePoint) bool {
 	return sameOne(a, b) || a.GetAttempt() > 0 && a.GetAttempt() == b.GetAttempt() && a.GetStep() > 0 && a.GetStep() == b.GetStep()
 }
 
-// preferred orders checkpoints as they came, those of one step together, and first among them what the same rank has saved.
+// preferred orders checkpoints: in the given order, but with those of one step together, and among these the one of the
+// same rank first.
 func preferred(points []*v1.ResumePoint, rank int32) (out []*v1.ResumePoint) {
 	taken := make(map[*v1.ResumePoint]bool, len(points))
 	take := func(first *v1.ResumePoint, wanted func(*v1.ResumePoint) bool) {
@@ -63,7 +66,7 @@ func preferred(points []*v1.ResumePoint, rank int32) (out []*v1.ResumePoint) {
 	return out
 }
 
-// first takes the first checkpoint that the node can have.
+// first fetches the first checkpoint that the node can get.
 func (s *search) first(ctx context.Context) (*resume, error) {
 	for i, point := range s.points {
 		found, why, err := s.try(ctx, point)
@@ -88,7 +91,8 @@ func (s *search) passed(point *v1.ResumePoint, why error) {
 	s.log.Warn("cannot resume from a checkpoint", "path", point.GetPath(), "checkpoint", point.GetCheckpointId(), "step", point.GetStep(), "registered_by", point.GetNodeId(), "why", why)
 }
 
-// with takes what a proposal stands for: what the same rank has saved at that step, or else the proposed checkpoint.
+// with fetches the checkpoint for a proposal: the one that the same rank has saved at that step, or else the proposed
+// one.
 func (s *search) with(ctx context.Context, proposed *v1.ResumePoint) (found *resume, why, err error) {
 	if proposed == nil {
 		return &resume{}, nil, nil
@@ -103,8 +107,8 @@ func (s *search) with(ctx context.Context, proposed *v1.ResumePoint) (found *res
 	return s.try(ctx, proposed)
 }
 
-// try finds a checkpoint on the node, or fetches it from the archive, or else from the node that registered it. why says that
-// this node cannot have it; err, that the task has to be tried again.
+// try finds a checkpoint on the node, or fetches it from the archive, or else from the node that registered it. why is
+// set if this node cannot get it; err, if the task has to be tried again.
 func (s *search) try(ctx context.Context, point *v1.ResumePoint) (found *resume, why, err error) {
 	if why, ok := s.lacks[named(point)]; ok {
 		return nil, why, nil
@@ -130,8 +134,9 @@ func (s *search) try(ctx context.Context, point *v1.ResumePoint) (found *resume,
 
 var errStoppedLooking = errors.New("stopped while its checkpoint was being looked for")
 
-// elsewhere fetches a checkpoint from the archive, or else from the node that registered it. why says that neither has it.
-// err, that it may be had later: an archive that does not answer is not passed over, for it has what was saved last.
+// elsewhere fetches a checkpoint from the archive, or else from the node that registered it. why is set if neither has
+// it. err is set if it may be available later: an archive that does not answer is not skipped, because the newest
+// checkpoints are there.
 func (in *Inputs) elsewhere(ctx context.Context, point *v1.ResumePoint, fetch func(datacache.Request) (*datacache.Data, error)) (data *datacache.Data, from string, why, err error) {
 	request := datacache.Request{Path: "mind://" + point.GetCheckpointId(), What: "checkpoint"}
 	if in.cfg.Archive != nil && point.GetArchiveKey() != "" {
@@ -155,7 +160,7 @@ func (in *Inputs) elsewhere(ctx context.Context, point *v1.ResumePoint, fetch fu
 			return data, "node " + point.GetNodeId(), nil, nil
 		case datacache.Missing(fault) || datacache.Broken(fault):
 			why = errors.Join(why, fault)
-		default: // of this node: its disk is full
+		default: // an error of this node, such as a full disk
 			err = errors.Join(err, fault)
 		}
 	}
@@ -165,7 +170,7 @@ func (in *Inputs) elsewhere(ctx context.Context, point *v1.ResumePoint, fetch fu
 	return nil, "", why, err
 }
 
-// isElsewhere reports whether there is somewhere to fetch a checkpoint from.
+// isElsewhere reports whether a checkpoint can be fetched from the archive or from another node.
 func (in *Inputs) isElsewhere(point *v1.ResumePoint) bool {
 	return in.cfg.Archive != nil && point.GetArchiveKey() != "" || in.onPeer(point)
 }

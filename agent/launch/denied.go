@@ -10,8 +10,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// denied says why a task may not use the directories that its request names; "": it may. What the agent keeps there belongs
-// to it and to other jobs, and the agent would register and serve it for this one.
+// denied returns the reason why a task may not use the directories that its request names, or "" if it may. Files in
+// private directories belong to the agent or to other jobs, and the agent would register and serve them for this job.
 func (l *Launcher) denied(id taskid.ID, spec *v1.TaskSpec, s shim.Spec) string {
 	if l.Private == nil {
 		return ""
@@ -40,7 +40,7 @@ func (l *Launcher) deny(id taskid.ID, what, path, instead string) string {
 	return fmt.Sprintf("%s %s lies in a directory of the agent of node %s, which keeps the files of other jobs there; %s", what, filepath.Clean(path), l.Node, instead)
 }
 
-// resolved follows the links of directories, and leaves out those that it cannot follow.
+// resolved follows the links of directories, and leaves out directories that it cannot resolve.
 func resolved(dirs []string) (real []string) {
 	for _, dir := range dirs {
 		if at, err := private.Resolve(dir); err == nil {

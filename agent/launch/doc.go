@@ -1,8 +1,8 @@
-// Package launch turns an order into what a shim runs: the command line of the job or of its launcher, its environment, and
-// its directories.
+// Package launch turns an order into the specification for a shim: the command line of the job or of its launcher, its
+// environment, and its directories.
 //
-// Contract: Launcher.Spec says how to run a task; Prepare writes the files that its program reads into the task's
-// directory.
+// Contract: Launcher.Spec returns the specification of a task; Prepare writes the files that its program reads into the
+// task's directory.
 //
 // Guarantees: a task gets no variable of the agent's environment except those listed here, and cannot change the variables
 // that the agent sets. If this node cannot run a task (a missing script, program or Python module), the specification

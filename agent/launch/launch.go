@@ -21,28 +21,28 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// configFile, in a task directory, is the whole request, for a training program to read.
+// configFile, in a task directory, has the whole request, for a training program to read.
 const configFile = "config.json"
 
-// Launcher holds what all tasks of a node have in common.
+// Launcher makes the specifications of tasks. It holds the settings that all tasks of a node have in common.
 type Launcher struct {
 	Node string
-	// CgroupParent is where each task gets a control group; empty: none does.
+	// CgroupParent is the parent of the tasks' control groups; empty: they have none.
 	CgroupParent string
-	// LogBytes bounds the log of one task.
+	// LogBytes limits the log of one task.
 	LogBytes int64
-	// Visible is the value of CUDA_VISIBLE_DEVICES for GPUs.
+	// Visible returns the value of CUDA_VISIBLE_DEVICES for GPUs.
 	Visible func(gpus []int32) string
 	Outputs *outputs.Dirs
 	// Private are directories in which no job may work, apart from its own.
 	Private *private.Paths
-	// Denied is told what a job asked for, and may not have: what names the attempt ("working directory").
+	// Denied is called for each private path that a job asked for; what names the purpose, such as "working directory".
 	Denied func(job, what, path string)
 	Log    *slog.Logger
 }
 
-// inherited are the variables of the agent's own environment that tasks get.
-// Everything else, and every secret in it, stays with the agent.
+// inherited are the variables of the agent's own environment that tasks get. No other variables, which may be secrets,
+// are passed on.
 var inherited = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH",
 	"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -53,7 +53,7 @@ var inheritedPrefixes = []string{"LC_", "NCCL_", "CUDA_HOME", "CUDA_PATH"}
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environment is an ordered set of variables: later settings replace earlier.
+// environment is an ordered set of variables: a later setting replaces an earlier one.
 type environment struct {
 	names  []string
 	values map[string]string
@@ -69,7 +69,7 @@ func (e *environment) set(name, value string) {
 	e.values[name] = value
 }
 
-// fallback sets what is not set yet.
+// fallback sets a variable that is not set yet.
 func (e *environment) fallback(name, value string) {
 	if _, ok := e.values[name]; !ok {
 		e.set(name, value)
@@ -94,15 +94,15 @@ func (e *environment) inherit(environ []string) {
 	}
 }
 
-// Inherited is what of the agent's own environment a task gets.
+// Inherited returns the variables of the agent's own environment that a task gets.
 func Inherited() []string {
 	var env environment
 	env.inherit(os.Environ())
 	return env.list()
 }
 
-// Spec says how to run a task. dir is the task's directory. If it cannot run, the specification has a Refusal, so that the
-// task ends like any other.
+// Spec returns the specification of a task. dir is the task's directory. If it cannot run, the specification has a
+// Refusal, so that the task ends like any other.
 func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *inputs.Data) shim.Spec {
 	job := spec.GetJob()
 	s := shim.Spec{
@@ -146,7 +146,7 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 		s.Argv, s.Refusal = l.launcherArgv(spec, place, &env)
 	}
 	if why := l.denied(id, spec, s); why != "" {
-		// Nothing is made or opened there.
+		// The shim must not make or open the denied directories.
 		s.Refusal, s.Dirs, s.CheckpointDir, s.Cwd = why, nil, "", ""
 	}
 	return s
@@ -163,7 +163,7 @@ func setAll(env *environment, variables map[string]string) {
 // setTaskEnv sets the variables that every task gets. It runs last: a job cannot change them.
 func setTaskEnv(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 	env.set("CUDA_VISIBLE_DEVICES", p.visible)
-	// The indices are those of the driver, which counts in the order of the bus.
+	// The indices are the driver's, which numbers the GPUs in the order of the bus.
 	env.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 	env.set("MIND_JOB_ID", id.Job)
 	if array, number, ok := strings.Cut(strings.TrimSuffix(id.Job, "]"), "["); ok {
@@ -192,10 +192,10 @@ func setTaskEnv(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 	}
 }
 
-// setRank makes the process of a task a rank, where it is one: when the job has several nodes, and at most one GPU on each.
-// With several GPUs the process is no rank: its launcher, or its framework, starts one for each GPU, and a framework that
-// finds a rank takes a single GPU. A single process is no rank either, because programs that find one look for others.
-// WORLD_SIZE alone is for launchers of trainings.
+// setRank sets the variables of a rank if the process of a task is one: the job has several nodes, and at most one GPU
+// on each. With several GPUs the process is no rank: its launcher or framework starts one process for each GPU, and a
+// framework that finds the variables of a rank uses a single GPU. A single process is no rank either, because programs
+// that find these variables look for other ranks. WORLD_SIZE alone is for launchers of trainings.
 func setRank(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 	job := spec.GetJob()
 	ranks := p.nodes > 1 && p.perNode == 1 && job.GetEvaluationConfig() == nil
@@ -208,8 +208,8 @@ func setRank(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 	}
 }
 
-// setTorchrun sets what torchrun takes for flags that it is not given, so that those of all nodes of an attempt meet.
-// The job's own variables of these names stay, as its flags do.
+// setTorchrun sets the variables that torchrun uses for missing flags, so that the torchruns of all nodes of an attempt
+// find each other. The job's own variables and flags take precedence.
 func setTorchrun(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 	env.fallback("PET_NNODES", strconv.Itoa(p.nodes))
 	env.fallback("PET_NODE_RANK", strconv.Itoa(int(id.Rank)))
@@ -219,7 +219,8 @@ func setTorchrun(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 	env.fallback("PET_RDZV_ID", p.rdzvID())
 }
 
-// Prepare writes the files that a task's program reads: dir is their directory now, final its later name.
+// Prepare returns a function that writes the files that a task's program reads. dir is the task's directory, final its
+// later name.
 func Prepare(spec *v1.TaskSpec, data *inputs.Data) func(dir, final string) error {
 	if spec.GetJob().GetCommandConfig() != nil {
 		if data == nil {
@@ -244,7 +245,7 @@ func writeConfig(dir string, job *v1.SubmitJobRequest) error {
 	if err != nil {
 		return fmt.Errorf("encode request: %w", err)
 	}
-	// protojson varies its spaces on purpose; make them plain.
+	// protojson varies its white space on purpose; this makes it stable.
 	var plain json.RawMessage = data
 	if data, err = json.Marshal(plain); err != nil {
 		return fmt.Errorf("encode request: %w", err)

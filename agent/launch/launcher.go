@@ -22,7 +22,7 @@ type place struct {
 	config, output, checkpoints string
 	// model is the model's location, or a name that the program must resolve; "" for none.
 	model string
-	// visible is CUDA_VISIBLE_DEVICES; resume the checkpoint to resume from, "" for none.
+	// visible is the value of CUDA_VISIBLE_DEVICES, resume the checkpoint to resume from, "" for none.
 	visible, resume string
 	// master is the address of rank 0 for the other ranks.
 	master                string
@@ -45,7 +45,8 @@ func (l *Launcher) placeOf(id taskid.ID, dir string, spec *v1.TaskSpec, data *in
 	return p
 }
 
-// launcherOf is the launcher in the task's request. Coordinators of older versions sent none and meant the built-in one.
+// launcherOf returns the launcher in the task's request. Coordinators of older versions sent none and meant the
+// built-in one.
 func launcherOf(spec *v1.TaskSpec) (l *v1.Launcher, framework string, distributed bool) {
 	framework, distributed = launcher.For(spec.GetJob())
 	if l = spec.GetLauncher(); l == nil {
@@ -102,7 +103,7 @@ func (l *Launcher) launcherArgv(spec *v1.TaskSpec, p place, env *environment) (a
 	return argv, ""
 }
 
-// values are the values of a launcher's placeholders.
+// values returns the values of a launcher's placeholders.
 func (p place) values(spec *v1.TaskSpec) launcher.Values {
 	training := spec.GetJob().GetTrainingConfig()
 	framework, _ := launcher.For(spec.GetJob())
@@ -136,10 +137,11 @@ func (p place) values(spec *v1.TaskSpec) launcher.Values {
 	}
 }
 
-// rdzvID names the rendezvous of the attempt, so that a straggler of an earlier one never joins it.
+// rdzvID returns the name of the attempt's rendezvous. It is the attempt's own, so that a straggler of an earlier
+// attempt never joins it.
 func (p place) rdzvID() string { return fmt.Sprintf("%s-%d", p.id.Job, p.id.Attempt) }
 
-// scriptCommand is a script with its interpreter, so the script need not be executable.
+// scriptCommand returns the command line of a script with its interpreter, so the script need not be executable.
 func scriptCommand(script string) []string {
 	switch {
 	case strings.HasSuffix(script, ".py"):
@@ -150,7 +152,7 @@ func scriptCommand(script string) []string {
 	return []string{script}
 }
 
-// torchrunScript is a script as torchrun expects it. torchrun runs Python scripts with its own interpreter.
+// torchrunScript returns the arguments of torchrun for a script. torchrun runs Python scripts with its own interpreter.
 func torchrunScript(script string) []string {
 	if strings.HasSuffix(script, ".py") {
 		return []string{script}
@@ -158,8 +160,8 @@ func torchrunScript(script string) []string {
 	return append([]string{"--no_python"}, scriptCommand(script)...)
 }
 
-// deepspeedWorld is the world_info of deepspeed: the GPUs of each node, in the order of the ranks. This node does not know
-// which GPUs the others have leased; deepspeed needs only their number.
+// deepspeedWorld returns the world_info of deepspeed: the GPUs of each node, in the order of the ranks. This node does
+// not know which GPUs are leased on other nodes; deepspeed needs only their number.
 func (p place) deepspeedWorld() string {
 	world := []byte{'{'}
 	for rank := range p.nodes {

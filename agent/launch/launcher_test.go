@@ -56,7 +56,7 @@ func TestDeepspeedWorld(t *testing.T) {
 	} {
 		data, err := base64.URLEncoding.DecodeString(tt.p.deepspeedWorld())
 		require.NoError(t, err, name)
-		require.Equal(t, tt.want, string(data), name) // in the order of the ranks, which is how deepspeed counts
+		require.Equal(t, tt.want, string(data), name) // in the order of the ranks, which deepspeed requires
 		require.True(t, json.Valid(data))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/api/launcher"
 )
 
-// lacking holds what is needed to explain why a node cannot launch a training.
+// lacking finds out why a node cannot launch a training.
 type lacking struct {
 	node, framework string
 	env             *environment
@@ -25,7 +25,7 @@ func (l lacking) says(format string, args ...any) string {
 	return "node " + l.node + ": " + fmt.Sprintf(format, args...)
 }
 
-// noScript explains what is wrong with the script of a job. The interpreter would complain, too, but then the job itself
+// noScript explains why the script of a job cannot be used. The interpreter would fail, too, but then the job itself
 // would count as failed.
 func (l lacking) noScript(script string) string {
 	info, err := os.Stat(script)
@@ -42,7 +42,7 @@ func (l lacking) noScript(script string) string {
 	return ""
 }
 
-// missing returns the program or module that this node lacks, "" if none is known to be missing.
+// missing returns the program or module that this node lacks, or "" if none is known to be missing.
 func (l lacking) missing(argv []string) string {
 	if len(argv) == 0 || argv[0] == "" {
 		return l.says("the launcher of %s comes to an empty command line", l.framework)
@@ -70,7 +70,7 @@ func (l lacking) missing(argv []string) string {
 func (l lacking) find(name string) (string, bool) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
-			return name, true // A path relative to the task's directory, which does not exist yet: the shim reports it, too.
+			return name, true // The path is relative to the task's directory, which does not exist yet: the shim reports it if it is missing.
 		}
 		_, err := os.Stat(name)
 		return name, !errors.Is(err, os.ErrNotExist)
@@ -92,8 +92,8 @@ var (
 	moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
 )
 
-// modules are the Python modules that a command line runs: after the -m of python or torchrun, and the runner wherever it
-// is.
+// modules returns the Python modules that a command line runs: the argument of python's or torchrun's -m, and Mind's
+// runner anywhere in it.
 func modules(argv []string) []string {
 	program := filepath.Base(argv[0])
 	if !pythonName.MatchString(program) && program != "torchrun" {
@@ -119,7 +119,8 @@ func modules(argv []string) []string {
 // probePatience limits how long Python may take to find a module.
 const probePatience = 30 * time.Second
 
-// lacksModule asks the program's Python for a module. Only a plain no counts: the launch will report any other problem.
+// lacksModule reports whether the program's Python says that it has no such module. Other errors do not count: the
+// launch will report them.
 func (l lacking) lacksModule(program, module string) bool {
 	interpreter := program
 	if !pythonName.MatchString(filepath.Base(program)) {
@@ -137,7 +138,7 @@ func (l lacking) lacksModule(program, module string) bool {
 	return errors.As(cmd.Run(), &exit) && exit.ExitCode() == no
 }
 
-// interpreterOf is the Python in the first line of a script, "" if there is none.
+// interpreterOf returns the Python in the first line of a script, or "" if there is none.
 func (l lacking) interpreterOf(script string) string {
 	file, err := os.Open(script)
 	if err != nil {

@@ -10,24 +10,23 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Network is how others are reached. It must work with addresses of the form host:port.
+// Network dials coordinators and other agents. It must work with addresses of the form host:port.
 type Network interface {
 	Dial(ctx context.Context, addr string) (net.Conn, error)
 }
 
-// conns are the connections to coordinators while a session is looked for.
+// conns holds the connections to coordinators during the search for a session.
 //
-// A connection costs both ends a TLS handshake. While there is no leader every
-// agent asks every coordinator again and again, and that must not be what keeps
-// the coordinators from electing one: a connection over which a coordinator has
-// answered is kept until there is a session.
+// A connection costs both ends a TLS handshake. While there is no leader, every agent asks every coordinator
+// repeatedly. That load must not keep the coordinators from electing a leader, so a connection over which a coordinator
+// has answered is kept until there is a session.
 type conns struct {
 	network Network
 	creds   credentials.TransportCredentials
 	open    map[string]*grpc.ClientConn
 }
 
-// to returns a connection to a coordinator, which may have to be made first.
+// to returns the connection to a coordinator, and makes it if there is none.
 func (c *conns) to(addr string, connectTime time.Duration) (*grpc.ClientConn, error) {
 	if conn, ok := c.open[addr]; ok {
 		return conn, nil
@@ -47,7 +46,7 @@ func (c *conns) to(addr string, connectTime time.Duration) (*grpc.ClientConn, er
 	return conn, nil
 }
 
-// drop closes a connection over which nothing came.
+// drop closes the connection to a coordinator that has not answered.
 func (c *conns) drop(addr string) {
 	if conn, ok := c.open[addr]; ok {
 		_ = conn.Close()

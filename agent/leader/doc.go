@@ -5,10 +5,10 @@
 // (FirstNumber). Packages session, lease and outbox make its decisions and are pure; this package has the streams, locks,
 // timers and files.
 //
-// Guarantees: orders of one session are passed on in order, and none after the session has ended. Reports are sent until
-// they are acknowledged. A roster is acknowledged to the leader only when it is on disk. Renewals continue, and shims get
-// their deadlines, even if the owner of the tasks is busy. A peer's answer that its session is closed counts from the time
-// of the question, and only if the peer itself gives it.
+// Guarantees: orders of one session are passed on in order, and none after the session has ended. Reports are sent
+// until they are acknowledged. A roster is acknowledged to the leader only when it is on disk. Renewals continue, and
+// shims get their deadlines, even if the goroutine that owns the tasks is busy. A peer's answer that its session is
+// closed counts from the time of the question, and only if the peer itself gives it.
 //
 // Not guaranteed: that there is a session. Restart ends the current one.
 package leader

@@ -15,12 +15,12 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Leases is the node's lease book (package lease) with a clock, a lock, and the shims that enforce the deadlines. It works
-// without the owner of the tasks, so renewals continue while that is busy.
+// Leases is the node's lease book (package lease) with a clock, a lock, and the shims that enforce the deadlines. It
+// works without the goroutine that owns the tasks, so renewals continue while that is busy.
 type Leases struct {
 	clock func() int64
 	log   *slog.Logger
-	// launchable is called when a waiting task may now be launched. It must not block.
+	// launchable is called when a waiting task may be launched. It must not block.
 	launchable func()
 
 	mu      sync.Mutex
@@ -36,9 +36,8 @@ type Holder interface {
 	SetDeadline(shim.Deadline) error
 }
 
-// NewLeases returns the leases of a node. first is larger than all renewal numbers of earlier agents; clock runs while the
-// machine sleeps.
-// machine sleeps.
+// NewLeases returns the leases of a node. first is larger than all renewal numbers of earlier agents; clock also runs
+// while the machine sleeps.
 func NewLeases(node string, timing lease.Timing, first uint64, clock func() int64, log *slog.Logger) *Leases {
 	return &Leases{
 		clock: clock, log: log, launchable: func() {}, book: lease.NewBook(node, timing, first, clock()),
@@ -46,10 +45,11 @@ func NewLeases(node string, timing lease.Timing, first uint64, clock func() int6
 	}
 }
 
-// OnLaunchable sets what is called when a waiting task may now be launched. It must not block. Call it before Run.
+// OnLaunchable sets the function that is called when a waiting task may be launched. It must not block. Call it before
+// Run.
 func (l *Leases) OnLaunchable(f func()) { l.launchable = f }
 
-// with runs f under the lock, with the time.
+// with calls f with the book and the time, under the lock.
 func (l *Leases) with(f func(b *lease.Book, now int64)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *Leases) Renewal() (seq, roster uint64) {
 	return seq, roster
 }
 
-// Acked records that the leader acknowledged a renewal, and reports whether that was new.
+// Acked records that the leader acknowledged a renewal, and reports whether it renews the leases.
 func (l *Leases) Acked(seq uint64) (news bool) {
 	waiting := false
 	l.with(func(b *lease.Book, _ int64) { news, waiting = b.Acked(seq), b.Waiting() })
@@ -98,32 +98,33 @@ func (l *Leases) sessionClosed() {
 	l.with(func(b *lease.Book, now int64) { b.SessionClosed(now) })
 }
 
-// answerPing reports whether the session is closed.
+// answerPing returns the answer to a ping: whether the session is closed.
 func (l *Leases) answerPing() (closed bool) {
 	l.with(func(b *lease.Book, now int64) { closed = b.AnswerPing(now) })
 	return closed
 }
 
-// LastClosedAnswer is when this node last answered a peer that its session was closed; false: never.
+// LastClosedAnswer returns when this node last answered a peer that its session was closed. It returns false if it
+// never did.
 func (l *Leases) LastClosedAnswer() (at int64, ok bool) {
 	l.with(func(b *lease.Book, _ int64) { at, ok = b.LastClosedAnswer() })
 	return at, ok
 }
 
-// RosterVersion is the version of the roster that is on disk.
+// RosterVersion returns the version of the roster that is on disk.
 func (l *Leases) RosterVersion() (version uint64) {
 	l.with(func(b *lease.Book, _ int64) { version = b.RosterVersion() })
 	return version
 }
 
-// Want starts to keep a task from the orders.
+// Want starts to keep the lease of a task in the orders.
 func (l *Leases) Want(id taskid.ID, spec *v1.TaskSpec) {
 	if task, ok := lease.TaskOf(spec); ok {
 		l.with(func(b *lease.Book, _ int64) { b.Keep(id.Name(), task) })
 	}
 }
 
-// Adopt starts to keep a task that an earlier agent launched.
+// Adopt starts to keep the lease of a task that an earlier agent launched.
 func (l *Leases) Adopt(id taskid.ID, of shim.Lease) {
 	if of.Ns > 0 {
 		task := lease.Task{Lease: time.Duration(of.Ns), Replaceable: of.Replaceable, Stop: time.Duration(of.StopNs)}
@@ -131,7 +132,7 @@ func (l *Leases) Adopt(id taskid.ID, of shim.Lease) {
 	}
 }
 
-// Attach sets the shim that enforces a task's deadline; nil: none any more.
+// Attach sets the shim that enforces a task's deadline; nil: none does any more.
 func (l *Leases) Attach(id taskid.ID, holder Holder) {
 	l.with(func(b *lease.Book, _ int64) {
 		b.Held(id.Name(), holder != nil)
@@ -143,7 +144,7 @@ func (l *Leases) Attach(id taskid.ID, holder Holder) {
 	})
 }
 
-// Restore takes over the deadline of a running task.
+// Restore takes over the deadline that the shim of a running task enforces.
 func (l *Leases) Restore(id taskid.ID, told shim.Deadline) {
 	l.with(func(b *lease.Book, _ int64) {
 		b.Restore(id.Name(), lease.Deadline{StopAt: told.StopAt, DeadBy: told.DeadBy, Renewed: told.Renewed})
@@ -158,7 +159,7 @@ func (l *Leases) Drop(id taskid.ID) {
 // Looked is called before MayLaunch is asked about all waiting tasks.
 func (l *Leases) Looked() { l.with(func(b *lease.Book, _ int64) { b.Looked() }) }
 
-// MayLaunch reports whether a task may be launched now; otherwise why is the reason.
+// MayLaunch reports whether a task may be launched; if not, why is the reason.
 func (l *Leases) MayLaunch(id taskid.ID, spec *v1.TaskSpec) (ok bool, why string) {
 	l.with(func(b *lease.Book, now int64) {
 		ok, why = b.MayLaunch(id.Name(), lease.Request{Leased: spec.GetLeaseMs() > 0, Replacement: spec.GetReplacement()}, now)
@@ -200,7 +201,7 @@ func (l *Leases) Run(ctx context.Context) {
 	}
 }
 
-// tell sends the deadlines that have moved enough.
+// tell sends the deadlines that have moved enough to the shims.
 func (l *Leases) tell() {
 	type telling struct {
 		lease.Word
@@ -230,7 +231,7 @@ func (l *Leases) tell() {
 	}
 }
 
-// Collectors are the metrics of the leases.
+// Collectors returns the metrics of the leases.
 func (l *Leases) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -17,7 +17,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// holder is a shim that notes what it is told.
+// holder is a shim that records its deadlines.
 type holder struct {
 	told []shim.Deadline
 	err  error

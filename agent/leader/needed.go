@@ -13,7 +13,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// neededTime bounds one question to a coordinator.
+// neededTime limits one question to a coordinator.
 const neededTime = 30 * time.Second
 
 // NeededOutputs asks the coordinators, one after the other, which outputs of some jobs are still needed.
@@ -25,8 +25,8 @@ func (s *Sessions) NeededOutputs(ctx context.Context, jobs []string) (out *v1.Ge
 	return out, err
 }
 
-// ServedCheckpoint asks the coordinators, one after the other, what this node has to serve of a checkpoint to another node.
-// What one of them refuses is refused: its error has its code.
+// ServedCheckpoint asks the coordinators, one after the other, whether this node may serve a checkpoint to another
+// node, and how the checkpoint was registered. A refusal of one coordinator is final; the error has its code.
 func (s *Sessions) ServedCheckpoint(ctx context.Context, checkpoint, reader string) (out *v1.GetServedCheckpointResponse, err error) {
 	var refused error
 	err = s.anyCoordinator(ctx, func(ctx context.Context, c v1.AgentServiceClient) (err error) {
@@ -47,7 +47,7 @@ func (s *Sessions) ServedCheckpoint(ctx context.Context, checkpoint, reader stri
 	return out, nil
 }
 
-// RecordDenials tells the coordinators what this agent denied its jobs.
+// RecordDenials reports denials of this agent to the coordinators.
 func (s *Sessions) RecordDenials(ctx context.Context, denials []*v1.Denial) error {
 	return s.anyConnection(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := v1.NewAuditServiceClient(conn).RecordDenials(ctx, &v1.RecordDenialsRequest{Denials: denials})
@@ -55,7 +55,7 @@ func (s *Sessions) RecordDenials(ctx context.Context, denials []*v1.Denial) erro
 	})
 }
 
-// anyCoordinator asks one coordinator after the other.
+// anyCoordinator calls ask for one coordinator after the other, until it succeeds.
 func (s *Sessions) anyCoordinator(ctx context.Context, ask func(context.Context, v1.AgentServiceClient) error) error {
 	return s.anyConnection(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
 		return ask(ctx, v1.NewAgentServiceClient(conn))

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// PeerService answers other agents.
+// PeerService answers the pings of other agents, and relays their renewals.
 type PeerService struct {
 	v1.UnimplementedPeerServiceServer
 	node       string
@@ -24,13 +24,13 @@ func NewPeerService(node string, leases *Leases, relays *Relays, identified bool
 	return &PeerService{node: node, leases: leases, relays: relays, identified: identified}
 }
 
-// Ping answers whether this agent's session is closed. The answer may let tasks of the caller keep running, so it binds
-// this agent: see lease.Keeper.
+// Ping returns whether this agent's session is closed. Because of the answer, the caller's tasks may keep running, so
+// it binds this agent: see lease.Keeper.
 func (s *PeerService) Ping(context.Context, *v1.PingRequest) (*v1.PingResponse, error) {
 	return &v1.PingResponse{NodeId: s.node, SessionClosed: s.leases.answerPing()}, nil
 }
 
-// Relay passes a renewal on in this agent's own session.
+// Relay sends another agent's renewal in this agent's own session.
 func (s *PeerService) Relay(ctx context.Context, req *v1.RelayRequest) (*v1.RelayResponse, error) {
 	renewal := req.GetRenewal()
 	if renewal.GetNodeId() == "" || renewal.GetSeq() == 0 {

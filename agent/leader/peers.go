@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// pingTimeout is shorter than a window: a later answer would expire soon.
+	// pingTimeout is shorter than lease.Timing.Window: a later answer would expire soon.
 	pingTimeout = 1500 * time.Millisecond
 	// pingsAtOnce and relaysAtOnce limit the calls in flight.
 	pingsAtOnce  = 64
@@ -48,12 +48,12 @@ type peerConn struct {
 	addr string
 }
 
-// PeersConfig is what Peers use.
+// PeersConfig configures Peers.
 type PeersConfig struct {
 	// Node and BootID go into renewals.
 	Node, BootID string
 	Network      Network
-	// Credentials returns those for a call to a node.
+	// Credentials returns the credentials for calls to a node.
 	Credentials func(node string) credentials.TransportCredentials
 	Leases      *Leases
 	Rosters     *Rosters
@@ -64,13 +64,14 @@ type PeersConfig struct {
 // NewPeers returns peers without a connection.
 func NewPeers(cfg PeersConfig) *Peers { return &Peers{cfg: cfg, conns: make(map[string]*peerConn)} }
 
-// Run serves the keeper's needs until the context ends.
+// Run relays and pings when the leases need it, until the context ends.
 func (p *Peers) Run(ctx context.Context) {
 	var rounds sync.WaitGroup
 	defer p.closeAll()
 	defer rounds.Wait()
 	heartbeat := p.cfg.Leases.Timing().Heartbeat
-	// Pings are sent more often: when the others' sessions close, little is left of the shortest lease.
+	// Pings are sent more often than renewals: when the sessions of the peers close, little is left of the shortest
+	// lease.
 	relaying, pinging := newRounds(heartbeat), newRounds(heartbeat/2)
 	tick := time.NewTicker(heartbeat / 4)
 	defer tick.Stop()
@@ -94,7 +95,7 @@ func (p *Peers) Run(ctx context.Context) {
 	}
 }
 
-// rounds starts one round at a time, and not more often than their pace.
+// rounds starts rounds of calls, one at a time, and not more often than their pace.
 type rounds struct {
 	busy chan struct{}
 	pace time.Duration
@@ -155,7 +156,7 @@ func (p *Peers) relayThrough(ctx context.Context, m *v1.RosterMember, renewal *v
 	return err == nil && answer.GetSeq() == renewal.GetSeq()
 }
 
-// candidates are peers to relay through: the one that did so before, then others in random order.
+// candidates returns the peers to relay through: the one that relayed last, then others in random order.
 func (p *Peers) candidates() []*v1.RosterMember {
 	list := slices.Clone(p.cfg.Rosters.others())
 	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
@@ -199,7 +200,7 @@ func (p *Peers) pingOne(ctx context.Context, m *v1.RosterMember) {
 	if err != nil {
 		return
 	}
-	// The answer counts from this time on: when the peer gave it is unknown.
+	// The answer counts from this time on, because the time at which the peer gives it is unknown.
 	sentAt := p.cfg.Clock()
 	answer, err := v1.NewPeerServiceClient(conn).Ping(ctx, &v1.PingRequest{NodeId: p.cfg.Node})
 	p.judge(m, err)
@@ -208,8 +209,8 @@ func (p *Peers) pingOne(ctx context.Context, m *v1.RosterMember) {
 	}
 }
 
-// judge drops a connection that does not answer: a connection that lost packets for a while stays silent for as long again,
-// and a new one does not.
+// judge drops a connection after a call without an answer: TCP backs off after lost packets and stays silent for about
+// as long again, and a new connection does not.
 func (p *Peers) judge(m *v1.RosterMember, err error) {
 	if err == nil || status.Code(err) != codes.DeadlineExceeded {
 		return
@@ -246,7 +247,7 @@ func (p *Peers) conn(m *v1.RosterMember) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// Connections is how many there are to other nodes: none while there is a session.
+// Connections returns the number of connections to other nodes. It is 0 during a session.
 func (p *Peers) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

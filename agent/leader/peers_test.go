@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/virtual/network"
 )
 
-// slowPeer has no session, and needs its time to say so.
+// slowPeer answers after a while that its session is closed.
 type slowPeer struct {
 	v1.UnimplementedPeerServiceServer
 	think func()
@@ -29,8 +29,8 @@ func (p slowPeer) Ping(context.Context, *v1.PingRequest) (*v1.PingResponse, erro
 	return &v1.PingResponse{NodeId: "n2", SessionClosed: true}, nil
 }
 
-// When a peer gave its word is not known, only that it was after the question: it may be in session again by the time the
-// answer arrives.
+// An answer counts from the time of the question: when the peer gave it is unknown, and it may have a session again
+// when the answer arrives.
 func TestAPeersWordCountsFromTheQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,11 +16,11 @@ import (
 const (
 	// relayTimeout limits how long a relayed renewal waits for the leader's answer.
 	relayTimeout = 2 * time.Second
-	// maxRelays bounds how many wait at a time.
+	// maxRelays limits how many relayed renewals wait at a time.
 	maxRelays = 4096
 )
 
-// Relays are the renewals of other agents in flight through this one.
+// Relays holds the renewals of other agents that are in flight through this one.
 type Relays struct {
 	mu      sync.Mutex
 	link    *link
@@ -33,7 +33,7 @@ type relayed struct {
 	seq  uint64
 }
 
-// link is the session that carries renewals.
+// link is a session that carries relayed renewals.
 type link struct {
 	out  chan *v1.Renewal
 	over chan struct{}
@@ -42,7 +42,7 @@ type link struct {
 // NewRelays returns relays without a session.
 func NewRelays() *Relays { return &Relays{waiting: make(map[relayed]chan struct{})} }
 
-// open takes a session; close must be called when it ends.
+// open starts to use a session; close must be called when the session ends.
 func (r *Relays) open() (renewals <-chan *v1.Renewal, close func()) {
 	l := &link{out: make(chan *v1.Renewal), over: make(chan struct{})}
 	r.mu.Lock()
@@ -112,10 +112,10 @@ func (r *Relays) pass(ctx context.Context, renewal *v1.Renewal) error {
 
 var errNoSession = status.Error(codes.Unavailable, "not in session with a coordinator")
 
-// Passed counts the renewals that a leader acknowledged.
+// Passed returns the number of relayed renewals that a leader acknowledged.
 func (r *Relays) Passed() uint64 { return r.passed.Load() }
 
-// Collector is the metric of the relays.
+// Collector returns the metric of the relays.
 func (r *Relays) Collector() prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "mind_agent_relayed_total", Help: "Renewals of other nodes that a leader acknowledged in this node's session."}, func() float64 {
 		return float64(r.Passed())

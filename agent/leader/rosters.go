@@ -25,8 +25,8 @@ const RosterFile = "roster"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Rosters keeps the roster. The keeper and the renewals use the version on disk: an agent that starts again must not know
-// less than the leader believes.
+// Rosters keeps the roster. The keeper and the renewals use the version on disk: an agent that starts again must not
+// have an older roster than the leader believes.
 type Rosters struct {
 	dir, node string
 	leases    *Leases
@@ -52,7 +52,8 @@ func NewRosters(dir, node string, leases *Leases, log *slog.Logger) *Rosters {
 	return r
 }
 
-// take takes the rosters that the leader sends, in order. It does not wait for the disk.
+// take records a roster from the leader. It is called in the order in which they arrive, and does not wait for the
+// disk.
 func (r *Rosters) take(roster *v1.Roster) {
 	for {
 		select {
@@ -109,7 +110,7 @@ func (r *Rosters) use(roster *v1.Roster) {
 	r.leases.with(func(b *lease.Book, _ int64) { b.SetRoster(roster.GetVersion(), members) })
 }
 
-// others are the members beside this node.
+// others returns the members beside this node.
 func (r *Rosters) others() []*v1.RosterMember {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +136,7 @@ func readRoster(name string) (*v1.Roster, error) {
 	return roster, nil
 }
 
-// writeRoster replaces the file.
+// writeRoster replaces the roster file.
 func writeRoster(dir string, roster *v1.Roster) error {
 	body, err := proto.Marshal(roster)
 	if err != nil {

@@ -22,19 +22,19 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 )
 
-// Tasks are those of the node.
+// Tasks are the tasks of the node.
 type Tasks interface {
 	// Reconcile brings the running tasks toward the orders, unless ctx has ended. It must return soon.
 	Reconcile(ctx context.Context, orders *v1.Orders)
 }
 
-// Checkpoints are those of the node.
+// Checkpoints carries out orders about checkpoints of the node.
 type Checkpoints interface {
-	// Take takes the orders about checkpoints. It does not block.
+	// Take takes the orders of a session. It does not block.
 	Take(orders []*v1.CheckpointOrder)
 }
 
-// GPUs are those of the node.
+// GPUs are the GPUs of the node.
 type GPUs interface {
 	Current() []*v1.Gpu
 	// Changed has a token when Current has changed.
@@ -43,14 +43,14 @@ type GPUs interface {
 	SamplesSince(told uint64) ([]*v1.GpuSample, uint64)
 }
 
-// Fitness says whether the node can start tasks.
+// Fitness reports whether the node can start tasks.
 type Fitness interface {
 	Why() string
 	// Changed has a token when Why has changed.
 	Changed() <-chan struct{}
 }
 
-// Config is what Sessions use.
+// Config configures Sessions.
 type Config struct {
 	Node         string
 	Coordinators []string
@@ -101,7 +101,7 @@ func (s *Sessions) Restart() {
 // Live reports whether there is a session with a coordinator.
 func (s *Sessions) Live() bool { return s.live.Load() }
 
-// Begun is the number of sessions so far.
+// Begun returns the number of sessions so far.
 func (s *Sessions) Begun() int64 { return s.connected.Load() }
 
 // Run holds sessions until the context ends.
@@ -162,7 +162,7 @@ func (s *Sessions) hold(ctx context.Context, addr string) session.Outcome {
 		err = cause
 	}
 	cancel(nil)
-	// A stream that was read to its end has its trailer.
+	// The trailer of a stream is available only after it was read to its end.
 	for {
 		if _, err := rpc.Recv(); err != nil {
 			break
@@ -185,14 +185,14 @@ type stream struct {
 	mu   sync.Mutex
 	core *session.Session
 
-	// What the leader knows about the GPUs.
+	// gpus are the GPUs as last reported to the leader.
 	gpus    []*v1.Gpu
 	samples uint64
-	// unfit is what the leader knows about why the node cannot start tasks.
+	// unfit is the reason why the node cannot start tasks, as last reported to the leader.
 	unfit string
 }
 
-// do calls f with the session's decisions.
+// do calls f with the session's state and the time, under the lock.
 func (st *stream) do(f func(core *session.Session, now time.Time)) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -203,7 +203,7 @@ func (st *stream) do(f func(core *session.Session, now time.Time)) {
 func (s *Sessions) speak(ctx context.Context, cancel context.CancelCauseFunc, addr string, rpc v1.AgentService_SessionClient, watchdog *time.Timer) (held bool, err error) {
 	hello := s.cfg.Hello()
 	if err := rpc.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Hello{Hello: hello}}); err != nil {
-		// The reason is what Recv says.
+		// Recv returns the reason.
 		_, err = rpc.Recv()
 		return false, err
 	}
@@ -219,9 +219,8 @@ func (s *Sessions) speak(ctx context.Context, cancel context.CancelCauseFunc, ad
 	watchdog.Reset(time.Until(core.SilentAt()))
 	s.conns.keep(addr)
 	s.cfg.Log.Info("in session", "coordinator", welcome.GetCoordinatorId(), "term", welcome.GetTerm())
-	// The session counts as closed when nothing of it is active: orders are no longer accepted, and the coordinator cannot
-	// hear from this node. It counts as open from the first acknowledgement (see receive).
-	// first acknowledgement on (see receive).
+	// The session counts as closed only when nothing of it is active: no order of it is accepted any more, and the
+	// coordinator cannot hear from this node. It counts as open from the first acknowledgement on (see receive).
 	defer s.cfg.Leases.sessionClosed()
 	s.live.Store(true)
 	s.connected.Add(1)
@@ -239,7 +238,7 @@ func (s *Sessions) speak(ctx context.Context, cancel context.CancelCauseFunc, ad
 	return true, err
 }
 
-// receive ends with the stream.
+// receive handles the leader's messages until the stream ends.
 func (st *stream) receive(ctx context.Context) error {
 	for {
 		response, err := st.rpc.Recv()
@@ -323,7 +322,7 @@ func (st *stream) send(ctx context.Context, renewals <-chan *v1.Renewal, receive
 		case <-st.again:
 			return errors.New("the agent asks for all orders again")
 		case <-st.cfg.Rosters.kept:
-			// Until the leader knows, running tasks cannot be replaced.
+			// Until the leader knows that the roster is on disk, running tasks cannot be replaced.
 			err = st.beat(beat)
 		case <-beat.C:
 			err = st.beat(beat)
@@ -340,7 +339,7 @@ func (st *stream) send(ctx context.Context, renewals <-chan *v1.Renewal, receive
 	}
 }
 
-// beat sends a heartbeat, with the inventory if it has changed, and with samples if there are new ones.
+// beat sends a heartbeat, with the GPUs if they have changed, and with samples if there are new ones.
 func (st *stream) beat(next *time.Timer) error {
 	seq, roster := st.cfg.Leases.Renewal()
 	heartbeat := &v1.Heartbeat{Seq: seq, RosterVersion: roster}
@@ -360,7 +359,7 @@ func (st *stream) beat(next *time.Timer) error {
 	return st.rpc.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Heartbeat{Heartbeat: heartbeat}})
 }
 
-// report sends one batch. resting: no other batch may be sent until the timer fires.
+// report sends one batch of reports. resting: no other batch may be sent until the timer fires.
 func (st *stream) report(next *time.Timer) (resting bool, err error) {
 	batch := st.cfg.Outbox.Take()
 	if len(batch) == 0 {

@@ -13,13 +13,13 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// startsFile, in the data directory, counts the starts of agents, in eight bytes. Heartbeats and reports are numbered from
-// it, so that no number is used twice.
+// startsFile, in the data directory, has the number of starts of agents, in eight bytes. The numbers of heartbeats and
+// reports are derived from it, so that no number is used twice.
 const startsFile = "epoch"
 
-// FirstNumber counts a start of the agent, and returns a number above all that earlier agents on the data directory can
-// have used. If the file is damaged, the clock's seconds are larger. traces are what an agent leaves in a used data
-// directory: files, and folders that are not empty.
+// FirstNumber counts a start of the agent, and returns a number above all numbers that earlier agents on the data
+// directory can have used. If the file is damaged, it uses the clock's seconds, which are larger than any number of
+// starts. traces are the entries that show that a data directory was used: files, and folders that are not empty.
 func FirstNumber(dir string, traces []string, now time.Time, log *slog.Logger) (uint64, error) {
 	name := filepath.Join(dir, startsFile)
 	data, err := os.ReadFile(name)

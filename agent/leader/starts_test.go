@@ -32,7 +32,7 @@ func TestNumbersGrowWithEachStartWhateverBecameOfTheirFile(t *testing.T) {
 		last = next
 	}
 
-	// The file is gone, and something else tells of an earlier agent.
+	// The file is gone, but another file shows that there was an earlier agent.
 	require.NoError(t, os.Remove(filepath.Join(dir, startsFile)))
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "tasks", "job_1.1.0.5"), 0o700))
 	_, err := FirstNumber(dir, []string{"gpus.json", "tasks"}, time.Unix(100, 0), log)

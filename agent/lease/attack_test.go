@@ -9,34 +9,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The attack plays agents with real keepers, their shims, and a coordinator side
-// that goes by rule R3, while somebody cuts links one way or both, stops and
-// restarts agents, takes the coordinators down, and changes leaders. Agents'
-// clocks drift. At no time may two attempts of the one job be alive.
+// The attack simulates agents with real keepers, their shims, and coordinators that follow rule R3. It cuts links in
+// one or both directions, stops and restarts agents, stops the coordinators, and changes leaders. The clocks of agents
+// drift. At no time may two attempts of the job be alive.
 
 const (
 	step    = s / 4
 	jobL    = 20 * time.Second
-	silent  = 4 * s // sessions of both ends end after so long
+	silent  = 4 * s // both ends close a silent session after this time
 	episode = 240 * s
 )
 
 type player struct {
 	k         *Keeper
-	rate      float64 // of its clock
+	rate      float64 // the speed of its clock
 	up, awake bool
 	seq       uint64
-	open      bool  // its own session
+	open      bool  // its session is open
 	proven    bool  // a renewal was acknowledged in it
-	acked     int64 // local, of the newest answer
+	acked     int64 // local time of the newest acknowledgement
 	beatAt    int64
 	pingAt    int64
 	roster    []string // on disk
 	version   uint64
-	order     int // token that it is to launch, 0: none
+	order     int // token of the task to launch, 0: none
 	replaces  bool
 
-	// The shim, on the local clock; token 0: no task.
+	// The state of the shim, on the local clock; token 0: no task.
 	token  int
 	told   Deadline
 	begun  bool
@@ -45,17 +44,17 @@ type player struct {
 
 type coordinators struct {
 	up        bool
-	stalled   bool // welcomes, and proves nothing: its disk hangs
+	stalled   bool // it welcomes agents but acknowledges nothing: its disk hangs
 	reign     int64
-	sessionAt map[int]int64 // of agents in session, by the leader's clock
-	heard     map[int]int64 // a message in the session
+	sessionAt map[int]int64 // of agents with a session, by the leader's clock
+	heard     map[int]int64 // the last message in the session
 	renewed   map[int]int64
-	since     map[int]uint64 // roster membership
+	since     map[int]uint64 // version of the roster since which the node is on it
 	ackedBy   map[int]uint64
 	version   uint64
 	owner     int
 	token     int
-	awaits    map[int]uint64 // node with an attempt that may be alive: its roster
+	awaits    map[int]uint64 // by node with an attempt that may be alive: its roster
 	verdicts  int
 }
 
@@ -99,7 +98,7 @@ func (a *attack) passes(from, to int) bool { return !a.cut[[2]int{from, to}] }
 
 func (a *attack) live(i int) bool { return a.players[i].up && a.players[i].awake }
 
-// reaches: a message from an agent comes to the leader; answered: and one back.
+// reaches reports whether a message from an agent reaches the leader, answered whether an answer also gets back.
 func (a *attack) reaches(i int) bool  { return a.c.up && a.passes(i, -1) }
 func (a *attack) answered(i int) bool { return a.reaches(i) && a.passes(-1, i) }
 
@@ -156,7 +155,7 @@ func (a *attack) restart(i int) {
 	}
 }
 
-// renew is what an acknowledged renewal does at the leader.
+// renew does what the leader does on a renewal.
 func (a *attack) renew(i int) {
 	a.c.renewed[i] = a.now
 	if a.players[i].version != 0 {
@@ -210,7 +209,7 @@ func (a *attack) agent(i int) {
 					}
 				}
 			} else {
-				p.open, p.order = false, 0 // this leader knows of no such session
+				p.open, p.order = false, 0 // this leader has no such session
 				p.k.SessionClosed(now)
 			}
 		}
@@ -258,7 +257,7 @@ func (a *attack) launch(i int) {
 	}
 }
 
-// deliver moves pings and their answers, late and out of order.
+// deliver delivers pings and their answers, late and out of order.
 func (a *attack) deliver() {
 	kept := a.pings[:0]
 	for _, m := range a.pings {
@@ -281,7 +280,7 @@ func (a *attack) deliver() {
 	a.pings = kept
 }
 
-// shim enforces a deadline; it takes all the time that it has.
+// shim enforces a deadline. It uses all the time that it may.
 func (a *attack) shim(p *player) {
 	now := a.local(p)
 	if p.token == 0 {
@@ -309,7 +308,7 @@ func (a *attack) lead() {
 		at, in := a.c.sessionAt[i]
 		return in && a.now-at > longer
 	}
-	// Who is back without the task has no attempt that may be alive.
+	// A node that returns without the task has no attempt that may be alive.
 	for x := range a.players {
 		if _, lost := a.c.awaits[x]; lost && inSession(x, 0) && a.live(x) && a.players[x].open && a.answered(x) {
 			if p := a.players[x]; p.token == 0 {
@@ -327,7 +326,7 @@ func (a *attack) lead() {
 	p := a.players[x]
 	if inSession(x, 0) && p.open && a.answered(x) && a.live(x) {
 		if p.token != a.c.token && p.order != a.c.token {
-			a.c.owner = -1 // it says that the task has ended
+			a.c.owner = -1 // the agent reports that the task has ended
 		}
 		return
 	}
@@ -344,7 +343,7 @@ func (a *attack) lead() {
 	}
 }
 
-// place gives the job to somebody who may have it.
+// place places the job on a node that may run it.
 func (a *attack) place() {
 	var able []int
 	for m, p := range a.players {
@@ -370,7 +369,7 @@ func (a *attack) place() {
 	a.players[m].order, a.players[m].replaces = a.c.token, len(a.c.awaits) > 0
 }
 
-// run returns whether two attempts were alive at the same time, and how many times a node was declared lost.
+// run reports whether two attempts were alive at the same time, and how many times a node was declared lost.
 func (a *attack) run() (overlap bool, verdicts int) {
 	calm := a.now + int64(a.rng.IntN(20))*s
 	for end := a.now + episode; a.now < end; a.now += step {
@@ -415,10 +414,11 @@ func TestNoTwoAttemptsUnderAttack(t *testing.T) {
 	require.Greater(t, verdicts, episodes/10, "the attack is too tame to show anything")
 }
 
-// The attack must be able to find what it looks for.
+// The attack must be able to find overlaps: it does when a rule is broken.
 func TestTheAttackBites(t *testing.T) {
 	for what, weaken := range map[string]func(*attack){
-		// Either wait alone is enough for this attack, the coordinators' and the agents'.
+		// Each of the two waits, of the coordinators and of the agents, alone prevents overlaps here, so this drops
+		// both.
 		"replacements do not wait": func(a *attack) {
 			a.settle = 0
 			for _, p := range a.players {

@@ -6,8 +6,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Book is the Keeper of a node, plus the numbering of renewals, the decision whether a task may be launched, and the choice
-// of shims that need their deadline now. Like the Keeper it is pure, and not safe for concurrent use.
+// Book is the Keeper of a node, plus the numbering of renewals, the decision whether a task may be launched, and the
+// choice of the shims to send a deadline. Like the Keeper it is pure, and not safe for concurrent use.
 type Book struct {
 	*Keeper
 	began int64
@@ -20,7 +20,7 @@ type Book struct {
 
 type entry struct {
 	task Task
-	// held: a shim enforces the task's deadline; told is the deadline that it has.
+	// held: a shim enforces the task's deadline; told is the deadline that the shim has.
 	held bool
 	told Deadline
 }
@@ -38,16 +38,16 @@ func (b *Book) Renewal(now int64) (seq, roster uint64) {
 	return b.seq, b.RosterVersion()
 }
 
-// Age is the time since the newest acknowledged renewal was sent; before the first one, since the start.
+// Age returns the time since the newest acknowledged renewal was sent; before the first one, since the start.
 func (b *Book) Age(now int64) time.Duration { return time.Duration(now - max(b.Renewed(), b.began)) }
 
 // MaxTerm limits the second grace period of a stop, from SIGTERM to SIGKILL, if the first gave notice.
 const MaxTerm = 10 * time.Second
 
-// defaultGrace is for jobs without a grace period.
+// defaultGrace is the grace period of jobs that do not set one.
 const defaultGrace = 30 * time.Second
 
-// TaskOf returns a task's lease from its orders; false: it has none.
+// TaskOf returns a task's lease from its specification. It returns false if the task has none.
 func TaskOf(spec *v1.TaskSpec) (Task, bool) {
 	if spec.GetLeaseMs() <= 0 {
 		return Task{}, false
@@ -92,15 +92,15 @@ func (b *Book) Drop(name string) {
 	delete(b.tasks, name)
 }
 
-// Request is what must be known about a task before its launch.
+// Request describes a task for MayLaunch.
 type Request struct {
-	// Leased: it is bound by a lease.
+	// Leased: the task is bound by a lease.
 	Leased bool
 	// Replacement: an earlier attempt may be alive on an unreachable node.
 	Replacement bool
 }
 
-// MayLaunch reports whether a task may be launched now; otherwise why is the reason.
+// MayLaunch reports whether a task may be launched; if not, why is the reason.
 func (b *Book) MayLaunch(name string, r Request, now int64) (ok bool, why string) {
 	switch {
 	case r.Replacement && !b.MayLaunchReplacement(now):
@@ -116,13 +116,14 @@ func (b *Book) MayLaunch(name string, r Request, now int64) (ok bool, why string
 	return why == "", why
 }
 
-// Waiting reports whether a task waits for MayLaunch; Looked says that all waiting tasks were asked about again.
+// Waiting reports whether MayLaunch has refused a task since the last call of Looked.
 func (b *Book) Waiting() bool { return b.waiting }
 
 // Looked is called before MayLaunch is asked about all waiting tasks.
 func (b *Book) Looked() { b.waiting = false }
 
-// Launched returns the deadline that the shim of a new task enforces. ok is false for a task without a lease.
+// Launched returns the lease and the deadline that the shim of a new task enforces. ok is false for a task without a
+// lease.
 func (b *Book) Launched(name string, now int64) (task Task, d Deadline, ok bool) {
 	e, ok := b.tasks[name]
 	if !ok {
@@ -135,13 +136,14 @@ func (b *Book) Launched(name string, now int64) (task Task, d Deadline, ok bool)
 	return e.task, Deadline{}, true
 }
 
-// Word is what the shim of a task must be told now.
+// Word is a deadline to send to the shim of a task.
 type Word struct {
 	Name     string
 	Deadline Deadline
 }
 
-// Due returns the deadlines that have moved enough to be sent, and counts them as sent. runsOn: a task runs past its lease.
+// Due returns the deadlines that have moved enough to be sent, and records them as sent. runsOn: a task runs past its
+// lease.
 func (b *Book) Due(now int64) (words []Word, runsOn bool) {
 	for name, d := range b.Deadlines(now) {
 		e := b.tasks[name]
@@ -161,13 +163,14 @@ func (b *Book) Untold(name string) {
 	}
 }
 
-// Steps by which a distant deadline is sent to a shim. A near one is sent whenever it moves.
+// Steps by which a distant deadline moves before it is sent to a shim. A near one is sent whenever it moves.
 const (
 	minStep = time.Second
 	maxStep = time.Minute
 )
 
-// due reports whether a shim needs a deadline now: not at each renewal, which comes every second and concerns every task.
+// due reports whether to send a deadline to a shim. It is not sent at each renewal, because that happens every second
+// and concerns every task.
 func (e *entry) due(d Deadline, now int64, timing Timing) bool {
 	gain := time.Duration(d.StopAt - e.told.StopAt)
 	if gain <= 0 {

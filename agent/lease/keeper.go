@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// maxUnanswered bounds the renewals that are remembered: an acknowledgement of
-// an older one would renew next to nothing.
+// maxUnanswered limits the unacknowledged renewals that are remembered: an acknowledgement of an older one would extend
+// the leases by next to nothing.
 const maxUnanswered = 256
 
 // Keeper is the lease keeper of one node. It is not safe for concurrent use.
@@ -17,23 +17,23 @@ type Keeper struct {
 	began  int64
 
 	unanswered []renewal // by rising sequence number
-	newest     uint64    // number of the last renewal that was sent
-	renewed    int64     // sending of the newest acknowledged renewal; 0: none
+	newest     uint64    // number of the last sent renewal
+	renewed    int64     // when the newest acknowledged renewal was sent; 0: none
 
 	inSession bool
 	met       bool  // there was a session
-	sessionAt int64 // when the session began, or ended in time
+	sessionAt int64 // when the session began; or when it ended, if it had renewed within two heartbeats
 
-	closedAnswer  int64 // when this agent last said that its session is closed
-	closedAnswers bool  // it ever did
+	closedAnswer  int64 // when this agent last answered a ping that its session is closed
+	closedAnswers bool  // it has answered so at least once
 
 	version  uint64
 	rostered bool // there is a roster
 	peers    []string
-	closed   map[string]int64 // sending of the newest ping that the peer answered so
+	closed   map[string]int64 // when the newest ping was sent that the peer answered so
 
 	tasks map[string]*held
-	keys  []string // of tasks, in the order of their coming: iteration is repeatable
+	keys  []string // of tasks, in the order in which they were added: iteration is repeatable
 }
 
 type renewal struct {
@@ -43,7 +43,7 @@ type renewal struct {
 
 type held struct {
 	Task
-	known Deadline // what an earlier agent was entitled to
+	known Deadline // the one that an earlier agent was entitled to
 }
 
 // New returns the keeper of an agent that starts now. self is its name.
@@ -54,12 +54,11 @@ func New(self string, timing Timing, now int64) *Keeper {
 	}
 }
 
-// Timing is what the keeper goes by.
+// Timing returns the timing of the keeper.
 func (k *Keeper) Timing() Timing { return k.timing }
 
-// Sent notes that a renewal is about to be sent, directly or to a peer. It must
-// be told before the sending. Numbers only rise, and no earlier agent of the
-// node may have used them.
+// Sent records that a renewal is about to be sent, directly or to a peer. It must be called before the renewal is sent.
+// Numbers only rise, and no earlier agent of the node may have used them.
 func (k *Keeper) Sent(seq uint64, now int64) {
 	if seq <= k.newest {
 		return
@@ -71,8 +70,8 @@ func (k *Keeper) Sent(seq uint64, now int64) {
 	k.unanswered = append(k.unanswered, renewal{seq, now})
 }
 
-// Acked notes that the leader acknowledged a renewal. It reports whether that
-// was news: the leases are renewed as of its sending, whenever the word arrives.
+// Acked records that the leader acknowledged a renewal. It reports whether it is the newest acknowledged one: then the
+// leases are renewed from the time at which it was sent, whenever the acknowledgement arrives.
 func (k *Keeper) Acked(seq uint64) bool {
 	at, found := slices.BinarySearchFunc(k.unanswered, seq, func(r renewal, seq uint64) int {
 		switch {
@@ -95,14 +94,13 @@ func (k *Keeper) Acked(seq uint64) bool {
 	return true
 }
 
-// Renewed is the sending of the newest acknowledged renewal; 0: none yet.
+// Renewed returns when the newest acknowledged renewal was sent; 0: none was yet.
 func (k *Keeper) Renewed() int64 { return k.renewed }
 
-// SessionOpened notes that a coordinator welcomed the agent, and acknowledged a
-// renewal since.
+// SessionOpened records that a coordinator welcomed the agent and has acknowledged a renewal since.
 func (k *Keeper) SessionOpened(now int64) { k.inSession, k.met, k.sessionAt = true, true, now }
 
-// SessionClosed notes that the session is over: its stream has ended.
+// SessionClosed records that the session is over: its stream has ended.
 func (k *Keeper) SessionClosed(now int64) {
 	if k.inSession && !k.alone(now) {
 		k.sessionAt = now
@@ -110,14 +108,13 @@ func (k *Keeper) SessionClosed(now int64) {
 	k.inSession = false
 }
 
-// InSession reports whether there is a session in which a renewal was
-// acknowledged. Only then is an order still good: what was ordered in a session
-// that is over may have been given to another node since, and a renewal that came
-// through a peer says nothing about it.
+// InSession reports whether there is a session in which a renewal was acknowledged. Only then is an order still valid:
+// a task that was ordered in an earlier session may have been given to another node since, and a renewal that was
+// relayed by a peer says nothing about that.
 func (k *Keeper) InSession() bool { return k.inSession }
 
-// AnswerPing is asked for the answer to a ping: whether the session is closed.
-// Having said so binds the agent, see MayLaunchReplacement.
+// AnswerPing returns the answer to a ping: whether the session is closed. An answer that it is closed binds the agent,
+// see MayLaunchReplacement.
 func (k *Keeper) AnswerPing(now int64) (closed bool) {
 	if k.inSession {
 		return false
@@ -126,13 +123,12 @@ func (k *Keeper) AnswerPing(now int64) (closed bool) {
 	return true
 }
 
-// LastClosedAnswer is when AnswerPing last returned true; ok is false when it
-// never did.
+// LastClosedAnswer returns when AnswerPing last returned true; ok is false if it never did.
 func (k *Keeper) LastClosedAnswer() (at int64, ok bool) { return k.closedAnswer, k.closedAnswers }
 
-// MayLaunchReplacement reports whether a task may be launched whose earlier
-// attempt may be alive on a node that cannot be reached. What that node was told
-// by this agent, or by the one before it, must have run out.
+// MayLaunchReplacement reports whether a task may be launched whose earlier attempt may be alive on an unreachable
+// node. Any answer about a closed session that this agent, or the one before it, may have given to that node must have
+// expired.
 func (k *Keeper) MayLaunchReplacement(now int64) bool {
 	since := k.began
 	if k.closedAnswers {
@@ -141,7 +137,7 @@ func (k *Keeper) MayLaunchReplacement(now int64) bool {
 	return now-since > int64(k.timing.Window+k.timing.Settle)
 }
 
-// SetRoster replaces the roster, which must be on disk by now.
+// SetRoster replaces the roster, which must already be on disk.
 func (k *Keeper) SetRoster(version uint64, members []string) {
 	k.version, k.rostered = version, true
 	k.peers = k.peers[:0]
@@ -158,14 +154,13 @@ func (k *Keeper) SetRoster(version uint64, members []string) {
 	}
 }
 
-// RosterVersion is the version to be named in renewals; 0: none.
+// RosterVersion returns the version to name in renewals; 0: none.
 func (k *Keeper) RosterVersion() uint64 { return k.version }
 
-// Peers are the other members of the roster, sorted.
+// Peers returns the other members of the roster, sorted.
 func (k *Keeper) Peers() []string { return k.peers }
 
-// PeerClosed notes that a peer answered a ping, sent at sentAt, and said that
-// its session was closed.
+// PeerClosed records that a peer answered a ping, which was sent at sentAt, that its session was closed.
 func (k *Keeper) PeerClosed(peer string, sentAt int64) {
 	if _, listed := slices.BinarySearch(k.peers, peer); listed {
 		if at, ok := k.closed[peer]; !ok || sentAt > at {
@@ -174,9 +169,8 @@ func (k *Keeper) PeerClosed(peer string, sentAt int64) {
 	}
 }
 
-// RunOn returns until when tasks that may be replaced run on, whatever their
-// lease. It holds while everybody who could run a replacement said within
-// Window that it is cut off, too.
+// RunOn returns until when replaceable tasks may run on, whatever their lease. holds is true while every node that
+// could run a replacement has answered within Window that it is cut off, too.
 func (k *Keeper) RunOn(now int64) (stopAt int64, holds bool) {
 	if !k.rostered {
 		return 0, false
@@ -202,8 +196,8 @@ func (k *Keeper) Add(key string, task Task) {
 	k.keys = append(k.keys, key)
 }
 
-// Restore notes the deadline that an earlier agent told the task's shim. It
-// holds, and is extended by what this keeper learns itself.
+// Restore records the deadline that an earlier agent sent to the task's shim. It stays valid, and this keeper may
+// extend it.
 func (k *Keeper) Restore(key string, known Deadline) {
 	if h, ok := k.tasks[key]; ok {
 		h.known = h.known.later(known)
@@ -218,9 +212,8 @@ func (k *Keeper) Remove(key string) {
 	}
 }
 
-// Deadline returns until when a task may live, as far as is known now. ok is
-// false for a task that is not kept, and while nothing entitles it to live: it
-// must not be launched then.
+// Deadline returns until when a task may live, as far as is known. ok is false for an unknown task, and for a task that
+// nothing entitles to live: it must not be launched.
 func (k *Keeper) Deadline(key string, now int64) (_ Deadline, ok bool) {
 	h, ok := k.tasks[key]
 	if !ok {
@@ -230,8 +223,7 @@ func (k *Keeper) Deadline(key string, now int64) (_ Deadline, ok bool) {
 	return k.deadline(h, until, holds)
 }
 
-// Deadlines returns those of all tasks that have one, in the order in which the
-// tasks came.
+// Deadlines returns the deadlines of all tasks that have one, in the order in which the tasks were added.
 func (k *Keeper) Deadlines(now int64) iter.Seq2[string, Deadline] {
 	return func(yield func(string, Deadline) bool) {
 		until, holds := k.RunOn(now)
@@ -253,13 +245,13 @@ func (k *Keeper) deadline(h *held, runOn int64, holds bool) (Deadline, bool) {
 		return Deadline{}, false
 	}
 	if holds && h.Replaceable && runOn > d.StopAt {
-		// Dead by the lease's end is always early enough.
+		// It is always early enough if the task is dead by the end of its lease.
 		d.StopAt, d.DeadBy, d.RunsOn = runOn, max(d.DeadBy, runOn+int64(k.timing.RunOnStop)), true
 	}
 	return d, true
 }
 
-// leased is the deadline by the lease alone.
+// leased returns the deadline that follows from the lease alone.
 func (k *Keeper) leased(t Task) Deadline {
 	stop := min(max(t.Stop, k.timing.MinStop), t.Lease/3)
 	margin := k.timing.Margin + t.Lease/100*time.Duration(k.timing.MarginPercent)
@@ -267,11 +259,10 @@ func (k *Keeper) leased(t Task) Deadline {
 	return Deadline{StopAt: deadBy - int64(stop), DeadBy: deadBy, Renewed: k.renewed}
 }
 
-// alone reports whether the agent should turn to its peers: there has been no
-// session for more than two heartbeats, or nothing renewed in one: a session that
-// is not answered takes its time to close, and a short lease has none. An agent
-// that never had a session is alone from the start: it may have taken up tasks
-// whose time is short.
+// alone reports whether the agent should ask its peers for help: for more than two heartbeats there was no session, or
+// no renewal was acknowledged in it. It does not wait until an unanswered session closes: that takes longer than a
+// short lease may last. An agent that never had a session is alone from the start: it may have adopted tasks that must
+// end soon.
 func (k *Keeper) alone(now int64) bool {
 	since := k.sessionAt
 	if k.inSession {
@@ -285,12 +276,11 @@ func (k *Keeper) NeedRelay(now int64) bool {
 	return k.alone(now) && len(k.peers) > 0 && len(k.tasks) > 0
 }
 
-// pingLead is how many windows before the first stop peers are asked: earlier
-// answers would have run out by then.
+// pingLead is how many windows before the first stop the peers are pinged: earlier answers would have expired by then.
 const pingLead = 3
 
-// NeedPing reports whether peers should be asked about their sessions: the stop
-// of a task that may be replaced is near, or was near and is put off.
+// NeedPing reports whether peers should be asked about their sessions: the stop of a replaceable task is near, or was
+// near and is postponed.
 func (k *Keeper) NeedPing(now int64) bool {
 	if !k.alone(now) || len(k.peers) == 0 {
 		return false

@@ -10,7 +10,7 @@ import (
 
 const s = int64(time.Second)
 
-// at is an instant: seconds after the machine started.
+// at returns an instant in seconds after the start of the machine.
 func at(seconds float64) int64 { return int64(seconds * float64(s)) }
 
 func replaceable(lease, stop int) Task {
@@ -58,7 +58,7 @@ func TestALeaseIsRenewedAsOfTheSending(t *testing.T) {
 	require.False(t, k.Acked(3), "twice")
 	require.False(t, k.Acked(1), "out of order")
 	require.Equal(t, at(2), k.Renewed())
-	// The agent was stopped for an hour, and finds the next answer in its socket.
+	// The agent was stopped for an hour, and then finds the next acknowledgement in its socket.
 	require.True(t, k.Acked(5))
 	d, _ := k.Deadline("t", at(3600))
 	require.Less(t, d.DeadBy, at(64))
@@ -76,7 +76,7 @@ func TestUnansweredRenewalsAreBounded(t *testing.T) {
 	require.True(t, k.Acked(10*maxUnanswered-10))
 }
 
-// lonely is a keeper whose node lost its coordinators at second 100.
+// lonely returns a keeper whose node lost the coordinators at second 100.
 func lonely() *Keeper {
 	k := New("n1", Timing{}, at(50))
 	k.SetRoster(9, []string{"n1", "n2", "n3"})
@@ -251,8 +251,7 @@ func TestTasksComeInOrderAndGo(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order: no deadline is later than one of the
-// reasons for which it may be as late as that.
+// For any events in any order, no deadline is later than the latest one that an acknowledgement or the pings justify.
 func TestNoDeadlineWithoutAReason(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		peers := []string{"n2", "n3", "n4"}

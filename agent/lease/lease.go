@@ -1,44 +1,39 @@
 // Package lease decides how long the tasks of a node may live, and when a replacement may be launched on it: the agent's
 // part of rules R1 to R3 of docs/operate/failure-model.md.
 //
-// Contract: the agent tells a Keeper what happens (a renewal was sent, or
-// acknowledged; a peer says that its session is closed; the roster changed) and
-// asks it for deadlines. The Keeper is pure: no clock, no I/O, no goroutine.
-// Instants are nanoseconds of one clock that runs while the machine sleeps and
-// is the same for all processes of the machine (CLOCK_BOOTTIME).
+// Contract: the agent reports events to a Keeper (a renewal was sent, or acknowledged; a peer answered that its session
+// is closed; the roster changed) and asks it for deadlines. The Keeper is pure: no clock, no I/O, no goroutine.
+// Instants are nanoseconds of one clock that runs while the machine sleeps and is the same for all processes of the
+// machine (CLOCK_BOOTTIME).
 //
-// Guarantees: a deadline is never later than the sending of the newest
-// acknowledged renewal, plus the task's lease, less a margin for clocks that
-// drift; or, for a task that may be replaced, than the oldest of the newest
-// pings that every other agent on the roster answered with "my session is
-// closed", plus Window and RunOnStop. Events that are handed in late make
-// deadlines earlier, never later. A new Keeper knows of no acknowledgement and
-// extends nothing.
+// Guarantees: a deadline is never later than the time at which the newest acknowledged renewal was sent, plus the
+// task's lease, minus a margin for clock drift. For a replaceable task it may instead be as late as the oldest of
+// certain pings, plus Window and RunOnStop: of each other agent on the roster, the newest ping that it answered with
+// "my session is closed". Events that are reported late make deadlines earlier, never later. A new Keeper has no
+// acknowledgement and extends nothing.
 //
 // Book combines what an agent needs: a Keeper, the numbers of renewals, the permission to launch, and the deadlines that
 // shims have.
 //
-// Not guaranteed: anything about tasks whose deadline is not enforced. That is
-// what shims are for.
+// Not guaranteed: that a task ends at its deadline. Shims enforce that.
 package lease
 
 import "time"
 
-// Timing are the constants of the protocol. All nodes and coordinators must
-// agree on them; the zero value means the defaults. Other values are for tests.
+// Timing holds the constants of the protocol. All nodes and coordinators must agree on them; the zero value means the
+// defaults. Other values are for tests.
 type Timing struct {
 	// Heartbeat is how often a renewal is sent. Default 1 s.
 	Heartbeat time.Duration
-	// Window is how long the word of a peer that its session is closed counts,
-	// from the sending of the question (W). Default 5 s.
+	// Window is how long the answer of a peer that its session is closed counts, from the time at which the ping was
+	// sent (W). Default 5 s.
 	Window time.Duration
-	// RunOnStop is the time for a stop that ends a run-on. Default 2 s.
+	// RunOnStop is the time for a stop of a task that ran past its lease. Default 2 s.
 	RunOnStop time.Duration
-	// Settle comes on top of Window before a replacement may be launched; it is
-	// longer than RunOnStop. Default 3 s.
+	// Settle is added to Window before a replacement may be launched; it is longer than RunOnStop. Default 3 s.
 	Settle time.Duration
-	// Margin and MarginPercent of the lease are left for clocks that drift, and
-	// for the kernel to clean up. Default 500 ms and 1.
+	// Margin and MarginPercent of the lease are reserved for clock drift, and for the kernel to clean up. Default 500
+	// ms and 1.
 	Margin        time.Duration
 	MarginPercent int
 	// MinStop is the least time for a stop. Default 1 s.
@@ -63,32 +58,27 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// Task is what the Keeper must know of a task.
+// Task describes a task for the Keeper.
 type Task struct {
-	// Lease is the time from the sending of a renewal that was answered to the
-	// moment at which the task must be dead.
+	// Lease is the time from when an acknowledged renewal was sent to when the task must be dead.
 	Lease time.Duration
-	// Replaceable: another node may run the next attempt after that. Only such a
-	// task may run on.
+	// Replaceable: another node may run the next attempt after that. Only such a task may run past its lease.
 	Replaceable bool
-	// Stop is how long a stop may take: notice and grace. At most a third of the
-	// lease is given.
+	// Stop is how long a stop may take: notice and grace. At most a third of the lease is used for it.
 	Stop time.Duration
 }
 
-// Deadline is until when a task may live.
+// Deadline is when a task must end.
 type Deadline struct {
 	// StopAt is when the stop begins, DeadBy when no process may be left.
 	StopAt, DeadBy int64
-	// Renewed is the sending of the newest renewal that was acknowledged; 0: none
-	// is known.
+	// Renewed is when the newest acknowledged renewal was sent; 0: none is known.
 	Renewed int64
-	// RunsOn: the task lives past its lease, because nobody could run a
-	// replacement.
+	// RunsOn: the task runs past its lease, because no node could run a replacement.
 	RunsOn bool
 }
 
-// later is the later of two: each was true when it was computed.
+// later returns the later of two deadlines: each was valid when it was computed.
 func (d Deadline) later(other Deadline) Deadline {
 	return Deadline{
 		StopAt: max(d.StopAt, other.StopAt), DeadBy: max(d.DeadBy, other.DeadBy),

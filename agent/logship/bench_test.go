@@ -14,8 +14,8 @@ import (
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
-// How fast a log of a task that has ended gets into a directory, synced, and
-// out of it again.
+// BenchmarkShip measures how fast the log of an ended task is written to an archive in a directory, with syncs, and
+// read again.
 func BenchmarkShip(b *testing.B) {
 	dir := b.TempDir()
 	w := tasklog.NewWriter(dir, tasklog.Limits{})

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A task may put anything in the place of the mark. Its log is archived all the same, and its directory can be removed then.
+// A task may put anything in place of the mark. Its log is archived all the same, and its directory can be removed
+// then.
 func TestShip_whatIsInThePlaceOfTheMark(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte(`{"final": true}`), 0o600))

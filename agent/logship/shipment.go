@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// maxPart limits a part. A line of metrics may be long, but none is longer.
+	// maxPart limits a part. No line of metrics is longer.
 	maxPart = 4 << 20
-	// regrow is the size up to which a part that ends in an open end is replaced when it has grown; so a slow log does not
-	// become many small parts, and a fast one is not sent twice.
+	// regrow is the size up to which the part at the open end of a log is replaced when the log has grown; so a slow
+	// log does not become many small parts, and a fast one is not sent twice.
 	regrow = 1 << 20
 	// stepParts limits what is shipped of one task before others get their turn.
 	stepParts = 8
 	// markFile, in the task's directory, records what was shipped.
 	markFile = "archived.json"
-	// maxMark limits its size.
+	// maxMark limits the size of the mark file.
 	maxMark = 64 << 20
 )
 
@@ -35,11 +35,11 @@ type shipment struct {
 	dir     string
 	ended   bool
 
-	// Of the worker.
+	// The fields below belong to the worker.
 	mark    *tasks.Manifest
 	stale   bool // the archive's manifest is older than the mark
 	flushed map[tasks.Stream]time.Time
-	// seriesAt is when the series were last looked at.
+	// seriesAt is when the series were last checked.
 	seriesAt time.Time
 	sawIt    bool // the metrics file was looked at while it was at least as long as what was shipped of it
 	final    bool
@@ -52,7 +52,7 @@ type shipment struct {
 	lookedAt  time.Time
 }
 
-// step ships some of what there is.
+// step ships some of the output that is due.
 func (sh *shipment) step(ctx context.Context) {
 	sh.more = false
 	sh.err = sh.try(ctx)
@@ -60,7 +60,7 @@ func (sh *shipment) step(ctx context.Context) {
 
 func (sh *shipment) try(ctx context.Context) error {
 	if _, err := os.Stat(sh.dir); errors.Is(err, fs.ErrNotExist) {
-		return nil // not begun, or gone
+		return nil // the task has not begun, or its directory is gone
 	}
 	if err := sh.begin(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (sh *shipment) try(ctx context.Context) error {
 	if !sh.stale && !final {
 		return nil
 	}
-	// The directory may have been removed during the reading, which then saw an end where there was none.
+	// The directory may have been removed while it was read; then the end that was found is not the real one.
 	if _, err := os.Stat(sh.dir); err != nil {
 		return fmt.Errorf("look at the task again: %w", err)
 	}
@@ -108,7 +108,7 @@ func (sh *shipment) try(ctx context.Context) error {
 	return nil
 }
 
-// begin reads the mark that an earlier agent left.
+// begin reads the mark of an earlier agent.
 func (sh *shipment) begin() error {
 	if sh.mark != nil {
 		return nil
@@ -118,7 +118,7 @@ func (sh *shipment) begin() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, taskfile.ErrNotRegular), errors.Is(err, taskfile.ErrNames), errors.Is(err, taskfile.ErrTooLong):
-		// The task has put it there; the next mark replaces it.
+		// The task has put the file there; the next mark replaces it.
 	case err != nil:
 		return fmt.Errorf("read what was shipped: %w", err)
 	default:
@@ -145,7 +145,7 @@ func (sh *shipment) save() error {
 	return nil
 }
 
-// stream ships what is due of one stream; all reports that nothing is left.
+// stream ships the output of one stream that is due; all reports whether nothing is left.
 func (sh *shipment) stream(ctx context.Context, s tasks.Stream, from source) (all bool, err error) {
 	// The first look starts a period: new output is not due at once.
 	if sh.flushed[s].IsZero() {
@@ -169,7 +169,7 @@ func (sh *shipment) stream(ctx context.Context, s tasks.Stream, from source) (al
 			return false, err
 		}
 		if len(p.Data) == 0 || p.Offset+uint64(len(p.Data)) <= end {
-			return true, nil // half a line is all that is left, or nothing
+			return true, nil // nothing is left, or an incomplete line
 		}
 		if err := sh.put(ctx, s, p); err != nil {
 			return false, err
@@ -179,7 +179,7 @@ func (sh *shipment) stream(ctx context.Context, s tasks.Stream, from source) (al
 	return false, nil
 }
 
-// next reads what must be shipped next: from the start of the last part if that is a small one that has grown.
+// next reads the next piece to ship: from the start of the last part if that is a small one that has grown.
 func (sh *shipment) next(s tasks.Stream, from source) (piece, error) {
 	parts, end := sh.mark.Parts(s), sh.mark.End(s)
 	if n := len(parts); n > 0 && parts[n-1].Size < regrow {
@@ -187,7 +187,7 @@ func (sh *shipment) next(s tasks.Stream, from source) (piece, error) {
 		if err != nil || p.Offset+uint64(len(p.Data)) > end {
 			return p, err
 		}
-		// The segment ended with that part.
+		// The segment ended with the last part.
 	}
 	return from.read(end)
 }

@@ -1,16 +1,15 @@
-// Package ship copies what tasks write from their node into an archive.
+// Package logship copies the output of tasks from their node into an archive.
 //
 // Contract: a Shipper lists the tasks periodically, and puts their logs and metrics into the archive in the layout of
-// package archive/tasks: a segment as soon as it is closed, the open end every Flush, and the rest when the task has ended,
-// followed by a final manifest. The histories of their numbers follow more rarely, because they are shipped whole.
+// package archive/tasks: a segment as soon as it is closed, the open end every Flush, and the rest when the task has
+// ended, followed by a final manifest. The metric series are shipped more rarely, because they are shipped whole.
 //
-// Guarantees: Done is true for a task only if the archive has everything that it left. A mark in the task's directory
-// records what was shipped, so that the next agent continues where this one stopped. A failing store is retried, with
-// growing pauses, as long as the task's directory exists. At most Workers parts are in flight, and at most Rate bytes are
-// sent per second.
+// Guarantees: Done is true for a task only if the archive has all of its output. A mark in the task's directory records
+// what was shipped, so that the next agent continues where this one stopped. A failing store is retried, with growing
+// pauses, as long as the task's directory exists. At most Workers parts are in flight, and at most Rate bytes are sent
+// per second.
 //
-// Not guaranteed: when a node dies, the lines since the last Flush.
-// node dies.
+// Not guaranteed: when a node dies, the lines since the last Flush are lost.
 package logship
 
 import (
@@ -31,13 +30,13 @@ import (
 // Task is a task whose output is shipped.
 type Task struct {
 	tasks.Task
-	// Dir is where it writes.
+	// Dir is the directory of the task.
 	Dir string
 	// Ended: the output is complete.
 	Ended bool
 }
 
-// Config says what to ship and where. Store, Node, Tasks, Log and Metrics are required.
+// Config configures a Shipper. Store, Node, Tasks, Log and Metrics are required.
 type Config struct {
 	Store archive.Store
 	Node  string
@@ -47,11 +46,11 @@ type Config struct {
 	LogDir, MetricsFile string
 	// MetricsBytes limits how much of the metrics is shipped, from their start; 0: all.
 	MetricsBytes int64
-	// SeriesFile is the name of the file with the histories of the task's numbers, SeriesBytes its largest size.
+	// SeriesFile is the name of the file with the task's metric series, SeriesBytes its largest size.
 	SeriesFile  string
 	SeriesBytes int64
 
-	// Scan is how often tasks are looked at; 0: 1 s.
+	// Scan is how often the tasks are listed; 0: 1 s.
 	Scan time.Duration
 	// Flush is the age at which an open end is shipped; 0: 30 s, negative: only when it is closed or the task has ended.
 	Flush time.Duration
@@ -83,7 +82,7 @@ type Shipper struct {
 	mu   sync.Mutex
 	done map[tasks.Task]bool
 
-	// Those of Run.
+	// The fields below belong to Run.
 	known   map[tasks.Task]*shipment
 	results chan *shipment
 	busy    int
@@ -108,7 +107,7 @@ func New(cfg Config) *Shipper {
 	return s
 }
 
-// Done reports whether the archive has everything that a task left.
+// Done reports whether the archive has all of a task's output.
 func (s *Shipper) Done(t tasks.Task) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +144,8 @@ func (s *Shipper) Run(ctx context.Context) {
 	}
 }
 
-// due looks at the tasks and returns those to ship now: ended tasks first, because their directories may have to be
-// removed.
+// due lists the tasks and returns the shipments that are due: ended tasks first, because their directories may have to
+// be removed.
 func (s *Shipper) due(now time.Time) []*shipment {
 	present := make(map[tasks.Task]bool)
 	var waiting []*shipment
@@ -226,7 +225,7 @@ func (s *Shipper) settle(ctx context.Context, sh *shipment) {
 	}
 }
 
-// metrics are those of one shipper.
+// metrics are the metrics of one shipper.
 type metrics struct {
 	bytes, parts, failures prometheus.Counter
 	finished               prometheus.Counter

@@ -24,7 +24,7 @@ import (
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
-// flaky is a real store that can be told to fail, and counts what it takes.
+// flaky is a real store that can be made to fail, and counts the objects.
 type flaky struct {
 	archive.Store
 	mu     sync.Mutex
@@ -53,7 +53,7 @@ func (f *flaky) set(broken bool) {
 	f.broken = broken
 }
 
-// node is a task that writes, and its shipper.
+// node is a node with one writing task and its shipper.
 type node struct {
 	t     *testing.T
 	store *flaky
@@ -87,7 +87,7 @@ func newNode(t *testing.T, change func(*Config)) *node {
 	return n
 }
 
-// start begins to ship, as the next agent does.
+// start starts a new shipper, as the next agent does.
 func (n *node) start() {
 	n.cfg.Metrics = prometheus.NewRegistry()
 	n.shipper = New(n.cfg)
@@ -109,7 +109,7 @@ func (n *node) end() {
 	n.ended = true
 }
 
-// manifest is what the archive says, or nil.
+// manifest returns the manifest in the archive, or nil.
 func (n *node) manifest() *tasks.Manifest {
 	m, err := tasks.Find(n.t.Context(), n.store, n.task.Job, n.task.Attempt, n.task.Rank)
 	if errors.Is(err, archive.ErrNotFound) {
@@ -134,7 +134,7 @@ func (n *node) archived(from uint64) (lines []string, end uint64) {
 	}
 }
 
-// kept reads the same off the node.
+// kept reads the log from the node.
 func (n *node) kept() (entries []tasklog.Entry) {
 	r := tasklog.NewReader(n.dir)
 	defer r.Close()
@@ -180,7 +180,7 @@ func TestShip_segmentsAsTheyCloseAndTheRestAtTheEnd(t *testing.T) {
 		require.Equal(t, numbered(0, len(lines), 20), lines)
 		require.Greater(t, len(lines), 700)
 
-		// The next agent goes on; nothing is put twice but the small part that has grown.
+		// The next agent continues; only the small part that has grown is put twice.
 		n.stop()
 		parts := n.store.parts
 		n.start()
@@ -197,7 +197,7 @@ func TestShip_segmentsAsTheyCloseAndTheRestAtTheEnd(t *testing.T) {
 		kept := n.kept()
 		require.Equal(t, kept[len(kept)-1].Offset, end)
 
-		// Any offset of the node is one of the archive.
+		// Offsets in the log of the node are valid in the archive, too.
 		for _, i := range []int{0, 1, 700, 1498, 1499} {
 			lines, _ := n.archived(kept[i].Offset)
 			require.Equal(t, numbered(i+1, 1500, 20), append([]string(nil), lines...), "after line %d", i)
@@ -207,7 +207,7 @@ func TestShip_segmentsAsTheyCloseAndTheRestAtTheEnd(t *testing.T) {
 		for _, tail := range []int{0, 1, 7, 1400, 1500, 9999} {
 			r := tasks.NewLogReader(n.store, n.manifest())
 			require.NoError(t, r.SeekTail(t.Context(), tail))
-			entries, err := r.Next(t.Context(), 10_000) // they are short
+			entries, err := r.Next(t.Context(), 10_000) // all of them fit: they are short
 			require.NoError(t, err)
 			require.Len(t, entries, min(tail, 1500))
 		}
@@ -217,7 +217,7 @@ func TestShip_segmentsAsTheyCloseAndTheRestAtTheEnd(t *testing.T) {
 		require.NoError(t, err)
 		require.Less(t, len(entries), 501)
 
-		// What is done stays done for the agent after that, which asks the archive nothing.
+		// A later agent knows that the task is done, and does not ask the archive.
 		n.stop()
 		n.store.set(true)
 		n.start()
@@ -247,7 +247,7 @@ func TestShip_theOpenEndIsFlushed(t *testing.T) {
 		require.False(t, m.Final)
 		require.LessOrEqual(t, len(m.Log), 8, "a slow log is no heap of small parts")
 		require.Less(t, n.store.bytes, int64(20*m.End(tasks.Log)), "and it is not sent again and again")
-		// Who has an old manifest reads what it says, though the part has grown since.
+		// A reader with an old manifest reads the lines in it, although the part has grown since.
 		r := tasks.NewLogReader(n.store, early)
 		for r.Offset() < early.End(tasks.Log) {
 			entries, err := r.Next(t.Context(), 10_000)
@@ -278,8 +278,7 @@ func TestShip_triesAgainUntilTheStoreIsBack(t *testing.T) {
 	})
 }
 
-// The store fails at random, agents die at random, and the task writes on:
-// in the end all is there, once.
+// The store fails and agents die at random while the task writes: in the end the archive has each line once.
 func TestShip_whateverHappens(t *testing.T) {
 	seeds := uint64(8)
 	if testing.Short() {
@@ -395,8 +394,8 @@ func TestShip_metrics(t *testing.T) {
 	})
 }
 
-// The series are shipped whole, now and then while the task runs, and once more when it has ended. A reader of the manifest before
-// the last one finds what that one names.
+// The series are shipped whole, from time to time while the task runs, and once more when it has ended. The object that
+// the previous manifest names still exists for its readers.
 func TestShip_series(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, func(c *Config) { c.SeriesFile, c.SeriesBytes = "series", 100 })
@@ -450,7 +449,8 @@ func TestShip_seriesThatTheTaskReplaced(t *testing.T) {
 	})
 }
 
-// Nothing in a task directory is synced: a power cut may take the end of the metrics, of which the archive has more then.
+// Files in a task directory are not synced: after a power cut the end of the metrics may be missing on the node and not
+// in the archive.
 func TestShip_metricsThatAPowerCutTookStayInTheArchive(t *testing.T) {
 	for name, left := range map[string]int64{"a part is left": 14, "nothing is left": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -475,7 +475,8 @@ func TestShip_metricsThatAPowerCutTookStayInTheArchive(t *testing.T) {
 	}
 }
 
-// What nobody reads is not shipped, and nothing that is no file of the task's.
+// Metrics beyond the limit, which are not read either, are not shipped, and neither are other kinds of files in place
+// of the metrics file.
 func TestShip_metricsAreBounded(t *testing.T) {
 	const most = 1 << 20
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -517,7 +518,7 @@ func TestShip_metricsAreBounded(t *testing.T) {
 						break
 					}
 					texts = append(texts, found[0].Text)
-					// Who comes back with an offset goes on behind it.
+					// A reader that resumes with an offset continues behind it.
 					r = tasks.NewMetricsReader(n.store, n.manifest(), found[0].Offset)
 				}
 				require.Equal(t, c.want, texts)
@@ -535,8 +536,7 @@ func appendText(path, text string) error {
 	return errors.Join(err, file.Close())
 }
 
-// A directory that is removed while it is shipped must not look like a task
-// that wrote no more.
+// A directory that is removed during shipping must not look like a task with no more output.
 func TestShip_aDirectoryThatGoesIsNotFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, nil)

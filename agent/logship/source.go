@@ -18,13 +18,14 @@ import (
 
 // source is the output of a task on the node.
 type source interface {
-	// end returns the offset up to which there is output, and the one up to which it is final, as far as the files show.
+	// end returns the offset at which the output ends, and the offset up to which it is final, as far as the files
+	// show.
 	end() (there, closed uint64, err error)
 	// read returns whole lines from an offset on.
 	read(from uint64) (piece, error)
 }
 
-// piece is some of what a task wrote.
+// piece is a part of a task's output.
 type piece struct {
 	tasklog.Piece
 	// changed is when its file was last written to.
@@ -41,9 +42,9 @@ func (dir logFiles) read(from uint64) (piece, error) {
 	return piece{Piece: p}, err
 }
 
-// metrics is the source of the metrics file, as far as it is read. A file that shrank while its program ran was rewritten,
-// and is shipped again. A file that is shorter after the end has lost its tail in a power cut: then the archive has more
-// than the node. Anything else in its place counts as empty.
+// metrics ships the metrics file, up to the size limit. A file that shrank while its program ran was rewritten, and is
+// shipped again. A file that is shorter after the end has lost its tail in a power cut: then the archive has more than
+// the node. Anything else in its place counts as empty.
 func (sh *shipment) metrics(ctx context.Context) (all bool, err error) {
 	size, changed, err := taskfile.Size(sh.dir, sh.shipper.cfg.MetricsFile)
 	switch {
@@ -66,10 +67,11 @@ func (sh *shipment) metrics(ctx context.Context) (all bool, err error) {
 	return sh.stream(ctx, tasks.Metrics, metricsFile{dir: sh.dir, name: sh.shipper.cfg.MetricsFile, size: size, changed: changed})
 }
 
-// seriesPause is how many times rarer than a log the series of a task that runs are shipped: they are shipped whole.
+// seriesPause is how many times more rarely than the log the series of a running task are shipped: they are shipped
+// whole.
 const seriesPause = 10
 
-// series ships the histories of the task's numbers, if they are due and have changed.
+// series ships the task's metric series, if they are due and have changed.
 func (sh *shipment) series(ctx context.Context) error {
 	flush := sh.shipper.cfg.Flush
 	switch {
@@ -84,7 +86,7 @@ func (sh *shipment) series(ctx context.Context) error {
 	data, err := taskfile.Read(sh.dir, sh.shipper.cfg.SeriesFile, sh.shipper.cfg.SeriesBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, taskfile.ErrNotRegular), errors.Is(err, taskfile.ErrNames), errors.Is(err, taskfile.ErrTooLong):
-		return nil // the task has none, or has put something else there
+		return nil // the task has no series, or has put another kind of file there
 	case err != nil:
 		return fmt.Errorf("read the series: %w", err)
 	}
@@ -107,7 +109,7 @@ func (sh *shipment) series(ctx context.Context) error {
 	return sh.save()
 }
 
-// metricsFile is a metrics file at the time of a look.
+// metricsFile is a metrics file as it was when it was opened.
 type metricsFile struct {
 	dir, name     string
 	size, changed int64
@@ -129,7 +131,7 @@ func (f metricsFile) read(from uint64) (piece, error) {
 		return piece{}, fmt.Errorf("read metrics: %w", err)
 	}
 	data = data[:n]
-	// Half a line waits for its end, unless it is the last one.
+	// An incomplete line waits for its end, unless it is the last one.
 	if at := bytes.LastIndexByte(data, '\n') + 1; at > 0 || len(data) < maxPart && end == f.size {
 		data = data[:at]
 	}

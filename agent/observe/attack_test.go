@@ -16,8 +16,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// What a task may put in the place of a file that its agent reads. Each takes the name of the file and the name of one that is none
-// of the task's business.
+// inPlaceOfAFile are things that a task may put in place of a file that its agent reads. Each function takes the name
+// of the file and the name of a file that the task may not read.
 var inPlaceOfAFile = map[string]func(name, secret string) error{
 	"a link":            func(name, secret string) error { return os.Symlink(secret, name) },
 	"a hard link":       func(name, secret string) error { return os.Link(secret, name) },
@@ -29,7 +29,8 @@ var inPlaceOfAFile = map[string]func(name, secret string) error{
 	"a link to its dir": func(name, _ string) error { return os.Symlink(filepath.Dir(name), name) },
 }
 
-// The secret has a step and a checkpoint of its own, so that it shows when it is read.
+// secretOf makes a file that the task may not read. It contains a step and a checkpoint that no task reports, so that a
+// finding shows if it was read.
 func secretOf(t *testing.T) (name string) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "secret")
@@ -53,7 +54,7 @@ func TestWhatIsInThePlaceOfMetricsAndEventsIsNotRead(t *testing.T) {
 			require.Zero(t, w.metrics.BytesRead+w.events.BytesRead)
 			require.Len(t, said, 2, "said once of each: %q", said)
 			require.Contains(t, said[0], "events.jsonl of this task is not read: it ")
-			// It becomes a file.
+			// The task replaces it by a file.
 			require.NoError(t, os.RemoveAll(filepath.Join(w.dir, shim.MetricsFile)))
 			w.write(filepath.Join(w.dir, shim.MetricsFile), "{\"step\": 3}\n")
 			require.Equal(t, []int64{3}, w.steps(w.scan(time.Unix(1002, 0), true)))
@@ -61,7 +62,7 @@ func TestWhatIsInThePlaceOfMetricsAndEventsIsNotRead(t *testing.T) {
 	}
 }
 
-// Thirty GiB of nothing delayed the end of a task by a minute.
+// A sparse file of 30 GiB once delayed the end of a task by a minute.
 func TestASparseFileCostsNothing(t *testing.T) {
 	w := newWatched(t)
 	w.metrics.Most, w.events.Most = 256<<20, 16<<20
@@ -139,7 +140,7 @@ func TestACheckpointOfWhichAProgramTellsLiesWithinWhatIsTheJobs(t *testing.T) {
 	}
 	require.Equal(t, []string{"real", "latest"}, w.checkpointNames(w.scan(time.Unix(1000, 0), false)))
 
-	// What the operator lists is everybody's, but not what of the agent's own lies there.
+	// All jobs may use directories that the operator lists, except the agent's own directories in them.
 	listed := watched{newWatcher(Config{Dir: t.TempDir(), Spec: shim.Spec{CheckpointDir: w.out, Cwd: "/"}, Roots: []string{elsewhere}}), t, "", w.out}
 	listed.dir = listed.Watcher.dir
 	listed.announce(fmt.Sprintf(`{"event": "checkpoint", "path": %q}`, filepath.Join(elsewhere, "other")))
@@ -150,7 +151,7 @@ func TestACheckpointOfWhichAProgramTellsLiesWithinWhatIsTheJobs(t *testing.T) {
 	require.Equal(t, []string{"other"}, listed.checkpointNames(listed.scan(time.Unix(1000, 0), false)))
 }
 
-// A task puts a link in the place of its checkpoint directory, or of the folder of its job.
+// A task puts a link in place of its checkpoint directory, or of the folder of its job.
 func TestALinkInThePlaceOfTheCheckpointDirectoryIsNotFollowed(t *testing.T) {
 	for link, dir := range map[string]string{"job_1.checkpoints": "job_1.checkpoints", "job_1": "job_1/checkpoints", "job_1/checkpoints": "job_1/checkpoints"} {
 		t.Run(link, func(t *testing.T) {
@@ -178,7 +179,7 @@ func TestALinkInThePlaceOfTheCheckpointDirectoryIsNotFollowed(t *testing.T) {
 			require.Contains(t, said[0]+said[1], out+" are not registered: it is outside of the directories that the job may register")
 			require.Len(t, said, 3, "of the directory once: %q", said)
 
-			// To the working directory, and to where the operator lets jobs read, it may lead.
+			// The link may lead to the working directory, and to directories that the operator allows.
 			for i, to := range []string{filepath.Join(base, "work"), elsewhere} {
 				name := fmt.Sprint("checkpoint-", i+2)
 				w.write(filepath.Join(to, strings.TrimPrefix(dir, link), name, "model"), "x")
@@ -189,7 +190,7 @@ func TestALinkInThePlaceOfTheCheckpointDirectoryIsNotFollowed(t *testing.T) {
 	}
 }
 
-// Where a link leads that is broken, and where one that is not, must look the same.
+// A broken link and a link to an existing file elsewhere must look the same.
 func TestACheckpointDoesNotTellWhatThereIsElsewhere(t *testing.T) {
 	w := newWatched(t)
 	var said []string
@@ -209,7 +210,7 @@ func TestACheckpointDoesNotTellWhatThereIsElsewhere(t *testing.T) {
 	require.Contains(t, said[4], "no such file or directory")
 }
 
-// A link in a checkpoint does not tell how long the file is that it leads to.
+// A link in a checkpoint must not reveal the length of its target.
 func TestALinkThatLeadsOutOfACheckpointTellsNothing(t *testing.T) {
 	secret, w := secretOf(t), newWatched(t)
 	w.checkpoint("checkpoint-1")
@@ -225,7 +226,7 @@ func TestALinkThatLeadsOutOfACheckpointTellsNothing(t *testing.T) {
 	require.Equal(t, first.GetManifestDigest(), manifestIn(t, first.GetPath()).digest)
 	require.NoError(t, Verify(t.Context(), &v1.ResumePoint{Path: first.GetPath(), ManifestDigest: first.GetManifestDigest()}))
 
-	// One that an earlier version registered is known again.
+	// A checkpoint that an earlier version registered is recognized.
 	old := manifestIn(t, first.GetPath()).former
 	require.NotEqual(t, old, first.GetManifestDigest())
 	require.NoError(t, Verify(t.Context(), &v1.ResumePoint{Path: first.GetPath(), ManifestDigest: old}))
@@ -291,7 +292,8 @@ func TestDirectoriesWithoutEndAreNotWalked(t *testing.T) {
 	require.Contains(t, said[1], "directories in it are nested deeper than 64 levels")
 }
 
-// A task that writes the records of its agent could say that it has ended while it runs, and its GPUs would be given away.
+// A task may write into the agent's journal. If an end in it counted, a running task could claim to have ended, and its
+// GPUs would be given to other tasks.
 func TestAJournalIsBelievedInWhatAWatcherWrites(t *testing.T) {
 	w := newWatched(t)
 	j := openJournal(w.dir)

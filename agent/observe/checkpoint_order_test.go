@@ -12,7 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 )
 
-// Found by an agent that was away while its jobs went on: they resumed from step 90 and not from 130.
+// An agent that had been down for a while found several checkpoints at once, and jobs resumed from step 90 instead of
+// 130.
 func TestCheckpointsFoundTogetherAreToldInTheOrderOfTheirMaking(t *testing.T) {
 	w := newWatched(t).hears()
 	began := time.Unix(1000, 0)
@@ -31,7 +32,7 @@ func TestCheckpointsFoundTogetherAreToldInTheOrderOfTheirMaking(t *testing.T) {
 func TestACheckpointThatWasMissedIsNotToldAfterNewerOnes(t *testing.T) {
 	w := newWatched(t).hears()
 	began := time.Unix(1000, 0)
-	// Written in place, as far as its times tell: only the end of the program makes it count.
+	// By its times, this one was written in place: it counts only after the end of the program.
 	inPlace := func(name string, at time.Time) {
 		model, later := filepath.Join(w.out, name, "model"), time.Now().Add(time.Hour)
 		w.write(model, "a")
@@ -49,7 +50,7 @@ func TestACheckpointThatWasMissedIsNotToldAfterNewerOnes(t *testing.T) {
 	require.Equal(t, []string{"checkpoint-130"}, w.checkpointNames(w.scan(began, true)), "50 would count as the newest")
 }
 
-// A program renames a directory into place and reports it a moment later: the report with its metrics is the one that counts.
+// A program renames a directory into place and reports it a moment later: the report with the metrics counts.
 func TestACheckpointThatIsReportedAfterItsRenameKeepsItsMetrics(t *testing.T) {
 	w := newWatched(t).hears()
 	now := time.Unix(1000, 0)

@@ -23,15 +23,16 @@ import (
 const (
 	// maxCheckpointDirs limits how many entries of a checkpoint directory are examined.
 	maxCheckpointDirs = 10_000
-	// maxLookEntries limits how many files and directories one look visits: twice the largest checkpoint. The rest is left
-	// to the next look.
+	// maxLookEntries limits how many files and directories one look visits: more than the largest checkpoint has. The
+	// rest is left to the next look.
 	maxLookEntries = 4 * maxCheckpointFiles
-	// registeredFile lists the checkpoints that the coordinators know. Agents of older versions wrote it; see journalFile.
+	// registeredFile lists the checkpoints that the coordinators know. Only agents of older versions wrote it; see
+	// journalFile.
 	registeredFile = "registered"
-	// eventPatience is how long a directory that was renamed into place waits for an event that reports it, if the program
-	// reports events: the event has the metrics.
+	// eventPatience is how long a directory that was renamed into place is held for the event that reports it, if the
+	// program writes events: the event has the metrics.
 	eventPatience = time.Second
-	// maxBaseline limits the list of what a checkpoint directory contained before.
+	// maxBaseline limits the list of the earlier contents of a checkpoint directory.
 	maxBaseline = 16 << 20
 )
 
@@ -41,20 +42,20 @@ type checkpointDir struct {
 	most         int // entries that a look visits
 	log          *slog.Logger
 	renames      *Renames
-	// before holds what earlier attempts left, by name.
+	// before has the identities of directories that earlier attempts left, by name.
 	before map[string]string
-	// known has what was found, by path.
+	// known has the checkpoints and models that were found, by path.
 	known map[string]knownDir
-	// notRenamed are directories that were not renamed into place, and tooLarge are those that cannot be checkpoints, by
-	// name, with their change time when that was found.
+	// notRenamed are directories that were not renamed into place, and tooLarge are directories that are too large for
+	// a checkpoint, by name, with their change time at that look.
 	notRenamed, tooLarge map[string]unix.Timespec
 	at                   time.Time // of the directory, when it was last listed
-	calm                 bool      // nothing waits for a second look
-	short                bool      // the last look might not visit all that it had to
-	crowded              bool      // that it holds too much was said
-	// held is when complete directories were seen first that wait for the event of their program, by name.
+	calm                 bool      // no directory waits for a second look
+	short                bool      // the last look was not allowed to visit enough entries
+	crowded              bool      // a remark said that the directory has too many entries
+	// held is when complete directories that wait for the event of their program were first seen, by name.
 	held map[string]time.Time
-	// still has directories that are written in place, and how they looked, by name.
+	// still has the directories that are written in place, with their state at the last looks, by name.
 	still map[string]stillness
 	// now is the time of the look; over: the program has ended; reports: it writes events.
 	now           time.Time
@@ -82,7 +83,7 @@ func newCheckpointDir(taskDir, dir string) checkpointDir {
 	}
 }
 
-// load reads what was there before. The shim writes that list before it starts the command.
+// load reads the list of the earlier contents of the directory. The shim writes it before it starts the command.
 func (c *checkpointDir) load() {
 	if c.loaded {
 		return
@@ -91,7 +92,7 @@ func (c *checkpointDir) load() {
 	if data, err := taskfile.Read(c.taskDir, shim.BaselineFile, maxBaseline); err == nil {
 		_ = json.Unmarshal(data, &c.before)
 	}
-	// Agents of earlier versions kept those that were acknowledged here.
+	// Agents of earlier versions kept the acknowledged checkpoints here.
 	if data, err := taskfile.Read(c.taskDir, registeredFile, maxBaseline); err == nil {
 		for line := range strings.Lines(string(data)) {
 			if digest, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
@@ -101,16 +102,17 @@ func (c *checkpointDir) load() {
 	}
 }
 
-// unfinished are names that a checkpoint has while it is being written.
+// unfinished reports whether a name is one that programs use for a checkpoint while it is being written.
 func unfinished(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") || strings.HasPrefix(name, "tmp-")
 }
 
 // scan looks for new complete directories: those that were renamed into place. A directory that is written in place may
-// look idle while half of it is missing, so it counts only if its contents say that they are whole (settled), after the
-// program has ended successfully, or when the program reports it (event). done: the program has ended successfully. now is the time if the program reports events, and zero
-// otherwise: such a program may be about to report the directory, with its metrics. left is how many more entries may be
-// visited. The error is for the task's user: the directory is no longer where it was.
+// look idle while half of it is missing, so it counts only if its contents show that it is whole (settled), after the
+// program has ended successfully, or when the program reports it (event). done: the program has ended successfully. now
+// is the time if the program writes events, and zero otherwise: a program with events may be about to report the
+// directory, with its metrics. left is the number of entries that may still be visited. The error is for the task's
+// user: the checkpoint directory cannot be found.
 func (c *checkpointDir) scan(ctx context.Context, may places, done bool, now time.Time, left *int) ([]Finding, error) {
 	if c.dir == "" {
 		return nil, nil
@@ -151,7 +153,7 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, now tim
 		path := filepath.Join(c.dir, child.Name)
 		known, was := c.known[path]
 		_, inPlace := c.still[child.Name]
-		// What was written in place may have been changed since; the end of the program is when that is looked at.
+		// A directory that was written in place may have changed since. It is checked again at the end of the program.
 		again := was && inPlace && c.over && !known.model
 		if was && !again || c.tooLarge[child.Name] == child.Stat.Ctim {
 			continue
@@ -167,8 +169,8 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, now tim
 			}
 		}
 		if err == nil && !complete && (!done || changedBefore(&child.Stat, newest)) {
-			// At the end, too, checkpoints that were missed are dropped: they would be reported after newer ones, and count
-			// as the newest.
+			// Checkpoints that were missed are dropped, also at the end: they would be reported after newer ones, and
+			// count as the newest.
 			continue
 		}
 		if err == nil && c.hold(child.Name, now) {
@@ -214,7 +216,7 @@ func (c *checkpointDir) hold(name string, now time.Time) bool {
 	return false
 }
 
-// hopeless reports whether a look that starts with this directory can never complete it.
+// hopeless reports whether no look, even one that starts with this directory, could visit all of it.
 func hopeless(err error) bool {
 	return errors.Is(err, errTooManyFiles) || errors.Is(err, safedir.ErrTooDeep) || errors.Is(err, safedir.ErrTooLarge)
 }
@@ -228,7 +230,7 @@ func identity(stat *unix.Stat_t) string {
 	return strconv.FormatUint(stat.Ino, 10) + ":" + strconv.FormatInt(stat.Mtim.Nano(), 10)
 }
 
-// newestKnown is the change time of the newest checkpoint that was already reported.
+// newestKnown returns the change time of the newest checkpoint that was already reported.
 func (c *checkpointDir) newestKnown(children []safedir.Child) (newest time.Time) {
 	for _, child := range children {
 		if _, ok := c.known[filepath.Join(c.dir, child.Name)]; ok && !changedBefore(&child.Stat, newest) {
@@ -254,8 +256,9 @@ func sortByAge(children []safedir.Child) {
 
 func compare(a, b unix.Timespec) int { return time.Unix(a.Unix()).Compare(time.Unix(b.Unix())) }
 
-// renamed infers from times that a directory got its name after all of its contents were written: a rename changes the time
-// of the directory's inode and of nothing in it. It is used where the agent was not running at the time of the rename.
+// renamed infers from times that a directory got its name after all of its contents were written: a rename changes the
+// time of the directory's inode, but of nothing in it. It is used if the agent was not running at the time of the
+// rename.
 func (c *checkpointDir) renamed(ctx context.Context, dir *safedir.Dir, child safedir.Child, left *int) (bool, error) {
 	at := child.Stat.Ctim
 	if compare(at, child.Stat.Mtim) <= 0 || c.notRenamed[child.Name] == at {
@@ -276,8 +279,9 @@ func (c *checkpointDir) renamed(ctx context.Context, dir *safedir.Dir, child saf
 	return err == nil, err
 }
 
-// event handles a checkpoint or a model that the program itself reported; the error is for its user. A checkpoint that is
-// said to be a model later is found again: as a model, of the step that it had if the event names none. A model stays one.
+// event handles a checkpoint or a model that the program reported; the error is for its user. A checkpoint that is
+// later reported as a model is found again, as a model; if the event names no step, it keeps the checkpoint's. A model
+// stays a model.
 func (c *checkpointDir) event(ctx context.Context, may places, path string, said *v1.CheckpointReport, left *int) (f Finding, ok bool, err error) {
 	m, err := manifestWithin(ctx, may, path, left)
 	model := said.GetKind() == v1.CheckpointKind_MODEL
@@ -305,7 +309,7 @@ func (c *checkpointDir) found(path string, m manifest, step int64, metrics strin
 	return Finding{kept: true, Body: &v1.Report{Body: &v1.Report_Checkpoint{Checkpoint: found}}}
 }
 
-// stepOf parses the number at the end of a name such as checkpoint-200.
+// stepOf returns the number at the end of a name such as checkpoint-200.
 func stepOf(name string) int64 {
 	digits := len(name)
 	for digits > 0 && name[digits-1] >= '0' && name[digits-1] <= '9' {

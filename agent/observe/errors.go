@@ -12,11 +12,10 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// maxErrorText limits what a program says of its error, as the coordinators do.
+// maxErrorText limits the error message of a program. The coordinators have the same limit.
 const maxErrorText = 1024
 
-// reportable are the error types that a program may report itself. The others say what the agent or the coordinators have
-// found out.
+// reportable are the error types that a program may report itself. Only the agent and the coordinators set the others.
 var reportable = map[string]bool{
 	v1.ErrorType_OOM.String():             true,
 	v1.ErrorType_MODEL_NOT_FOUND.String(): true,
@@ -26,7 +25,7 @@ var reportable = map[string]bool{
 	v1.ErrorType_DIVERGED.String():        true,
 }
 
-// errorEvent is why a program fails, as it says itself.
+// errorEvent is a program's own report of why it fails.
 type errorEvent struct {
 	Event   string   `json:"event"`
 	Type    string   `json:"error_type"`
@@ -34,9 +33,9 @@ type errorEvent struct {
 	Rank    *float64 `json:"rank"`
 }
 
-// ReportedError returns the first error that the program of a task has reported; most limits how much of its events file is
-// read, as in Config. The kind is empty if the program may not report it. Processes fail one after another: the first is
-// the cause.
+// ReportedError returns the first error that the program of a task has reported; most limits how much of its events
+// file is read, as in Config. The kind is empty if the program may not report it. If several processes fail one after
+// another, the first error is the cause.
 func ReportedError(dir string, most int64) (kind, message string, ok bool) {
 	events := taskfile.Tail{Dir: dir, Name: shim.EventsFile, Most: most}
 	for more := true; more && !ok; {

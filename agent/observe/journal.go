@@ -14,26 +14,26 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// journalFile, in a task directory, keeps the findings that could not be made again: a checkpoint is complete when it is
-// found, but may be removed or partly overwritten when the next agent looks. Starts, ends and progress are not in it: they
-// can be read from the other files at any time.
+// journalFile, in a task directory, keeps the findings that could not be made again: a checkpoint is complete when it
+// is found, but may be removed or partly overwritten before the next agent looks. Starts, ends and progress are not in
+// it: they can be read from the other files at any time.
 const journalFile = "reports"
 
-// maxJournal limits how much of it is read; that is more than any watcher writes.
+// maxJournal limits how much of the journal is read; it is more than any watcher writes.
 const maxJournal = 64 << 20
 
 // errUnsayable is returned for a report that cannot be encoded.
 var errUnsayable = errors.New("encode report")
 
-// journal is that file. Lines are only appended, by the goroutine that watches the task and, for acknowledgements, by the
-// session.
+// journal reads and writes journalFile. Lines are only appended, by the goroutine that watches the task and, for
+// acknowledgements, by the session.
 type journal struct {
 	dir  string
 	next uint64
 	// eventsDone is the offset in the events file up to which checkpoints and results were handled.
 	eventsDone int64
 	phase      v1.JobPhase_Value
-	known      map[string]knownDir // the checkpoints in it, by path
+	known      map[string]knownDir // the checkpoints in the journal, by path
 	unacked    []journalEntry
 }
 
@@ -44,7 +44,7 @@ type journalEntry struct {
 }
 
 type journalLine struct {
-	// N is the number of a report; Acked says that the coordinators have the report with that number.
+	// N is the number of a report; Acked is the number of a report that the coordinators have.
 	N     uint64 `json:"n,omitempty"`
 	Acked uint64 `json:"acked,omitempty"`
 	At    int64  `json:"at,omitempty"`
@@ -87,7 +87,7 @@ func (j *journal) take(line journalLine) {
 	}
 	body := &v1.Report{}
 	if line.N == 0 || proto.Unmarshal(line.Report, body) != nil || body.GetCheckpoint() == nil && body.GetEvaluation() == nil && body.GetPhase() == nil {
-		return // Other entries, such as the task's end, are ignored: the task may have written them
+		return // other entries, such as the task's end, are ignored: the task may have written them
 	}
 	j.next = max(j.next, line.N+1)
 	j.note(body)
@@ -103,8 +103,8 @@ func (j *journal) note(body *v1.Report) {
 	}
 }
 
-// add keeps a Finding and returns its number. Nothing is synced: after a power cut the coordinators have ended the task
-// before the node comes back, and accept no more reports about it.
+// add appends a report and returns its number. Nothing is synced: after a power cut the coordinators have ended the
+// task before the node comes back, and accept no more reports about it.
 func (j *journal) add(body *v1.Report, at time.Time, events int64) (uint64, error) {
 	report, err := proto.Marshal(body)
 	if err != nil {

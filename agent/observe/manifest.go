@@ -22,13 +22,12 @@ const maxCheckpointFiles = 100_000
 
 // manifest describes the contents of a checkpoint.
 type manifest struct {
-	// digest is the SHA-256 of the sorted relative names and sizes of its files; for links that lead out of it, of names
-	// and targets.
+	// digest is the SHA-256 of the sorted relative names and sizes of the files; links that lead out of the checkpoint
+	// count with name and target.
 	digest string
 	// size is the sum of the sizes.
 	size int64
-	// former is the digest as older versions computed it, which counted a link that leads out as its target. Empty: the
-	// same.
+	// former is the digest as older versions computed it, which followed links that lead out. Empty: it is the same.
 	former string
 }
 
@@ -60,7 +59,7 @@ func below(dir *safedir.Dir, name string, do func(*safedir.Dir) error) error {
 	return do(d)
 }
 
-// manifestOf makes the manifest of an open directory; path is its path if the former digest is also needed.
+// manifestOf makes the manifest of an open directory; path is its path if the former digest is needed, too.
 func manifestOf(ctx context.Context, dir *safedir.Dir, path string, left *int) (m manifest, err error) {
 	var files, former []manifestLine
 	outside := false
@@ -109,7 +108,7 @@ func digestOf(lines []manifestLine) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// DigestOf is the digest of the manifest of listed files.
+// DigestOf returns the digest of the manifest of listed files.
 func DigestOf(files []*v1.CheckpointFile) string {
 	lines := make([]manifestLine, len(files))
 	for i, f := range files {
@@ -121,14 +120,14 @@ func DigestOf(files []*v1.CheckpointFile) string {
 // MaxEntries limits how many files and directories of a checkpoint are visited.
 const MaxEntries = maxLookEntries
 
-// Digest is the digest of the manifest of an open directory.
+// Digest returns the digest of the manifest of an open directory.
 func Digest(ctx context.Context, dir *safedir.Dir) (string, error) {
 	left := maxLookEntries
 	m, err := manifestOf(ctx, dir, "", &left)
 	return m.digest, err
 }
 
-// Verify compares a checkpoint with its registration. The error tells users why a task cannot resume from it.
+// Verify compares a checkpoint with its registration. The error explains to users why a task cannot resume from it.
 func Verify(ctx context.Context, point *v1.ResumePoint) error {
 	left := maxLookEntries
 	m, err := manifestAt(ctx, point.GetPath(), &left)

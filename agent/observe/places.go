@@ -16,17 +16,17 @@ import (
 
 var (
 	errWrittenLater = errors.New("written later")
-	// ErrPrivate refuses what belongs to the agent or to another job.
+	// ErrPrivate is the error for directories that belong to the agent or to another job.
 	ErrPrivate = errors.New("it is, or contains, a directory of the agent or of another job: write checkpoints below $MIND_CHECKPOINT_DIR, $MIND_OUTPUT_DIR or the working directory")
 
 	errNotWithin    = errors.New("it is outside of the directories that the job may register from: its output and checkpoint directories, its working directory, and data_roots of the agent")
 	errTooManyFiles = fmt.Errorf("it has more than %d files", maxCheckpointFiles)
 )
 
-// places are where checkpoints of a job may be.
+// places are the directories in which checkpoints of a job may be.
 type places struct {
-	// own are the directories that agents created for the job; granted are those that the operator lists; roots are granted,
-	// and the working directory.
+	// own are the directories that agents created for the job; granted are the directories that the operator lists;
+	// roots are granted and the working directory.
 	own, granted, roots []string
 	// private are directories that no job may read through its agent.
 	private *private.Paths
@@ -44,11 +44,11 @@ func placesOf(spec shim.Spec, roots []string) places {
 	return p
 }
 
-// ofAJob are the names of folders of jobs.
+// ofAJob matches the names of job folders.
 var ofAJob = regexp.MustCompile(`^job_[0-9a-z]+$`)
 
-// ownAt is a directory that agents created for a job. When they created it, neither it nor the job folder above it was a
-// link; the task may have put one there since.
+// ownAt resolves a directory that agents created for a job. When they created it, neither it nor the job folder above
+// it was a link; the task may have put one there since.
 func ownAt(dir string) (string, error) {
 	above, name := filepath.Dir(dir), filepath.Base(dir)
 	if folder := filepath.Base(above); ofAJob.MatchString(folder) {
@@ -58,7 +58,7 @@ func ownAt(dir string) (string, error) {
 	return filepath.Join(above, name), err
 }
 
-// all calls do with each place, with links resolved and as configured, until do returns false.
+// all calls do with each place, once with links resolved and once as configured, until do returns false.
 func (p places) all(do func(at, named string) bool) {
 	for i, named := range slices.Concat(p.own, p.roots) {
 		resolve := filepath.EvalSymlinks
@@ -71,7 +71,7 @@ func (p places) all(do func(at, named string) bool) {
 	}
 }
 
-// open opens a directory in one of the places. Links may lead to it, if their target is in one, too.
+// open opens a directory in one of the places. The path may contain links, if their target is also in one of them.
 func (p places) open(path string) (dir *safedir.Dir, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -91,8 +91,8 @@ func (p places) open(path string) (dir *safedir.Dir, err error) {
 	return dir, err
 }
 
-// owned are the private directories from which the job may register: those that agents created for it, and those that the
-// operator lists.
+// owned returns the private directories from which the job may register checkpoints: those that agents created for it,
+// and those that the operator lists.
 func (p places) owned() (dirs []string) {
 	for _, named := range p.own {
 		if at, err := ownAt(named); err == nil {
@@ -107,8 +107,8 @@ func (p places) owned() (dirs []string) {
 	return dirs
 }
 
-// missing explains a path that leads nowhere. A path outside gets the same error whether it exists or not, because the job
-// may not learn that.
+// missing explains a path that does not exist. A path outside the places gets the same error whether it exists or not,
+// because the job may not learn that.
 func (p places) missing(path string) error {
 	err := errNotWithin
 	p.all(func(at, named string) bool {

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Renames knows which names in some directories were created by a rename: a checkpoint that was renamed into place is
-// complete, and one that was created in place may be incomplete. The kernel reports renames (inotify), also on network file
-// systems, because the task runs on this machine. No goroutine is needed: the kernel's events are read when asked for.
+// Renames records which names in some directories were created by a rename: a checkpoint that was renamed into place is
+// complete, and one that was created in place may be incomplete. The kernel reports renames (inotify), also on network
+// file systems, because the task runs on this machine. No goroutine is needed: the kernel's events are read when asked
+// for.
 type Renames struct {
 	mu   sync.Mutex
 	fd   int // -1: the kernel reports nothing
@@ -30,7 +31,7 @@ const renamesMask = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_CREATE | uni
 func NewRenames() *Renames {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		fd = -1 // the kernel allows 128 per user
+		fd = -1 // the kernel limits the instances of a user, by default to 128
 	}
 	return &Renames{fd: fd, dirs: make(map[string]*renamesDir), wds: make(map[int32]*renamesDir)}
 }
@@ -61,7 +62,7 @@ func (m *Renames) follow(dir string) {
 		return
 	}
 	d, ok := m.wds[int32(wd)]
-	if !ok { // else the same directory by another name
+	if !ok { // otherwise it is the same directory by another name
 		d = &renamesDir{wd: int32(wd), moved: make(map[string]bool)}
 		m.wds[d.wd] = d
 	}
@@ -90,7 +91,7 @@ func (m *Renames) forget(dir string) {
 	}
 }
 
-// into reports whether the current owner of the name was renamed to it.
+// into reports whether the current entry with the name got it by a rename.
 func (m *Renames) into(dir, name string) bool {
 	if m == nil {
 		return false

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxResults limits the results of one task; each is an entry of the cluster's log.
+	// maxResults limits the results of one task: each one is an entry of the cluster's log.
 	maxResults = 1000
-	// maxResultBytes limits the metrics of one result, as the coordinators do.
+	// maxResultBytes limits the metrics of one result. The coordinators have the same limit.
 	maxResultBytes = 16 << 10
 	// maxResultError limits the error text of a result.
 	maxResultError = 1024

@@ -43,7 +43,8 @@ func TestResultsOfAnEvaluation(t *testing.T) {
 	}
 }
 
-// What was found and not acknowledged is told by the next agent, in its order and once; what was acknowledged is not.
+// The next agent reports the results that were not acknowledged, in order and once. It does not report acknowledged
+// ones again.
 func TestResultsOutliveTheAgent(t *testing.T) {
 	w := newWatched(t)
 	now := time.Unix(1000, 0)

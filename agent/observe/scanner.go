@@ -8,7 +8,7 @@ import (
 // LastLook is how long the end of a task waits for the last findings.
 const LastLook = 5 * time.Second
 
-// Scanner looks at what a task writes, on its own goroutine: a file system that hangs does not block anything else, in
+// Scanner runs the looks of a Watcher on its own goroutine: a file system that hangs does not block anything else, in
 // particular not the end of the task. Only one goroutine may use it.
 type Scanner struct {
 	ctx    context.Context
@@ -19,13 +19,13 @@ type Scanner struct {
 	began  time.Time
 }
 
-// look starts a look; the last one gets the task's exit.
+// look is a request for a look; the last one has the task's exit.
 type look struct {
 	at              time.Time
 	last, endedWell bool
 }
 
-// Scanner makes a scanner for the watcher, which nothing else may use from then on.
+// Scanner makes a scanner for the watcher. Nothing else may use the watcher from then on.
 func (w *Watcher) Scanner() *Scanner {
 	return newScanner(func(ctx context.Context, l look) []Finding {
 		w.endedWell = l.endedWell
@@ -36,12 +36,12 @@ func (w *Watcher) Scanner() *Scanner {
 func newScanner(scan func(context.Context, look) []Finding) *Scanner {
 	l := &Scanner{asked: make(chan look, 1), found: make(chan []Finding, 1)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	// It stops when told to, except in a system call that does not return: nothing waits for that.
+	// The goroutine ends with the context, except if a system call does not return: nothing waits for that.
 	go func() {
 		for {
 			select {
 			case next := <-l.asked:
-				l.found <- scan(l.ctx, next) // buffered: only one look is requested at a time
+				l.found <- scan(l.ctx, next) // does not block: the channel has a buffer, and only one look is requested at a time
 			case <-l.ctx.Done():
 				return
 			}
@@ -70,7 +70,7 @@ func (l *Scanner) Came() time.Duration {
 	return max(Interval, 9*time.Since(l.began))
 }
 
-// Last looks for the last time, and returns all findings that arrive in time. over ends it early.
+// Last makes the last look, and returns all findings that arrive in time. over ends it early.
 func (l *Scanner) Last(endedWell bool, over <-chan struct{}) (found []Finding, whole bool) {
 	limit := time.NewTimer(LastLook)
 	defer limit.Stop()
@@ -94,7 +94,7 @@ func (l *Scanner) Last(endedWell bool, over <-chan struct{}) (found []Finding, w
 	}
 }
 
-// hurry cancels a look that takes too long, and takes its findings if it ends at once.
+// hurry cancels a look that takes too long, and returns its findings if it ends at once.
 func (l *Scanner) hurry(found []Finding) ([]Finding, bool) {
 	l.cancel()
 	grace := time.NewTimer(LastLook / 10)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A file system that hangs, as one of a server that is gone, does not hold up the end of a task.
+// A file system that hangs, for example because its server is gone, does not delay the end of a task.
 func TestTheEndOfATaskDoesNotWaitForAFileSystemThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := make(chan struct{})
@@ -19,7 +19,7 @@ func TestTheEndOfATaskDoesNotWaitForAFileSystemThatHangs(t *testing.T) {
 		})
 		began := time.Now()
 		l.Ask(began)
-		l.Ask(began) // one at a time
+		l.Ask(began) // ignored: only one look at a time
 		_, whole := l.Last(true, nil)
 		require.False(t, whole)
 		require.Equal(t, LastLook+LastLook/10, time.Since(began))
@@ -65,7 +65,7 @@ func TestTheLastLookIsToldHowTheTaskEnded(t *testing.T) {
 		require.False(t, looked[1].last || looked[1].endedWell)
 		require.True(t, looked[2].last && looked[2].endedWell)
 
-		// The agent stops meanwhile: the next one looks.
+		// The agent stops meanwhile: the next agent makes the look.
 		over := make(chan struct{})
 		close(over)
 		_, whole = l.Last(true, over)

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// trainerQuiet is how long a checkpoint with the state of its trainer must stay as it is: other ranks may still add their
-	// small files.
+	// trainerQuiet is how long a checkpoint with the state of its trainer must stay unchanged: other ranks may still
+	// add their small files.
 	trainerQuiet = 2 * time.Second
-	// otherQuiet is how long any other must, whose weights are whole; and each of a program that reports events, which is
-	// expected to report its checkpoints, too.
+	// otherQuiet is how long any other checkpoint with whole weights must stay unchanged; and every checkpoint of a
+	// program that writes events, because that is expected to report its checkpoints, too.
 	otherQuiet = time.Minute
 	// trainerState is the file that the trainer of transformers writes last.
 	trainerState = "trainer_state.json"
-	// maxDescription limits what is read of a checkpoint to see whether it is whole.
+	// maxDescription limits how much of a file is read to see whether a checkpoint is whole.
 	maxDescription = 16 << 20
 )
 
-// stillness is how a directory looked that is written in place, and since when.
+// stillness is the state of a directory that is written in place, and since when it is unchanged.
 type stillness struct {
 	digest string
 	newest unix.Timespec
@@ -35,16 +35,16 @@ type stillness struct {
 	whole  wholeness
 }
 
-// wholeness is what the contents of a checkpoint say.
+// wholeness is how much of a checkpoint its contents show to be whole.
 type wholeness int
 
 const (
 	unknown      wholeness = iota
-	wholeWeights           // all weights have the length that they say
-	wholeTrainer           // and the state of the trainer, which is written last, is of this step
+	wholeWeights           // all files of weights have the length that their headers state
+	wholeTrainer           // also, the state of the trainer, which is written last, is of this step
 )
 
-// settled reports whether a directory that is written in place is a finished checkpoint: its contents say that they are
+// settled reports whether a directory that is written in place is a finished checkpoint: its contents show that it is
 // whole, and nothing has changed for a while. over: the program has ended, so nothing more will be written.
 func (c *checkpointDir) settled(ctx context.Context, dir *safedir.Dir, name string, over bool, left *int) (bool, error) {
 	if !strings.HasPrefix(name, "checkpoint") || stepOf(name) == 0 {
@@ -91,7 +91,7 @@ func stillnessOf(ctx context.Context, dir *safedir.Dir, name string, left *int) 
 	return s, err
 }
 
-// wholenessOf reads what a checkpoint says of itself.
+// wholenessOf determines the wholeness of a checkpoint from its contents.
 func wholenessOf(ctx context.Context, dir *safedir.Dir, name string, left *int) (w wholeness, err error) {
 	err = below(dir, name, func(d *safedir.Dir) error {
 		sizes := make(map[string]int64)
@@ -163,7 +163,7 @@ func isWhole(d *safedir.Dir, name string, size int64) bool {
 	return size == 8+int64(length)+end
 }
 
-// hasAll reports whether all files are there that an index of shards names.
+// hasAll reports whether all files exist that an index of shards names.
 func hasAll(d *safedir.Dir, name string, sizes map[string]int64) bool {
 	var index struct {
 		Files map[string]string `json:"weight_map"`

@@ -37,7 +37,7 @@ func contentsOf(t *testing.T, file string, step int) string {
 	return file
 }
 
-// A pause with 50, 100 and 150 on disk resumed from the beginning.
+// A job that was paused with the checkpoints 50, 100 and 150 on disk once resumed from the beginning.
 func TestACheckpointWrittenInPlaceCountsWhileTheProgramRuns(t *testing.T) {
 	w := newWatched(t).hears()
 	now := time.Unix(1000, 0)
@@ -66,7 +66,7 @@ func TestACheckpointWrittenInPlaceCountsWhileTheProgramRuns(t *testing.T) {
 
 func TestWhatIsNotWholeNeverCounts(t *testing.T) {
 	for name, files := range map[string][]string{
-		"weights that are too long":  {"model.safetensors", "model.safetensors", trainerState}, // written twice, one behind the other
+		"weights that are too long":  {"model.safetensors", "model.safetensors", trainerState}, // written twice into the same file
 		"a shard is missing":         {"model.safetensors.index.json", "model-1.safetensors", trainerState},
 		"no state, and other files":  {"model.bin"},
 		"a state without its weight": {"model.safetensors.index.json", trainerState},
@@ -89,7 +89,7 @@ func TestWhatIsNotWholeNeverCounts(t *testing.T) {
 	})
 }
 
-// Weights that are whole, and a program that reports events, need a longer silence.
+// Without the state of a trainer, or with a program that writes events, a checkpoint must stay unchanged for longer.
 func TestWithoutTheStateOfATrainerItTakesLonger(t *testing.T) {
 	for name, reports := range map[string]bool{"other files": false, "a program that reports events": true} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestWithoutTheStateOfATrainerItTakesLonger(t *testing.T) {
 	}
 }
 
-// One that was changed after it counted is told again, as it is at the end.
+// A checkpoint that changes after it was reported is reported again at the end, in its final state.
 func TestACheckpointThatIsChangedAfterItCountedIsToldAgain(t *testing.T) {
 	w := newWatched(t).hears()
 	now := time.Unix(1000, 0)

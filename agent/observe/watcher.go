@@ -33,9 +33,9 @@ const (
 	// maxFreshCheckpoints limits how many checkpoints one look takes from the events: a program that reports more at once
 	// has overwritten the first of them, or is malicious.
 	maxFreshCheckpoints = 16
-	// maxCheckpointMetrics limits the metrics of a checkpoint, as the coordinators do.
+	// maxCheckpointMetrics limits the metrics of a checkpoint. The coordinators have the same limit.
 	maxCheckpointMetrics = 16 << 10
-	// maxRemarks limits the remarks in a task's log about what it did.
+	// maxRemarks limits the watcher's remarks in a task's log.
 	maxRemarks = 20
 )
 
@@ -53,22 +53,22 @@ type Finding struct {
 	events int64
 }
 
-// Series takes the lines of the metrics file, and is told when they may be kept (package series).
+// Series takes the lines of the metrics file, and saves them when told to (package series).
 type Series interface {
 	// Begin is called first, with the size and the change time of the file, and when the task was started.
 	Begin(size, changedMillis, startedMillis int64)
-	// Line takes one line; false: some of its numbers have no room.
+	// Line takes one line. It returns false if there is no room for some of its numbers.
 	Line(text []byte, end, atMillis int64) (room bool)
-	// Save is called after each look; last: nothing more comes.
+	// Save is called after each look; last: no more lines will follow.
 	Save(now time.Time, last bool)
 }
 
-// Watcher looks at what a task writes: metrics, events and checkpoints. Only one goroutine may use it. A restarted agent
-// reads the files again for the latest progress and phase. Checkpoints and phases that were found before but not
-// acknowledged come from the journal, unchanged and in order.
+// Watcher finds new content in the files of a task: metrics, events and checkpoints. Only one goroutine may use it. A
+// restarted agent reads the files again for the latest progress and phase. Checkpoints and phases that were found
+// before but not acknowledged come from the journal, unchanged and in order.
 //
-// The task may write anything, or replace its files with anything: reading is bounded, and nothing outside is read
-// (packages taskfile and safedir).
+// The task may write anything, or replace its files with anything: reads are bounded, and nothing outside the task's
+// directories is read (packages taskfile and safedir).
 type Watcher struct {
 	dir             string
 	log             *slog.Logger
@@ -78,17 +78,17 @@ type Watcher struct {
 	cwd             string
 	checkpoints     checkpointDir
 	places          places
-	series          Series // nil: nobody wants the lines
+	series          Series // nil: the lines are not needed
 	denied          func(path string)
 
-	// eventsRead is the offset behind the last event of a checkpoint or a result; waiting are the events that were read but
-	// not handled.
+	// eventsRead is the offset behind the last event of a checkpoint or a result; waiting are the events that were read
+	// but not yet handled.
 	eventsRead int64
 	waiting    []keptEvent
 	// results counts the handled results, remarks the written remarks.
 	results, remarks int
-	refused          map[string]bool // files with a remark that they are not read
-	// endedWell: the program ended with exit code 0.
+	refused          map[string]bool // files about which a remark said that they are not read
+	// endedWell: the program has ended with exit code 0.
 	endedWell bool
 
 	step, total   int64
@@ -117,20 +117,20 @@ type keptEvent struct {
 	end  int64 // of the line
 }
 
-// Config says what to watch.
+// Config configures a Watcher.
 type Config struct {
-	// Dir is the task's directory, Spec what it was launched with.
+	// Dir is the task's directory, Spec the specification that it was launched with.
 	Dir  string
 	Spec shim.Spec
-	// MetricsBytes and EventsBytes limit how much of these files is read; 0: no limit.
+	// MetricsBytes and EventsBytes limit how much of the metrics and events files is read; 0: no limit.
 	MetricsBytes, EventsBytes int64
 	// Roots are directories that may contain checkpoints, beside those of the job.
 	Roots []string
 	// Private are directories in which only the job's own files count.
 	Private *private.Paths
-	// Denied, if set, is told each private path that an event of the task names.
+	// Denied, if set, is called with each private path that an event of the task names.
 	Denied func(path string)
-	// Series takes the lines of the metrics file; nil: nobody does.
+	// Series takes the lines of the metrics file; nil: they are not needed.
 	Series Series
 	// Renames reports renames; nil: renames are inferred from the times of files.
 	Renames *Renames
@@ -171,12 +171,12 @@ func newWatcher(cfg Config) *Watcher {
 // OnRemark sets the function that writes remarks into the task's log.
 func (w *Watcher) OnRemark(remark func(text string)) { w.remark = remark }
 
-// hear subscribes to renames in the checkpoint directory.
+// hear starts to record renames in the checkpoint directory.
 func (w *Watcher) hear(m *Renames) {
 	if w.checkpoints.dir == "" {
 		return
 	}
-	// The shim creates it, too, and reports it if it cannot.
+	// The shim creates the directory, too, and reports an error if it cannot.
 	_ = os.MkdirAll(w.checkpoints.dir, 0o755)
 	w.checkpoints.renames = m
 	m.follow(w.checkpoints.dir)
@@ -197,12 +197,12 @@ func (w *Watcher) load(ctx context.Context) []Finding {
 	w.checkpoints.load()
 	w.journal = openJournal(w.dir)
 	if size, _, err := taskfile.Size(w.dir, shim.EventsFile); err != nil || size < w.journal.eventsDone {
-		w.journal.eventsDone = 0 // it was rewritten
+		w.journal.eventsDone = 0 // the events file was rewritten
 	}
 	w.toldAs, w.phase = w.journal.phase, w.journal.phase
 	if w.series != nil {
-		size, changed, _ := taskfile.Size(w.dir, shim.MetricsFile) // what cannot be read is shorter than what was read of it
-		_, started, _ := taskfile.Size(w.dir, shim.SpecFile)       // the shim writes to it just before the command starts
+		size, changed, _ := taskfile.Size(w.dir, shim.MetricsFile) // an unreadable file counts as empty, and so as rewritten
+		_, started, _ := taskfile.Size(w.dir, shim.SpecFile)       // the shim writes to this file just before the command starts
 		w.series.Begin(size, changed/int64(time.Millisecond), started/int64(time.Millisecond))
 	}
 	var found []Finding
@@ -227,7 +227,7 @@ func (w *Watcher) load(ctx context.Context) []Finding {
 	return found
 }
 
-// keep writes findings into the journal that must be there. A finding that cannot be encoded is dropped: it would be
+// keep writes the findings that must be kept into the journal. A finding that cannot be encoded is dropped: it would be
 // retried forever.
 func (w *Watcher) keep(found []Finding) []Finding {
 	kept := found[:0]
@@ -249,8 +249,8 @@ func (w *Watcher) keep(found []Finding) []Finding {
 	return kept
 }
 
-// scan returns what is new since the command was started; it must not be called before. last: the task has ended, nothing
-// more will be written, and everything is read. It ends early when ctx ends.
+// scan returns new findings. It must not be called before the command was started. last: the task has ended, so all of
+// its files are read to the end. It ends early when ctx ends.
 func (w *Watcher) scan(ctx context.Context, now time.Time, last bool) []Finding {
 	known := w.load(ctx)
 	var found []Finding
@@ -266,7 +266,7 @@ func (w *Watcher) scan(ctx context.Context, now time.Time, last bool) []Finding 
 	return append(known, found...)
 }
 
-// look returns some of what is new, and whether there is more.
+// look returns some of the new findings, and whether there are more.
 func (w *Watcher) look(ctx context.Context, now time.Time, last bool) (found []Finding, more bool) {
 	left := w.checkpoints.most
 	if len(w.waiting) == 0 {
@@ -282,7 +282,7 @@ func (w *Watcher) look(ctx context.Context, now time.Time, last bool) (found []F
 		if w.series != nil && !line.Long && !w.series.Line(line.Text, line.End, w.metrics.Changed/int64(time.Millisecond)) {
 			w.say("mind: this task reports more than %d different numbers: the others have no history (GET /jobs/{id}/metrics/series)", series.MaxReported)
 		}
-		// The last line with a step; programs print other lines, too.
+		// The last line with a step counts; programs print other lines, too.
 		if !line.Long && bytes.Contains(line.Text, []byte(`"step"`)) {
 			latest = append(latest[:0], line.Text...)
 		}
@@ -313,7 +313,7 @@ func (w *Watcher) look(ctx context.Context, now time.Time, last bool) (found []F
 	return found, more
 }
 
-// read passes on what is new in a file, as much as one look may read.
+// read passes on new lines of a file, as much as one look may read.
 func (w *Watcher) read(file *taskfile.Tail, take func(taskfile.Line)) (more bool) {
 	full := file.Full()
 	more, err := file.Look(maxLookBytes, func(line taskfile.Line) bool {
@@ -360,7 +360,7 @@ func (w *Watcher) event(line taskfile.Line) {
 	case "progress":
 		w.progress(e.Step, e.TotalSteps)
 	case "checkpoint", "evaluation_result":
-		// The program may be writing to the directory again.
+		// An event that was handled is not examined again: the program may be writing to the directory again.
 		if !w.dealtWith(line.End) {
 			w.waiting = append(w.waiting, keptEvent{e, slices.Clone(text), line.End})
 		}

@@ -97,7 +97,7 @@ func (w watched) restarted() watched {
 	return next
 }
 
-// hears lets the watcher hear of renames.
+// hears gives the watcher the kernel's reports of renames.
 func (w watched) hears() watched {
 	m := NewRenames()
 	w.t.Cleanup(m.Close)
@@ -134,7 +134,7 @@ func TestACheckpointWrittenInPlaceMayBeHalfWritten(t *testing.T) {
 		require.Empty(t, w.scan(now, false), "it rests, which proves nothing")
 	}
 	require.Empty(t, w.scan(now, true), "the program was killed")
-	// After it was moved away and created again, the name is no longer the renamed directory.
+	// The renamed directory was moved away and its name created again: the new directory does not count as renamed.
 	w.write(filepath.Join(w.out, "tmp-6", "model"), "a")
 	w.rename("tmp-6", "checkpoint-6")
 	require.NoError(t, os.RemoveAll(filepath.Join(w.out, "checkpoint-6")))
@@ -156,7 +156,7 @@ func TestARenameThatNobodyHeardOfIsSeenByTheTimes(t *testing.T) {
 	}
 	w.rename("tmp-2", "checkpoint-2")
 	require.Equal(t, []string{"checkpoint-2"}, w.checkpointNames(w.scan(now, false)))
-	// Something in it is younger than its name: it was not written before.
+	// A file in it is younger than its name, so it was not complete when it got the name.
 	w.write(filepath.Join(w.out, "checkpoint-3", "model"), "x")
 	future := time.Now().Add(time.Hour)
 	require.NoError(t, os.Chtimes(filepath.Join(w.out, "checkpoint-3"), old, old))
@@ -177,7 +177,7 @@ func TestNamesOfUnfinishedCheckpoints(t *testing.T) {
 
 func (w watched) announce(line string) { w.write(filepath.Join(w.dir, shim.EventsFile), line+"\n") }
 
-// words lists what is told, in order.
+// words lists the findings as words, in order.
 func words(found []Finding) (list []string) {
 	for _, f := range found {
 		switch {
@@ -237,7 +237,7 @@ func TestACheckpointThatChangedBeforeItWasToldIsNotTold(t *testing.T) {
 	w = w.restarted()
 	require.Equal(t, []string{"c"}, words(w.scan(now, false)))
 	require.Empty(t, words(w.scan(now, false)))
-	// The program says when it is complete again.
+	// The program reports when it is complete again.
 	w.announce(`{"event": "checkpoint", "path": "b"}`)
 	require.Equal(t, []string{"b"}, words(w.scan(now, false)))
 }
@@ -250,7 +250,7 @@ func TestAnEventIsNotTakenForTheNextOneOfTheSamePath(t *testing.T) {
 	found := w.scan(now, false)
 	require.Len(t, found, 1)
 	found[0].Acked()
-	// It is at work again when the agent restarts.
+	// The program writes it again when the agent restarts.
 	w.write(filepath.Join(w.out, "latest", "f"), "half of the next")
 	w = w.restarted()
 	require.Empty(t, w.scan(now, false))

@@ -7,8 +7,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// holdTime is how long a report that may wait is held for the next report. Short tasks end within it, so their start and
-// end take one message and one commit. The start of any other task is reported that much later.
+// holdTime is how long a report with MayWait is held for the next report. Short tasks end within it, so their start and
+// end take one message and one commit. The start of any other task is reported with this delay.
 const holdTime = 15 * time.Millisecond
 
 // Outbox is a Queue that many goroutines may use.
@@ -23,7 +23,7 @@ type Outbox struct {
 // New makes an outbox that numbers reports from first on.
 func New(first uint64) *Outbox { return &Outbox{queue: NewQueue(first), wake: make(chan struct{}, 1)} }
 
-// Wake has a token when there may be something to send.
+// Wake has a token when there may be reports to send.
 func (o *Outbox) Wake() <-chan struct{} { return o.wake }
 
 // Add appends reports. It does not block.

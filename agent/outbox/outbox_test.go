@@ -49,7 +49,7 @@ func TestOutboxDropsWhatALaterWordReplaces(t *testing.T) {
 	o.Add(said("a", "progress"), said("b", "progress"), said("a", "phase"), said("a", ""))
 	o.Add(said("a", "progress"))
 	require.Equal(t, []uint64{2, 3, 4, 5}, seqs(o.Take()))
-	// What was sent cannot be taken back.
+	// Sent reports stay.
 	o.Add(said("a", "progress"))
 	require.Equal(t, []uint64{6}, seqs(o.Take()))
 }

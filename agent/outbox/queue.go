@@ -1,7 +1,8 @@
 // Package outbox keeps a node's reports until the coordinators have them.
 //
-// Contract: Queue holds the reports in order and knows which are in flight. It is pure, without a clock or a lock, so that
-// simulations can drive it. Outbox is a Queue for many goroutines that signals when there is something to send.
+// Contract: Queue holds the reports in order and knows which are in flight. It is pure, without a clock or a lock, so
+// that simulations can drive it. Outbox is a Queue that many goroutines may use; it signals when reports wait to be
+// sent.
 //
 // Guarantees: reports are sent in the order in which they were added, again in each session, until they are acknowledged.
 // Of a task's launches, phases and progress only the latest unsent report is kept; all other reports are kept. An Outbox is
@@ -35,11 +36,11 @@ type Report struct {
 	Latest string
 	// MayWait is set if a report with more information follows soon.
 	MayWait bool
-	// Acked, if set, is called when the state contains the report, or has refused it for good.
+	// Acked, if set, is called when the coordinators' state contains the report, or has refused it for good.
 	Acked func()
 }
 
-// About addresses a report; a zero time means now.
+// About makes a report about a task; a zero time means the present.
 func About(task taskid.ID, body *v1.Report, at time.Time) *Report {
 	body.Task = task.Ref()
 	if !at.IsZero() {
@@ -48,21 +49,21 @@ func About(task taskid.ID, body *v1.Report, at time.Time) *Report {
 	return &Report{Body: body}
 }
 
-// Launch is a report about the progress of a launch. The next one contains everything that it did.
+// Launch makes a report about the progress of a launch. The next report contains all that it contains.
 func Launch(task taskid.ID, body *v1.Report, at time.Time) *Report {
 	r := About(task, body, at)
 	r.Latest, r.MayWait = "launch", true
 	return r
 }
 
-// Queue holds reports in the order in which things happened.
+// Queue holds reports in the order in which they were added.
 type Queue struct {
 	items []*Report // in the order of their numbers
 	sent  int       // items[:sent] were sent in the current session
 	seq   uint64
 }
 
-// NewQueue numbers reports from first on.
+// NewQueue returns an empty queue that numbers reports from first on.
 func NewQueue(first uint64) *Queue { return &Queue{seq: first} }
 
 // Add appends reports. It returns true when one of them should be sent at once.
@@ -92,7 +93,7 @@ func (q *Queue) dropUnsent(drop func(*Report) bool) {
 	q.items = q.items[:q.sent+len(unsent)]
 }
 
-// boundCheckpoints makes room for one more: the oldest is dropped.
+// boundCheckpoints makes room for one more checkpoint of a task: it drops the oldest one.
 func (q *Queue) boundCheckpoints(task *v1.TaskRef) {
 	n, oldest := 0, -1
 	for i, r := range q.items[q.sent:] {

@@ -22,7 +22,7 @@ import (
 const (
 	// sweepPause is the time between two sweeps.
 	sweepPause = time.Hour
-	// maxOutputEntries limits how many files of a directory are examined for its age; a larger directory stays.
+	// maxOutputEntries limits how many files of a directory are examined for its age; a larger directory is kept.
 	maxOutputEntries = 1_000_000
 	// maxAsked limits the jobs in one question to a coordinator.
 	maxAsked = 1000
@@ -30,7 +30,7 @@ const (
 	goingPrefix = ".going-"
 )
 
-// jobOutputs is the name of a directory of a job.
+// jobOutputs matches the name of a directory of a job.
 var jobOutputs = regexp.MustCompile(`^(job_[0-9a-z]+(?:_[0-9]+)?)\.(attempt-[0-9]+|checkpoints)$`)
 
 // Cleaner removes unneeded outputs.
@@ -38,7 +38,8 @@ type Cleaner struct {
 	Dirs *Dirs
 	// Keep is how long outputs are kept after their last change; 0: for ever.
 	Keep time.Duration
-	// Live lists the jobs with a task on this node that has not ended; false: unknown, because the agent is stopping.
+	// Live lists the jobs with a task on this node that has not ended. It returns false if that is unknown, because the
+	// agent is stopping.
 	Live func() (jobs map[string]bool, ok bool)
 	// Needed asks a coordinator which outputs of some jobs are still needed.
 	Needed func(ctx context.Context, jobs []string) (*v1.GetNeededOutputsResponse, error)
@@ -80,8 +81,8 @@ func (c *Cleaner) sweep(ctx context.Context) {
 	}
 }
 
-// list returns the directories of jobs below outputsFolder: those of tenants, and those of older versions. It removes what
-// an earlier agent was removing.
+// list returns the directories of jobs in Folder: in the folders of tenants, and where older versions put them. It
+// completes removals that an earlier agent had begun.
 func (o *Dirs) list() (dirs []string) {
 	tops, _ := os.ReadDir(o.base) // a missing directory counts as empty
 	for _, top := range tops {
@@ -104,7 +105,7 @@ func (o *Dirs) list() (dirs []string) {
 	return dirs
 }
 
-// untouchedFor returns how long a directory was not changed; 0: unknown.
+// untouchedFor returns how long a directory has not changed; 0: unknown.
 func (c *Cleaner) untouchedFor(ctx context.Context, dir string) time.Duration {
 	info, err := os.Lstat(dir)
 	if err != nil {

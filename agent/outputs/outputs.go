@@ -23,7 +23,7 @@ const Folder = "outputs"
 // plainTenant matches the names of tenants that can be names of folders.
 var plainTenant = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// Tenant is the folder of a tenant's outputs.
+// Tenant returns the folder of a tenant's outputs.
 func (o *Dirs) Tenant(tenant string) string {
 	if !plainTenant.MatchString(tenant) || jobOutputs.MatchString(tenant) {
 		sum := sha256.Sum256([]byte(tenant))
@@ -32,20 +32,20 @@ func (o *Dirs) Tenant(tenant string) string {
 	return filepath.Join(o.base, tenant)
 }
 
-// Of returns where the attempt writes, and where the checkpoints of the job are: its attempts share those, so that one can
-// resume from another's.
+// Of returns the output directory of an attempt, and the checkpoint directory of its job, which its attempts share so
+// that one can resume from the checkpoints of another.
 func (o *Dirs) Of(id taskid.ID, tenant string, job *v1.SubmitJobRequest) (output, checkpoints string) {
 	own := o.Tenant(tenant)
 	base := job.GetOutputConfig().GetOutputDir()
 	switch {
 	case base == "":
 		base = filepath.Join(own, taskid.Dir(id.Job))
-		// Older versions had no folders for tenants: a job that started there continues there.
+		// Older versions had no folders for tenants: a job that was started by one continues in its old directories.
 		before := filepath.Join(o.base, taskid.Dir(id.Job))
 		if _, err := os.Lstat(before + checkpointsSuffix); err == nil {
 			base = before
 		}
-		// Two directories a job, not three: most jobs leave nothing in them.
+		// A job gets two directories and no folder around them: most jobs leave nothing in them.
 		return fmt.Sprintf("%s.attempt-%d", base, id.Attempt), base + checkpointsSuffix
 	case !filepath.IsAbs(base) && job.GetCommandConfig().GetCwd() != "":
 		base = filepath.Join(job.GetCommandConfig().GetCwd(), base)
@@ -56,10 +56,10 @@ func (o *Dirs) Of(id taskid.ID, tenant string, job *v1.SubmitJobRequest) (output
 	return filepath.Join(base, fmt.Sprintf("attempt-%d", id.Attempt)), filepath.Join(base, "checkpoints")
 }
 
-// checkpointsSuffix ends the name of a job's checkpoint directory.
+// checkpointsSuffix is the suffix of the name of a job's checkpoint directory.
 const checkpointsSuffix = ".checkpoints"
 
-// Dirs tracks which of the directories below Folder tasks use. Most jobs leave theirs empty: those are removed.
+// Dirs tracks which directories in Folder are used by tasks, and removes empty ones: most jobs leave theirs empty.
 type Dirs struct {
 	base string // Folder
 
@@ -72,8 +72,8 @@ func New(dataDir string) *Dirs {
 	return &Dirs{base: filepath.Join(dataDir, Folder), users: make(map[string]int)}
 }
 
-// own returns those of some directories that this agent may remove, and the directories that contain them, innermost first.
-// Folders of tenants are kept.
+// own returns the given directories that this agent may remove, and the directories that contain them, innermost first.
+// It leaves out the folders of tenants, which are kept.
 func (o *Dirs) own(dirs []string) (all []string) {
 	for _, dir := range dirs {
 		for at := dir; at != o.base && safedir.Within(at, o.base) && (at == dir || filepath.Dir(at) != o.base); at = filepath.Dir(at) {
@@ -92,7 +92,8 @@ func (o *Dirs) Use(dirs []string) {
 	}
 }
 
-// Leave ends a use. over: the task's processes are gone; then empty directories without a user are removed.
+// Leave ends the use of directories by a task. over: the task's processes are gone; then empty directories without a
+// user are removed.
 func (o *Dirs) Leave(dirs []string, over bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -107,7 +108,7 @@ func (o *Dirs) Leave(dirs []string, over bool) {
 	}
 }
 
-// unused calls do for a directory that no task uses, and keeps tasks from it meanwhile.
+// unused calls do for a directory if no task uses it. No task can start to use it meanwhile.
 func (o *Dirs) unused(dir string, do func() error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,12 +16,12 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// found lists what is in a directory and below, relative to it.
+// found lists the contents of a directory, with paths relative to it.
 func found(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it is being removed
+			return nil // the file is being removed
 		}
 		if rel, _ := filepath.Rel(dir, path); rel != "." {
 			names = append(names, rel)
@@ -31,7 +31,8 @@ func found(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// Two tasks of a job, as of two attempts, share its checkpoint directory: the end of one must not take it from the other.
+// Two tasks of a job, for example of two attempts, share its checkpoint directory: it must not be removed when one of
+// them ends.
 func TestADirectoryThatAnotherTaskUsesStays(t *testing.T) {
 	dir := t.TempDir()
 	o := New(dir)
@@ -61,7 +62,7 @@ func TestADirectoryThatAnotherTaskUsesStays(t *testing.T) {
 	require.DirExists(t, elsewhere, "what a user has named is the user's")
 }
 
-// A tenant may have the name of a job's directory. Its folder is none.
+// A tenant may have the same name as a job's directory. Its folder does not count as one.
 func TestTheFolderOfATenantIsNotTakenForThatOfAJob(t *testing.T) {
 	o := New(t.TempDir())
 	for _, tenant := range []string{"acme", "job_1.attempt-1", "job_1.checkpoints", "job_1", "../..", ".going-x"} {
@@ -108,7 +109,7 @@ func TestOldOutputsAreRemovedUnlessTheyAreNeeded(t *testing.T) {
 		asked = jobs
 		return &v1.GetNeededOutputsResponse{UnfinishedJobIds: []string{"job_4"}, CheckpointPaths: []string{
 			filepath.Join(outputs, "t/job_2.checkpoints/c-1"),
-			filepath.Join(outputs, "t/job_6.checkpoints/c-2"), // of another node, at the same path
+			filepath.Join(outputs, "t/job_6.checkpoints/c-2"), // a checkpoint of another node, at the same path
 		}}, nil
 	}
 	sweep(0)

@@ -14,27 +14,28 @@ import (
 	"github.com/mindcoordinator/mind/agent/safedir"
 )
 
-// mountInfo describes the mounts of this thread, which are those of the process; see proc_pid_mountinfo(5).
+// mountInfo describes the mounts of this thread, which are the mounts of the process; see proc_pid_mountinfo(5).
 const mountInfo = "/proc/thread-self/mountinfo"
 
 // mount is a line of mountInfo.
 type mount struct {
 	id uint64
-	// root is what is mounted.
+	// root is the mounted directory.
 	root spot
-	// point is where it is mounted.
+	// point is the path at which it is mounted.
 	point string
 }
 
 // mounts reads mountInfo when it has changed.
 type mounts struct {
 	mu sync.Mutex
-	// fd is open on mountInfo while table is not nil. The runtime's poller must not see it: the kernel tells a change once.
+	// fd is open on mountInfo while table is not nil. The runtime's poller must not have it: the kernel reports a
+	// change only once.
 	fd    int
 	table []mount
 }
 
-// read returns the mounts as they are now.
+// read returns the current mounts.
 func (m *mounts) read() ([]mount, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,7 +133,8 @@ func unescape(text string) string {
 	return out.String()
 }
 
-// locate returns the spot of a path without links. If its last parts do not exist, it is that of the parts that do.
+// locate returns the spot of a path without links. If its last parts do not exist, it returns the spot of the part that
+// does.
 func locate(table []mount, path string) (spot, error) {
 	var stat unix.Statx_t
 	exists := path
@@ -159,7 +161,7 @@ func locate(table []mount, path string) (spot, error) {
 	return spot{}, fmt.Errorf("no mount contains %s", path)
 }
 
-// below returns what is mounted below a directory.
+// below returns the directories that are mounted below a directory.
 func below(table []mount, dir string) (spots []spot) {
 	for _, m := range table {
 		if m.point != dir && safedir.Within(m.point, dir) {

@@ -1,14 +1,14 @@
-// Package private knows the directories of a node that no job may read through its agent: the agent's data directory, its
-// keys, its caches, and what the operator adds.
+// Package private decides which paths of a node no job may read through its agent: the agent's data directory, its
+// keys, its caches, and the paths that the operator adds.
 //
-// Contract: New is given the private paths. Holds says whether a path lies in one of them, and Reaches whether a directory
-// also contains one. Both take the directories that the job owns although they lie in a private path.
+// Contract: New takes the private paths. Holds reports whether a path lies in one of them, Reaches whether a directory
+// lies in one or contains one. Both take the directories that the job owns although they lie in a private path.
 //
 // Guarantees: a path is judged by the file system and the place in it to which it leads, so that neither links nor bind
-// mounts hide a private directory. What cannot be judged is private.
+// mounts hide a private directory. A path that cannot be judged is private.
 //
-// Not guaranteed: that a path leads to the same place later. The caller resolves the links of a path, asks, and opens what
-// it has resolved without following links (package safedir).
+// Not guaranteed: that a path leads to the same place later. The caller resolves the links of a path, asks, and opens
+// the resolved path without following links (package safedir).
 package private
 
 import (
@@ -40,11 +40,11 @@ func New(paths ...string) *Paths {
 	return p
 }
 
-// Close releases what the judging of paths uses.
+// Close releases the open file of the mounts.
 func (p *Paths) Close() { p.mounts.close() }
 
 // Holds reports whether a path lies in a private directory, and in none that the job owns. real is absolute and without
-// links. A nil Paths holds nothing.
+// links. With a nil Paths, no path is private.
 func (p *Paths) Holds(real string, owned ...string) bool {
 	return p.judge(real, owned, func(table []mount, at spot) []spot { return []spot{at} }, spot.within)
 }

@@ -46,7 +46,7 @@ func TestPaths_holdWhatLiesInThem(t *testing.T) {
 	require.False(t, New().Reaches("/"))
 }
 
-// A private path that is configured through a link is private under its own name.
+// A private path that is configured through a link is also private by its real name.
 func TestPaths_areResolved(t *testing.T) {
 	top := t.TempDir()
 	real := mkdir(t, top, "real")
@@ -56,7 +56,8 @@ func TestPaths_areResolved(t *testing.T) {
 	require.True(t, p.Holds(filepath.Join(real, "x")))
 }
 
-// A bind mount of a private directory, of one above it, or below a job's own directory is as private as what it shows.
+// A bind mount of a private directory, or of one above it, is as private as the directory, also below a job's own
+// directory.
 func TestPaths_areSeenThroughBindMounts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("bind mounts need root")
@@ -110,7 +111,7 @@ func TestPaths_areSeenThroughBindMounts(t *testing.T) {
 			t.Errorf("unmount: %v", err)
 		}
 		check(false, bound)
-		// What is mounted in the data directory is private elsewhere, too.
+		// A file system that is mounted in the data directory is also private elsewhere.
 		if err := unix.Mount("tmpfs", alpha, "tmpfs", 0, ""); err != nil {
 			t.Errorf("mount a tmpfs: %v", err)
 			return

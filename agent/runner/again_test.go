@@ -15,7 +15,8 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 )
 
-// again runs one task after another, all by the same shim, and returns their directories. The code of each is its number.
+// again runs several tasks one after another in the same shim, and returns their directories. The exit code of each is
+// its number.
 func again(t *testing.T, s *Starter, w *waiter, parent string, tasks int, spec func(i int) shim.Spec) []string {
 	t.Helper()
 	var dirs []string
@@ -31,14 +32,14 @@ func again(t *testing.T, s *Starter, w *waiter, parent string, tasks int, spec f
 	return dirs
 }
 
-// newUsed returns a starter with one shim, which is to have all tasks.
+// newUsed returns a starter with one shim, which gets all tasks.
 func newUsed(t *testing.T) (*Starter, string, *waiter) {
 	t.Helper()
 	s, parent := newSpare(t, 1)
 	return s, parent, s.waiting[0]
 }
 
-// foremost makes a shim the next to be taken; false when it does not wait.
+// foremost makes a shim the next one that the starter takes. It returns false if the shim is not waiting.
 func foremost(s *Starter, w *waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +60,7 @@ func text(t *testing.T, dir string) string {
 	return strings.Join(lines, "\n")
 }
 
-// What a task finds does not depend on whether its shim has had another one before.
+// The environment of a task does not depend on whether its shim had another task before.
 func TestAUsedShimHandsNothingDown(t *testing.T) {
 	s, parent, w := newUsed(t)
 	defer s.Close()
@@ -82,7 +83,7 @@ sleep 1000 & trap '' TERM; exit $0`
 	}
 }
 
-// scrub takes out the name of the working directory, which is each task's own.
+// scrub removes the name of the working directory, which differs between tasks.
 func scrub(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {
@@ -123,7 +124,7 @@ func TestAUsedShimKeepsNothing(t *testing.T) {
 	require.Less(t, n, 20, "threads of the shim")
 }
 
-// An agent that comes back asks for every task that it finds, also for those that are over.
+// An agent that restarts attaches to every task that it finds, also to those that have ended.
 func TestATaskThatIsOverIsNotTakenForTheNextOfItsShim(t *testing.T) {
 	s, parent, w := newUsed(t)
 	over := again(t, s, w, parent, 2, func(i int) shim.Spec { return newSpec("sh", "-c", "exit "+strconv.Itoa(i)) })
@@ -146,7 +147,8 @@ func TestATaskThatIsOverIsNotTakenForTheNextOfItsShim(t *testing.T) {
 	shimGone(t, dir)
 }
 
-// What an agent said to a task when that was over already must not reach the next one, nor be waited for.
+// A message to a task that has already ended must not reach the next task of its shim, and the agent does not wait for
+// an answer.
 func TestAUsedShimHearsNothingOfItsFormerTask(t *testing.T) {
 	s, parent, w := newUsed(t)
 	defer s.Close()
@@ -182,7 +184,7 @@ func TestAUsedShimHoldsItsTaskToTheDeadline(t *testing.T) {
 	shimGone(t, dir)
 }
 
-// Two agents may speak at a time: who of them would give the next task is not the shim's to say.
+// Two agents may be connected at a time, and the shim cannot know which one would give the next task.
 func TestAShimThatWasAskedByAnotherAgentIsNotUsedAgain(t *testing.T) {
 	s, parent, w := newUsed(t)
 	defer s.Close()
@@ -255,7 +257,7 @@ func TestAUsedShimThatDiedIsReplaced(t *testing.T) {
 	shimGone(t, dir)
 }
 
-// Somebody may have stopped it; the agent ends all the same.
+// A stopped (SIGSTOP) shim must not keep the agent from ending.
 func TestAShimThatDoesNotGoIsKilled(t *testing.T) {
 	s, _, w := newUsed(t)
 	require.NoError(t, w.child.Signal(syscall.SIGSTOP))

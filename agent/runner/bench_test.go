@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkForkExec is the yardstick: the command alone.
+// BenchmarkForkExec runs the command alone, for comparison.
 func BenchmarkForkExec(b *testing.B) {
 	for b.Loop() {
 		require.NoError(b, exec.Command("/bin/true").Run())
 	}
 }
 
-// BenchmarkLaunch is the time until the agent knows that the command runs.
+// BenchmarkLaunch measures the time until the agent knows that the command runs.
 func BenchmarkLaunch(b *testing.B) {
 	parent := b.TempDir()
 	n := 0
@@ -36,7 +36,7 @@ func BenchmarkLaunch(b *testing.B) {
 	b.ReportMetric(float64(forked.Nanoseconds())/float64(n), "ns-to-fork/op")
 }
 
-// BenchmarkLaunchToEnd is the whole life of a short task, parallel.
+// BenchmarkLaunchToEnd measures the whole life of short tasks in parallel.
 func BenchmarkLaunchToEnd(b *testing.B) {
 	for _, parallel := range []int{1, 8} {
 		b.Run(strconv.Itoa(parallel), func(b *testing.B) {
@@ -66,8 +66,7 @@ func BenchmarkLaunchToEnd(b *testing.B) {
 	}
 }
 
-// BenchmarkLaunchSpare is BenchmarkLaunch on a node that is not in a hurry:
-// shims wait for tasks.
+// BenchmarkLaunchSpare is BenchmarkLaunch on an idle node: shims wait for tasks.
 func BenchmarkLaunchSpare(b *testing.B) {
 	s, parent := newSpare(b, 2)
 	defer s.Close()

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
-// delegated finds a place for groups, on machines that let tests have one.
+// delegated finds a cgroup in which the test may make groups, if the machine allows that.
 func delegated(t *testing.T) string {
 	t.Helper()
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testrun.Main(m.Run))
 }
 
-// deadlineIn is a deadline from now on.
+// deadlineIn returns a deadline relative to the present.
 func deadlineIn(stop, dead time.Duration) shim.Deadline {
 	now := shim.Boottime()
 	return shim.Deadline{StopAt: now + int64(stop), DeadBy: now + int64(dead), Renewed: now - int64(7*time.Second)}
@@ -31,7 +31,7 @@ func leased(deadline shim.Deadline, argv ...string) shim.Spec {
 	return spec
 }
 
-// deadlineOf is the first thing that a shim says of a task with a lease.
+// deadlineOf returns the deadline in a shim's first message about a task with a lease.
 func deadlineOf(t *testing.T, h *Handle) shim.Deadline {
 	t.Helper()
 	e := next(t, h)
@@ -80,7 +80,7 @@ func TestANoticeMayBeAnswered(t *testing.T) {
 	t.Parallel()
 	h, _ := start(t, leased(deadlineIn(4*time.Second, time.Hour), "sh", "-c", `trap 'exit 7' USR1; while :; do sleep 0.05; done`))
 	exit := exited(t, h)
-	if exit.Signal == 0 { // it was quick enough to set the trap
+	if exit.Signal == 0 { // the shell had set the trap in time
 		require.Equal(t, 7, exit.Code)
 	}
 	require.Equal(t, shim.FailureNodeLost, exit.Failure)
@@ -96,7 +96,7 @@ func TestADeadlineMovesOnlyOn(t *testing.T) {
 	far := deadlineIn(time.Hour, 2*time.Hour)
 	require.NoError(t, h.SetDeadline(far))
 	require.NoError(t, h.SetDeadline(deadlineIn(time.Second, 2*time.Second)))
-	// Another agent is told what holds now.
+	// Another agent gets the current deadline.
 	waitFor(t, "the later deadline", func() bool {
 		again, err := Attach(dir)
 		require.NoError(t, err)

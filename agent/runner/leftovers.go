@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 )
 
-// KillLeftovers kills what a task left when its shim was killed, and returns the number of killed processes. Their parent
+// KillLeftovers kills the processes that a task left when its shim was killed, and returns their number. Their parent
 // is gone, so they are found by their environment, which child processes inherit unless they clear it.
 func KillLeftovers(spec shim.Spec) int {
 	if spec.Cgroup != "" {

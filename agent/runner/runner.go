@@ -28,23 +28,24 @@ import (
 	"github.com/mindcoordinator/mind/agent/tasklog"
 )
 
-// ErrNotBegun is returned by Attach for a task whose command was certainly never started. Its directory has been made
-// unusable, so that a starting shim cannot start it any more; remove it and start again.
+// ErrNotBegun is returned by Attach for a task whose command was certainly never started. Attach has made its directory
+// unusable, so that a shim that is just starting cannot start the command any more. Remove the directory and start
+// again.
 var ErrNotBegun = errors.New("the task was never begun")
 
 // Event is a message from a shim.
 type Event struct {
-	// Deadline: the task's deadline in the shim, when the Handle was made.
+	// Deadline is the task's deadline in the shim when the Handle was made.
 	Deadline *shim.Deadline
-	// Running: the command was started, as Pid, at Time (unix nanoseconds).
+	// Running: the command was started, as process Pid, at Time (Unix nanoseconds).
 	Running bool
 	Pid     int
 	Time    int64
-	// Exit: the task has ended, and no process of it is left.
+	// Exit is set when the task has ended and no process of it is left.
 	Exit *shim.Exit
 }
 
-// Handle is the agent's hold on one shim.
+// Handle is the agent's handle of one shim.
 type Handle struct {
 	dir    string
 	events chan Event
@@ -53,7 +54,7 @@ type Handle struct {
 
 	mu   sync.Mutex
 	conn *os.File
-	// ended gets the connection when the task has ended, and its reader; nil: the connection is closed.
+	// ended is called with the reader of the connection when the task has ended; nil: the connection is closed then.
 	ended func(said *bufio.Scanner)
 }
 
@@ -66,7 +67,7 @@ func (h *Handle) Stop(request shim.StopRequest) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.conn == nil {
-		return nil // it is ending anyway
+		return nil // the task is ending anyway
 	}
 	_ = h.conn.SetWriteDeadline(time.Now().Add(writePatience))
 	_, err := fmt.Fprintf(h.conn, "stop %d %d\n", request.Notice.Milliseconds(), request.Term.Milliseconds())
@@ -137,10 +138,10 @@ func Attach(dir string) (*Handle, error) {
 			}
 		}
 		if newer := (shim.VersionError{}); errors.As(err, &newer) {
-			// Nothing in it can be trusted, not even that it was never begun.
+			// Nothing in the record can be trusted, not even that the command was never begun.
 			return nil, err
 		}
-		// Nothing listens: the shim is gone, or not ready yet.
+		// No shim listens: it is gone, or not ready yet.
 		free, release, lockErr := lock(dir)
 		if lockErr != nil {
 			return nil, lockErr
@@ -159,7 +160,7 @@ func Attach(dir string) (*Handle, error) {
 // attachDead handles a directory without a shim. The caller holds its lock.
 func attachDead(dir string, begun bool) (*Handle, error) {
 	if !begun {
-		// It may have been recorded while this waited for the lock.
+		// The shim may have recorded that the command was begun while the caller waited for the lock.
 		spec, _ := shim.ReadSpec(dir)
 		begun = spec.Begun || left(dir)
 	}
@@ -188,8 +189,8 @@ func lock(dir string) (free bool, release func(), err error) {
 	return true, func() { _ = unix.Close(fd) }, nil
 }
 
-// left reports whether a command has left something in its directory. After a power cut the record may no longer say that
-// the command was begun; its files must not be removed as if it never had been.
+// left reports whether a command has left files in its directory. After a power cut the record that the command was
+// begun may be missing; the directory must not be treated as if it never had been begun.
 func left(dir string) bool {
 	if there, _, err := tasklog.End(filepath.Join(dir, shim.LogDir)); err != nil || there > 0 {
 		return true
@@ -202,7 +203,7 @@ func left(dir string) bool {
 	return false
 }
 
-// maxExit limits an exit: a number of fields, and a line of stderr.
+// maxExit limits an exit: some fields, and a line of stderr.
 const maxExit = 1 << 20
 
 // ReadExit reads how the task in a directory ended. The error wraps os.ErrNotExist if it has not ended, or if a power cut
@@ -257,7 +258,7 @@ func (h *Handle) run(conn *os.File) {
 	h.events <- Event{Exit: &exit}
 }
 
-// listen returns true when it has passed on the exit.
+// listen passes on the messages of the shim. It returns true when it has passed on the exit.
 func (h *Handle) listen(conn *os.File) bool {
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(make([]byte, 0, 512), 1<<20)
@@ -286,7 +287,7 @@ func (h *Handle) listen(conn *os.File) bool {
 	return false
 }
 
-// abandoned makes the exit of a task whose shim died without recording one: the task was killed, or never began.
+// abandoned makes an exit for a task whose shim died without recording one: the task was killed, or never began.
 func (h *Handle) abandoned(cause error) shim.Exit {
 	for free := false; !free; {
 		var release func()

@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/tasklog"
 )
 
-// self is the test binary: package shim is in it, so it is a shim, too.
+// executable is the test binary: it imports package shim, so it can also be a shim.
 const executable = "/proc/self/exe"
 
 // self starts a new process for every shim.
@@ -27,7 +27,7 @@ var self = NewStarter(executable, "", os.Stderr, 0)
 var testEnv = []string{"PATH=" + os.Getenv("PATH")}
 
 func newSpec(argv ...string) shim.Spec {
-	env := append(slices.Clone(testEnv), "TMPDIR="+os.TempDir()) // as tasks have it, and by which they belong to the run
+	env := append(slices.Clone(testEnv), "TMPDIR="+os.TempDir()) // as tasks have it; it shows that they belong to this run
 	return shim.Spec{JobID: "job_x", Attempt: 1, Node: "n1", Argv: argv, Env: env, Cwd: "/"}
 }
 
@@ -295,7 +295,7 @@ func TestTheShimIsDeafToTheSignalsOfOthers(t *testing.T) {
 		_, mask, _ := strings.Cut(string(status), "SigIgn:\t")
 		ignored, err := strconv.ParseUint(mask[:16], 16, 64)
 		require.NoError(t, err)
-		return ignored&(1<<(syscall.SIGPIPE-1)) != 0 // the last one
+		return ignored&(1<<(syscall.SIGPIPE-1)) != 0 // the last signal that the shim ignores
 	})
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		require.NoError(t, syscall.Kill(shimOf(t, pid), signal))
@@ -339,8 +339,7 @@ func TestAKilledShimTakesItsTaskWithIt(t *testing.T) {
 	require.Equal(t, exit, onDisk)
 }
 
-// An agent may die between making the directory and starting the shim, and the
-// shim may start late all the same.
+// An agent may die after it made the directory, and the shim may still start late.
 func TestATaskThatWasNotBegunCannotBeginLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "task")
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -354,7 +353,7 @@ func TestATaskThatWasNotBegunCannotBeginLater(t *testing.T) {
 	require.NoFileExists(t, marker)
 }
 
-// Nothing in a task directory is synced. After a power cut any file of it may be empty, cut off, or not there.
+// Files in a task directory are not synced. After a power cut any of them may be empty, incomplete or missing.
 func TestWhatAPowerCutLeavesOfATask(t *testing.T) {
 	spec := newSpec("true")
 	whole, begun := string(spec.Encode()), string(spec.Encode())+"begun \"\"\n"
@@ -362,8 +361,8 @@ func TestWhatAPowerCutLeavesOfATask(t *testing.T) {
 	log := "00000000000000000000.log"
 	for name, c := range map[string]struct {
 		files map[string]string
-		code  int  // of the exit that is told; -1: nobody knows it
-		never bool // it may be launched, and its directory removed
+		code  int  // of the reported exit; -1: unknown
+		never bool // it counts as never begun: it may be launched, and its directory removed
 	}{
 		"all of it":                        {files: map[string]string{"task": begun, log: "1 o x\n", "exit.json": exit}, code: 3},
 		"an empty exit":                    {files: map[string]string{"task": begun, "exit.json": ""}, code: -1},
@@ -438,7 +437,7 @@ func newSpare(t testing.TB, n int) (*Starter, string) {
 func TestASpareShimTakesATask(t *testing.T) {
 	s, parent := newSpare(t, 2)
 	defer s.Close()
-	for i := range 5 { // more than there are
+	for i := range 5 { // more than the number of files
 		dir := filepath.Join(parent, "task"+strconv.Itoa(i))
 		h, err := s.Start(dir, newSpec("sh", "-c", "echo hello; exit 3"), nil)
 		require.NoError(t, err)

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sockets of shims have names in the abstract namespace: they need no file, which saves a large part of a launch, and no
-// path of at most 107 bytes. They have no permissions either, so both ends check the peer: it must be the same user, or
-// root.
+// Sockets of shims have names in the abstract namespace: they need no file, which saves a large part of the time of a
+// launch, and no path, which is limited to 107 bytes. They have no permissions either, so both ends check the peer: it
+// must be the same user, or root.
 
 // socketName returns an unused name.
 func socketName() string { return "@mind-shim-" + rand.Text() }

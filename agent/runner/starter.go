@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// refillPause is how long no launch must have happened before shims are started for the next launches: a burst of
+	// refillPause is the time without a launch after which idle shims are started for later launches: a burst of
 	// launches needs the processors itself.
 	refillPause = 10 * time.Millisecond
-	// restPause is how long no launch and no end must have happened before surplus shims are dismissed.
+	// restPause is the time without a launch or an end after which surplus shims are dismissed.
 	restPause = 2 * time.Second
 	// mostResting limits the surplus shims.
 	mostResting = 32
 )
 
-// shimEnv: a shim needs only one thread and a small heap, and the runtime starts in three quarters of the time if it does
-// not search its control groups for a CPU quota.
+// shimEnv is added to the environment of shims: a shim needs only one thread and a small heap, and the runtime starts
+// in three quarters of the time if it does not search its control groups for a CPU quota.
 var shimEnv = []string{"GOMAXPROCS=1", "GOMEMLIMIT=32MiB", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
 
-// Starter starts shims. It keeps a few idle shims, so that a launch on an idle node does not start a process; and it reuses
-// shims whose task has ended, so that a launch on a busy node does not either.
+// Starter starts shims. It keeps a few idle shims, so that a launch on an idle node need not wait for the start of a
+// process; and it reuses shims whose task has ended, so that a launch on a busy node need not either.
 type Starter struct {
 	executable string
 	parent     string
@@ -43,14 +43,14 @@ type Starter struct {
 
 	mu      sync.Mutex
 	waiting []*waiter
-	// ending are shims whose task has ended, and that may become idle again.
+	// ending are the shims whose task has ended and that may become idle again.
 	ending map[*waiter]struct{}
 	shut   bool
 }
 
-// NewStarter returns a starter that runs "EXECUTABLE shim --dir PARENT --wait" for task directories in parent, and keeps
-// spare idle shims; with none, each task gets a new process. stderr gets the output of the shims themselves; it must not be
-// a pipe whose reader may end before them; nil: discarded.
+// NewStarter returns a starter that runs "EXECUTABLE shim --dir PARENT --wait" for task directories in parent, and
+// keeps spare idle shims; with none, each task gets a new process. stderr gets the output of the shims themselves; nil:
+// it is discarded. It must not be a pipe whose reader may end before the shims.
 func NewStarter(executable, parent string, stderr *os.File, spare int) *Starter {
 	s := &Starter{
 		executable: executable, parent: parent, stderr: stderr, spare: spare,
@@ -79,7 +79,7 @@ func (s *Starter) Close() {
 	}
 }
 
-// tend keeps the number of idle shims.
+// tend starts and dismisses idle shims to keep their number.
 func (s *Starter) tend() {
 	for failed := false; ; {
 		var pause <-chan time.Time
@@ -112,7 +112,7 @@ func (s *Starter) idle() int {
 	return len(s.waiting)
 }
 
-// put adds an idle shim, unless there are too many.
+// put adds an idle shim, unless there are most already.
 func (s *Starter) put(w *waiter, most int) bool {
 	s.mu.Lock()
 	kept := !s.shut && w.parent == s.parent && len(s.waiting) < most
@@ -126,7 +126,7 @@ func (s *Starter) put(w *waiter, most int) bool {
 	return kept
 }
 
-// take takes the newest idle shim: most of it is still in the caches.
+// take takes the newest idle shim: most of its memory is still in the processor's caches.
 func (s *Starter) take() *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *Starter) take() *waiter {
 	return w
 }
 
-// surplus takes the oldest idle shim, if there are more than the spare ones.
+// surplus takes the oldest idle shim, if there are more than spare.
 func (s *Starter) surplus() *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,11 +183,11 @@ func (s *Starter) Start(dir string, spec shim.Spec, prepare func(dir string) err
 	return s.give(w, dir, spec)
 }
 
-// give hands a task to an idle shim. An error means that it failed, or that the shim had died; then the shim has not seen
-// the task.
+// give hands a task to an idle shim. After an error, the shim has not received the task, for example because it had
+// died.
 func (s *Starter) give(w *waiter, dir string, spec shim.Spec) (*Handle, error) {
 	if w.name == "" {
-		// It has closed the socket of its former task.
+		// The shim has closed the socket of its former task.
 		w.name = socketName()
 	}
 	spec.Socket = w.name
@@ -234,7 +234,7 @@ func (s *Starter) ended(w *waiter, said *bufio.Scanner) {
 	}()
 }
 
-// writeSpec does not sync: a machine that loses power loses the task as well.
+// writeSpec writes a specification without a sync: a machine that loses power loses the task as well.
 func writeSpec(dir string, spec shim.Spec) error {
 	if err := os.WriteFile(filepath.Join(dir, shim.SpecFile), spec.Encode(), 0o600); err != nil {
 		return fmt.Errorf("write task: %w", err)
@@ -256,7 +256,7 @@ func (s *Starter) fork(parent string) (*waiter, error) {
 		return nil, err
 	}
 	w := &waiter{name: name, parent: parent, conn: conn, child: child, gone: make(chan struct{})}
-	// The only goroutine that waits for the process, which may outlive its tasks while the disk is slow.
+	// Only this goroutine waits for the process, which may outlive its tasks while the disk is slow.
 	go func() {
 		defer close(w.gone)
 		w.end, _ = child.Wait()
@@ -264,7 +264,7 @@ func (s *Starter) fork(parent string) (*waiter, error) {
 	return w, nil
 }
 
-// Probe starts a shim and ends it. The error says why none can be started.
+// Probe starts a shim and ends it. The error says why no shim can be started.
 func (s *Starter) Probe() error {
 	w, err := s.fork(s.parent)
 	if err != nil {

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// dismissPatience is how long a dismissed shim may take to end; it has nothing to do.
+// dismissPatience is how long a dismissed shim may take to end. It has nothing to do before.
 const dismissPatience = 5 * time.Second
 
-// waiter is a shim that waits for a task, its first or another.
+// waiter is a shim that waits for its first or another task.
 type waiter struct {
-	// name of its first socket; empty after its first task: then it listens under the name in the specification of its next
-	// task.
+	// name is the name of its first socket; empty after its first task: then it listens on the name in the
+	// specification of its next task.
 	name   string
 	parent string
 	conn   *os.File
 	child  *os.Process
 	gone   chan struct{} // closed when the process has ended
-	// end is how the child ended, once gone is closed.
+	// end is the state of the ended process, once gone is closed.
 	end *os.ProcessState
 }
 
@@ -34,5 +34,6 @@ func (w *waiter) dismiss() {
 	<-w.gone
 }
 
-// ready waits until a shim has cleaned up after its task, of which everything was read; false: it has gone, or will.
+// ready waits until a shim has cleaned up after its task, whose messages were all read. It returns false if the shim
+// has ended or is ending.
 func ready(said *bufio.Scanner) bool { return said.Scan() && said.Text() == "idle" }

@@ -1,10 +1,10 @@
-// Package safedir walks directories that a task may have filled with anything.
+// Package safedir reads and walks directories in which a task may have made any kind of file.
 //
-// Contract: Open, Resolved and Below open a directory; Walk visits everything in it and below.
+// Contract: Open, Resolved and Below open a directory; Walk visits all entries in it and below.
 //
-// Guarantees: only directories are opened, and none outside of the given one: a link is examined, and followed only if its
-// target is inside. A FIFO or a device is an entry like others. A walk is bounded in entries, depth and time; a directory
-// of a million files is not read into memory.
+// Guarantees: a walk opens only directories, and none outside of the given one: a link is examined, and followed only
+// if its target is inside. A FIFO or a device is an entry like others. A walk is bounded in entries, depth and time; a
+// directory of a million files is not read into memory.
 //
 // Not guaranteed: a consistent picture, if files change during the walk.
 package safedir
@@ -47,7 +47,7 @@ func Open(path string) (*Dir, error) {
 	return &Dir{os.NewFile(uintptr(fd), path)}, nil
 }
 
-// Resolved opens a directory by an absolute path without links; if there is one, it fails.
+// Resolved opens a directory by an absolute path. It fails if the path contains a link.
 func Resolved(path string) (*Dir, error) {
 	root, err := Open("/")
 	if err != nil {
@@ -61,7 +61,7 @@ func Resolved(path string) (*Dir, error) {
 	return root.Below(name)
 }
 
-// Below opens a directory below this one, without following links; "." is this one.
+// Below opens a directory below this one, without following links; "." opens this one again.
 func (d *Dir) Below(name string) (*Dir, error) {
 	path := filepath.Join(d.file.Name(), name)
 	fd, err := d.open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
@@ -71,7 +71,7 @@ func (d *Dir) Below(name string) (*Dir, error) {
 	return &Dir{os.NewFile(uintptr(fd), path)}, nil
 }
 
-// Look examines a name below the directory without opening it or following links; "." is the directory.
+// Look examines a file below the directory without opening it or following links; "." examines the directory.
 func (d *Dir) Look(name string) (stat unix.Stat_t, err error) {
 	fd, err := d.open(name, unix.O_PATH|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if err == nil {
@@ -84,7 +84,7 @@ func (d *Dir) Look(name string) (stat unix.Stat_t, err error) {
 	return stat, nil
 }
 
-// Readable reports whether a regular file below the directory can be read, without following links.
+// Readable checks that a regular file below the directory can be read, without following links.
 func (d *Dir) Readable(name string) error {
 	fd, err := d.open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
@@ -111,7 +111,7 @@ func (d *Dir) File(name string) (*os.File, error) {
 	return file, nil
 }
 
-// Target is where a link inside leads in the end, relative to the directory.
+// Target returns where a link inside finally leads, relative to the directory.
 func (d *Dir) Target(name string) (string, error) {
 	fd, err := d.open(name, unix.O_PATH|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)
 	if err != nil {
@@ -134,7 +134,7 @@ func (d *Dir) Target(name string) (string, error) {
 	return rel, err
 }
 
-// Root is the directory for package os, which then resolves no name outside of it.
+// Root returns the directory as an os.Root, which resolves no name outside of it.
 func (d *Dir) Root() (*os.Root, error) {
 	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(int(d.file.Fd())))
 }
@@ -148,7 +148,7 @@ func (d *Dir) open(name string, flags int, resolve uint64) (fd int, err error) {
 		return -1, unix.EXDEV
 	}
 	for range 100 {
-		// EAGAIN: a directory was renamed during the call.
+		// The call returns EAGAIN if a directory was renamed during it.
 		fd, err = unix.Openat2(int(d.file.Fd()), name, &unix.OpenHow{Flags: uint64(flags), Resolve: resolve})
 		if err != unix.EAGAIN && err != unix.EINTR {
 			break
@@ -157,7 +157,7 @@ func (d *Dir) open(name string, flags int, resolve uint64) (fd int, err error) {
 	if err != unix.ENOSYS && err != unix.EPERM {
 		return fd, err
 	}
-	// A kernel without that call: open one part of the name after the other, without following links.
+	// The kernel lacks that call: open one part of the name after the other, without following links.
 	fd = -1
 	at, rest := int(d.file.Fd()), filepath.Clean(name)
 	for rest != "" {
@@ -184,27 +184,27 @@ func (d *Dir) open(name string, flags int, resolve uint64) (fd int, err error) {
 	return fd, nil
 }
 
-// Entry is something in a directory.
+// Entry is an entry of a directory.
 type Entry struct {
 	// Path is relative to the walked directory.
 	Path string
 	Dir  bool
-	// Regular: it is a regular file, or a link to one inside.
+	// Regular: the entry is a regular file, or a link to one inside.
 	Regular bool
-	// Link: it is a link.
+	// Link: the entry is a link.
 	Link bool
-	// Mode has its permissions.
+	// Mode has the permissions.
 	Mode uint32
 	// Size of a file; for a link to a file inside, the size of its target.
 	Size int64
-	// Changed is when it was last written.
+	// Changed is when the contents were last changed.
 	Changed unix.Timespec
 	// Outside is set for a link that leads out of the directory, or nowhere, and is its target.
 	Outside string
 }
 
-// Walk visits all entries of a directory and below, in no order, except the directory itself. Each counts against left;
-// when nothing is left, Walk returns ErrTooLarge.
+// Walk visits all entries in the directory and below, in no particular order. Each entry decrements left; when nothing
+// is left, Walk returns ErrTooLarge.
 func (d *Dir) Walk(ctx context.Context, left *int, visit func(Entry) error) error {
 	return d.walk(ctx, d, "", left, visit)
 }
@@ -245,7 +245,7 @@ func depth(path string) (n int) {
 	return n
 }
 
-// names calls each with the names in a directory, some at a time.
+// names calls each with the names in a directory. It reads some at a time.
 func (d *Dir) names(each func(name string) error) error {
 	for {
 		names, err := d.file.Readdirnames(atOnce)
@@ -298,14 +298,14 @@ func (d *Dir) entry(top *Dir, prefix, name string) (Entry, error) {
 	return e, nil
 }
 
-// Child is an entry right below a directory.
+// Child is a directory directly below another one.
 type Child struct {
 	Name string
 	Stat unix.Stat_t
 }
 
-// Children lists the directories directly below this one, among at most most entries; all reports whether there were no
-// more.
+// Children lists the directories directly below this one. It examines at most most entries; all reports whether there
+// were no more.
 func (d *Dir) Children(most int) (dirs []Child, all bool, err error) {
 	if _, err := d.file.Seek(0, io.SeekStart); err != nil {
 		return nil, false, err
@@ -334,7 +334,7 @@ func (d *Dir) Stat() (stat unix.Stat_t, err error) {
 	return stat, err
 }
 
-// Within reports whether a path is a directory or below it, by the names only.
+// Within reports whether a path is a directory or lies below it. It compares names only.
 func Within(path, dir string) bool {
 	name, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(name)

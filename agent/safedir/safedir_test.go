@@ -123,7 +123,7 @@ func TestAWalkIsBounded(t *testing.T) {
 	require.ErrorIs(t, d.Walk(t.Context(), &left, func(Entry) error { return stop }), stop)
 }
 
-// A directory on the way is swapped for a link all the time.
+// A directory on the path is swapped with a link repeatedly.
 func TestAWalkIsNotLedOutByASwap(t *testing.T) {
 	base := t.TempDir()
 	write(t, filepath.Join(base, "secret", "f"), "secret")

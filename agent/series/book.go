@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// sampleEvery is how often the sensors of GPUs are read while a task has GPUs.
+	// sampleEvery is how often the sensors are read while a task has GPUs.
 	sampleEvery = 5 * time.Second
-	// sampleTimeout limits how long the driver may take.
+	// sampleTimeout limits one reading of the sensors.
 	sampleTimeout = 4 * time.Second
 )
 
@@ -35,7 +35,7 @@ func NewBook(log *slog.Logger) *Book {
 	return &Book{log: log, recorders: make(map[taskid.ID]*Recorder)}
 }
 
-// Open makes the recorder of a task, which has those GPUs.
+// Open makes the recorder of a task that has the given GPUs.
 func (b *Book) Open(id taskid.ID, dir string, has holding.Holding) *Recorder {
 	r := &Recorder{dir: dir, has: has, log: b.log}
 	b.mu.Lock()
@@ -44,7 +44,7 @@ func (b *Book) Open(id taskid.ID, dir string, has holding.Holding) *Recorder {
 	return r
 }
 
-// Close ends a recorder. The file has everything that it took.
+// Close ends a recorder, and writes all that it recorded to the file.
 func (b *Book) Close(id taskid.ID, r *Recorder) {
 	r.close()
 	b.mu.Lock()
@@ -54,7 +54,7 @@ func (b *Book) Close(id taskid.ID, r *Recorder) {
 	}
 }
 
-// Read returns series of the task in a directory, as Set.Select does. A task that recorded nothing has none.
+// Read returns series of the task in a directory, as Set.Select does. A task without recorded numbers has no series.
 func (b *Book) Read(id taskid.ID, dir string, names []string, points int) ([]*v1.MetricSeries, error) {
 	b.mu.Lock()
 	r := b.recorders[id]
@@ -101,7 +101,7 @@ func (b *Book) Sample(ctx context.Context, read func(context.Context) ([]gpus.Re
 		readings, err := read(bounded)
 		cancel()
 		if err != nil {
-			continue // the monitor of the GPUs reports it
+			continue // the Monitor of package gpus reports it
 		}
 		now := time.Now()
 		for _, r := range with {

@@ -17,22 +17,22 @@ type field struct {
 }
 
 const (
-	// gpuPrefix begins the names of what is measured at GPUs. A program cannot report such names.
+	// gpuPrefix is the prefix of the names of GPU series. A program cannot report such names.
 	gpuPrefix = "gpu"
-	// maxDepth limits how deep in a line numbers are looked for.
+	// maxDepth limits the nesting of objects in a line in which numbers are found.
 	maxDepth = 4
 )
 
 var (
-	// notNumbers are Python's texts for numbers that JSON does not have. tooLarge takes their place: a number that is
-	// infinite when it is read.
+	// notNumbers matches Python's texts for numbers that JSON does not have. They are replaced by tooLarge, a number
+	// that parses as infinite.
 	notNumbers = regexp.MustCompile(`-?\b(NaN|Infinity)\b`)
 	tooLarge   = []byte("1e999")
 	measured   = regexp.MustCompile(`^` + gpuPrefix + `[0-9]+\.`)
 )
 
-// parse appends the numbers of a line, which is a JSON object or nothing. Those of objects in it are named as in
-// {"eval": {"loss": 1}}: eval.loss.
+// parse appends the numbers of a line. A line that is not a JSON object has none. The name of a number in a nested
+// object is its path: eval.loss in {"eval": {"loss": 1}}.
 func parse(line []byte, to []field) (step int64, fields []field) {
 	if len(line) == 0 || line[0] != '{' {
 		return series.NoStep, to
@@ -83,7 +83,7 @@ func (p *parser) number(name string, x float64) {
 	p.fields = append(p.fields, field{name, x})
 }
 
-// isNotNumber reports whether a text is what programs write for a number that JSON does not have.
+// isNotNumber reports whether a string stands for a number that JSON does not have.
 func isNotNumber(text string) bool {
 	switch text {
 	case "NaN", "nan", "Infinity", "-Infinity", "inf", "-inf":

@@ -18,7 +18,7 @@ import (
 // File is the name of the file in the task's directory.
 const File = "series"
 
-// SaveEvery is how often the file of a task that runs is written.
+// SaveEvery is how often the file of a running task is written.
 const SaveEvery = 30 * time.Second
 
 // Recorder records the series of one task. It is safe for concurrent use.
@@ -29,28 +29,29 @@ type Recorder struct {
 
 	mu  sync.Mutex
 	set *series.Set // nil before Begin
-	// behind are the lines that were written before Begin, and are new.
+	// behind is the span of the new lines that were written before Begin.
 	behind span
-	// seen is the offset behind the last line that was shown, whether it was new or not.
+	// seen is the offset behind the last line that was passed to Line, whether it was new or not.
 	seen int64
-	// fields holds those of one line.
+	// fields holds the numbers of one line; it is reused.
 	fields []field
-	// full: a number had no room.
+	// full: there was no room for a number.
 	full bool
-	// changed: the file is older than the set; ended: nothing more is taken.
+	// changed: the file is older than the set; ended: no more numbers are recorded.
 	changed, ended bool
 	savedAt        time.Time
 
 	saving sync.Mutex
 }
 
-// span is a part of the metrics file, and when it was written, in Unix milliseconds.
+// span is a part of the metrics file, with the time range in which it was written, in Unix milliseconds.
 type span struct {
 	from, to     int64
 	begin, ended int64
 }
 
-// at is when the line that ends at an offset was written, if it was written in the span, as steadily as the others.
+// at estimates when the line that ends at an offset was written, if it is in the span, as if the lines had been written
+// at a steady pace.
 func (s span) at(end int64) (at int64, ok bool) {
 	if end <= s.from || end > s.to {
 		return 0, false
@@ -59,8 +60,8 @@ func (s span) at(end int64) (at int64, ok bool) {
 	return s.begin + int64(share*float64(s.ended-s.begin)), true
 }
 
-// Begin takes over what an earlier agent recorded. size and changed are those of the metrics file now, and started is when
-// the task was started, in Unix milliseconds.
+// Begin takes over the series that an earlier agent recorded. size and changed are the current size and change time of
+// the metrics file, and started is when the task was started, in Unix milliseconds.
 func (r *Recorder) Begin(size, changed, started int64) {
 	set, err := load(r.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +71,7 @@ func (r *Recorder) Begin(size, changed, started int64) {
 		set = series.New()
 	}
 	if size < set.MetricsOffset {
-		set.MetricsOffset = 0 // it was rewritten
+		set.MetricsOffset = 0 // the metrics file was rewritten
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,8 +80,8 @@ func (r *Recorder) Begin(size, changed, started int64) {
 	r.behind = span{from: set.MetricsOffset, to: size, begin: begin, ended: max(begin, changed)}
 }
 
-// Line takes a line of the metrics file that ends at an offset, and which was there at a time in Unix milliseconds. It
-// returns false when a number has no room, the first time that this happens.
+// Line records the numbers of a line of the metrics file. end is the offset at which the line ends, at the time at
+// which it was read, in Unix milliseconds. Line returns false the first time that there is no room for a number.
 func (r *Recorder) Line(text []byte, end, at int64) (room bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +112,7 @@ func (r *Recorder) Line(text []byte, end, at int64) (room bool) {
 	return room
 }
 
-// sample takes the sensors of the task's GPUs.
+// sample records the sensor values of the task's GPUs.
 func (r *Recorder) sample(at time.Time, readings []gpus.Reading) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,7 +144,8 @@ func (r *Recorder) sample(at time.Time, readings []gpus.Reading) {
 	}
 }
 
-// Save writes the file if it is due. last: the task has ended, and all that it wrote was read; nothing is taken after that.
+// Save writes the file if it is due. last: the task has ended, and all of its output was read; nothing is recorded
+// after that.
 func (r *Recorder) Save(now time.Time, last bool) {
 	r.mu.Lock()
 	due := r.set != nil && r.changed && (last || now.Sub(r.savedAt) >= SaveEvery)
@@ -154,7 +156,7 @@ func (r *Recorder) Save(now time.Time, last bool) {
 	}
 }
 
-// close writes the file when the agent leaves the task.
+// close writes the file when the agent stops following the task.
 func (r *Recorder) close() {
 	r.mu.Lock()
 	due := r.set != nil && r.changed
@@ -175,7 +177,7 @@ func (r *Recorder) save(now time.Time) {
 	if err == nil {
 		err = taskfile.Replace(r.dir, File, data)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // its directory was removed
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // ErrNotExist: the task's directory was removed
 		r.log.Warn("cannot keep the history of a task's numbers", "dir", r.dir, "error", err)
 	}
 }

@@ -83,8 +83,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Whatever the agent does (it is killed, it restarts, it looks late) and whatever the program does to its file, each line that is
-// there in the end counts once if the program only appends.
+// If the program only appends, each line counts once in the end, whatever the agent does: it may be killed, restart, or
+// read late. The program may also rewrite its file.
 func TestRecorder_countsEachLineOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "series")
@@ -106,7 +106,7 @@ func TestRecorder_countsEachLineOnce(t *testing.T) {
 		restart := func() {
 			b, r = open(nil, dir, holding.Holding{})
 			r.Begin(end, now.UnixMilli(), 0)
-			shown = 0 // the watcher shows the file from its beginning
+			shown = 0 // the watcher passes the lines from the beginning of the file
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"write": func(t *rapid.T) {
@@ -146,7 +146,7 @@ func TestRecorder_aFileThatWasRewrittenIsReadAgain(t *testing.T) {
 	r.Begin(0, 0, 0)
 	r.Line([]byte(`{"loss": 1}`), 12, 1)
 	r.Line([]byte(`{"loss": 2}`), 24, 2)
-	r.Line([]byte(`{"loss": 3}`), 12, 3) // from the beginning
+	r.Line([]byte(`{"loss": 3}`), 12, 3) // the file was rewritten
 	require.Equal(t, []float64{1, 2, 3}, lasts(read(t, b, dir)["loss"]))
 	b.Close(task, r)
 
@@ -156,7 +156,7 @@ func TestRecorder_aFileThatWasRewrittenIsReadAgain(t *testing.T) {
 	require.Equal(t, []float64{1, 2, 3, 4}, lasts(read(t, b, dir)["loss"]))
 }
 
-// Lines that came while no agent ran have times between the last one that is known and the last change of the file.
+// Lines that were written while no agent ran get times between the last known one and the last change of the file.
 func TestRecorder_estimatesWhenLinesCame(t *testing.T) {
 	times := func(b *Book, dir string) (all []int64) {
 		for _, p := range read(t, b, dir)["loss"].GetPoints() {
@@ -266,7 +266,7 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports what a task keeps in memory.
+// BenchmarkMemory reports the memory that the series of a task use.
 func BenchmarkMemory(b *testing.B) {
 	for _, names := range []int{5, 16, 256} {
 		b.Run(fmt.Sprint(names, "names"), func(b *testing.B) {

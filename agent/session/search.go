@@ -9,16 +9,16 @@ import (
 
 const (
 	retryMin = 20 * time.Millisecond
-	// retryLost is the longest pause while the session has been lost for less than lostFor: an election is in progress.
-	// Asking more often does not shorten an election that takes longer.
+	// retryLost is the longest pause while the session has been lost for less than lostFor: an election is probably in
+	// progress. An election that takes longer does not get shorter if agents ask more often.
 	retryLost = 200 * time.Millisecond
 	lostFor   = 5 * time.Second
 	retryMax  = 2 * time.Second
 	// brief is how long a session must last to count as good. After a shorter one, the agent waits before the next: a
 	// leader that is handing over accepts sessions, and ends them at the first report.
 	brief = time.Second
-	// complainAfter is how long an agent is without a session before it logs why, and complainPace how often it repeats
-	// that.
+	// complainAfter is how long an agent is without a session before it logs the reason, and complainPace how often it
+	// repeats that.
 	complainAfter = 10 * time.Second
 	complainPace  = time.Minute
 )
@@ -34,19 +34,19 @@ type Search struct {
 	pause     time.Duration
 	lostAt    time.Time
 
-	// Of the round.
+	// The fields below belong to the current round.
 	next   []string
 	tried  map[string]bool
 	hinted bool
 	held   bool
 	took   time.Duration // how long the session lasted
 
-	// out is since when there is no session, why is the last error, and told when that was last logged.
+	// out is since when there is no session, why the last error, and told when it was last logged.
 	out, told time.Time
 	why       error
 }
 
-// NewSearch returns a search among coordinators. shuffle is rand.Shuffle, or that of a seeded source.
+// NewSearch returns a search among coordinators. shuffle is rand.Shuffle, or the Shuffle of a seeded source.
 func NewSearch(coordinators []string, shuffle func(n int, swap func(i, j int))) *Search {
 	if shuffle == nil {
 		shuffle = rand.Shuffle
@@ -67,7 +67,7 @@ func (s *Search) Begin() {
 	s.next, s.tried, s.hinted, s.held, s.took = list, make(map[string]bool), false, false, 0
 }
 
-// Next returns the coordinator to ask now; false: the round is over.
+// Next returns the coordinator to ask. It returns false if the round is over.
 func (s *Search) Next() (addr string, ok bool) {
 	for len(s.next) > 0 && !s.held {
 		addr, s.next = s.next[0], s.next[1:]
@@ -81,7 +81,7 @@ func (s *Search) Next() (addr string, ok bool) {
 
 // Outcome is the result of a try, or of the session that it opened.
 type Outcome struct {
-	// Answered: the coordinator answered. Held: there was a session.
+	// Answered: the coordinator answered. Held: it accepted a session.
 	Answered, Held bool
 	Took           time.Duration
 	// Leader is the leader according to the coordinator; empty: unknown.
@@ -121,15 +121,15 @@ func (s *Search) End(now time.Time) (rest time.Duration) {
 		longest = retryLost
 	}
 	if s.hinted {
-		// The named leader may not know yet that it leads.
+		// The leader that a coordinator named may not know yet that it leads.
 		s.pause = min(s.pause, 4*retryMin)
 	}
 	s.pause = min(2*s.pause, longest)
 	return s.pause
 }
 
-// Complain returns how long the agent has been without a session, and why, if that should be logged: it takes longer than
-// an election. The coordinators only see that the node is silent.
+// Complain returns how long the agent has been without a session, and the last error. due reports whether to log that:
+// the search takes longer than an election. The coordinators only see that the node is silent.
 func (s *Search) Complain(now time.Time) (out time.Duration, why error, due bool) {
 	switch {
 	case s.held:
@@ -144,16 +144,16 @@ func (s *Search) Complain(now time.Time) (out time.Duration, why error, due bool
 }
 
 const (
-	// maxSlack limits by which factor the usual time for a connection is extended, maxPatience for an answer on one: an
-	// agent that waits for a stopped coordinator finds the next leader later.
+	// maxSlack limits the factor by which the usual time for a connection is extended, maxPatience the time for an
+	// answer on a connection: an agent that waits for a stopped coordinator finds the next leader later.
 	maxSlack    = 8
 	maxPatience = 2
-	// slackKept is how long a session must last until the usual times apply to all coordinators again.
+	// slackKept is how long a session must last before the usual times apply to all coordinators again.
 	slackKept = time.Minute
 )
 
-// A coordinator that is given up too soon is asked again, and must repeat its work. One that was silent gets twice as long
-// the next time, and is asked after all others.
+// judge adapts the patience with a coordinator. A coordinator that is given up too soon must repeat its work when it is
+// asked again, so one that was silent gets twice as long the next time, and is asked after all others.
 
 func (s *Search) judge(addr string, o Outcome) {
 	switch {
@@ -164,7 +164,7 @@ func (s *Search) judge(addr string, o Outcome) {
 	}
 }
 
-// factor is the factor of the usual time for a coordinator.
+// factor returns the factor by which the usual time is extended for a coordinator.
 func (s *Search) factor(addr string) time.Duration { return max(1, s.slack[addr]) }
 
 // sort moves coordinators that were silent to the end.
@@ -172,10 +172,10 @@ func (s *Search) sort(addrs []string) {
 	slices.SortStableFunc(addrs, func(a, b string) int { return int(s.factor(a) - s.factor(b)) })
 }
 
-// ConnectTime limits a try to connect.
+// ConnectTime returns the time limit of a try to connect.
 func (s *Search) ConnectTime(addr string) time.Duration { return s.factor(addr) * 2 * DialTimeout }
 
-// AnswerTime is how long to wait for an answer that usually arrives within d.
+// AnswerTime returns how long to wait for an answer that usually arrives within d.
 func (s *Search) AnswerTime(addr string, d time.Duration) time.Duration {
 	return min(s.factor(addr), maxPatience) * d
 }

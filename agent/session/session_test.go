@@ -101,7 +101,7 @@ func TestSearch_silentCoordinatorsAreGivenTimeAndAskedLast(t *testing.T) {
 	for name, tc := range map[string]struct {
 		tries   []try
 		connect time.Duration // of c1, for the next try
-		answer  time.Duration // of c1, when it is a second usually
+		answer  time.Duration // of c1, if the usual time is a second
 		last    string
 	}{
 		"none was silent":                {nil, usual, time.Second, "c3"},

@@ -14,13 +14,13 @@ import (
 //	to the agent:  deadline STOP-AT DEAD-BY RENEWED    started PID UNIXNANOS    exited EXIT-AS-JSON    idle (see again)
 //	to the shim:   deadline STOP-AT DEAD-BY RENEWED    stop NOTICE-MS TERM-MS    remark TEXT    task NAME (if it is idle)
 //
-// An agent that connects late gets the current state at once. The deadline is sent on connecting, not at each change:
-// agents set it.
+// An agent that connects late gets the current state at once. The deadline is sent when an agent connects, not at each
+// change: agents set it.
 type door struct {
 	requests  chan StopRequest
 	deadlines chan Deadline
-	over      chan struct{} // closed when nothing reads those any more
-	next      chan string   // the name of the next task, from the agent of this one; closed when that is gone
+	over      chan struct{} // closed when requests and deadlines are not read any more
+	next      chan string   // the name of the next task, from the agent of this one; closed when that agent disconnects
 	remark    func(text string)
 
 	mu       sync.Mutex
@@ -43,7 +43,7 @@ func openDoor(fd int, agent *caller, deadline Deadline, remark func(text string)
 	if syscall.SetNonblock(fd, true) != nil {
 		return d
 	}
-	// A waiting connection is served before goroutines start.
+	// A connection that already exists is served before goroutines start.
 	if agent != nil {
 		if agent.file == nil && syscall.SetNonblock(agent.fd, true) == nil {
 			agent.file = os.NewFile(uintptr(agent.fd), "agent")
@@ -70,7 +70,7 @@ func openDoor(fd int, agent *caller, deadline Deadline, remark func(text string)
 				return
 			}
 			if conn == nil {
-				time.Sleep(10 * time.Millisecond) // out of descriptors
+				time.Sleep(10 * time.Millisecond) // no file descriptors are left
 				continue
 			}
 			d.serve(conn, nil)
@@ -95,7 +95,8 @@ func listen(name string) (int, error) {
 	return fd, nil
 }
 
-// close closes the socket of an ended task, and returns its agent if no other agent has connected and it is still there.
+// close closes the socket of an ended task. It returns the task's agent if that is still connected and no other agent
+// has connected.
 func (d *door) close() *caller {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,8 +116,8 @@ func (d *door) close() *caller {
 // caller is the agent that gave an idle shim its task.
 type caller struct {
 	fd      int
-	file    *os.File // once it was served
-	pending []byte   // what it sent after that
+	file    *os.File // the connection, once it was served
+	pending []byte   // bytes that it sent after the name of the task
 }
 
 // awaitTask waits for the name of a task directory. It returns no caller if the agent disconnected without one.
@@ -158,13 +159,13 @@ func awaitTask(listener int) (name string, _ *caller) {
 	return "", nil
 }
 
-// trusted checks the peer: the name of the socket is not secret, and it has no permissions.
+// trusted checks the user of the peer: the name of the socket is not secret, and it has no permissions.
 func trusted(fd int) bool {
 	peer, err := syscall.GetsockoptUcred(fd, syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	return err == nil && (peer.Uid == uint32(os.Geteuid()) || peer.Uid == 0)
 }
 
-// accept returns done when the wait is over, with a connection or without.
+// accept accepts a connection. done reports whether the wait is over, with a connection or without.
 func accept(fd uintptr) (conn *os.File, done bool) {
 	nfd, _, err := syscall.Accept4(int(fd), syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK)
 	switch err {
@@ -229,7 +230,7 @@ func (d *door) keep(deadline Deadline) {
 	d.deadline = deadline
 }
 
-// send never blocks for long: an agent that does not read can ask again.
+// send sends data to an agent, and never blocks for long: an agent that does not read can connect again.
 func (d *door) send(conn *os.File, data []byte) {
 	if len(data) == 0 {
 		return
@@ -238,7 +239,8 @@ func (d *door) send(conn *os.File, data []byte) {
 	_, _ = conn.Write(data)
 }
 
-// listen reads an agent's messages until it disconnects or names another task; rest is what it sent after that.
+// listen reads an agent's messages until it disconnects or names another task; rest are the bytes that it sent after
+// that.
 func (d *door) listen(conn *os.File, pending []byte) (task string, rest []byte) {
 	buf := make([]byte, 256)
 	for {

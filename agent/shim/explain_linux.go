@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// cudaOOM are the messages of CUDA, PyTorch and JAX when a GPU's memory is full.
+// cudaOOM has the messages of CUDA, PyTorch and JAX when a GPU's memory is full.
 var cudaOOM = []string{
 	"CUDA out of memory", "torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError", "CUDA_ERROR_OUT_OF_MEMORY",
 	"CUDA error: out of memory", "RESOURCE_EXHAUSTED: Out of memory",
 }
 
-// explain says why a command failed, as far as that is known.
+// explain adds to the exit why the command failed, as far as that is known.
 func (s *shim) explain() {
 	if s.exit.Code == 0 || s.exit.Failure == FailureNodeLost {
 		return
@@ -42,7 +42,7 @@ func (s *shim) explain() {
 	}
 }
 
-// lastErrors is the end of stderr, after it was read completely.
+// lastErrors returns the end of stderr, after it was read completely.
 func (o *output) lastErrors() []byte {
 	select {
 	case <-o.done:
@@ -61,7 +61,7 @@ func lineAround(text []byte, at int) string {
 	return clipped(string(bytes.ToValidUTF8(bytes.TrimSpace(text[start:end]), []byte("\uFFFD"))))
 }
 
-// clipped bounds the length of a line.
+// clipped truncates a long line.
 func clipped(line string) string {
 	const longest = 300
 	if len(line) > longest {
@@ -70,8 +70,8 @@ func clipped(line string) string {
 	return line
 }
 
-// kernelKilled looks for the process in the kernel's log. It needs permission to read it, and the host's process ids;
-// without them the answer is no.
+// kernelKilled reports whether the kernel's log says that its OOM killer has killed the process. That needs permission
+// to read the log, and the host's process ids; without them the result is false.
 func kernelKilled(exit Exit) bool {
 	uptime, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -93,7 +93,7 @@ func kernelKilled(exit Exit) bool {
 	for range 100_000 {
 		n, err := syscall.Read(fd, buf)
 		if err == syscall.EPIPE || err == syscall.EINTR {
-			continue // the ring went round: the next read goes on
+			continue // old records were overwritten meanwhile: the next read continues with later ones
 		}
 		if err != nil || n <= 0 {
 			return false
@@ -105,8 +105,7 @@ func kernelKilled(exit Exit) bool {
 	return false
 }
 
-// saidAt is the time of a record of the kernel's log ("priority,number,
-// microseconds since boot,flags;text"), or 0.
+// saidAt returns the time of a record of the kernel's log ("priority,number,microseconds since boot,flags;text"), or 0.
 func saidAt(record []byte) int64 {
 	fields := bytes.SplitN(record, []byte{','}, 4)
 	if len(fields) < 4 {
@@ -116,13 +115,13 @@ func saidAt(record []byte) int64 {
 	return at
 }
 
-// cgroup is the control group of the task; nil when there is none.
+// cgroup is the control group of the task; nil: there is none.
 type cgroup struct {
 	path string
 	fd   int
 }
 
-// newCgroup makes the group; nil when it cannot.
+// newCgroup makes a control group. It returns nil if it cannot.
 func newCgroup(path string) *cgroup {
 	if path == "" {
 		return nil

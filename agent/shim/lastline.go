@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// What launchers and Python write around the error of a program.
+// Texts that launchers and Python write around the error of a program.
 const (
 	tracebackLine = "Traceback (most recent call last):"
 	childFailed   = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
@@ -14,10 +14,10 @@ const (
 )
 
 // lastLine returns the line at the end of stderr that says why a program failed. That is the last one, except under a
-// launcher, which ends with an error of its own: torchrun names the rank that failed first, and the line is the last one of
-// that rank's traceback.
+// launcher, which writes an error of its own at the end: torchrun names the rank that failed first, and lastLine
+// returns the last line of that rank's traceback.
 func lastLine(tail []byte) string {
-	// Package strings would have the shim initialise what it does not need.
+	// Package strings would make the shim initialise packages that it does not need.
 	var lines []string
 	for line := range bytes.SplitSeq(bytes.TrimSpace(bytes.ToValidUTF8(tail, []byte("\uFFFD"))), []byte{'\n'}) {
 		lines = append(lines, string(bytes.TrimRight(line, " \r\t")))
@@ -40,7 +40,7 @@ func orLast(line string, lines []string) string {
 	return lines[len(lines)-1]
 }
 
-// tracebackOf returns where the traceback begins that ends with the line at end.
+// tracebackOf returns the index of the first line of the traceback that ends with the line at end.
 func tracebackOf(lines []string, end int) int {
 	for i, line := range slices.Backward(lines[:end]) {
 		if line == tracebackLine {
@@ -50,8 +50,8 @@ func tracebackOf(lines []string, end int) int {
 	return end
 }
 
-// rankError returns the last line of the traceback of the rank that torchrun's footer names; or, for a rank that was killed,
-// what the footer says of it.
+// rankError returns the last line of the traceback of the rank that torchrun's footer names; or, for a rank that was
+// killed, the line of the footer about it.
 func rankError(lines, footer []string) string {
 	rank, killed := firstFailed(footer)
 	if killed != "" {
@@ -71,7 +71,7 @@ func rankError(lines, footer []string) string {
 			first = end
 			chained = isChained(lines[i+1:])
 		case of != "" && of == rank:
-			named = end // the last one: those before it are what it was raised in place of
+			named = end // the last one: the errors before it are its causes
 		}
 	}
 	switch {
@@ -83,7 +83,7 @@ func rankError(lines, footer []string) string {
 	return lastWritten(lines)
 }
 
-// firstFailed reads the footer: the rank that failed first, and by which signal it was killed.
+// firstFailed returns the rank that failed first according to the footer, and the signal that killed it, if one did.
 func firstFailed(footer []string) (rank, killed string) {
 	at := slices.Index(footer, rootCause)
 	for _, line := range footer[at+1:] {
@@ -110,7 +110,7 @@ func ofRank(rank string) string {
 	return " (rank " + rank + ")"
 }
 
-// prefixed splits off what torch puts before the lines of a rank, such as "[rank0]: ".
+// prefixed splits off the prefix that torch puts before the lines of a rank, such as "[rank0]: ".
 func prefixed(line string) (rank, text string) {
 	after, ok := bytes.CutPrefix([]byte(line), []byte("[rank"))
 	number, rest, found := bytes.Cut(after, []byte("]:"))
@@ -120,7 +120,7 @@ func prefixed(line string) (rank, text string) {
 	return string(number), string(bytes.TrimPrefix(rest, []byte{' '}))
 }
 
-// endOfTraceback returns the line with the error: the first of the rank's that is not indented.
+// endOfTraceback returns the line with the error: the first line of the rank that is not indented.
 func endOfTraceback(lines []string, of string) string {
 	for _, line := range lines {
 		rank, text := prefixed(line)
@@ -131,7 +131,7 @@ func endOfTraceback(lines []string, of string) string {
 	return ""
 }
 
-// isChained reports whether another error was raised in place of the one whose traceback begins before these lines.
+// isChained reports whether another traceback follows because the error was replaced by another one.
 func isChained(lines []string) bool {
 	for _, line := range lines {
 		switch {

@@ -31,14 +31,14 @@ func TestLastLine(t *testing.T) {
 	}
 }
 
-// What torchrun has written of real programs.
+// contents returns a recorded output of torchrun with a real program.
 func contents(t *testing.T, name string) string {
 	text, err := os.ReadFile(filepath.Join("testdata", name))
 	require.NoError(t, err)
 	return string(text)
 }
 
-// footer is how torchrun ends, without what its ranks have written.
+// footer returns the end of a recorded output of torchrun, without the output of its ranks.
 func footer(t *testing.T) string {
 	text := contents(t, "torchrun-chained.txt")
 	return text[strings.LastIndex(text, tracebackLine):]

@@ -90,7 +90,7 @@ func (s *shim) start(program, cwd string) *failure {
 	return nil
 }
 
-// whyNot explains an error of exec that the earlier checks did not foresee.
+// whyNot explains an error of exec that the earlier checks did not find.
 func whyNot(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
@@ -124,7 +124,7 @@ func checkCwd(cwd, node string) *failure {
 	return nil
 }
 
-// findProgram resolves a program as a shell would, in the task's own PATH.
+// findProgram finds a program as a shell would, in the task's PATH.
 func findProgram(name, cwd string, env []string, node string) (string, *failure) {
 	if hasSlash(name) {
 		path := name
@@ -197,7 +197,7 @@ func hasSlash(s string) bool {
 	return false
 }
 
-// cause returns the error without the operation and path, which the message contains already.
+// cause returns the text of an error without the operation and path, which the message contains already.
 func cause(err error) string {
 	var path *os.PathError
 	if errors.As(err, &path) {
@@ -215,7 +215,8 @@ func Identity(info os.FileInfo) string {
 	return strconv.FormatUint(inode, 10) + ":" + strconv.FormatInt(info.ModTime().UnixNano(), 10)
 }
 
-// writeBaseline lists the checkpoint directory, so that files of an earlier attempt do not count as this one's.
+// writeBaseline records the contents of the checkpoint directory, so that files of an earlier attempt do not count as
+// this one's.
 func writeBaseline(dir string) error {
 	if dir == "" {
 		return nil

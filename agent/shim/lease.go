@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Lease is the lease of a task; package lease computes it. The shim enforces the latest deadline that it was told, even
+// Lease is the lease of a task; package lease computes it. The shim enforces the latest deadline that it got, even
 // without the agent. The other fields are kept for the next agent.
 type Lease struct {
 	// Ns and StopNs are the lease and the time for a stop, in nanoseconds.
 	Ns, StopNs  int64
 	Replaceable bool
-	// Deadline is the one at the launch.
+	// Deadline is the deadline at the launch.
 	Deadline
 }
 
@@ -33,7 +33,7 @@ func (d Deadline) Line() string {
 	return deadlineWord + " " + strconv.FormatInt(d.StopAt, 10) + " " + strconv.FormatInt(d.DeadBy, 10) + " " + strconv.FormatInt(d.Renewed, 10) + "\n"
 }
 
-// ParseDeadline parses a result of Line, without the end of the line.
+// ParseDeadline parses a result of Line, without the line end.
 func ParseDeadline(line string) (Deadline, bool) {
 	fields := bytes.Fields([]byte(line))
 	if len(fields) != 4 || string(fields[0]) != deadlineWord {
@@ -44,28 +44,27 @@ func ParseDeadline(line string) (Deadline, bool) {
 	return d, ok
 }
 
-// later returns the later of two: an agent may only set deadlines that it was entitled to, and two agents may be connected
-// at a time, one of them about to end.
+// later returns the later of two deadlines: agents only set deadlines that they are entitled to, and two agents may be
+// connected for a while, one of them about to end.
 func (d Deadline) later(other Deadline) Deadline {
 	return Deadline{StopAt: max(d.StopAt, other.StopAt), DeadBy: max(d.DeadBy, other.DeadBy), Renewed: max(d.Renewed, other.Renewed)}
 }
 
-// Past reports whether the stop should have begun by now.
+// Past reports whether the stop should have begun.
 func (d Deadline) Past(now int64) bool { return d.StopAt != 0 && now >= d.StopAt }
 
-// Hold holds a task to its deadline. It is pure: time is handed in. The shim
-// goes by it, and so do simulations.
+// Hold decides when a task must be stopped because of its deadline. It is pure: times are passed in. The shim and
+// simulations use it.
 type Hold struct {
 	Deadline
-	// begun: the task is being stopped for it, and no later deadline counts.
+	// begun: the task is being stopped because of the deadline, and later deadlines do not count.
 	begun bool
 }
 
-// killRoom is how long before a task must be dead it is killed: the kernel needs
-// a moment for that.
+// killRoom is how long before its DeadBy a task is killed: the kernel needs a moment for that.
 const killRoom = 250 * time.Millisecond
 
-// Extend takes a deadline from an agent. It is false when that is too late.
+// Extend takes a deadline from an agent. It returns false if that is too late.
 func (h *Hold) Extend(deadline Deadline) bool {
 	if h.begun {
 		return false
@@ -74,18 +73,18 @@ func (h *Hold) Extend(deadline Deadline) bool {
 	return true
 }
 
-// Due is what a deadline asks for.
+// Due describes what a deadline requires.
 type Due struct {
 	// Begins: the stop begins now.
 	Begins bool
-	// Ask: Stop is to be asked of the StopPlan.
+	// Ask: pass Stop to the StopPlan's Ask.
 	Ask  bool
 	Stop StopRequest
-	// LookAt is when to look again; 0: no need.
+	// LookAt is when to call Look again; 0: there is no need to.
 	LookAt int64
 }
 
-// Look returns what the deadline asks for now.
+// Look returns what the deadline requires at a time.
 func (h *Hold) Look(now int64) Due {
 	if h.StopAt == 0 {
 		return Due{}
@@ -101,7 +100,7 @@ func (h *Hold) Look(now int64) Due {
 	case now < killAt:
 		return Due{LookAt: killAt}
 	}
-	// The plan goes by a clock that a sleep of the machine stops.
+	// The plan's clock stops while the machine sleeps, so the kill is requested directly.
 	return Due{Ask: true}
 }
 

@@ -20,12 +20,12 @@ func Boottime() int64 {
 	return ts.Nano()
 }
 
-// enforcer holds a task to its deadline, with an alarm.
+// enforcer enforces the deadline of a task with an alarm.
 type enforcer struct {
 	Hold
 	alarm chan struct{}
 	timer *os.File // nil: the kernel has none
-	fd    int      // of it: asked for it, the file would block from then on
+	fd    int      // of timer; timer.Fd() would make its reads block
 }
 
 // close ends the alarm.
@@ -35,7 +35,7 @@ func (l *enforcer) close() {
 	}
 }
 
-// silence says why a task was stopped.
+// silence returns the reason for a stop because of the deadline.
 func (d Deadline) silence() string {
 	if d.Renewed == 0 {
 		return "no coordinator answered in time"
@@ -43,8 +43,8 @@ func (d Deadline) silence() string {
 	return "no coordinator answered for " + strconv.FormatInt((Boottime()-d.Renewed)/int64(time.Second), 10) + " s"
 }
 
-// extend takes a deadline from an agent. It does not touch the alarm: if that fires too early, it is set again. So an
-// extension costs almost nothing.
+// extend takes a deadline from an agent. It does not change the alarm, so it costs almost nothing: an alarm that goes
+// off too early is set again.
 func (s *shim) extend(deadline Deadline) {
 	if !s.lease.Extend(deadline) {
 		return
@@ -55,13 +55,13 @@ func (s *shim) extend(deadline Deadline) {
 	}
 }
 
-// enforce does what the deadline requires now.
+// enforce does what the deadline requires at the moment.
 func (s *shim) enforce() {
 	due := s.lease.Look(Boottime())
 	if due.Begins && s.exit.Ended == 0 && !s.exit.Stopped {
 		s.exit.Stopped = true
 		s.exit.Failure, s.exit.Message = FailureNodeLost, "stopped by its own node: "+s.lease.silence()
-		// The log is told later: nothing here may wait for a disk.
+		// The remark is written to the log later: nothing here may wait for a disk.
 	}
 	if due.Ask {
 		s.plan.Ask(time.Now(), due.Stop)
@@ -71,7 +71,7 @@ func (s *shim) enforce() {
 	}
 }
 
-// wake sets the alarm to a time. A timer of the runtime would be late by the time that the machine slept.
+// wake sets the alarm to a time. The runtime's timers stop while the machine sleeps, and would be late.
 func (l *enforcer) wake(at int64) {
 	if l.alarm == nil {
 		l.alarm = make(chan struct{}, 1)
@@ -95,7 +95,7 @@ func ring(alarm chan<- struct{}) {
 	}
 }
 
-// newTimer returns a timer that fires until it is closed; nil if the kernel has none.
+// newTimer returns a timer that sends to alarm until it is closed. It returns nil if the kernel has no such timer.
 func newTimer(alarm chan<- struct{}) (int, *os.File) {
 	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
 	if errno != 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A notice goes to the first on the way down who can do something with it.
+// A notice goes to the topmost processes that handle the signal.
 func TestToNotice(t *testing.T) {
 	const trap, wait = "trap : USR1; ", "while :; do sleep 0.05; done"
 	up := func(name string) string {

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// quiet is how long an incomplete line is held back: progress bars and prompts print no line end for long.
+	// quiet is how long an incomplete line is held back: progress bars and prompts print no line end for a long time.
 	quiet = time.Second
-	// tailBytes is how much of the end of stderr is kept for the diagnosis: tracebacks of some ranks.
+	// tailBytes is how much of the end of stderr is kept for the diagnosis: enough for the tracebacks of some ranks.
 	tailBytes = 64 << 10
 )
 
-// output reads what the command prints.
+// output reads the output of the command.
 type output struct {
 	log   *tasklog.Writer
 	pipes [2]*os.File
@@ -59,8 +59,9 @@ func (o *output) start() {
 	}()
 }
 
-// wait returns false if the output did not end in time. When all processes are gone, the rest of the pipes can be read at
-// once; only a stuck disk, or a foreign process that holds a pipe open, makes it wait.
+// wait waits for the end of the output. It returns false if that does not come in time. When all processes are gone,
+// the rest of the pipes can be read at once; only a stuck disk, or a foreign process that holds a pipe open, makes it
+// wait.
 func (o *output) wait(limit time.Duration) bool {
 	select {
 	case <-o.done:

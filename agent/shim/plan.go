@@ -2,10 +2,10 @@ package shim
 
 import "time"
 
-// leftoverGrace is the minimum time that processes that outlive the command get, from SIGTERM to SIGKILL.
+// leftoverGrace is the minimum time from SIGTERM to SIGKILL for processes that outlive the command.
 const leftoverGrace = 2 * time.Second
 
-// StopRequest says how to stop a task.
+// StopRequest is a request to stop a task.
 type StopRequest struct {
 	// Notice is the time from SIGUSR1 to SIGTERM; 0: SIGTERM at once, without a notice.
 	Notice time.Duration
@@ -13,10 +13,10 @@ type StopRequest struct {
 	Term time.Duration
 }
 
-// Action is what a stop does next.
+// Action is a step of a stop.
 type Action int
 
-// What StopPlan.Step returns.
+// The actions that StopPlan.Step returns.
 const (
 	ActNone Action = iota
 	ActNotice
@@ -24,19 +24,18 @@ const (
 	ActKill
 )
 
-// StopPlan decides what signal is due. It is pure: time is handed in. The shim
-// goes by it, and so do simulations.
+// StopPlan decides which signal is due. It is pure: times are passed in. The shim and simulations use it.
 type StopPlan struct {
 	asked           bool
 	notice          bool // due
 	noticed, termed bool
 	killing         bool
 	termAt, killAt  time.Time
-	term            time.Duration // the longest asked for
+	term            time.Duration // the longest requested one
 	pause           time.Duration
 }
 
-// Ask adds a request. A second one can only bring the end nearer.
+// Ask adds a request. A later request can only make the end come sooner.
 func (p *StopPlan) Ask(now time.Time, r StopRequest) {
 	p.term = max(p.term, r.Term)
 	termAt := now.Add(max(0, r.Notice))
@@ -50,13 +49,13 @@ func (p *StopPlan) Ask(now time.Time, r StopRequest) {
 	p.killAt = earlier(p.killAt, killAt)
 }
 
-// leftovers is called when the command ended and others live on.
+// leftovers is called when the command has ended and other processes of the task have not.
 func (p *StopPlan) leftovers(now time.Time) {
 	p.notice, p.noticed = false, true
 	p.Ask(now, StopRequest{Term: max(p.term, leftoverGrace)})
 }
 
-// Step returns what is due now, or how long nothing is.
+// Step returns the action that is due, or the time until one is.
 func (p *StopPlan) Step(now time.Time) (Action, time.Duration) {
 	switch {
 	case !p.asked:
@@ -75,7 +74,8 @@ func (p *StopPlan) Step(now time.Time) (Action, time.Duration) {
 		p.killing = true
 		return ActKill, 0
 	}
-	// Repeatedly: a process may have forked during the search, or be in a system call that cannot be interrupted yet.
+	// SIGKILL is sent repeatedly: a process may have forked during the search, or be in a system call that cannot be
+	// interrupted yet.
 	p.killing = false
 	p.pause = min(max(2*p.pause, 2*time.Millisecond), time.Second)
 	p.killAt = now.Add(p.pause)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// play lets time pass and lists what was done, with the second at which it was.
+// play steps a plan through time, and lists the actions with their second.
 func play(p *StopPlan, from time.Time, seconds int, at map[int]func(now time.Time)) (acts []string) {
 	names := map[Action]string{ActNotice: "notice", ActTerm: "term", ActKill: "kill"}
 	for s := range seconds {
@@ -77,7 +77,7 @@ func TestStopPlan(t *testing.T) {
 	}
 }
 
-// What cannot be killed is tried again and again, ever more slowly.
+// The kill of a process that does not die is repeated, with growing pauses.
 func TestKillIsRepeated(t *testing.T) {
 	var p StopPlan
 	now := time.Unix(1000, 0)

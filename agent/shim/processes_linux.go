@@ -13,7 +13,7 @@ type end struct {
 	pid    int
 	status syscall.WaitStatus
 	usage  syscall.Rusage
-	// main: it was the command. last: the shim has no child left, so the task has no process.
+	// main: the process was the command. last: the shim has no child left, so the task has no process.
 	main, last bool
 }
 
@@ -60,7 +60,7 @@ func noChildren() bool {
 	}
 }
 
-// signalDescendants sends the signals to every descendant of the shim, in whatever session or group it is.
+// signalDescendants sends the signals to every descendant of the shim, in any session and process group.
 func signalDescendants(signals ...syscall.Signal) {
 	for _, pid := range descendants(os.Getpid()) {
 		for _, signal := range signals {
@@ -79,10 +79,10 @@ func descendants(root int) []int {
 	return found
 }
 
-// toNotice returns the processes that get the notice of a stop: the command, if it handles the signal. If not, the signal
-// would kill the command, and with it the processes that do handle it: torchrun does not, but its workers save their state.
-// So those are signaled instead, but not their own children: a forked process inherits a handler that is not meant for it.
-// If no process handles the signal, the command gets it, and ends at once.
+// toNotice returns the processes that get the notice of a stop: the command, if it handles the signal. If not, the
+// signal would kill the command, and with it the processes that do handle it: torchrun does not, but its workers save
+// their state. So those processes are signaled instead, but not their children: a forked process inherits a handler
+// that is not meant for it. If no process handles the signal, the command gets it, and ends at once.
 func toNotice(command int, signal syscall.Signal) []int {
 	if handles(command, signal) {
 		return []int{command}
@@ -141,8 +141,7 @@ func childrenOfAll() map[int][]int {
 	return children
 }
 
-// parentOf reads the fourth field of /proc/PID/stat; the second, in
-// parentheses, may hold anything.
+// parentOf reads the fourth field of /proc/PID/stat. The second field, in parentheses, may contain any characters.
 func parentOf(pid string) (int, bool) {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -156,9 +155,9 @@ func parentOf(pid string) (int, bool) {
 	return parent, err == nil
 }
 
-// ignoreSignals makes the shim ignore signals for the agent, or for its whole process group. Package os/signal could do it,
-// but would initialize many other packages (see the package comment). It is called after the command was started, which
-// would inherit it.
+// ignoreSignals makes the shim ignore signals for the agent, or for its whole process group. Package os/signal could do
+// it, but would initialize many other packages (see the package comment). It is called after the command was started,
+// because the command would inherit it.
 func ignoreSignals() {
 	const sigIgn = 1
 	disposition := struct {

@@ -12,7 +12,7 @@ const (
 	// SpecFile is written by the agent before it starts the shim. The shim adds
 	// a line to it just before it starts the command.
 	SpecFile = "task"
-	// BaselineFile lists what was in the checkpoint directory before.
+	// BaselineFile lists the contents of the checkpoint directory before the command was started.
 	BaselineFile = "baseline.json"
 	// ExitFile is the last file that the shim writes: an Exit as JSON.
 	ExitFile = "exit.json"
@@ -35,7 +35,7 @@ const (
 	FailureUnfit = "NODE_UNFIT"
 )
 
-// Spec is what to run.
+// Spec specifies what to run.
 type Spec struct {
 	// JobID, Attempt, Rank and Token identify the task; the shim only stores them.
 	JobID   string
@@ -71,9 +71,9 @@ type Spec struct {
 	Begun, Acked bool
 }
 
-// Exit says how a task ended.
+// Exit describes how a task ended.
 type Exit struct {
-	// Pid of the command; 0: it never ran.
+	// Pid is the process id of the command; 0: it never ran.
 	Pid int `json:"pid"`
 	// Started and Ended are unix nanoseconds.
 	Started int64 `json:"started"`
@@ -88,13 +88,14 @@ type Exit struct {
 	MaxRSSKB  int64 `json:"max_rss_kb"`
 	UserMicro int64 `json:"user_us"`
 	SysMicro  int64 `json:"sys_us"`
-	// Failure and Message say what went wrong, if the shim knows.
+	// Failure is one of the failures above, and Message explains it; empty: the shim does not know the reason.
 	Failure string `json:"failure"`
 	Message string `json:"message"`
 }
 
-// RecordVersion is the version of the specifications that this program writes. It reads this one and all earlier ones:
-// version 1 was not marked. A change that a program with an earlier version would misread needs a new version.
+// RecordVersion is the version of the specifications that this program writes. It reads this one and all earlier ones;
+// files of version 1 contain no version. A change that a program with an earlier version would misread needs a new
+// version.
 const RecordVersion = 2
 
 // VersionError is returned for a specification that a newer program wrote.
@@ -154,13 +155,13 @@ func (s Spec) Encode() []byte {
 	return data
 }
 
-// What is added to a specification later.
+// Lines that are added to a specification later.
 const (
 	begunLine = "begun \"\"\n"
 	ackedLine = "acked \"\"\n"
 )
 
-// Decode parses a result of Encode, and what the shim added to it.
+// Decode parses a result of Encode, and the lines that were added to it.
 func (s *Spec) Decode(data []byte) error {
 	names := s.strings()
 	whole := false
@@ -169,7 +170,7 @@ func (s *Spec) Decode(data []byte) error {
 			s.Begun = s.Begun || hasPrefix(data, begunLine)
 			s.Acked = s.Acked || hasPrefix(data, ackedLine)
 			if !hasPrefix(data, begunLine) && !hasPrefix(data, ackedLine) {
-				s.Begun = true // unknown; not starting is safe
+				s.Begun = true // unknown: assume that it was, because then nothing is started
 				return errSpec
 			}
 			data = data[len(begunLine):]
@@ -200,7 +201,7 @@ func (s *Spec) Decode(data []byte) error {
 			// The version comes first: nothing else of a newer file is read.
 			var version int64
 			if version, err = strconv.ParseInt(value, 10, 64); err == nil && version > RecordVersion {
-				s.Begun = true // unknown; not starting is safe
+				s.Begun = true // unknown: assume that it was, because then nothing is started
 				return VersionError{version}
 			}
 		case "attempt":
@@ -228,7 +229,7 @@ func (s *Spec) Decode(data []byte) error {
 		default:
 			field, ok := names[name]
 			if !ok {
-				// Written by a newer agent, which relies on it.
+				// A newer agent has written the field, and relies on it.
 				return errSpec
 			}
 			*field = value
@@ -310,7 +311,7 @@ func hasPrefix(data []byte, prefix string) bool {
 	return len(data) >= len(prefix) && string(data[:len(prefix)]) == prefix
 }
 
-// markBegun records that the command may be running from now on.
+// markBegun records that the command may be running from here on.
 func markBegun(dir string) error { return taskfile.Append(dir, SpecFile, []byte(begunLine)) }
 
 // MarkAcked records that the coordinators know the end of the task.

@@ -18,7 +18,7 @@ func init() {
 	}
 }
 
-// Exit codes of the shim itself, for people only.
+// Exit codes of the shim itself. Only people read them.
 const (
 	exitOK       = 0
 	exitMisuse   = 2
@@ -32,7 +32,7 @@ const (
 	prSetChildSubreaper = 36
 	sysCloseRange       = 436
 	closeRangeCloexec   = 4
-	// patience limits how long the shim waits for the rest of the output once every process is gone.
+	// patience limits how long the shim waits for the rest of the output after every process is gone.
 	patience = 10 * time.Second
 )
 
@@ -77,7 +77,7 @@ func take(dir string, agent *caller, listener int) (*shim, int) {
 		complain(err.Error())
 		return nil, exitNoDir
 	}
-	// A bare descriptor: nothing may close it while the task lives.
+	// The lock is a bare descriptor and no os.File: nothing may close it while the task lives.
 	lock, err := syscall.Open(".", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		complain(err.Error())
@@ -128,7 +128,7 @@ type shim struct {
 	output   *output
 	group    *cgroup
 	plan     StopPlan
-	agent    *caller // that brought the task; nil: any that dials
+	agent    *caller // the agent that brought the task; nil: the task came with the arguments
 	lease    enforcer
 	used     int // tasks that this process had before
 	whole    bool
@@ -150,11 +150,11 @@ func (s *shim) run() int {
 	return s.finish()
 }
 
-// settle does what can wait until the command runs.
+// settle does the work that can wait until the command runs.
 func (s *shim) settle() {
 	if s.used == 0 {
 		ignoreSignals()
-		// The name in ps: the agent starts shims by a link without a useful name.
+		// This sets the name in ps: the agent starts shims through a link without a useful name.
 		name := [16]byte{'m', 'i', 'n', 'd', '-', 's', 'h', 'i', 'm'}
 		_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetName, uintptr(unsafe.Pointer(&name)), 0)
 	}
@@ -199,7 +199,7 @@ func (s *shim) wait() {
 	}
 }
 
-// took records the end of a process.
+// took handles the end of a process.
 func (s *shim) took(end end) {
 	switch {
 	case end.main:
@@ -225,7 +225,7 @@ func (s *shim) act(action Action) {
 			_ = syscall.Kill(pid, syscall.SIGUSR1)
 		}
 	case ActTerm:
-		// Who is stopped cannot act on a signal.
+		// A stopped process cannot act on SIGTERM, so it is continued.
 		signalDescendants(syscall.SIGTERM, syscall.SIGCONT)
 	case ActKill:
 		s.group.kill()
@@ -233,7 +233,7 @@ func (s *shim) act(action Action) {
 	}
 }
 
-// drain reads the rest of the output; false if it could not read all.
+// drain reads the rest of the output. It returns false if it could not read all of it.
 func (s *shim) drain() bool {
 	whole := s.output.wait(patience)
 	if !whole {
@@ -246,8 +246,8 @@ func (s *shim) drain() bool {
 	return whole
 }
 
-// finish tells the agent first and writes the disk next: the coordinators keep what the agent reported. On a full disk the
-// shim stays alive, with the exit in its memory.
+// finish sends the exit to the agent, and then writes it to disk: after a report the coordinators keep it. On a full
+// disk the shim stays alive, with the exit in its memory.
 func (s *shim) finish() int {
 	close(s.door.over)
 	if s.exit.Ended == 0 {

@@ -12,7 +12,7 @@ import (
 const (
 	// MaxLine is the longest line that is read whole.
 	MaxLine = 1 << 20
-	// keptOfLong is how much is kept of a longer one.
+	// keptOfLong is how much of a longer line is kept.
 	keptOfLong = 1 << 10
 	// readAtOnce is how much is read in one call.
 	readAtOnce = 64 << 10
@@ -23,18 +23,18 @@ const (
 // Tail reads the lines that are appended to a file. Only one goroutine may use it.
 type Tail struct {
 	Dir, Name string
-	// Most is how many bytes from the start of the file are read; 0: all.
+	// Most is the number of bytes from the start of the file that are read; 0: all.
 	Most int64
 	// Offset is where the next line begins.
 	Offset int64
 	// Changed is when the file was last changed, in Unix nanoseconds, at the last look.
 	Changed int64
-	// BytesRead counts what was read in all looks.
+	// BytesRead counts the bytes that were read in all looks.
 	BytesRead int64
 
-	size   int64 // at which there was nothing more to read
+	size   int64 // the size at which nothing was left to read
 	full   bool  // the file is longer than Most
-	done   bool  // and was read up to there
+	done   bool  // and was read up to Most
 	prefix []byte
 	longAt int64 // up to where an overlong line was skipped; 0: none
 	buf    []byte
@@ -43,17 +43,17 @@ type Tail struct {
 // Line is one line of a file.
 type Line struct {
 	Text []byte
-	// End is the offset behind it.
+	// End is the offset behind the line.
 	End int64
-	// Long: it is longer than MaxLine, and Text is only its beginning.
+	// Long: the line is longer than MaxLine, and Text is only its beginning.
 	Long bool
 }
 
-// Full reports whether the file is longer than Most, and was read up to there.
+// Full reports whether the file is longer than Most, and was read up to Most.
 func (t *Tail) Full() bool { return t.done }
 
-// Look calls take for each complete line that is new, until take returns false, a number of bytes was read, or nothing is
-// left. more reports that there is more to read now. Holes of the file are skipped; an incomplete line before a hole is
+// Look calls take for each complete new line, until take returns false, budget bytes were read, or nothing is left.
+// more reports whether there is more to read. Holes of the file are skipped; an incomplete line before a hole is
 // dropped. A file that shrank is read from its start.
 func (t *Tail) Look(budget int64, take func(Line) (goOn bool)) (more bool, err error) {
 	size, changed, err := Size(t.Dir, t.Name)
@@ -75,7 +75,7 @@ func (t *Tail) Look(budget int64, take func(Line) (goOn bool)) (more bool, err e
 		return false, err
 	}
 	defer file.Close()
-	defer func() { t.buf = nil }() // there are many tails, and most of them rest
+	defer func() { t.buf = nil }() // there are many Tails, and most of them are idle
 	t.size, t.done = -1, false
 	end := size
 	if t.full = t.Most > 0 && size > t.Most; t.full {
@@ -101,23 +101,23 @@ func (t *Tail) Look(budget int64, take func(Line) (goOn bool)) (more bool, err e
 		read += int64(n)
 		t.BytesRead += int64(n)
 		if err != nil || n == 0 {
-			return false, err // n is 0: it was cut off while it is read
+			return false, err // with n == 0 the file was truncated during the look
 		}
 		took, goOn := t.lines(t.buf[:n], at, take)
 		switch {
 		case !goOn:
 			return true, nil
 		case took:
-		case upTo < end && at+int64(n) >= upTo: // a hole ends what has no end
+		case upTo < end && at+int64(n) >= upTo: // a hole ends an incomplete line
 			t.Offset, t.longAt = upTo, 0
 		case at+int64(n) >= end && t.longAt == 0:
-			t.size, t.done = size, t.full // half a line is left
+			t.size, t.done = size, t.full // an incomplete line is left
 			return false, nil
 		}
 	}
 }
 
-// fill reads from an offset: more than before if the last read contained no complete line.
+// fill reads from an offset. It reads more than the last time if that contained no complete line.
 func (t *Tail) fill(file *os.File, at, end int64) (n int, err error) {
 	if len(t.buf) == 0 {
 		t.buf = make([]byte, readAtOnce)
@@ -129,7 +129,8 @@ func (t *Tail) fill(file *os.File, at, end int64) (n int, err error) {
 	return n, err
 }
 
-// lines passes on the complete lines of what was read at an offset. took reports that the next read starts elsewhere.
+// lines passes on the complete lines of a chunk that was read at an offset. took reports whether the next read starts
+// elsewhere.
 func (t *Tail) lines(chunk []byte, at int64, take func(Line) bool) (took, goOn bool) {
 	for {
 		end := bytes.IndexByte(chunk, '\n')
@@ -160,8 +161,8 @@ func (t *Tail) lines(chunk []byte, at int64, take func(Line) bool) (took, goOn b
 	return took, true
 }
 
-// Data returns the next written part of a file between an offset and an end. Between the parts there are holes, which some
-// file systems do not report.
+// Data returns the bounds of the next written part of a file between two offsets. Between such parts there are holes,
+// which some file systems do not report.
 func Data(file *os.File, from, end int64) (begin, upTo int64) {
 	from = min(from, end)
 	if !hasHoles(file) {
@@ -188,12 +189,12 @@ func seek(file *os.File, at, end int64, what int) int64 {
 	case err == nil:
 		return min(max(next, at), end)
 	case errors.Is(err, syscall.ENXIO) || what == seekHole:
-		return end // a hole up to its end; or a file system that does not tell
+		return end // a hole up to the end, or a file system that does not report holes
 	}
 	return at
 }
 
-// Cause returns an error without the path, which the message contains already.
+// Cause returns an error without the path, which the caller's message contains already.
 func Cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -13,7 +13,7 @@ import (
 
 const enough = 4 << 20
 
-// tailed is a tail of a file that the test writes.
+// tailed is a Tail of a file that the test writes.
 type tailed struct {
 	Tail
 	t    *testing.T
@@ -34,7 +34,7 @@ func (l *tailed) write(text string) {
 	require.NoError(l.t, err)
 }
 
-// look returns what one look finds; a line that is too long is shown by its length.
+// look returns the lines of one look; for a line that is too long, its length.
 func (l *tailed) look(budget int64) (lines []string, more bool) {
 	l.t.Helper()
 	more, err := l.Look(budget, func(line Line) bool {
@@ -93,7 +93,7 @@ func TestALookReadsNoMoreThanItsBudget(t *testing.T) {
 	require.Less(t, l.BytesRead, int64(11_000_000), "nothing is read twice")
 }
 
-// Thirty GiB of nothing, of which the disk knows: not a byte is read.
+// No byte of a hole of 30 GiB is read.
 func TestAHoleCostsNothing(t *testing.T) {
 	l := newTail(t, 0)
 	l.write("one\nhalf")
@@ -146,7 +146,7 @@ func TestALineThatIsTooLongIsCut(t *testing.T) {
 		}
 		require.Less(t, l.BytesRead, int64(size)+5*MaxLine, "each byte about once")
 	}
-	// It never ends: the limit ends it.
+	// The line never ends, so the limit ends it.
 	l := newTail(t, 8<<20)
 	l.write(strings.Repeat("z", 9<<20))
 	require.Empty(t, l.all())
@@ -160,7 +160,7 @@ func TestGarbageIsLines(t *testing.T) {
 	require.Len(t, l.all(), 2)
 }
 
-// A program may cut off its file, or put another in its place, between any two calls of a reader.
+// A program may truncate or replace its file between any two calls of a reader.
 func TestAFileThatChangesWhileItIsRead(t *testing.T) {
 	l := newTail(t, 0)
 	l.write(strings.Repeat("line\n", 100_000))

@@ -1,19 +1,19 @@
-// Package taskfile reads and writes files in the directory of a task, where the task may have written anything.
+// Package taskfile reads and writes files in the directory of a task, in which the task may have made any kind of file.
 //
-// Contract: Open, Read, Size and Names look below a directory. They accept only regular files with one name; no part of the
-// path, including the directory itself, may be a link. Replace and Append write such a file.
+// Contract: Open, Read, Size and Names read below a directory. They accept only regular files with one name; no part of
+// the path, including the directory itself, may be a link. Replace and Append write such a file.
 //
-// Guarantees: nothing outside of the directory is opened, whatever the task puts in its place at any moment. Only regular
-// files are opened: a FIFO could block, and opening a device may have effects. Reading is bounded. A reader sees a file
-// written by Replace completely or not at all, whichever process is killed at whatever moment.
+// Guarantees: nothing outside of the directory is opened, whatever the task puts in its place at any moment. Only
+// regular files are opened: a FIFO could block, and opening a device may have effects. Reads are bounded. A reader sees
+// a file written by Replace completely or not at all, whichever process is killed at whatever moment.
 //
-// Not guaranteed: that the content is the task's own. A task that may make hard links to a file that it cannot read (see
-// the setting fs.protected_hardlinks) can give it a name here; a file with several names is refused, but not one that had
-// several before. Nothing is synced: after a power cut a file may be empty, incomplete or old. Nothing needs it then, and a
-// sync would cost each task milliseconds (docs/develop/agent.md, "After a power cut").
+// Not guaranteed: that the content is the task's own. A task that may make hard links to a file that it cannot read
+// (see the setting fs.protected_hardlinks) can give it a name here; a file with several names is refused, but not one
+// that had several names before. Nothing is synced: after a power cut a file may be empty, incomplete or old. It is not
+// needed then, and a sync would cost each task milliseconds (docs/develop/agent.md, "After a power cut").
 //
-// The shim uses this package, too, so it imports little (see package shim): the one call that package syscall lacks is made by
-// its number, which is the same on all machines that Linux runs on.
+// The shim uses this package, too, so it imports little (see package shim): the one system call that package syscall
+// lacks is made by its number, which is the same on all architectures.
 package taskfile
 
 import (
@@ -37,7 +37,7 @@ var (
 )
 
 const (
-	// newMode is that of files that are made.
+	// newMode is the mode of new files.
 	newMode           = 0o600
 	oPath             = 0x200000
 	sysOpenat2        = 437
@@ -94,7 +94,7 @@ func Size(dir, name string) (size, changed int64, err error) {
 	return size, changed, wrap("look at", dir, name, err)
 }
 
-// Names lists a directory, in no order.
+// Names lists a directory, in no particular order.
 func Names(dir string, most int) (names []string, err error) {
 	fd, err := retry(func() (int, error) {
 		return syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
@@ -104,7 +104,7 @@ func Names(dir string, most int) (names []string, err error) {
 	}
 	file := os.NewFile(uintptr(fd), dir)
 	defer file.Close()
-	// Not all at once: the task may have made millions.
+	// Not all names are read: the task may have made millions of files.
 	if names, err = file.Readdirnames(most + 1); err == io.EOF {
 		err = nil
 	}
@@ -174,7 +174,7 @@ func look(dir, name string, do func(root int, stat *syscall.Stat_t) error) error
 	if err != nil {
 		return err
 	}
-	// Held until do returns, so that its inode number is not reused.
+	// The file stays open until do returns, so that its inode number is not reused.
 	defer syscall.Close(fd)
 	var stat syscall.Stat_t
 	switch err := syscall.Fstat(fd, &stat); {
@@ -197,7 +197,7 @@ func openDir(dir string) (fd int, err error) {
 
 func retry(open func() (int, error)) (fd int, err error) {
 	for range 100 {
-		// EAGAIN: a directory was renamed during the call.
+		// The call returns EAGAIN if a directory was renamed during it.
 		if fd, err = open(); err != syscall.EINTR && err != syscall.EAGAIN {
 			break
 		}
@@ -205,7 +205,7 @@ func retry(open func() (int, error)) (fd int, err error) {
 	return fd, err
 }
 
-// noOpenat2 is set on a kernel without that call, or under a filter that refuses it.
+// noOpenat2 is set on a kernel without openat2, or under a filter that refuses it.
 var noOpenat2 atomic.Bool
 
 // beneath opens a name below a directory, without following links.
@@ -238,7 +238,7 @@ func beneath(root int, name string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// stepwise does the same, one part of the name at a time.
+// stepwise does the same as beneath, one part of the name at a time.
 func stepwise(root int, name string, flags int) (fd int, err error) {
 	at := root
 	for start := 0; ; {

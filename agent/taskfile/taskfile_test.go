@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernels runs a test with openat2, and as on a kernel that has no such call.
+// kernels runs a test with openat2 and without it, as on an older kernel.
 func kernels(t *testing.T, test func(t *testing.T)) {
 	t.Run("openat2", func(t *testing.T) {
 		test(t)
@@ -29,7 +29,7 @@ func kernels(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// place is a directory of a task, and a secret that is none of its business.
+// place returns a directory of a task, and a file that the task may not read.
 func place(t *testing.T) (dir, secret string) {
 	t.Helper()
 	base := t.TempDir()
@@ -85,7 +85,7 @@ func TestOnlyRegularFilesBelowTheDirectoryAreOpened(t *testing.T) {
 			require.Error(t, err, name)
 		}
 
-		// The directory itself is no link either.
+		// The directory itself must not be a link either.
 		require.NoError(t, os.Symlink(filepath.Dir(secret), dir+"-2"))
 		_, err = Open(dir+"-2", "secret")
 		require.Error(t, err)
@@ -94,7 +94,7 @@ func TestOnlyRegularFilesBelowTheDirectoryAreOpened(t *testing.T) {
 	})
 }
 
-// Something else is put in the place of a file, and of a directory on the way to it, all the time while it is read.
+// A file, and a directory on its path, are repeatedly swapped with other things while the file is read.
 func TestWhatIsSwappedWhileItIsOpenedIsNotRead(t *testing.T) {
 	kernels(t, func(t *testing.T) {
 		dir, secret := place(t)
@@ -104,7 +104,7 @@ func TestWhatIsSwappedWhileItIsOpenedIsNotRead(t *testing.T) {
 			if err := os.Symlink(to, aside); err != nil {
 				return err
 			}
-			// RENAME_EXCHANGE: one of the two is there at any moment.
+			// The swap uses RENAME_EXCHANGE: one of the two exists at any moment.
 			for range 2000 {
 				if err := unix.Renameat2(unix.AT_FDCWD, aside, unix.AT_FDCWD, filepath.Join(dir, name), unix.RENAME_EXCHANGE); err != nil {
 					return err
@@ -175,7 +175,7 @@ func TestFilesAreWrittenWhole(t *testing.T) {
 		require.NoError(t, err)
 		require.ElementsMatch(t, []string{"f", "many", "sub"}, names, "nothing else is left")
 
-		// What a task has put there is not written through, nor waited for.
+		// A link that the task has put there is not followed by writes, and a FIFO does not block them.
 		require.NoError(t, os.Symlink(secret, filepath.Join(dir, "link")))
 		require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 		require.NoError(t, os.Link(secret, filepath.Join(dir, "hard")))

@@ -3,8 +3,8 @@
 // Contract: an ID names one task, and Name is the name of its directory below the agent's data directory. Parse is the
 // inverse of Name.
 //
-// Guarantees: any two tasks of a node have different names: the fencing token is part of the name, so an attempt that was
-// granted again is another task. The name of a valid ID stays inside the directory of the tasks.
+// Guarantees: any two tasks of a node have different names: the fencing token is part of the name, so an attempt that
+// is granted again is another task. The name of a valid ID stays inside the directory of the tasks.
 //
 // Not guaranteed: that a task with that name exists.
 package taskid
@@ -18,7 +18,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// ID names a task.
+// ID identifies a task.
 type ID struct {
 	Job           string
 	Attempt, Rank int32
@@ -35,13 +35,13 @@ func (id ID) Ref() *v1.TaskRef {
 	return &v1.TaskRef{JobId: id.Job, Attempt: id.Attempt, Rank: id.Rank, Token: id.Token}
 }
 
-// Name is the name of the task's directory.
+// Name returns the name of the task's directory.
 func (id ID) Name() string {
 	return fmt.Sprintf("%s.%d.%d.%d", Dir(id.Job), id.Attempt, id.Rank, id.Token)
 }
 
-// Dir is a job as part of the name of a directory. Of an element of a job array, "job_1[7]", it is "job_1_7": programs take
-// brackets in a path for a pattern.
+// Dir returns the form of a job's id in the name of a directory. For "job_1[7]", an element of a job array, it is
+// "job_1_7": programs interpret brackets in a path as a pattern.
 func Dir(job string) string {
 	if array, rest, ok := strings.Cut(job, "["); ok && strings.HasSuffix(rest, "]") {
 		return array + "_" + strings.TrimSuffix(rest, "]")
@@ -49,7 +49,7 @@ func Dir(job string) string {
 	return job
 }
 
-// JobOf is the inverse of Dir.
+// JobOf returns the job's id for a result of Dir.
 func JobOf(dir string) string {
 	if m := elementDir.FindStringSubmatch(dir); m != nil {
 		return m[1] + "[" + m[2] + "]"
@@ -72,7 +72,7 @@ func Parse(name string) (ID, bool) {
 	return id, err1 == nil && err2 == nil && err3 == nil && id.Name() == name
 }
 
-// Valid refuses a job id whose directory would be elsewhere.
+// Valid reports whether the task's directory would be in the directory of the tasks.
 func (id ID) Valid() bool {
 	return id.Job != "" && len(id.Job) <= 128 && !strings.ContainsAny(id.Job, "./\\\x00\n")
 }

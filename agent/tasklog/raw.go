@@ -8,16 +8,16 @@ import (
 	"github.com/mindcoordinator/mind/agent/taskfile"
 )
 
-// Piece is a run of whole records as they are kept.
+// Piece is a run of whole records in their encoded form.
 type Piece struct {
-	// Offset is that of the first byte. It is past the one that was asked for
-	// when the retention bound took what was there.
+	// Offset is the offset of the first byte. It is larger than the requested one if the records there were removed by
+	// the size limit.
 	Offset uint64
 	Data   []byte
 }
 
-// End returns the offset up to which a log is there, which may be within a
-// record, and the one up to which its segments are closed.
+// End returns the offset at which a log ends, which may be within a record, and the offset up to which its segments are
+// closed.
 func End(dir string) (there, closed uint64, err error) {
 	for {
 		bases, err := segments(dir)
@@ -39,9 +39,8 @@ func End(dir string) (there, closed uint64, err error) {
 	}
 }
 
-// ReadRaw returns what is kept from an offset on, at most most bytes (more than
-// one record) and out of one segment. None and no error means that nothing more
-// is there now.
+// ReadRaw returns the records from an offset on, at most most bytes (more than one record) and from one segment. An
+// empty piece without an error means that no more records exist yet.
 func ReadRaw(dir string, offset uint64, most int) (Piece, error) {
 	for {
 		bases, err := segments(dir)
@@ -59,8 +58,8 @@ func ReadRaw(dir string, offset uint64, most int) (Piece, error) {
 	}
 }
 
-// readRaw reads out of the segment that holds the offset. When that one is
-// closed and was read to its end, next is where the log goes on.
+// readRaw reads from the segment that contains the offset. If that segment is closed and was read to its end, next is
+// the offset at which the log continues.
 func readRaw(dir string, bases []uint64, offset uint64, most int) (piece Piece, next uint64, err error) {
 	if len(bases) == 0 {
 		return Piece{Offset: offset}, offset, nil
@@ -83,13 +82,13 @@ func readRaw(dir string, bases []uint64, offset uint64, most int) (piece Piece, 
 	next = offset + uint64(len(piece.Data))
 	after, ok := following(bases, base)
 	if !ok || n == most {
-		return piece, next, nil // there may be more in the segment
+		return piece, next, nil // the segment may still grow
 	}
-	// What a closed segment holds past its last whole record never was one.
+	// Bytes after the last whole record of a closed segment were never a record.
 	return piece, max(next, after), nil
 }
 
-// following returns the first base after another one.
+// following returns the first base after the given one.
 func following(bases []uint64, base uint64) (uint64, bool) {
 	for _, b := range bases {
 		if b > base {

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/archive/record"
 )
 
-// Reader reads a log that may be growing. It is used by one goroutine.
+// Reader reads a log that may be growing. Only one goroutine may use it.
 type Reader struct {
 	dir    string
 	offset uint64
@@ -20,8 +20,7 @@ type Reader struct {
 	since  int64
 }
 
-// NewReader returns a reader at the beginning of the log in dir. The directory
-// need not exist yet.
+// NewReader returns a reader at the start of the log in dir. The directory need not exist yet.
 func NewReader(dir string) *Reader { return &Reader{dir: dir} }
 
 // Close closes the reader.
@@ -34,14 +33,13 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// Offset is the position of the next record.
+// Offset returns the offset of the next record.
 func (r *Reader) Offset() uint64 { return r.offset }
 
-// Since makes the reader leave out what was printed before.
+// Since makes the reader skip records that were printed before a time.
 func (r *Reader) Since(unixNanos int64) { r.since = unixNanos }
 
-// SeekOffset goes to an offset that an Entry carried. An offset inside a
-// record is moved to the record's end.
+// SeekOffset moves to an offset from an Entry. An offset inside a record is moved to the record's end.
 func (r *Reader) SeekOffset(offset uint64) error {
 	_ = r.Close()
 	r.offset = offset
@@ -61,7 +59,7 @@ func (r *Reader) SeekOffset(offset uint64) error {
 		return wrap("open log segment", err)
 	}
 	defer file.Close()
-	// Starting one byte early finds out whether a record ends right here. Past the end of the file there is nothing written yet.
+	// The byte before the offset shows whether a record ends there. Past the end of the file there is nothing yet.
 	at := int64(offset - base - 1)
 	buf := make([]byte, 4096)
 	for at < size {
@@ -78,7 +76,7 @@ func (r *Reader) SeekOffset(offset uint64) error {
 	return nil
 }
 
-// SeekTail goes to where n records are left to the present end.
+// SeekTail moves to n records before the present end.
 func (r *Reader) SeekTail(n int) error {
 	_ = r.Close()
 	bases, err := segments(r.dir)
@@ -103,8 +101,7 @@ func (r *Reader) SeekTail(n int) error {
 	return nil
 }
 
-// tailOfSegment counts line ends backwards and finds where left records are
-// still to come.
+// tailOfSegment counts line ends backwards, and finds the offset from which on left records follow.
 func (r *Reader) tailOfSegment(base uint64, left *int) (offset uint64, found bool, err error) {
 	file, end, err := openSegment(r.dir, base)
 	if err != nil {
@@ -135,8 +132,7 @@ func (r *Reader) tailOfSegment(base uint64, left *int) (offset uint64, found boo
 	return 0, false, nil
 }
 
-// Next returns the records that are there, at most limit. None and no error
-// means that nothing more is there now.
+// Next returns the next records, at most limit. An empty result without an error means that no more records exist yet.
 func (r *Reader) Next(limit int) ([]Entry, error) {
 	var entries []Entry
 	for len(entries) < limit {
@@ -168,9 +164,8 @@ func (r *Reader) Next(limit int) ([]Entry, error) {
 	return entries, nil
 }
 
-// moved reports whether the log goes on elsewhere than in the open segment,
-// which has been read to its end: a next one begins there, or the retention
-// bound took this one while it was being read.
+// moved reports whether the log continues in another segment than the open one, which was read to its end: the next
+// segment exists, or the open one was removed by the size limit while it was read.
 func (r *Reader) moved() bool {
 	if r.offset == r.base {
 		return false
@@ -182,7 +177,7 @@ func (r *Reader) moved() bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// open opens the segment that holds the offset.
+// open opens the segment that contains the offset.
 func (r *Reader) open() (opened bool, gap *Entry, err error) {
 	bases, err := segments(r.dir)
 	if err != nil {
@@ -193,14 +188,14 @@ func (r *Reader) open() (opened bool, gap *Entry, err error) {
 		if len(bases) == 0 {
 			return false, nil, nil
 		}
-		// The retention bound took what was asked for.
+		// The records at the offset were removed by the size limit.
 		base = bases[0]
 		removed := record.Removed(r.offset, base)
 		gap, r.offset = &removed, base
 	}
 	file, _, err := openSegment(r.dir, base)
 	if errors.Is(err, os.ErrNotExist) {
-		// Removed between listing and opening; the next call finds the gap.
+		// The segment was removed between listing and opening; the next call finds the gap.
 		return false, gap, nil
 	}
 	if err != nil {
@@ -224,7 +219,7 @@ func (r *Reader) fill(entries []Entry, limit int) ([]Entry, error) {
 	for len(entries) < limit {
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 && len(data) == len(r.buf) {
-			end = len(data) - 1 // longer than any record: somebody else wrote it
+			end = len(data) - 1 // longer than any record: the writer did not write it
 		}
 		if end < 0 {
 			return entries, nil
@@ -258,7 +253,7 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// readError says what was being done; package fmt is not for the shim.
+// readError wraps an error with what was being done. Package fmt would slow down the start of the shim.
 type readError struct {
 	doing string
 	err   error

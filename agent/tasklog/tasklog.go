@@ -1,24 +1,19 @@
-// Package tasklog keeps what one task printed.
+// Package tasklog stores the output of one task.
 //
-// Contract: one Writer (in the task's shim) appends lines to segment files in
-// one directory; any number of Readers, in other processes, read them while
-// they grow. A record is one line of text (package record), from stdout, from
-// stderr, or a remark of Mind's own. A segment is
-// named after the offset of its first byte in the log as it would be
-// unrotated, so an offset stays good across rotation, and one that has been
-// removed by the retention bound is noticed, not silently skipped.
+// Contract: one Writer (in the task's shim) appends lines to segment files in one directory; any number of Readers, in
+// other processes, read them while they grow. A record is one line of text (package record), from stdout, from stderr,
+// or a remark by Mind. A segment is named after the offset of its first byte in the whole log, including removed
+// segments. So an offset stays valid when segments are removed, and a reader notices if the records at its offset were
+// removed.
 //
-// Guarantees: a reader sees whole records only, in the order in which they
-// were written. Lines longer than MaxLine and pieces that wait for their end
-// longer than the caller allows are split into several records. When the disk
-// refuses a record, it is dropped and counted, and a remark with the count
-// follows as soon as the disk takes one: the task is never blocked by it.
+// Guarantees: a reader sees whole records only, in the order in which they were written. Lines longer than MaxLine, and
+// lines whose end does not come in the time that the caller allows, are split into several records. A record that
+// cannot be written to the disk is dropped and counted, and a remark with the count follows as soon as the disk accepts
+// one: a full disk never blocks the task.
 //
-// Not guaranteed: durability against power loss (nothing is synced), and order
-// between stdout and stderr closer than the shim read them.
+// Not guaranteed: durability against power loss (nothing is synced), and the exact order between stdout and stderr.
 //
-// The package is part of the shim, whose start is on the path of every launch:
-// it imports little (see package shim).
+// The package is part of the shim, whose start delays every launch, so it imports little (see package shim).
 package tasklog
 
 import (
@@ -34,7 +29,7 @@ import (
 // MaxLine is the longest text of one record, in bytes.
 const MaxLine = 64 << 10
 
-// Kind says where a record comes from.
+// Kind is the source of a record.
 type Kind = record.Kind
 
 // The kinds of records.
@@ -66,14 +61,13 @@ func parseSegmentName(name string) (uint64, bool) {
 }
 
 const (
-	// maxNames bounds the directory that a log is in, of which the task may have made something else.
+	// maxNames limits how many names of the log's directory are read: the task may have made others.
 	maxNames = 20_000
-	// maxSegment bounds what is read of one segment. No writer makes them as long.
+	// maxSegment limits how much of one segment is read. No writer makes longer ones.
 	maxSegment = 64 << 20
 )
 
-// segments returns the offsets at which the segments in dir begin, in order.
-// A directory that is not there has none.
+// segments returns the offsets at which the segments in dir begin, in order. A directory that does not exist has none.
 func segments(dir string) ([]uint64, error) {
 	names, err := taskfile.Names(dir, maxNames)
 	if errors.Is(err, os.ErrNotExist) {
@@ -92,7 +86,7 @@ func segments(dir string) ([]uint64, error) {
 	return bases, nil
 }
 
-// openSegment opens a segment to read it, and says how long it is.
+// openSegment opens a segment for reading, and returns its length.
 func openSegment(dir string, base uint64) (file *os.File, size int64, err error) {
 	if file, err = taskfile.Open(dir, segmentName(base)); err != nil {
 		return nil, 0, err

@@ -92,7 +92,7 @@ func TestOffsetsGoOnAcrossSegments(t *testing.T) {
 		rest := readAll(t, r)
 		require.Len(t, rest, 99-i, "after entry %d", i)
 		if i > 0 {
-			// One byte too far lands on the next record, not in the middle.
+			// An offset one byte too large moves to the next record, not into the middle of one.
 			require.NoError(t, r.SeekOffset(all[i-1].Offset+1))
 			require.Len(t, readAll(t, r), 99-i)
 		}
@@ -166,8 +166,7 @@ func TestSlowReaderIsNotStuckWhenItsSegmentWentAway(t *testing.T) {
 	require.Equal(t, "later", entries[len(entries)-1].Text)
 }
 
-// A directory that cannot be written stands for a full disk: both make the
-// write fail.
+// A directory that cannot be written simulates a full disk: writes fail in both cases.
 func TestWhatTheDiskRefusesIsCounted(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "log")
@@ -209,7 +208,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// The task may write where its log is. What it puts there is not followed, and holds up nobody.
+// The task may write into the directory of its log. Its links are not followed, and its files do not block readers or
+// the writer.
 func TestWhatATaskPutsInThePlaceOfItsLog(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("1 o secret\n"), 0o600))
@@ -249,7 +249,7 @@ func TestWhatATaskPutsInThePlaceOfItsLog(t *testing.T) {
 				require.NoError(t, put(name))
 				read()
 			}
-			// The segments to come, too: the writer writes its own.
+			// The names of later segments are taken, too: the writer makes its own files.
 			for i := range 40 {
 				next := filepath.Join(w.dir, segmentName(w.base+uint64(w.size)))
 				if _, err := os.Lstat(next); err != nil {

@@ -8,20 +8,18 @@ import (
 	"time"
 )
 
-// retryDisk is how long the writer waits, after the disk refused a record,
-// before it tries again.
+// retryDisk is how long the writer waits after a failed write before it tries again.
 const retryDisk = time.Second
 
 // Limits of a log. The zero value of a field means its default.
 type Limits struct {
 	// SegmentBytes is the size at which a segment is closed; 0: 16 MiB.
 	SegmentBytes int64
-	// TotalBytes bounds all segments together; the oldest go first; 0: 1 GiB.
+	// TotalBytes limits the size of all segments together; the oldest are removed first; 0: 1 GiB.
 	TotalBytes int64
 }
 
-// Writer appends to a log. Its methods may be called at the same time. It
-// expects to be the only writer that the directory ever sees.
+// Writer appends to a log. It is safe for concurrent use. A directory must only ever have one Writer.
 type Writer struct {
 	dir    string
 	limits Limits
@@ -37,13 +35,13 @@ type Writer struct {
 	closed  bool
 }
 
-// lost is what the disk refused and nobody was told of yet.
+// lost counts dropped records that no remark has reported yet.
 type lost struct {
 	lines, bytes int64
 	cause        error
 }
 
-// NewWriter returns a writer. It touches the disk with the first record only.
+// NewWriter returns a writer. It creates no file before the first record.
 func NewWriter(dir string, limits Limits) *Writer {
 	if limits.SegmentBytes <= 0 {
 		limits.SegmentBytes = 16 << 20
@@ -54,10 +52,10 @@ func NewWriter(dir string, limits Limits) *Writer {
 	return &Writer{dir: dir, limits: limits}
 }
 
-// Stream returns the writer's end for one of the task's outputs.
+// Stream returns a Stream for one of the task's outputs.
 func (w *Writer) Stream(kind Kind) *Stream { return &Stream{w: w, kind: kind} }
 
-// Remark writes a line of Mind's own.
+// Remark writes a line by Mind itself.
 func (w *Writer) Remark(now time.Time, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,14 +63,14 @@ func (w *Writer) Remark(now time.Time, text string) {
 	w.flush(now, false)
 }
 
-// Close writes what can be written and closes the log. What comes later is dropped.
+// Close writes as much as possible and closes the log. Later records are dropped.
 func (w *Writer) Close(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flush(now, true)
 	w.closed = true
 	if w.file != nil {
-		// Cuts off the half of a record that a full disk may have left.
+		// A full disk may have left an incomplete record at the end: cut it off.
 		_ = w.file.Truncate(w.size)
 		_ = w.file.Close()
 		w.file = nil
@@ -117,7 +115,7 @@ func (w *Writer) lose(records []byte, cause error) {
 	w.lost.cause = cause
 }
 
-// tellLost writes the remark about lost records.
+// tellLost writes a remark about lost records.
 func (w *Writer) tellLost(now time.Time) bool {
 	records := w.buf
 	w.buf = nil
@@ -134,7 +132,7 @@ func (w *Writer) tellLost(now time.Time) bool {
 	return true
 }
 
-// write appends whole records and returns those that the disk did not take.
+// write appends whole records, and returns the ones that could not be written.
 func (w *Writer) write(records []byte) (rest []byte, err error) {
 	if w.file != nil && w.size > 0 && w.size+int64(len(records)) > w.limits.SegmentBytes {
 		w.rotate()
@@ -149,8 +147,8 @@ func (w *Writer) write(records []byte) (rest []byte, err error) {
 		w.size += int64(n)
 		return nil, nil
 	}
-	// A reader may have seen the whole records of the part that was written:
-	// they stay. The torn one after them is overwritten by the next write.
+	// A reader may have seen the whole records of the part that was written, so they stay. The incomplete record after
+	// them is overwritten by the next write.
 	kept := bytes.LastIndexByte(records[:n], '\n') + 1
 	w.size += int64(kept)
 	return records[kept:], err
@@ -166,7 +164,7 @@ func (w *Writer) open() error {
 		}
 		file, err = create(name)
 	case os.IsExist(err):
-		// The task has put something there: a link, for one, to what it may not write itself.
+		// The task has put something there, for example a link to a file that it may not write itself.
 		if err := os.Remove(name); err != nil {
 			return err
 		}
@@ -179,12 +177,12 @@ func (w *Writer) open() error {
 	return nil
 }
 
-// create makes a file that is not there.
+// create makes a file that does not exist yet.
 func create(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 }
 
-// rotate closes the current segment and applies the retention bound.
+// rotate closes the current segment and removes the oldest ones beyond the size limit.
 func (w *Writer) rotate() {
 	_ = w.file.Truncate(w.size)
 	_ = w.file.Close()
@@ -200,14 +198,14 @@ func (w *Writer) rotate() {
 	}
 }
 
-// Stream cuts one output of the task into records. It is used by one goroutine.
+// Stream splits one output of the task into records. Only one goroutine may use it.
 type Stream struct {
 	w       *Writer
 	kind    Kind
 	partial []byte
 }
 
-// Write adds what was read from the output.
+// Write adds bytes that were read from the output.
 func (s *Stream) Write(now time.Time, p []byte) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
@@ -233,7 +231,7 @@ func (s *Stream) Write(now time.Time, p []byte) {
 	s.w.flush(now, false)
 }
 
-// grow adds to the line whose end has not come yet, and splits it at MaxLine.
+// grow appends to the incomplete line, and splits it at MaxLine.
 func (s *Stream) grow(now time.Time, p []byte) {
 	for len(s.partial)+len(p) > MaxLine {
 		n := MaxLine - len(s.partial)
@@ -245,10 +243,10 @@ func (s *Stream) grow(now time.Time, p []byte) {
 	s.partial = append(s.partial, p...)
 }
 
-// Waiting reports whether part of a line waits for its end.
+// Waiting reports whether an incomplete line waits for its end.
 func (s *Stream) Waiting() bool { return len(s.partial) > 0 }
 
-// Flush writes the part of a line that waits for its end as a record.
+// Flush writes an incomplete line as a record.
 func (s *Stream) Flush(now time.Time) {
 	if len(s.partial) == 0 {
 		return

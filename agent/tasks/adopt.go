@@ -12,7 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/agent/tasks/table"
 )
 
-// left reads what an earlier agent left of a task. It runs beside the owner, which does not have the task yet.
+// left reads the state of a task that an earlier agent left. It runs beside the owner, which does not have the task
+// yet.
 func (c *Config) left(id taskid.ID) table.Left {
 	dir := filepath.Join(c.Dir, id.Name())
 	spec, err := shim.ReadSpec(dir)
@@ -24,8 +25,8 @@ func (c *Config) left(id taskid.ID) table.Left {
 	return table.Left{ID: id, Has: c.GPUs.HoldingOfRecord(spec, err), Disowned: noMark == nil}
 }
 
-// endOf is when the task in a directory ended. If a power cut destroyed that record, the directory's change time is close:
-// its log must not be removed too early.
+// endOf returns when the task in a directory ended. If a power cut destroyed that record, it returns the directory's
+// change time, which is close: the log must not be removed too early.
 func endOf(dir string) time.Time {
 	if exit, err := runner.ReadExit(dir); err == nil {
 		return time.Unix(0, exit.Ended)
@@ -37,11 +38,10 @@ func endOf(dir string) time.Time {
 }
 
 // A task that a newer agent launched is left alone: its shim continues without this agent, and stops the task at its
-// deadline. Meanwhile nothing is launched on GPUs that it may have, which are all of them. Every version can read how it
-// ended.
+// deadline. It may have any of the GPUs, so no task is launched on GPUs meanwhile. Every version can read how it ended.
 
-// overUnread reports whether such a task has ended; err is the error of reading its record. The record says whether the
-// coordinators know the end: it is reported when they order the task.
+// overUnread reports whether such a task has ended; err is the error of reading its record. Whether the coordinators
+// know the end is unknown, so it is reported if they order the task.
 func (c *Config) overUnread(dir string, err error) bool {
 	if newer := (shim.VersionError{}); !errors.As(err, &newer) || !c.Processes.Gone(dir) {
 		return false
@@ -50,7 +50,7 @@ func (c *Config) overUnread(dir string, err error) bool {
 	return err == nil
 }
 
-// endedUnread reports the end of such a task, if it has ended.
+// endedUnread reports the end of a task whose record cannot be read, if it has ended.
 func (f *follower) endedUnread(err error) bool {
 	if !f.cfg.overUnread(f.dir, err) {
 		return false

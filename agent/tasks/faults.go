@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// faultFile, in a task directory, says that a GPU of the task failed while it ran. It is written before the task is
-	// stopped for it, so that the reason is known when its end is read.
+	// faultFile, in a task directory, records that a GPU of the task failed while it ran. It is written before the task
+	// is stopped because of that, so that the reason is known when the exit is read.
 	faultFile = "gpu-fault"
-	// maxFaultText limits its size.
+	// maxFaultText limits the size of faultFile.
 	maxFaultText = 64 << 10
 	// faultTerm is the time from SIGTERM to SIGKILL of a task whose GPU failed: enough to log something, but no more.
 	faultTerm = 2 * time.Second
 	// faultDelay is how long after the end of the program the driver may report the error that ended it.
 	faultDelay = 300 * time.Millisecond
-	// givenBackPause is how long a task is kept that cannot be launched.
+	// givenBackPause is how long a task that cannot be launched is kept before its end is reported.
 	givenBackPause = time.Second
 )
 
-// failureGPU is the name of the ErrorType.
+// failureGPU is the name of the ErrorType of a GPU fault.
 var failureGPU = v1.ErrorType_GPU_FAULT.String()
 
 func (c *Config) markFault(dir, why string) {
@@ -48,12 +48,13 @@ func blame(dir string, exit shim.Exit) shim.Exit {
 	return exit
 }
 
-// cause completes the exit of a task by what is known of why it failed: what its program reported, and a GPU that failed.
+// cause adds the known cause of a failure to the exit of a task: the error that its program reported, or a GPU that
+// failed.
 func (w *work) cause(dir string, exit shim.Exit) shim.Exit {
 	return blame(dir, reported(dir, w.cfg.EventsBytes, exit))
 }
 
-// reported takes over why a program failed, as it said itself. A kill by the kernel is certain, and stays.
+// reported takes over the error that the program reported. If the kernel is known to have killed it, that cause stays.
 func reported(dir string, most int64, exit shim.Exit) shim.Exit {
 	if exit.Code <= 0 || exit.Stopped || exit.Failure != shim.FailureNone && exit.Failure != shim.FailureOOM {
 		return exit
@@ -65,8 +66,8 @@ func reported(dir string, most int64, exit shim.Exit) shim.Exit {
 	return exit
 }
 
-// explain checks whether a GPU failed under a task that ended with an error: the program often notices before the agent
-// does.
+// explain checks whether a GPU of a task that ended with an error has failed: the program often notices that before the
+// agent.
 func (f *follower) explain(exit shim.Exit) shim.Exit {
 	has := f.task.Has.GPUs
 	if exit.Pid == 0 || exit.Code == 0 && !exit.Stopped || len(has) == 0 {
@@ -80,7 +81,7 @@ func (f *follower) explain(exit shim.Exit) shim.Exit {
 		}
 		_ = f.cfg.GPUs.Look(ctx)
 	}
-	// It may have failed while the task was being launched.
+	// The GPU may have failed while the task was being launched.
 	from, to := time.Unix(0, exit.Started).Add(-gpus.Patience), time.Unix(0, exit.Ended).Add(gpus.Patience)
 	if why := f.cfg.GPUs.Fault(has, from, to); why != "" {
 		f.cfg.markFault(f.dir, why)
@@ -88,8 +89,8 @@ func (f *follower) explain(exit shim.Exit) shim.Exit {
 	return f.cause(f.dir, exit)
 }
 
-// fit checks whether the GPUs of the task are healthy and empty; if not, it returns how the task ends without a launch. It
-// may take as long as a GPU needs to become empty.
+// fit checks whether the GPUs of the task are healthy and empty; if not, it returns the exit of the task, which is not
+// launched. It may take as long as a GPU needs to become empty.
 func (f *follower) fit() (refused *shim.Exit) {
 	t := f.task
 	if len(t.Has.GPUs) == 0 {
@@ -103,7 +104,7 @@ func (f *follower) fit() (refused *shim.Exit) {
 		return nil
 	}
 	f.cfg.Log.Error("a task is not launched: its GPUs are not ready for it", "job", t.ID.Job, "attempt", t.ID.Attempt, "rank", t.ID.Rank, "why", why)
-	// If the coordinators missed that, the task is ordered again, slowly.
+	// The pause limits how often the task is ordered again, if the coordinators do not know about the GPU yet.
 	wait.For(f.door.Context(), givenBackPause)
 	exit := table.GivenBack(f.cfg.Node, why)
 	return &exit

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 )
 
-// follower stays with one task, on its own goroutine, from its launch to its end or the agent's.
+// follower follows one task, on its own goroutine, from its launch until the task or the agent ends.
 type follower struct {
 	*work
 	task *table.Task
@@ -29,7 +29,7 @@ func (w *work) follower(t *table.Task, d *door) *follower {
 	return &follower{work: w, task: t, dir: w.dir(t.ID), door: d}
 }
 
-// launch starts the shim of the task and stays with it.
+// launch starts the shim of the task and follows it.
 func (f *follower) launch(spec *v1.TaskSpec, data *inputs.Data) {
 	if f.unfit() {
 		return
@@ -75,7 +75,7 @@ func (f *follower) attach() {
 		case err == nil:
 			s, err := shim.ReadSpec(f.dir)
 			if err != nil {
-				// The task runs or has ended anyway; what it writes is not observed.
+				// The task runs or has ended anyway; its files are not observed.
 				f.cfg.Log.Error("cannot read the specification of a task", "dir", f.dir, "error", err)
 			}
 			f.cfg.Leases.Adopt(f.task.ID, s.Lease)
@@ -96,7 +96,7 @@ func (f *follower) attach() {
 	}
 }
 
-// observed is what a task writes, and the directories of its output.
+// observed observes the files of a task, and holds its output directories.
 type observed struct {
 	*follower
 	watcher *observe.Watcher
@@ -104,7 +104,7 @@ type observed struct {
 	dirs    []string
 }
 
-// observe starts to watch what a task will write.
+// observe starts to observe the files of a task, before the task is started.
 func (f *follower) observe(s shim.Spec) *observed {
 	f.cfg.Outputs.Use(s.Dirs)
 	recorder := f.cfg.Series.Open(f.task.ID, f.dir, f.task.Has)
@@ -114,14 +114,14 @@ func (f *follower) observe(s shim.Spec) *observed {
 	})}
 }
 
-// denied is told each private path that the task reports as a checkpoint.
+// denied records that the task has reported a private path as a checkpoint.
 func (f *follower) denied(path string) {
 	if f.cfg.Denied != nil {
 		f.cfg.Denied(f.task.ID.Job, "checkpoint", path)
 	}
 }
 
-// end ends the watching, however the task ends.
+// end ends the observation, however the task ends.
 func (o *observed) end() {
 	o.watcher.End()
 	o.cfg.Series.Close(o.task.ID, o.series)
@@ -134,7 +134,7 @@ func (o *observed) over() {
 	o.dirs = nil
 }
 
-// mind follows a task to its end, or to the agent's.
+// mind follows a task until the task or the agent ends.
 func (f *follower) mind(process Process, o *observed) {
 	defer process.Close()
 	f.cfg.Leases.Attach(f.task.ID, process)
@@ -157,7 +157,7 @@ func (f *follower) mind(process Process, o *observed) {
 				f.cfg.Leases.Restore(f.task.ID, *e.Deadline)
 			case e.Running:
 				ran = true
-				// What the task writes is reported after this.
+				// Findings in the task's files are reported after this.
 				f.runs(e.Pid, e.Time)
 				tick.Reset(observe.Interval)
 			case e.Exit != nil:
@@ -179,7 +179,7 @@ func (f *follower) runs(pid int, at int64) {
 	f.door.Ask(func(tb *table.Table) { tb.Runs(f.task, pid, time.Unix(0, at)) })
 }
 
-// exited reports the end of the task after everything else that it did.
+// exited reports the end of the task after all of its findings.
 func (f *follower) exited(exit shim.Exit, ran bool, o *observed, scanner *observe.Scanner) {
 	if exit.Pid != 0 {
 		if !ran {

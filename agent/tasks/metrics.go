@@ -6,11 +6,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are those of launches and ends.
+// metrics are the metrics of launches and ends.
 type metrics struct {
 	launch prometheus.Histogram
 	ended  *prometheus.CounterVec
-	// abandoned counts the tasks whose logs the archive should have had.
+	// abandoned counts the tasks that were removed before the archive had all of their logs.
 	abandoned prometheus.Counter
 }
 

@@ -12,7 +12,7 @@ import (
 // the task directory records the task, and its shim outlives the agent.
 type Processes interface {
 	Start(dir string, spec shim.Spec, prepare func(dir string) error) (Process, error)
-	// Attach returns runner.ErrNotBegun as runner.Attach does.
+	// Attach returns runner.ErrNotBegun in the same cases as runner.Attach.
 	Attach(dir string) (Process, error)
 	// Gone reports whether no shim runs in the directory.
 	Gone(dir string) bool
@@ -31,27 +31,29 @@ type Process interface {
 	Close()
 }
 
-// Fitness says whether the node can start tasks.
+// Fitness reports whether the node can start tasks.
 type Fitness interface {
-	// Why says why it cannot; "": it can.
+	// Why returns the reason why the node cannot start tasks; "": it can.
 	Why() string
-	// Probe tries it now. An error of a launch that only the node can cause counts although the probe succeeds.
+	// Probe tests it at once, and returns Why. failed is the error of a failed launch, or nil: an error that only the
+	// node can cause makes the node unfit even if the probe succeeds.
 	Probe(failed error) string
 }
 
 // Leases decides how long tasks may live, and updates their shims.
 type Leases interface {
 	table.Leases
-	// Adopt starts to keep a task that an earlier agent launched, Restore takes over the deadline that its shim enforces.
+	// Adopt starts to keep the lease of a task that an earlier agent launched, Restore takes over the deadline that its
+	// shim enforces.
 	Adopt(id taskid.ID, of shim.Lease)
 	Restore(id taskid.ID, told shim.Deadline)
 	// Launched returns the deadline that the shim of a new task enforces.
 	Launched(id taskid.ID) shim.Lease
-	// Attach sets the shim that enforces a task's deadline; nil: none any more.
+	// Attach sets the shim that enforces a task's deadline; nil: none does any more.
 	Attach(id taskid.ID, holder leader.Holder)
 }
 
-// Shims are the real processes.
+// Shims returns Processes that are real shims.
 func Shims(starter *runner.Starter) Processes { return shims{starter} }
 
 type shims struct{ *runner.Starter }

@@ -26,14 +26,15 @@ import (
 	archived "github.com/mindcoordinator/mind/archive/tasks"
 )
 
-// Config is what Tasks are told, and use.
+// Config configures Tasks.
 type Config struct {
 	Node string
 	// Dir holds a directory for each task. It exists.
 	Dir string
-	// Private are directories of which a job may register only its own as checkpoints.
+	// Private are directories in which only a job's own directories may be registered as its checkpoints.
 	Private *private.Paths
-	// Denied is told what a job tried to read through its agent, and may not: what names the attempt ("checkpoint").
+	// Denied is called for each private path that a job tried to read through its agent; what names the purpose, such
+	// as "checkpoint".
 	Denied func(job, what, path string)
 	// Roots are directories that may contain checkpoints, beside those of the job.
 	Roots []string
@@ -41,14 +42,14 @@ type Config struct {
 	MetricsBytes, EventsBytes int64
 	// MaxLaunches limits how many tasks are launched at once.
 	MaxLaunches int
-	// KeepTasks and KeepTasksFor limit how many ended tasks keep their directory, and how long; ArchiveWait is how much
-	// longer for a task that is not archived yet.
+	// KeepTasks limits how many ended tasks keep their directory, KeepTasksFor how long they keep it, and ArchiveWait
+	// how much longer if the task is not archived yet.
 	KeepTasks    int
 	KeepTasksFor time.Duration
 	ArchiveWait  time.Duration
 	// CgroupParent is the parent of the tasks' control groups; empty: they have none.
 	CgroupParent string
-	// Simulated: no driver reports errors later than the program notices them.
+	// Simulated: the GPUs are simulated, so no driver reports errors after the program has noticed them.
 	Simulated bool
 
 	Processes Processes
@@ -60,7 +61,7 @@ type Config struct {
 	Outputs   *outputs.Dirs
 	Renames   *observe.Renames
 	Series    *series.Book
-	// Fitness says whether the node can start tasks; nil: it always can.
+	// Fitness reports whether the node can start tasks; nil: it always can.
 	Fitness Fitness
 	// Archived reports whether a task is completely archived; nil: there is no archive.
 	Archived func(archived.Task) bool
@@ -107,10 +108,10 @@ func (ts *Tasks) Run(ctx context.Context) { ts.owner.Run(ctx) }
 // Close detaches from the tasks, which keep running, and waits for the goroutines that follow them.
 func (ts *Tasks) Close() { ts.workers.Close() }
 
-// Context ends with Close.
+// Context returns a context that ends with Close.
 func (ts *Tasks) Context() context.Context { return ts.door.Context() }
 
-// Dir is the directory of a task.
+// Dir returns the directory of a task.
 func (ts *Tasks) Dir(id taskid.ID) string { return filepath.Join(ts.cfg.Dir, id.Name()) }
 
 // Reconcile brings the running tasks toward the orders, unless ctx has ended.
@@ -122,7 +123,7 @@ func (ts *Tasks) Reconcile(ctx context.Context, orders *v1.Orders) {
 	})
 }
 
-// Launchable is called when a waiting task may now be launched. It does not block: a busy owner checks anyway.
+// Launchable is called when a waiting task may be launched. It does not block: a busy owner checks this anyway.
 func (ts *Tasks) Launchable() { ts.door.Poke((*table.Table).LaunchNext) }
 
 // EndFaulty stops the tasks on GPUs that failed.
@@ -134,8 +135,8 @@ func (ts *Tasks) Unacknowledged() (refs []*v1.TaskRef) {
 	return refs
 }
 
-// Find returns the task of a rank; adopted: the tasks of an earlier agent are known by now. An attempt has only one token,
-// but if it had several, the newest would count.
+// Find returns the task of a rank; adopted: the tasks of an earlier agent were adopted already. An attempt has only one
+// token; if it had several, the newest would count.
 func (ts *Tasks) Find(job string, attempt, rank int32) (id taskid.ID, found, adopted bool) {
 	ts.door.Ask(func(tb *table.Table) {
 		adopted = tb.Adopted()
@@ -158,7 +159,7 @@ func (ts *Tasks) Ended(id taskid.ID) (ended, known bool) {
 	return ended, known
 }
 
-// LiveJobs lists the jobs with a task on this node that has not ended; false: the agent is stopping.
+// LiveJobs lists the jobs with a task on this node that has not ended. It returns false if the agent is stopping.
 func (ts *Tasks) LiveJobs() (jobs map[string]bool, ok bool) {
 	jobs = make(map[string]bool)
 	ok = ts.door.Ask(func(tb *table.Table) {
@@ -184,12 +185,12 @@ func (ts *Tasks) ToShip() (all []logship.Task) {
 // Shipped is called when a task is completely archived.
 func (ts *Tasks) Shipped() { ts.door.Tell(func(tb *table.Table) { tb.Tidy(time.Now()) }) }
 
-// archivedAs is the name of a task in the archive.
+// archivedAs returns the name of a task in the archive.
 func archivedAs(id taskid.ID) archived.Task {
 	return archived.Task{Job: id.Job, Attempt: id.Attempt, Rank: id.Rank, Token: id.Token}
 }
 
-// occupying lists the tasks for finding the owner of a process.
+// occupying lists the tasks for package gpus, which finds the tasks of processes.
 func (ts *Tasks) occupying() (all []gpus.Task) {
 	ts.door.Ask(func(tb *table.Table) {
 		for _, t := range tb.All() {
@@ -203,13 +204,13 @@ func (ts *Tasks) occupying() (all []gpus.Task) {
 	return all
 }
 
-// stopPatience is how much longer than the grace period StopAll waits, gonePatience how long it waits for the shims to end.
+// stopPatience is how long StopAll waits after the grace period, gonePatience how long it waits for the shims to end.
 const (
 	stopPatience = 10 * time.Second
 	gonePatience = 5 * time.Second
 )
 
-// StopAll stops all tasks and accepts no more. It waits until their shims are gone.
+// StopAll stops all tasks and accepts no new ones. It waits until their shims are gone.
 func (ts *Tasks) StopAll(grace time.Duration) error {
 	var dirs []string
 	ts.door.Ask(func(tb *table.Table) {

@@ -28,7 +28,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// hanging are processes whose shims take no order to stop until the test lets them.
+// hanging are Processes whose shims do not accept requests to stop until the test allows it.
 type hanging struct {
 	let     chan struct{}
 	asked   chan string
@@ -102,7 +102,7 @@ func orders(jobs ...string) *v1.Orders {
 	return o
 }
 
-// A shim that takes no order, or a disk that hangs, holds up its own task and no other.
+// A hanging shim or disk delays its own task only.
 func TestTheOwnerWaitsForNoShim(t *testing.T) {
 	h := &hanging{let: make(chan struct{}), asked: make(chan string, 10), started: make(map[string]*hangingProcess)}
 	ts, _ := newTasks(t, h)
@@ -121,7 +121,7 @@ func TestTheOwnerWaitsForNoShim(t *testing.T) {
 	stop.Tasks[0].Stop = v1.StopReason_CANCEL
 	ts.Reconcile(t.Context(), stop)
 	require.Equal(t, "a.1.0.7", <-h.asked)
-	// Its shim hangs. Another task is launched, and its output is served.
+	// While the shim hangs, another task is launched, and its output is served.
 	stop.Tasks = append(stop.Tasks, orders("b").Tasks...)
 	ts.Reconcile(t.Context(), stop)
 	require.Eventually(t, running("b"), 30*time.Second, time.Millisecond)
@@ -130,8 +130,8 @@ func TestTheOwnerWaitsForNoShim(t *testing.T) {
 	require.Eventually(t, func() bool { jobs, _ := ts.LiveJobs(); return !jobs["a"] && jobs["b"] }, 30*time.Second, time.Millisecond)
 }
 
-// What is run on the goroutine that owns the tasks must not wait for that goroutine. The table cannot, as it has no door; this
-// is about the functions that are handed to it.
+// Functions that run on the goroutine that owns the tasks must not wait for that goroutine. The table has no door, so
+// it cannot; this test checks the functions that are passed to the goroutine.
 func TestNothingThatRunsOnTheOwnerWaitsForIt(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)

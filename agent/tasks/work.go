@@ -22,11 +22,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// door is how workers, but not the table itself, access the table.
+// door gives workers access to the table. The table itself has none.
 type door = owner.Door[*table.Table]
 
-// work carries out the table's decisions (table.Work). The goroutine that owns the table calls its methods: they pass slow
-// work to a worker.
+// work carries out the table's decisions (table.Work). The goroutine that owns the table calls its methods, which pass
+// slow work to a worker.
 type work struct {
 	cfg       *Config
 	workers   *owner.Workers[*table.Table]
@@ -107,15 +107,15 @@ func (w *work) Refuse(t *table.Task, exit shim.Exit) {
 	})
 }
 
-// disownedFile, in a task directory, says that the coordinators no longer wanted the task while it still ran. What it does
-// from then on is not reported: another attempt may be running.
+// disownedFile, in a task directory, records that the coordinators no longer wanted the task while it still ran. Its
+// findings are not reported from then on: another attempt may be running.
 const disownedFile = "withdrawn"
 
 // Disown implements table.Work.
 func (w *work) Disown(t *table.Task) {
 	w.workers.Go(func(d *door) {
 		if err := taskfile.Replace(w.dir(t.ID), disownedFile, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			// The next agent learns it from its orders.
+			// The next agent learns from its orders that the task is no longer wanted.
 			w.cfg.Log.Error("cannot record that a task is no longer wanted", "dir", w.dir(t.ID), "error", err)
 		}
 		d.Tell(func(tb *table.Table) { tb.Disowned(t) })
@@ -145,7 +145,7 @@ func (w *work) Recall(t *table.Task) {
 // OnAcknowledged implements table.Work.
 func (w *work) OnAcknowledged(t *table.Task) func() {
 	return w.workers.Later(func(d *door) {
-		// If the mark is lost, the end is reported once more.
+		// If this record is lost, the end is reported once more.
 		w.workers.Go(func(*door) { _ = shim.MarkAcked(w.dir(t.ID)) })
 		d.Tell(func(tb *table.Table) { tb.Forget(t, time.Now()) })
 	})
@@ -156,7 +156,7 @@ func (w *work) Release(id taskid.ID) {
 	w.workers.Go(func(*door) { w.cfg.Inputs.Release(id) })
 }
 
-// MayRemove implements table.Work: the directory is archived, or had enough time for it.
+// MayRemove implements table.Work. It reports whether the directory is archived, or the time for that is over.
 func (w *work) MayRemove(id taskid.ID, endedAt, now time.Time) bool {
 	if w.cfg.Archived == nil || w.cfg.Archived(archivedAs(id)) {
 		return true

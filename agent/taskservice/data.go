@@ -15,7 +15,7 @@ import (
 )
 
 // maxProbed limits the sources of one ProbeData, and probes how many are checked at the same time. probeTime limits the
-// whole call: callers wait a little longer, so they learn which source did not answer.
+// whole call: callers wait a little longer, so that they learn which source did not answer.
 const (
 	maxProbed = 100
 	probes    = 8
@@ -67,7 +67,7 @@ func (s *Service) probe(ctx context.Context, tenant, path string, credentials da
 	return out
 }
 
-// ReadDataCache lists what the node caches for a tenant.
+// ReadDataCache lists the cached data sources of a tenant.
 func (s *Service) ReadDataCache(_ context.Context, req *v1.ReadDataCacheRequest) (*v1.ReadDataCacheResponse, error) {
 	if req.GetTenantId() == "" {
 		return nil, status.Error(codes.InvalidArgument, "no tenant")

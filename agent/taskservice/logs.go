@@ -23,39 +23,40 @@ const (
 	// maxEntries and maxEntryBytes limit one message of a stream.
 	maxEntries    = 1000
 	maxEntryBytes = 1 << 20
-	// pollMin and pollMax are how often a followed file is read: often while it grows, rarely while it does not.
+	// pollMin and pollMax limit the pause between reads of a followed file: it is short while the file grows, and long
+	// while it does not.
 	pollMin = 2 * time.Millisecond
 	pollMax = 50 * time.Millisecond
 )
 
-// Tasks are those of the node.
+// Tasks are the tasks of the node.
 type Tasks interface {
-	// Find returns the task of a rank; adopted: the tasks of an earlier agent are known by now.
+	// Find returns the task of a rank; adopted: the tasks of an earlier agent were adopted already.
 	Find(job string, attempt, rank int32) (id taskid.ID, found, adopted bool)
 	// Ended reports whether a task has ended; known: its directory exists.
 	Ended(id taskid.ID) (ended, known bool)
-	// Dir is the directory of a task.
+	// Dir returns the directory of a task.
 	Dir(id taskid.ID) string
-	// Context ends when the agent stops.
+	// Context returns a context that ends when the agent stops.
 	Context() context.Context
 }
 
-// Service serves coordinators.
+// Service implements TaskService, for coordinators.
 type Service struct {
 	v1.UnimplementedTaskServiceServer
 	Node string
 	// Tasks are the tasks of the node, and Cache is its data cache.
 	Tasks Tasks
 	Cache *datacache.Cache
-	// Series are the histories of the tasks' numbers.
+	// Series has the metric series of the tasks.
 	Series *series.Book
-	// Doctor finds what the node can train.
+	// Doctor finds out which trainings can run on the node.
 	Doctor *doctor.Doctor
 	// MetricsBytes limits how much of a task's metrics is read.
 	MetricsBytes int64
 }
 
-// source is a task whose output is read.
+// source reads the output of a task.
 type source struct {
 	*Service
 	id  taskid.ID
@@ -66,7 +67,7 @@ func (s *Service) find(job string, attempt, rank int32) (*source, error) {
 	id, found, adopted := s.Tasks.Find(job, attempt, rank)
 	switch {
 	case !adopted:
-		// A task that is not known yet must not be reported as missing.
+		// Before that, a task that is not known yet must not be reported as missing.
 		return nil, status.Error(codes.Unavailable, "the agent is starting")
 	case !found:
 		return nil, status.Errorf(codes.NotFound, "node %s has no task %s attempt %d rank %d (or has removed it)", s.Node, job, attempt, rank)
@@ -74,8 +75,8 @@ func (s *Service) find(job string, attempt, rank int32) (*source, error) {
 	return &source{Service: s, id: id, dir: s.Tasks.Dir(id)}, nil
 }
 
-// ended reports that the task's output is complete. Call it before reading what is believed to be the rest. It fails if
-// that is unknown: the task's directory was removed, or the agent is stopping.
+// ended reports whether the task's output is complete. Call it before the read that is expected to return the rest. It
+// fails if that is unknown, because the task's directory was removed or the agent is stopping.
 func (s *source) ended() (bool, error) {
 	ended, known := s.Tasks.Ended(s.id)
 	switch {
@@ -175,9 +176,9 @@ func sendLog(stream v1.TaskService_ReadTaskLogsServer, entries []tasklog.Entry) 
 	return nil
 }
 
-// ReadTaskMetrics streams the lines of a task's metrics file, whatever they are. Lines have no time of their own; an entry
-// has the file's change time when it was read, which is accurate for a reader that follows, and late for one that comes
-// later.
+// ReadTaskMetrics streams the lines of a task's metrics file without interpreting them. A line has no time; the time of
+// an entry is the file's change time when it was read, which is accurate for a reader that follows, and too late for a
+// later reader.
 func (s *Service) ReadTaskMetrics(req *v1.ReadTaskMetricsRequest, stream v1.TaskService_ReadTaskMetricsServer) error {
 	task, err := s.find(req.GetJobId(), req.GetAttempt(), req.GetRank())
 	if err != nil {

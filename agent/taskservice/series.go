@@ -10,7 +10,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// ReadTaskSeries returns the history of a task's numbers.
+// ReadTaskSeries returns the metric series of a task.
 func (s *Service) ReadTaskSeries(_ context.Context, req *v1.ReadTaskSeriesRequest) (*v1.ReadTaskSeriesResponse, error) {
 	if req.GetPoints() < 1 {
 		return nil, status.Errorf(codes.InvalidArgument, "%d points of a series are none", req.GetPoints())

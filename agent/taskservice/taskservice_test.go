@@ -25,7 +25,7 @@ import (
 
 var task = taskid.ID{Job: "job_1", Attempt: 1}
 
-// node has one task, whose directory is dir.
+// node is a node with one task, whose directory is dir.
 type node struct {
 	dir    string
 	writer *tasklog.Writer
@@ -34,7 +34,7 @@ type node struct {
 
 	mu                        sync.Mutex
 	starting, over, forgotten bool
-	// asked is called when somebody wants to know whether the task has ended.
+	// asked is called by Ended.
 	asked func()
 }
 
@@ -70,12 +70,12 @@ func (n *node) set(change func()) {
 func (n *node) Dir(taskid.ID) string     { return n.dir }
 func (n *node) Context() context.Context { return n.life }
 
-// log appends lines to what the task printed.
+// log appends lines to the log of the task.
 func (n *node) log(lines ...string) {
 	n.writer.Stream(tasklog.Stdout).Write(time.Now(), []byte(strings.Join(lines, "\n")+"\n"))
 }
 
-// stream collects what is sent to a caller.
+// stream collects the messages to a caller.
 type stream[M proto.Message] struct {
 	grpc.ServerStream
 	ctx  context.Context
@@ -92,7 +92,7 @@ func (s *stream[M]) Send(m M) error {
 	return nil
 }
 
-// lines are those that were sent so far, and whether that was all.
+// lines returns the lines that were sent, and whether the stream has ended.
 func lines(s *stream[*v1.ReadTaskLogsResponse]) (out []string, eof bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,15 +116,15 @@ func requireCode(t *testing.T, want codes.Code, err error) {
 	require.Equal(t, want.String(), status.Code(err).String(), "%v", err)
 }
 
-// A task may print its last words between the moment at which its reader finds nothing more and the one at which it is seen to
-// have ended: they are sent all the same, before the end.
+// A task may print its last lines after its reader has found no more and before the reader sees that it has ended: they
+// are sent before the end.
 func TestReadTaskLogs_theLastWordsComeBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, s := newNode(t)
 		n.log("first")
 		asked := 0
 		n.asked = func() {
-			if asked++; asked == 3 { // it was found running twice, and ends now
+			if asked++; asked == 3 { // the reader saw it running twice; it ends here
 				n.log("last words")
 				n.over = true
 			}
@@ -137,7 +137,7 @@ func TestReadTaskLogs_theLastWordsComeBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// Who follows hears what is printed while it is printed; who does not is told that there may be more.
+// A reader that follows gets lines when they are printed; another one is told that there may be more.
 func TestReadTaskLogs_follows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, s := newNode(t)
@@ -167,7 +167,8 @@ func TestReadTaskLogs_follows(t *testing.T) {
 	})
 }
 
-// What is not known yet is not gone, what is gone is not at its end, and an agent that stops says so.
+// A task that is not known yet does not count as missing, a removed log does not count as complete, and an agent that
+// stops returns an error that says so.
 func TestReadTaskLogs_saysWhyItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, s := newNode(t)
@@ -192,7 +193,7 @@ func TestReadTaskLogs_saysWhyItEnds(t *testing.T) {
 			go func() {
 				ended <- s.ReadTaskLogs(&v1.ReadTaskLogsRequest{JobId: task.Job, Attempt: 1, Follow: true}, out)
 			}()
-			synctest.Wait() // it follows
+			synctest.Wait() // the reader follows
 			ends[name].how(cancel)
 			err := <-ended
 			require.Equal(t, ends[name].code.String(), status.Code(err).String(), "%s: %v", name, err)
@@ -203,7 +204,7 @@ func TestReadTaskLogs_saysWhyItEnds(t *testing.T) {
 	})
 }
 
-// No message is larger than one that everybody takes, however long the lines.
+// No message is larger than the usual limit, however long the lines are.
 func TestReadTaskLogs_messagesAreBounded(t *testing.T) {
 	n, s := newNode(t)
 	var long []string
@@ -235,7 +236,7 @@ func readMetrics(t *testing.T, s *Service, offset uint64) (texts []string, next 
 	return texts, next
 }
 
-// A reader goes on where it was. That no more is read of a file is said once to each, also to one that comes again.
+// A reader continues where it was. Each reader is told once that the rest of the file is not read, even if it resumes.
 func TestReadTaskMetrics_upToTheLimit(t *testing.T) {
 	n, s := newNode(t)
 	n.over = true
@@ -261,7 +262,7 @@ func TestReadTaskMetrics_upToTheLimit(t *testing.T) {
 	require.Empty(t, texts, "it was said")
 }
 
-// A task that puts something else in the place of its metrics is told so, and its node reads nothing through it.
+// If a task puts something else in place of its metrics file, the node does not read it, and an entry says so.
 func TestReadTaskMetrics_whatIsNoFileIsNotRead(t *testing.T) {
 	n, s := newNode(t)
 	n.over = true

@@ -9,7 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// ReadTraining says what the node can train.
+// ReadTraining returns which trainings can run on the node.
 func (s *Service) ReadTraining(ctx context.Context, _ *v1.ReadTrainingRequest) (*v1.ReadTrainingResponse, error) {
 	if s.Doctor == nil {
 		return nil, status.Error(codes.Unimplemented, "this agent does not look at trainings")

@@ -26,14 +26,14 @@ import (
 )
 
 const (
-	// listTime bounds the wait for a part of a list: the other node looks at all files first.
+	// listTime limits the wait for a part of a list: the other node examines all files first.
 	listTime = time.Minute
-	// connectTime bounds the wait for a connection, aliveTime that for the sign of life of an open one.
+	// connectTime limits the wait for a connection, aliveTime the wait for the answer to a keepalive on an open one.
 	connectTime = 5 * time.Second
 	aliveTime   = 5 * time.Second
-	// agreeTime bounds one question about an agreement. It is longer than the wait of the one who answers.
+	// agreeTime limits one question about an agreement. It is longer than the other agent waits before it answers.
 	agreeTime = 30 * time.Second
-	// maxFiles bounds the files of a checkpoint.
+	// maxFiles limits the files of a checkpoint.
 	maxFiles = 100_000
 	// idleTime is how long a connection without a call stays open.
 	idleTime = time.Minute
@@ -54,7 +54,7 @@ type conn struct {
 	addr string
 }
 
-// NewClient returns the client of a node without connections.
+// NewClient returns a client of a node, without connections.
 func NewClient(node string, dial grpc.DialOption, credentials func(node string) credentials.TransportCredentials) *Client {
 	return &Client{node: node, dial: dial, credentials: credentials, conns: make(map[string]*conn)}
 }
@@ -69,7 +69,7 @@ func (c *Client) Close() {
 	}
 }
 
-// to is the service of another node.
+// to returns the service of another node.
 func (c *Client) to(node, addr string) (v1.PeerServiceClient, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,26 +93,26 @@ func (c *Client) to(node, addr string) (v1.PeerServiceClient, error) {
 	return v1.NewPeerServiceClient(at), nil
 }
 
-// Checkpoint is a checkpoint of the node that registered it.
+// Checkpoint returns a checkpoint on the node that registered it.
 func (c *Client) Checkpoint(point *v1.ResumePoint) *datacache.Remote {
 	r := &remote{client: c, point: point}
 	return &datacache.Remote{Files: r.files}
 }
 
-// remote is a checkpoint of another node.
+// remote is a checkpoint on another node.
 type remote struct {
 	client *Client
 	point  *v1.ResumePoint
 }
 
-// files lists the files of the checkpoint, with copies in the place of links.
+// files lists the files of the checkpoint. It lists the target of a link as a copy in its place.
 func (r *remote) files(ctx context.Context) ([]datacache.RemoteFile, error) {
 	listed, err := r.list(ctx)
 	if err != nil {
 		return nil, r.explain(err)
 	}
 	if observe.DigestOf(listed) != r.point.GetManifestDigest() {
-		return nil, datacache.Refused("node %s has listed other files than were registered", r.point.GetNodeId())
+		return nil, datacache.Refused("the files that node %s has listed are not the registered ones", r.point.GetNodeId())
 	}
 	versions := make(map[string]string, len(listed))
 	files := make([]saved.File, 0, len(listed))
@@ -187,7 +187,7 @@ func (r *remote) open(ctx context.Context, path, version string, offset int64) (
 	return &reader{remote: r, stream: stream, cancel: cancel}, nil
 }
 
-// reader reads a file of another node.
+// reader reads a file of a remote checkpoint.
 type reader struct {
 	remote *remote
 	stream grpc.ServerStreamingClient[v1.ReadCheckpointResponse]
@@ -218,7 +218,7 @@ func (r *reader) Close() error {
 	return nil
 }
 
-// explain tells what trying again does not fix from the rest.
+// explain returns an error of datacache.Refused for an error that another try does not fix.
 func (r *remote) explain(err error) error {
 	node := r.point.GetNodeId()
 	switch s := status.Convert(err); s.Code() {
@@ -229,7 +229,7 @@ func (r *remote) explain(err error) error {
 	case codes.Canceled:
 		return fmt.Errorf("node %s, which has it, does not answer", node)
 	case codes.Unknown:
-		return err // not of a call
+		return err // not an error of a call
 	default:
 		return fmt.Errorf("node %s, which has it, cannot be read: %s", node, cmp.Or(s.Message(), s.Code().String()))
 	}

@@ -21,27 +21,29 @@ import (
 )
 
 const (
-	// maxStreams bounds how many files are sent at a time, readsAtOnce how many are read from the disk.
+	// maxStreams limits how many files are sent at a time, readsAtOnce how many reads from the disk are in progress.
 	maxStreams  = 256
 	readsAtOnce = 8
-	// chunk is how much is read and sent at a time, filesAtOnce how many files one message lists.
+	// chunk is the number of bytes that are read and sent at a time, filesAtOnce the number of files that one message
+	// lists.
 	chunk       = 256 << 10
 	filesAtOnce = 500
-	// allowedFor is how long an answer of the coordinators counts. Each file is a call of its own.
+	// allowedFor is how long an answer of the coordinators is cached: each file is a separate call.
 	allowedFor = 30 * time.Second
-	// maxAllowed bounds how many answers are remembered.
+	// maxAllowed limits the number of cached answers.
 	maxAllowed = 1024
 )
 
-// Config is what a Service uses.
+// Config configures a Service.
 type Config struct {
 	Node        string
 	Checkpoints *checkpoints.Keeper
-	// Registered asks the coordinators what this node has to serve of a checkpoint to a reader.
+	// Registered asks the coordinators whether this node may serve a checkpoint to a reader, and how the checkpoint was
+	// registered.
 	Registered func(ctx context.Context, checkpoint, reader string) (*v1.GetServedCheckpointResponse, error)
-	// Agree takes part in agreements of tasks of this node.
+	// Agree answers questions about agreements whose rank 0 is on this node.
 	Agree func(context.Context, *v1.AgreeOnResumeRequest) (*v1.AgreeOnResumeResponse, error)
-	// Rate limits what is sent in bytes per second; 0: no limit.
+	// Rate limits the sending in bytes per second; 0: no limit.
 	Rate int64
 	// Identified: callers have certificates.
 	Identified bool
@@ -49,7 +51,7 @@ type Config struct {
 	Metrics    prometheus.Registerer
 }
 
-// Service is the part of PeerService about checkpoints.
+// Service implements the part of PeerService about checkpoints.
 type Service struct {
 	cfg     Config
 	rate    archive.Rate
@@ -61,7 +63,7 @@ type Service struct {
 	allowed map[question]answer
 }
 
-// question is one to the coordinators.
+// question is a question to the coordinators.
 type question struct{ checkpoint, reader string }
 
 type answer struct {
@@ -82,7 +84,7 @@ func NewService(cfg Config) *Service {
 	return s
 }
 
-// opened finds a checkpoint that the caller may have.
+// opened opens a checkpoint, if the caller may fetch it.
 func (s *Service) opened(ctx context.Context, node, checkpoint string) (*checkpoints.Served, *v1.GetServedCheckpointResponse, error) {
 	if err := s.identify(ctx, node); err != nil {
 		return nil, nil, err
@@ -101,7 +103,7 @@ func (s *Service) opened(ctx context.Context, node, checkpoint string) (*checkpo
 	return served, of, nil
 }
 
-// identify compares who calls with who says so.
+// identify compares the node in a request with the caller's certificate.
 func (s *Service) identify(ctx context.Context, node string) error {
 	if who, known := pki.PeerIdentity(ctx); s.cfg.Identified && (!known || who.ID != node) {
 		return status.Errorf(codes.PermissionDenied, "%s cannot ask for node %s", who, node)
@@ -109,7 +111,7 @@ func (s *Service) identify(ctx context.Context, node string) error {
 	return nil
 }
 
-// registered asks the coordinators, or remembers what they said.
+// registered returns the coordinators' answer, from the cache if it has one.
 func (s *Service) registered(ctx context.Context, q question) (*v1.GetServedCheckpointResponse, error) {
 	s.mu.Lock()
 	known, ok := s.allowed[q]
@@ -208,7 +210,7 @@ func (s *Service) ReadCheckpoint(req *v1.ReadCheckpointRequest, stream grpc.Serv
 	}
 }
 
-// read reads a piece of a file, when it is its turn.
+// read waits for its turn and reads a piece of a file.
 func (s *Service) read(ctx context.Context, file io.Reader, buf []byte) (int, error) {
 	if err := take(ctx, s.reads); err != nil {
 		return 0, err
@@ -233,7 +235,7 @@ func take(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-// AgreeOnResume takes part in the agreement on a checkpoint.
+// AgreeOnResume answers a question about an agreement on a checkpoint.
 func (s *Service) AgreeOnResume(ctx context.Context, req *v1.AgreeOnResumeRequest) (*v1.AgreeOnResumeResponse, error) {
 	if err := s.identify(ctx, req.GetNodeId()); err != nil {
 		return nil, err

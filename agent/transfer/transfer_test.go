@@ -29,18 +29,18 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// others are the calls of other parts of the agent.
+// others implements the methods of PeerService that are not in this package.
 type others struct {
 	v1.UnimplementedPeerServiceServer
 }
 
-// server is an agent with the registered checkpoint c1 of a job.
+// server serves the registered checkpoint c1 of a job.
 type server struct {
 	others
 	*Service
 	t    *testing.T
 	data string
-	// of is what the coordinators say about c1 to n2; nil: nothing is registered.
+	// of is the coordinators' answer about c1 for n2; nil: nothing is registered.
 	of     *v1.GetServedCheckpointResponse
 	client *Client
 	point  *v1.ResumePoint
@@ -57,7 +57,7 @@ func serve(t *testing.T, change func(*Config)) *server {
 	return serveAs(t, insecure.NewCredentials(), func(string) credentials.TransportCredentials { return insecure.NewCredentials() }, change)
 }
 
-// serveAs serves with some credentials, and calls with others.
+// serveAs makes a server with the credentials ours, and a client with those of callers.
 func serveAs(t *testing.T, ours credentials.TransportCredentials, callers func(node string) credentials.TransportCredentials, change func(*Config)) *server {
 	s := &server{t: t, data: t.TempDir()}
 	config := Config{
@@ -99,7 +99,7 @@ func (s *server) write(name, text string) {
 	require.NoError(s.t, os.WriteFile(name, []byte(text), 0o600))
 }
 
-// register registers what is at a path.
+// register registers the directory at a path.
 func (s *server) register(at, addr string) {
 	s.t.Helper()
 	dir, err := safedir.Open(at)
@@ -108,7 +108,7 @@ func (s *server) register(at, addr string) {
 	digest, err := observe.Digest(s.t.Context(), dir)
 	require.NoError(s.t, err)
 	s.point = &v1.ResumePoint{CheckpointId: "c1", Path: at, ManifestDigest: digest, NodeId: "n1", NodeAddr: addr}
-	clear(s.allowed) // in a cluster a checkpoint stays what it is
+	clear(s.allowed) // only tests register a checkpoint again
 	s.of = &v1.GetServedCheckpointResponse{Checkpoint: s.point, TenantId: "acme", JobId: "job_1"}
 }
 
@@ -219,7 +219,7 @@ func TestServe_whoCallsMustBeWhoAsks(t *testing.T) {
 	s.refuses("cannot ask for node n2")
 }
 
-// With certificates an agent asks in its own name, and only the node that is asked can answer.
+// With certificates an agent can only ask in its own name, and only the node that was asked can answer.
 func TestServe_withCertificates(t *testing.T) {
 	dir := t.TempDir()
 	ca, err := pki.CreateCA(dir)
@@ -244,7 +244,7 @@ func TestServe_withCertificates(t *testing.T) {
 	require.ErrorContains(t, err, "cannot be read", "another node answers")
 }
 
-// impostor lists other files than were registered.
+// impostor lists files that are not the registered ones.
 type impostor struct {
 	*server
 }
@@ -269,10 +269,10 @@ func TestFetch_theListIsComparedWithTheManifest(t *testing.T) {
 		<-done
 	})
 	s.point.NodeAddr = listener.Addr().String()
-	s.refuses("other files than were registered")
+	s.refuses("are not the registered ones")
 }
 
-// A node that is gone is an error that is tried again, and in the end passed over.
+// A fetch from a node that is gone fails with an error that is retried, and in the end the next checkpoint is used.
 func TestFetch_aNodeThatIsGone(t *testing.T) {
 	s := serve(t, nil)
 	s.point.NodeAddr = "127.0.0.1:1"

@@ -1,4 +1,4 @@
-// Package waittest lets tests that mostly wait run beside each other.
+// Package waittest runs tests that mostly wait in parallel.
 package waittest
 
 import (
@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Together is called by a TestMain whose parallel tests wait for leases and drivers, and use no processor meanwhile: all of them
-// run at once, on however few processors. What the command line says of it stands.
+// Together is called by a TestMain whose parallel tests wait for leases and drivers, and use no processor meanwhile. It
+// makes all of them run at once, even on few processors. A -parallel flag on the command line takes precedence.
 func Together() {
 	flag.Parse()
 	said := false

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/virtual/machine"
 )
 
-// broken plays in a world that is broken on purpose and returns what the checkers found.
+// broken runs play in a cluster that is broken on purpose, and returns the findings of the checkers.
 func broken(t *testing.T, o Options, play func(s *scene)) []string {
 	t.Helper()
 	o.Dir = t.TempDir()

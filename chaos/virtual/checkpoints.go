@@ -8,8 +8,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// CheckCheckpoints holds what is registered against the files that there are and the processes that wrote them (I9), and
-// what processes went on from against what is registered. It returns how many checkpoints it looked at.
+// CheckCheckpoints checks that each registered checkpoint is whole on disk and was written by a process of its attempt
+// (I9), and that processes resumed only from registered checkpoints. It returns the number of checked checkpoints.
 func (w *Workload) CheckCheckpoints() int {
 	c := w.cluster
 	v := c.newest()

@@ -34,30 +34,32 @@ const (
 	portGossip = 7003
 )
 
-// Options say what a cluster is made of.
+// Options configure a Cluster.
 type Options struct {
 	Coordinators, Agents int
-	// GPUs of each agent's machine; default 4.
+	// GPUs is the number of GPUs of each agent's machine; default 4.
 	GPUs int
 	Seed uint64
-	// Drift is how much the clocks of machines run fast or slow, at most; each draws its own. Skew is how far the clocks of
-	// coordinators are from true time, at most.
+	// Drift limits how much the clocks of machines run fast or slow; each draws its own drift. Skew limits how far the
+	// clocks of coordinators are from true time.
 	Drift float64
 	Skew  time.Duration
-	// Raft's timers; 0: 1 s, which makes virtual time pass quickly.
+	// Heartbeat is used for Raft's heartbeat, election and lease timeouts; 0: 1 s, which makes virtual time pass
+	// quickly.
 	Heartbeat time.Duration
-	// Commit is how long followers wait to hear what is committed; 0: 100 ms, for the same reason.
+	// Commit is Raft's commit timeout, after which followers learn the newest committed entry; 0: 100 ms, for the same
+	// reason.
 	Commit time.Duration
-	// SnapshotThreshold is after how many entries replicas take snapshots; 0: 512.
+	// SnapshotThreshold is the number of entries after which replicas take snapshots; 0: 512.
 	SnapshotThreshold uint64
-	// ImmortalTasks makes shims ignore their deadlines, and ForgetfulDisks makes disks lose what was written last when a
-	// coordinator crashes: worlds that are broken on purpose, to see that the checkers notice.
+	// ImmortalTasks makes shims ignore their deadlines, and ForgetfulDisks makes disks lose the last writes when a
+	// coordinator crashes. Tests break clusters with them, and check that the checkers notice.
 	ImmortalTasks, ForgetfulDisks bool
 	// Dir holds the files of the machines.
 	Dir string
 }
 
-// Cluster is all of it.
+// Cluster is a simulated cluster.
 type Cluster struct {
 	Options
 	Network  *network.Network
@@ -68,9 +70,10 @@ type Cluster struct {
 	rand     *rand.Rand
 
 	mu sync.Mutex
-	// coordinators are the seats of coordinators; who has one may be replaced by another.
+	// coordinators are the seats of the coordinators. The coordinator in a seat may be replaced by another one.
 	coordinators []*replica
-	// founders are those that the cluster began with, and replaced how many others have come since.
+	// founders are the initial coordinators, and replaced is the number of coordinators that have replaced others
+	// since.
 	founders []coordinator.Peer
 	replaced int
 	agents   []*node
@@ -79,21 +82,22 @@ type Cluster struct {
 	users    *network.Host
 }
 
-// replica is a coordinator's place: its disk and addresses, which exist without a process.
+// replica is a coordinator with its disk and addresses, which exist without a process.
 type replica struct {
 	id   string
 	ip   string
 	disk *disk.Disk
 	skew time.Duration
-	// Of the process that runs; nil: none does.
+	// run is the running process; nil: there is none.
 	run *run
-	// view is what it published last.
+	// view is the state that it published last.
 	view *fsm.View
-	// joins: it is none of the founders, and asks the others to be let in. Leaves: it is being replaced, and not started again.
+	// joins: it is not a founder, and asks the others to add it. leaves: it is being replaced, and must not be started
+	// again.
 	joins, leaves bool
 }
 
-// node is an agent's place.
+// node is an agent with its machine, which exists without the agent's process.
 type node struct {
 	id      string
 	ip      string
@@ -108,10 +112,11 @@ type run struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 	err    error
-	dead   atomic.Bool // it was crashed: how it ends is nobody's business
+	dead   atomic.Bool // it was crashed: its error does not matter
 }
 
-// New makes a cluster whose components do not run yet. It must be called inside a bubble, and Close before its end.
+// New makes a cluster whose components do not run yet. It must be called inside a bubble, and Close must be called
+// before the bubble's end.
 func New(o Options) *Cluster {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -157,7 +162,7 @@ func (c *Cluster) Start() {
 	}
 }
 
-// Close ends everything, the processes of tasks too.
+// Close ends all components, and the processes of tasks.
 func (c *Cluster) Close() {
 	for _, cl := range c.clients {
 		_ = cl.Close()
@@ -174,21 +179,21 @@ func (c *Cluster) Close() {
 	c.ending.Wait()
 }
 
-// places are the seats of coordinators, each with its present coordinator.
+// places returns the present coordinators, by seat.
 func (c *Cluster) places() []*replica {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.coordinators)
 }
 
-// place is one of them.
+// place returns the present coordinator in a seat.
 func (c *Cluster) place(i int) *replica {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.coordinators[i]
 }
 
-// IPs of the components, for the weather.
+// IPs returns the addresses of the components, for the weather.
 func (c *Cluster) IPs() (coordinators, agents []string) {
 	for _, r := range c.places() {
 		coordinators = append(coordinators, r.ip)
@@ -203,13 +208,13 @@ func at(ip string, port int) string { return fmt.Sprintf("%s:%d", ip, port) }
 
 func (c *Cluster) gossipSeeds() []string {
 	var all []string
-	for _, r := range c.coordinators { // a seat stays where it is when its coordinator changes
+	for _, r := range c.coordinators { // a seat keeps its address when its coordinator is replaced
 		all = append(all, at(r.ip, portGossip))
 	}
 	return all
 }
 
-// StartCoordinator starts one that does not run, with what its disk holds.
+// StartCoordinator starts a coordinator that does not run, with the contents of its disk.
 func (c *Cluster) StartCoordinator(i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -261,7 +266,8 @@ func (c *Cluster) StartCoordinator(i int) {
 	c.begin(r.id, this, func(ctx context.Context) error { return coordinator.Run(ctx, config) })
 }
 
-// CrashCoordinator ends one at once; power says that its machine goes down with it, so that nobody hears of it.
+// CrashCoordinator ends a coordinator at once. power: its machine loses power, too, so that its peers see no closed
+// connections.
 func (c *Cluster) CrashCoordinator(i int, power bool) {
 	c.mu.Lock()
 	r := c.coordinators[i]
@@ -274,7 +280,7 @@ func (c *Cluster) CrashCoordinator(i int, power bool) {
 	}
 }
 
-// StartAgent starts one that does not run, on the files and the processes that its machine has.
+// StartAgent starts an agent that does not run, with the files and processes of its machine.
 func (c *Cluster) StartAgent(i int) {
 	n := c.agents[i]
 	c.mu.Lock()
@@ -305,7 +311,8 @@ func (c *Cluster) StartAgent(i int) {
 	c.begin(n.id, n.run, func(ctx context.Context) error { return agent.Run(ctx, config) })
 }
 
-// CrashAgent ends an agent at once; its machine goes on, unless power says otherwise: then all processes die, too.
+// CrashAgent ends an agent at once; its machine keeps running. power: the machine loses power, too, and all processes
+// die.
 func (c *Cluster) CrashAgent(i int, power bool) {
 	n := c.agents[i]
 	c.mu.Lock()
@@ -345,21 +352,21 @@ func (c *Cluster) begin(id string, r *run, main func(context.Context) error) {
 	})
 }
 
-// crash ends a process: from now on it has no effect on anything, however long its goroutines take to end.
+// crash ends a process: it has no effects from here on, however long its goroutines take to end.
 func (r *run) crash(power bool) {
 	r.dead.Store(true)
 	r.host.Kill(power)
 	r.cancel()
 }
 
-// Stop holds up a component as SIGSTOP does, until Continue.
+// Stop suspends a component like SIGSTOP, until Continue.
 func (c *Cluster) Stop(ip string) {
 	if h := c.Network.At(ip); h != nil {
 		h.Stop()
 	}
 }
 
-// Continue lets a stopped component go on.
+// Continue resumes a stopped component.
 func (c *Cluster) Continue(ip string) {
 	if h := c.Network.At(ip); h != nil {
 		h.Continue()
@@ -382,14 +389,14 @@ func (c *Cluster) Client() *client.Client {
 	return cl
 }
 
-// View is what a running replica published last; nil: nothing.
+// View returns the state that a running replica published last; nil: none.
 func (c *Cluster) View(i int) *fsm.View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.coordinators[i].view
 }
 
-// CheckViews holds every replica's state against what must be.
+// CheckViews checks the invariants of every replica's state.
 func (c *Cluster) CheckViews() {
 	for i, r := range c.places() {
 		if v := c.View(i); v != nil {
@@ -398,5 +405,5 @@ func (c *Cluster) CheckViews() {
 	}
 }
 
-// Journal is what the components said last, a line each.
+// Journal returns the last lines that the components logged.
 func (c *Cluster) Journal(lines int) []string { return c.log.last(lines) }

@@ -8,24 +8,25 @@ import (
 	"github.com/mindcoordinator/mind/chaos/check"
 )
 
-// Episode is a cluster, its users and what is done to them, from the beginning to the result.
+// Episode describes a cluster, its users and its faults, and runs them to a result.
 type Episode struct {
 	Options Options
 	Load    Load
-	// Others is the load of a second tenant; without users there is none.
+	// Others is the load of a second tenant; if it has no users, there is no second tenant.
 	Others Load
-	// Length is how long users work under the faults, of which one begins every Pause or so.
+	// Length is how long users work while faults are inflicted. A fault begins about every Pause.
 	Length, Pause time.Duration
 	Kinds         []Kind
-	// Only are the numbers of the faults that are carried out, from 0; nil: all that the seed draws.
+	// Only are the numbers of the faults to inflict, from 0; nil: all that the seed draws.
 	Only []int
-	// Settle is how long the jobs have to come to their ends after everything is whole again; default 30 min.
+	// Settle is how long the jobs have to end after all faults are healed; default 30 min.
 	Settle time.Duration
-	// Watch is given the cluster as soon as there is one: a goroutine that waits outside may read its journal.
+	// Watch is called with the cluster as soon as it exists, so that a goroutine outside the bubble can read its
+	// journal.
 	Watch func(*Cluster)
 }
 
-// Faults are what is done to the cluster.
+// Faults returns the faults to inflict on the cluster.
 func (e Episode) Faults() []Fault {
 	all := Schedule(e.Options.Seed, e.Length, e.Pause, e.Kinds)
 	if e.Only == nil {
@@ -40,21 +41,21 @@ func (e Episode) Faults() []Fault {
 	return some
 }
 
-// Result is what an episode showed.
+// Result is the result of an episode.
 type Result struct {
 	Seed     uint64
 	Findings []string
 	Journal  []string
 	History  *check.History
-	// Report is for people; Virtual is how long the cluster lived.
+	// Report is a summary for people; Virtual is the virtual time that the cluster ran.
 	Report  string
 	Virtual time.Duration
 	Jobs    int
 	Lost    int
 }
 
-// Run plays the episode. It must be called inside a bubble; what it returns may leave it. The history is not yet checked:
-// that takes true time.
+// Run runs the episode. It must be called inside a bubble; its result may be used outside. The history is not checked
+// yet: that takes real time.
 func (e Episode) Run() *Result {
 	if e.Settle == 0 {
 		e.Settle = 30 * time.Minute

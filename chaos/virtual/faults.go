@@ -16,42 +16,42 @@ import (
 	"github.com/mindcoordinator/mind/chaos/virtual/network"
 )
 
-// Kind is a sort of fault.
+// Kind is a kind of fault.
 type Kind string
 
-// The faults. All but the instantaneous ones last for a while and are healed then.
+// The kinds of faults. All but the instantaneous ones last for a while and are then healed.
 const (
 	CrashCoordinator Kind = "crash coordinator" // SIGKILL, and a restart with its disk
-	PowerCoordinator Kind = "power coordinator" // its machine goes down: nobody hears of it
+	PowerCoordinator Kind = "power coordinator" // its machine loses power: its peers see no closed connections
 	StopCoordinator  Kind = "stop coordinator"  // SIGSTOP
-	CrashAgent       Kind = "crash agent"       // SIGKILL; its tasks go on
-	PowerNode        Kind = "power node"        // the machine goes down, and comes back with another boot id
+	CrashAgent       Kind = "crash agent"       // SIGKILL; its tasks keep running
+	PowerNode        Kind = "power node"        // the machine loses power, and restarts with another boot id
 	StopAgent        Kind = "stop agent"
 	Isolate          Kind = "isolate"    // one component from all others
 	Split            Kind = "split"      // all components into two halves
 	CutOneWay        Kind = "cut oneway" // one direction of some links
-	CutPlanes        Kind = "cut planes" // coordinators from agents; each side is whole
+	CutPlanes        Kind = "cut planes" // coordinators from agents; each side stays connected
 	Loss             Kind = "loss"       // on all links, with delay and doubled packets
 	Stalls           Kind = "stalls"
 	SlowDisk         Kind = "slow disk"
 	BrokenDisk       Kind = "broken disk" // the replica stops by itself, and is started again
 	IllGPU           Kind = "ill gpu"
-	Transfer         Kind = "transfer" // an operator has leadership handed over
-	Quota            Kind = "quota"    // an operator sets limits, other ones, and takes them away
-	Replace          Kind = "replace"  // an operator takes a coordinator out for good, and another one comes in its place
+	Transfer         Kind = "transfer" // an operator transfers leadership
+	Quota            Kind = "quota"    // an operator sets limits, changes them, and removes them
+	Replace          Kind = "replace"  // an operator removes a coordinator for good, and another one replaces it
 )
 
-// AllKinds are all faults.
+// AllKinds has all kinds of faults.
 var AllKinds = []Kind{
 	CrashCoordinator, PowerCoordinator, StopCoordinator, CrashAgent, PowerNode, StopAgent, Isolate, Split, CutOneWay, CutPlanes,
 	Loss, Stalls, SlowDisk, BrokenDisk, IllGPU, Transfer, Quota, Replace,
 }
 
-// Fault is one, at a time after the beginning.
+// Fault is a fault at a time after the beginning.
 type Fault struct {
 	At, For time.Duration
 	Kind    Kind
-	// Seed draws whom it hits, and how hard.
+	// Seed draws which component it hits, and its details.
 	Seed uint64
 }
 
@@ -59,7 +59,7 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s for %s: %s", f.At.Round(time.Millisecond), f.For.Round(time.Millisecond), f.Kind)
 }
 
-// Schedule draws faults for a time, one every pause or so. Each schedule has its own favourites among the kinds.
+// Schedule draws faults for a length of time, one about every pause. Each schedule prefers some of the kinds.
 func Schedule(seed uint64, length, pause time.Duration, kinds []Kind) []Fault {
 	r := rand.New(rand.NewPCG(seed, 4))
 	weights := make([]float64, len(kinds))
@@ -82,7 +82,7 @@ func Schedule(seed uint64, length, pause time.Duration, kinds []Kind) []Fault {
 				break
 			}
 		}
-		// Mostly short, sometimes longer than every patience.
+		// Most faults are short, but some last longer than every timeout.
 		last := time.Duration(r.ExpFloat64() * float64(15*time.Second))
 		if r.IntN(5) == 0 {
 			last += time.Duration(r.Int64N(int64(3 * time.Minute)))
@@ -91,24 +91,25 @@ func Schedule(seed uint64, length, pause time.Duration, kinds []Kind) []Fault {
 	}
 }
 
-// Attack inflicts a schedule on a cluster and heals everything at its end.
+// Attack inflicts a schedule of faults on a cluster and heals all of them at the end.
 type Attack struct {
 	cluster *Cluster
 	mu      sync.Mutex
 	counts  map[Kind]int
-	// cuts and stops count how many faults hold a link or a component, so that one that heals does not heal another's.
+	// cuts, stops and downs count the faults that affect a link or a component, so that the end of one does not heal
+	// another.
 	cuts  map[network.Link]int
 	stops map[string]int
 	downs map[string]int
 	rough map[int]network.Weather
-	// operators are who changes the cluster by its own commands: one replaces a coordinator at a time.
+	// operators is the client of the operators; replacing makes them replace one coordinator at a time.
 	operators *client.Client
 	replacing sync.Mutex
 	begun     []int // seats of coordinators whose removal was given up
 	going     sync.WaitGroup
 }
 
-// Attack runs the schedule, and returns when all of it is healed.
+// Attack runs a schedule of faults, and returns when all of them are healed.
 func (c *Cluster) Attack(faults []Fault) *Attack {
 	a := &Attack{cluster: c, counts: map[Kind]int{}, cuts: map[network.Link]int{}, stops: map[string]int{}, downs: map[string]int{}, rough: map[int]network.Weather{}, operators: c.Client()}
 	began := time.Now()
@@ -121,7 +122,7 @@ func (c *Cluster) Attack(faults []Fault) *Attack {
 	return a
 }
 
-// Heal makes everything whole and starts what is down.
+// Heal heals all faults and starts all components that are down.
 func (a *Attack) Heal() {
 	c := a.cluster
 	coordinators, agents := c.IPs()
@@ -166,7 +167,7 @@ func (c *Cluster) Revive(i int) {
 	c.StartCoordinator(i)
 }
 
-// Report says how many faults of each kind there were.
+// Report returns the number of faults of each kind.
 func (a *Attack) Report() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -228,7 +229,7 @@ func (a *Attack) inflict(n int, f Fault) {
 		c.log.note("fault", fmt.Sprint(f, " to ", to))
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
-		// A cluster in pieces may well refuse: a leader that does must go on leading.
+		// A partitioned cluster may refuse: the leader must then continue to lead.
 		_, _ = a.operators.Operators().TransferLeadership(client.WithCall(ctx, client.Call{Operator: true}), &v1.TransferLeadershipRequest{To: to})
 	case Quota:
 		a.limit(ctx, f, r)
@@ -250,7 +251,7 @@ func (a *Attack) inflict(n int, f Fault) {
 	}
 }
 
-// down keeps a component from running. Only the last fault that holds it lets it start again.
+// down keeps a component from running. If several faults do, the last one to end starts it again.
 func (a *Attack) down(id string, _ int, f Fault, crash, last, start func()) {
 	a.cluster.log.note("fault", fmt.Sprint(f, " ", id))
 	a.mu.Lock()
@@ -283,7 +284,7 @@ func (a *Attack) halt(ip string, f Fault, last func()) {
 	}
 }
 
-// links are those that a fault cuts.
+// links returns the links that a fault cuts.
 func (a *Attack) links(f Fault, r *rand.Rand) []network.Link {
 	coordinators, agents := a.cluster.IPs()
 	all := append(slices.Clone(coordinators), agents...)
@@ -344,7 +345,7 @@ func (a *Attack) cut(f Fault, links []network.Link, last func()) {
 	a.cluster.log.note("fault", "joined again")
 }
 
-// weather makes the weather of all links that of the roughest fault; cuts stay.
+// weather sets the weather of all links to the worst of the present faults; cuts stay.
 func (a *Attack) weather(n int, w *network.Weather) {
 	a.mu.Lock()
 	if w == nil {
@@ -362,7 +363,7 @@ func (a *Attack) weather(n int, w *network.Weather) {
 	a.cluster.Weather(all)
 }
 
-// Weather makes the weather of all links between components, cuts aside.
+// Weather sets the weather of all links between components, except cuts.
 func (c *Cluster) Weather(w network.Weather) {
 	coordinators, agents := c.IPs()
 	all := append(coordinators, agents...)

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// journalLines bounds what is kept.
+// journalLines limits the kept lines.
 const journalLines = 20_000
 
-// journal keeps what the components say and what is done to them, the newest lines.
+// journal keeps the newest log lines of the components, and notes about the faults.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -41,7 +41,7 @@ func (j *journal) last(n int) []string {
 	return all[max(0, len(all)-n):]
 }
 
-// of returns a handler for what one component logs.
+// of returns a handler for the log of one component.
 func (j *journal) of(who string) slog.Handler { return &handler{journal: j, who: who} }
 
 type handler struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/virtual/network"
 )
 
-// remove has an operator take a coordinator out of the voters.
+// remove makes an operator remove a coordinator from the voters.
 func (s *scene) remove(id string) error {
 	ctx, cancel := s.context("")
 	defer cancel()
@@ -22,12 +22,12 @@ func (s *scene) remove(id string) error {
 	return err
 }
 
-// named are the coordinators that the newest state names.
+// named returns the coordinators in the newest state.
 func (s *scene) named() []string {
 	var ids []string
 	v := s.newest()
 	if v == nil {
-		return nil // Nobody is up yet.
+		return nil // no coordinator is up yet
 	}
 	for row := range v.Coordinators() {
 		ids = append(ids, row.ID)
@@ -35,9 +35,9 @@ func (s *scene) named() []string {
 	return ids
 }
 
-// A coordinator is taken out of the voters first and out of the state then. A leader that is cut off between the two left
-// the name of one who was gone in the state for good: the next try found no such voter. Found by seed 2 with replaced
-// coordinators among the faults.
+// A coordinator is removed from the voters first, and then from the state. If the leader was cut off between the two,
+// the removed coordinator stayed in the state for good: the next try found no such voter. This was found by seed 2 with
+// replaced coordinators among the faults.
 func TestRemoveInterrupted_theNextTryEndsIt(t *testing.T) {
 	stage(t, Options{Coordinators: 5, Agents: 1, Seed: 42}, func(s *scene) {
 		leader := s.leader()
@@ -63,8 +63,9 @@ func TestRemoveInterrupted_theNextTryEndsIt(t *testing.T) {
 	})
 }
 
-// A coordinator makes itself known when it starts, and becomes a learner and then a voter by that. One that was taken out on purpose does not
-// come back so, whether it was told or was dead: its successor has another id and an empty disk.
+// A coordinator registers when it starts, and thereby becomes a learner and then a voter. A removed coordinator does
+// not become a voter again, whether it was running or dead when it was removed: its successor has another id and an
+// empty disk.
 func TestRemoved_isNoVoterAgainByBeingStarted(t *testing.T) {
 	for name, dead := range map[string]bool{"it was told": false, "it was dead": true} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +97,7 @@ func TestRemoved_isNoVoterAgainByBeingStarted(t *testing.T) {
 // votes says whether a coordinator is a voter of the newest state.
 func (s *scene) votes(id string) bool { return slices.Contains(s.newest().Voters(), id) }
 
-// A coordinator that joins has no vote before it has kept up for a while, so one that goes away at once costs nothing.
+// A joining coordinator has no vote before it has kept up for a while, so one that leaves at once does no harm.
 func TestJoin_learnsBeforeItVotes(t *testing.T) {
 	stage(t, Options{Coordinators: 3, Agents: 1, Seed: 44}, func(s *scene) {
 		gone := (s.leader() + 1) % 3
@@ -114,7 +115,7 @@ func TestJoin_learnsBeforeItVotes(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { return s.votes(next.id) }, 10*time.Second, 100*time.Millisecond)
 
-		// One that goes away while it learns is let go in the end, and nothing waits for it.
+		// A learner that leaves is removed in the end, and nothing waits for it.
 		s.CrashCoordinator(gone, true)
 		require.NoError(t, s.remove(next.id))
 		stranger := s.succeed(gone)
@@ -128,8 +129,8 @@ func TestJoin_learnsBeforeItVotes(t *testing.T) {
 	})
 }
 
-// While a voter is dead nobody is let in whose vote would be needed for a quorum. Once the dead one was taken out the
-// newcomer gets in by itself.
+// While a voter is dead, no coordinator becomes a voter whose vote would be needed for a quorum. After the dead one was
+// removed, the new one becomes a voter by itself.
 func TestJoin_waitsUntilTheDeadAreTakenOut(t *testing.T) {
 	stage(t, Options{Coordinators: 3, Agents: 1, Seed: 45}, func(s *scene) {
 		require.Eventually(t, func() bool { return len(s.named()) == 3 }, time.Minute, 100*time.Millisecond)
@@ -146,7 +147,7 @@ func TestJoin_waitsUntilTheDeadAreTakenOut(t *testing.T) {
 	})
 }
 
-// No coordinator can be taken out whose vote is needed by those that are left.
+// A coordinator cannot be removed if the others would have no quorum without it.
 func TestRemove_keepsAQuorum(t *testing.T) {
 	stage(t, Options{Coordinators: 3, Agents: 1, Seed: 46}, func(s *scene) {
 		leader := s.leader()
@@ -160,7 +161,7 @@ func TestRemove_keepsAQuorum(t *testing.T) {
 	})
 }
 
-// A cluster is begun when all of its coordinators have said that they have nothing, however late they come.
+// A cluster starts when all of its coordinators have reported that their disks are empty, however late they start.
 func TestFirstStart_waitsForAll(t *testing.T) {
 	stage(t, Options{Coordinators: 3, Agents: 1, Seed: 47}, func(s *scene) {
 		for i := range 3 {
@@ -178,8 +179,8 @@ func TestFirstStart_waitsForAll(t *testing.T) {
 	})
 }
 
-// A coordinator that lost its disk has forgotten what it promised. Under its old name it takes part again only when it was
-// taken out; and two of them can never make the third forget, too.
+// A coordinator that lost its disk has lost its votes and entries. It may take part again under its old id only after
+// it was removed; and two such coordinators can never erase the state of the third.
 func TestLostDisk_waitsUntilItWasTakenOut(t *testing.T) {
 	stage(t, Options{Coordinators: 3, Agents: 1, Seed: 48}, func(s *scene) {
 		job := s.running(&Job{Key: "kept", Ranks: 1, Does: machine.Behaviour{Run: 2 * time.Minute}})
@@ -194,7 +195,7 @@ func TestLostDisk_waitsUntilItWasTakenOut(t *testing.T) {
 		require.NoError(t, s.remove(id))
 		require.Eventually(t, func() bool { return s.View(lost) != nil && slices.Contains(s.View(lost).Voters(), id) }, time.Minute, 100*time.Millisecond)
 
-		// Two disks are lost together. The third must not be made to forget by those who did.
+		// Two disks are lost together. These coordinators must not erase the state of the third.
 		leader := s.leader()
 		for _, i := range []int{(leader + 1) % 3, (leader + 2) % 3} {
 			s.CrashCoordinator(i, true)

@@ -20,21 +20,21 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// otherTenant is the second one of an episode.
+// otherTenant is the second tenant of an episode.
 const otherTenant = "others"
 
-// healTime is how long a whole cluster has to take in what operators ask of it.
+// healTime is how long a whole cluster may take to carry out a command of an operator.
 const healTime = 5 * time.Minute
 
-// operate makes a call as an operator does.
+// operate makes a call as an operator.
 func (a *Attack) operate(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(client.WithCall(ctx, client.Call{Tenant: "operators", User: "root", Operator: true}), callTime)
 	defer cancel()
 	return call(ctx)
 }
 
-// limit has an operator limit a tenant, or the queue of all; half-way otherwise, and then not any more. Whether a cluster in
-// pieces hears of it is open: what holds is what it took in.
+// limit makes an operator limit a tenant or the queue, change the limits half-way, and remove them at the end. In a
+// partitioned cluster each of these calls may fail; then the limits stay as they are.
 func (a *Attack) limit(ctx context.Context, f Fault, r *rand.Rand) {
 	set := a.limits(r)
 	a.cluster.log.note("fault", fmt.Sprint(f, " ", set.what))
@@ -45,7 +45,7 @@ func (a *Attack) limit(ctx context.Context, f Fault, r *rand.Rand) {
 	_ = a.operate(ctx, set.clear)
 }
 
-// limits are those of a tenant or of a queue.
+// limits sets and removes limits of a tenant or a queue.
 type limits struct {
 	what        string
 	draw, clear func(context.Context) error
@@ -90,7 +90,7 @@ func (a *Attack) limits(r *rand.Rand) limits {
 	}
 }
 
-// unlimit takes every limit away: what waits for one is to run. The cluster must be whole.
+// unlimit removes all limits, so that waiting jobs can run. The cluster must be whole.
 func (a *Attack) unlimit(ctx context.Context) {
 	quotas := v1.NewQuotaServiceClient(a.operators)
 	for _, whose := range []string{tenant, otherTenant} {
@@ -120,13 +120,13 @@ func (a *Attack) insist(ctx context.Context, what string, call func(context.Cont
 	a.cluster.Findings.Add("%s failed for %s in a whole cluster: %v", what, healTime, err)
 }
 
-// replace has an operator take a coordinator out of the voters for good, and some time later start another one in its
-// place: with an empty disk, under a new id, and asking the others to be let in. The old one may be dead by then, or
-// run on until it is told that it is removed.
+// replace makes an operator remove a coordinator for good, and some time later start another one in its place, with an
+// empty disk and a new id, which asks the others to add it. The old one may be dead by then, or run until it learns
+// that it was removed.
 func (a *Attack) replace(ctx context.Context, f Fault, r *rand.Rand, seat int) {
 	c := a.cluster
 	if len(c.places()) < 3 || !a.replacing.TryLock() {
-		return // operators do one at a time
+		return // operators replace one at a time
 	}
 	defer a.replacing.Unlock()
 	old, dead := c.place(seat), r.IntN(2) == 0
@@ -136,7 +136,7 @@ func (a *Attack) replace(ctx context.Context, f Fault, r *rand.Rand, seat int) {
 		c.CrashCoordinator(seat, r.IntN(2) == 0)
 	}
 	if err := a.remove(ctx, old.id, f.For+time.Minute); err != nil {
-		// Whether it is a voter is open until the cluster is whole again: see finish.
+		// Whether the coordinator is a voter is unknown until the cluster is whole again: see finish.
 		c.log.note("fault", fmt.Sprint(old.id, " stays: ", err))
 		a.mu.Lock()
 		a.begun = append(a.begun, seat)
@@ -145,13 +145,13 @@ func (a *Attack) replace(ctx context.Context, f Fault, r *rand.Rand, seat int) {
 		a.revive(seat, old)
 		return
 	}
-	wait.For(ctx, time.Duration(r.Int64N(int64(10*time.Second)))) // until it is shut down
+	wait.For(ctx, time.Duration(r.Int64N(int64(10*time.Second)))) // it keeps running for a while
 	c.CrashCoordinator(seat, false)
 	wait.For(ctx, f.For)
 	next := c.succeed(seat)
 	c.log.note("fault", fmt.Sprint(next.id, " comes in the place of ", old.id))
 	a.revive(seat, next)
-	// The next one is replaced when this one votes, or has had its time.
+	// The next replacement may begin when this coordinator is a voter, or after some time.
 	for end := time.Now().Add(healTime); time.Now().Before(end); wait.For(ctx, 5*time.Second) {
 		if voters, err := a.voters(ctx); err == nil && slices.Contains(voters, next.id) {
 			return
@@ -159,8 +159,8 @@ func (a *Attack) replace(ctx context.Context, f Fault, r *rand.Rand, seat int) {
 	}
 }
 
-// finish ends what was begun in a cluster in pieces: a coordinator whose removal was given up, and came about all the same,
-// is replaced now. The cluster must be whole.
+// finish completes removals that an operator gave up in a partitioned cluster: a coordinator that was removed all the
+// same is replaced. The cluster must be whole.
 func (a *Attack) finish(ctx context.Context) {
 	c := a.cluster
 	for _, seat := range a.begun {
@@ -182,7 +182,7 @@ func (a *Attack) finish(ctx context.Context) {
 	}
 }
 
-// revive starts who has a seat unless a fault keeps it down, which does it when it is over.
+// revive starts the coordinator in a seat, unless a fault keeps it down; then the end of that fault starts it.
 func (a *Attack) revive(seat int, r *replica) {
 	a.mu.Lock()
 	down := a.downs[r.ip] > 0
@@ -192,7 +192,7 @@ func (a *Attack) revive(seat int, r *replica) {
 	}
 }
 
-// remove takes a coordinator out of the voters, and leadership from it before if it has it.
+// remove removes a coordinator from the voters. If it leads, remove transfers leadership first.
 func (a *Attack) remove(ctx context.Context, id string, within time.Duration) error {
 	var err error
 	for end := time.Now().Add(within); time.Now().Before(end); wait.For(ctx, 2*time.Second) {
@@ -203,7 +203,7 @@ func (a *Attack) remove(ctx context.Context, id string, within time.Duration) er
 		switch status.Code(err) {
 		case codes.OK:
 			return nil
-		case codes.NotFound: // an earlier try did it
+		case codes.NotFound: // an earlier try has removed it
 			return nil
 		case codes.FailedPrecondition:
 			_ = a.operate(ctx, func(ctx context.Context) error {
@@ -215,7 +215,7 @@ func (a *Attack) remove(ctx context.Context, id string, within time.Duration) er
 	return err
 }
 
-// voters are those that the leader knows.
+// voters returns the voters according to the leader.
 func (a *Attack) voters(ctx context.Context) ([]string, error) {
 	var resp *v1.ListPeersResponse
 	err := a.operate(ctx, func(ctx context.Context) (err error) {
@@ -240,8 +240,8 @@ func (a *Attack) voters(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// CheckMembers holds that those who have the seats are the voters, and nobody else is, and that the state names the same:
-// nobody who was removed comes back, and nobody who came is forgotten. The cluster must be whole.
+// CheckMembers checks that the voters, and the coordinators in the state, are exactly the coordinators in the seats: a
+// removed coordinator does not return, and a new one is not lost. The cluster must be whole.
 func (a *Attack) CheckMembers() {
 	c := a.cluster
 	var seats, voters, named []string
@@ -264,14 +264,14 @@ func (a *Attack) CheckMembers() {
 	c.Findings.Add("coordinators are %v; voters are %v, and the state names %v", seats, voters, named)
 }
 
-// leave marks a coordinator that is being replaced: nobody starts it meanwhile.
+// leave marks a coordinator as being replaced, so that it is not started meanwhile.
 func (c *Cluster) leave(r *replica, leaves bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.leaves = leaves
 }
 
-// succeed gives a seat to a new coordinator, which does not run yet.
+// succeed puts a new coordinator into a seat. It does not run yet.
 func (c *Cluster) succeed(seat int) *replica {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -282,7 +282,7 @@ func (c *Cluster) succeed(seat int) *replica {
 	return next
 }
 
-// newest is the newest state that any coordinator published.
+// newest returns the newest state that any coordinator published.
 func (c *Cluster) newest() *fsm.View {
 	var v *fsm.View
 	for i := range c.places() {

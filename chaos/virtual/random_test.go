@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// patience is after how much true time an episode says what it is doing.
+// patience is the real time after which an episode prints its progress.
 const patience = 45 * time.Second
 
-// play plays an episode and fails the test for whatever it found.
+// play runs an episode and fails the test if it has findings.
 func play(t *testing.T, e Episode) *Result {
 	t.Helper()
 	v := watched(t, e)
@@ -25,7 +25,7 @@ func play(t *testing.T, e Episode) *Result {
 	return v
 }
 
-// watched plays an episode in a bubble, and says so when it takes long.
+// watched runs an episode in a bubble, and prints its progress if it takes long.
 func watched(t *testing.T, e Episode) *Result {
 	t.Helper()
 	e.Options.Dir = t.TempDir()
@@ -35,7 +35,7 @@ func watched(t *testing.T, e Episode) *Result {
 		alive atomic.Pointer[Cluster]
 	)
 	e.Watch = func(c *Cluster) { alive.Store(c) }
-	// A bubble whose time stands still never ends: say where it was.
+	// A bubble whose time does not advance never ends: print its state.
 	stuck := time.AfterFunc(patience, func() {
 		if c := alive.Load(); c != nil {
 			fmt.Fprintf(os.Stderr, "seed %d is not over after %s of true time; the last words:\n%s\n", e.Options.Seed, patience, strings.Join(c.Journal(60), "\n"))
@@ -49,7 +49,7 @@ func watched(t *testing.T, e Episode) *Result {
 	return v
 }
 
-// keep writes what the components said where MIND_CHAOS_KEEP says.
+// keep writes the journal to the path in MIND_CHAOS_KEEP.
 func keep(t *testing.T, v *Result) {
 	if dir := os.Getenv("MIND_CHAOS_KEEP"); dir != "" {
 		file := dir + "/journal-" + strconv.FormatUint(v.Seed, 10) + ".txt"
@@ -59,7 +59,7 @@ func keep(t *testing.T, v *Result) {
 	}
 }
 
-// random is an episode of everything.
+// random returns an episode with all kinds of load and faults.
 func random(seed uint64) Episode {
 	return Episode{
 		Options: Options{Coordinators: 3, Agents: 4, Seed: seed, Drift: 0.005, Skew: 2 * time.Second, SnapshotThreshold: 128},
@@ -69,8 +69,9 @@ func random(seed uint64) Episode {
 	}
 }
 
-// asked is the episode of a seed, as the environment wants it: MIND_CHAOS_FAULTS names the faults that are carried out (3,17),
-// and MIND_CHAOS_BREAK breaks the world on purpose, to see what the checkers find: disks forget, or deadlines are not kept.
+// asked returns the episode of a seed with the settings of the environment. MIND_CHAOS_FAULTS has the numbers of the
+// faults to inflict ("3,17"). MIND_CHAOS_BREAK breaks the cluster on purpose, to see the findings of the checkers:
+// disks are forgetful, or deadlines are ignored.
 func asked(t *testing.T, seed uint64) Episode {
 	t.Helper()
 	e := random(seed)
@@ -110,7 +111,8 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// TestRandomFaults plays episodes with seeds of their own; MIND_CHAOS_SEED says with which to begin, MIND_CHAOS_RUNS how many.
+// TestRandomFaults runs episodes with consecutive seeds. MIND_CHAOS_SEED is the first seed, MIND_CHAOS_RUNS the number
+// of episodes.
 func TestRandomFaults(t *testing.T) {
 	if os.Getenv("MIND_CHAOS_SHRINK") != "" {
 		t.Skip("a seed is shrunk")
@@ -121,8 +123,8 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// TestShrinkSeed looks for few of the faults of MIND_CHAOS_SEED with which something is still found. A run is not the same
-// twice: each choice of faults is tried MIND_CHAOS_SHRINK times before it counts as harmless.
+// TestShrinkSeed finds a small subset of the faults of MIND_CHAOS_SEED that still leads to findings. Runs differ, so
+// each subset is tried MIND_CHAOS_SHRINK times before it counts as harmless.
 func TestShrinkSeed(t *testing.T) {
 	tries := number(t, "MIND_CHAOS_SHRINK", 0)
 	if tries == 0 {

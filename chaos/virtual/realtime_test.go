@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// now is the true time, also inside a bubble.
+// now returns the real time, also inside a bubble.
 func now() time.Time {
 	var tv syscall.Timeval
 	_ = syscall.Gettimeofday(&tv)

@@ -13,7 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/chaos/virtual/network"
 )
 
-// trainings are jobs that work for that long: of one rank and of two, restartable and not, that succeed and that fail.
+// trainings returns jobs that work for the given time: with one rank and two, restartable and not, some of which
+// succeed and some fail.
 func trainings(run time.Duration) []*Job {
 	var all []*Job
 	for i := range 6 {
@@ -26,10 +27,10 @@ func trainings(run time.Duration) []*Job {
 	return all
 }
 
-// long reports whether there is time: the whole length of what is promised, and all of its variants.
+// long reports whether to run the scenarios in their full length and in all variants.
 func long() bool { return os.Getenv("MIND_CHAOS_LONG") != "" }
 
-// TestWithoutQuorum shows a slice of the two hours that MIND_CHAOS_LONG plays whole.
+// TestWithoutQuorum runs a part of the two hours without a quorum. With MIND_CHAOS_LONG it runs all of them.
 func TestWithoutQuorum(t *testing.T) {
 	outageTime := 8 * time.Minute
 	if long() {
@@ -82,7 +83,7 @@ func TestWithoutQuorum(t *testing.T) {
 	}
 }
 
-// planes cuts all agents off from all coordinators.
+// planes cuts, or restores, all links between agents and coordinators.
 func (s *scene) planes(cut bool) {
 	coordinators, agents := s.IPs()
 	for _, c := range coordinators {
@@ -93,7 +94,7 @@ func (s *scene) planes(cut bool) {
 	}
 }
 
-// apart cuts the coordinators off from each other.
+// apart cuts, or restores, all links between coordinators.
 func (s *scene) apart(cut bool) {
 	coordinators, _ := s.IPs()
 	for _, a := range coordinators {
@@ -105,7 +106,7 @@ func (s *scene) apart(cut bool) {
 	}
 }
 
-// TestLossAndStalls is a slice of a day with a tenth of all messages lost and stalls of 5 s.
+// TestLossAndStalls runs a part of a day with a tenth of all messages lost and stalls of 5 s.
 func TestLossAndStalls(t *testing.T) {
 	if long() {
 		lossAndStalls(t, 24*time.Hour)
@@ -165,7 +166,7 @@ func TestNodeCutOff_replacedAndNeverTwice(t *testing.T) {
 				ended := s.Settle(2 * time.Hour)
 				require.Equal(s.t, v1.JobState_SUCCEEDED, ended["replaced"].GetState())
 				require.EqualValues(s.t, 2, ended["replaced"].GetAttempt())
-				// A task that may not be replaced is not: it was cut off and worked on.
+				// A task that may not be replaced was not: it was cut off and kept running.
 				s.unharmed(kept)
 				require.EqualValues(s.t, 7, ended["kept"].GetExitCode())
 			})
@@ -173,7 +174,7 @@ func TestNodeCutOff_replacedAndNeverTwice(t *testing.T) {
 	}
 }
 
-// others are the addresses of everybody else.
+// others returns the addresses of all other components.
 func (s *scene) others(ip string) map[string]bool {
 	coordinators, agents := s.IPs()
 	all := map[string]bool{s.Cluster.users.IP(): true}
@@ -192,7 +193,7 @@ func TestAgentAwayForTenMinutes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stage(t, Options{Coordinators: 3, Agents: 3, Seed: 14, Drift: 0.005}, func(s *scene) {
-				// All on one node; the others are full until then.
+				// All of these run on one node; the other nodes are full until then.
 				s.load.LostAfter = time.Minute
 				fill := []*Job{
 					s.running(&Job{Key: "fill-1", Ranks: 1, Does: machine.Behaviour{Run: time.Minute}}),
@@ -232,7 +233,7 @@ func TestNodeAndLeaderDieTogether_lostInTime(t *testing.T) {
 		s.CrashCoordinator(leader, true)
 		s.CrashAgent(node, true)
 		s.await(job, 3*time.Minute, func(j *v1.Job) bool { return j.GetAttempt() == 2 && j.GetState() == v1.JobState_RUNNING })
-		// A new leader grants everybody one fresh period: it begins with its term.
+		// A new leader grants each node a whole new period, which begins with its term.
 		require.LessOrEqual(s.t, time.Since(began), 80*time.Second)
 		s.StartCoordinator(leader)
 		s.StartAgent(node)

@@ -11,14 +11,14 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// scene is a cluster in a bubble, with a user whose calls go to no schedule.
+// scene is a cluster in a bubble, with a user who calls when the test says.
 type scene struct {
 	*Cluster
 	*Workload
 	t *testing.T
 }
 
-// stage plays a scene and fails the test for whatever the checkers found in it.
+// stage runs a scene and fails the test if the checkers have findings.
 func stage(t *testing.T, o Options, play func(s *scene)) {
 	t.Helper()
 	o.Dir = t.TempDir()
@@ -46,7 +46,7 @@ func stage(t *testing.T, o Options, play func(s *scene)) {
 	require.Empty(t, findings)
 }
 
-// submit submits a job and waits until all of its ranks run.
+// running submits a job and waits until all of its ranks run.
 func (s *scene) running(j *Job) *Job {
 	s.t.Helper()
 	s.Submit(0, j)
@@ -54,7 +54,7 @@ func (s *scene) running(j *Job) *Job {
 	return j
 }
 
-// await asks until the job is as wanted.
+// await reads a job until a condition holds.
 func (s *scene) await(j *Job, within time.Duration, want func(*v1.Job) bool) *v1.Job {
 	s.t.Helper()
 	var job *v1.Job
@@ -69,7 +69,7 @@ func (s *scene) await(j *Job, within time.Duration, want func(*v1.Job) bool) *v1
 	return nil
 }
 
-// on is the number of the node on which the only task of the job lives.
+// on returns the number of the node on which the only task of the job runs.
 func (s *scene) on(j *Job) int {
 	s.t.Helper()
 	lives := s.World.LiveOf(j.ID)
@@ -82,7 +82,7 @@ func (s *scene) on(j *Job) int {
 	return -1
 }
 
-// isolate cuts a component off from everybody else, or joins it again.
+// isolate cuts a component off from all others, or connects it again.
 func (s *scene) isolate(ip string, cut bool) {
 	coordinators, agents := s.IPs()
 	for _, other := range append(append(coordinators, agents...), s.Cluster.users.IP()) {
@@ -93,7 +93,7 @@ func (s *scene) isolate(ip string, cut bool) {
 	}
 }
 
-// leader is the number of the coordinator that leads, as the client last heard.
+// leader returns the number of the leading coordinator, as far as the client knows.
 func (s *scene) leader() int {
 	s.t.Helper()
 	for range 600 {
@@ -115,7 +115,7 @@ func (s *scene) leader() int {
 	return -1
 }
 
-// unharmed requires that the job had one life for each rank, which ended by itself, and that its end is known.
+// unharmed requires that each rank of the jobs had one process, which ended by itself, and that the jobs have ended.
 func (s *scene) unharmed(jobs ...*Job) {
 	s.t.Helper()
 	for _, j := range jobs {

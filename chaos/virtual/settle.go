@@ -11,11 +11,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// logTime bounds the reading of one log.
+// logTime limits the time to read one log.
 const logTime = 20 * time.Second
 
-// Settle waits until every job has come to its end, and holds what the cluster says of it against what was asked of it
-// and what really ran. The cluster must be whole, and nobody at work. It returns the jobs as they ended, by key.
+// Settle waits until every job has ended, and checks its final state against the calls of users and the processes that
+// ran. The cluster must be whole, and users must not work. It returns the ended jobs by key.
 func (w *Workload) Settle(within time.Duration) map[string]*v1.Job {
 	ended := w.ends(within)
 	w.cluster.Empty()
@@ -26,7 +26,7 @@ func (w *Workload) ends(within time.Duration) map[string]*v1.Job {
 	deadline := time.Now().Add(within)
 	ended := map[string]*v1.Job{}
 	for _, j := range w.Jobs() {
-		// A client that was left without an answer asks again; the key sees to it that it is one job.
+		// A client that got no answer submits again; because of the key it is the same job.
 		for j.ID == "" && time.Now().Before(deadline) {
 			ctx, cancel := w.context("submit-" + j.Key)
 			resp, err := w.client.Jobs().SubmitJob(ctx, w.request(j))
@@ -46,7 +46,7 @@ func (w *Workload) ends(within time.Duration) map[string]*v1.Job {
 				break
 			}
 			if !time.Now().Before(deadline) {
-				w.cluster.Findings.Add("job %s (%s) did not come to its end: it is %s: %s\n%s", j.Key, j.ID, job.GetState(), job.GetReason(), w.cluster.World.Story(j.ID))
+				w.cluster.Findings.Add("job %s (%s) did not end: it is %s: %s\n%s", j.Key, j.ID, job.GetState(), job.GetReason(), w.cluster.World.Story(j.ID))
 				break
 			}
 			time.Sleep(time.Second)
@@ -66,7 +66,7 @@ func (w *Workload) ends(within time.Duration) map[string]*v1.Job {
 	return ended
 }
 
-// Foreign holds that nothing of this workload is there for another tenant (I11).
+// Foreign checks that another tenant cannot access the jobs of this workload (I11).
 func (w *Workload) Foreign(other string) {
 	for _, j := range w.Jobs() {
 		ctx, cancel := context.WithTimeout(context.Background(), callTime)
@@ -82,9 +82,9 @@ func (w *Workload) Foreign(other string) {
 	}
 }
 
-// Empty holds that no process is left once all jobs have ended.
+// Empty checks that no process is left after all jobs have ended.
 func (c *Cluster) Empty() {
-	// What a lost attempt left is stopped by its node, which takes a grace period.
+	// Nodes stop the tasks of lost attempts, which takes a grace period.
 	live, _ := c.World.Live()
 	for range 120 {
 		if live == 0 {
@@ -98,7 +98,7 @@ func (c *Cluster) Empty() {
 	}
 }
 
-// once sees to it that no key made two jobs (I4).
+// once checks that no key made two jobs (I4).
 func (w *Workload) once(ids map[string]string) {
 	for page := ""; ; {
 		ctx, cancel := w.context("")
@@ -123,7 +123,7 @@ func (w *Workload) once(ids map[string]string) {
 	}
 }
 
-// verify holds the end of a job against its processes.
+// verify checks the final state of a job against its processes.
 func (w *Workload) verify(j *Job, job *v1.Job) {
 	add := func(format string, args ...any) {
 		args = append(args, w.cluster.World.Story(j.ID))
@@ -171,7 +171,7 @@ func (w *Workload) verify(j *Job, job *v1.Job) {
 	}
 }
 
-// logs counts the lines of the last attempt as a user reads them.
+// logs reads the log of the last attempt as a user does, and checks its lines.
 func (w *Workload) logs(j *Job, job *v1.Job, add func(string, ...any)) {
 	ctx, cancel := context.WithTimeout(context.Background(), logTime)
 	defer cancel()

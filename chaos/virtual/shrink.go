@@ -1,11 +1,11 @@
 package virtual
 
-// Shrink finds few of n things without which a failure is not there: it is given their numbers, and leaves out halves, quarters
-// and so on, as long as fails says that what is left still fails. When it is done, no single one of the rest can be left out.
-// It never asks about all of them or about none.
+// Shrink finds a small subset of n parts that still causes a failure. It leaves out halves, quarters and so on, as long
+// as fails reports a failure with the rest. No single part of the result can be left out. It never calls fails with all
+// parts or none.
 //
-// A run of a cluster is not the same twice, so fails should try more than once before it says no. What it then leaves in is
-// only likely to be needed; what it leaves out is certainly not.
+// Runs of a cluster differ, so fails should try more than once before it returns false. Each part of the result is then
+// likely to be needed; the parts that were left out are certainly not.
 func Shrink(n int, fails func(part []int) bool) []int {
 	part := make([]int, n)
 	for i := range part {
@@ -25,7 +25,7 @@ func Shrink(n int, fails func(part []int) bool) []int {
 	return part
 }
 
-// without leaves out one of so many pieces, the first one of which that is not needed.
+// without divides the parts into a number of pieces, and leaves out the first piece that is not needed.
 func without(part []int, pieces int, fails func([]int) bool) ([]int, bool) {
 	for i := range pieces {
 		from, to := i*len(part)/pieces, (i+1)*len(part)/pieces

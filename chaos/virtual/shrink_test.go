@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever is needed together is found, and nothing else, in far fewer attempts than there are parts.
+// Shrink finds exactly the parts that are needed together, in far fewer tries than the number of parts.
 func TestShrink_findsWhatIsNeeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 60).Draw(t, "n")

@@ -12,15 +12,16 @@ import (
 	"github.com/mindcoordinator/mind/chaos/virtual/machine"
 )
 
-// A leader that hands over to one who cannot be reached takes agents' sessions and refuses what they report. Found by seed 1
-// with transfers among the faults: an agent came back at once, for as long as that lasted, and time stood still.
+// A leader that transfers leadership to an unreachable coordinator accepts sessions of agents and refuses their
+// reports. An agent then reconnected at once, again and again, and virtual time did not advance. This was found by seed
+// 1 with transfers among the faults.
 func TestTransferToNobody_agentsDoNotStorm(t *testing.T) {
 	stage(t, Options{Coordinators: 3, Agents: 2, Seed: 41}, func(s *scene) {
 		job := s.running(&Job{Key: "job", Ranks: 1, Does: machine.Behaviour{Run: 30 * time.Second}})
 		leader := s.leader()
 		other := (leader + 1) % len(s.coordinators)
 		s.isolate(s.coordinators[other].ip, true)
-		// The job of an instant is what is reported while leadership is handed over.
+		// The end of a very short job is reported while leadership is being transferred.
 		s.Submit(0, &Job{Key: "short", Ranks: 1, Does: machine.Behaviour{Run: 100 * time.Millisecond}})
 		ctx, cancel := s.context("")
 		_, err := s.client.Operators().TransferLeadership(client.WithCall(ctx, client.Call{Operator: true}), &v1.TransferLeadershipRequest{To: s.coordinators[other].id})

@@ -16,20 +16,20 @@ import (
 	"github.com/mindcoordinator/mind/chaos/check"
 )
 
-// streamLife is after how long a watcher hangs up and comes back, as browsers and proxies make theirs.
+// streamLife is how long a watcher keeps a stream before it reconnects, as browsers and proxies do.
 const streamLife = 90 * time.Second
 
-// Watching is a watcher of a tenant's events that goes on where it was whenever its stream breaks.
+// Watching is a watcher of a tenant's events that continues where it was after its stream breaks.
 type Watching struct {
 	*check.Watch
 	cluster *Cluster
 	stop    context.CancelFunc
 	done    chan struct{}
-	// Streams counts how often it began one.
+	// Streams counts the streams that it opened.
 	Streams int
 }
 
-// WatchEvents sets a watcher to work, until End.
+// WatchEvents starts a watcher, which watches until End.
 func (c *Cluster) WatchEvents(tenant string) *Watching {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &Watching{Watch: check.NewWatch(c.Findings, tenant), cluster: c, stop: stop, done: make(chan struct{})}
@@ -40,7 +40,7 @@ func (c *Cluster) WatchEvents(tenant string) *Watching {
 		for ctx.Err() == nil {
 			w.Streams++
 			if err := w.follow(ctx, events, from); status.Code(err) == codes.FailedPrecondition {
-				from = &v1.WatchEventsRequest{} // it is not remembered any more, and said so
+				from = &v1.WatchEventsRequest{} // the position is too old, as the error says
 			}
 			wait.For(ctx, time.Second)
 		}
@@ -48,7 +48,7 @@ func (c *Cluster) WatchEvents(tenant string) *Watching {
 	return w
 }
 
-// follow reads one stream to its end, and notes in from where to go on.
+// follow reads one stream to its end, and records in from where to continue.
 func (w *Watching) follow(ctx context.Context, events v1.EventServiceClient, from *v1.WatchEventsRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, streamLife)
 	defer cancel()
@@ -63,7 +63,7 @@ func (w *Watching) follow(ctx context.Context, events v1.EventServiceClient, fro
 		}
 		index, err := strconv.ParseUint(strings.Join(header.Get(apistatus.KeyIndex), ""), 10, 64)
 		if err != nil {
-			return err // the stream failed before it began
+			return err // a stream that failed before it began has no index
 		}
 		w.Begin(index)
 		from.SinceIndex = &index
@@ -88,7 +88,8 @@ func (w *Watching) follow(ctx context.Context, events v1.EventServiceClient, fro
 	}
 }
 
-// End waits until the watcher has caught up with what happened until now, ends it, and holds what it was told against that.
+// End waits until the watcher has received all events up to the present, ends it, and checks the events. It returns
+// their number.
 func (w *Watching) End(within time.Duration) (events int) {
 	newest := w.cluster.Replicas.Newest()
 	for deadline := time.Now().Add(within); w.Last().Index < newest.Index; time.Sleep(time.Second) {

@@ -17,60 +17,61 @@ import (
 	"github.com/mindcoordinator/mind/chaos/virtual/machine"
 )
 
-// tenant owns the jobs of a workload that names no other.
+// tenant owns the jobs of a workload that does not name another tenant.
 const tenant = "chaos"
 
-// Load says what the users of a cluster do.
+// Load describes what the users of a cluster do.
 type Load struct {
 	Tenant string
 	Users  int
 	// Pause is how long a user thinks between two calls, on average; default 5 s.
 	Pause time.Duration
-	// Jobs run for up to Run; default 2 min. Restarts is the part of them that is restartable.
+	// Run limits how long jobs run; default 2 min. Restarts is the fraction of jobs that are restartable.
 	Run      time.Duration
 	Restarts float64
-	// Gangs is the part of jobs that spans two nodes, Fails the part whose program fails, Stubborn those that ignore SIGTERM.
+	// Gangs is the fraction of jobs that span two nodes, Fails the fraction whose program fails, Stubborn the fraction
+	// that ignores SIGTERM.
 	Gangs, Fails, Stubborn float64
-	// Cancels and Again are the parts of calls that cancel a job, or retry it.
+	// Cancels and Again are the fractions of calls that cancel a job, or retry it.
 	Cancels, Again float64
-	// Saves is the part of jobs that save checkpoints.
+	// Saves is the fraction of jobs that save checkpoints.
 	Saves float64
-	// LostAfter of the jobs; 0: the default of the cluster.
+	// LostAfter is the lost_after of the jobs; 0: the cluster's default.
 	LostAfter time.Duration
 }
 
-// Job is one that a user submitted.
+// Job is a job that a user submitted.
 type Job struct {
-	Key  string // unique among all; the job's name, too
-	ID   string // empty until the cluster said
+	Key  string // unique among all jobs; also the job's name
+	ID   string // empty until the cluster has returned it
 	Does machine.Behaviour
-	// Restarts: it is restartable.
+	// Restarts: the job is restartable.
 	Restarts bool
 	Ranks    int
-	// Canceled and Retried: a user asked for that, whether it came to anything or not.
+	// Canceled and Retried: a user has called CancelJob or RetryJob, successfully or not.
 	Canceled, Retried bool
 }
 
-// Workload is users at work.
+// Workload simulates the users of one tenant.
 type Workload struct {
 	cluster *Cluster
 	load    Load
 	client  *client.Client
 	History *check.History
-	// LogsMayBeGone: nodes keep few logs, or lose them with their power.
+	// LogsMayBeGone: nodes keep few logs, or lose them when they lose power.
 	LogsMayBeGone bool
 
 	mu       sync.Mutex
 	jobs     []*Job
-	answered map[string]int // by how a call ended
+	answered map[string]int // number of calls by outcome
 	stop     context.CancelFunc
 	users    sync.WaitGroup
 }
 
-// callTime bounds one call of a user.
+// callTime limits one call of a user.
 const callTime = 20 * time.Second
 
-// Work sets users to work, until Rest.
+// Work starts users, who work until Rest.
 func (c *Cluster) Work(load Load) *Workload {
 	if load.Pause == 0 {
 		load.Pause = 5 * time.Second
@@ -90,13 +91,13 @@ func (c *Cluster) Work(load Load) *Workload {
 	return w
 }
 
-// Rest ends the users' work; what was called is waited for.
+// Rest ends the users' work, and waits for their calls.
 func (w *Workload) Rest() {
 	w.stop()
 	w.users.Wait()
 }
 
-// Jobs returns all that were submitted.
+// Jobs returns all submitted jobs.
 func (w *Workload) Jobs() []*Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +124,7 @@ func (w *Workload) user(ctx context.Context, me int, r *rand.Rand) {
 	}
 }
 
-// draw makes up a job.
+// draw draws a job.
 func (w *Workload) draw(r *rand.Rand, key string) *Job {
 	j := &Job{Key: key, Ranks: 1, Does: machine.Behaviour{Run: time.Second + time.Duration(r.Int64N(int64(w.load.Run)))}}
 	if r.Float64() < w.load.Gangs {
@@ -159,7 +160,7 @@ func (w *Workload) context(key string) (context.Context, context.CancelFunc) {
 	return client.WithCall(ctx, client.Call{Tenant: w.load.Tenant, IdempotencyKey: key}), cancel
 }
 
-// outcome sorts an error into what a user may conclude from it. Only what the state itself refused is Refused.
+// outcome returns what a user may conclude from an error. Only a refusal by the state machine is Refused.
 func (w *Workload) outcome(action check.Action, err error) check.Outcome {
 	out := check.Unknown
 	code := status.Code(err)
@@ -175,8 +176,8 @@ func (w *Workload) outcome(action check.Action, err error) check.Outcome {
 	return out
 }
 
-// Submit submits a job, with the same key again and again until it is answered, or the user has enough of it: then it
-// stays unknown whether there is such a job.
+// Submit submits a job. It repeats the call with the same key until it is answered, or the user gives up: then it is
+// unknown whether the job exists.
 func (w *Workload) Submit(me int, j *Job) *Job {
 	w.mu.Lock()
 	w.jobs = append(w.jobs, j)
@@ -247,7 +248,7 @@ func (w *Workload) Retry(me int, j *Job) {
 	end(check.Answer{Outcome: w.outcome(check.Retry, err)})
 }
 
-// PhaseOf is what a client can tell of a job.
+// PhaseOf returns the phase of a job as far as a client can tell.
 func PhaseOf(j *v1.Job) check.Phase {
 	switch j.GetState() {
 	case v1.JobState_UNSPECIFIED:
@@ -255,7 +256,7 @@ func PhaseOf(j *v1.Job) check.Phase {
 	case v1.JobState_SUCCEEDED:
 		return check.Succeeded
 	case v1.JobState_FAILED, v1.JobState_LOST, v1.JobState_PREEMPTED:
-		// The last two are seen only of jobs for which it was the end: the others wait again at once.
+		// The last two are final here: a job that is restarted is pending again at once.
 		return check.Failed
 	case v1.JobState_CANCELED:
 		return check.Canceled
@@ -266,7 +267,7 @@ func PhaseOf(j *v1.Job) check.Phase {
 	return check.Live
 }
 
-// Answers says how calls ended.
+// Answers returns the numbers of calls by outcome.
 func (w *Workload) Answers() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

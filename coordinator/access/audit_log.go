@@ -181,7 +181,7 @@ func auditView(v *fsm.View, r *access.AuditRecord, inWords InWords) *v1.AuditRec
 		Action: r.Action.String(), Object: auditObject(r), Outcome: auditOutcome(r), Message: words.Of(r.Message), RequestId: r.Request,
 	}
 	if r.Code != 0 {
-		out.Message = jobview.InWords(v, out.Message) // What somebody gave as a reason stays as it was given.
+		out.Message = jobview.InWords(v, out.Message) // A reason that a person gave is not changed.
 	}
 	if r.Token != 0 {
 		out.TokenId = r.Token.String()

@@ -23,8 +23,8 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// denialsTime is the minimum time for recording denials: an election and the commit after it. Denials that were not
-// recorded by then are lost.
+// denialsTime is the minimum time for recording denials: enough for an election and the commit after it. Denials that
+// are not recorded by then are lost.
 const denialsTime = time.Minute
 
 // denialCodes are the possible outcomes of a denial.
@@ -46,7 +46,7 @@ func (s *Service) NoteDenial(ctx context.Context, c *call.Call, full string, err
 	if d.Tenant == "" && c.Peer.ID != "" {
 		d.Reason += " (" + c.Peer.String() + ")"
 	}
-	if p, ok := peer.FromContext(ctx); ok && !(c.Admitted && c.Forwarded) { // That would be the coordinator that forwarded the call.
+	if p, ok := peer.FromContext(ctx); ok && !(c.Admitted && c.Forwarded) { // Otherwise the peer is the coordinator that forwarded the call.
 		d.Address = p.Addr.String()
 		if host, _, err := net.SplitHostPort(d.Address); err == nil {
 			d.Address = host
@@ -110,7 +110,7 @@ func (s *Service) RecordDenials(ctx context.Context, req *v1.RecordDenialsReques
 	return &v1.RecordDenialsResponse{Recorded: int32(result.Recorded)}, nil
 }
 
-// attribute makes a denial that of the submitter of its job; of nobody, if the job is no longer known.
+// attribute attributes a denial to the submitter of its job; to nobody, if the job is no longer known.
 func (s *Service) attribute(d *v1.Denial) {
 	d.TenantId, d.UserId, d.TokenId = "", "", ""
 	id, ok := ident.ParseJob(d.GetJobId())

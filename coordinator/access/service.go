@@ -11,21 +11,22 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// InWords replaces the names of states by those that users see.
+// InWords replaces the names of states in a text by the names that users see.
 type InWords func(v *fsm.View, text string) string
 
-// Config is what a Service needs.
+// Config configures a Service.
 type Config struct {
 	Replica *replica.Replica
 	InWords InWords
 	// DenialsEvery is how often denials are recorded.
 	DenialsEvery time.Duration
-	// AuditRecords is how many of each kind the cluster keeps while this coordinator leads; 0: unchanged.
+	// AuditRecords is the number of records of each kind that the cluster keeps while this coordinator leads; 0:
+	// unchanged.
 	AuditRecords int
 	Log          *slog.Logger
 }
 
-// Service answers TokenService and AuditService.
+// Service implements TokenService and AuditService.
 type Service struct {
 	v1.UnimplementedTokenServiceServer
 	v1.UnimplementedAuditServiceServer

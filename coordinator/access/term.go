@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 )
 
-// term is what a leader keeps in memory for one term.
+// term has the data that a leader keeps in memory for one term.
 type term struct {
 	tickets *streamTickets
 	uses    tokenUse

@@ -25,8 +25,8 @@ const (
 
 type ticketDigest [sha256.Size]byte
 
-// streamTickets are the unused tickets of one term. They exist only in the memory of its leader: so none can be used twice,
-// even if that leader fails, and none outlives its term (docs/decisions/0007).
+// streamTickets are the unused tickets of one term. They exist only in the memory of the term's leader. So no ticket
+// can be used twice, even if that leader fails, and none outlives the term (docs/decisions/0007).
 type streamTickets struct {
 	mu      sync.Mutex
 	waiting map[ticketDigest]*streamTicket

@@ -63,7 +63,7 @@ func TestStreamTickets_expireAndAreBounded(t *testing.T) {
 		require.Len(t, table.tenants, 1)
 		require.Len(t, table.byAge, 1)
 
-		// Those that are used leave nothing behind, though one that is not used is older.
+		// Used tickets leave nothing behind, although an unused one is older.
 		for range 10_000 {
 			digest, err := put("t2")
 			require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestStreamTickets_expireAndAreBounded(t *testing.T) {
 	})
 }
 
-// A term begins without tickets, and while nobody leads there are none: what an earlier term left cannot be used.
+// A term begins without tickets, and there are none without a leader: tickets of an earlier term cannot be used.
 func TestStreamTickets_areOfOneTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{})

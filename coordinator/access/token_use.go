@@ -16,7 +16,7 @@ const touchPace = time.Minute
 // maxTouched limits the tokens in one command.
 const maxTouched = 10_000
 
-// tokenUse collects which tokens were used in a term.
+// tokenUse collects the tokens that were used in a term.
 type tokenUse struct {
 	mu   sync.Mutex
 	used map[ident.Token]struct{}

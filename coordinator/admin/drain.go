@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// What a drain does to a job.
+// The effects of a drain on a job.
 const (
 	effectRuns       = "runs to its end"
 	effectAtDeadline = "is stopped at the deadline"
@@ -51,7 +51,7 @@ func (s *Service) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.
 	}
 	why := reason.Text(req.GetReason())
 	if why == "" && n.Drain != nil && n.Drain.Reason.Code() == 0 {
-		why = n.Drain.Reason // what a person said; a maintenance drains for itself
+		why = n.Drain.Reason // the words of a person; a drain by a maintenance has none
 	}
 	changed, err := s.changeNode(ctx, nodeverbs.SetNode{
 		ID: req.GetNodeId(), Action: nodeverbs.NodeDrain, Reason: why, Force: req.GetForce(),
@@ -112,7 +112,7 @@ func endsBefore(j *work.Job, at int64) bool {
 	return j.MaxRuntime > 0 && j.StartedAt != 0 && j.StartedAt+j.MaxRuntime <= at
 }
 
-// resumesFrom is the checkpoint that the next attempt would currently resume from.
+// resumesFrom returns the checkpoint that the next attempt would currently resume from.
 func resumesFrom(j *work.Job) string {
 	switch {
 	case j.LastCheckpoint != 0:

@@ -9,7 +9,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
-// typeLimits reads limits by type of GPU. A type that no node has ever had is most likely misspelled, and would limit nothing.
+// typeLimits reads limits by type of GPU. A type that no node has ever had is refused: it is most likely misspelled,
+// and would limit nothing.
 func (s *Service) typeLimits(m map[string]int32) (typed.Limits, error) {
 	if len(m) == 0 {
 		return nil, nil
@@ -59,7 +60,7 @@ func anyGuaranteed(v *fsm.View) bool {
 	return false
 }
 
-// overGuaranteed says that the queues are guaranteed more than there is; empty: they are not.
+// overGuaranteed returns a warning if the guarantees of the queues together exceed the cluster; empty: they do not.
 func overGuaranteed(v *fsm.View) string {
 	sum, has := uint64(0), v.Total().GPUMilli/1000
 	for q := range v.Queues() {

@@ -15,8 +15,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/catalog"
 )
 
-// LauncherInForce is the launcher in use for a framework: the configured one, or the built-in one; nil for an unknown
-// framework.
+// LauncherInForce returns the launcher in use for a framework: the configured one, or the built-in one; nil for an
+// unknown framework.
 func LauncherInForce(v *fsm.View, framework string) *v1.Launcher {
 	row, ok := v.Launcher(framework)
 	if !ok {
@@ -28,7 +28,8 @@ func LauncherInForce(v *fsm.View, framework string) *v1.Launcher {
 	}
 }
 
-// launcherView is a launcher as a tenant sees it: with the user who changed it only if that is a user of the tenant.
+// launcherView returns a launcher as a tenant sees it: with the user who changed it only if that is a user of the
+// tenant.
 func launcherView(v *fsm.View, framework, tenant string) *v1.Launcher {
 	l := LauncherInForce(v, framework)
 	if row, ok := v.Launcher(framework); ok && row.Tenant == tenant {
@@ -37,7 +38,7 @@ func launcherView(v *fsm.View, framework, tenant string) *v1.Launcher {
 	return l
 }
 
-// LauncherFor is what a task needs of its launcher; nil for a job with a command.
+// LauncherFor returns the parts of a launcher that a task needs; nil for a job with a command.
 func LauncherFor(v *fsm.View, job *v1.SubmitJobRequest) *v1.Launcher {
 	framework, _ := launcher.For(job)
 	l := LauncherInForce(v, framework)

@@ -41,9 +41,9 @@ func (s *Service) GetNode(ctx context.Context, req *v1.GetNodeRequest) (*v1.GetN
 	return &v1.GetNodeResponse{Node: nodeView(v, n, call.Of(ctx), s.activity(ctx, n.ID))}, nil
 }
 
-// nodeView is a node as a tenant may see it: only the tenant's own tasks are listed and counted. Operators also see the
-// number of tasks of all tenants, because they must know what a drain waits for, but not whose they are. Utilization is
-// shown to a tenant only for GPUs that only its own jobs hold.
+// nodeView returns a node as a tenant may see it: only the tenant's own tasks are listed and counted. Operators also
+// see the number of tasks of all tenants, because they must know how many tasks a drain waits for, but not their
+// owners. Utilization is shown to a tenant only for GPUs that only its own jobs hold.
 func nodeView(v *fsm.View, n *work.Node, c *call.Call, active map[string]*v1.NodeActivity) *v1.Node {
 	use := v.Use(n.ID)
 	out := &v1.Node{
@@ -103,7 +103,7 @@ func nodeView(v *fsm.View, n *work.Node, c *call.Call, active map[string]*v1.Nod
 	return out
 }
 
-// sampleOf is the newest sample of a GPU; nil: unknown.
+// sampleOf returns the newest sample of a GPU; nil: unknown.
 func sampleOf(active map[string]*v1.NodeActivity, node string, index int32) *v1.GpuSample {
 	for _, g := range active[node].GetGpus() {
 		if g.GetIndex() == index {

@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
-// GetPolicy shows how the scheduler decides.
+// GetPolicy shows the policy of the scheduler.
 func (s *Service) GetPolicy(ctx context.Context, _ *v1.GetPolicyRequest) (*v1.GetPolicyResponse, error) {
 	v, err := s.replica.Read(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Service) PutPolicy(ctx context.Context, req *v1.PutPolicyRequest) (*v1.
 	return &v1.PutPolicyResponse{Policy: policyView(result.Policy, c.Operator), Changed: result.Changed}, nil
 }
 
-// ChangePolicy puts the values that a request has into a policy, and says what is wrong with the result.
+// ChangePolicy sets the values that a request has in a policy. The error says what is wrong with the result.
 func ChangePolicy(p *work.Policy, to *v1.Policy) error {
 	if to.Order != nil {
 		order, err := work.ParseOrder(to.GetOrder())
@@ -115,7 +115,8 @@ func ChangePolicy(p *work.Policy, to *v1.Policy) error {
 	return nil
 }
 
-// policyView shows a policy. The user who set it may be of another tenant, so only operators see it.
+// policyView returns a policy as callers see it. The user who set it may be of another tenant, so only operators see
+// this user.
 func policyView(p *work.Policy, operator bool) *v1.Policy {
 	seconds := func(ns int64) *int32 { return proto.Int32(int32(ns / int64(time.Second))) }
 	out := &v1.Policy{

@@ -82,7 +82,7 @@ func (s *Service) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.
 	return out, nil
 }
 
-// due is the part of the cluster that the weights give to a queue.
+// due returns the part of the cluster that the weights give to a queue.
 func due(v *fsm.View, q *work.Queue) float64 {
 	part := 1.0
 	for above := range v.Lineage(q.Name) {
@@ -97,7 +97,7 @@ func due(v *fsm.View, q *work.Queue) float64 {
 	return part
 }
 
-// lately is how many GPUs the users of a tenant held in a queue lately.
+// lately returns the mean number of GPUs that the users of a tenant held in a queue lately.
 func lately(v *fsm.View, tenant, queue string) float64 {
 	sum, life := accounts.Usage{}, accounts.Life(v.Policy().HalfLife)
 	for a := range v.AccountsOf(queue, tenant) {

@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// What an older version took, which did not use it either, is still shown.
+// A weight that an older version accepted is still shown.
 func TestQueueView_showsAWeightOfAnOlderVersion(t *testing.T) {
 	require.EqualValues(t, 3, queueView(fsm.New().View(), &work.Queue{Name: "research", Weight: 3}, "t1", false).GetWeight())
 }

@@ -25,7 +25,7 @@ func (s *Service) GetQuota(ctx context.Context, req *v1.GetQuotaRequest) (*v1.Ge
 	return &v1.GetQuotaResponse{Quota: quotaView(v, tenant, call.Of(ctx).Operator)}, nil
 }
 
-// ListQuotas lists the quotas of all tenants for operators, and only their own for others.
+// ListQuotas lists the quotas of all tenants for operators, and only the caller's own for others.
 func (s *Service) ListQuotas(ctx context.Context, _ *v1.ListQuotasRequest) (*v1.ListQuotasResponse, error) {
 	v, err := s.replica.Read(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Service) ListQuotas(ctx context.Context, _ *v1.ListQuotasRequest) (*v1.
 	return out, nil
 }
 
-// PutQuota replaces the quota of a tenant. The gateway checks who may set it, as with queues and nodes.
+// PutQuota replaces the quota of a tenant. The gateway checks the permission, as with queues and nodes.
 func (s *Service) PutQuota(ctx context.Context, req *v1.PutQuotaRequest) (*v1.PutQuotaResponse, error) {
 	c, q := call.Of(ctx), req.GetQuota()
 	if q == nil {
@@ -94,7 +94,8 @@ func (s *Service) DeleteQuota(ctx context.Context, req *v1.DeleteQuotaRequest) (
 	return &v1.DeleteQuotaResponse{}, nil
 }
 
-// quotaView shows a quota. The user who set it may be of another tenant, so only operators see it.
+// quotaView returns a quota as callers see it. The user who set it may be of another tenant, so only operators see this
+// user.
 func quotaView(v *fsm.View, tenant string, operator bool) *v1.Quota {
 	u := v.Usage(tenant)
 	out := &v1.Quota{

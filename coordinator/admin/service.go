@@ -16,13 +16,13 @@ type Sessions interface {
 	RenewsThroughPeers(node string) bool
 }
 
-// Config is what a Service needs.
+// Config configures a Service.
 type Config struct {
 	Replica *replica.Replica
-	// Activity is what the leader knows about one node, or about all nodes if the name is empty; nothing if it cannot be
-	// asked.
+	// Activity returns the leader's data about one node, or about all nodes if the name is empty; nothing if the leader
+	// cannot be asked.
 	Activity func(ctx context.Context, node string) map[string]*v1.NodeActivity
-	// Liveness is the state of a coordinator in gossip, by id.
+	// Liveness returns a function that looks up the state of a coordinator in gossip by id.
 	Liveness func() func(id string) string
 	Sessions Sessions
 	// Agents holds connections to the agents, by address.
@@ -30,7 +30,7 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Service answers QuotaService, LauncherService and, except for what concerns jobs, ClusterService.
+// Service implements QuotaService, LauncherService and, except for the methods about jobs, ClusterService.
 type Service struct {
 	v1.UnimplementedQuotaServiceServer
 	v1.UnimplementedLauncherServiceServer

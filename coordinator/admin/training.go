@@ -18,7 +18,7 @@ type Agents interface {
 	To(addr string) (*grpc.ClientConn, error)
 }
 
-// GetNodeTraining asks a node's agent what the node can train. That it cannot be asked is an answer, too.
+// GetNodeTraining asks a node's agent what the node can train. If the agent cannot be asked, the answer says so.
 func (s *Service) GetNodeTraining(ctx context.Context, req *v1.GetNodeTrainingRequest) (*v1.GetNodeTrainingResponse, error) {
 	v, err := s.replica.Read(ctx)
 	if err != nil {
@@ -33,7 +33,8 @@ func (s *Service) GetNodeTraining(ctx context.Context, req *v1.GetNodeTrainingRe
 	return &v1.GetNodeTrainingResponse{Training: found}, ctx.Err()
 }
 
-// doctorPatience is how long a call waits for a node that is still looking. The look goes on, and the next call has it.
+// doctorPatience is how long a call waits for a node whose examination has not finished. The examination goes on, and
+// the next call gets its result.
 const doctorPatience = 4 * time.Second
 
 func (s *Service) askDoctor(ctx context.Context, n *work.Node) *v1.NodeTraining {

@@ -1,12 +1,12 @@
 // Package admission decides which requests become jobs: it checks them, fills in defaults and reports faults.
 //
-// Guarantees. A refusal lists all faults of the request, each with its field and what to do. Parse is pure: the same
+// Guarantees. A refusal lists all faults of the request, each with its field and a remedy. Parse is pure: the same
 // request and inventory give the same job. A job that the nodes could never hold, or that its queue or quota excludes
-// permanently, is refused, unless it allows waiting; this is checked on a state with everything that was acknowledged
-// before the call. A request that was accepted under the same idempotency key is not refused because the cluster has
-// changed.
+// permanently, is refused, unless it allows waiting; this is checked on a state with all writes that were acknowledged
+// before the call. A request that was accepted before under the same idempotency key is not refused because the cluster
+// has changed.
 //
-// Not guaranteed: that a job starts. The state checks again what may change until the job is committed.
+// Not guaranteed: that a job starts. The state checks again everything that may change until the job is committed.
 package admission
 
 import (
@@ -25,7 +25,7 @@ import (
 // State is the state of the cluster as this replica has it.
 type State interface {
 	View() *fsm.View
-	// Read waits until the state has everything that was acknowledged before the call.
+	// Read waits until the state has all writes that were acknowledged before the call.
 	Read(ctx context.Context) (*fsm.View, error)
 }
 
@@ -34,7 +34,7 @@ type Sealer interface {
 	Seal(c *call.Call, req *v1.SubmitJobRequest) ([]byte, error)
 }
 
-// Launchers finds the launcher in use for a framework; nil for an unknown framework.
+// Launchers returns the launcher in use for a framework; nil for an unknown framework.
 type Launchers func(v *fsm.View, framework string) *v1.Launcher
 
 // Admission decides which requests become jobs.
@@ -45,7 +45,7 @@ type Admission struct {
 	launchers Launchers
 }
 
-// New makes an Admission that asks capacity what the nodes could hold.
+// New returns an Admission that checks jobs against capacity.
 func New(state State, capacity *Capacity, sealer Sealer, launchers Launchers) *Admission {
 	return &Admission{state: state, capacity: capacity, sealer: sealer, launchers: launchers}
 }
@@ -96,7 +96,7 @@ func (a *Admission) Sign(ctx context.Context, req *v1.SubmitJobRequest, job *job
 	return err
 }
 
-// Shape reads the needs of a job with other resources than it was submitted with. anyRoom: it need not fit the cluster.
+// Shape reads the needs of a job whose resources were changed after its submit. anyRoom: it need not fit the cluster.
 func (a *Admission) Shape(ctx context.Context, req *v1.SubmitJobRequest, queue string, anyRoom bool) (work.Shape, error) {
 	var f call.Faults
 	job := jobverbs.NewJob{Queue: queue, Shape: shapeOf(&f, req, a.capacity)}
@@ -106,7 +106,7 @@ func (a *Admission) Shape(ctx context.Context, req *v1.SubmitJobRequest, queue s
 	return job.Shape, f.Err()
 }
 
-// checkLaunch refuses what the launcher in use cannot start. It runs after the checks that need no state.
+// checkLaunch refuses a job that the launcher in use cannot start. It runs after the checks that need no state.
 func (a *Admission) checkLaunch(req *v1.SubmitJobRequest) error {
 	framework, _ := launcher.For(req)
 	if framework == "" {

@@ -9,12 +9,12 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// Capacity is what the nodes of the newest view could hold. Submits use it, so it re-reads only the nodes that have changed
-// since the last use.
+// Capacity is the capacity of the nodes of the newest view. Submits use it, so it reads again only the nodes that have
+// changed since the last use.
 type Capacity struct {
 	view func() *fsm.View
 
-	// noting guards the changes since then. It is held only briefly: the applying goroutine takes it.
+	// noting guards the changes since the last use. It is held only briefly, because the applying goroutine takes it.
 	noting sync.Mutex
 	stale  map[string]bool
 	anew   bool
@@ -26,7 +26,7 @@ type Capacity struct {
 // NewCapacity counts the nodes of the newest view.
 func NewCapacity(view func() *fsm.View) *Capacity { return &Capacity{view: view} }
 
-// maxStale limits the recorded changes: a replica without submits counts all nodes again at the next one.
+// maxStale limits the recorded changes: beyond it, the next submit counts all nodes again.
 const maxStale = 4096
 
 // Changed is called with nodes after their view was published.
@@ -52,7 +52,7 @@ func (c *Capacity) Replaced() {
 	c.stale, c.anew = nil, true
 }
 
-// with calls ask with what the nodes could hold.
+// with calls ask with the capacity of the nodes.
 func (c *Capacity) with(ask func(*place.Capacity)) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
@@ -105,7 +105,7 @@ func (c *Capacity) Largest(shape work.Shape) (gpus, nodes int) {
 	return gpus, nodes
 }
 
-// Inventory is what validation needs to know about the cluster: what its nodes could hold.
+// Inventory is the part of the cluster that validation needs: the capacity of its nodes.
 type Inventory interface {
 	Nodes() int
 	RoomFor(shape work.Shape) place.Room
@@ -114,7 +114,7 @@ type Inventory interface {
 	Levels() (all []domains.Level, innermost domains.Level, found bool)
 }
 
-// Levels are the levels of domains that there are, innermost first, and the innermost for which some node has a label.
+// Levels returns the levels of domains, innermost first, and the innermost whose label some node has.
 func (c *Capacity) Levels() (all []domains.Level, innermost domains.Level, found bool) {
 	c.with(func(sum *place.Capacity) { all, innermost, found = sum.Levels() })
 	return all, innermost, found

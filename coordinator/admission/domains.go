@@ -15,7 +15,7 @@ var topologies = map[string]uint8{
 
 const topologyForm = "is not one of any, nvlink, single_node and one of same_domain, prefer, spread, with a comma between them"
 
-// topologyOf reads what is asked of the GPUs of a node, and of the nodes.
+// topologyOf reads the requirements on the GPUs of a node, and between the nodes.
 func topologyOf(f *call.Faults, text string) (on uint8, between domains.Between) {
 	if text == "" {
 		return work.TopologyAny, domains.Anywhere
@@ -37,7 +37,7 @@ func topologyOf(f *call.Faults, text string) (on uint8, between domains.Between)
 	return on, between
 }
 
-// domainsOf reads where the tasks may be: domains, nodes that are left out, and whether to pack.
+// domainsOf reads the requirements on places: domains, excluded nodes, and whether to pack.
 func domainsOf(f *call.Faults, r *v1.ResourceConfig, between domains.Between, inv Inventory) (s work.Shape) {
 	switch r.GetPlacement() {
 	case "", "pack":
@@ -87,7 +87,7 @@ func domainsOf(f *call.Faults, r *v1.ResourceConfig, between domains.Between, in
 	return s
 }
 
-// withDomains adds what domainsOf has read. A job on one node is in one domain wherever it is.
+// withDomains adds the result of domainsOf to a shape. A job on one node is in one domain wherever it is.
 func withDomains(shape, more work.Shape) work.Shape {
 	shape.Exclude, shape.Loose = more.Exclude, more.Loose
 	if shape.Nodes != 1 {

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// racks are nodes of 8 GPUs, so many in each rack.
+// racks returns nodes of 8 GPUs; sizes are the numbers of nodes in each rack.
 func racks(sizes ...int) *place.Capacity {
 	c := place.NewCapacity()
 	c.SetLevels("example.com/tray,example.com/rack")

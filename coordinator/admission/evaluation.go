@@ -28,7 +28,7 @@ func reservedForEvaluations(req *v1.SubmitJobRequest) error {
 	return nil
 }
 
-// CheckEvaluation makes the checks that do not need the state.
+// CheckEvaluation makes the checks of an evaluation that do not need the state.
 func CheckEvaluation(e *v1.EvaluationConfig) error {
 	var f call.Faults
 	switch {

@@ -15,10 +15,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// maxHyperparameters limits those of a job; they may become arguments of its command line.
+// maxHyperparameters limits the hyperparameters of a job, which may become arguments of its command line.
 const maxHyperparameters = 1024
 
-// checkFramework checks how a training is started, as far as that does not depend on a launcher.
+// checkFramework checks the framework of a training, as far as that does not depend on a launcher.
 func checkFramework(f *call.Faults, t *v1.TrainingConfig) {
 	framework := t.GetFramework()
 	script := framework.GetCustomScriptPath()
@@ -52,7 +52,7 @@ func checkFramework(f *call.Faults, t *v1.TrainingConfig) {
 	}
 }
 
-// fitsLauncher returns which fields of a training the launcher does not accept.
+// fitsLauncher returns the fields of a training that the launcher does not accept.
 func fitsLauncher(req *v1.SubmitJobRequest, l *v1.Launcher) error {
 	var f call.Faults
 	t := req.GetTrainingConfig()
@@ -95,7 +95,8 @@ func fitsLauncher(req *v1.SubmitJobRequest, l *v1.Launcher) error {
 	return f.Err()
 }
 
-// fitsFramework refuses what the runner would refuse of a framework. Of two maps that have a key, the runner takes the second.
+// fitsFramework refuses frameworks that the runner would refuse. If both maps have a key, the runner takes the value of
+// the second.
 func fitsFramework(f *call.Faults, framework *v1.Framework) {
 	config := maps.Clone(framework.GetConfig())
 	field := map[string]string{"strategy": "distributed.strategy"}
@@ -113,7 +114,8 @@ func fitsFramework(f *call.Faults, framework *v1.Framework) {
 	}
 }
 
-// needsAdapter refuses a MEGATRON without the module that carries it out. The variable names one on the node.
+// needsAdapter refuses a MEGATRON training without the module that carries it out. The variable names a module on the
+// node.
 func needsAdapter(f *call.Faults, t *v1.TrainingConfig, l *v1.Launcher) {
 	const variable = "MIND_MEGATRON_ADAPTER"
 	framework := t.GetFramework()
@@ -131,14 +133,14 @@ func needsAdapter(f *call.Faults, t *v1.TrainingConfig, l *v1.Launcher) {
 		"name it here or in training_config.environment.%s, or use FSDP", variable)
 }
 
-// runs says whether a built-in launcher of a training starts the runner's own trainers. CUSTOM starts the user's script; what
-// MEGATRON takes is known to the adapter on the node alone.
+// runs reports whether a built-in launcher of a training starts the runner's own trainers. CUSTOM starts the user's
+// script; only the adapter on the node knows the parameters of MEGATRON.
 func runs(l *v1.Launcher) bool {
 	return l.GetFramework() != v1.FrameworkType_CUSTOM.String() && l.GetFramework() != v1.FrameworkType_MEGATRON.String()
 }
 
-// needsCUDA refuses a QLORA that no node can train: its 4-bit weights need a real GPU. Of a cluster without nodes nothing is
-// known.
+// needsCUDA refuses a QLORA training that no node can run: its 4-bit weights need a real GPU. It refuses nothing while
+// the cluster has no nodes.
 func needsCUDA(nodes iter.Seq[*work.Node], req *v1.SubmitJobRequest, l *v1.Launcher) error {
 	if req.GetTrainingConfig().GetTrainingType() != v1.TrainingType_QLORA || !l.GetBuiltin() || !runs(l) || req.GetSchedulingConfig().GetAllowPendingCapacity() {
 		return nil
@@ -157,7 +159,7 @@ func needsCUDA(nodes iter.Seq[*work.Node], req *v1.SubmitJobRequest, l *v1.Launc
 		"use LORA, or set scheduling_config.allow_pending_capacity to wait for such a node")
 }
 
-// meant guesses the intended name: one that differs only in how words are joined.
+// meant returns the known name that was probably intended: one that differs only in how words are joined.
 func meant(name string, known []string) string {
 	plain := func(s string) string {
 		return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(s))

@@ -273,10 +273,10 @@ func checkOutput(f *call.Faults, o *v1.OutputConfig) {
 	}
 }
 
-// exports are what a training can leave at its end; empty is the default.
+// exports are the forms in which a training can export its model; empty is the default.
 var exports = []string{"", "safetensors", "adapter", "sharded", "none"}
 
-// retentionOf is which checkpoints of a job are kept.
+// retentionOf reads which checkpoints of a job are kept.
 func retentionOf(o *v1.OutputConfig) checkpoints.Retention {
 	return checkpoints.Retention{
 		Keep: uint32(max(0, o.GetKeepCheckpoints())), Best: uint32(max(0, o.GetKeepBest())), Metric: o.GetKeepBestMetric(),

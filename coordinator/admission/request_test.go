@@ -23,7 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// largest is a cluster of a hundred equal nodes with so many GPUs, which are linked; 0: it has no node.
+// largest returns a hundred equal nodes with a number of linked GPUs; 0: no node.
 func largest(gpus int) *place.Capacity {
 	c := place.NewCapacity()
 	for i := range min(100, 100*gpus) {
@@ -98,8 +98,8 @@ func TestNewJob_whatIsSaid(t *testing.T) {
 	}, j)
 }
 
-// What was published as a default is what is shown and what the task is told; what the caller sent stays as it is, and so
-// does the fingerprint by which a repeated request is known.
+// Published defaults are shown and passed to the task. The values of the caller do not change, and neither does the
+// fingerprint that identifies a repeated request.
 func TestNewJob_publishedDefaultsAreFilledIn(t *testing.T) {
 	req := trainingJob()
 	req.TrainingConfig.Framework.Distributed = &v1.Distributed{}
@@ -164,7 +164,8 @@ func TestNewJob_shapes(t *testing.T) {
 	}
 }
 
-// A training that its launcher starts on every node is spread over as few as can hold it; what knows of one node only is not.
+// A training that its launcher starts on every node is spread over as few nodes as can hold it. A program that uses one
+// node only is not spread.
 func TestNewJob_spreadsTrainingsAlone(t *testing.T) {
 	custom := func(d *v1.Distributed) func(*v1.SubmitJobRequest) {
 		return func(r *v1.SubmitJobRequest) {

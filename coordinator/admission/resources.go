@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// shapeOf reads what the job needs per node. With a fault it is empty.
+// shapeOf reads the needs of the job per node. With a fault the result is empty.
 func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv Inventory) work.Shape {
 	r := req.GetResourceConfig()
 	before := f.Count()
@@ -108,9 +108,9 @@ func checkAmounts(f *call.Faults, r *v1.ResourceConfig) {
 // usualNode is the assumed number of GPUs of a node while no node is known.
 const usualNode = 8
 
-// nodesFor is the number of nodes of a job that does not set it. Only a training that its launcher starts on every node is
-// spread, over as few nodes as could hold equal shares. Other programs know nothing about other nodes and would do the same
-// work on each: they get one node.
+// nodesFor returns the number of nodes of a job that does not set it. Only a training that its launcher starts on every
+// node is spread, over as few nodes as could hold equal shares. Other programs get one node: they know nothing about
+// other nodes, and would do the same work on each.
 func nodesFor(req *v1.SubmitJobRequest, shape work.Shape, inv Inventory) int {
 	gpus := int(req.GetResourceConfig().GetGpuCount())
 	if _, distributed := launcher.For(req); !distributed || gpus <= 1 || shape.Topology == work.TopologySingleNode {

@@ -15,15 +15,15 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// waitAnyway says how to submit a job for which there is no room yet.
+// waitAnyway tells users how to submit a job for which there is no room yet.
 const waitAnyway = "; scheduling_config.allow_pending_capacity (--allow-pending-capacity) lets it wait until there is more"
 
-// checkRoom explains why a job could never run on the cluster as it is configured: its nodes, the limit of the queue, the
-// quota of the tenant. Nodes count whatever their state. A cluster without nodes refuses nothing: its nodes are about to
-// come.
+// checkRoom returns why a job could never run on the cluster as it is configured: because of its nodes, the limit of
+// the queue, or the quota of the tenant. Nodes count whatever their state. A cluster without nodes refuses nothing,
+// because its nodes are about to register.
 //
-// A job must not be refused because this replica lags: before a refusal, everything that was acknowledged before the call
-// is applied, once per call.
+// A job must not be refused because this replica lags: before a refusal, checkRoom waits until all writes that were
+// acknowledged before the call are applied, once per call.
 func (a *Admission) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job *jobverbs.NewJob) error {
 	c := call.Of(ctx)
 	if req.GetSchedulingConfig().GetAllowPendingCapacity() || job.Shape.Nodes == 0 {
@@ -43,7 +43,7 @@ func (a *Admission) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job
 func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *jobverbs.NewJob) error {
 	if a.capacity.Nodes() > 0 {
 		if wrong := neverFits(req.GetResourceConfig(), job.Shape, a.capacity); wrong != nil {
-			if wrong.Field != "resource_config.gpu_type" { // The state only has types that some node has or had.
+			if wrong.Field != "resource_config.gpu_type" { // The state only has types that some node has had.
 				wrong.Message += waitAnyway
 			}
 			return wrong
@@ -64,13 +64,14 @@ func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *jobv
 	return nil
 }
 
-// neverFits returns which need of a shape the nodes could never meet, and what they could; nil: they could hold it.
+// neverFits returns the need of a shape that the nodes could never meet, with the most that they could; nil: they could
+// hold it.
 func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Invalid {
 	room := inv.RoomFor(shape)
 	fault := func(field, format string, args ...any) *call.Invalid {
 		return &call.Invalid{Field: "resource_config." + field, Message: fmt.Sprintf(format, args...)}
 	}
-	// What the nodes must have in addition: the needs before the one that is not met.
+	// The other needs that the nodes must meet: those before the one that is not met.
 	var beside []string
 	such := func() string {
 		if len(beside) == 0 {
@@ -133,7 +134,7 @@ func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Inva
 	return fault("memory_mb", "%s has %d MiB of memory; the largest has %d", such(), shape.MemMB, room.Most)
 }
 
-// instead suggests how many GPUs would fit, or on how many nodes the requested ones would.
+// instead suggests a number of GPUs that would fit, or a number of nodes for the requested GPUs.
 func instead(r *v1.ResourceConfig, shape work.Shape, inv Inventory) string {
 	if shape.GPUs == 0 || shape.Topology == work.TopologySingleNode {
 		return ""

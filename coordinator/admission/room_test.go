@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// mixed is a cluster of two nodes with eight H100 and one with four A100.
+// mixed returns two nodes with eight H100 and one with four A100.
 func mixed() *place.Capacity {
 	c := place.NewCapacity()
 	for _, n := range []struct {

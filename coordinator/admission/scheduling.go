@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
-// schedulingOf reads when and how often a job runs.
+// schedulingOf reads when a job may run, for how long, and how often it is retried.
 func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) jobverbs.NewJob {
 	s, t := req.GetSchedulingConfig(), req.GetTrainingConfig()
 	job := jobverbs.NewJob{Queue: s.GetQueue(), Priority: defaultPriority, Preemptible: s.GetPreemptible()}
@@ -78,7 +78,7 @@ func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) jobverbs.NewJob {
 	return job
 }
 
-// noticeOf reads how long before its time limit a job is told.
+// noticeOf reads how long before its time limit a job gets its notice.
 func noticeOf(f *call.Faults, s *v1.SchedulingConfig, job *jobverbs.NewJob) {
 	const name = "scheduling_config.notice_before_limit_seconds"
 	switch notice := s.GetNoticeBeforeLimitSeconds(); {

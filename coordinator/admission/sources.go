@@ -24,7 +24,7 @@ func checkModel(m *v1.BaseModel) error {
 	return CheckSource(field, ref.Source)
 }
 
-// checkModelURI does the same for the model of an evaluation.
+// checkModelURI refuses a model of an evaluation that no node could ever have.
 func checkModelURI(uri string) error {
 	if uri == "" {
 		return nil
@@ -46,7 +46,7 @@ const (
 	maxURI       = 4096
 )
 
-// schemes are those that agents can fetch.
+// schemes are the schemes of URIs that agents can fetch.
 var schemes = []string{"file", "http", "https", "s3", "hf", "scaidrive", "scaiatlas"}
 
 // CheckSource refuses a path that no node could ever fetch.

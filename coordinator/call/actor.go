@@ -11,20 +11,21 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
-// Actor is the user of this call's command. The state limits the length of the names.
+// Actor returns the user in whose name this call's command is proposed. The state limits the length of the names.
 func (c *Call) Actor() *access.Actor {
 	token, _ := ident.ParseToken(c.Token)
 	return &access.Actor{Tenant: c.Tenant, User: c.User, Token: token, Request: c.RequestID}
 }
 
-// Submitter is the actor of submits: each job names its own.
+// Submitter returns the actor of a submit, without the user: each job names its own.
 func (c *Call) Submitter() *access.Actor {
 	a := c.Actor()
 	a.Tenant, a.User = "", ""
 	return a
 }
 
-// OperatorActor is the actor of calls without a tenant: the identity in the certificate, unless the call names another.
+// OperatorActor returns the actor of a call without a tenant: the identity in the certificate, unless the call names
+// another.
 func (c *Call) OperatorActor() *access.Actor {
 	a := c.Actor()
 	if a.User == "" && c.Peer.ID != "" {
@@ -39,8 +40,8 @@ func (c *Call) Sign(job *jobverbs.NewJob, key string) {
 	job.AutoKey = strings.HasPrefix(key, status.AutoKeyPrefix)
 }
 
-// TenantNamed is the tenant of a call about quotas or the audit log: the caller's own or, for operators, any. The gateway
-// has checked operators; other callers do not learn whether another tenant has a quota.
+// TenantNamed returns the tenant of a call about quotas or the audit log: the caller's own or, for operators, any. The
+// gateway has checked operators; other callers do not learn whether another tenant has a quota.
 func (c *Call) TenantNamed(named string) (string, error) {
 	switch {
 	case named == "" || named == c.Tenant:

@@ -22,7 +22,7 @@ func (c *Call) Job(v *fsm.View, text string) (*work.Job, error) {
 	return nil, NotFound("job", text)
 }
 
-// Time is a time of the state as in answers; 0 is no time.
+// Time converts a time of the state for answers; 0 is no time.
 func Time(unixNanos int64) *timestamppb.Timestamp {
 	if unixNanos == 0 {
 		return nil
@@ -30,7 +30,7 @@ func Time(unixNanos int64) *timestamppb.Timestamp {
 	return timestamppb.New(time.Unix(0, unixNanos))
 }
 
-// GPUs are the indices of a set of GPUs, as in messages.
+// GPUs returns the indices of a set of GPUs, for answers.
 func GPUs(set uint64) []int32 {
 	var out []int32
 	for ; set != 0; set &= set - 1 {

@@ -10,19 +10,19 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// Call is what is known about a call beside its request.
+// Call has the properties of a call beside its request.
 type Call struct {
 	Tenant, User, RequestID, Key string
 	Secret, Token                string
 	// The caller's tokens for ScaiDrive and ScaiAtlas. They are secrets.
 	DriveToken, AtlasToken string
-	Tenants                int // how many were named
+	Tenants                int // the number of tenants in the metadata
 	Stale, Forwarded       bool
 	// Operator: the caller may operate the cluster; the gateway has checked it.
 	Operator bool
 	// HandedOn: the call was forwarded to the leader, which records denials itself.
 	HandedOn bool
-	// UpToDate: the handler has waited until everything that was acknowledged before the call is applied here.
+	// UpToDate: the handler has waited until all writes that were acknowledged before the call are applied here.
 	UpToDate bool
 	// Admitted: the call was admitted.
 	Admitted bool
@@ -34,7 +34,7 @@ type Call struct {
 
 type callKey struct{}
 
-// Of is the call that a handler answers. The interceptors set it.
+// Of returns the call that a handler answers. The interceptors set it.
 func Of(ctx context.Context) *Call {
 	c, _ := ctx.Value(callKey{}).(*Call)
 	return c
@@ -58,7 +58,7 @@ func Read(ctx context.Context) *Call {
 	return c
 }
 
-// First is the first value of a metadata key; empty: there is none.
+// First returns the first value of a metadata key; empty: there is none.
 func First(md metadata.MD, key string) string {
 	if v := md[key]; len(v) > 0 {
 		return v[0]

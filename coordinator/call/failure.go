@@ -27,22 +27,22 @@ func (f *Failure) Error() string { return f.Message }
 // GRPCStatus makes gRPC send the code.
 func (f *Failure) GRPCStatus() *grpcstatus.Status { return grpcstatus.New(f.Code, f.Message) }
 
-// Errorf is a failure without an outcome.
+// Errorf returns a failure without an outcome.
 func Errorf(code codes.Code, format string, args ...any) error {
 	return &Failure{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// NotSent is the failure of a call that had no effect and never will.
+// NotSent returns the failure of a call that had no effect and never will.
 func NotSent(format string, args ...any) error {
 	return &Failure{codes.Unavailable, fmt.Sprintf(format, args...), status.NotSent}
 }
 
-// NodeSilent is the failure of a read that needs a node which does not answer. The text is for the caller.
+// NodeSilent returns the failure of a read that needs a node which does not answer. The text is for the caller.
 func NodeSilent(format string, args ...any) error {
 	return &Failure{codes.Unavailable, fmt.Sprintf(format, args...), status.NodeSilent}
 }
 
-// Refused is what the state refused, in words.
+// Refused returns the failure for a refusal of the state, in words.
 func Refused(r *kernel.Refusal) *Failure {
 	f := &Failure{Code: codes.Code(r.Code), Message: words.Of(r.Reason)}
 	if r.Quota {
@@ -59,7 +59,7 @@ func OutcomeOf(err error) string {
 	return ""
 }
 
-// ToStatus is the only place where internal errors become those that callers see.
+// ToStatus translates an internal error into the error that callers see. It is the only place that does so.
 func ToStatus(err error) error {
 	if err == nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Invalid is a fault of a request: the field, and a sentence that helps.
+// Invalid is a fault of a request: the field, and a sentence that tells the caller what to do.
 type Invalid struct{ Field, Message string }
 
 func (e *Invalid) Error() string { return e.Field + ": " + e.Message }
@@ -15,7 +15,7 @@ func Bad(field, format string, args ...any) error {
 	return &Invalid{field, fmt.Sprintf(format, args...)}
 }
 
-// How many faults of one request are reported, and how much of each but the first.
+// The number of faults of one request that are reported, and the size of each but the first.
 const (
 	MaxFaults     = 16
 	MaxFaultBytes = 1024
@@ -26,7 +26,7 @@ const (
 type Faults struct {
 	found []*Invalid
 	more  int
-	// other is an error that is not the request's fault.
+	// other is an error that the request did not cause.
 	other error
 }
 
@@ -71,7 +71,7 @@ func (f *Faults) Below(field string) bool {
 	return f.more > 0
 }
 
-// Err is nil if there are none.
+// Err returns all faults as one error; nil if there are none.
 func (f *Faults) Err() error {
 	switch {
 	case f.other != nil:
@@ -84,7 +84,7 @@ func (f *Faults) Err() error {
 	return &ManyInvalid{f.found, f.more}
 }
 
-// ManyInvalid is several faults of one request, at most maxFaults of them.
+// ManyInvalid has several faults of one request, at most MaxFaults.
 type ManyInvalid struct {
 	found []*Invalid
 	more  int
@@ -107,5 +107,5 @@ func (e *ManyInvalid) Error() string {
 	return b.String()
 }
 
-// Unwrap is the first fault.
+// Unwrap returns the first fault.
 func (e *ManyInvalid) Unwrap() error { return e.found[0] }

@@ -18,5 +18,5 @@ func MayCall(who pki.Identity, full string) error {
 	return nil
 }
 
-// Method is the last part of a full method name.
+// Method returns the last part of a full method name.
 func Method(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }

@@ -1,9 +1,9 @@
-// Package cron tells when a cron expression is next due in a time zone.
+// Package cron computes when a cron expression is next due in a time zone.
 //
-// Guarantees. Next is later than the time it is given. Where clocks are turned forward, a fixed time of day that does not exist is
-// due as much later as the clocks are turned; where they are turned back, one that comes twice is due once, the first time. An
-// expression with any minute or any hour ("*/30 * * * *") goes by the time that passes, so none of its times is left out. These
-// are the rules of the cron of Debian (Vixie cron).
+// Guarantees. Next returns a time later than its argument. When clocks are turned forward, a fixed time of day that
+// does not exist is due as much later as the clocks are turned. When they are turned back, a time of day that occurs
+// twice is due once, the first time. An expression with any minute or any hour ("*/30 * * * *") follows elapsed time,
+// so none of its times is left out. These are the rules of the cron of Debian (Vixie cron).
 //
 // The time zones are those of the machine, or those that are linked into the binary if it has none.
 package cron
@@ -21,7 +21,7 @@ import (
 // Times are the times at which an expression is due.
 type Times struct {
 	zone *time.Location
-	// real goes by the time that passes, wall by the clock on the wall, in a day without a change of the offset.
+	// real follows elapsed time. wall follows the local clock, as on a day without a change of the offset.
 	real, wall cron.SpecSchedule
 	byClock    bool
 }
@@ -29,7 +29,7 @@ type Times struct {
 // MaxExpression bounds an expression; bytes.
 const MaxExpression = 256
 
-// anyValue is how the library marks a field with a star.
+// anyValue is the library's mark of a field with a star.
 const anyValue = 1 << 63
 
 var (
@@ -76,15 +76,15 @@ func Parse(expression string, zone *time.Location) (*Times, error) {
 	return t, nil
 }
 
-// Next is the first time later than after; zero: there is none in the next years.
+// Next returns the first due time later than after; zero: there is none in the next years.
 func (t *Times) Next(after time.Time) time.Time {
 	if !t.byClock {
 		return t.real.Next(after.In(t.zone)).UTC()
 	}
-	// What a clock on the wall shows, as if it were UTC.
+	// The local clock's reading, as if it were UTC.
 	shown := after.In(t.zone)
 	wall := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), 0, time.UTC)
-	// A clock that was turned back has shown some times before, and one that was turned forward not yet.
+	// A clock that was turned back has shown some readings before, and one that was turned forward has skipped some.
 	for wall = t.wall.Next(wall.Add(-aDay)); !wall.IsZero(); wall = t.wall.Next(wall) {
 		if at := t.when(wall); at.After(after) {
 			return at
@@ -95,7 +95,8 @@ func (t *Times) Next(after time.Time) time.Time {
 
 const aDay = 24 * time.Hour
 
-// when is the first time at which a clock on the wall shows something, or would have, had it not been turned forward.
+// when returns the first time at which the local clock shows a reading, or would have shown it if it had not been
+// turned forward.
 func (t *Times) when(wall time.Time) time.Time {
 	before, after := t.offset(wall.Add(-aDay)), t.offset(wall.Add(aDay))
 	first, second := wall.Add(-before), wall.Add(-after)
@@ -105,14 +106,14 @@ func (t *Times) when(wall time.Time) time.Time {
 	return first
 }
 
-// offset is how far ahead of UTC the zone is at a time.
+// offset returns how far ahead of UTC the zone is at a time.
 func (t *Times) offset(at time.Time) time.Duration {
 	_, seconds := at.In(t.zone).Zone()
 	return time.Duration(seconds) * time.Second
 }
 
-// Newest is the newest time that is not later than now, counted from the time first, and how many came before it. It stops
-// counting at most, and then goes to the newest time by itself.
+// Newest returns the newest due time that is not later than now, and the number of due times from first on that it
+// passed. It counts up to most times one by one, and then searches for the newest one.
 func (t *Times) Newest(first, now time.Time, most uint64) (newest time.Time, passed uint64) {
 	newest = first
 	for {
@@ -124,7 +125,7 @@ func (t *Times) Newest(first, now time.Time, most uint64) (newest time.Time, pas
 		if passed++; passed < most {
 			continue
 		}
-		// After a long time away: look for it from closer by.
+		// Far too many times have passed: search backwards from now.
 		for back := time.Minute; now.Add(-back).After(newest); back *= 2 {
 			if near := t.Next(now.Add(-back)); !near.IsZero() && !near.After(now) {
 				newest = near

@@ -80,8 +80,8 @@ func TestNewest(t *testing.T) {
 	require.Less(t, passed, uint64(200), "it does not count each of them")
 }
 
-// TestNext_anywhere holds what Next promises, whatever zone and time: it is later, and no time is between that is due by the
-// clock on the wall.
+// TestNext_anywhere checks for random zones and times that the result of Next is later, and that no time in between is
+// due by the local clock.
 func TestNext_anywhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		zone, err := Zone(rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "America/Santiago"}).Draw(t, "zone"))

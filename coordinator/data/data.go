@@ -1,7 +1,7 @@
 // Package data implements DataService: it checks whether nodes can fetch data sources, and lists what they cache.
 //
 // Guarantees. It asks agents, and waits a bounded time for each. Cached data of other tenants is not shown, and nothing
-// about a node except what a job of the tenant would see there.
+// about a node that a job of the tenant could not see there.
 //
 // Not guaranteed: that a source that can be fetched now can be fetched when a job runs.
 package data
@@ -28,10 +28,10 @@ import (
 const (
 	// maxProbed limits the sources of one call.
 	maxProbed = 100
-	// probeTime limits how long a node may take; probeNodes is how many nodes are tried.
+	// probeTime limits how long a node may take; probeNodes is the number of nodes that are tried.
 	probeTime  = 20 * time.Second
 	probeNodes = 3
-	// answerTime is what is left of the caller's time for the answer.
+	// answerTime is the part of the caller's time that is left for the answer.
 	answerTime = 500 * time.Millisecond
 	// cacheTime limits how long a node may take to list its cache, and cacheAsked how many nodes are asked at the same
 	// time.
@@ -41,7 +41,8 @@ const (
 
 // State is the state of the cluster as this replica has it.
 type State interface {
-	// Read waits until the state has everything that was acknowledged before the call, unless the call asked for stale.
+	// Read waits until the state has all writes that were acknowledged before the call, unless the call asked for
+	// stale.
 	Read(ctx context.Context) (*fsm.View, error)
 }
 
@@ -73,8 +74,8 @@ func (s *Service) agent(node *work.Node) (v1.TaskServiceClient, error) {
 	return v1.NewTaskServiceClient(conn), nil
 }
 
-// ValidateData makes a node check whether it could fetch sources. It reveals nothing about the node except what a job of
-// the tenant would see there.
+// ValidateData lets a node check whether it could fetch sources. It reveals nothing about the node that a job of the
+// tenant could not see there.
 func (s *Service) ValidateData(ctx context.Context, req *v1.ValidateDataRequest) (*v1.ValidateDataResponse, error) {
 	switch n := len(req.GetSources()); {
 	case n == 0:
@@ -135,7 +136,7 @@ func (s *Service) ValidateData(ctx context.Context, req *v1.ValidateDataRequest)
 	return nil, notChecked(silent, unable)
 }
 
-// notChecked says which nodes were asked in vain.
+// notChecked returns an error that names the nodes that gave no answer.
 func notChecked(silent, unable []string) error {
 	var why []string
 	switch len(silent) {
@@ -155,7 +156,7 @@ func notChecked(silent, unable []string) error {
 	return call.NodeSilent("%s: name another node, or see `mind nodes`", strings.Join(why, ", and "))
 }
 
-// probeable lists nodes for the check: the requested one, or all that accept work, starting at a random one.
+// probeable returns the nodes for the check: the requested one, or all that accept work, starting at a random one.
 func probeable(v *fsm.View, name string) ([]*work.Node, error) {
 	if name != "" {
 		node, ok := v.Node(name)
@@ -242,7 +243,7 @@ func (s *Service) readCache(ctx context.Context, node *work.Node, req *v1.ReadDa
 	return out
 }
 
-// over says whether the caller has gone, or its time is over: the node may notice that before the context does.
+// over reports whether the caller has gone, or its time is over: the node may notice that before the context does.
 func over(ctx context.Context) error {
 	if at, ok := ctx.Deadline(); ok && !time.Now().Before(at) {
 		return context.DeadlineExceeded

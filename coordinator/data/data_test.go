@@ -25,7 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// site is a state with nodes, and the agents of some of them.
+// site has a state with nodes, and agents for some of them.
 type site struct {
 	*Service
 	t     *testing.T
@@ -54,7 +54,7 @@ func (s *site) apply(c kernel.Command) {
 	s.state.Apply(s.index, kernel.Pack(level.Newest, time.Now(), [][]byte{data}))
 }
 
-// node registers one whose agent answers as told.
+// node registers a node with the given agent.
 func (s *site) node(id string, agent v1.TaskServiceServer) {
 	s.t.Helper()
 	host := s.net.Host(fmt.Sprintf("10.0.1.%d", s.index+1))
@@ -67,7 +67,7 @@ func (s *site) node(id string, agent v1.TaskServiceServer) {
 	s.apply(nodeverbs.RegisterNode{Node: work.Node{ID: id, BootID: "b", GRPCAddr: host.Addr(7000), CPUs: 8, MemMB: 1000}})
 }
 
-// agent answers with what its functions do; without one it is of a version that does not know the call.
+// agent answers with its functions. If a function is nil, the agent is of a version without the call.
 type agent struct {
 	v1.UnimplementedTaskServiceServer
 	probe func(context.Context, *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error)
@@ -99,14 +99,13 @@ func sources(paths ...string) (out []*v1.DataSource) {
 	return out
 }
 
-// hangs answers when the caller has gone.
+// hangs returns when the caller has gone.
 func hangs(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// One node that fails, or says less than it was asked, is no answer while another one has one. It does not matter where the
-// search begins.
+// If a node fails, or its answer is incomplete, another node is asked. It does not matter where the search begins.
 func TestValidateData_asksAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -127,7 +126,7 @@ func TestValidateData_asksAnotherNode(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "well", found.GetNodeId())
 			require.False(t, found.GetValid(), "one of them is not")
-			time.Sleep(time.Nanosecond) // it begins elsewhere
+			time.Sleep(time.Nanosecond) // the search begins elsewhere
 		}
 		for _, id := range []string{"broken", "terse"} {
 			_, err := s.ValidateData(ofTenant(t), &v1.ValidateDataRequest{Sources: sources("/a", "/b"), NodeId: id})
@@ -138,7 +137,7 @@ func TestValidateData_asksAnotherNode(t *testing.T) {
 	})
 }
 
-// Nodes that hang do not hang who asks, for longer than it takes to look.
+// Nodes that hang delay the caller only up to the limit.
 func TestValidateData_doesNotWaitForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -184,7 +183,8 @@ func TestValidateData_refused(t *testing.T) {
 	})
 }
 
-// All nodes are told of. What one of them does not say costs the others nothing, and together not more than its time.
+// The answer lists all nodes. A node that does not answer does not affect the others, and all silent nodes together
+// delay the answer only once.
 func TestGetDataCache_saysWhyANodeSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)

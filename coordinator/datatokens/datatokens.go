@@ -61,7 +61,7 @@ func New(key []byte, apiSecret string, log *slog.Logger) (Sealer, error) {
 	return Sealer{aead: aead, log: log}, nil
 }
 
-// seal encrypts credentials so that they open for one tenant only.
+// seal encrypts credentials so that they can be opened for one tenant only.
 func (s Sealer) seal(tenant string, credentials *v1.DataCredentials) ([]byte, error) {
 	plain, err := proto.Marshal(credentials)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s Sealer) seal(tenant string, credentials *v1.DataCredentials) ([]byte, er
 
 var errSealed = errors.New("the credentials of the job cannot be decrypted: they were encrypted with another api_secret or credentials_key")
 
-// open decrypts what seal returned.
+// open decrypts the result of seal.
 func (s Sealer) open(tenant string, sealed []byte) (*v1.DataCredentials, error) {
 	if s.aead == nil || len(sealed) == 0 || sealed[0] != sealVersion {
 		return nil, errSealed
@@ -114,7 +114,7 @@ func (s Sealer) Seal(c *call.Call, req *v1.SubmitJobRequest) ([]byte, error) {
 	return s.seal(c.Tenant, &needed)
 }
 
-// Unseal adds the credentials of a job to its specification. A task without them reports what is missing when it needs
+// Unseal adds the credentials of a job to a specification. A task without them reports the missing ones when it needs
 // them.
 func (s Sealer) Unseal(j *work.Job, spec *v1.TaskSpec) {
 	if len(j.Credentials) == 0 {

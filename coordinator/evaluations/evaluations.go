@@ -33,7 +33,8 @@ import (
 type State interface {
 	replica.Proposer
 	View() *fsm.View
-	// Read waits until the state has everything that was acknowledged before the call, unless the call asked for stale.
+	// Read waits until the state has all writes that were acknowledged before the call, unless the call asked for
+	// stale.
 	Read(ctx context.Context) (*fsm.View, error)
 }
 
@@ -211,7 +212,7 @@ func (s *Service) GetEvaluation(ctx context.Context, req *v1.GetEvaluationReques
 	return &v1.GetEvaluationResponse{Evaluation: evaluationView(v, j)}, nil
 }
 
-// ListEvaluations lists those of the caller's tenant, newest first: the jobs with the label type=evaluation.
+// ListEvaluations lists the evaluations of the caller's tenant, newest first: the jobs with the label type=evaluation.
 func (s *Service) ListEvaluations(ctx context.Context, req *v1.ListEvaluationsRequest) (*v1.ListEvaluationsResponse, error) {
 	labels := []string{work.EvaluationLabel + "=" + work.EvaluationValue}
 	of := req.GetJobId()
@@ -239,7 +240,7 @@ func (s *Service) ListEvaluations(ctx context.Context, req *v1.ListEvaluationsRe
 	return out, nil
 }
 
-// maxCompared limits a comparison.
+// maxCompared is the largest number of evaluations in a comparison.
 const maxCompared = 20
 
 // CompareEvaluations compares the results of evaluations.

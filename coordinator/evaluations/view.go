@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// evaluationConfig is what a job evaluates; nil: nothing, or it can no longer be read.
+// evaluationConfig returns what a job evaluates; nil: nothing, or its request can no longer be read.
 func evaluationConfig(j *work.Job) *v1.EvaluationConfig {
 	spec, err := jobspec.Decode(j)
 	if err != nil {
@@ -28,7 +28,7 @@ func evaluationConfig(j *work.Job) *v1.EvaluationConfig {
 	return spec.GetEvaluationConfig()
 }
 
-// evaluationView is an evaluation as users see it.
+// evaluationView returns an evaluation as users see it.
 func evaluationView(v *fsm.View, j *work.Job) *v1.Evaluation {
 	config := evaluationConfig(j)
 	out := &v1.Evaluation{
@@ -60,8 +60,8 @@ func evaluationView(v *fsm.View, j *work.Job) *v1.Evaluation {
 	return out
 }
 
-// compared makes a row for each metric of each benchmark: benchmarks in the order of their first appearance, metrics by
-// name.
+// compared returns a row for each metric of each benchmark: benchmarks in the order of their first appearance, metrics
+// by name.
 func compared(evaluations []*v1.Evaluation) []*v1.ComparisonRow {
 	type figure struct{ benchmark, metric string }
 	var (
@@ -119,15 +119,16 @@ func compared(evaluations []*v1.Evaluation) []*v1.ComparisonRow {
 }
 
 const (
-	// stderrSuffix is what a program adds to the name of a metric for its standard error, as lm-eval does.
+	// stderrSuffix is the suffix of the name of a metric's standard error, as in lm-eval.
 	stderrSuffix = "_stderr"
-	// noise is how many standard errors a difference exceeds by chance in one case of twenty, in either direction.
+	// noise is the number of standard errors that a difference exceeds by chance in one case of twenty, in either
+	// direction.
 	noise = 1.96
 )
 
-// beyondNoise says whether a difference of two values is larger than chance explains; nil: their standard errors are not
-// known. The errors count as independent: over the same samples they often move together, and then the difference is a
-// little clearer than this says.
+// beyondNoise reports whether a difference of two values is larger than chance explains; nil: their standard errors are
+// not known. It treats the errors as independent. Over the same samples they often correlate, and then the result is a
+// little too cautious.
 func beyondNoise(delta float64, a, b *float64) *bool {
 	if a == nil || b == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 )
 
-// keepEvents is how many events a replica remembers for watchers that lag or reconnect. 64 Ki events are about 12 MiB, and
-// a minute of a cluster at full load.
+// keepEvents is the number of events that a replica keeps for watchers that lag or reconnect. 64 Ki events are about 12
+// MiB, and last a minute on a cluster at full load.
 const keepEvents = 64 << 10
 
 // ring holds the newest events that this replica has applied, oldest first.
@@ -85,7 +85,7 @@ func (l *ring) after(index uint64, position int) (number uint64, ok bool) {
 	return low, true
 }
 
-// more returns a channel that is closed once there is an event after number.
+// more returns a channel that is closed once there is an event with a higher number.
 func (l *ring) more(number uint64) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

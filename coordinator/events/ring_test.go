@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 )
 
-// A watcher that goes on from any place sees all that followed, in order, or is told that some of it is gone.
+// A watcher that resumes anywhere sees all later events in order, or learns that some of them are gone.
 func TestRing_goesOnFromAnywhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var (
@@ -29,7 +29,7 @@ func TestRing_goesOnFromAnywhere(t *testing.T) {
 			l.observe(v, events)
 			all = append(all, events...)
 		}
-		at := rapid.IntRange(0, len(all)).Draw(t, "from") // the number of events seen before
+		at := rapid.IntRange(0, len(all)).Draw(t, "from") // number of events that were seen before
 		from := event.Event{}
 		if at > 0 {
 			from = all[at-1]

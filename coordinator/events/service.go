@@ -12,12 +12,13 @@ import (
 // State is the state of the cluster as this replica has it.
 type State interface {
 	View() *fsm.View
-	// Read waits until the state has everything that was acknowledged before the call, unless the call asked for stale.
+	// Read waits until the state has all writes that were acknowledged before the call, unless the call asked for
+	// stale.
 	Read(ctx context.Context) (*fsm.View, error)
 	IsLeader() bool
 }
 
-// StatusIn is the status of a job in a state. The job is nil if the state has removed it.
+// StatusIn returns the status of a job in a job state. The job is nil if it was removed.
 type StatusIn func(job *work.Job, state v1.JobState_Value) v1.JobStatus_Value
 
 // Service implements EventService, on any replica.

@@ -30,13 +30,13 @@ func topicNames() (names []string) {
 }
 
 const (
-	// eventBatch is how many events are examined for one message.
+	// eventBatch is the number of events that are examined for one message.
 	eventBatch = 256
 	// progressPace is how often a watcher with few events gets its current position, so that it can resume from there.
 	progressPace = 10 * time.Second
 )
 
-// WatchEvents streams changes, once and in order, from what this replica has applied. A watcher that is too slow, or
+// WatchEvents streams the changes that this replica has applied, once and in order. A watcher that is too slow, or
 // reconnects too late, gets an error: then it must read the state again, and watch from the index of that answer.
 func (s *Service) WatchEvents(req *v1.WatchEventsRequest, stream grpc.ServerStreamingServer[v1.WatchEventsResponse]) error {
 	w := watcher{service: s, stream: stream, tenant: call.Of(stream.Context()).Tenant}
@@ -49,7 +49,7 @@ func (s *Service) WatchEvents(req *v1.WatchEventsRequest, stream grpc.ServerStre
 	if err := w.start(req); err != nil {
 		return err
 	}
-	// The watcher's own index is not passed on as the state's.
+	// The watcher's index is not passed on as the state's.
 	header := metadata.Pairs(status.KeyIndex, strconv.FormatUint(min(w.index, s.state.View().Index()), 10))
 	if err := stream.SendHeader(header); err != nil {
 		return err
@@ -143,8 +143,8 @@ func (w *watcher) run() error {
 	}
 }
 
-// gone reports that events are missing here. Another replica may have them, unless this one leads: then the client should
-// ask this one.
+// gone returns the error for events that are missing here. Another replica may have them, unless this one leads: then
+// the client should ask this one.
 func (w *watcher) gone() error {
 	if !w.service.state.IsLeader() {
 		return call.NotSent("this coordinator does not have the events since index %d", w.index)
@@ -153,12 +153,12 @@ func (w *watcher) gone() error {
 		"events since index %d are no longer remembered: read the state again, and watch from the index of that answer", w.index)
 }
 
-// wanted selects and formats the events that this watcher may and wants to see.
+// wanted selects and formats the events that this watcher asked for and may see.
 func (w *watcher) wanted(v *fsm.View, events []pastEvent) []*v1.Event {
 	var out []*v1.Event
 	for i := range events {
 		e := &events[i]
-		// A watcher may be ahead of this replica: it watched one that is further.
+		// A watcher may be ahead of this replica if it watched a replica that has applied more.
 		if e.Index < w.index || e.Index == w.index && e.Pos <= w.position {
 			continue
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 )
 
-// A watcher that comes from a replica that was ahead was told again what this one had yet to apply. Found by seed 1 of the
-// virtual-time cluster, with watchers.
+// A watcher that comes from a replica that was ahead must not get again the events that this replica has yet to apply.
+// Found by seed 1 of the virtual-time cluster.
 func TestWatcher_hearsNothingAgainFromAReplicaThatIsBehind(t *testing.T) {
 	var log ring
 	empty := fsm.New().View()

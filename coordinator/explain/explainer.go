@@ -14,20 +14,21 @@ import (
 )
 
 const (
-	// rest is the pause before remedies are looked for again for the same tenant, as a multiple of the time that it took.
+	// rest is the pause before the next search for remedies for the same tenant, as a multiple of the time of the last
+	// one.
 	rest = 20
-	// quick is what needs no pause.
+	// quick is the time of a search up to which no pause follows.
 	quick = 10 * time.Millisecond
-	// maxResting bounds the tenants whose pauses are remembered.
+	// maxResting bounds the pauses that are kept.
 	maxResting = 1000
 )
 
-// Explainer answers what would let jobs start. One question is answered at a time.
+// Explainer finds changes that would let jobs start. It answers one question at a time.
 type Explainer struct {
 	turn chan struct{}
 
 	mu sync.Mutex
-	// resting is until when remedies are not looked for, by tenant.
+	// resting are the ends of the pauses, by tenant.
 	resting map[string]time.Time
 }
 
@@ -36,8 +37,8 @@ func New() *Explainer {
 	return &Explainer{turn: make(chan struct{}, 1), resting: map[string]time.Time{}}
 }
 
-// Remedies are changes with which a QUEUED job would start now, which is the time of the view; false: they were not looked
-// for, as the last look for the tenant took long and is not long ago.
+// Remedies returns changes with which a QUEUED job would start now; now is the time of the view. It returns false if it
+// did not search, because the tenant is in the pause after a search that took long.
 func (e *Explainer) Remedies(ctx context.Context, v *fsm.View, j *work.Job, now time.Time) ([]*v1.Remedy, bool) {
 	if j.State != v1.JobState_QUEUED || claimed(v, j) {
 		return nil, true
@@ -57,7 +58,7 @@ func (e *Explainer) Remedies(ctx context.Context, v *fsm.View, j *work.Job, now 
 	return out, true
 }
 
-// WhatIf says what would become of a QUEUED job with a change, now, which is the time of the view.
+// WhatIf returns what would happen to a QUEUED job with a change; now is the time of the view.
 func (e *Explainer) WhatIf(ctx context.Context, v *fsm.View, j *work.Job, now time.Time, suppose []string) (*v1.WhatIf, error) {
 	c, err := e.change(ctx, v, j, suppose)
 	if err != nil {
@@ -93,7 +94,7 @@ func (e *Explainer) WhatIf(ctx context.Context, v *fsm.View, j *work.Job, now ti
 	return out, nil
 }
 
-// change reads what is supposed, and checks that the caller may suppose it.
+// change reads a supposed change, and checks that the caller may ask for it.
 func (e *Explainer) change(ctx context.Context, v *fsm.View, j *work.Job, suppose []string) (whatif.Change, error) {
 	c, err := whatif.Parse(suppose)
 	switch {
@@ -120,7 +121,7 @@ func (e *Explainer) change(ctx context.Context, v *fsm.View, j *work.Job, suppos
 	return c, nil
 }
 
-// planned is the job that the planner looks at: for an element that has no row yet, its array.
+// planned returns the job that the planner plans: for an element that has no row yet, its array.
 func planned(v *fsm.View, j *work.Job) *work.Job {
 	if _, ok := v.Job(j.ID); ok {
 		return j
@@ -140,7 +141,7 @@ func claimed(v *fsm.View, j *work.Job) bool {
 	return kept
 }
 
-// logTime is a time by this replica's clock, or the log's if that is ahead.
+// logTime returns the time by this replica's clock, or the log's if that is ahead.
 func logTime(v *fsm.View, now time.Time) time.Time { return time.Unix(0, max(v.Now(), now.UnixNano())) }
 
 func (e *Explainer) begin(ctx context.Context) bool {
@@ -160,7 +161,7 @@ func (e *Explainer) rests(tenant string) bool {
 	return time.Now().Before(e.resting[tenant])
 }
 
-// took begins the pause of a tenant.
+// took begins the pause of a tenant after a search.
 func (e *Explainer) took(tenant string, d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

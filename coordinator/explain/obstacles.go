@@ -1,8 +1,8 @@
-// Package explain says what keeps a job from running, as facts, and what would let it run.
+// Package explain finds the obstacles that keep a job from running, and changes that would let it run.
 //
-// Guarantees. A caller is told of its own tenant, of nodes, and of what queues may have: no id of another tenant's job, and
-// no figure that tells what another tenant has. What would let a job start is what the planner says of it, not a guess.
-// On one replica one such question is answered at a time, and what takes long is not asked again soon for the same tenant.
+// Guarantees. A caller sees its own tenant, the nodes and the limits of queues: no id of another tenant's job, and no
+// figure that reveals the resources of another tenant. Changes that would let a job start come from the planner, and
+// are no guesses. A replica searches for one job at a time, and pauses for a tenant after a search that took long.
 package explain
 
 import (
@@ -26,10 +26,10 @@ import (
 // maxNamed bounds the jobs and nodes that one fact names.
 const maxNamed = 8
 
-// View is what is read of the state, as it is or as it would be.
+// View is the part of the state that an explanation reads, with or without a change.
 type View = scheduler.ForecastView
 
-// Obstacles are what keeps a job from running, the most telling first. why is what the planner says of it.
+// Obstacles returns the obstacles that keep a job from running, the most telling first. why is the planner's reason.
 func Obstacles(v *fsm.View, j *work.Job, why reason.Reason) []*v1.JobObstacle {
 	if j.State == v1.JobState_PAUSED {
 		return []*v1.JobObstacle{{Kind: v1.ObstacleKind_PAUSED, Message: "a user has paused it"}}
@@ -55,7 +55,8 @@ func Obstacles(v *fsm.View, j *work.Job, why reason.Reason) []*v1.JobObstacle {
 	return out
 }
 
-// waiting lists what the scheduler meets on the way. own are the rows of jobs, v what is planned with.
+// waiting returns the obstacles of a job that waits for the scheduler. own has the rows of jobs, and v is the view of
+// the plan.
 func waiting(own *fsm.View, v View, j *work.Job, why reason.Reason) []*v1.JobObstacle {
 	out := limits(v, j)
 	said := len(out) > 0 || why == ""
@@ -77,7 +78,7 @@ func waiting(own *fsm.View, v View, j *work.Job, why reason.Reason) []*v1.JobObs
 	return out
 }
 
-// held says what keeps a job from the scheduler.
+// held returns the obstacles that keep a job from the scheduler.
 func held(v *fsm.View, j *work.Job) (out []*v1.JobObstacle) {
 	until := func(at int64, what string) {
 		out = append(out, &v1.JobObstacle{
@@ -118,7 +119,7 @@ func dependencies(v *fsm.View, j *work.Job) *v1.JobObstacle {
 	return o
 }
 
-// limits says which limits of its tenant and of queues leave no room for it.
+// limits returns the limits of the tenant and of queues that leave no room for the job.
 func limits(v View, j *work.Job) (out []*v1.JobObstacle) {
 	milli := func(n int) *float64 { return proto.Float64(float64(n) / 1000) }
 	s := j.Shape
@@ -148,7 +149,7 @@ func limits(v View, j *work.Job) (out []*v1.JobObstacle) {
 	return out
 }
 
-// nodes counts the nodes by what keeps the job off; nil: enough have room.
+// nodes counts the nodes by the check that the job fails there; nil: enough nodes have room.
 func nodes(v View, j *work.Job) *v1.JobObstacle {
 	want, fits, all := max(1, int(j.Shape.Nodes)), 0, 0
 	o := &v1.JobObstacle{Kind: v1.ObstacleKind_NODES, Needed: proto.Float64(float64(want)), Resource: "nodes"}
@@ -180,7 +181,7 @@ func mayStillRun(j *work.Job) *v1.JobObstacle {
 	return o
 }
 
-// order says which jobs of the same tenant with the same needs come first. How many of all tenants do is the position.
+// order names the jobs of the same tenant and class that come first. The position counts those of all tenants.
 func order(v *fsm.View, j *work.Job) *v1.JobObstacle {
 	if !j.Waiting() {
 		return nil
@@ -208,7 +209,7 @@ func order(v *fsm.View, j *work.Job) *v1.JobObstacle {
 	return o
 }
 
-// listed names some of so many.
+// listed joins names, and adds how many of all are not named.
 func listed(names []string, all int) string {
 	text := strings.Join(names, ", ")
 	if more := all - len(names); more > 0 {

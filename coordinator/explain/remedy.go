@@ -9,13 +9,13 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/whatif"
 )
 
-// flags are those of a submit that say what a key of a change says.
+// flags are the flags of mind submit for the keys of a change.
 var flags = map[string]string{
 	"gpus": "--gpus", "nodes": "--nodes", "gpu_fraction": "--gpu-fraction", "gpu_type": "--gpu-type", "cpus": "--cpus",
 	"topology": "--topology", "queue": "--queue", "priority": "--priority", "max_runtime": "--time-limit",
 }
 
-// phrases say a change in words.
+// phrases express a change in words.
 var phrases = map[string]string{
 	"gpus": "%s GPUs", "nodes": "%s nodes", "gpu_fraction": "%s of a GPU", "gpu_type": "GPUs of type %s", "cpus": "%s CPUs on each node",
 	"memory_mb": "%s MiB of memory on each node", "gpu_memory_mb": "GPUs with %s MiB of memory", "topology": "topology %s",
@@ -24,14 +24,14 @@ var phrases = map[string]string{
 	"cancel": "job %s canceled", "selector": "the node selector %s",
 }
 
-// dropped say a change that takes away what is asked for.
+// dropped express a change that removes a requirement.
 var dropped = map[string]string{
 	"gpu_type=": "any type of GPU", "selector=": "no node selector", "gpu_memory_mb=0": "no least memory of its GPUs",
 	"queue.max_gpus=none": "no limit of GPUs for its queue", "topology=any": "GPUs that need not be linked",
 	"held=false": "nothing that holds it",
 }
 
-// remedy shows a change with which a job would start now.
+// remedy converts a change with which a job would start now for answers.
 func remedy(r *whatif.Remedy) *v1.Remedy {
 	out := &v1.Remedy{Answer: answer(r.Suppose, r.Answer), Operator: r.Operator}
 	var said, args, canceled []string

@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/whatif"
 )
 
-// Every key that may be supposed has words.
+// Every key of a change has words.
 func TestRemedy_hasWordsForEveryKey(t *testing.T) {
 	for _, key := range whatif.Keys() {
 		value := map[string]string{"held": "false"}[key]

@@ -15,19 +15,18 @@ import (
 )
 
 const (
-	// maxTold is for how many waiting jobs of a tenant the first estimate is remembered. More are not measured.
+	// maxTold is the number of waiting jobs of a tenant whose first estimates are kept. More are not measured.
 	maxTold = 10_000
-	// maxErrors is how many of a tenant's newest errors are kept, and maxMeasured for how many tenants.
+	// maxErrors is the number of a tenant's newest errors that are kept, and maxMeasured the number of tenants.
 	maxErrors   = 200
 	maxMeasured = 10_000
-	// fewErrors are too few to say anything in words.
+	// fewErrors is the number of errors below which there is no summary.
 	fewErrors = 5
 )
 
-// Errors compares the first estimate that this replica made for a job with the job's start. Nothing of it is kept over a
-// restart.
+// Errors compares the first estimate that this replica made for a job with the job's start. A restart loses its data.
 type Errors struct {
-	// observe is called with how much later a job started than estimated.
+	// observe is called with the delay of a job's start after the estimate; negative: it started earlier.
 	observe func(off time.Duration)
 
 	mu      sync.Mutex
@@ -36,12 +35,12 @@ type Errors struct {
 
 type tenantErrors struct {
 	told map[ident.Job]told
-	// off has the newest errors, in nanoseconds; next is the oldest of them once there are maxErrors.
+	// off has the newest errors, in nanoseconds. next is the index of the oldest once there are maxErrors.
 	off  []int64
 	next int
 }
 
-// told is the first estimate for a job after so many attempts.
+// told is the first estimate for the next attempt of a job.
 type told struct {
 	attempts uint32
 	at       int64
@@ -51,7 +50,7 @@ func newErrors(observe func(off time.Duration)) *Errors {
 	return &Errors{observe: observe, tenants: map[string]*tenantErrors{}}
 }
 
-// tell remembers the estimates that a forecast for a tenant has, made from a view, for jobs that had none before.
+// tell stores the estimates of a forecast for a tenant, which was made from a view, for jobs that had none before.
 func (e *Errors) tell(v *fsm.View, tenant string, f *scheduler.Forecast) {
 	waits := func(id ident.Job) (attempts uint32, ok bool) {
 		j, ok := v.Find(id)
@@ -99,7 +98,7 @@ func (e *Errors) Observe(v *fsm.View, events []event.Event) {
 	}
 }
 
-// left forgets what was told of a job that waits no longer, and measures it if the job got its places.
+// left removes the estimate of a job that waits no longer, and measures its error if the job got its places.
 func (e *Errors) left(now int64, change *event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -126,7 +125,7 @@ func (t *tenantErrors) add(off int64) {
 	t.next = (t.next + 1) % maxErrors
 }
 
-// Of says how far off the first estimates of the newest starts of a tenant's jobs were; nil: there were none.
+// Of returns the errors of the first estimates for the newest starts of a tenant's jobs; nil: there were none.
 func (e *Errors) Of(tenant string) *v1.EstimateError {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -147,7 +146,7 @@ func (e *Errors) Of(tenant string) *v1.EstimateError {
 	}
 }
 
-// SayErrors puts it into words; empty: too few jobs to say anything.
+// SayErrors describes the errors in words; empty: there are too few.
 func SayErrors(e *v1.EstimateError) []string {
 	if e.GetJobs() < fewErrors {
 		return nil

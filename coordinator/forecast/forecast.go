@@ -5,7 +5,7 @@
 // that tenant waits for a multiple of that time; meanwhile requests get the last forecast, or none. A submit waits at most
 // a few milliseconds for one.
 //
-// Not guaranteed: that there is a forecast, that it includes the newest jobs, and that it is right.
+// Not guaranteed: that a forecast exists, that it includes the newest jobs, and that it is right.
 package forecast
 
 import (
@@ -29,13 +29,13 @@ const (
 	// DefaultRest is the pause before the next forecast for the same tenant, as a multiple of the time that the last one
 	// took: forecasts for one tenant never use more than about a twentieth of a processor.
 	DefaultRest = 20
-	// keptFor is how long a forecast is reused while nothing was written, and how long it is kept at most.
+	// keptFor is how long a forecast is reused while nothing is written, and how long it is kept at most.
 	keptFor = time.Second
 	// recentFor is how old a forecast may be to answer other requests while the next one is made: they wait only if there
 	// is no such forecast.
 	recentFor = 30 * time.Second
-	// MaxOnSubmit is how many jobs of a tenant may wait for submits to be answered with an estimate: estimates must not
-	// slow down a burst of submits.
+	// MaxOnSubmit is the number of waiting jobs of a tenant up to which submits are answered with an estimate:
+	// estimates must not slow down a burst of submits.
 	MaxOnSubmit = 1000
 	// submitPatience is how long a submit, which is already accepted, waits for its estimate. If forecasts take longer,
 	// submits make them submitRest times less often than explicit requests: one in a thousand submits may wait for one.
@@ -43,23 +43,23 @@ const (
 	submitRest     = 50
 )
 
-// Forecasts are the forecasts of this replica, one for each tenant. They are made on request, from the view of the answer;
-// neither the planner nor the applying of entries knows them.
+// Forecasts are the forecasts of this replica, one for each tenant. They are made on request, from the view of the
+// answer; neither the planner nor the applying goroutine uses them.
 type Forecasts struct {
 	// rest is the multiple of a forecast's time by which the next one is delayed.
 	rest int
 
 	mu      sync.Mutex
 	tenants map[string]*tenantForecast
-	// turn is held while a forecast is made.
+	// turn is held while a forecast is computed.
 	turn chan struct{}
 
-	// Errors are how wrong they were.
+	// Errors measures their errors.
 	Errors *Errors
 }
 
-// New makes forecasts; the next one for a tenant is delayed for rest times as long as one took; less than 0: no delay. off is
-// called with how much later a job started than was first estimated.
+// New returns Forecasts. The next forecast for a tenant is delayed by rest times the duration of the last one;
+// negative: no delay. off is called with the delay of a job's start after its first estimate.
 func New(rest int, off func(time.Duration)) *Forecasts {
 	return &Forecasts{rest: rest, tenants: map[string]*tenantForecast{}, turn: make(chan struct{}, 1), Errors: newErrors(off)}
 }
@@ -79,13 +79,13 @@ type madeForecast struct {
 	took  time.Duration
 }
 
-// Tenant predicts when the waiting jobs of a tenant start; nil: there is nothing to predict, or the caller's time is over.
-// The result may be a moment old, and then lacks the newest jobs.
+// Tenant predicts when the waiting jobs of a tenant start; nil: there is nothing to predict, or the caller's time is
+// over. The result may be a little old, and then lacks the newest jobs.
 func (e *Forecasts) Tenant(ctx context.Context, v *fsm.View, tenant string) *scheduler.Forecast {
 	return e.foresee(ctx, v, tenant, 1)
 }
 
-// foresee is the same, with a longer delay of the next forecast.
+// foresee is Tenant with a longer delay of the next forecast.
 func (e *Forecasts) foresee(ctx context.Context, v *fsm.View, tenant string, longer int) *scheduler.Forecast {
 	if alone(v, tenant) {
 		return nil
@@ -106,7 +106,7 @@ func (e *Forecasts) foresee(ctx context.Context, v *fsm.View, tenant string, lon
 		}
 		defer func() { <-turn }()
 	}
-	// The previous holder of the turn may have made it.
+	// The previous holder of the turn may have made the forecast.
 	if f = t.newest.Load(); f.good(v, e.rest, longer) {
 		return f.Forecast
 	}
@@ -126,7 +126,7 @@ func alone(v *fsm.View, tenant string) bool {
 	return queued == 0 || queued == 1 && live == 0
 }
 
-// Past is the forecast that was made for a job from an earlier state, as of then; nil: there was none. It is not kept.
+// Past returns the forecast for a job from an earlier state, as of that time; nil: there is none. It is not kept.
 func Past(v *fsm.View, j *work.Job, then time.Time) *scheduler.Forecast {
 	if !j.Waiting() || alone(v, j.Tenant) {
 		return nil
@@ -134,7 +134,8 @@ func Past(v *fsm.View, j *work.Job, then time.Time) *scheduler.Forecast {
 	return scheduler.Foresee(v, j.Tenant, then, scheduler.ForecastOptions{})
 }
 
-// good reports whether a forecast is reused: it is recent relative to the time that it took, or nothing was written since.
+// good reports whether a forecast is reused: because it is recent relative to the time that it took, or because nothing
+// was written since.
 func (f *madeForecast) good(v *fsm.View, rest, longer int) bool {
 	if f == nil {
 		return false
@@ -146,7 +147,7 @@ func (f *madeForecast) good(v *fsm.View, rest, longer int) bool {
 	return age < time.Duration(rest)*f.took || f.index == v.Index() && age < keptFor
 }
 
-// Job is the same for one job; also nil if the forecast does not include the job.
+// Job is Tenant for one job. It also returns nil if the forecast does not include the job.
 func (e *Forecasts) Job(ctx context.Context, v *fsm.View, j *work.Job) *scheduler.Forecast {
 	if !j.Waiting() {
 		return nil
@@ -177,7 +178,7 @@ func take(ctx context.Context, turn chan struct{}) bool {
 	}
 }
 
-// of returns what is kept for a tenant, and drops old forecasts of others.
+// of returns the forecast state of a tenant, and drops old forecasts of others.
 func (e *Forecasts) of(tenant string) (*tenantForecast, chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -217,7 +218,7 @@ func StartOf(f *scheduler.Forecast, j *work.Job) (time.Time, bool) {
 	return time.Unix(0, start.At), ok && start.After != 0 && start.At != 0
 }
 
-// WaitOf is the same in seconds from now.
+// WaitOf is StartOf in seconds from now.
 func WaitOf(f *scheduler.Forecast, j *work.Job) *float64 {
 	at, ok := StartOf(f, j)
 	if !ok {
@@ -226,7 +227,8 @@ func WaitOf(f *scheduler.Forecast, j *work.Job) *float64 {
 	return proto.Float64(math.Round(max(0, time.Until(at).Seconds())))
 }
 
-// After is the id of the job whose end a waiting job waits for first; empty: unknown, or none of its tenant's.
+// After returns the id of the job whose end a waiting job waits for first; empty: it is unknown, or no job of its
+// tenant.
 func After(f *scheduler.Forecast, j *work.Job) string {
 	if f == nil || !j.Waiting() {
 		return ""
@@ -237,8 +239,8 @@ func After(f *scheduler.Forecast, j *work.Job) string {
 	return ""
 }
 
-// Waits returns, for jobs that were just accepted, in how many seconds each is expected to start. It does not wait long for
-// a forecast.
+// Waits returns a function for jobs that were just accepted: the seconds until a job is expected to start. It does not
+// wait long for a forecast.
 func (e *Forecasts) Waits(ctx context.Context, v *fsm.View, tenant string) func(id ident.Job) *float64 {
 	if v.CountsOf(tenant)[v1.JobState_QUEUED] > MaxOnSubmit {
 		return func(ident.Job) *float64 { return nil }

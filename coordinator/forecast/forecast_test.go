@@ -16,8 +16,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// A submit is accepted before it is estimated: it waits neither for a forecast that somebody else makes, nor often for one that
-// takes long. Who asks does not wait for somebody else's either, while there is a recent one.
+// A submit is accepted before its estimate: it never waits for another caller's forecast, and rarely for one that takes
+// long. Explicit requests do not wait for another caller's forecast either, while there is a recent one.
 func TestForecast_hardlyAnybodyWaitsForIt(t *testing.T) {
 	m := fsm.New()
 	index := uint64(0)

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Framework returns what is wrong with the strategy of a framework, and with its configuration: the name of a fault is
-// strategy, or a key.
+// Framework returns the faults of a framework's strategy and configuration. The name of a fault is strategy, or a key.
 func Framework(framework, strategy string, config map[string]string) (faults []Fault) {
 	l, _ := load()
 	known, ok := l.Frameworks[framework]

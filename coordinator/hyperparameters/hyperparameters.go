@@ -1,11 +1,11 @@
 // Package hyperparameters knows the hyperparameters of the trainings that the built-in launchers start: their names, and
 // which values each takes.
 //
-// The list is generated (make train-names) from the configurations of the Python libraries that carry out the trainings, by
-// `python -m mind_runner names`, and has their versions in it. A node with other versions may take a name less or more; its
-// runner checks again.
+// The list is generated (make train-names) from the configurations of the Python libraries that carry out the
+// trainings, by `python -m mind_runner names`, and contains their versions. A node with other versions may accept other
+// names; its runner checks again.
 //
-// Guarantee: what this package refuses, the runner refuses, too, with the libraries of the list.
+// Guarantee: the runner, with the libraries of the list, refuses everything that this package refuses.
 package hyperparameters
 
 import (
@@ -21,25 +21,25 @@ import (
 //go:embed names.json
 var names []byte
 
-// list is that file. It is written by python/src/mind_runner/names.py.
+// list is the content of names.json, which python/src/mind_runner/names.py writes.
 type list struct {
 	Versions map[string]string `json:"versions"`
-	// Types has the groups of names that each training type takes; a later group replaces names of an earlier one.
+	// Types has the groups of names that each training type accepts. A later group replaces names of an earlier one.
 	Types  map[string][]string        `json:"types"`
 	Groups map[string]map[string]spec `json:"groups"`
 	// Aliases are other names of hyperparameters.
 	Aliases map[string]string `json:"aliases"`
-	// Reserved says where the request has what the user wants to set.
+	// Reserved names, for a hyperparameter, the field of the request that sets it instead.
 	Reserved         map[string]string `json:"reserved"`
 	ReservedPrefixes map[string]string `json:"reserved_prefixes"`
-	// Frameworks says what the frameworks take.
+	// Frameworks has the strategies and configuration keys of each framework.
 	Frameworks map[string]struct {
 		Strategies []string `json:"strategies"`
 		Keys       []string `json:"keys"`
 	} `json:"frameworks"`
 }
 
-// load reads the list once, and makes the names of each training type of it.
+// load reads the list once, and computes the names of each training type.
 var load = sync.OnceValues(func() (list, map[string]map[string]spec) {
 	var l list
 	if err := json.Unmarshal(names, &l); err != nil {
@@ -55,11 +55,11 @@ var load = sync.OnceValues(func() (list, map[string]map[string]spec) {
 	return l, types
 })
 
-// Fault is what is wrong with one hyperparameter: a sentence without its name.
+// Fault describes what is wrong with one hyperparameter, in a sentence without its name.
 type Fault struct{ Name, Says string }
 
-// Check returns what is wrong with the hyperparameters of a training type, by name. Of a type that the list lacks it knows
-// nothing.
+// Check returns the faults of the hyperparameters of a training type, by name. It finds none for a type that the list
+// lacks.
 func Check(training string, given map[string]string) []Fault {
 	l, types := load()
 	known, ok := types[training]
@@ -87,7 +87,7 @@ func Check(training string, given map[string]string) []Fault {
 	return faults
 }
 
-// Together returns what is wrong with hyperparameters that are right one by one.
+// Together returns the faults of hyperparameters that are valid one by one, but not together.
 func Together(training string, given map[string]string) (faults []Fault) {
 	l, types := load()
 	values := map[string]string{}
@@ -105,7 +105,7 @@ func Together(training string, given map[string]string) (faults []Fault) {
 
 func isTrue(value string) bool { return strings.EqualFold(value, "true") || value == "1" }
 
-// meant resolves another name of a hyperparameter.
+// meant resolves an alias of a hyperparameter.
 func (l *list) meant(known map[string]spec, name, value string) string {
 	// peft has both: which biases are trained, and whether the adapter has biases of its own.
 	if _, ok := known["bias"]; ok && name == "lora_bias" && slices.Contains(known["bias"].Choices, value) {

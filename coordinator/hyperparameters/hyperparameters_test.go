@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, []Fault{{"lr", "means the same as learning_rate: give one of them"}}, Check("SFT", map[string]string{"learning_rate": "1", "lr": "1"}))
 }
 
-// The list has the training types of the interface, and each default is a value that its name takes.
+// The list has all training types of the API, and each default is a valid value.
 func TestListIsWhole(t *testing.T) {
 	l, types := load()
 	for number, training := range v1.TrainingType_Value_name {

@@ -12,20 +12,21 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// spec says which values a hyperparameter takes.
+// spec defines the values that a hyperparameter accepts.
 type spec struct {
 	// Kinds are those of names.py: null, bool, int, float, object, list, str.
 	Kinds []string `json:"kinds"`
-	// Choices, if there are any, are the only texts.
+	// Choices, if there are any, are the only valid texts.
 	Choices []string `json:"choices"`
 	// Items is the kind of the items of a list; empty: str.
 	Items string `json:"items"`
-	// Least is the smallest number, and any number is more than Above; nil: there is no limit. The default is taken.
+	// Least is the smallest valid number, and all valid numbers are greater than Above; nil: no limit. The default is
+	// always valid.
 	Least, Above *float64
 	Default      any
 }
 
-// outOf says which numbers are taken, if a value is none of them; empty: it is.
+// outOf describes the valid numbers if a value is not among them; empty: it is.
 func (s spec) outOf(value string) string {
 	n, err := strconv.ParseFloat(value, 64)
 	if err != nil || s.Default == any(n) {
@@ -40,7 +41,7 @@ func (s spec) outOf(value string) string {
 	return ""
 }
 
-// takes says whether a value can be read as one of the kinds. It follows _value in names.py.
+// takes reports whether a value can be read as one of the kinds. It follows _value in names.py.
 func (s spec) takes(name, value string) bool {
 	if strings.HasSuffix(name, "_modules") && slices.Contains(s.Kinds, "list") && value != "" {
 		return true // a module, a pattern, or a list of modules
@@ -92,7 +93,7 @@ func (s spec) isList(value string) bool {
 	return true
 }
 
-// wants says in words what a value must be.
+// wants describes the valid values in words.
 func (s spec) wants() string {
 	called := map[string]string{
 		"bool": "true or false", "int": "a whole number", "float": "a number", "object": "a JSON object", "list": "a list such as a,b", "str": "a text",
@@ -109,7 +110,7 @@ func (s spec) wants() string {
 	return strings.Join(must, " or ")
 }
 
-// nearest returns the candidate with the fewest changes of a letter; empty when most letters would change.
+// nearest returns the candidate with the smallest edit distance; empty if most letters would change.
 func nearest(name string, candidates []string) string {
 	slices.Sort(candidates)
 	best, fewest := "", min(4, len(name)/2+1)
@@ -121,7 +122,7 @@ func nearest(name string, candidates []string) string {
 	return best
 }
 
-// plain is a name without case, and without what joins its words.
+// plain returns a name in lower case, without the characters that join its words.
 func plain(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(name))
 }

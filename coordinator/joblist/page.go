@@ -11,21 +11,21 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// maxScanned bounds the jobs that one page looks at. Tenant, queue, status, priority and being an evaluation are looked up: such a
-// list looks at the jobs of its page only, however many there are. Other labels are compared job by job: where few of many match, a
-// page ends early, and its token goes on where it ended.
+// maxScanned bounds the jobs that one page examines. Tenant, queue, status, priority and the label of evaluations are
+// indexed: such a list examines the jobs of its page only, however many there are. Other labels are compared job by
+// job: if few of many jobs match, a page ends early, and the next page continues there.
 const maxScanned = 5000
 
 // Page is a page of a list.
 type Page struct {
 	Jobs []*work.Job
-	// Total is how many match in all; at least, unless Exact.
+	// Total is the number of jobs that match in all; a lower bound unless Exact.
 	Total int
 	Exact bool
 	Next  string // page token; empty: this was the last page
 }
 
-// Count is Total as answers hold it.
+// Count returns Total in the type of answers.
 func (l *Page) Count() int32 { return int32(min(l.Total, math.MaxInt32)) }
 
 // Find finds a page.
@@ -68,7 +68,7 @@ func (q *Query) Find(v *fsm.View, tenant string) Page {
 	return found
 }
 
-// groups are those in which some job may match.
+// groups returns the groups in which a job may match.
 func (q *Query) groups(v *fsm.View, tenant string) []work.CountedGroup {
 	var groups []work.CountedGroup
 	for g := range v.JobGroups(tenant) {
@@ -86,17 +86,18 @@ func (q *Query) groups(v *fsm.View, tenant string) []work.CountedGroup {
 	return groups
 }
 
-// wants says whether jobs of a group match which no scheduler pass has considered yet, and others.
+// wants reports whether the query wants the jobs of a group that no scheduler pass has considered yet, and whether it
+// wants the others.
 func (q *Query) wants(g *work.CountedGroup) (pending, others bool) {
 	phase := jobview.PhaseShown(g.Phase, g.Evaluation)
 	return q.filter.Match(g.State, phase, false), q.filter.Match(g.State, phase, true)
 }
 
-// total adds up how many jobs match. Groups know how many jobs they have, but not which of them no scheduler pass has considered
-// yet: those are the newest ones, and few.
+// total counts the jobs that match. Groups have their number of jobs, but do not distinguish those that no scheduler
+// pass has considered yet: these are the newest ones, and few.
 func (q *Query) total(v *fsm.View, groups []work.CountedGroup) (n int, exact bool) {
 	var split []work.CountedGroup
-	waiting, wantsPending := 0, false // of the groups of which some jobs match
+	waiting, wantsPending := 0, false // of the groups of which only some jobs match
 	for _, g := range groups {
 		pending, others := q.wants(&g)
 		if pending == others {
@@ -126,7 +127,7 @@ func (q *Query) total(v *fsm.View, groups []work.CountedGroup) (n int, exact boo
 	}
 }
 
-// walk iterates the jobs of groups in the order of the list, from where the page before ended.
+// walk iterates the jobs of groups in the order of the list, from the end of the previous page on.
 func (q *Query) walk(v *fsm.View, groups []work.CountedGroup) iter.Seq[*work.Job] {
 	switch q.order {
 	case byAgeDesc:
@@ -140,12 +141,12 @@ func (q *Query) walk(v *fsm.View, groups []work.CountedGroup) iter.Seq[*work.Job
 	return byPriorityThenAge(v, groups, q.after)
 }
 
-// ByPriority iterates the jobs of groups as they are considered: by priority, then by age.
+// ByPriority iterates the jobs of groups in the order of the scheduler: by priority, then by age.
 func ByPriority(v *fsm.View, groups []work.CountedGroup) iter.Seq[*work.Job] {
 	return byPriorityThenAge(v, groups, pageMark{})
 }
 
-// byPriorityThenAge iterates the jobs of groups as they are considered, from after a job on.
+// byPriorityThenAge iterates the jobs of groups by priority, then by age, beginning after a job.
 func byPriorityThenAge(v *fsm.View, groups []work.CountedGroup, after pageMark) iter.Seq[*work.Job] {
 	slices.SortStableFunc(groups, func(a, b work.CountedGroup) int { return int(b.Priority) - int(a.Priority) })
 	return func(yield func(*work.Job) bool) {
@@ -173,7 +174,7 @@ func byPriorityThenAge(v *fsm.View, groups []work.CountedGroup, after pageMark) 
 	}
 }
 
-// matches says whether a job of the groups is in the list.
+// matches reports whether a job of the groups is in the list.
 func (q *Query) matches(v *fsm.View, j *work.Job) bool {
 	for _, l := range q.labels {
 		if value, ok := j.Labels[l[0]]; !ok || value != l[1] {

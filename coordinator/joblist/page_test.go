@@ -21,8 +21,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
-// manyJobs is a state with jobs as the gateway would send them, and what change makes of each; the scheduler has considered all but
-// the last ones.
+// manyJobs returns a state with jobs in the gateway's form, each adapted by change. The scheduler has considered all
+// but the last ones.
 func manyJobs(t testing.TB, jobs, perEntry, pending int, change func(i int, j *jobverbs.NewJob)) *fsm.Machine {
 	m := fsm.New()
 	var commands [][]byte
@@ -64,7 +64,7 @@ func manyJobs(t testing.TB, jobs, perEntry, pending int, change func(i int, j *j
 	return m
 }
 
-// Whatever is asked for, in whatever pages, a list is what a walk over all jobs would find.
+// For random queries and page sizes, a list equals the result of a walk over all jobs.
 func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const jobs = 400
@@ -159,7 +159,7 @@ func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 	require.Greater(t, seen, 10_000)
 }
 
-// A page looks at a bounded number of jobs, whatever is asked for, and goes on where it ended.
+// A page examines a bounded number of jobs for every query, and the next page continues where it ended.
 func TestList_looksAtAFewOfManyJobs(t *testing.T) {
 	const jobs = 3 * maxScanned
 	m := manyJobs(t, jobs, 64, 0, nil)
@@ -196,7 +196,7 @@ func TestList_looksAtAFewOfManyJobs(t *testing.T) {
 	require.Equal(t, maxScanned+10, second.Total, "what earlier pages found counts")
 }
 
-// BenchmarkList lists 50 of many jobs, as GET /jobs does behind the network.
+// BenchmarkList lists 50 of many jobs, as GET /jobs does, without the network.
 func BenchmarkList(b *testing.B) {
 	for _, jobs := range []int{1000, 100_000, 1_000_000} {
 		var v *fsm.View

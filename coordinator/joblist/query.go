@@ -1,10 +1,10 @@
-// Package joblist finds the jobs of one page of a list: of a tenant, filtered and in order.
+// Package joblist finds the jobs of one page of a list: jobs of one tenant, filtered and sorted.
 //
-// Guarantees. The pages of a query show every job that matches once, in order, whatever comes and goes in between; a job that
-// changes may move. A page token is good for its own query only. A page looks at a bounded number of jobs: it may end early,
-// and its token goes on.
+// Guarantees. The pages of a query show every matching job once, in order, even if jobs come and go in between; a job
+// that changes may move. A page token is valid for its own query only. A page examines a bounded number of jobs: it may
+// end early, and its token continues there.
 //
-// Not guaranteed: the exact number of matches, where Page.Exact is false.
+// Not guaranteed: the exact number of matches, if Page.Exact is false.
 package joblist
 
 import (
@@ -37,32 +37,32 @@ const (
 	byPriority order = "priority desc"
 )
 
-// Query is a ListJobs, understood.
+// Query is a parsed ListJobsRequest.
 type Query struct {
 	filter status.Filter
 	queue  string
-	// labels but for that of evaluations, which is looked up.
+	// labels are the requested labels without that of evaluations, which is indexed.
 	labels      [][2]string
 	evaluations bool
 	size        int
 	order       order
 	after       pageMark
-	scan        int // jobs that a page looks at, at most
-	// Also is one more thing that must be true of a job.
+	scan        int // the largest number of jobs that a page examines
+	// Also is one more condition on a job.
 	Also func(*work.Job) bool
-	// sum tells a page token of this query from one of another.
+	// sum distinguishes page tokens of this query from those of others.
 	sum uint64
 }
 
-// pageMark is where the page before ended: the last job that was looked at, and how many were found up to it. The zero pageMark
-// is the beginning.
+// pageMark is the end of the previous page: the last job that was examined, and the number of jobs that were found up
+// to it. The zero pageMark is the beginning.
 type pageMark struct {
 	id       ident.Job
 	priority uint8
 	found    int
 }
 
-// Parse understands a request; of says what is listed, and tells its page tokens from others.
+// Parse parses a request. of names the list, and distinguishes its page tokens from those of other lists.
 func Parse(req *v1.ListJobsRequest, of string) (*Query, error) {
 	q := &Query{filter: status.NewFilter(req.GetStatus()...), queue: req.GetQueue(), size: int(req.GetPageSize()), scan: maxScanned}
 	switch {
@@ -96,7 +96,7 @@ func Parse(req *v1.ListJobsRequest, of string) (*Query, error) {
 	return q, q.parseToken(req.GetPageToken())
 }
 
-// token is "sum.priority.id.found" of where a page ended, made opaque.
+// token returns the encoded form of "sum.priority.id.found" for the end of a page.
 func (q *Query) token(m pageMark) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%x.%d.%d.%d", q.sum, m.priority, uint64(m.id), m.found))
 }
@@ -111,7 +111,7 @@ func (q *Query) parseToken(text string) error {
 		return wrong
 	}
 	parts := strings.Split(string(raw), ".")
-	if len(parts) == 3 { // as it was before found was in it
+	if len(parts) == 3 { // a token of a version without found
 		parts = append(parts, "0")
 	}
 	if len(parts) != 4 || parts[0] != strconv.FormatUint(q.sum, 16) {

@@ -30,13 +30,13 @@ func (s *Service) GetCheckpoint(ctx context.Context, req *v1.GetCheckpointReques
 	return &v1.GetCheckpointResponse{Checkpoint: jobview.Checkpoint(c)}, nil
 }
 
-// DeleteCheckpoint takes one out of the state.
+// DeleteCheckpoint removes a checkpoint from the state.
 func (s *Service) DeleteCheckpoint(ctx context.Context, req *v1.DeleteCheckpointRequest) (*v1.DeleteCheckpointResponse, error) {
 	id, ok := ident.ParseCheckpoint(req.GetCheckpointId())
 	if !ok {
 		return nil, call.NotFound("checkpoint", req.GetCheckpointId())
 	}
-	// The state deletes pinned ones, too. A pin that comes at this moment may be late.
+	// The state would delete a pinned checkpoint, too. A pin at the same moment may come too late.
 	if c, ok := s.state.View().Checkpoint(id); ok && c.Tenant == call.Of(ctx).Tenant && c.Pinned {
 		return nil, call.Errorf(codes.FailedPrecondition, "checkpoint %s is pinned: unpin it first, with `mind checkpoint unpin %s`", id, id)
 	}
@@ -50,13 +50,13 @@ func (s *Service) DeleteCheckpoint(ctx context.Context, req *v1.DeleteCheckpoint
 	return &v1.DeleteCheckpointResponse{}, nil
 }
 
-// PinCheckpoint keeps one, whatever the retention of its job says.
+// PinCheckpoint keeps a checkpoint, whatever the retention of its job says.
 func (s *Service) PinCheckpoint(ctx context.Context, req *v1.PinCheckpointRequest) (*v1.PinCheckpointResponse, error) {
 	c, err := s.pin(ctx, req.GetCheckpointId(), true)
 	return &v1.PinCheckpointResponse{Checkpoint: c}, err
 }
 
-// UnpinCheckpoint ends that.
+// UnpinCheckpoint undoes PinCheckpoint.
 func (s *Service) UnpinCheckpoint(ctx context.Context, req *v1.UnpinCheckpointRequest) (*v1.UnpinCheckpointResponse, error) {
 	c, err := s.pin(ctx, req.GetCheckpointId(), false)
 	return &v1.UnpinCheckpointResponse{Checkpoint: c}, err

@@ -170,8 +170,8 @@ func (s *Service) control(ctx context.Context, req proto.Message, text string, c
 	return jobview.Of(s.state.View(), result.Job, false), nil
 }
 
-// renewed returns credentials for a job that will run again. For a job that is not the caller's there are none: the command
-// will be refused.
+// renewed returns credentials for a job that will run again. For another tenant's job it returns none, because the
+// command will be refused.
 func (s *Service) renewed(c *call.Call, id ident.Job) ([]byte, error) {
 	if c.DriveToken == "" && c.AtlasToken == "" {
 		return nil, nil

@@ -25,7 +25,7 @@ func (s *Service) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v
 	if err != nil {
 		return nil, err
 	}
-	// Who may see the job now may see what it was.
+	// A caller that may see the job now may see its past.
 	j, err := call.Of(ctx).Job(v, req.GetJobId())
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (s *Service) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v
 	return out, err
 }
 
-// scene is a job at a moment.
+// scene is a job with the state at a moment.
 type scene struct {
 	view     *fsm.View
 	job      *work.Job
@@ -75,7 +75,7 @@ func (s *Service) explain(ctx context.Context, c scene, req *v1.ExplainJobReques
 	return out, nil
 }
 
-// explainPast explains a job as it was at an earlier moment. now and j are the state and the job of today.
+// explainPast explains a job as it was at an earlier moment. now and j are the present state and job.
 func (s *Service) explainPast(ctx context.Context, now *fsm.View, j *work.Job, req *v1.ExplainJobRequest) (out *v1.ExplainJobResponse, err error) {
 	at := replay.Moment{Index: req.GetAtIndex()}
 	if t := req.GetAtTime(); t != nil {

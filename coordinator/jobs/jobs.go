@@ -4,8 +4,7 @@
 // call that is repeated with its idempotency key gets the first answer. A job or checkpoint of another tenant is not found.
 // A list examines a bounded number of jobs (package joblist).
 //
-// Other packages decide what a request may contain (admission), what users see (jobview), and stream what tasks wrote
-// (output).
+// Other packages check requests (admission), convert jobs for users (jobview), and stream the output of tasks (output).
 package jobs
 
 import (
@@ -26,7 +25,8 @@ import (
 type State interface {
 	replica.Proposer
 	View() *fsm.View
-	// Read waits until the state has everything that was acknowledged before the call, unless the call asked for stale.
+	// Read waits until the state has all writes that were acknowledged before the call, unless the call asked for
+	// stale.
 	Read(ctx context.Context) (*fsm.View, error)
 }
 
@@ -41,7 +41,7 @@ type Sealer interface {
 	Seal(c *call.Call, req *v1.SubmitJobRequest) ([]byte, error)
 }
 
-// Config is what a Service needs.
+// Config configures a Service.
 type Config struct {
 	State     State
 	Admission Admission

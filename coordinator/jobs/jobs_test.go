@@ -28,14 +28,14 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// site is the service on a state that commands reach without raft. It notes what was proposed.
+// site is the service on a state that commands reach without Raft. It records the proposals.
 type site struct {
 	*Service
 	t        *testing.T
 	machine  *fsm.Machine
 	index    uint64
 	proposed []kernel.Command
-	// refuses fails the proposals from this one on, counted from 1; 0: none.
+	// refuses is the number of the first proposal that fails, counted from 1, as do all later ones; 0: none.
 	refuses int
 	relayed map[string]bool
 }
@@ -70,7 +70,7 @@ func (s *site) apply(c kernel.Command) any {
 	return s.machine.Apply(s.index, kernel.Pack(level.Newest, time.Unix(1_700_000_000, int64(s.index)), [][]byte{data}))[0]
 }
 
-// node registers one with a GPU.
+// node registers a node with a GPU.
 func (s *site) node(id string) {
 	s.apply(nodeverbs.RegisterNode{Node: work.Node{ID: id, BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
 		{UUID: "g-" + id, Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
@@ -92,7 +92,7 @@ func requireCode(t *testing.T, want codes.Code, err error) {
 	require.Equal(t, want.String(), grpcstatus.Code(call.ToStatus(err)).String(), "%v", err)
 }
 
-// A batch takes as few entries as it fits into, and what of it went into none is told job by job.
+// A batch takes as few entries as possible. Each job that went into none has its own error.
 func TestSubmitJobs_travelInEntriesOfBoundedSize(t *testing.T) {
 	large := strings.Repeat("x", 1000)
 	req := &v1.SubmitJobsRequest{}
@@ -110,7 +110,7 @@ func TestSubmitJobs_travelInEntriesOfBoundedSize(t *testing.T) {
 	}
 	require.Len(t, seen, 6)
 
-	// The second entry fails: its jobs are told so, the others stay what they are.
+	// The second entry fails: its jobs have errors, and the others are accepted.
 	s = newSite(t, 3*(1000+2*jobOverhead))
 	s.refuses = 2
 	reply, err = s.SubmitJobs(of("t1", ""), req)
@@ -118,14 +118,14 @@ func TestSubmitJobs_travelInEntriesOfBoundedSize(t *testing.T) {
 	for i, r := range reply.GetResults() {
 		require.Equal(t, i < 3, r.GetCode() == 0, "job %d: %s", i, r.GetMessage())
 	}
-	// Nothing at all: the call failed, and may be repeated as a whole.
+	// All entries fail: the call fails, and may be repeated as a whole.
 	s = newSite(t, 3*(1000+2*jobOverhead))
 	s.refuses = 1
 	_, err = s.SubmitJobs(of("t1", ""), req)
 	require.ErrorContains(t, err, "no quorum")
 }
 
-// One job that is refused has no part in what becomes of the others, nor in the keys of those behind it.
+// A refused job affects neither the other jobs of a batch nor the keys of those after it.
 func TestSubmitJobs_eachHasItsOwnKey(t *testing.T) {
 	s := newSite(t, 1<<20)
 	bad := command("x", 0)
@@ -169,7 +169,7 @@ func (s *site) running(node string) string {
 	return reply.GetJobId()
 }
 
-// Nobody may vouch that a task is dead whose node renews its lease through others.
+// A caller cannot vouch that a task is dead while its node renews leases through others.
 func TestCancelJob_noWordAgainstANodeThatIsAlive(t *testing.T) {
 	s := newSite(t, 1<<20)
 	s.node("n1")
@@ -194,7 +194,7 @@ func TestCancelJob_noWordAgainstANodeThatIsAlive(t *testing.T) {
 	require.Equal(t, v1.JobState_CANCELED, done.GetJob().GetState())
 }
 
-// A share of a GPU and whole ones exclude each other: what a retry asks for replaces what it excludes.
+// A fraction of a GPU and whole GPUs exclude each other: the resources of a retry replace those that they exclude.
 func TestRetryJob_putsOtherResourcesInPlace(t *testing.T) {
 	s := newSite(t, 1<<20)
 	s.node("n1")
@@ -233,7 +233,7 @@ func TestRetryJob_putsOtherResourcesInPlace(t *testing.T) {
 	require.EqualValues(t, 1, kept.GetGpuCount())
 }
 
-// A key of one action is no key of another one.
+// The idempotency key of one action cannot be used for another one.
 func TestControl_aKeyBelongsToItsAction(t *testing.T) {
 	s := newSite(t, 1<<20)
 	reply, err := s.SubmitJob(of("t1", ""), command("x", 0))

@@ -40,8 +40,8 @@ func (s *Service) GetQueue(ctx context.Context, req *v1.GetQueueRequest) (*v1.Ge
 	return queueOf(v, tenant, req.GetQueue(), limit, s.forecasts.Tenant(ctx, v, tenant)), nil
 }
 
-// queueOf lists the first waiting jobs of a tenant, queue by queue. It examines no other job: the number of a tenant's
-// jobs, and of those ahead of each in its queue, is counted as they come and go.
+// queueOf lists the first waiting jobs of a tenant, queue by queue. It examines no other jobs: the state keeps the
+// number of a tenant's jobs, and of the jobs ahead in each queue.
 func queueOf(v *fsm.View, tenant, queue string, limit int, foreseen *scheduler.Forecast) *v1.GetQueueResponse {
 	out := &v1.GetQueueResponse{}
 	waiting := map[string][]work.CountedGroup{}

@@ -15,15 +15,15 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
-// maxBatch is how many jobs one SubmitJobs accepts.
+// maxBatch is the largest number of jobs in one SubmitJobs.
 const maxBatch = 1000
 
-// accepted is the answer to a submit: the first answer, also when it is repeated.
+// accepted returns the answer to a submit. A repeated submit gets the same answer.
 func accepted(id ident.Job) *v1.SubmitJobResponse {
 	return &v1.SubmitJobResponse{JobId: id.String(), Status: v1.JobStatus_PENDING, Message: "accepted"}
 }
 
-// SubmitJob runs only on the leader, like every write here: the interceptor forwarded it.
+// SubmitJob runs on the leader only, like every write here: the interceptor has forwarded it.
 func (s *Service) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.SubmitJobResponse, error) {
 	job, err := s.admission.Job(ctx, req, call.Of(ctx).Key)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Service) SubmitJobs(ctx context.Context, req *v1.SubmitJobsRequest) (*v
 	return &v1.SubmitJobsResponse{Results: results}, nil
 }
 
-// jobOverhead is about what a job adds to an entry beside its spec.
+// jobOverhead is about the size of a job in an entry without its spec.
 const jobOverhead = 256
 
 // batch is a part of a SubmitJobs that is sent in one entry; places are the positions of its jobs in the request.

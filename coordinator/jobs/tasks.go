@@ -19,7 +19,8 @@ const (
 	maxTasks     = 1000
 )
 
-// ListJobTasks lists the elements of an array by number; any other job has none. The page token is the number of the first element of the page.
+// ListJobTasks lists the elements of an array by number; any other job has none. The page token is the number of the
+// page's first element.
 func (s *Service) ListJobTasks(ctx context.Context, req *v1.ListJobTasksRequest) (*v1.ListJobTasksResponse, error) {
 	v, err := s.state.Read(ctx)
 	if err != nil {

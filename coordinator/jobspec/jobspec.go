@@ -24,7 +24,7 @@ const MaxBytes = 256 << 10
 
 var deterministic = proto.MarshalOptions{Deterministic: true}
 
-// Encode gives the same bytes for the same message.
+// Encode returns the same bytes for the same message.
 func Encode(message proto.Message) ([]byte, error) { return deterministic.Marshal(message) }
 
 // Fingerprint distinguishes requests with the same idempotency key. salt distinguishes kinds of requests with the same
@@ -36,7 +36,7 @@ func Fingerprint(encoded []byte, salt ...byte) uint64 {
 	return h.Sum64()
 }
 
-// Decode is the request of a job as it was accepted, with the resources of its newest retry.
+// Decode returns the request of a job as it was accepted, with the resources of its newest retry.
 func Decode(j *work.Job) (*v1.SubmitJobRequest, error) {
 	var request v1.SubmitJobRequest
 	if err := proto.Unmarshal(j.Spec, &request); err != nil {
@@ -54,7 +54,8 @@ func Inputs(req *v1.SubmitJobRequest) []string {
 	return append(paths, model.Datasets(req.GetEvaluationConfig())...)
 }
 
-// modelSource is where the model of a job is fetched from; empty: it is not fetched, or is a checkpoint.
+// modelSource returns the source from which the model of a job is fetched; empty: it is not fetched, or is a
+// checkpoint.
 func modelSource(req *v1.SubmitJobRequest) string {
 	ref := model.Ref{}
 	switch {

@@ -16,7 +16,7 @@ func TestDecode_isWhatWasEncoded(t *testing.T) {
 	req := &v1.SubmitJobRequest{Name: "a", Labels: map[string]string{"x": "1", "y": "2", "z": "3"}}
 	first, err := Encode(req)
 	require.NoError(t, err)
-	for range 20 { // Maps have no order; the bytes have.
+	for range 20 { // Maps have no order, but the bytes must have one.
 		again, err := Encode(proto.CloneOf(req))
 		require.NoError(t, err)
 		require.Equal(t, first, again)
@@ -29,7 +29,8 @@ func TestDecode_isWhatWasEncoded(t *testing.T) {
 	require.ErrorContains(t, err, "reading the request of job "+ident.Job(7).String())
 }
 
-// Fingerprints are in the state: a version that made others would refuse what it accepted before under the same key.
+// Fingerprints are in the state: a version with other fingerprints would refuse requests that were accepted under the
+// same key.
 func TestFingerprint_isThatOfEarlierVersions(t *testing.T) {
 	encoded := []byte("what was asked")
 	require.Equal(t, xxhash.Sum64(encoded), Fingerprint(encoded))
@@ -66,7 +67,7 @@ func TestInputs_areTheModelAndTheData(t *testing.T) {
 	}
 }
 
-// BenchmarkDecode says what reading a request costs a list, for each of its jobs.
+// BenchmarkDecode measures the decoding of one job's request, which a list does for each job.
 func BenchmarkDecode(b *testing.B) {
 	spec, err := Encode(&v1.SubmitJobRequest{
 		Name: "support-lora-v3",

@@ -5,7 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// arrayView counts the elements of an array; nil: the job is none.
+// arrayView counts the elements of an array; nil: the job is no array.
 func arrayView(j *work.Job) *v1.JobArray {
 	a := j.Array
 	if a == nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
-// archiveScheme begins the URI of what the archive has.
+// archiveScheme begins the URI of a checkpoint in the archive.
 const archiveScheme = "mind://"
 
-// Checkpoint is a checkpoint as users see it.
+// Checkpoint returns a checkpoint as users see it.
 func Checkpoint(c *checkpoints.Checkpoint) *v1.Checkpoint {
 	out := &v1.Checkpoint{
 		CheckpointId:   c.ID.String(),
@@ -44,7 +44,7 @@ func Checkpoint(c *checkpoints.Checkpoint) *v1.Checkpoint {
 	return out
 }
 
-// metricsStruct reads a JSON object as it was reported; nil when it is none.
+// Metrics parses a JSON object that a program reported; nil if the text is no object.
 func Metrics(text string) *structpb.Struct {
 	if text == "" {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Explain lists what keeps a job where it is, beside its reason: the most telling first. now is the time of the view.
+// Explain lists the causes of a job's state beside its reason, the most telling first. now is the time of the view.
 func Explain(v *fsm.View, j *work.Job, now time.Time) []string {
 	var out []string
 	if j.State == v1.JobState_QUEUED {
@@ -26,7 +26,7 @@ func Explain(v *fsm.View, j *work.Job, now time.Time) []string {
 	return append(out, explainSilence(v, j)...)
 }
 
-// explainQueued lists what stands in the way of a waiting job.
+// explainQueued lists the obstacles of a waiting job.
 func explainQueued(v *fsm.View, j *work.Job, now time.Time) []string {
 	if j.HeldBack() {
 		return nil // The reason says it all.
@@ -60,7 +60,7 @@ func explainQueued(v *fsm.View, j *work.Job, now time.Time) []string {
 // maxNamed bounds the nodes that an explanation names.
 const maxNamed = 8
 
-// explainAvoided says where earlier attempts of a waiting job failed.
+// explainAvoided lists the nodes on which earlier attempts of a waiting job failed.
 func explainAvoided(v *fsm.View, j *work.Job) []string {
 	var avoided []string
 	for n := range v.Nodes() {
@@ -74,7 +74,7 @@ func explainAvoided(v *fsm.View, j *work.Job) []string {
 	return []string{"an earlier attempt failed on " + named(avoided) + ": other nodes are preferred"}
 }
 
-// explainLive says what operators are about to do to a live job.
+// explainLive lists the drains of a live job's nodes, and their effect on the job.
 func explainLive(v *fsm.View, j *work.Job) []string {
 	var out []string
 	for i := range j.Tasks {

@@ -14,8 +14,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Of is a job as users see it. position says whether its place in the queue is worth counting: that walks the queue,
-// which a list of a hundred jobs should not do a hundred times.
+// Of returns a job as users see it. With position it computes the job's place in the queue, which a list of many jobs
+// should not do for each.
 func Of(v *fsm.View, j *work.Job, position bool) *v1.Job {
 	out := &v1.Job{
 		JobId:        j.ID.String(),
@@ -45,7 +45,7 @@ func Of(v *fsm.View, j *work.Job, position bool) *v1.Job {
 			DataFetch: int32(j.Retries.DataFetch), Exit: int32(j.Retries.Exit), Preempted: int32(j.Retries.Preempted), Drained: int32(j.Retries.Drained),
 		},
 	}
-	// if the request cannot be read any more, the rest is still true.
+	// If the request can no longer be read, the rest is still correct.
 	if spec, err := jobspec.Decode(j); err == nil {
 		out.TrainingConfig, out.DataConfig, out.ResourceConfig = spec.TrainingConfig, spec.DataConfig, spec.ResourceConfig
 		out.OutputConfig, out.SchedulingConfig, out.CommandConfig = spec.OutputConfig, spec.SchedulingConfig, spec.CommandConfig
@@ -87,7 +87,7 @@ func taskView(v *fsm.View, t *work.Task) *v1.Task {
 	}
 }
 
-// gpuUUIDs names the GPUs of a set of indices; a GPU that the node does not report any more keeps its index.
+// gpuUUIDs returns the UUIDs of a set of GPUs. A GPU that the node no longer reports keeps its index.
 func gpuUUIDs(v *fsm.View, node string, set uint64) []string {
 	n, ok := v.Node(node)
 	if set == 0 || !ok {
@@ -113,7 +113,7 @@ func pastAttempts(j *work.Job) []*v1.PastAttempt {
 	var out []*v1.PastAttempt
 	for i := range j.Past {
 		p := &j.Past[i]
-		// The start is when the state heard of it, the end what the node's clock said.
+		// The start is the time of the report in the log, the end is by the node's clock.
 		started := p.StartedAt
 		if p.EndedAt != 0 {
 			started = min(started, p.EndedAt)

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// A reader of a job that was restarted is told of each attempt where it ran, how long, and how and why it ended.
+// A restarted job shows for each attempt where and how long it ran, and how and why it ended.
 func TestPastAttempts_sayHowEachEnded(t *testing.T) {
 	began := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
 	ended := began.Add(90 * time.Minute)

@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Reason is a sentence on why the job is where it is.
+// Reason returns a sentence that explains the job's status.
 func Reason(v *fsm.View, j *work.Job) string {
 	silent := silentReason(v, j)
 	switch {
@@ -44,7 +44,7 @@ func Reason(v *fsm.View, j *work.Job) string {
 	return why
 }
 
-// Said is what the scheduler last said of a waiting job, or the job's own reason.
+// Said returns the scheduler's last reason for a waiting job, or the job's own reason.
 func Said(v *fsm.View, j *work.Job) reason.Reason {
 	if said := v.ClassReason(v.ClassOf(j)); said != "" {
 		return said
@@ -52,7 +52,7 @@ func Said(v *fsm.View, j *work.Job) reason.Reason {
 	return j.Reason
 }
 
-// placesHeld says what is held of what the last attempt of a job had, until when, and how much is missing.
+// placesHeld describes a job's claim after a fault: the GPUs that are kept, until when, and the missing nodes.
 func placesHeld(v *fsm.View, j *work.Job) string {
 	c, kept := v.ClaimOf(j.ID)
 	if !kept || !c.IsHold() {
@@ -61,7 +61,7 @@ func placesHeld(v *fsm.View, j *work.Job) string {
 	return words.Of(reason.New(reason.PlacesHeld, c.GPUs(), c.Missing(j.Shape.Nodes), clock(c.Until)))
 }
 
-// heldReason says until when a job is held back, and why.
+// heldReason returns until when a job is held, and why.
 func heldReason(v *fsm.View, j *work.Job) string {
 	if j.Held&work.HoldRecovery != 0 {
 		return recoveryReason(v, j)

@@ -11,8 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 )
 
-// explainReserved says since when a start is reserved for a job, and why it is not the first one that was; or what would let
-// a job start now that would delay others.
+// explainReserved describes the reserved start of a job, and why it differs from the first one; or a time limit with
+// which the job would delay no reserved start of others.
 func explainReserved(v *fsm.View, j *work.Job, now time.Time) []string {
 	if p, promised := v.PromiseOf(j.ID); promised {
 		said := "its start is reserved since " + clock(p.Since)

@@ -12,9 +12,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// What users are told when a node fell silent that holds, or held, tasks of their jobs.
+// The texts for users about jobs with tasks on unreachable nodes.
 
-// silentReason says what becomes of a live job with tasks on nodes that cannot be reached; empty: it has none.
+// silentReason says what will happen to a live job with tasks on unreachable nodes; empty: it has none.
 func silentReason(v *fsm.View, j *work.Job) string {
 	for _, n := range SilentTasks(v, j) {
 		return fmt.Sprintf("node %s is unreachable since %s%s; the task there %s", n.ID, clock(n.UnreachableSince), nodeSays(n), fateOf(j, n))
@@ -22,7 +22,7 @@ func silentReason(v *fsm.View, j *work.Job) string {
 	return ""
 }
 
-// SilentTasks iterates the tasks of a live job that have not ended, as far as is known, and whose nodes cannot be reached.
+// SilentTasks iterates the tasks of a live job that are not known to have ended, on nodes that cannot be reached.
 func SilentTasks(v *fsm.View, j *work.Job) iter.Seq2[*work.Task, *work.Node] {
 	return func(yield func(*work.Task, *work.Node) bool) {
 		if !j.Live() {
@@ -38,7 +38,7 @@ func SilentTasks(v *fsm.View, j *work.Job) iter.Seq2[*work.Task, *work.Node] {
 	}
 }
 
-// fateOf says when a task on a node that cannot be reached counts as dead, and what then becomes of its job.
+// fateOf says when a task on an unreachable node counts as dead, and what will then happen to its job.
 func fateOf(j *work.Job, n *work.Node) string {
 	canceled := j.Stop == v1.StopReason_CANCEL
 	then := "the job is restarted on other nodes"
@@ -60,7 +60,8 @@ func fateOf(j *work.Job, n *work.Node) string {
 	return fate
 }
 
-// awaitReason says where a waiting job may not go because of what may still be alive; empty: nothing may.
+// awaitReason says where a waiting job may not run because tasks of its earlier attempts may still be alive; empty:
+// none may.
 func awaitReason(v *fsm.View, j *work.Job) string {
 	if !j.Replacement() {
 		return ""
@@ -74,7 +75,7 @@ func awaitReason(v *fsm.View, j *work.Job) string {
 		a.Attempt, a.Node, more, a.Node, liveness.SettleTime)
 }
 
-// recoveryReason says what a job waits for since the cluster was recovered.
+// recoveryReason says what a job waits for after a recovery of the cluster.
 func recoveryReason(v *fsm.View, j *work.Job) string {
 	_, at := v.Recovered()
 	unheard := v.Unheard()
@@ -85,7 +86,7 @@ func recoveryReason(v *fsm.View, j *work.Job) string {
 		clock(at), named(unheard))
 }
 
-// explainSilence lists all of it, task by task.
+// explainSilence lists the consequences of unreachable nodes, task by task.
 func explainSilence(v *fsm.View, j *work.Job) []string {
 	var out []string
 	for t, n := range SilentTasks(v, j) {
@@ -112,7 +113,7 @@ func explainSilence(v *fsm.View, j *work.Job) []string {
 	return append(out, fmt.Sprintf("%d of the nodes that are ready may run the next attempt meanwhile", may))
 }
 
-// nodeSays is what is known of why a node is away.
+// nodeSays returns the known reason why a node is away.
 func nodeSays(n *work.Node) string {
 	if n.Reason == "" {
 		return ""

@@ -8,10 +8,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Phase is the phase of a job as users see it: the main work of an evaluation is to evaluate.
+// Phase returns the phase of a job as users see it: an evaluation is evaluating, not training.
 func Phase(j *work.Job) v1.JobPhase_Value { return PhaseShown(j.Phase, j.Evaluation()) }
 
-// PhaseShown is the same of a job that is known by its group only.
+// PhaseShown is Phase for a phase of jobs or of evaluations.
 func PhaseShown(phase v1.JobPhase_Value, evaluation bool) v1.JobPhase_Value {
 	if phase == v1.JobPhase_TRAINING && evaluation {
 		return v1.JobPhase_EVALUATING
@@ -19,17 +19,17 @@ func PhaseShown(phase v1.JobPhase_Value, evaluation bool) v1.JobPhase_Value {
 	return phase
 }
 
-// Status is the status that a job shows.
+// Status returns the status of a job.
 func Status(v *fsm.View, j *work.Job) v1.JobStatus_Value {
 	return status.Of(j.State, Phase(j), Considered(v, j))
 }
 
-// Considered says whether a scheduler pass has looked at the job.
+// Considered reports whether a scheduler pass has considered the job.
 func Considered(v *fsm.View, j *work.Job) bool {
 	return j.Attempt > 0 || j.Created <= v.Considered()
 }
 
-// InWords writes what the state says of jobs in the words of their status.
+// InWords replaces the names of job states in a text by the names of the statuses that users see.
 func InWords(v *fsm.View, text string) string {
 	return status.InWords(text, func(job string, state v1.JobState_Value) v1.JobStatus_Value {
 		id, _ := ident.ParseJob(job)
@@ -41,8 +41,8 @@ func InWords(v *fsm.View, text string) string {
 	})
 }
 
-// StatusIn is what a job showed in a state that it need not be in any more. Whatever phase it was in is forgotten; an
-// evaluation evaluates. j may be nil: it was dropped.
+// StatusIn returns the status that a job had in a state, which may be a past one. The past phase is unknown, so it
+// assumes TRAINING, or EVALUATING for an evaluation. j may be nil if the job was removed.
 func StatusIn(j *work.Job, state v1.JobState_Value) v1.JobStatus_Value {
 	phase := v1.JobPhase_TRAINING
 	if j != nil && j.Evaluation() {

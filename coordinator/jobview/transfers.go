@@ -6,9 +6,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// What users are told while the data and the model of their jobs are in flight to the nodes.
+// The texts for users while the data and the model of their jobs are transferred to the nodes.
 
-// transferReason is what a job that is being prepared waits for; empty: nothing is in flight, as far as is known.
+// transferReason returns the transfers that a job waits for while it is prepared; empty: none is known.
 func transferReason(j *work.Job) string {
 	all := transfers(j)
 	switch len(all) {
@@ -20,7 +20,7 @@ func transferReason(j *work.Job) string {
 	return fmt.Sprintf("%s; and %d more ranks", all[0], len(all)-1)
 }
 
-// transfers lists what is in flight to each rank.
+// transfers lists the transfers to each rank.
 func transfers(j *work.Job) []string {
 	var out []string
 	for i := range j.Tasks {
@@ -37,7 +37,8 @@ func transfers(j *work.Job) []string {
 	return out
 }
 
-// explainTransfers lists them for an explanation, whose reason says it all when there is one task.
+// explainTransfers lists the transfers of a job with several tasks. With one task, the reason of the job says it
+// already.
 func explainTransfers(j *work.Job) []string {
 	if len(j.Tasks) == 1 {
 		return nil

@@ -1,7 +1,7 @@
 // Package links keeps gRPC connections to other components open, one per address.
 //
-// A connection is opened on first use, kept alive, and reconnects by itself. Close closes all of them; after that none is
-// opened.
+// A connection is opened on first use, kept alive, and reconnects by itself. Close closes all connections; after that
+// none is opened.
 package links
 
 import (
@@ -34,7 +34,7 @@ type Links struct {
 	closed bool
 }
 
-// New makes links without connections. Nil credentials: without TLS.
+// New returns Links without connections. Nil credentials mean no TLS.
 func New(dial Dial, creds credentials.TransportCredentials) *Links {
 	if creds == nil {
 		creds = insecure.NewCredentials()

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// BenchPace is how often the leader looks for tasks whose time is over.
+	// BenchPace is how often the leader looks for nodes that have been silent for too long.
 	BenchPace = 500 * time.Millisecond
-	// A proposal that came to nothing is tried again after retrySoon, and after retryLater once it failed for a while.
+	// A proposal that failed is repeated after retrySoon, and after retryLater once it has failed for a while.
 	retrySoon  = time.Second
 	retryLater = 5 * time.Second
 	manyTries  = 30
-	// sayAgain is how often the same obstacle is told.
+	// sayAgain is how often the same obstacle is reported.
 	sayAgain = time.Minute
-	// maxEligible bounds the nodes that one proposal names as fit for the replacements: one is enough for each of them.
+	// maxEligible bounds the nodes that one proposal names for the replacements: one is enough for each replacement.
 	maxEligible = 64
 )
 
@@ -31,7 +31,7 @@ type Bench struct {
 	obstacles map[string]*obstacle
 }
 
-// obstacle is what keeps a node from being declared lost.
+// obstacle is the reason why a node is not declared lost.
 type obstacle struct {
 	text  string
 	said  time.Time
@@ -39,21 +39,23 @@ type obstacle struct {
 	next  time.Time
 }
 
-// NewBench makes the bench of a term.
+// NewBench returns the bench of a term.
 func NewBench(t *Term) *Bench { return &Bench{term: t, obstacles: map[string]*obstacle{}} }
 
-// Suspect is a node that was silent for so long that it may be declared lost.
+// Suspect is a node that has been silent for so long that it may be declared lost.
 type Suspect struct {
 	Node   *work.Node
 	silent time.Duration
-	// fit are the nodes that may run what is replaced.
+	// fit are the nodes that may run the replacements.
 	fit []string
-	// worthwhile says that a task would be lost that a settled node may take over, or a node on which nothing could be.
+	// worthwhile: the node has a task for which a settled node may run a replacement, or it has no such task and has
+	// been silent for long.
 	worthwhile bool
 }
 
-// Due lists the nodes about which the voters are to be asked now. obstructed is told of each node that cannot be declared lost,
-// and why, when that is news or was not told for a while. It must be called only while Listening.
+// Due returns the nodes about which the voters are to be asked now. It calls obstructed with each node that cannot be
+// declared lost, and the reason, if that is new or was not reported for a while. Due must be called only while
+// Listening.
 func (b *Bench) Due(v *fsm.View, now time.Time, obstructed func(node, why string)) []*Suspect {
 	settled := b.term.AllSettled(now)
 	var due []*Suspect
@@ -77,9 +79,9 @@ func (b *Bench) Due(v *fsm.View, now time.Time, obstructed func(node, why string
 	return due
 }
 
-// Propose makes the command that declares a suspect lost, from a ballot that was won and the newest view: the node may have
-// been heard of, or this process have stood still, while the votes came in. ok is false when nothing is to be proposed any
-// more. From then on the node is not renewed through others, until Unbar.
+// Propose returns the command that declares a suspect lost, from a won ballot and the newest view. It checks again,
+// because the node may have made contact, or this process may have been suspended, while the votes came in: then ok is
+// false. If ok is true, the node is not renewed through others from then on, until Unbar.
 func (b *Bench) Propose(c *Suspect, ballot *Ballot, v *fsm.View, listening bool, now time.Time) (command nodeverbs.LoseNode, ok bool) {
 	t, node := b.term, c.Node.ID
 	t.bar(node)
@@ -91,7 +93,7 @@ func (b *Bench) Propose(c *Suspect, ballot *Ballot, v *fsm.View, listening bool,
 	return nodeverbs.LoseNode{Node: node, Votes: ballot.cast, Silent: int64(again.silent), Eligible: again.fit}, true
 }
 
-// Failed notes why a node was not declared lost. It says whether that is news, or was not told for a while.
+// Failed records why a node was not declared lost. It reports whether that is new or was not reported for a while.
 func (b *Bench) Failed(node, why string, now time.Time) (tell bool) {
 	o := b.obstacles[node]
 	if o == nil {
@@ -110,8 +112,8 @@ func (b *Bench) Failed(node, why string, now time.Time) (tell bool) {
 	return true
 }
 
-// suspect says whether a node may be declared lost: it holds a task that may be replaced after so much silence, or it holds
-// none and was silent for long.
+// suspect reports whether a node may be declared lost: because it holds a task that may be replaced after so much
+// silence, or because it holds none and has been silent for long.
 func (t *Term) suspect(v *fsm.View, id string, settled []string, now time.Time) (*Suspect, bool) {
 	n, ok := v.Node(id)
 	if !ok || n.UnreachableSince == 0 {
@@ -130,7 +132,8 @@ func (t *Term) suspect(v *fsm.View, id string, settled []string, now time.Time) 
 	return c, true
 }
 
-// held says whether a node holds a task that may be declared lost after so much silence, if a settled node may take over.
+// held reports whether a node holds a task that may be declared lost after so much silence, if a settled node may run
+// its replacement.
 func held(v *fsm.View, n *work.Node, silent time.Duration) bool {
 	for lease := range v.LeasesOn(n.ID) {
 		j, ok := v.Job(lease.Job)
@@ -142,15 +145,15 @@ func held(v *fsm.View, n *work.Node, silent time.Duration) bool {
 	return false
 }
 
-// LostAfter is the time of silence after which a task of a job may be declared lost.
+// LostAfter returns the time of silence after which a task of a job may be declared lost.
 func LostAfter(j *work.Job) time.Duration { return time.Duration(max(j.LostAfter, work.MinLostAfter)) }
 
-// Replaceable says whether another attempt follows one that is lost with its node. It is the same for all of the life of
-// an attempt: what the agent was told when it launched the task stays true.
+// Replaceable reports whether another attempt follows if the current one is lost with its node. The answer does not
+// change during an attempt, so the agent's copy from the launch of the task stays valid.
 func Replaceable(j *work.Job) bool { return j.RetryLeft(work.RetryNodeLost) }
 
-// mayReplace lists the settled nodes to which tasks of a node that is cut off may go, those that are longest on the roster
-// first.
+// mayReplace returns the settled nodes that may run replacements for a lost node, those that have been on the roster
+// longest first.
 func mayReplace(v *fsm.View, lost *work.Node, settled []string) []string {
 	var fit []*work.Node
 	for _, id := range settled {

@@ -1,5 +1,5 @@
-// Package liveness decides, for one leader in one term, which nodes are silent, whose leases are renewed, and which node
-// may be proposed to be declared lost: the leader's part of rules R1 to R3 of docs/operate/failure-model.md.
+// Package liveness decides, for one leader in one term, which nodes are silent, which leases are renewed, and which
+// nodes may be proposed to be declared lost: the leader's part of rules R1 to R3 of docs/operate/failure-model.md.
 //
 // It does no I/O, starts no goroutine and has no clock: messages, votes and the time are passed in, and the caller sends,
 // proposes or logs its results. The coordinator drives it, and so does chaos/sim.

@@ -77,7 +77,7 @@ func TestTerm_silenceCountsOnlyWhileTheLeaderCouldHear(t *testing.T) {
 		require.True(t, listening())
 	}
 	require.Equal(t, opened, fresh())
-	now.sleep(3 * time.Second) // The process stands still.
+	now.sleep(3 * time.Second) // The process is suspended.
 	term.Proven(now.Time)
 	ok, stoodStill := term.Listening(now.Time)
 	require.True(t, ok)
@@ -87,7 +87,7 @@ func TestTerm_silenceCountsOnlyWhileTheLeaderCouldHear(t *testing.T) {
 		now.sleep(time.Second)
 		require.True(t, listening())
 	}
-	for range 10 { // Nobody confirms the term.
+	for range 10 { // No voter confirms the term.
 		now.sleep(time.Second)
 		require.False(t, listening())
 	}
@@ -110,7 +110,7 @@ func TestRound_confirmsOnlyWhatArrivedBeforeTheProofBegan(t *testing.T) {
 	require.True(t, term.Relay(first, away, &v1.Renewal{NodeId: "n9", BootId: "b", Seq: 4}, now.Time))
 	round := term.Round(nil)
 	require.False(t, round.Empty())
-	// What comes while the proof is in flight may have been sent to a leader that is deposed by then.
+	// A heartbeat that arrives during the proof may have been sent to a leader that is deposed by then.
 	first.Beat(2, now.Time)
 	require.True(t, term.Relay(first, away, &v1.Renewal{NodeId: "n9", BootId: "b", Seq: 5}, now.Time))
 	second.Beat(7, now.Time)
@@ -195,7 +195,7 @@ func TestTerm_whichNodesAreSettled(t *testing.T) {
 	old := term.Enter("old", now.Time, func() {})
 	now.sleep(SettleTime)
 	old.Hear(now.Time)
-	old.Beat(1, now.Time) // Only now it is sure that the agent knows of its session.
+	old.Beat(1, now.Time) // Only now is it certain that the agent knows of its session.
 	now.sleep(SettleTime)
 	require.Empty(t, term.AllSettled(now.Time), "longer than that, not as long")
 	young := term.Enter("young", now.Time, func() {})
@@ -299,7 +299,7 @@ func TestBench_triesAgainLaterAndSaysTheSameOnce(t *testing.T) {
 	require.Equal(t, now.Add(retryLater), b.obstacles["n1"].next)
 }
 
-// BenchmarkRound_1000Sessions is one round in which every session waits; the proof of leadership is free here.
+// BenchmarkRound_1000Sessions measures one round in which every session waits, without the proof of leadership.
 func BenchmarkRound_1000Sessions(b *testing.B) {
 	now := time.Now()
 	term := NewTerm(unreachableAfter, now)

@@ -9,8 +9,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// saysSilent says whether the row of a node that is away says that it was silent. It may say something else: it was declared
-// lost, or the cluster was recovered.
+// saysSilent reports whether the row of an unreachable node gives silence as the reason. Other reasons are that it was
+// declared lost, and that the cluster was recovered.
 func saysSilent(n *work.Node) bool {
 	c := n.Reason.Code()
 	return c == reason.NodeSilent || c == reason.NodeSilentButRenews
@@ -26,8 +26,8 @@ type Seen struct {
 	Away int
 }
 
-// Look finds the nodes that became silent and those that are back. Whether a silent node is lost is decided by the votes of
-// a majority and an expired lease (Bench). It must be called only while Listening.
+// Look finds the nodes that became silent and those that are back. It declares none lost: that takes the votes of a
+// majority and an expired lease (Bench). Look must be called only while Listening.
 func (t *Term) Look(v *fsm.View, now time.Time) Seen {
 	var seen Seen
 	for n := range v.Nodes() {
@@ -47,7 +47,7 @@ func (t *Term) Look(v *fsm.View, now time.Time) Seen {
 			seen.Changes = append(seen.Changes, nodeverbs.SetNode{ID: n.ID, Action: nodeverbs.NodeUnreachable, Reason: why})
 		case silent || !inSession || n.UnreachableSince == 0:
 		case n.LostSince != 0 || n.Unheard:
-			// It was declared lost while it reconnected: it must report again what it runs.
+			// The node was declared lost while it reconnected: it must report its tasks again.
 			if t.isRegistered(n.ID) {
 				seen.Again = append(seen.Again, n.ID)
 			}

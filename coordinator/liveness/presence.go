@@ -8,32 +8,34 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// maxRelays limits the renewals of other nodes that wait in one session; more are dropped, and repeated by their nodes.
+// maxRelays limits the renewals of other nodes that wait in one session. Further ones are dropped, and repeated by
+// their nodes.
 const maxRelays = 4096
 
-// Presence is one session of a node: when it was last in contact, and which renewals wait.
+// Presence is one session of a node: the last contact, and the renewals that wait.
 type Presence struct {
 	node  string
 	began time.Time
 	wake  func()
-	at    int // in the sessions of the term
+	at    int // index in the sessions of the term
 
 	heard atomic.Int64 // after began
 	// registered is set once the state knows the node as it said hello.
 	registered atomic.Bool
-	// begun is when the first heartbeat came, after began: from then on the agent knows that it is in session, and no
-	// longer tells others that it is not. 0: none yet.
+	// begun is when the first heartbeat came, after began; 0: none yet. From then on the agent knows that it is in
+	// session, and no longer tells others that it is not.
 	begun atomic.Int64
 
 	heartbeat atomic.Uint64 // highest number received
 	renewed   atomic.Uint64 // highest number that may be acknowledged
 
 	mu sync.Mutex
-	// waiting are renewals of other nodes that are not proven yet, ready those that may be acknowledged.
+	// waiting are renewals of other nodes for which no proof of leadership has succeeded yet, ready those that may be
+	// acknowledged.
 	waiting, ready []*v1.RenewalAck
 }
 
-// Node is the node of the session.
+// Node returns the node of the session.
 func (p *Presence) Node() string { return p.node }
 
 // Hear records a contact with the node.
@@ -45,10 +47,10 @@ func (p *Presence) Beat(number uint64, now time.Time) {
 	p.heartbeat.Store(number)
 }
 
-// Register records that the state has the node as in its hello.
+// Register records that the state has the node as described in its hello.
 func (p *Presence) Register() { p.registered.Store(true) }
 
-// Renewed is the number of the newest heartbeat that may be acknowledged.
+// Renewed returns the number of the newest heartbeat that may be acknowledged.
 func (p *Presence) Renewed() uint64 { return p.renewed.Load() }
 
 // Relayed returns the renewals of other nodes that may be acknowledged, each once.
@@ -60,7 +62,7 @@ func (p *Presence) Relayed() []*v1.RenewalAck {
 	return ready
 }
 
-// heardAt is when the node was last in contact.
+// heardAt returns when the node was last in contact.
 func (p *Presence) heardAt() time.Time { return p.began.Add(time.Duration(p.heard.Load())) }
 
 func (p *Presence) settled(now time.Time, lately time.Duration) bool {
@@ -82,7 +84,7 @@ func (p *Presence) relays() int {
 	return len(p.waiting)
 }
 
-// confirm makes the first n of what waits ready.
+// confirm moves the first n renewals from waiting to ready.
 func (p *Presence) confirm(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

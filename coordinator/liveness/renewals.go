@@ -15,18 +15,18 @@ const RenewPace = 200 * time.Millisecond
 // heartbeat had arrived. So a deposed leader renews nothing, and a new leader may count from the start of its term, which
 // is after the last renewal. One round serves all waiting heartbeats.
 
-// Round is what had arrived when a proof of leadership began.
+// Round has the heartbeats and renewals that had arrived when a proof of leadership began.
 type Round struct{ waiting []unproven }
 
-// unproven is what one session waits for.
+// unproven has the heartbeat and the renewals of one session that wait for the proof.
 type unproven struct {
 	presence  *Presence
 	heartbeat uint64
 	relays    int
 }
 
-// Round collects what has arrived and is not acknowledged. The proof must begin after the call. A finished round may be
-// reused.
+// Round collects the heartbeats and renewals that have arrived and are not acknowledged. The proof must begin after the
+// call. A finished round may be reused.
 func (t *Term) Round(again *Round) *Round {
 	if again == nil {
 		again = &Round{}
@@ -43,11 +43,11 @@ func (t *Term) Round(again *Round) *Round {
 	return again
 }
 
-// Empty reports that nothing waits: no proof is needed.
+// Empty reports whether nothing waits, so that no proof is needed.
 func (r *Round) Empty() bool { return len(r.waiting) == 0 }
 
-// Confirm is called when the proof has succeeded: what had arrived when it began may be acknowledged, and nothing that came
-// later. It returns the number of renewals, of the nodes themselves and through others.
+// Confirm is called when the proof has succeeded: the heartbeats and renewals of the round may be acknowledged, and no
+// later ones. It returns the number of renewals, of the nodes themselves and through others.
 func (r *Round) Confirm() (direct, relayed int) {
 	for _, w := range r.waiting {
 		if w.heartbeat != w.presence.renewed.Load() {
@@ -61,9 +61,9 @@ func (r *Round) Confirm() (direct, relayed int) {
 	return direct, relayed
 }
 
-// Relay takes the renewal of another node, whose row the state has. It renews the leases of that node, but does not make it
-// reachable: a node that gets no orders must get no new tasks. It is false if the renewal does not count; otherwise a round
-// of renewals is due.
+// Relay accepts the renewal of another node, given the row of that node in the state. It renews the leases of that
+// node, but does not make it reachable: a node that gets no orders must get no new tasks. It returns false if the
+// renewal does not count; otherwise a round of renewals is due.
 func (t *Term) Relay(through *Presence, row *work.Node, r *v1.Renewal, now time.Time) bool {
 	if row.ID == through.node || !mayRenew(row, r.GetBootId()) || !t.relayedFor(row.ID, now) {
 		return false
@@ -73,13 +73,13 @@ func (t *Term) Relay(through *Presence, row *work.Node, r *v1.Renewal, now time.
 	return true
 }
 
-// mayRenew reports whether leases of a node can be renewed through another one. Those of a lost node cannot: its tasks may
-// have been replaced, and it learns that only when it registers again. A renewal after a restart of the machine renews
-// nothing: its tasks are gone.
+// mayRenew reports whether leases of a node can be renewed through another node. Those of a lost node cannot, because
+// its tasks may have been replaced, and it learns that only when it registers again. Those from before a restart of the
+// machine cannot, because the tasks are gone.
 func mayRenew(row *work.Node, boot string) bool { return row.BootID == boot && row.LostSince == 0 }
 
-// relayedFor records that a renewal of a node came through another one. It is false if that renews nothing: a proposal to
-// declare the node lost may be in flight.
+// relayedFor records that a renewal of a node came through another one. It returns false if that renews nothing,
+// because a proposal to declare the node lost may be in flight.
 func (t *Term) relayedFor(node string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,7 +99,7 @@ func (t *Term) bar(node string) {
 	t.barred[node] = true
 }
 
-// Unbar ends it.
+// Unbar undoes bar.
 func (t *Term) Unbar(node string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// Keep records that a node has a version of the roster on disk. It is false if that is not new.
+// Keep records that a node has a version of the roster on disk. It returns false if that is not new.
 func (t *Term) Keep(node string, version uint64) bool {
 	if version == 0 {
 		return false
@@ -19,8 +19,8 @@ func (t *Term) Keep(node string, version uint64) bool {
 	return true
 }
 
-// Kept returns the versions that nodes have and the state does not know, in the order of the nodes' names, each once: a
-// failed write must be passed to Keep again.
+// Kept returns the versions that nodes have and the state does not know, in the order of the nodes' names. It returns
+// each once, so a failed write must be passed to Keep again.
 func (t *Term) Kept(v *fsm.View) []nodeverbs.RosterAck {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,15 +13,15 @@ const (
 	// SettleTime is how long a node must have been in session before it gets a task that may still be alive on a
 	// disconnected node: rule R3, W plus the longest stop in run-on mode, with a margin.
 	SettleTime = 8 * time.Second
-	// FreshPeriod is the grace period of a new leader: only after it are tasks given up that waited for longer than their
-	// jobs allow, because nodes that were away during an outage need time to reconnect.
+	// FreshPeriod is the grace period of a new leader: tasks that are silent for longer than their jobs allow are given
+	// up only after it, because nodes that were away during an outage need time to reconnect.
 	FreshPeriod = 60 * time.Second
 	// provenWithin limits the age of the newest proof of leadership; it is half of unreachableAfter if that is more: with
 	// an older proof the term lacks a quorum.
 	provenWithin = time.Second
 )
 
-// Term is what a leader knows about the nodes' liveness in one term.
+// Term has the leader's data about the nodes' liveness in one term.
 type Term struct {
 	// unreachableAfter is how long a node may be silent before it is shown as unreachable.
 	unreachableAfter time.Duration
@@ -29,8 +29,8 @@ type Term struct {
 	mu sync.RWMutex
 	// opened is when the current grace period began.
 	opened time.Time
-	// byNode are the nodes in session; sessions are all sessions that have not ended, in an order that depends only on the
-	// calls.
+	// byNode has the sessions of the nodes in session. sessions has all sessions that have not ended, in an order that
+	// depends only on the calls.
 	byNode   map[string]*Presence
 	sessions []*Presence
 	// seen is when each node was last in contact, also after its session; relayed is when a renewal of it last came through
@@ -38,13 +38,13 @@ type Term struct {
 	seen, relayed map[string]time.Time
 	// barred are the nodes that are not renewed through others, because a proposal to declare them lost is in flight.
 	barred map[string]bool
-	// kept are the versions of the roster that nodes have on disk, if the state may not know them.
+	// kept are the versions of the roster that nodes have on disk and that the state may not know.
 	kept map[string]uint64
 	// awake is when the process last ran; proven is when the newest proof of leadership began.
 	awake, proven time.Time
 }
 
-// NewTerm starts a term. Leadership was proven at now.
+// NewTerm returns the data of a new term. Leadership was proven at now.
 func NewTerm(unreachableAfter time.Duration, now time.Time) *Term {
 	return &Term{
 		unreachableAfter: unreachableAfter, opened: now, awake: now, proven: now,
@@ -53,8 +53,8 @@ func NewTerm(unreachableAfter time.Duration, now time.Time) *Term {
 	}
 }
 
-// Enter starts a session of a node; it replaces an older one. wake is called when the session has something to acknowledge;
-// it must not block. The caller must call Leave.
+// Enter starts a session of a node, which replaces an older one. wake is called when the session has something to
+// acknowledge; it must not block. The caller must call Leave.
 func (t *Term) Enter(node string, now time.Time, wake func()) *Presence {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,7 +64,7 @@ func (t *Term) Enter(node string, now time.Time, wake func()) *Presence {
 	return p
 }
 
-// Leave ends a session, once. What it knows about the node is kept.
+// Leave ends a session, once. The times of the node's last contact are kept.
 func (t *Term) Leave(p *Presence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,14 +101,14 @@ func (t *Term) Listening(now time.Time) (listening, stoodStill bool) {
 	return listening, stoodStill
 }
 
-// Listened is for how long the silence of nodes has counted.
+// Listened returns for how long the silence of nodes has counted.
 func (t *Term) Listened(now time.Time) time.Duration {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return now.Sub(t.opened)
 }
 
-// LastSeen is when a node was last in contact itself, and not before the grace period began.
+// LastSeen returns when a node was last in contact itself, at the earliest the beginning of the grace period.
 func (t *Term) LastSeen(node string) (at time.Time, inSession bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -122,8 +122,8 @@ func (t *Term) lastSeen(node string) (at time.Time, inSession bool) {
 	return later(t.opened, t.seen[node]), false
 }
 
-// LastRenewed is when the leases of a node were last renewed, by itself or through another node, and not before the grace
-// period began. through: the last renewal came through another node.
+// LastRenewed returns when the leases of a node were last renewed, by itself or through another node, at the earliest
+// the beginning of the grace period. through: the last renewal came through another node.
 func (t *Term) LastRenewed(node string) (at time.Time, through bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -140,8 +140,8 @@ func (t *Term) RenewsThroughPeers(node string, now time.Time) bool {
 	return through && now.Sub(at) <= t.unreachableAfter
 }
 
-// Settled reports whether a node has been in session for so long, and was in contact so recently, that it may start a task
-// which may still be alive on a disconnected node (rule R3).
+// Settled reports whether a node has been in session for long enough, and was in contact recently enough, to start a
+// task that may still be alive on a disconnected node (rule R3).
 func (t *Term) Settled(node string, now time.Time) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -149,7 +149,7 @@ func (t *Term) Settled(node string, now time.Time) bool {
 	return p != nil && p.settled(now, t.unreachableAfter)
 }
 
-// AllSettled lists the settled nodes, in order.
+// AllSettled returns the settled nodes, sorted.
 func (t *Term) AllSettled(now time.Time) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -163,7 +163,7 @@ func (t *Term) AllSettled(now time.Time) []string {
 	return nodes
 }
 
-// Tick contains, besides the time, what the leader knows about the nodes that are away.
+// Tick returns a Tick with the leader's data about the nodes that are away.
 func (t *Term) Tick(v *fsm.View, listening bool, now time.Time) clusterverbs.Tick {
 	tick := clusterverbs.Tick{Settled: listening && t.Listened(now) >= FreshPeriod}
 	for n := range v.Nodes() {

@@ -20,9 +20,9 @@ const (
 	unknownLiveness = "unknown"
 )
 
-// Votes turns a coordinator's view of gossip into its votes. A node that failed or left is dead (its tasks keep running
-// without its agent, but only until their own deadline). A coordinator that has just joined gossip, or is alone in it,
-// abstains about unknown nodes.
+// Votes returns a coordinator's votes, from its view of gossip. A node that failed or left is dead (its tasks keep
+// running without its agent, but only until their own deadline). A coordinator that has just joined gossip, or is alone
+// in it, abstains about unknown nodes.
 func Votes(members []gossip.Member, self string, nodes []string, now time.Time) []*v1.Vote {
 	known := make(map[string]*gossip.Member, len(members))
 	warm, company := false, false
@@ -55,14 +55,14 @@ type Ballot struct {
 	node   *work.Node
 	voters int
 	cast   []nodeverbs.Vote
-	// against says, voter by voter, why a vote is missing.
+	// against has a text for each voter whose vote is missing.
 	against []string
 }
 
-// NewBallot starts a vote of so many voters on a node.
+// NewBallot returns an empty ballot on a node, for a number of voters.
 func NewBallot(node *work.Node, voters int) *Ballot { return &Ballot{node: node, voters: voters} }
 
-// need is the number of votes of a majority.
+// need returns the number of votes of a majority.
 func (b *Ballot) need() int { return b.voters/2 + 1 }
 
 // dead counts the votes for dead.
@@ -76,7 +76,7 @@ func (b *Ballot) dead() int {
 	return n
 }
 
-// Won reports that a majority of the voters calls the node dead.
+// Won reports whether a majority of the voters calls the node dead.
 func (b *Ballot) Won() bool { return b.dead() >= b.need() }
 
 // String describes a lost vote.

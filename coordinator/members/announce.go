@@ -14,14 +14,15 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 )
 
-// announcePause is how long a coordinator waits before it tries again to make itself known.
+// announcePause is the pause before a coordinator tries again to announce itself.
 const announcePause = 200 * time.Millisecond
 
-// refusedPause is how long it waits after a refusal: what stands in the way is for an operator to mend.
+// refusedPause is the pause after a refusal, whose cause an operator has to remove.
 const refusedPause = 2 * time.Second
 
-// Announce makes this coordinator's addresses known, once per start; one that is no member yet becomes a learner by it. It is
-// not repeated afterwards, so that a coordinator that was removed on purpose does not come back by itself.
+// Announce makes this coordinator's addresses known, once per start. A coordinator that is no member yet becomes a
+// learner by it. It is not repeated afterwards, so that a coordinator that was removed on purpose does not come back by
+// itself.
 func (s *Service) Announce(ctx context.Context) {
 	self := s.self
 	said := ""

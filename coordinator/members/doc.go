@@ -1,8 +1,9 @@
-// Package members decides which coordinators are voters: who joins, who is promoted, who may be taken out, and who leads.
+// Package members decides which coordinators are voters: which ones join, are promoted, may be removed, and lead.
 //
-// Guarantees. No single change of the membership can stop the cluster: the voters of the new set that answer now are a majority of
-// it, without the coordinator that is added or moved. A coordinator joins as a learner, and gets its vote when it has kept up for a
-// while; one that does not get there is given up. One that was taken out does not come back by itself.
+// Guarantees. No single change of the membership can stop the cluster: the voters of the new set that answer now are a
+// majority of it, without the coordinator that is added or moved. A coordinator joins as a learner, and gets its vote
+// when it has kept up for a while; a learner that never keeps up is removed. A coordinator that was removed does not
+// come back by itself.
 //
-// Not guaranteed. Who answers is what the leader last heard: it may be wrong by silentAfter.
+// Not guaranteed. That the leader knows at once which voters answer: its data may be old by silentAfter.
 package members

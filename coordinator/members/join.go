@@ -17,25 +17,24 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// membership is what this leader knows of the members now.
+// membership returns the members as this leader sees them now.
 func (s *Service) membership() *membership {
 	return &membership{self: s.replica.ID(), peers: s.replica.Raft().Peers(), now: time.Now()}
 }
 
-// JoinPeer makes a coordinator a learner, or brings its addresses up to date. A learner becomes a voter by
-// itself: see Lead.
+// JoinPeer makes a coordinator a learner, or updates its addresses. Lead makes learners voters.
 func (s *Service) JoinPeer(ctx context.Context, req *v1.JoinPeerRequest) (*v1.JoinPeerResponse, error) {
 	if req.GetId() == "" || req.GetRaftAddr() == "" {
 		return nil, call.Bad("id", "id and raft_addr are required")
 	}
-	// Such an address would be taken by the others for their own machine, and cost the quorum.
+	// With such an address the others would call their own machine, which would cost the quorum.
 	if host, _, err := net.SplitHostPort(req.GetRaftAddr()); err != nil || host == "" || net.ParseIP(host).IsUnspecified() {
 		return nil, call.Bad("raft_addr", "%q is not an address at which others reach this coordinator: set what it advertises", req.GetRaftAddr())
 	}
 	if err := s.speaksFor(call.Of(ctx), req.GetId()); err != nil {
 		return nil, err
 	}
-	// The level must not be raised between the look at it and the change of the membership.
+	// The level must not be raised between the check of the level and the change of the membership.
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	if now := s.replica.View().Level(); !upgrade.Levels(req.GetOldestLevel(), req.GetNewestLevel()).Has(now) {
@@ -65,8 +64,8 @@ func (s *Service) JoinPeer(ctx context.Context, req *v1.JoinPeerRequest) (*v1.Jo
 	return &v1.JoinPeerResponse{Voter: member.Voter}, nil
 }
 
-// speaksFor checks that a caller may say where a coordinator is: it is that coordinator, or a member that hands on what that
-// one said.
+// speaksFor checks that a caller may set the addresses of a coordinator: it is that coordinator, or a member that
+// forwards its call.
 func (s *Service) speaksFor(c *call.Call, id string) error {
 	if !s.tls || c.Peer.ID == id {
 		return nil
@@ -88,8 +87,8 @@ func (s *Service) putCoordinator(ctx context.Context, row coordinators.Coordinat
 	return err
 }
 
-// RemovePeer takes a coordinator out of the membership, and then out of the state. A try that was cut off between the two is
-// ended by the next one: that there is no such voter is no reason to leave its name.
+// RemovePeer removes a coordinator from the membership, and then from the state. If a call was cut off between the two,
+// the next one completes it: it removes the name even if there is no such member.
 func (s *Service) RemovePeer(ctx context.Context, req *v1.RemovePeerRequest) (*v1.RemovePeerResponse, error) {
 	if req.GetId() == s.replica.ID() {
 		return nil, call.Errorf(codes.FailedPrecondition, "this is the leader: hand leadership over first (mind raft transfer)")

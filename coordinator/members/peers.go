@@ -16,21 +16,23 @@ import (
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
-// Whether a member answers, in words.
+// The texts for whether a member answers.
 const (
 	peerAnswers = "answers"
 	peerSilent  = "silent"
 )
 
 const (
-	// askLeaderTime bounds the try to have the leader say who answers; without it this replica says what it knows.
+	// askLeaderTime bounds the question to the leader which members answer. Without an answer this replica uses its own
+	// data.
 	askLeaderTime = time.Second
 	// reachTime bounds the try to reach another coordinator.
 	reachTime = time.Second
 )
 
-// ListPeers says who is in the cluster, who leads, and who answers. The leader knows best: Raft's own messages tell it. Where
-// there is none this replica asks the others itself: this is what one looks at when something is gone.
+// ListPeers lists the members, and says which one leads and which answer. The leader knows best, from Raft's own
+// messages. Without a leader this replica asks the others itself, because operators need this list most when members
+// are gone.
 func (s *Service) ListPeers(ctx context.Context, req *v1.ListPeersRequest) (*v1.ListPeersResponse, error) {
 	c := call.Of(ctx)
 	if id, addr := s.replica.Leader(); !req.GetLocal() && !c.Forwarded && addr != "" && id != s.replica.ID() {
@@ -61,7 +63,7 @@ func (s *Service) ListPeers(ctx context.Context, req *v1.ListPeersRequest) (*v1.
 	return out, nil
 }
 
-// peerView is a member and its addresses.
+// peerView returns a member with its addresses.
 func (s *Service) peerView(p raftnode.Peer) *v1.Peer {
 	out := &v1.Peer{Id: p.ID, RaftAddr: p.Addr, Voter: p.Voter, Leader: p.Leader}
 	for _, initial := range s.listed {
@@ -75,7 +77,7 @@ func (s *Service) peerView(p raftnode.Peer) *v1.Peer {
 	return out
 }
 
-// contactView adds what the leader knows of a member by Raft's messages.
+// contactView adds the leader's data about a member from Raft's messages.
 func (s *Service) contactView(out *v1.Peer, m *membership, p raftnode.Peer) {
 	out.Health, out.LastContactMs = peerAnswers, proto.Int64(-1)
 	if !p.Heard.IsZero() {
@@ -97,7 +99,7 @@ func (s *Service) contactView(out *v1.Peer, m *membership, p raftnode.Peer) {
 	}
 }
 
-// reachAll asks each of the others whether it is there.
+// reachAll checks which of the other members answer.
 func (s *Service) reachAll(ctx context.Context, peers []*v1.Peer) {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
@@ -117,7 +119,7 @@ func (s *Service) reachAll(ctx context.Context, peers []*v1.Peer) {
 	calls.Wait()
 }
 
-// reach says why another coordinator cannot be reached; one that answers at all can be.
+// reach returns an error if another coordinator cannot be reached. Any answer counts.
 func (s *Service) reach(ctx context.Context, addr string) error {
 	if addr == "" {
 		return fmt.Errorf("its address is not known")

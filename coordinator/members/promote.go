@@ -10,16 +10,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 )
 
-// promotePace is how often the leader looks after the learners.
+// promotePace is how often the leader checks the learners.
 const promotePace = 500 * time.Millisecond
 
-// term is what a leader knows of the learners in one term.
+// term has the leader's data about the learners in one term.
 type term struct {
-	// waits says of each learner, by id, what keeps it from being a voter.
+	// waits has, by id, the reason why a learner is not a voter yet.
 	waits sync.Map
 }
 
-// Lead gives learners their votes, and gives up those that do not get there, for one term. It returns when ctx has ended.
+// Lead makes learners voters, and removes those that never keep up, for one term. It returns when ctx has ended.
 func (s *Service) Lead(ctx context.Context) {
 	now := &term{}
 	s.term.Store(now)
@@ -71,15 +71,15 @@ func (s *Service) giveUpLearner(ctx context.Context, now *term, id, why string) 
 	}
 }
 
-// learners is what a leader remembers of the learners, by id.
+// learners has the leader's data about the learners, by id.
 type learners map[string]*learner
 
 type learner struct {
 	since time.Time // first seen by this leader
-	close time.Time // up to date ever since; zero: it is not
+	close time.Time // up to date since then; zero: it is not
 }
 
-// look notes which learners keep up.
+// look records which learners keep up.
 func (l learners) look(m *membership) {
 	for id := range l {
 		if p, ok := m.find(id); !ok || p.Voter {
@@ -104,7 +104,7 @@ func (l learners) look(m *membership) {
 	}
 }
 
-// fate is what becomes of a learner now.
+// fate is the decision about a learner.
 type fate uint8
 
 const (
@@ -113,7 +113,7 @@ const (
 	learnerGivenUp
 )
 
-// fate decides about a learner, and says what it waits for.
+// fate decides about a learner, and returns what it waits for.
 func (l learners) fate(m *membership, id string) (fate, string) {
 	known := l[id]
 	p, _ := m.find(id)

@@ -8,27 +8,27 @@ import (
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
-// A change of the membership must leave a quorum that is there: the voters of the new set that answer now must be a majority
-// of it, without the coordinator that is added or that moves. Then no single change can stop the cluster, whatever becomes
-// of that coordinator. The rules are plain functions of what the leader knows.
+// A change of the membership must leave a quorum that answers: the voters of the new set that answer now must be a
+// majority of it, without the coordinator that is added or that moves. Then no single change can stop the cluster, even
+// if that coordinator fails. The rules are pure functions of the leader's data.
 
 const (
-	// silentAfter is how long a coordinator may not have answered the leader to count as there. Heartbeats come ten times
-	// an election timeout.
+	// silentAfter is the age of a coordinator's last answer to the leader from which on it counts as silent. There are
+	// ten heartbeats in an election timeout.
 	silentAfter = 2 * time.Second
-	// promoteWithin is how many entries a learner may lack to count as up to date, promoteAfter for how long it must have
-	// been up to date to be given a vote, and giveUpAfter how long it may take to get there.
+	// promoteWithin is the number of entries that a learner may lack to count as up to date. promoteAfter is how long
+	// it must have been up to date before it gets a vote. giveUpAfter is how long that may take.
 	promoteWithin = 1000
 	promoteAfter  = 10 * time.Second
 	giveUpAfter   = 10 * time.Minute
-	// maxMembers bounds voters and learners together: each is sent the whole log.
+	// maxMembers bounds voters and learners together, because the leader sends the whole log to each.
 	maxMembers = 9
 )
 
-// quorum is a majority of so many voters.
+// quorum returns the size of a majority of the voters.
 func quorum(voters int) int { return voters/2 + 1 }
 
-// membership is who is in the cluster, as its leader sees it at a moment.
+// membership has the members of the cluster, as the leader sees them at a moment.
 type membership struct {
 	self  string
 	peers []raftnode.Peer
@@ -48,13 +48,13 @@ func (m *membership) answers(p raftnode.Peer) bool {
 	return p.ID == m.self || !p.Heard.IsZero() && m.now.Sub(p.Heard) <= silentAfter
 }
 
-// lag is how many entries a peer lacked when it last answered.
+// lag returns the number of entries that a peer lacked when it last answered.
 func (m *membership) lag(p raftnode.Peer) uint64 {
 	self, _ := m.find(m.self)
 	return self.LastIndex - min(p.LastIndex, self.LastIndex)
 }
 
-// voters counts the voters but one, those of them that answer, and names those that do not.
+// voters counts the voters without one of them, and those that answer, and names those that do not.
 func (m *membership) voters(without string) (all, there int, silent []string) {
 	for _, p := range m.peers {
 		if !p.Voter || p.ID == without {
@@ -70,8 +70,8 @@ func (m *membership) voters(without string) (all, there int, silent []string) {
 	return all, there, silent
 }
 
-// mayHave says whether the set of voters may become one of so many, if those but one that answer now have to be its quorum;
-// empty: it may.
+// mayHave returns why the number of voters may not become the given one, if the voters that answer now, without one,
+// have to be a quorum of it; empty: it may.
 func (m *membership) mayHave(voters int, without string) string {
 	_, there, silent := m.voters(without)
 	if there >= quorum(voters) {
@@ -91,8 +91,8 @@ func doNotAnswer(n int) string {
 	return "do not answer"
 }
 
-// mayPromote says whether a learner may be given a vote now, but for how well it keeps up; empty: it may. A cluster of one
-// cannot grow without depending on who joins: the learner counts there.
+// mayPromote returns why a learner may not get a vote now, apart from how well it keeps up; empty: it may. A cluster of
+// one cannot grow without depending on the new member, so there the learner counts.
 func (m *membership) mayPromote(id string) string {
 	all, there, _ := m.voters(id)
 	if all == 1 && there == 1 {
@@ -101,16 +101,16 @@ func (m *membership) mayPromote(id string) string {
 	return m.mayHave(all+1, id)
 }
 
-// joining is what a request to join comes to.
+// joining is the outcome of a request to join.
 type joining uint8
 
 const (
-	joinKnown   joining = iota // It is a member already, at that address.
-	joinLearner                // It becomes a learner.
-	joinMoves                  // It is a member, and its address changes.
+	joinKnown   joining = iota // The coordinator is a member already, at that address.
+	joinLearner                // The coordinator becomes a learner.
+	joinMoves                  // The coordinator is a member, and its address changes.
 )
 
-// mayJoin decides about a request to join; the text says why it is refused.
+// mayJoin decides about a request to join. The text is the reason of a refusal.
 func (m *membership) mayJoin(id, addr string) (joining, string) {
 	for _, p := range m.peers {
 		if p.ID != id && p.Addr == addr {
@@ -129,11 +129,11 @@ func (m *membership) mayJoin(id, addr string) (joining, string) {
 	case len(m.peers) >= maxMembers:
 		return 0, fmt.Sprintf("there are %d members already; take one out first (mind raft remove)", len(m.peers))
 	}
-	// A learner has no vote and harms nothing. But one that could not be promoted is told at once.
+	// A learner has no vote and harms nothing. But a learner that could never be promoted is refused at once.
 	return joinLearner, m.mayPromote(id)
 }
 
-// mayRemove says why a member may not be taken out; empty: it may.
+// mayRemove returns why a member may not be removed; empty: it may.
 func (m *membership) mayRemove(id string) string {
 	member, known := m.find(id)
 	if !known || !member.Voter {

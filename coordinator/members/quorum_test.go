@@ -12,7 +12,7 @@ import (
 
 var someTime = time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
 
-// members reads a membership: c1 leads; a name in capitals does not answer, one in brackets is a learner.
+// members parses a membership: c1 leads, a name in capitals does not answer, and one in brackets is a learner.
 func members(names ...string) *membership {
 	m := &membership{self: "c1", now: someTime}
 	for _, name := range names {
@@ -95,8 +95,8 @@ func TestMembership_mayRemove(t *testing.T) {
 	}
 }
 
-// No row of calls, by whomever, makes a set of voters without a quorum out of one with a quorum, even if all who came with
-// those calls go away at once. (But for a cluster of one, which cannot grow otherwise.)
+// No sequence of calls takes the quorum away from a set of voters, even if all coordinators that joined by these calls
+// fail at once. The exception is a cluster of one, which cannot grow otherwise.
 func TestMembership_noCallDestroysTheQuorum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom([]int{2, 3, 5}).Draw(t, "voters")
@@ -121,7 +121,7 @@ func TestMembership_noCallDestroysTheQuorum(t *testing.T) {
 				case how == joinMoves:
 					for i := range m.peers {
 						if m.peers[i].ID == id {
-							m.peers[i].Heard = time.Time{} // nobody is there
+							m.peers[i].Heard = time.Time{} // it never answered
 						}
 					}
 				}
@@ -130,7 +130,7 @@ func TestMembership_noCallDestroysTheQuorum(t *testing.T) {
 					for i := range m.peers {
 						if m.peers[i].ID == id {
 							m.peers[i].Voter = true
-							m.peers[i].Heard = time.Time{} // and goes away
+							m.peers[i].Heard = time.Time{} // and it fails
 						}
 					}
 				}
@@ -146,7 +146,7 @@ func TestMembership_noCallDestroysTheQuorum(t *testing.T) {
 				}
 			}
 			all, there, _ := m.voters("")
-			if all > 2 { // From one voter to two and back is up to who joins.
+			if all > 2 { // The steps from one voter to two and back depend on the new member.
 				require.GreaterOrEqual(t, there, quorum(all), "%+v", m.peers)
 			}
 		}

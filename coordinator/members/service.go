@@ -10,16 +10,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 )
 
-// Config is what a Service needs.
+// Config configures a Service.
 type Config struct {
 	Replica *replica.Replica
-	// Self is this coordinator as the others should know it.
+	// Self is this coordinator's entry for the others.
 	Self coordinators.Coordinator
-	// Listed are the initial voters, for as long as the state does not have their addresses.
+	// Listed are the initial voters. They are used while the state does not have their addresses.
 	Listed []coordinators.Coordinator
-	// JoinVia are gRPC addresses through which this coordinator joins a cluster that it is no member of.
+	// JoinVia returns gRPC addresses through which this coordinator joins a cluster of which it is no member.
 	JoinVia func() []string
-	// Liveness looks up how gossip sees the coordinators, by id.
+	// Liveness returns a function that looks up the state of a coordinator in gossip by id.
 	Liveness func() func(id string) string
 	// TLS: coordinators show certificates, and speak for themselves only.
 	TLS bool
@@ -30,7 +30,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Service answers what OperatorService is asked about members and leadership.
+// Service implements the methods of OperatorService about members and leadership.
 type Service struct {
 	replica    *replica.Replica
 	self       coordinators.Coordinator

@@ -1,7 +1,7 @@
 // Package metrics has the metrics of one coordinator.
 //
-// Only the leader reports the contents of the replicated state, and only the leader counts what happens in it: so the sum
-// over the replicas is right.
+// Only the leader reports the contents of the replicated state and counts its changes, so that sums over the replicas
+// are right.
 package metrics
 
 import (
@@ -54,11 +54,11 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 		placements:  counter("mind_scheduler_placements_total", "Jobs that got their leases."),
 		preemptions: counter("mind_preemptions_total", "Attempts that were stopped to make room."),
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "mind_schedule_runs_total", Help: "Runs of schedules, by what became of them: STARTED, SKIPPED, MISSED or REFUSED.",
+			Name: "mind_schedule_runs_total", Help: "Runs of schedules by outcome: STARTED, SKIPPED, MISSED or REFUSED.",
 		}, []string{"outcome"}),
 		off: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "mind_start_error_seconds",
-			Help:    "How much earlier or later jobs got their places than was foreseen at first: estimated, by the coordinator that did; reserved, counted by the leader.",
+			Help:    "How much earlier or later jobs got their places than first foreseen: estimated, by the coordinator that did; reserved, counted by the leader.",
 			Buckets: []float64{1, 10, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600},
 		}, []string{"foreseen", "side"}),
 		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -83,7 +83,7 @@ func (m *Metrics) Planned(d time.Duration) { m.pass.Observe(d.Seconds()) }
 // Placed counts jobs that got their leases.
 func (m *Metrics) Placed(n int) { m.placements.Add(float64(n)) }
 
-// Estimated records how much later a job got its places than was estimated at first; less than 0: earlier.
+// Estimated records the delay of a job's places after the first estimate; negative: they came earlier.
 func (m *Metrics) Estimated(off time.Duration) { m.started("estimated", off) }
 
 func (m *Metrics) started(foreseen string, off time.Duration) {
@@ -120,7 +120,7 @@ func (m *Metrics) transition(v *fsm.View, e *event.Event) {
 		if !ok || j.Attempt != 1 {
 			return
 		}
-		// Until then it was held back, and did not wait.
+		// Until then the job was held, and did not wait.
 		since := max(0, time.Duration(v.Now()-max(j.CreatedAt, j.NotBefore))).Seconds()
 		if e.To == v1.JobState_RUNNING {
 			m.toRunning.Observe(since)

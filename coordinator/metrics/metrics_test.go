@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
-// What is counted is counted once, however often the leader changes, and by a replica that leads again too.
+// Each event is counted once, however often the leader changes, even if a replica leads again.
 func TestTerm_countOnceOverChangesOfTheLeader(t *testing.T) {
 	machine := fsm.New()
 	var (
@@ -36,7 +36,7 @@ func TestTerm_countOnceOverChangesOfTheLeader(t *testing.T) {
 		})
 	}
 	index := uint64(0)
-	stale := func(n int) { // reports of a task that nobody has a lease for
+	stale := func(n int) { // reports of a task without a lease
 		for range n {
 			index++
 			command, err := kernel.Encode(level.Newest, jobverbs.ReportTasks{Node: "n1", Reports: []jobverbs.TaskReport{{Job: 1 << 20, Attempt: 1, Token: 1, Kind: jobverbs.ReportRunning}}})
@@ -50,7 +50,7 @@ func TestTerm_countOnceOverChangesOfTheLeader(t *testing.T) {
 		at := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "mind_fencing_rejections_total" })
 		return families[at].GetMetric()[0].GetCounter().GetValue()
 	}
-	stale(3) // before anybody leads, as when a log is replayed
+	stale(3) // before there is a leader, as in a replay of the log
 	require.EqualValues(t, 3, machine.View().Fenced())
 	terms[0] = replicas[0].Term(machine.View())
 	stale(5)
@@ -64,7 +64,7 @@ func TestTerm_countOnceOverChangesOfTheLeader(t *testing.T) {
 	require.Equal(t, []float64{16, 7}, []float64{count(0), count(1)})
 }
 
-// A leader whose clock is ahead takes the time of the log with it, and it does not come back: that has to be seen.
+// A leader whose clock is ahead moves the time of the log ahead, permanently. The metrics must show that.
 func TestMetrics_theLogIsAheadOfTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		machine, reg := fsm.New(), prometheus.NewRegistry()

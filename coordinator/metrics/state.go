@@ -23,7 +23,7 @@ var (
 	descLeases = prometheus.NewDesc("mind_leases", "Leases in force.", nil, nil)
 
 	descCheckpoints = prometheus.NewDesc("mind_checkpoints", "Checkpoints and exported models by state.", []string{"state"}, nil)
-	descArchive     = prometheus.NewDesc("mind_checkpoint_archive_bytes", "What checkpoints take in the archive, in bytes, with what is still to be removed.", nil, nil)
+	descArchive     = prometheus.NewDesc("mind_checkpoint_archive_bytes", "Size of the checkpoints in the archive, in bytes, with those that are still to be removed.", nil, nil)
 
 	descLevel = prometheus.NewDesc("mind_feature_level", "Feature level of the cluster, as this coordinator has it.", nil, nil)
 	descAhead = prometheus.NewDesc("mind_log_time_ahead_seconds", "By how much the time of the log is ahead of this coordinator's clock.", nil, nil)
@@ -39,7 +39,7 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	v := c.machine.View()
-	// If the log is behind, nothing was written for that time.
+	// If the log's time is behind, nothing was written meanwhile.
 	ch <- prometheus.MustNewConstMetric(descAhead, prometheus.GaugeValue, max(0, time.Duration(v.Now()-time.Now().UnixNano()).Seconds()))
 	ch <- prometheus.MustNewConstMetric(descLevel, prometheus.GaugeValue, float64(v.Level()))
 	if !c.leading() {
@@ -93,10 +93,10 @@ func gpuState(g *work.GPU, use *work.NodeUse) string {
 	}
 }
 
-// Held is listed beside the states: jobs that are queued and held back do not wait for their turn.
+// Held is listed beside the states: jobs that are queued and held do not wait for their turn.
 const Held = "HELD"
 
-// JobCounts is the number of jobs by state.
+// JobCounts returns the number of jobs by state.
 func JobCounts(counts work.Counts, held int) map[string]int {
 	out := map[string]int{Held: held}
 	for state, name := range v1.JobState_Value_name {

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// The same state is in all replicas: only the one that leads tells of it.
+// All replicas have the same state, and only the leader reports it.
 func TestMetrics_whoDoesNotLeadTellsNothingOfTheState(t *testing.T) {
 	machine := fsm.New()
 	command, err := kernel.Encode(level.Newest, nodeverbs.RegisterNode{Node: work.Node{ID: "n1", GPUs: []work.GPU{{UUID: "GPU-1", Model: "H100"}}}})

@@ -11,9 +11,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// totals are counters of values that the state only sums up. Each replica counts what happens while it leads, and keeps its
-// counters afterwards. Exporting the sums themselves would be wrong: all replicas have them, and increase() would count
-// those that come and go with the leader twice when leadership returns.
+// totals are counters of events of which the state has only sums. Each replica counts the events while it leads, and
+// keeps its counters afterwards. Exporting the sums themselves would be wrong: all replicas have them, and if only the
+// leader exported them, increase() would count them again when leadership returns.
 type totals struct{ fenced, nodesLost prometheus.Counter }
 
 func newTotals(reg prometheus.Registerer) totals {
@@ -32,20 +32,20 @@ func newTotals(reg prometheus.Registerer) totals {
 // Term counts what happens in one term of leadership. It belongs to the applying goroutine.
 type Term struct {
 	metrics *Metrics
-	// What was already counted.
+	// The sums that are already counted.
 	fenced, nodesLost uint64
-	// For when starts were reserved at first, by job.
+	// The first reserved starts, by job.
 	reserved map[ident.Job]int64
 }
 
-// Term starts to count from the view of a new leader: others have counted what came before.
+// Term returns counters for a new leader, beginning at its view: other leaders have counted earlier events.
 func (m *Metrics) Term(v *fsm.View) *Term {
 	t := &Term{metrics: m, fenced: v.Fenced(), nodesLost: v.NodesLost(), reserved: map[ident.Job]int64{}}
 	t.noteReserved(v)
 	return t
 }
 
-// Applied counts what an entry changed.
+// Applied counts the changes of an entry.
 func (t *Term) Applied(v *fsm.View, events []event.Event) {
 	if n := v.Fenced(); n > t.fenced {
 		t.metrics.totals.fenced.Add(float64(n - t.fenced))
@@ -67,7 +67,7 @@ func (t *Term) Applied(v *fsm.View, events []event.Event) {
 	t.noteReserved(v)
 }
 
-// noteReserved remembers the reserved starts of a view. Their number is small (backfill.reservations).
+// noteReserved stores the reserved starts of a view. Their number is small (backfill.reservations).
 func (t *Term) noteReserved(v *fsm.View) {
 	if v.PromiseCount() == 0 && len(t.reserved) == 0 {
 		return

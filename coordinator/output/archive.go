@@ -9,11 +9,12 @@ import (
 	"github.com/mindcoordinator/mind/archive"
 )
 
-// Archive says where agents ship logs and metrics of tasks. The zero value means that only agents have them.
+// Archive configures the archive to which agents ship logs and metrics of tasks. The zero value means that only agents
+// have them.
 type Archive struct {
-	// URL of the archive, as package archive takes it; the same for coordinators and agents.
+	// URL is the URL of the archive, in the form of package archive. It is the same for coordinators and agents.
 	URL string
-	// Access to a bucket, for reading; the zero value: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+	// Access is the access to a bucket, for reading; the zero value: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 	Access archive.Access
 }
 

@@ -16,12 +16,12 @@ import (
 type source struct {
 	rank uint16
 	node string
-	// started: it may have written something. Nothing is missing of a task that never began.
+	// started: the task may have written something. Nothing is missing of a task that never began.
 	started bool
 }
 
-// waitAttempt waits until there is an attempt with a number of at least next (0: the newest) and returns it with the
-// locations of its logs; attempt 0 if there will be none.
+// waitAttempt waits for an attempt with a number of at least next (0: the newest), and returns it with the locations of
+// its logs. It returns attempt 0 if there will be none.
 func (s *Service) waitAttempt(ctx context.Context, id ident.Job, next, only uint32, follow bool, alive func() error) (uint32, []source, error) {
 	beat := time.NewTicker(signOfLife)
 	defer beat.Stop()
@@ -77,8 +77,8 @@ func (s *Service) awaitChange(ctx context.Context, v *fsm.View, beat *time.Ticke
 	}
 }
 
-// sourcesOf returns where the logs of an attempt are. For an attempt so old that the state forgot its nodes, all nodes are
-// asked.
+// sourcesOf returns the locations of an attempt's logs. If the state no longer has the nodes of an old attempt, all
+// nodes are asked.
 func sourcesOf(j *work.Job, attempt uint32) []source {
 	var out []source
 	if attempt == j.Attempt && len(j.Tasks) > 0 {

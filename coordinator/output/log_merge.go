@@ -28,7 +28,7 @@ type logMerge struct {
 	send   func(*v1.StreamJobLogsResponse) error
 }
 
-// logMode says how long to read: see reading.
+// logMode says how long to read; see reading.
 type logMode struct{ follow, peek bool }
 
 // chunk is a piece of one rank's log; last ends it.
@@ -66,8 +66,8 @@ func (m *logMerge) run(ctx context.Context, sources []source) error {
 	return m.pump(ctx, sources, tails, logMode{follow: m.follow}, m.emit)
 }
 
-// backlog sends the last lines over all ranks together, and sets the cursor after them. The ranks that it leaves in tails
-// are those that have not answered yet. The first answer has a cursor, with or without entries.
+// backlog sends the last lines of all ranks together, and sets the cursor after them. It leaves in tails the ranks that
+// have not answered yet. The first answer has a cursor, with or without entries.
 func (m *logMerge) backlog(ctx context.Context, sources []source, tails map[uint16]*int32) error {
 	kept := newest{most: int(*m.tail)}
 	sent := false
@@ -83,7 +83,7 @@ func (m *logMerge) backlog(ctx context.Context, sources []source, tails map[uint
 				kept.take(m.lines([]chunk{c}), m.at.Offsets)
 				continue
 			}
-			// There is nothing to merge: a long tail need not be held here.
+			// One rank needs no merge, so a long tail need not be held here.
 			entries := m.show(m.lines([]chunk{c}))
 			sent = sent || len(entries) > 0
 			if err := m.deliver(entries); err != nil {
@@ -198,8 +198,8 @@ func (m *logMerge) lines(batch []chunk) []logLine {
 	return lines
 }
 
-// inOrder sorts what arrived together by time, without changing the order within a rank. latest has the time of each rank's
-// newest line so far, before lines[from].
+// inOrder sorts lines that arrived together by time, without changing the order within a rank. latest has the time of
+// each rank's newest line before lines[from].
 func inOrder(lines []logLine, from int, latest map[uint16]int64) {
 	for _, l := range lines[from:] {
 		// A clock that was set back must not reorder the lines of one rank.

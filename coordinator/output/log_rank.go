@@ -9,10 +9,10 @@ import (
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
-// archiveBatch is how many entries are read from the archive at a time.
+// archiveBatch is the number of entries that are read from the archive at a time.
 const archiveBatch = 1000
 
-// logReading reads one rank's log.
+// logReading returns a reading of one rank's log.
 func (m *logMerge) logReading(src source, from uint64, take func([]*v1.TaskLogEntry) bool) *reading[*v1.TaskLogEntry] {
 	r := &reading[*v1.TaskLogEntry]{
 		Service: m.Service, job: m.job, attempt: m.at.Attempt, src: src, at: from, take: take, what: "log",
@@ -57,7 +57,7 @@ func (m *logMerge) logReading(src source, from uint64, take func([]*v1.TaskLogEn
 	return r
 }
 
-// read sends one rank's log, in pieces, and a last piece when everything was read or it cannot be.
+// read sends one rank's log in chunks, with a last chunk when everything was read or reading failed.
 func (m *logMerge) read(ctx context.Context, src source, from uint64, tail *int32, mode logMode, to chan<- chunk) {
 	put := func(c chunk) bool {
 		c.rank = src.rank

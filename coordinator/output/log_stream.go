@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// logs streams the lines of a job until it has ended and everything was sent; all attempts in turn, unless one was
+// logs streams the lines of a job until the job has ended and everything was sent: all attempts in turn, unless one was
 // requested.
 func (s *Service) logs(ctx context.Context, job ident.Job, req *v1.StreamJobLogsRequest, send func(*v1.StreamJobLogsResponse) error) error {
 	at, err := cursor.ParseLog(req.Cursor)
@@ -50,7 +50,7 @@ func (s *Service) logs(ctx context.Context, job ident.Job, req *v1.StreamJobLogs
 			from = cursor.Log{Attempt: attempt, Offsets: map[uint16]uint64{}}
 		}
 		m := &logMerge{Service: s, job: job, req: req, follow: follow, at: from, send: send}
-		// Only the output at the first look is cut to its tail; a later attempt is shown completely.
+		// The tail applies only to the output that exists at the beginning; later attempts are shown completely.
 		if req.Tail != nil && req.Cursor == "" && first && (next == 0 || only != 0) {
 			m.tail = req.Tail
 		}
@@ -65,7 +65,7 @@ func (s *Service) logs(ctx context.Context, job ident.Job, req *v1.StreamJobLogs
 	}
 }
 
-// missing is the end of a stream that could not send everything.
+// missing returns the error at the end of a stream that could not send everything.
 func missing(lost []*loss) error {
 	if len(lost) == 0 {
 		return nil

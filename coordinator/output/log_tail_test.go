@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// However the lines come in, those that are kept are the newest, in the order of their time and of their ranks.
+// In whatever order the lines arrive, the kept lines are the newest, sorted by time and rank.
 func TestNewest_areWhatSortingAllWouldKeep(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -31,7 +31,7 @@ func TestNewest_areWhatSortingAllWouldKeep(t *testing.T) {
 			rank := uint16(r.IntN(ranks))
 			var some []logLine
 			for range 100 {
-				clock[rank] += int64(r.IntN(5)) - 1 // now and then set back
+				clock[rank] += int64(r.IntN(5)) - 1 // sometimes set back
 				at[rank]++
 				line := logLine{rank, &v1.TaskLogEntry{Offset: at[rank], UnixNanos: clock[rank], Line: fmt.Sprint(rank, " ", at[rank])}}
 				some = append(some, line)
@@ -43,11 +43,11 @@ func TestNewest_areWhatSortingAllWouldKeep(t *testing.T) {
 		inOrder(all, 0, map[uint16]int64{})
 		want := all[max(0, len(all)-kept.most):]
 		require.Len(t, kept.lines, len(want))
-		// Of lines of one moment, any may be the older one: it is times that must be those of the newest.
+		// Lines of the same time have no order, so only the times are compared.
 		for i := range want {
 			require.Equal(t, want[i].entry.UnixNanos, kept.lines[i].entry.UnixNanos, "seed %d", seed)
 		}
-		// Nothing is missing between what was let go of and what is kept.
+		// No line is missing between the dropped and the kept ones.
 		for _, l := range kept.lines {
 			require.Equal(t, offsets[l.rank]+1, l.entry.Offset, "seed %d", seed)
 			offsets[l.rank] = l.entry.Offset
@@ -58,7 +58,7 @@ func TestNewest_areWhatSortingAllWouldKeep(t *testing.T) {
 	}
 }
 
-// What node and archive say of their failures has paths and addresses in it, which are nobody's business who reads a job.
+// The errors of node and archive contain paths and addresses, which readers of a job must not see.
 func TestLogs_whatIsMissingIsSaidWithoutWhatIsInside(t *testing.T) {
 	r := &reading[*v1.TaskLogEntry]{
 		Service: &Service{log: slog.New(slog.DiscardHandler), state: emptyState{}},
@@ -74,7 +74,7 @@ func TestLogs_whatIsMissingIsSaidWithoutWhatIsInside(t *testing.T) {
 	}
 }
 
-// emptyState is the state of a cluster in which nothing has happened.
+// emptyState is the state of a new cluster.
 type emptyState struct{ State }
 
 func (emptyState) View() *fsm.View { return fsm.New().View() }

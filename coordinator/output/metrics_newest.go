@@ -8,13 +8,13 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Limits of the newest metrics of a job: its program may write anything, and a coordinator merges it in memory.
+// Limits of the newest metrics of a job: its program may write anything, and a coordinator merges them in memory.
 const (
 	maxMetricNames = 10_000
 	maxMetricBytes = 1 << 20
 )
 
-// newestMetrics is the newest value of each name in lines of metrics. Values beyond the limits are dropped.
+// newestMetrics has the newest value of each name in lines of metrics. Values beyond the limits are dropped.
 type newestMetrics struct {
 	values map[string]json.RawMessage
 	bytes  int

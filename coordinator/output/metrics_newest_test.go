@@ -18,7 +18,7 @@ func TestNewestMetrics_areTheNewestOfEachName(t *testing.T) {
 	require.Equal(t, map[string]any{"step": 2.0, "loss": "NaN", "eval": map[string]any{"a": 3.0}, "note": nil}, got.AsMap())
 }
 
-// A program may write as many names as it likes, and values as long: reading its metrics must not make a coordinator
+// A program may write any number of names, and values of any length. Reading its metrics must not make a coordinator
 // keep all of them.
 func TestNewestMetrics_areBounded(t *testing.T) {
 	var names, long newestMetrics

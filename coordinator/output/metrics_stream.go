@@ -94,7 +94,7 @@ func (s *Service) latestMetrics(ctx context.Context, job ident.Job) (*structpb.S
 	return out, nil
 }
 
-// metricsMode says how long metrics are read: until the job ends, until everything that there is was read, or the same
+// metricsMode says how long metrics are read: until the job ends, until all existing lines were read, or the same
 // without patience for a node that does not answer.
 type metricsMode int
 

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// MaxNeededJobs limits the jobs of one question.
+// MaxNeededJobs limits the jobs of one call.
 const MaxNeededJobs = 1000
 
 // GetNeededOutputs tells an agent which outputs on its node it must keep: those of all unfinished jobs, and the registered
@@ -29,7 +29,7 @@ func (s *Service) GetNeededOutputs(ctx context.Context, req *v1.GetNeededOutputs
 	out := &v1.GetNeededOutputsResponse{}
 	for _, text := range req.GetJobIds() {
 		id, ok := ident.ParseJob(text)
-		// The agent must not remove what belongs to no job either.
+		// The agent must not remove the output of an unknown job either.
 		if j, there := v.Find(id); !ok || there && !j.Terminal() {
 			out.UnfinishedJobIds = append(out.UnfinishedJobIds, text)
 			continue

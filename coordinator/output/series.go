@@ -21,8 +21,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Limits of one answer, whose size they bound: the tasks that are asked, the attempts of which they are if the caller names
-// none, the series, and the points of all of them together.
+// Limits of one answer: the tasks that are read, their attempts if the caller names none, the series, and the points of
+// all series together.
 const (
 	maxSeriesTasks    = 512
 	maxSeriesAttempts = 32
@@ -34,7 +34,7 @@ const (
 )
 
 const (
-	// seriesCalls limits how many agents are asked at the same time, seriesTimeout how long one task may take.
+	// seriesCalls limits the concurrent calls to agents, seriesTimeout the time for one task.
 	seriesCalls   = 16
 	seriesTimeout = 5 * time.Second
 	// maxMissing limits the sentences about what is missing.
@@ -82,7 +82,7 @@ type seriesTask struct {
 	source
 }
 
-// tasksWanted returns the tasks that may have what the request asks for, by attempt and rank.
+// tasksWanted returns the tasks that may have the requested series, by attempt and rank.
 func (s *Service) tasksWanted(id ident.Job, req *v1.GetJobSeriesRequest) (wanted []seriesTask, err error) {
 	j, ok := s.state.View().Find(id)
 	if !ok {
@@ -116,7 +116,7 @@ type seriesAnswer struct {
 	points int // of found
 }
 
-// take adds what came of one task. It returns false if that was too much.
+// take adds the result of one task. It returns false if the limits are exceeded.
 func (a *seriesAnswer) take(some []*v1.MetricSeries, err error) (goOn bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,7 +135,7 @@ func (a *seriesAnswer) take(some []*v1.MetricSeries, err error) (goOn bool) {
 	return true
 }
 
-// thin makes the points fewer, so that there are at most maxSeriesPoints.
+// thin reduces the number of points to at most maxSeriesPoints.
 func (a *seriesAnswer) thin() {
 	a.points = 0
 	for _, one := range a.found {
@@ -144,7 +144,7 @@ func (a *seriesAnswer) thin() {
 	}
 }
 
-// finish puts everything in order.
+// finish sorts the series.
 func (a *seriesAnswer) finish() {
 	a.thin()
 	slices.SortFunc(a.found, func(x, y *v1.MetricSeries) int {
@@ -153,7 +153,7 @@ func (a *seriesAnswer) finish() {
 	slices.SortFunc(a.lost, func(x, y *loss) int { return cmp.Compare(x.message, y.message) })
 }
 
-// readSeries asks for the series of all tasks.
+// readSeries reads the series of all tasks.
 func (s *Service) readSeries(ctx context.Context, job ident.Job, wanted []seriesTask, names []string, points int, answer *seriesAnswer) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -204,7 +204,7 @@ func (r *seriesReading) run(ctx context.Context) ([]*v1.MetricSeries, error) {
 	return nil, &loss{message: fmt.Sprintf("the series of job %s, attempt %d, rank %d, are missing: %s", r.job, r.attempt, r.rank, r.why(err, archiveErr))}
 }
 
-// why says it without addresses and paths: the job's users read it.
+// why describes the errors without addresses and paths, because the job's users read it.
 func (r *seriesReading) why(nodeErr, archiveErr error) string {
 	where := "its node"
 	if r.node != "" {

@@ -20,8 +20,8 @@ func manyPoints(n int) (points []*v1.MetricPoint) {
 	return points
 }
 
-// Tasks answer one after another, and each may have as much as it likes: what is kept of it meanwhile is bounded, and what is
-// answered has the least and the greatest value of each series.
+// Tasks answer one after another, and each answer may be large. The memory is bounded, and the result has the least and
+// the greatest value of each series.
 func TestSeriesAnswer_isBounded(t *testing.T) {
 	a := &seriesAnswer{}
 	for task := range 400 {

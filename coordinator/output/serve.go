@@ -12,8 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
-// GetServedCheckpoint tells an agent what it has to serve of a checkpoint to another node. Nodes get only what a task of
-// theirs resumes from or scores, and only from the node that has registered it.
+// GetServedCheckpoint tells an agent which files of a checkpoint it has to serve to another node. A node gets only a
+// checkpoint from which a task of its own resumes, or which it scores, and only from the node that registered it.
 func (s *Service) GetServedCheckpoint(ctx context.Context, req *v1.GetServedCheckpointRequest) (*v1.GetServedCheckpointResponse, error) {
 	if who := call.Of(ctx).Peer; s.tls && who.ID != req.GetNodeId() {
 		return nil, call.Errorf(codes.PermissionDenied, "the certificate belongs to %q, but the request to %q", who.ID, req.GetNodeId())
@@ -35,7 +35,8 @@ func (s *Service) GetServedCheckpoint(ctx context.Context, req *v1.GetServedChec
 	}}, nil
 }
 
-// needs says whether a node has a task of the job that saved a checkpoint, or of one that resumes from it or scores it.
+// needs reports whether a node has a task of the job that saved a checkpoint, or of one that resumes from it or scores
+// it.
 func needs(v *fsm.View, node string, c *checkpoints.Checkpoint) bool {
 	for lease := range v.LeasesOn(node) {
 		if lease.Job == c.Job {

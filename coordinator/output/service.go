@@ -25,14 +25,15 @@ const (
 	agentRetryMax = 2 * time.Second
 	// endedPatience is how long the node of an ended job may be silent before its stream is given up.
 	endedPatience = 10 * time.Second
-	// mergeBatches limits how much is read ahead of a slow reader.
+	// mergeBatches limits the read-ahead for a slow reader.
 	mergeBatches = 4
 )
 
 // State is the state of the cluster as this replica has it.
 type State interface {
 	View() *fsm.View
-	// Read waits until the state has everything that was acknowledged before the call, unless the call asked for stale.
+	// Read waits until the state has all writes that were acknowledged before the call, unless the call asked for
+	// stale.
 	Read(ctx context.Context) (*fsm.View, error)
 	// Newer waits for a view newer than an index.
 	Newer(ctx context.Context, after uint64) (*fsm.View, error)
@@ -43,11 +44,11 @@ type Agents interface {
 	To(addr string) (*grpc.ClientConn, error)
 }
 
-// Config is what a Service needs.
+// Config configures a Service.
 type Config struct {
 	State  State
 	Agents Agents
-	// Archive has what agents shipped.
+	// Archive is the archive to which agents ship.
 	Archive Archive
 	// TLS: agents have certificates, and may ask only for themselves.
 	TLS      bool
@@ -55,7 +56,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Service serves what tasks wrote, on any replica. It has no state: the reader's cursor contains its position.
+// Service serves the output of tasks, on any replica. It has no state: the reader's cursor contains its position.
 type Service struct {
 	state   State
 	agents  Agents

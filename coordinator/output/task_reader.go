@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// archiveRetry is how often the archive is asked again about a task whose node does not answer.
+// archiveRetry is how often the archive is tried again for a task whose node does not answer.
 const archiveRetry = 5 * time.Second
 
 // onceTimeout is how long a node that is asked once may be silent. It is shorter than a client waits for a coordinator.
@@ -36,22 +36,23 @@ type reading[E any] struct {
 	// once: a node that does not answer is asked once, and given up after onceTimeout of silence.
 	once bool
 
-	// at is the offset behind what was read. tail is set until something was.
+	// at is the offset after the last entry that was read. tail is set until the first entry.
 	at   uint64
 	tail *int32
 
-	// ask starts to read at an agent, and look in the archive, from at or from the tail on. Each call of what ask returns
-	// receives an answer.
+	// ask starts to read from an agent, and look from the archive, at the offset at or at the tail. The returned
+	// function receives one answer per call.
 	ask  func(ctx context.Context, agent v1.TaskServiceClient) (func() (answer[E], error), error)
 	look func(ctx context.Context, m *tasks.Manifest) (func() (answer[E], error), error)
-	// offset returns the offset behind an entry.
+	// offset returns the offset after an entry.
 	offset func(E) uint64
-	// take passes entries on, and begun, which may be nil, is called where the tail begins; false: the reader has gone.
+	// take passes entries on. begun, which may be nil, is called with the offset where the tail begins. Both return
+	// false if the reader has gone.
 	take  func([]E) bool
 	begun func(at uint64) bool
 	// heard, which may be nil, is called for each answer of a node.
 	heard func()
-	// what is read, in words.
+	// what names the output in messages.
 	what string
 }
 
@@ -72,11 +73,11 @@ type loss struct {
 
 func (l *loss) Error() string { return l.message }
 
-// errGone says that the reader has gone.
+// errGone is returned when the reader has gone.
 var errGone = errors.New("the reader has gone")
 
-// run reads until everything was read, and returns a *loss if that is not possible. It continues after an agent that went
-// away, as long as it may come back.
+// run reads until everything was read, and returns a *loss if that is not possible. If the agent goes away, run
+// continues as long as it may come back.
 func (r *reading[E]) run(ctx context.Context) error {
 	pause := agentRetry
 	var silentSince, looked time.Time
@@ -90,7 +91,7 @@ func (r *reading[E]) run(ctx context.Context) error {
 			return nil
 		}
 		if r.at != before || time.Since(began) > endedPatience/2 {
-			// A stream that was open for so long had a working agent, although the task wrote nothing.
+			// A stream that was open for that long had a working agent, although the task wrote nothing.
 			pause, silentSince = agentRetry, time.Time{}
 		}
 		switch status.Code(err) {
@@ -100,7 +101,7 @@ func (r *reading[E]) run(ctx context.Context) error {
 		missing, over, gone := status.Code(err) == codes.NotFound, r.over(), r.gone()
 		switch notYet := missing && !over && !gone && !r.src.started && r.at == 0; {
 		case notYet && !r.follow:
-			// Whatever it will write comes later.
+			// All output of the task comes later.
 			r.begin(r.at)
 			return nil
 		case notYet:
@@ -135,13 +136,13 @@ func (r *reading[E]) run(ctx context.Context) error {
 	}
 }
 
-// over reports that the attempt writes no more.
+// over reports whether the attempt writes no more.
 func (r *reading[E]) over() bool {
 	j, ok := r.state.View().Find(r.job)
 	return !ok || j.Terminal() || j.Attempt > r.attempt || (j.State != v1.JobState_QUEUED && !j.Live())
 }
 
-// gone reports that the node is not expected to answer.
+// gone reports whether the node is not expected to answer.
 func (r *reading[E]) gone() bool {
 	if r.src.node == "" {
 		return false
@@ -150,8 +151,8 @@ func (r *reading[E]) gone() bool {
 	return !ok || n.State == v1.NodeState_LOST
 }
 
-// lose makes the error about missing output. A task that never began wrote nothing. The errors of node and archive, with
-// addresses and paths, go to this coordinator's log: the result is shown to the job's users.
+// lose returns the error about missing output; nil for a task that never began. It logs the errors of node and archive,
+// which contain addresses and paths, because the result is shown to the job's users.
 func (r *reading[E]) lose(missing bool, nodeErr, archiveErr error) error {
 	if missing && r.at == 0 && archiveErr != nil && errors.Is(archiveErr, archive.ErrNotFound) && !r.src.started {
 		return nil
@@ -252,7 +253,7 @@ func (r *reading[E]) fromNode(ctx context.Context, n *work.Node) error {
 	return status.Error(codes.Unavailable, "the agent closed the stream")
 }
 
-// fromArchive reads what the archive has; final reports that this was everything that the task left.
+// fromArchive reads the output in the archive. final reports whether that was all output of the task.
 func (r *reading[E]) fromArchive(ctx context.Context) (final bool, err error) {
 	if r.archive.store == nil {
 		return false, archive.ErrNotFound
@@ -280,7 +281,7 @@ func (r *reading[E]) drain(receive func() (answer[E], error)) error {
 			return errGone
 		}
 		if n := len(a.entries); n > 0 {
-			// Once something came, a new try continues after it.
+			// After the first entry, a new try continues after the last one.
 			r.at, r.tail = r.offset(a.entries[n-1]), nil
 			if !r.take(a.entries) {
 				return errGone
@@ -292,7 +293,7 @@ func (r *reading[E]) drain(receive func() (answer[E], error)) error {
 	}
 }
 
-// begin records where the tail begins, if that is awaited.
+// begin records where the tail begins, if that is not known yet.
 func (r *reading[E]) begin(at uint64) bool {
 	if r.tail == nil {
 		return true

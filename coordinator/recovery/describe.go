@@ -10,8 +10,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 )
 
-// DescribeReplica answers what another coordinator of the list must know if it has no data. It is served even before there
-// is any data here.
+// DescribeReplica tells another coordinator of the list, which has no data, what it must know to start. It is served
+// even while this coordinator has no data.
 func (s *Service) DescribeReplica(ctx context.Context, req *v1.DescribeReplicaRequest) (*v1.DescribeReplicaResponse, error) {
 	supported := level.Supported()
 	out := &v1.DescribeReplicaResponse{
@@ -24,20 +24,20 @@ func (s *Service) DescribeReplica(ctx context.Context, req *v1.DescribeReplicaRe
 		return out, nil
 	}
 	stats := s.replica.Raft().Stats()
-	// The first entry is the list of voters that a cluster starts with.
+	// The first entry is the list of the first voters.
 	if out.State = v1.ReplicaState_USED; stats.LastIndex <= 1 && stats.LeaderID == "" {
 		out.State = v1.ReplicaState_FRESH
 	}
 	peers := s.replica.Raft().Peers()
 	if len(peers) == 0 {
-		// It waits to join a cluster itself.
+		// This coordinator waits to join a cluster itself.
 		out.State = v1.ReplicaState_EMPTY
 	}
 	out.Leader = stats.LeaderID
 	if stats.LeaderID == "" || s.unready(stats) != "" {
 		return out, nil
 	}
-	// A lagging replica may not know yet that the other one was a member: it must not deny it.
+	// A lagging replica may not know yet that the other one was a member, and must not deny it.
 	ctx, cancel := context.WithTimeout(ctx, describeTime/2)
 	defer cancel()
 	v, err := s.replica.Read(ctx)

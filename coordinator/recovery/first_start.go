@@ -14,30 +14,32 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 )
 
-// A coordinator without data is either new, or has lost its disk. A new one may form a cluster with the others of its list.
-// One that lost its disk must not: together with another one that has forgotten everything it would be a majority that
-// makes the rest forget, too, and it may have cast votes that it no longer knows. So it asks the others of the list first:
+// A coordinator without data is either new, or has lost its disk. A new one may form a cluster with the others of its
+// list. One that lost its disk must not: together with another one that lost its disk it would be a majority that
+// overwrites the data of the rest, and it may have cast votes that it no longer knows. So it asks the others of the
+// list first:
 //
-//   - all of them are empty, too, or have begun and nothing has happened yet: it begins with them;
-//   - one has a cluster that this one is no member of: it joins that one;
-//   - one has a cluster that expects this one, which has never been there: it takes its place;
-//   - one has a cluster in which this one has been before: it waits until it was taken out (mind raft remove), and joins;
-//   - one does not answer, or does not know who leads: it waits, because that one may know more.
+//   - all of them are empty, too, or have begun a cluster with no entries yet: it begins with them;
+//   - one has a cluster of which this one is no member: it joins that cluster;
+//   - one has a cluster that expects this one, which has never been part of it: it takes its place;
+//   - one has a cluster of which this one has been part before: it waits until it was removed (mind raft remove), and
+//     joins;
+//   - one does not answer, or does not know the leader: it waits, because that one may know more.
 
-// beginning is what a coordinator without data does.
+// beginning is the way in which a coordinator without data starts.
 type beginning uint8
 
 const (
 	beginWaits  beginning = iota
 	beginAnew             // begin a cluster with the others of the list
-	beginsJoins           // join the cluster that is there
+	beginsJoins           // join the existing cluster
 )
 
-// beginsWith is what a coordinator does before it has data, for the others that ask.
+// beginsWith is the state of a coordinator before it has data, for the others that ask.
 type beginsWith struct {
 	// state is a ReplicaState; UNSPECIFIED: it has data, or does not know yet.
 	state atomic.Int32
-	// waits says why it waits; nil: it does not.
+	// waits is the reason why it waits; nil: it does not wait.
 	waits atomic.Pointer[string]
 	// joinVia are addresses through which it joins the cluster that it found. It is set before the server is started.
 	joinVia []string
@@ -48,7 +50,7 @@ func (b *beginsWith) over() {
 	b.waits.Store(nil)
 }
 
-// text says why the coordinator is still starting.
+// text returns why the coordinator is still starting.
 func (b *beginsWith) text() string {
 	if why := b.waits.Load(); why != nil {
 		return "waiting: " + *why
@@ -56,15 +58,15 @@ func (b *beginsWith) text() string {
 	return "starting"
 }
 
-// firstStart is what a coordinator without data has heard from the others of its list.
+// firstStart has the answers that a coordinator without data got from the others of its list.
 type firstStart struct {
 	self   string
 	others []string // ids
-	// answers are the newest ones; nil: no answer, for the reason in silent.
+	// answers are the newest answers; nil: none, for the reason in silent.
 	answers map[string]*v1.DescribeReplicaResponse
 	silent  map[string]string
-	// empty are those that have said in the life of this process that they have no data. Any cluster that they are in now
-	// was formed since, and counts on this one.
+	// empty are the coordinators that have said during the life of this process that they have no data. A cluster that
+	// they are in now was formed since then, and counts on this coordinator.
 	empty map[string]bool
 }
 
@@ -80,7 +82,7 @@ func (f *firstStart) heard(id string, answer *v1.DescribeReplicaResponse, err er
 	}
 }
 
-// decide returns what to do, through which coordinators to join, and why it waits.
+// decide returns the way to start, the coordinators through which to join, and the reason for waiting.
 func (f *firstStart) decide() (do beginning, via, why string) {
 	ready := 0
 	var missing []string
@@ -114,7 +116,7 @@ const (
 	// describeTime limits one round of questions to the others.
 	describeTime   = time.Second
 	firstStartPace = 100 * time.Millisecond
-	// saysAfter is how long it waits before it logs the reason, and saysEvery how often it repeats it.
+	// saysAfter is how long a coordinator waits before it logs the reason, and saysEvery how often it repeats it.
 	saysAfter = 3 * time.Second
 	saysEvery = 30 * time.Second
 )
@@ -148,7 +150,7 @@ func (s *Service) MayBegin(ctx context.Context) (bool, error) {
 	}
 }
 
-// newFirstStart lists the others and their addresses.
+// newFirstStart returns a firstStart without answers, and the addresses of the others.
 func (s *Service) newFirstStart() (f *firstStart, addrs map[string]string) {
 	f = &firstStart{self: s.replica.ID(), answers: map[string]*v1.DescribeReplicaResponse{}, silent: map[string]string{}, empty: map[string]bool{}}
 	addrs = map[string]string{}

@@ -26,7 +26,7 @@ func TestFirstStart_decides(t *testing.T) {
 	behind := led(true, false)
 	behind.Current = false
 	tests := map[string]struct {
-		// before was heard earlier in the life of the process; nil: the other does not answer.
+		// before is an earlier answer in the life of the process; nil: the other does not answer.
 		before, c2, c3 *v1.DescribeReplicaResponse
 		want           beginning
 		via, why       string

@@ -19,7 +19,7 @@ type SavedState struct {
 	Queues       int            `json:"queues"`
 	Tokens       int            `json:"tokens"`
 	Coordinators int            `json:"coordinators"`
-	// Broken lists the invariants that do not hold.
+	// Broken lists the violated invariants.
 	Broken []string `json:"broken"`
 }
 

@@ -20,13 +20,13 @@ import (
 
 func newReplayed() verify.Replay { return replayed{replica.Hosted{Machine: fsm.New()}} }
 
-// Begun describes the start of a recovered or restored cluster.
+// Begun describes the first state of a recovered or restored cluster.
 type Begun struct {
 	Voters []string `json:"voters"`
 	Index  uint64   `json:"index"`
 	Term   uint64   `json:"term"`
 	Hash   string   `json:"hash"`
-	// Nodes must register and report what they run, and Jobs are held until they have.
+	// Nodes must register and report their tasks, and Jobs are held until they have.
 	Nodes int `json:"nodes_to_register"`
 	Jobs  int `json:"jobs_held"`
 }
@@ -42,8 +42,8 @@ func begun(life recovery.Life, voters []recovery.Server) Begun {
 	return b
 }
 
-// beginWith makes the first entry of a new life. It is of the newest level: all coordinators of the new life run this version
-// of mind, or a newer one.
+// beginWith returns a function that makes the first entry of a new life. The entry has the newest level, because all
+// coordinators of the new life run this version of mind or a newer one.
 func beginWith(voters []recovery.Server, from, who string) func() []byte {
 	return func() []byte {
 		var ids []string
@@ -52,7 +52,7 @@ func beginWith(voters []recovery.Server, from, who string) func() []byte {
 		}
 		data, err := kernel.Encode(level.Supported().Newest, clusterverbs.Recover{Voters: ids, From: from, Actor: &access.Actor{User: who}})
 		if err != nil {
-			panic(fmt.Sprintf("encoding a recovery: %v", err)) // It holds nothing that cannot be encoded.
+			panic(fmt.Sprintf("encoding a recovery: %v", err)) // All of its values can be encoded.
 		}
 		return kernel.Pack(level.Supported().Newest, time.Now(), [][]byte{data})
 	}
@@ -61,14 +61,15 @@ func beginWith(voters []recovery.Server, from, who string) func() []byte {
 // Recovery describes what Recover did.
 type Recovery struct {
 	Begun
-	// From is the end of the log that it was recovered from.
+	// From is the end of the log from which the cluster was recovered.
 	From verify.StateReport `json:"from"`
 	// Kept is the path of the old data.
 	Kept string `json:"kept"`
 }
 
-// Recover starts a cluster again from the data directory of one stopped coordinator. The caller knows that the previous
-// voters that are not among the new ones will never run again with their data. who is for the audit log.
+// Recover prepares the data directory of one stopped coordinator, so that a cluster starts again from it. The caller
+// knows that the previous voters that are not among the new ones will never run again with their data. The last
+// argument is the actor in the audit log.
 func Recover(ctx context.Context, dataDir, logStore string, voters []recovery.Server, who string) (*Recovery, error) {
 	done, err := recovery.Recover(ctx, recovery.Config{
 		Dir: filepath.Join(dataDir, "raft"), LogStore: logStore, New: newReplayed, Voters: voters,

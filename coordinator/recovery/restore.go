@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/recovery"
 )
 
-// RestoreFile is in the data directory of a coordinator that will start from it.
+// RestoreFile is the name of a saved state in a data directory, from which the coordinator will start.
 const RestoreFile = "restore.snapshot"
 
 // PrepareRestore prepares a data directory without data, so that its coordinator forms a new cluster from a saved state at
@@ -59,8 +59,8 @@ func copyDurably(from, to string) error {
 // have started already.
 const restoreWait = 3 * time.Second
 
-// RestorePending starts from a saved state, if there is one. If several coordinators of a list have one, the first of the
-// list starts, and the others join it.
+// RestorePending starts from a saved state, if the data directory has one. If several coordinators of a list have one,
+// the first of the list starts, and the others join it.
 func (s *Service) RestorePending(ctx context.Context) error {
 	file, dir := filepath.Join(s.dataDir, RestoreFile), filepath.Join(s.dataDir, "raft")
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {

@@ -17,8 +17,9 @@ import (
 // snapshotChunk limits one message of a snapshot, in bytes.
 const snapshotChunk = 256 << 10
 
-// SaveSnapshot sends the whole state: everything that was acknowledged before the call, unless the call asks for stale. The
-// audit log records it before the first byte is sent. (Not with stale: without a leader nothing can be recorded.)
+// SaveSnapshot sends the whole state, with all writes that were acknowledged before the call, unless the call asks for
+// stale. The audit log records it before the first byte is sent. (Not with stale: without a leader nothing can be
+// recorded.)
 func (s *Service) SaveSnapshot(_ *v1.SaveSnapshotRequest, stream v1.OperatorService_SaveSnapshotServer) error {
 	ctx := stream.Context()
 	c := call.Of(ctx)
@@ -66,7 +67,7 @@ func (w snapshotStream) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// RecordSnapshot records that a coordinator sends the state.
+// RecordSnapshot records in the audit log that a coordinator sends the state.
 func (s *Service) RecordSnapshot(ctx context.Context, req *v1.RecordSnapshotRequest) (*v1.RecordSnapshotResponse, error) {
 	_, err := replica.Propose[clusterverbs.NoteSnapshotResult](ctx, s.replica, clusterverbs.NoteSnapshot{By: req.GetCoordinatorId(), Actor: call.Of(ctx).OperatorActor()})
 	return &v1.RecordSnapshotResponse{}, err

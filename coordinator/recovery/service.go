@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
-// Config is what a Service needs.
+// Config configures a Service.
 type Config struct {
 	Replica *replica.Replica
 	Machine *fsm.Machine
@@ -21,12 +21,13 @@ type Config struct {
 	LogStore string
 	// Program is the version of mind, recorded in saved states.
 	Program string
-	// Unready says why this replica should not be used; empty: it should.
+	// Unready returns why this replica should not be used; empty: it should.
 	Unready func(raftnode.Stats) string
 	Log     *slog.Logger
 }
 
-// Service starts a coordinator that has no data, and answers OperatorService's questions about the data of replicas.
+// Service starts a coordinator that has no data, and implements the methods of OperatorService about the data of
+// replicas.
 type Service struct {
 	replica                              *replica.Replica
 	machine                              *fsm.Machine
@@ -46,8 +47,8 @@ func New(c Config) *Service {
 	}
 }
 
-// NotUp says why the coordinator is still starting.
+// NotUp returns why the coordinator is still starting.
 func (s *Service) NotUp() string { return s.beginning.text() }
 
-// Found are gRPC addresses through which this coordinator joins the cluster that it found at its start.
+// Found returns gRPC addresses through which this coordinator joins the cluster that it found at its start.
 func (s *Service) Found() []string { return s.beginning.joinVia }

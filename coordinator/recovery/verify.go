@@ -9,9 +9,9 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-// Verify checks the log and the snapshots in the data directory of a stopped coordinator, and changes nothing. logStore is
-// that of the configuration, empty for the existing one; at is an index at which the hash is also wanted, or 0. The hashes
-// are those of GetStateHash, so that the data of a stopped replica can be compared with a running one.
+// Verify checks the log and the snapshots in the data directory of a stopped coordinator, and changes nothing. logStore
+// is the configured log store, or empty for the existing one. at is an index whose hash is also reported, or 0. The
+// hashes are those of GetStateHash, so that the data of a stopped replica can be compared with a running one.
 func Verify(ctx context.Context, dataDir, logStore string, at uint64) (*verify.Report, error) {
 	return verify.Data(ctx, verify.Config{
 		Dir: filepath.Join(dataDir, "raft"), LogStore: logStore, At: at,
@@ -19,7 +19,7 @@ func Verify(ctx context.Context, dataDir, logStore string, at uint64) (*verify.R
 	})
 }
 
-// replayed is the state machine as Verify wants it.
+// replayed adapts the state machine for Verify.
 type replayed struct{ replica.Hosted }
 
 // Decode implements verify.Replay.

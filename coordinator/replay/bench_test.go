@@ -17,8 +17,8 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/replay"
 )
 
-// BenchmarkSee replays 16,384 entries of jobs that are submitted, placed, and run to their end: as many as are kept behind a
-// snapshot.
+// BenchmarkSee replays 16,384 entries in which jobs are submitted, placed and ended: the number of entries that are
+// kept behind a snapshot.
 func BenchmarkSee(b *testing.B) {
 	const entries = 16_384
 	m, log, index := fsm.New(), raft.NewInmemStore(), uint64(0)

@@ -1,10 +1,10 @@
-// Package replay shows the state of an earlier moment, for questions about what was decided then.
+// Package replay rebuilds the state of an earlier moment, for questions about past decisions.
 //
-// Guarantees. The state is made again, from a snapshot and the log of this replica; what runs is not touched. One is made at a
-// time on a replica: others wait a little, and are then told to ask again. Nothing of it is kept.
+// Guarantees. The state is rebuilt from a snapshot and the log of this replica, which only reads files. A replica
+// rebuilds one state at a time: other calls wait a little, and are then refused. No rebuilt state is kept.
 //
-// Not guaranteed: that a moment is still there. Each replica keeps its own snapshots and log, and says which is its oldest
-// moment.
+// Not guaranteed: that a moment can still be rebuilt. Each replica keeps its own snapshots and log, and reports its
+// oldest moment.
 package replay
 
 import (
@@ -24,20 +24,20 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/replay"
 )
 
-// Moment is what is asked for: the state at an index, or, without one, at a time.
+// Moment is an index of the log or, without one, a time.
 type Moment = replay.Moment
 
-// patience is how long a question waits for those before it.
+// patience is how long a call waits for those before it.
 const patience = 5 * time.Second
 
-// Replays answers questions about earlier moments, one at a time.
+// Replays rebuilds earlier states, one at a time.
 type Replays struct {
 	id   string
 	kept func() replay.Source
 	turn chan struct{}
 }
 
-// New makes Replays of what the replica with an id keeps.
+// New returns Replays from the log and snapshots of the replica with an id.
 func New(id string, kept func() replay.Source) *Replays {
 	return &Replays{id: id, kept: kept, turn: make(chan struct{}, 1)}
 }
@@ -45,14 +45,14 @@ func New(id string, kept func() replay.Source) *Replays {
 // Past is the state at an earlier moment.
 type Past struct {
 	View *fsm.View
-	// Index is that of the last entry until then. Time is the time that was asked for, or that of the state.
+	// Index is the index of the last entry until then. Time is the requested time, or that of the state.
 	Index uint64
 	Time  time.Time
-	// Last is the last thing that happened to the job; nil: it is too long ago to be seen.
+	// Last is the last change of the job; nil: it is older than the rebuilt log.
 	Last *Change
 }
 
-// Change is something that happened to a job. From and To are equal when only its stop intent changed.
+// Change is a change of a job's state. From and To are equal if only its stop intent changed.
 type Change struct {
 	Index    uint64
 	Time     time.Time
@@ -62,7 +62,7 @@ type Change struct {
 	Nodes    []string
 }
 
-// See makes the state of a moment, and shows it, with what happened to a job until then.
+// See rebuilds the state of a moment, and calls see with it and with the last change of a job until then.
 func (r *Replays) See(ctx context.Context, at Moment, job ident.Job, see func(*Past) error) error {
 	if err := r.begin(ctx); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (r *Replays) begin(ctx context.Context) error {
 	return call.Errorf(codes.ResourceExhausted, "%s replays its log for others at the moment, one at a time: ask again in a few seconds", r.id)
 }
 
-// refused puts it into words for callers.
+// refused translates an error for callers.
 func (r *Replays) refused(at Moment, err error) error {
 	var (
 		old *replay.TooOldError
@@ -120,7 +120,7 @@ func (r *Replays) refused(at Moment, err error) error {
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// note remembers the last thing that happened to a job.
+// note stores the last change of a job.
 func (p *Past) note(v *fsm.View, job ident.Job, events []event.Event) {
 	for i := range events {
 		e := &events[i]

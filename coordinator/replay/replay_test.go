@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/replay"
 )
 
-// empty is a log in which nothing is decided.
+// empty returns a log without commands.
 func empty(t *testing.T) func() replay.Source {
 	log := raft.NewInmemStore()
 	require.NoError(t, log.StoreLog(&raft.Log{Index: 1, Term: 1, Type: raft.LogNoop}))
@@ -24,7 +24,7 @@ func empty(t *testing.T) func() replay.Source {
 	}
 }
 
-// One is made at a time; those that wait too long for it are told to ask again.
+// One state is rebuilt at a time. Calls that wait too long are refused.
 func TestReplays_oneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New("c1", empty(t))
@@ -57,7 +57,7 @@ func TestReplays_oneAtATime(t *testing.T) {
 	})
 }
 
-// What is asked for may be refused, and what looks at it may fail: the next one has its turn all the same.
+// A moment may be refused, and the callback may fail: the next call gets its turn all the same.
 func TestReplays_aFailureEndsTheTurn(t *testing.T) {
 	r := New("c1", empty(t))
 	broken := errors.New("broken")

@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// Changed wakes those that wait for a newer view. It is called on the applying goroutine after each entry.
+// Changed wakes the callers that wait for a newer view. It is called on the applying goroutine after each entry.
 func (r *Replica) Changed() { r.changes.signal() }
 
 // Newer waits for a view newer than an index.
@@ -49,7 +49,7 @@ func (w *changes) signal() {
 	}
 }
 
-// next is closed by the next signal.
+// next returns a channel that the next signal closes.
 func (w *changes) next() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

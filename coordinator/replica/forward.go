@@ -16,11 +16,11 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
-// Conn makes calls at another component.
+// Conn makes calls to another component.
 type Conn = grpc.ClientConnInterface
 
-// Write serves a write here when this coordinator leads, and hands it to the leader when not. What was certainly not
-// sent is tried again while a leader may still appear; a call that was handed on once goes no further.
+// Write serves a write here if this coordinator leads, and forwards it to the leader otherwise. It repeats a call that
+// was certainly not sent, while a leader may still appear. A call that was forwarded once is not forwarded again.
 func (r *Replica) Write(ctx context.Context, c *call.Call, method string, req any, reply func() proto.Message, handler grpc.UnaryHandler) (any, error) {
 	for giveUp := r.waitUntil(ctx); ; {
 		resp, err := r.tryWrite(ctx, c, method, req, reply, handler)
@@ -46,11 +46,11 @@ func (r *Replica) tryWrite(ctx context.Context, c *call.Call, method string, req
 	return resp, r.Forward(ctx, c, addr, method, req, resp)
 }
 
-// answerTime is what an answer gets to reach a caller before its time is up.
+// answerTime is the part of a caller's time that is left for the answer to reach the caller.
 const answerTime = 250 * time.Millisecond
 
-// waitUntil is how long a call waits for a leader. It ends in time to tell the caller that nothing was done: one whose time runs out
-// without an answer has to believe that something may have been.
+// waitUntil returns until when a call waits for a leader. It ends early enough to answer the caller that the write was
+// not sent: a caller whose time runs out without an answer has to treat the outcome as unknown.
 func (r *Replica) waitUntil(ctx context.Context) time.Time {
 	giveUp := time.Now().Add(r.config.LeaderWait)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-answerTime).Before(giveUp) {
@@ -59,7 +59,7 @@ func (r *Replica) waitUntil(ctx context.Context) time.Time {
 	return giveUp
 }
 
-// waitLeader waits for another leader to be known, or a little, and says whether to try again.
+// waitLeader waits a little, or until another leader is known, and reports whether to try again.
 func (r *Replica) waitLeader(ctx context.Context, giveUp time.Time) bool {
 	left := time.Until(giveUp)
 	if left <= 0 {
@@ -67,7 +67,7 @@ func (r *Replica) waitLeader(ctx context.Context, giveUp time.Time) bool {
 	}
 	changed, stop := r.Raft().LeaderChanges()
 	defer stop()
-	// The change may have come before this wait, the address of a new leader after the news of it.
+	// The leader may have changed before this wait, and the address of a new leader may be known later than the leader.
 	timer := time.NewTimer(min(left, 20*time.Millisecond))
 	defer timer.Stop()
 	select {
@@ -80,8 +80,8 @@ func (r *Replica) waitLeader(ctx context.Context, giveUp time.Time) bool {
 	}
 }
 
-// Forward makes the same call at the leader. It does not wait for a leader that is known to lead no more (it may be
-// stopped, or cut off, and never answer): the outcome is unknown then.
+// Forward makes the same call to the leader. It does not wait for a leader that is known to lead no more, which may be
+// stopped or cut off and never answer: then the outcome is unknown.
 func (r *Replica) Forward(ctx context.Context, c *call.Call, addr, method string, req any, resp proto.Message) error {
 	conn, err := r.links.To(addr)
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *Replica) Forward(ctx context.Context, c *call.Call, addr, method string
 	switch {
 	case outcome != "":
 	case code == codes.Unavailable && reached.Addr == nil:
-		outcome = status.NotSent // It never was on a connection.
+		outcome = status.NotSent // The call never was on a connection.
 	case code == codes.Canceled && caller.Err() == nil:
 		return &call.Failure{Code: codes.Unavailable, Message: "the leader changed during the write; its outcome is unknown", Outcome: status.Unknown}
 	case code == codes.Unavailable, code == codes.DeadlineExceeded, code == codes.Canceled:

@@ -6,5 +6,5 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// HashText is a state hash as replicas tell it: what it is taken of, and the hash.
+// HashText formats a state hash for other replicas: the format of the hashed data, and the hash.
 func HashText(hash uint64) string { return fmt.Sprintf("%s-%016x", fsm.HashFormat(), hash) }

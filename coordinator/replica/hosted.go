@@ -5,10 +5,10 @@ import (
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
-// Hosted is the state machine in the shape that raftnode wants.
+// Hosted adapts the state machine for raftnode.
 type Hosted struct {
 	*fsm.Machine
-	// Tamper replaces the entries that are applied; nil: they are applied as they are.
+	// Tamper replaces the entries that are applied; nil: they are not changed.
 	Tamper func(index uint64, entry []byte) []byte
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 )
 
-// IsLeader says whether this replica leads, as far as it knows.
+// IsLeader reports whether this replica leads, as far as it knows.
 func (r *Replica) IsLeader() bool { return r.Raft().IsLeader() }
 
-// Leader is the id and gRPC address of the leader; the address is empty when it is not known (yet).
+// Leader returns the id and the gRPC address of the leader; the address is empty if it is not known.
 func (r *Replica) Leader() (id, addr string) {
 	if id, _ = r.Raft().Leader(); id == "" {
 		return "", ""
@@ -21,7 +21,7 @@ func (r *Replica) Leader() (id, addr string) {
 	return id, r.GRPCAddr(id)
 }
 
-// GRPCAddr is where a coordinator is reached, "" when that is not known (yet).
+// GRPCAddr returns the gRPC address of a coordinator, or "" if it is not known.
 func (r *Replica) GRPCAddr(id string) string {
 	if row, ok := r.View().Coordinator(id); ok && row.GRPCAddr != "" {
 		return row.GRPCAddr
@@ -29,7 +29,7 @@ func (r *Replica) GRPCAddr(id string) string {
 	return r.config.Listed[id]
 }
 
-// RefreshLeader brings what this replica knows of the leader up to date.
+// RefreshLeader updates this replica's data about the leader.
 func (r *Replica) RefreshLeader() {
 	hint := ""
 	if id, addr := r.Leader(); addr != "" {
@@ -38,7 +38,7 @@ func (r *Replica) RefreshLeader() {
 	r.leader.set(hint)
 }
 
-// FollowLeader refreshes it on each change, until ctx ends.
+// FollowLeader calls RefreshLeader on each change of the leader, until ctx ends.
 func (r *Replica) FollowLeader(ctx context.Context) {
 	changes, stop := r.Raft().LeaderChanges()
 	defer stop()
@@ -52,7 +52,7 @@ func (r *Replica) FollowLeader(ctx context.Context) {
 	}
 }
 
-// LeaderHint is "id=grpc_addr" of the leader, for the answers; empty: none is known.
+// LeaderHint returns "id=grpc_addr" of the leader, for answers; empty: none is known.
 func (r *Replica) LeaderHint() string {
 	if hint := r.leader.newest.Load(); hint != nil {
 		return *hint
@@ -60,10 +60,10 @@ func (r *Replica) LeaderHint() string {
 	return ""
 }
 
-// LeaderKnown is closed as soon as a leader is known.
+// LeaderKnown returns a channel that is closed as soon as a leader is known.
 func (r *Replica) LeaderKnown() <-chan struct{} { return r.leader.known() }
 
-// knownLeader is the leader that this replica knows, for as long as it stays the same one.
+// knownLeader is the leader that this replica knows.
 type knownLeader struct {
 	newest atomic.Pointer[string]
 
@@ -73,7 +73,7 @@ type knownLeader struct {
 	cancel context.CancelFunc
 }
 
-// set tells which leader is known now; hint empty: none.
+// set replaces the known leader; an empty hint means none.
 func (e *knownLeader) set(hint string) {
 	e.newest.Store(&hint)
 	e.mu.Lock()
@@ -99,17 +99,17 @@ func (e *knownLeader) known() <-chan struct{} {
 	return now
 }
 
-// deposedGrace is how long a leader that leads no more may still take to answer: one that handed leadership on in an
-// orderly way answers what it was asked before.
+// deposedGrace is how long a deposed leader may still take to answer: after an orderly transfer it answers earlier
+// calls.
 const deposedGrace = 500 * time.Millisecond
 
-// afterEnd calls f a little after the leader at that address is not known to lead any more, unless ctx ends or stop is
+// afterEnd calls f a little after the leader at an address is no longer known to lead, unless ctx ends or stop is
 // called before.
 func (e *knownLeader) afterEnd(ctx context.Context, addr string, f func()) (stop func() bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ctx == nil || !strings.HasSuffix(e.hint, "="+addr) {
-		// The caller heard of this leader from elsewhere, before this replica did.
+		// The caller learned about this leader earlier than this replica.
 		return func() bool { return true }
 	}
 	return context.AfterFunc(e.ctx, func() {

@@ -10,8 +10,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// Read is the state that a call may answer from: this replica's, at once when the call asks for stale, and otherwise
-// after everything that was acknowledged before the call began has been applied here.
+// Read returns the view from which a call may be answered: at once if the call asks for stale, and otherwise after all
+// writes that were acknowledged before the call began have been applied here.
 func (r *Replica) Read(ctx context.Context) (*fsm.View, error) {
 	c := call.Of(ctx)
 	if !c.Stale {
@@ -31,7 +31,8 @@ func (r *Replica) Read(ctx context.Context) (*fsm.View, error) {
 	return v, nil
 }
 
-// readIndex is an index that holds every write acknowledged before now. It waits for a leader, for a while.
+// readIndex returns an index that is not before any write acknowledged before the call. It waits for a leader, for a
+// while.
 func (r *Replica) readIndex(ctx context.Context) (uint64, error) {
 	for giveUp := r.waitUntil(ctx); ; {
 		var (
@@ -68,7 +69,7 @@ func (r *Replica) askLeader() (uint64, error) {
 	return resp.GetIndex(), err
 }
 
-// ReadIndex answers the other replicas, for OperatorService. It is answered by the leader or not at all.
+// ReadIndex implements v1.OperatorServiceServer for the other replicas. Only the leader answers it.
 func (r *Replica) ReadIndex(ctx context.Context, _ *v1.ReadIndexRequest) (*v1.ReadIndexResponse, error) {
 	index, term, err := r.Raft().ReadIndex(ctx)
 	if err != nil {
@@ -80,7 +81,7 @@ func (r *Replica) ReadIndex(ctx context.Context, _ *v1.ReadIndexRequest) (*v1.Re
 // Wait returns when the goroutines of the replica have ended, which they do soon after its life.
 func (r *Replica) Wait() { r.asking.Wait() }
 
-// joinRound lets reads share a question to the leader.
+// joinRound lets reads share one question to the leader.
 func (r *Replica) joinRound(ctx context.Context) (uint64, error) {
 	next, _ := r.rounds.Join(func() bool {
 		r.asking.Go(func() { r.rounds.Run(r.askLeader) })

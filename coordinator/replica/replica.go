@@ -2,11 +2,11 @@
 // change, and hand a write to the leader.
 //
 // Guarantees. A proposal that returns without an error is committed and applied here; an error says whether the command
-// was refused, not sent or of unknown outcome (package call). Read returns a view that holds every write that was
-// acknowledged before the call began, unless the call asked for stale. A write is handed to the leader in at most one hop, and
-// is repeated only when it certainly had no effect.
+// was refused, not sent or of unknown outcome (package call). Read returns a view with every write that was
+// acknowledged before the call began, unless the call asked for stale. A write is forwarded to the leader in at most
+// one hop, and is repeated only if it certainly had no effect.
 //
-// It knows no service, and nothing of what the commands mean.
+// The package does not depend on services, nor on the meaning of commands.
 package replica
 
 import (
@@ -31,24 +31,24 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/round"
 )
 
-// Config is what a replica knows of itself and of the others.
+// Config configures a replica.
 type Config struct {
 	ID string
-	// Listed are gRPC addresses of the initial voters by id, for as long as the state does not say them.
+	// Listed are the gRPC addresses of the initial voters by id. They are used while the state does not have them.
 	Listed map[string]string
-	// Secret shows the other coordinators that a coordinator calls; empty: none is asked for.
+	// Secret proves to the other coordinators that a coordinator calls; empty: they require none.
 	Secret string
 	// LeaderWait bounds how long a call waits for a leader to be known.
 	LeaderWait time.Duration
 	// Shutdown bounds how long Raft may take to stop when the replica retires.
 	Shutdown time.Duration
-	// Life ends when the coordinator shuts down or its replica retires; End ends it.
+	// Life ends when the coordinator shuts down or its replica retires. End ends it.
 	Life context.Context
 	End  context.CancelFunc
 	Log  *slog.Logger
 }
 
-// Replica is this coordinator's copy of the state, and its way to the leader.
+// Replica is this coordinator's copy of the state, with a connection to the leader.
 type Replica struct {
 	config  Config
 	machine *fsm.Machine
@@ -56,51 +56,51 @@ type Replica struct {
 	links *links.Links
 	// raft is nil until Open.
 	raft atomic.Pointer[raftnode.Node]
-	// retired says why this replica is out of service; nil: it is not.
+	// retired is the reason why this replica is out of service; nil: it is in service.
 	retired atomic.Pointer[string]
-	// rounds are the questions for a read index; asking counts the goroutine that asks them.
+	// rounds are the shared questions for a read index. asking counts the goroutine that asks them.
 	rounds  round.Rounds[uint64]
 	asking  sync.WaitGroup
 	changes changes
 	leader  knownLeader
-	// begun is closed when the first term of this replica begins: see Begin.
+	// begun is closed by Begin.
 	begun chan struct{}
 	begin sync.Once
 }
 
-// New makes a replica that can be read, but is in no cluster yet.
+// New returns a replica that can be read, but is not in a cluster yet.
 func New(config Config, machine *fsm.Machine, others *links.Links) *Replica {
 	return &Replica{config: config, machine: machine, links: others, begun: make(chan struct{})}
 }
 
-// Open puts the replica into its cluster.
+// Open connects the replica to its cluster.
 func (r *Replica) Open(node *raftnode.Node) {
 	r.raft.Store(node)
 	r.RefreshLeader()
 }
 
-// Opened says whether Open was called.
+// Opened reports whether Open was called.
 func (r *Replica) Opened() bool { return r.raft.Load() != nil }
 
-// Raft is the node that Open was given; nil before.
+// Raft returns the node that was passed to Open; nil before.
 func (r *Replica) Raft() *raftnode.Node { return r.raft.Load() }
 
-// Past is what this replica keeps of its log.
+// Past returns the log and the snapshots that this replica keeps.
 func (r *Replica) Past() replay.Source { return r.Raft().Past() }
 
-// ID names this coordinator among the voters.
+// ID returns the name of this coordinator among the voters.
 func (r *Replica) ID() string { return r.config.ID }
 
-// View is the state as this replica has it now.
+// View returns the state that this replica has applied.
 func (r *Replica) View() *fsm.View { return r.machine.View() }
 
-// Life ends when the coordinator shuts down, or its replica retires.
+// Life returns a context that ends when the coordinator shuts down, or its replica retires.
 func (r *Replica) Life() context.Context { return r.config.Life }
 
-// Link is the connection to another coordinator. Callers must not close it.
+// Link returns the connection to another coordinator. Callers must not close it.
 func (r *Replica) Link(addr string) (Conn, error) { return r.links.To(addr) }
 
-// AsReplica sends along what shows that a coordinator calls.
+// AsReplica returns a context whose calls prove that a coordinator makes them.
 func (r *Replica) AsReplica(ctx context.Context) context.Context {
 	if r.config.Secret == "" {
 		return ctx
@@ -130,11 +130,11 @@ func Propose[R any](ctx context.Context, p Proposer, command kernel.Command) (R,
 // beginWithin bounds how long a proposal waits for Begin.
 const beginWithin = 3 * time.Second
 
-// Begin says that the leader has raised the level of the state as far as it can. Until then, proposals to a state below the
-// newest level wait: the first commands of a new cluster would be written at the level of an old one.
+// Begin is called when the leader has raised the level of the state as far as it can. Until then, proposals to a state
+// below the newest level wait, because the first commands of a new cluster would be written at an older level.
 func (r *Replica) Begin() { r.begin.Do(func() { close(r.begun) }) }
 
-// AtOnce proposes without waiting for Begin.
+// AtOnce returns a Proposer that does not wait for Begin.
 func (r *Replica) AtOnce() Proposer { return atOnce{r} }
 
 type atOnce struct{ r *Replica }
@@ -143,7 +143,7 @@ func (a atOnce) Propose(ctx context.Context, command kernel.Command) (any, error
 	return a.r.propose(ctx, command)
 }
 
-// awaitBegin waits for Begin, where that matters.
+// awaitBegin waits for Begin, if the level may still be raised.
 func (r *Replica) awaitBegin(ctx context.Context) {
 	if r.View().Level() >= level.Supported().Newest || !r.IsLeader() {
 		return
@@ -158,19 +158,19 @@ func (r *Replica) awaitBegin(ctx context.Context) {
 	}
 }
 
-// Pack makes a log entry of commands, at the level that the state has here.
+// Pack makes a log entry of commands, at the level of the state.
 func (r *Replica) Pack(now time.Time, commands [][]byte) []byte {
 	return kernel.Pack(r.View().Level(), now, commands)
 }
 
-// Propose implements Proposer. It returns when the command was applied here.
+// Propose implements Proposer. It returns after the command was applied here.
 func (r *Replica) Propose(ctx context.Context, command kernel.Command) (any, error) {
 	r.awaitBegin(ctx)
 	return r.propose(ctx, command)
 }
 
 func (r *Replica) propose(ctx context.Context, command kernel.Command) (any, error) {
-	// The level never falls, so the entry that the command gets into is of this level or above.
+	// The level never falls, so the command's entry will have this level or a higher one.
 	data, err := kernel.Encode(r.View().Level(), command)
 	if err != nil {
 		return nil, err
@@ -185,8 +185,8 @@ func (r *Replica) propose(ctx context.Context, command kernel.Command) (any, err
 	return applied.Result, nil
 }
 
-// Retire takes this replica out of service: it has no part in Raft any more, and refuses every call. The process lives on,
-// so that it can be looked at.
+// Retire takes this replica out of service: it leaves Raft, and refuses every call. The process continues to run, so
+// that it can be examined.
 func (r *Replica) Retire(why string) {
 	r.retired.Store(&why)
 	r.config.Log.Error("this replica takes itself out of service", "why", why, "index", r.View().Index(),
@@ -200,7 +200,7 @@ func (r *Replica) Retire(why string) {
 	r.RefreshLeader()
 }
 
-// Retired is the answer of a replica that is out of service, nil of one that is not.
+// Retired returns the error for calls if this replica is out of service, and nil otherwise.
 func (r *Replica) Retired() error {
 	why := r.WhyRetired()
 	if why == "" {
@@ -212,7 +212,7 @@ func (r *Replica) Retired() error {
 	}
 }
 
-// WhyRetired says why this replica is out of service; empty: it is not.
+// WhyRetired returns why this replica is out of service; empty: it is in service.
 func (r *Replica) WhyRetired() string {
 	if why := r.retired.Load(); why != nil {
 		return *why

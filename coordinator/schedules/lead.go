@@ -13,27 +13,27 @@ import (
 	"github.com/mindcoordinator/mind/fsm/scheduleverbs"
 )
 
-// Config is what a Service needs.
+// Config configures a Service.
 type Config struct {
 	State     State
 	Admission Admission
-	// Ran is told what became of each run.
+	// Ran is called with the outcome of each run.
 	Ran func(outcome string)
 	Log *slog.Logger
 }
 
 const (
-	// pace is how often the leader looks for schedules that are due. Looking costs nothing while none is.
+	// pace is how often the leader checks whether schedules are due. The check is cheap while none is.
 	pace = 200 * time.Millisecond
 	// atATime bounds the runs of one command.
 	atATime = 64
-	// maxCounted bounds how many times are counted one by one that passed while nobody led.
+	// maxCounted bounds the due times that are counted one by one after a time without a leader.
 	maxCounted = 1000
-	// maxWhy bounds why a job was refused; bytes.
+	// maxWhy bounds the reason of a refused job; bytes.
 	maxWhy = 1024
 )
 
-// Lead runs what is due, for as long as this coordinator leads.
+// Lead runs schedules that are due, as long as this coordinator leads.
 func (s *Service) Lead(ctx context.Context) {
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
@@ -49,7 +49,7 @@ func (s *Service) Lead(ctx context.Context) {
 	}
 }
 
-// run runs some of the schedules that are due; false: no more are, or it did not work.
+// run runs some of the schedules that are due. It returns false if no more are due, or if it failed.
 func (s *Service) run(ctx context.Context, now time.Time) (more bool) {
 	var c scheduleverbs.RunSchedules
 	for row := range s.State.View().DueSchedules(now.UnixNano()) {
@@ -72,7 +72,7 @@ func (s *Service) run(ctx context.Context, now time.Time) (more bool) {
 	for i, r := range result.Results {
 		one := &c.Runs[i]
 		if r.Refusal != nil {
-			continue // It was changed meanwhile.
+			continue // The schedule was changed meanwhile.
 		}
 		s.Ran(outcomes[r.Outcome])
 		s.Log.Info("schedule was run", "tenant", one.Tenant, "schedule", one.Name, "outcome", outcomes[r.Outcome], "job", r.Job.String())
@@ -80,12 +80,12 @@ func (s *Service) run(ctx context.Context, now time.Time) (more bool) {
 	return more
 }
 
-// due is the run of a schedule that is due.
+// due returns the run for a schedule that is due.
 func (s *Service) due(ctx context.Context, row *schedules.Schedule, now time.Time) scheduleverbs.Run {
 	r := scheduleverbs.Run{Tenant: row.Tenant, Name: row.Name, Due: row.Next, For: row.Next}
 	times, err := timesOf(row.Cron, row.Zone)
 	if err != nil {
-		// Another version of mind took it. Tomorrow an operator may have changed that.
+		// Another version of mind accepted the expression. By tomorrow an operator may have upgraded this one.
 		r.Next, r.Refusal = now.Add(24*time.Hour).UnixNano(), why(err)
 		return r
 	}
@@ -105,7 +105,7 @@ func (s *Service) due(ctx context.Context, row *schedules.Schedule, now time.Tim
 	return r
 }
 
-// why is why a job was refused, to keep.
+// why returns the reason of a refused job, for the state.
 func why(err error) reason.Reason {
 	var f *call.Failure
 	if errors.As(call.ToStatus(err), &f) {

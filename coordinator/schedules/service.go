@@ -1,10 +1,10 @@
 // Package schedules implements ScheduleService, and submits the jobs of schedules when they are due.
 //
-// Guarantees. A schedule runs once for each of its times, whatever coordinator leads: the state compares (fsm/work/schedules).
-// Times that passed while none led, or while the machine was off, are made up for by one run, for the newest of them. A job is
-// checked when the schedule is put, and again at each run, as any job that is submitted.
+// Guarantees. A schedule runs once for each of its due times, whatever coordinator leads: the state checks that
+// (fsm/work/schedules). For due times that passed without a leader, or while the machines were off, there is one run,
+// for the newest of them. A job is checked when the schedule is put, and again at each run, as any submitted job.
 //
-// Not guaranteed: that the data tokens of who put it are still valid at a run.
+// Not guaranteed: that the data tokens of the user who put the schedule are still valid at a run.
 package schedules
 
 import (
@@ -35,7 +35,8 @@ import (
 type State interface {
 	replica.Proposer
 	View() *fsm.View
-	// Read waits until the state has everything that was acknowledged before the call, unless the call asked for stale.
+	// Read waits until the state has all writes that were acknowledged before the call, unless the call asked for
+	// stale.
 	Read(ctx context.Context) (*fsm.View, error)
 }
 
@@ -154,7 +155,7 @@ func (s *Service) PutSchedule(ctx context.Context, req *v1.PutScheduleRequest) (
 	return &v1.PutScheduleResponse{Schedule: whole(row)}, nil
 }
 
-// hopeless says why a dependency will never be met; empty: it may be, or is.
+// hopeless returns why a dependency will never be met; empty: it may be, or is.
 func hopeless(v *fsm.View, tenant string, d work.Dependency) reason.Reason {
 	on, ok := v.Find(d.Job)
 	switch {
@@ -168,7 +169,7 @@ func hopeless(v *fsm.View, tenant string, d work.Dependency) reason.Reason {
 	return reason.New(reason.DependencyDidNotFail, d.Job, on.State)
 }
 
-// timesOf reads when a schedule is due, or returns all faults.
+// timesOf parses the due times of a schedule, or returns all faults.
 func timesOf(expression, zone string) (*cron.Times, error) {
 	var f call.Faults
 	location, err := cron.Zone(zone)
@@ -194,7 +195,7 @@ func (s *Service) propose(ctx context.Context, c scheduleverbs.PutSchedule) (*sc
 	return result.Schedule, nil
 }
 
-// DeleteSchedule deletes a schedule. Its jobs go on.
+// DeleteSchedule deletes a schedule. Its jobs continue.
 func (s *Service) DeleteSchedule(ctx context.Context, req *v1.DeleteScheduleRequest) (*v1.DeleteScheduleResponse, error) {
 	by := call.Of(ctx)
 	result, err := replica.Propose[scheduleverbs.ScheduleResult](ctx, s.State, scheduleverbs.DeleteSchedule{Tenant: by.Tenant, Name: req.GetName(), Actor: by.Actor()})
@@ -207,7 +208,7 @@ func (s *Service) DeleteSchedule(ctx context.Context, req *v1.DeleteScheduleRequ
 	return &v1.DeleteScheduleResponse{}, nil
 }
 
-// PauseSchedule submits nothing more of a schedule.
+// PauseSchedule stops submitting jobs of a schedule.
 func (s *Service) PauseSchedule(ctx context.Context, req *v1.PauseScheduleRequest) (*v1.PauseScheduleResponse, error) {
 	row, err := s.pause(ctx, req.GetName(), true)
 	if err != nil {
@@ -216,7 +217,7 @@ func (s *Service) PauseSchedule(ctx context.Context, req *v1.PauseScheduleReques
 	return &v1.PauseScheduleResponse{Schedule: whole(row)}, nil
 }
 
-// ResumeSchedule goes on with a schedule at its next time.
+// ResumeSchedule continues a schedule at its next due time.
 func (s *Service) ResumeSchedule(ctx context.Context, req *v1.ResumeScheduleRequest) (*v1.ResumeScheduleResponse, error) {
 	row, err := s.pause(ctx, req.GetName(), false)
 	if err != nil {
@@ -225,7 +226,7 @@ func (s *Service) ResumeSchedule(ctx context.Context, req *v1.ResumeScheduleRequ
 	return &v1.ResumeScheduleResponse{Schedule: whole(row)}, nil
 }
 
-// pause pauses or resumes. It changes the schedule as it is, and not what somebody else makes of it meanwhile.
+// pause pauses or resumes a schedule. It fails if the schedule was changed between its read and its write.
 func (s *Service) pause(ctx context.Context, name string, paused bool) (*schedules.Schedule, error) {
 	v, err := s.State.Read(ctx)
 	if err != nil {
@@ -281,7 +282,7 @@ func (s *Service) RunSchedule(ctx context.Context, req *v1.RunScheduleRequest) (
 	return &v1.RunScheduleResponse{JobId: one.Job.String()}, nil
 }
 
-// job makes the job of a run, in the name of who put the schedule.
+// job returns the job of a run, in the name of the user who put the schedule.
 func (s *Service) job(ctx context.Context, row *schedules.Schedule, at time.Time) (jobverbs.NewJob, error) {
 	var request v1.SubmitJobRequest
 	if err := proto.Unmarshal(row.Job, &request); err != nil {
@@ -293,7 +294,8 @@ func (s *Service) job(ctx context.Context, row *schedules.Schedule, at time.Time
 
 func requestOf(schedule string) string { return "schedule/" + schedule }
 
-// asRun is the request of a run for a time. It says so in a label and in its environment.
+// asRun returns the request of a run for a due time, with the schedule in a label, and the schedule and the time in the
+// environment.
 func asRun(job *v1.SubmitJobRequest, schedule string, at time.Time) *v1.SubmitJobRequest {
 	job = proto.CloneOf(job)
 	if job.GetName() == "" {

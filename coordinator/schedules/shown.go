@@ -18,10 +18,10 @@ var (
 	}
 )
 
-// ahead is how many times after the next one are shown.
+// ahead is the number of due times after the next one that are shown.
 const ahead = 3
 
-// shown is a schedule as its tenant sees it in a list.
+// shown returns a schedule as its tenant sees it in a list.
 func shown(s *schedules.Schedule) *v1.Schedule {
 	out := &v1.Schedule{
 		Name: s.Name, UserId: s.User, Cron: s.Cron, Timezone: s.Zone, Overlap: overlaps[s.Overlap],
@@ -41,7 +41,7 @@ func shown(s *schedules.Schedule) *v1.Schedule {
 	return out
 }
 
-// whole is a schedule with its job, and the times to come.
+// whole returns a schedule with its job and its next due times.
 func whole(s *schedules.Schedule) *v1.Schedule {
 	out := shown(s)
 	out.Job = &v1.SubmitJobRequest{}

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// recentMarks is how many of the newest indices are remembered, sparseMarks how many multiples of sparseStep before
-	// them: under load replicas are further apart than the newest reach.
+	// recentMarks is the number of newest indices whose hashes are kept, sparseMarks the number of multiples of
+	// sparseStep before them: under load replicas are further apart than the newest indices reach.
 	recentMarks = 4096
 	sparseMarks = 1024
 	sparseStep  = 64
-	// behind is how far back a comparison at any index may be; further back only at a multiple of sparseStep.
+	// behind is how far back a comparison may be at any index; further back it must be at a multiple of sparseStep.
 	behind = recentMarks / 2
 )
 
-// stateMark is the state's hash at an index, over all entries up to it.
+// stateMark is the state's hash after all entries up to an index.
 type stateMark struct{ index, hash uint64 }
 
-// history remembers state hashes. Every replica records the same indices, those of the entries passed to the state machine,
+// history keeps state hashes. Every replica records the same indices, those of the entries passed to the state machine,
 // so that replicas have hashes in common.
 type history struct {
 	mu     sync.Mutex
@@ -58,14 +58,14 @@ func (h *history) at(index uint64) (stateMark, bool) {
 	return m, ok && m.index == index
 }
 
-// newest is the last recorded index; 0 if there is none.
+// newest returns the last recorded index; 0 if there is none.
 func (h *history) newest() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.recent.last().index
 }
 
-// near returns a mark at an index, or before it, that other replicas probably have, too.
+// near returns a mark at or before an index that other replicas probably have, too.
 func (h *history) near(index uint64) (stateMark, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,10 +75,10 @@ func (h *history) near(index uint64) (stateMark, bool) {
 	return h.sparse.atMost(index)
 }
 
-// markRing is marks in the order of their indices; new ones replace the oldest.
+// markRing holds marks in the order of their indices. New ones replace the oldest.
 type markRing struct {
 	marks []stateMark
-	next  int // where the oldest is once the ring is full
+	next  int // index of the oldest once the ring is full
 }
 
 func (r *markRing) clear() { r.marks, r.next = r.marks[:0], 0 }
@@ -95,7 +95,7 @@ func (r *markRing) add(m stateMark, limit int) {
 	}
 }
 
-// place is the position of the i-th mark from the oldest.
+// place returns the i-th mark from the oldest.
 func (r *markRing) place(i int) *stateMark { return &r.marks[(r.next+i)%len(r.marks)] }
 
 func (r *markRing) last() stateMark {

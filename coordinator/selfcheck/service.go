@@ -36,12 +36,12 @@ type Service struct {
 	comparisons prometheus.Counter
 
 	// The fields below belong to Run.
-	target uint64 // what was newest one round ago: others have probably applied it by now
+	target uint64 // the newest index of the last round, which others have probably applied by now
 	logged string
 	rounds int
 }
 
-// New makes a service that compares at an interval once it runs. Its Observe must be called with every entry.
+// New returns a service that compares at an interval once it runs. Its Observe must be called with every entry.
 func New(r *replica.Replica, every time.Duration, reg prometheus.Registerer, log *slog.Logger) *Service {
 	s := &Service{replica: r, every: every, log: log}
 	s.mismatches = prometheus.NewCounter(prometheus.CounterOpts{
@@ -163,7 +163,7 @@ func (s *Service) collectHashes(ctx context.Context, own stateMark, voters map[s
 	return hashes
 }
 
-// formatOf is what a hash text says about what was hashed.
+// formatOf returns the format of the hashed data in a hash text.
 func formatOf(text string) string {
 	format, _, _ := strings.Cut(text, "-")
 	return format
@@ -171,7 +171,7 @@ func formatOf(text string) string {
 
 var errNoSuchMark = errors.New("this index is not remembered")
 
-// GetStateHash lets replicas be compared.
+// GetStateHash returns this replica's hash at an index, for comparisons.
 func (s *Service) GetStateHash(ctx context.Context, req *v1.GetStateHashRequest) (*v1.GetStateHashResponse, error) {
 	v := s.replica.View()
 	m := stateMark{v.Index(), v.Hash()}

@@ -23,7 +23,7 @@ const (
 	askActivity = time.Second
 )
 
-// samples are those of the GPUs of one node.
+// samples are the samples of one node's GPUs.
 type samples struct {
 	at   time.Time
 	gpus []*v1.GpuSample
@@ -38,7 +38,7 @@ func (s *sampled) put(gpus []*v1.GpuSample) {
 	}
 }
 
-// get returns nothing if the newest are too old.
+// get returns the newest samples; nil if they are too old.
 func (s *sampled) get() []*v1.GpuSample {
 	if newest := s.newest.Load(); newest != nil && time.Since(newest.at) < samplesFor {
 		return newest.gpus
@@ -46,7 +46,7 @@ func (s *sampled) get() []*v1.GpuSample {
 	return nil
 }
 
-// Activity is what the leader knows about the nodes in session, by node.
+// Activity has the leader's data about the nodes in session, by node.
 type Activity map[string]*v1.NodeActivity
 
 // GetNodeActivity is served by the leader.
@@ -62,8 +62,8 @@ func (s *Service) GetNodeActivity(_ context.Context, req *v1.GetNodeActivityRequ
 	return out, nil
 }
 
-// Activity of one node, or of all, as the leader knows it. It is empty if the leader cannot be asked, or if the caller
-// wants this replica's state: an unknown activity is not an error.
+// Activity returns the leader's data about one node, or about all. It is empty if the leader cannot be asked, or if the
+// caller asked for stale: an unknown activity is not an error.
 func (s *Service) Activity(ctx context.Context, node string) Activity {
 	if table := s.current(); table != nil {
 		return table.activity(node)

@@ -14,15 +14,15 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/checkpointverbs"
 )
 
-// What agents do with checkpoints: their orders, and what they report of them.
+// Orders to agents about checkpoints, and the agents' reports.
 
-// checkpointOrder is what identifies an order to the agent.
+// checkpointOrder identifies an order to the agent.
 type checkpointOrder struct {
 	id     ident.Checkpoint
 	action v1.CheckpointAction_Value
 }
 
-// checkpointOrders are those of a node, the most urgent first, and what identifies them.
+// checkpointOrders returns the orders of a node, the most urgent first, and their identities.
 func checkpointOrders(v *fsm.View, node string) ([]*v1.CheckpointOrder, []checkpointOrder) {
 	var orders []*v1.CheckpointOrder
 	var names []checkpointOrder
@@ -37,7 +37,7 @@ func checkpointOrders(v *fsm.View, node string) ([]*v1.CheckpointOrder, []checkp
 	return orders, names
 }
 
-// resumePoint is a checkpoint as an agent goes on from it.
+// resumePoint returns a checkpoint as an agent needs it to resume.
 func resumePoint(v *fsm.View, c *checkpoints.Checkpoint) *v1.ResumePoint {
 	p := &v1.ResumePoint{
 		Path: c.Path, ManifestDigest: c.Digest, NodeId: c.Node, Step: c.Step, CheckpointId: c.ID.String(), SizeBytes: c.SizeBytes,
@@ -52,9 +52,9 @@ func resumePoint(v *fsm.View, c *checkpoints.Checkpoint) *v1.ResumePoint {
 	return p
 }
 
-// resumePoints are the checkpoints from which a task may go on, best first. What the same rank has saved of a step that is
-// among them is among them too: where each rank saves its own part, the newest ones may be those of other ranks. What the
-// attempt itself has saved is not: its ranks, which may get their orders at different times, must all get the same list.
+// resumePoints returns the checkpoints from which a task may resume, best first. For each step among them they include
+// the checkpoint of the task's own rank, because ranks may save their own parts. Checkpoints of the current attempt are
+// not included: its ranks may get their orders at different times, and must all get the same list.
 func resumePoints(v *fsm.View, j *work.Job, lease *work.Lease) []*v1.ResumePoint {
 	var points []*v1.ResumePoint
 	type step struct {
@@ -83,7 +83,7 @@ func resumePoints(v *fsm.View, j *work.Job, lease *work.Lease) []*v1.ResumePoint
 	return points
 }
 
-// CheckpointReports is how the state takes what a batch says of checkpoints.
+// CheckpointReports returns the command for the reports of a batch that are about checkpoints.
 func CheckpointReports(node string, batch []*v1.Report) checkpointverbs.ReportCheckpoints {
 	command := checkpointverbs.ReportCheckpoints{Node: node}
 	for _, r := range batch {
@@ -94,7 +94,7 @@ func CheckpointReports(node string, batch []*v1.Report) checkpointverbs.ReportCh
 	return command
 }
 
-// checkpointReportOf is false for a report that is about something else.
+// checkpointReportOf converts a report about a checkpoint; ok is false for other reports.
 func checkpointReportOf(r *v1.Report) (out checkpointverbs.Report, ok bool) {
 	id := ""
 	switch body := r.GetBody().(type) {
@@ -124,13 +124,13 @@ func checkpointReportOf(r *v1.Report) (out checkpointverbs.Report, ok bool) {
 }
 
 const (
-	// progressPause is how long after one report of an upload's progress the next is written into the log.
+	// progressPause is the least time between two reports of an upload's progress in the log.
 	progressPause = 3 * time.Second
-	// maxPaced bounds what a session remembers of uploads; beyond it, progress is written as it comes.
+	// maxPaced bounds the uploads that a session paces. Further ones are written without pauses.
 	maxPaced = 1024
 )
 
-// pace leaves out reports of the progress of uploads that follow each other closely: the log is not for them.
+// pace drops reports of an upload's progress that follow each other closely, to spare the log.
 type pace struct {
 	last map[ident.Checkpoint]paced
 }
@@ -140,7 +140,7 @@ type paced struct {
 	error reason.Reason
 }
 
-// thin takes out what need not be written now.
+// thin removes the reports that need not be written now.
 func (p *pace) thin(reports []checkpointverbs.Report, now time.Time) []checkpointverbs.Report {
 	return slices.DeleteFunc(reports, func(r checkpointverbs.Report) bool {
 		if r.Kind != checkpointverbs.ReportUpload || r.Gone {

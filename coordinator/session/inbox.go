@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
-// inbox handles what an agent sends, up to its commit.
+// inbox receives an agent's messages and commits its reports.
 type inbox struct {
 	service *Service
 	table   *Table
@@ -34,7 +34,7 @@ type inbox struct {
 	fresh   chan struct{}
 }
 
-// receive ends with the stream.
+// receive receives messages until the stream ends.
 func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
 	for {
 		req, err := stream.Recv()
@@ -97,7 +97,7 @@ func (in *inbox) take() (reports []*v1.Report, gpus []*v1.Gpu, unfit *string) {
 	return reports, gpus, unfit
 }
 
-// commit commits reports, in batches of what has accumulated, until the session ends.
+// commit commits the reports that have accumulated, in batches, until the session ends.
 func (in *inbox) commit() error {
 	ctx := in.session.ctx
 	for {
@@ -119,7 +119,7 @@ func (in *inbox) commit() error {
 }
 
 func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.Gpu, unfit *string) error {
-	// What is wrong with the node comes before the end of the tasks that it is wrong for.
+	// A fault of the node is reported before the end of the tasks that it causes.
 	if unfit != nil {
 		command := nodeverbs.SetNode{ID: in.session.Node(), Action: nodeverbs.NodeFitness, Reason: unfitOf(*unfit)}
 		if _, err := patiently[nodeverbs.NodeResult](ctx, in.service.replica, command); err != nil {
@@ -127,7 +127,7 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 		}
 	}
 	if gpus != nil {
-		// Refused only if the node was forgotten meanwhile; the next session registers it again.
+		// The state refuses this only if the node was forgotten meanwhile. The next session registers it again.
 		command := nodeverbs.SetNode{ID: in.session.Node(), Action: nodeverbs.NodeHealth, GPUs: gpusOf(gpus)}
 		if _, err := patiently[nodeverbs.NodeResult](ctx, in.service.replica, command); err != nil {
 			return err
@@ -144,7 +144,7 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 	}
 	saved := CheckpointReports(in.session.Node(), reports)
 	saved.Reports = in.uploads.thin(saved.Reports, time.Now())
-	// Below that level nothing of this was ordered.
+	// Below that level no checkpoints were ordered.
 	if len(saved.Reports) > 0 {
 		if _, err := patiently[checkpointverbs.ReportResult](ctx, in.service.replica, saved); err != nil {
 			return err
@@ -166,7 +166,7 @@ func patiently[R any](ctx context.Context, state State, command kernel.Command) 
 	}
 }
 
-// relay takes the renewal of another node.
+// relay passes on the renewal of another node.
 func (in *inbox) relay(r *v1.Renewal, now time.Time) {
 	row, ok := in.service.replica.View().Node(r.GetNodeId())
 	if !ok || !in.table.Liveness.Relay(in.session.Presence, row, r, now) {

@@ -18,29 +18,29 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// OrderBook makes the orders of one session. Each Orders lists every task that the node should have, and what it has to do with
-// checkpoints; the data for launching a task (its spec) is included only the first time in a session, so that a node with many tasks does not get everything
-// again whenever one of them changes.
+// OrderBook makes the orders of one session. Each Orders lists every task that the node should have, and its orders
+// about checkpoints. The data for launching a task (its spec) is included only the first time in a session, so that a
+// node with many tasks does not get all of it again whenever one of them changes.
 type OrderBook struct {
 	node string
 	told map[taskKey]told
 	sent bool
-	// enabledAt is the last value that the session sent.
+	// enabledAt is the last value of enabled_at that the session sent.
 	enabledAt uint64
 	// checkpoints are the last orders about checkpoints that the session sent.
 	checkpoints []checkpointOrder
-	// unseal adds the credentials of a job to a specification; nil: there are none.
+	// unseal adds the credentials of a job to a specification; nil: no job has any.
 	unseal   func(*work.Job, *v1.TaskSpec)
 	launcher Launcher
 }
 
-// taskKey names a task of a node.
+// taskKey identifies a task of a node.
 type taskKey struct {
 	job  ident.Job
 	rank uint16
 }
 
-// told is what the session last sent about a task.
+// told has the values that the session last sent about a task.
 type told struct {
 	token uint64
 	stop  v1.StopReason_Value
@@ -48,13 +48,13 @@ type told struct {
 	grace int64
 }
 
-// NewOrderBook makes the orders of a new session of a node. launcher returns what a task needs of its launcher; unseal adds
-// the credentials of a job to a specification, and may be nil.
+// NewOrderBook returns the OrderBook of a new session of a node. unseal adds the credentials of a job to a
+// specification, and may be nil.
 func NewOrderBook(node string, launcher Launcher, unseal func(*work.Job, *v1.TaskSpec)) *OrderBook {
 	return &OrderBook{node: node, told: map[taskKey]told{}, launcher: launcher, unseal: unseal}
 }
 
-// Launcher finds what a task needs of its launcher; nil for a job with a command.
+// Launcher returns the parts of a launcher that a task needs; nil for a job with a command.
 type Launcher func(*fsm.View, *v1.SubmitJobRequest) *v1.Launcher
 
 // Update returns the orders of a view, or nil if they have not changed.
@@ -72,7 +72,7 @@ func (b *OrderBook) Update(v *fsm.View) *v1.Orders {
 		if !ok || int(lease.Rank) >= len(j.Tasks) {
 			continue
 		}
-		// A lease outlives its task until the whole attempt has ended; the node has nothing more to do for it.
+		// A lease outlives its task until the whole attempt has ended. The node has nothing to do for it.
 		if j.Tasks[lease.Rank].State == v1.TaskState_ENDED {
 			continue
 		}
@@ -109,8 +109,8 @@ func (b *OrderBook) Update(v *fsm.View) *v1.Orders {
 	return orders
 }
 
-// endedByItself reports whether a task left the orders because the node reported its end: then the node need not be told.
-// If the state ended the task without the node (it was forgotten), the node must be told to stop it.
+// endedByItself reports whether a task left the orders because the node reported its end. If the state ended the task
+// without the node, because the node was forgotten, the node needs an order to stop it.
 func endedByItself(v *fsm.View, key taskKey, before told) bool {
 	j, ok := v.Job(key.job)
 	if !ok || j.Token != before.token || int(key.rank) >= len(j.Tasks) {
@@ -120,11 +120,11 @@ func endedByItself(v *fsm.View, key taskKey, before told) bool {
 	return t.State == v1.TaskState_ENDED && t.ErrorType != v1.ErrorType_NODE_LOST
 }
 
-// spec is all that is needed to launch a task.
+// spec returns the data for launching a task.
 func (b *OrderBook) spec(v *fsm.View, j *work.Job, lease *work.Lease) *v1.TaskSpec {
 	request, err := jobspec.Decode(j)
 	if err != nil {
-		// A request that can no longer be read cannot be launched either: the agent refuses a job without a command, with a
+		// A request that can no longer be read cannot be launched. The agent refuses a job without a command, with a
 		// message.
 		request = &v1.SubmitJobRequest{Name: fmt.Sprintf("unreadable: %v", err)}
 	}
@@ -157,8 +157,8 @@ func (b *OrderBook) spec(v *fsm.View, j *work.Job, lease *work.Lease) *v1.TaskSp
 	return spec
 }
 
-// setModel sets the model that an evaluation scores. If the checkpoint is no longer known, it stays empty, and the agent
-// reports that.
+// setModel sets the model that an evaluation scores. If the checkpoint is no longer known, the model stays empty, and
+// the agent reports that.
 func setModel(spec *v1.TaskSpec, v *fsm.View, j *work.Job, e *v1.EvaluationConfig) {
 	if e.GetCheckpointId() == "" {
 		spec.ModelPath = strings.TrimPrefix(e.GetModelUri(), "file://")
@@ -170,8 +170,7 @@ func setModel(spec *v1.TaskSpec, v *fsm.View, j *work.Job, e *v1.EvaluationConfi
 	}
 }
 
-// leaseTime is how long a task may live without a renewal: until it may be replaced, or until its job would not wait any
-// longer.
+// leaseTime returns how long a task may live without a renewal: until it may be replaced, or until its job gives it up.
 func leaseTime(j *work.Job) time.Duration {
 	if liveness.Replaceable(j) {
 		return liveness.LostAfter(j)
@@ -179,7 +178,7 @@ func leaseTime(j *work.Job) time.Duration {
 	return time.Duration(j.GiveUpAfter)
 }
 
-// hostOf is the address of a node for ranks on other nodes: that of its agent.
+// hostOf returns the address of a node for ranks on other nodes: the host of its agent.
 func hostOf(v *fsm.View, node string) string {
 	n, ok := v.Node(node)
 	if !ok {
@@ -191,14 +190,14 @@ func hostOf(v *fsm.View, node string) string {
 	return n.Hostname
 }
 
-// Ports for the rendezvous of an attempt are below those that kernels assign.
+// Ports for the rendezvous of an attempt. They are below those that kernels assign.
 const (
 	firstPort = 15_000
 	portRange = 15_000
 )
 
-// masterPort is the same for all ranks of an attempt, and differs between concurrent attempts as far as possible: entries
-// and places within them are consecutive.
+// masterPort returns a port that is the same for all ranks of an attempt, and differs between concurrent attempts as
+// far as possible, because entries and places within them are consecutive.
 func masterPort(j *work.Job, token uint64) int32 {
 	return int32(firstPort + (token*31+uint64(j.ID)*17)%portRange)
 }

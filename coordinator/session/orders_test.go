@@ -39,7 +39,7 @@ func stateOf(t *testing.T, commands ...kernel.Command) (*fsm.Machine, func(kerne
 	return m, apply
 }
 
-// sleeper is a job with one GPU.
+// sleeper returns the request of a job with one GPU.
 func sleeper() *v1.SubmitJobRequest {
 	return &v1.SubmitJobRequest{
 		Name: "sleeper", CommandConfig: &v1.CommandConfig{Argv: []string{"sleep", "1000"}, Cwd: "/"}, ResourceConfig: &v1.ResourceConfig{GpuCount: 1},
@@ -112,7 +112,7 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 	require.Empty(t, orders.GetTasks())
 }
 
-// What a task is told is the launcher in force when its node is told of it.
+// A task gets the launcher that is in force when its node gets the order.
 func TestTaskSpec_bringsTheLauncherInForce(t *testing.T) {
 	training, err := admission.Parse(&v1.SubmitJobRequest{
 		Name: "support-lora-v3", ResourceConfig: &v1.ResourceConfig{GpuCount: 1},

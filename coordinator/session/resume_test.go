@@ -18,8 +18,8 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
-// The tasks of an attempt get the same checkpoints, with where other nodes serve them. Each gets what its own rank saved at one
-// of the steps beside these, and nothing that the attempt itself has saved.
+// The tasks of an attempt get the same checkpoints, with the nodes that serve them. For each step a task also gets the
+// checkpoint of its own rank, and none of the current attempt.
 func TestTaskSpec_checkpointsToResumeFrom(t *testing.T) {
 	request := sleeper()
 	request.ResourceConfig = &v1.ResourceConfig{GpuCount: 2, NodeCount: 2}

@@ -15,9 +15,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// rosterPace is how long changes of the roster are collected before the nodes get them, and the nodes' versions before they
-// are recorded. It grows with the number of nodes: while a thousand nodes reconnect, each of them would get a thousand
-// rosters.
+// rosterPace is how long changes of the roster are collected before they are sent to the nodes, and the nodes' versions
+// before they are recorded. It grows with the number of nodes: while a thousand nodes reconnect, each of them would get
+// a thousand rosters.
 const (
 	rosterPace      = 200 * time.Millisecond
 	rosterPerMember = time.Millisecond
@@ -44,7 +44,7 @@ func (r *roster) send(stream v1.AgentService_SessionServer) error {
 
 func (r *roster) members() []*v1.RosterMember { return r.message.GetRoster().GetMembers() }
 
-// Roster is the list of agents that may run replacements, as agents are told of it.
+// Roster returns the list of agents that may run replacements, in the form for agents.
 func Roster(v *fsm.View) *v1.Roster {
 	list := &v1.Roster{Version: v.RosterVersion()}
 	for n := range v.Roster() {
@@ -90,7 +90,7 @@ func (t *Table) Distribute(ctx context.Context, state State, log *slog.Logger) {
 	}
 }
 
-// keep records that a node has a version of the roster on disk.
+// keep notes that a node has a version of the roster on disk, which Distribute records.
 func (t *Table) keep(node string, version uint64) {
 	if t.Liveness.Keep(node, version) {
 		signal(t.rosterDue)

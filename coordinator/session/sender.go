@@ -6,8 +6,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// Sender decides what one session sends, and in which order: Begin, and then, whenever there may be news, Acks before Orders.
-// It does no I/O and has no clock; the coordinator drives it, and so does chaos/sim. One goroutine uses it.
+// Sender decides what one session sends, and in which order: first Begin, and then, whenever something may have
+// changed, Acks before Orders. It does no I/O and has no clock; the coordinator drives it, and so does chaos/sim. One
+// goroutine uses it.
 type Sender struct {
 	presence  *liveness.Presence
 	orders    *OrderBook
@@ -15,13 +16,13 @@ type Sender struct {
 	reported  uint64
 }
 
-// NewSender is for a session that has not sent anything.
+// NewSender returns a Sender for a session that has not sent anything.
 func NewSender(presence *liveness.Presence, orders *OrderBook) *Sender {
 	return &Sender{presence: presence, orders: orders}
 }
 
-// Begin is the welcome and the first orders. The first orders go before the first acknowledgement: with that the agent may
-// launch what it was ordered in an earlier session, and some of it may be at work elsewhere by now.
+// Begin returns the welcome and the first orders. The first orders come before the first acknowledgement: after an
+// acknowledgement the agent may launch tasks, and tasks from the orders of an earlier session may run elsewhere by now.
 func (s *Sender) Begin(welcome *v1.Welcome, v *fsm.View) []*v1.SessionResponse {
 	first := []*v1.SessionResponse{{Body: &v1.SessionResponse_Welcome{Welcome: welcome}}}
 	if orders := s.Orders(v); orders != nil {
@@ -30,8 +31,9 @@ func (s *Sender) Begin(welcome *v1.Welcome, v *fsm.View) []*v1.SessionResponse {
 	return first
 }
 
-// Acks acknowledges what was not acknowledged yet: reported is the number of the newest report that is committed. The orders
-// that follow must be of a view that holds the report: an agent that was told may forget the task.
+// Acks returns the acknowledgements that were not sent yet. reported is the number of the newest committed report.
+// Later orders must come from a view that includes the report, because the agent may forget the task after the
+// acknowledgement.
 func (s *Sender) Acks(reported uint64) []*v1.SessionResponse {
 	var acks []*v1.SessionResponse
 	if heartbeat := s.presence.Renewed(); heartbeat != s.heartbeat || reported != s.reported {
@@ -44,7 +46,7 @@ func (s *Sender) Acks(reported uint64) []*v1.SessionResponse {
 	return acks
 }
 
-// Orders is what a view wants of the node; nil: nothing new.
+// Orders returns the orders of a view for the node; nil: they have not changed.
 func (s *Sender) Orders(v *fsm.View) *v1.SessionResponse {
 	if orders := s.orders.Update(v); orders != nil {
 		return &v1.SessionResponse{Body: &v1.SessionResponse_Orders{Orders: orders}}

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// State is the replicated state, and the way to change it.
+// State is the replicated state, with a Proposer to change it.
 type State interface {
 	View() *fsm.View
 	replica.Proposer
@@ -30,7 +30,7 @@ type Config struct {
 	TLS bool
 	// Heartbeat is the interval at which agents renew.
 	Heartbeat time.Duration
-	// Launcher and Unseal complete the specification of a task: see NewOrderBook.
+	// Launcher and Unseal complete the specification of a task; see NewOrderBook.
 	Launcher Launcher
 	Unseal   func(*work.Job, *v1.TaskSpec)
 	// Background counts the goroutines of sessions.
@@ -43,7 +43,7 @@ type Service struct {
 	config  Config
 	log     *slog.Logger
 	replica *replica.Replica
-	// current is the table of the term in which this coordinator leads; nil: it does not lead.
+	// current returns the table of the term in which this coordinator leads; nil: it does not lead.
 	current func() *Table
 }
 
@@ -76,14 +76,14 @@ const (
 	helloTime = 5 * time.Second
 	// leaderWithin limits how long an agent waits while no leader is known. Other coordinators may know one.
 	leaderWithin = 300 * time.Millisecond
-	// maxReports is how many reports one command contains; maxPending how many may wait for their commit.
+	// maxReports is the number of reports in one command, maxPending the number that may wait for their commit.
 	maxReports = 512
 	maxPending = 20_000
 )
 
-// Session serves one agent while this coordinator leads. Three goroutines share the work: one receives (so that a commit
-// does not delay a heartbeat), one commits reports, and one sends. This one waits for the end of the session and returns,
-// which ends the stream, and with it a send to an agent that does not read.
+// Session serves one agent while this coordinator leads. Three goroutines share the work: one receives (so that a
+// commit does not delay a heartbeat), one commits reports, and one sends. This goroutine waits for the end of the
+// session and returns, which ends the stream, and a send to an agent that does not read.
 func (s *Service) Session(stream v1.AgentService_SessionServer) error {
 	hello, err := s.receiveHello(stream)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Service) Session(stream v1.AgentService_SessionServer) error {
 	return sessionEnd(err)
 }
 
-// awaitLeader waits briefly until a leader is known, this coordinator or another one: agents come back at once when a
+// awaitLeader waits briefly until a leader is known, which may be this coordinator. Agents come back at once when a
 // leader is gone, and so learn the next one without asking repeatedly.
 func (s *Service) awaitLeader(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaderWithin)
@@ -129,7 +129,7 @@ func (s *Service) awaitLeader(ctx context.Context) {
 	}
 }
 
-// tell sends orders, acknowledgements and rosters when they change, until the session ends.
+// tell sends orders, acknowledgements and rosters whenever they change, until the session ends.
 func (s *Service) tell(table *Table, sess *session, stream v1.AgentService_SessionServer) error {
 	sender := NewSender(sess.Presence, NewOrderBook(sess.Node(), s.config.Launcher, s.config.Unseal))
 	welcome := &v1.Welcome{CoordinatorId: s.config.ID, Term: table.term, HeartbeatIntervalMs: int32(s.config.Heartbeat.Milliseconds())}
@@ -168,7 +168,7 @@ func (s *Service) tell(table *Table, sess *session, stream v1.AgentService_Sessi
 	}
 }
 
-// causeOr prefers the reason why the session ended over the error that this caused.
+// causeOr returns the reason why the session ended rather than the error that it caused.
 func causeOr(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
 		return cause
@@ -217,8 +217,8 @@ func (s *Service) receiveHello(stream v1.AgentService_SessionServer) (*v1.Hello,
 	}
 }
 
-// register updates the node in the state; if it has not changed, nothing is written. A start of the agent is always
-// written: the state learns from it which of the tasks that may still be alive are gone.
+// register updates the node in the state. If the node has not changed, nothing is written. A start of the agent is
+// always written, because the state learns from it which of the tasks that may still be alive are gone.
 func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
 	command := Registration(hello)
 	if Registered(s.replica.View(), &command.Node) {
@@ -234,8 +234,8 @@ func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
 	return nil
 }
 
-// Registered reports whether a node that says hello need not be registered again: it is reachable and on the roster, its
-// agent has not restarted, it has lost nothing of its roster, and no task may still be alive there.
+// Registered reports whether a node that says hello need not be registered again: it is reachable and on the roster,
+// its agent has not restarted, it has not lost its roster, and no task of an earlier attempt may still be alive there.
 func Registered(v *fsm.View, n *work.Node) bool {
 	row, ok := v.Node(n.ID)
 	return ok && row.UnreachableSince == 0 && row.RosterSince != 0 && n.Incarnation != 0 && row.Incarnation == n.Incarnation &&

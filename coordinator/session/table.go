@@ -23,9 +23,9 @@ var (
 	errNotLeading = errors.New("this coordinator is not the leader")
 )
 
-// Table is the nodes in session in one term. It is made when the term begins; Close ends it.
+// Table has the sessions of one term. It is created when the term begins, and Close ends it.
 type Table struct {
-	// Liveness receives what the sessions report about the nodes.
+	// Liveness receives the contacts and renewals of the sessions.
 	Liveness *liveness.Term
 	term     uint64
 
@@ -39,7 +39,7 @@ type Table struct {
 	live   sync.WaitGroup
 }
 
-// NewTable makes the table of a term, whose number agents get.
+// NewTable returns the table of a term. Agents get the number of the term.
 func NewTable(number uint64, term *liveness.Term, v *fsm.View) *Table {
 	t := &Table{
 		Liveness: term, term: number, byNode: map[string]*session{},
@@ -54,7 +54,7 @@ type session struct {
 	*liveness.Presence
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// wake has room for one token: one look is enough for any number of changes.
+	// wake has room for one token, because one update covers any number of changes.
 	wake  chan struct{}
 	dirty atomic.Bool // orders may have changed
 
@@ -125,7 +125,7 @@ func (t *Table) Wake(nodes []string) {
 	})
 }
 
-// WakeAll does so for all sessions.
+// WakeAll tells all sessions that their orders may have changed.
 func (t *Table) WakeAll() {
 	t.all(func(s *session) {
 		s.dirty.Store(true)
@@ -154,13 +154,13 @@ func (t *Table) all(do func(*session)) {
 	}
 }
 
-// RenewalDue has a token when a round of renewals is due. AskRenewal puts one there.
+// RenewalDue returns a channel that has a token when a round of renewals is due.
 func (t *Table) RenewalDue() <-chan struct{} { return t.due }
 
 // AskRenewal asks for a round of renewals.
 func (t *Table) AskRenewal() { signal(t.due) }
 
-// activity is what the sessions know about one node, or about all.
+// activity returns the sessions' data about one node, or about all.
 func (t *Table) activity(node string) Activity {
 	found := Activity{}
 	note := func(s *session) {

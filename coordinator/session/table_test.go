@@ -47,7 +47,7 @@ func TestTable_theNewerSessionEndsTheOlder(t *testing.T) {
 	require.ErrorIs(t, err, errNotLeading, "a term that is over has no sessions")
 }
 
-// What was known once is not told for ever.
+// Old samples are not shown for ever.
 func TestSampled_isForgotten(t *testing.T) {
 	sample := []*v1.GpuSample{{UtilizationPercent: proto.Int32(1)}}
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestSampled_isForgotten(t *testing.T) {
 		s.put(sample)
 		require.Len(t, s.get(), 1)
 		time.Sleep(samplesFor - time.Second)
-		s.put(nil) // a heartbeat without any changes nothing
+		s.put(nil) // a heartbeat without samples changes nothing
 		require.Len(t, s.get(), 1)
 		time.Sleep(2 * time.Second)
 		require.Empty(t, s.get())
@@ -65,7 +65,7 @@ func TestSampled_isForgotten(t *testing.T) {
 	})
 }
 
-// BenchmarkRoster_1000Members makes and encodes one version of the roster, as is done once for all sessions.
+// BenchmarkRoster_1000Members builds and encodes one version of the roster, which happens once for all sessions.
 func BenchmarkRoster_1000Members(b *testing.B) {
 	m := fsm.New()
 	for i := range 1000 {

@@ -36,7 +36,7 @@ func transferText(r *v1.TransferReport) string {
 	return call.Clip(text, work.MaxTransfer)
 }
 
-// unitOf is the largest unit that is at most the number.
+// unitOf returns the largest unit that is not larger than the number.
 func unitOf(bytes int64) (unit int64, name string) {
 	unit, name = 1, "bytes"
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {

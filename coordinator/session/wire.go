@@ -19,13 +19,13 @@ import (
 
 // Conversion of agents' messages into values of the state.
 
-// Registration is how a node that says hello is made known to the state.
+// Registration returns the command that registers a node which says hello.
 func Registration(hello *v1.Hello) nodeverbs.RegisterNode {
 	return nodeverbs.RegisterNode{Node: nodeOf(hello), Tasks: taskRefs(hello.GetTasks())}
 }
 
-// Reports is how the state takes a batch of reports, and last the number of the newest. What names no job can change nothing: it
-// is left out, and acknowledged all the same, so that it is not sent for ever.
+// Reports returns the command for a batch of reports, and the number of the newest. A report that names no job can
+// change nothing: it is left out, and is acknowledged all the same, so that the agent does not send it for ever.
 func Reports(node string, batch []*v1.Report) (command jobverbs.ReportTasks, last uint64) {
 	command.Node = node
 	for _, r := range batch {
@@ -78,7 +78,7 @@ func gpusOf(gpus []*v1.Gpu) []work.GPU {
 	return out
 }
 
-// sameNode reports whether the state has the node exactly as it describes itself now.
+// sameNode reports whether the state has the node exactly as the node describes itself now.
 func sameNode(row, n *work.Node) bool {
 	if row.Hostname != n.Hostname || row.BootID != n.BootID || row.AgentVersion != n.AgentVersion || row.GRPCAddr != n.GRPCAddr ||
 		row.HTTPAddr != n.HTTPAddr || row.CPUs != n.CPUs || row.Archive != n.Archive || row.MemMB != n.MemMB || !maps.Equal(row.Labels, n.Labels) {
@@ -89,7 +89,7 @@ func sameNode(row, n *work.Node) bool {
 	return slices.Equal(present, n.GPUs)
 }
 
-// reportOf is false for a report without a task.
+// reportOf converts a report; ok is false for a report without a task.
 func reportOf(r *v1.Report) (jobverbs.TaskReport, bool) {
 	ref := r.GetTask()
 	id, ok := ident.ParseJob(ref.GetJobId())
@@ -153,10 +153,10 @@ const (
 	maxMetrics      = 16 << 10
 )
 
-// maxUnfit limits why a node cannot start tasks.
+// maxUnfit limits the reason why a node cannot start tasks.
 const maxUnfit = 1024
 
-// unfitOf is why a node cannot start tasks, in the words of its agent.
+// unfitOf returns the reason why a node cannot start tasks, in the words of its agent.
 func unfitOf(why string) reason.Reason {
 	return reason.Text(strings.ToValidUTF8(why[:min(len(why), maxUnfit)], ""))
 }

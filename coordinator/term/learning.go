@@ -9,13 +9,14 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
-// learning is what the leader knows of how long jobs take. A new leader learns it from the jobs that are kept; after that
-// each job that ends adds to it. It decides about the order of jobs, so nothing depends on two leaders knowing the same.
+// learning has the leader's model of the durations of jobs. A new leader learns it from the jobs in the state; after
+// that each job that succeeds adds to it. It affects only the order of jobs, so two leaders need not have the same
+// model.
 type learning struct {
 	model *predict.Model
 }
 
-// of returns the model, if the policy has a use for it.
+// of returns the model if the policy uses one; nil otherwise.
 func (l *learning) of(v *fsm.View) *predict.Model {
 	if p := v.Policy(); p.Order != work.OrderShortest && !p.Preemption.Enabled {
 		l.model = nil

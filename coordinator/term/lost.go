@@ -17,7 +17,8 @@ import (
 // maxLosses bounds the proposals to declare a node lost that are in flight at a time.
 const maxLosses = 32
 
-// lose proposes to declare nodes lost that fell silent for too long. It decides nothing: the state counts the votes.
+// lose proposes to declare nodes lost that have been silent for too long. It decides nothing: the state counts the
+// votes.
 func (t *Term) lose(ctx context.Context) {
 	bench := liveness.NewBench(t.liveness)
 	ticker := time.NewTicker(liveness.BenchPace)
@@ -34,7 +35,7 @@ func (t *Term) lose(ctx context.Context) {
 	}
 }
 
-// loseDue tries every node that is due.
+// loseDue asks the voters about every node that is due, and makes the proposals.
 func (t *Term) loseDue(ctx context.Context, bench *liveness.Bench) {
 	v := t.state.View()
 	due := bench.Due(v, time.Now(), t.notLost)
@@ -94,12 +95,13 @@ func (t *Term) poll(ctx context.Context, voters []string, suspects []*liveness.S
 	return ballots
 }
 
-// loseNode proposes that a node is lost, and says why it is not; empty: it is.
+// loseNode proposes to declare a node lost, and returns why it was not; empty: it was.
 func (t *Term) loseNode(ctx context.Context, command nodeverbs.LoseNode) string {
 	result, err := replica.Propose[nodeverbs.LoseNodeResult](ctx, t.state, command)
 	switch {
 	case err != nil:
-		// A proposal of unknown outcome may still be taken: the node stays barred until it registers, or for this term.
+		// A proposal of unknown outcome may still be applied: the node stays barred until it registers, or until the
+		// term ends.
 		if call.OutcomeOf(call.ToStatus(err)) == status.NotSent {
 			t.liveness.Unbar(command.Node)
 		}

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// nudgePace is how often the planner looks for a place for replacements that wait.
+	// nudgePace is how often the planner is woken while replacements wait.
 	nudgePace = time.Second
-	// maxNodeChanges bounds the changes of nodes that are in flight at a time. They travel together.
+	// maxNodeChanges bounds the changes of nodes that are in flight at a time. They share log entries.
 	maxNodeChanges = 64
 )
 
-// look shows nodes that fell silent as unreachable, and those that are back as reachable. It also wakes the planner while
-// jobs wait of which a task may be alive elsewhere: a node may have been in session for long enough to be given one.
+// look proposes to mark silent nodes as unreachable, and those that are back as reachable. It also wakes the planner
+// while replacements wait, because a node may have been in session for long enough to run one.
 func (t *Term) look(ctx context.Context) {
 	ticker := time.NewTicker(max(10*time.Millisecond, t.config.UnreachableAfter/10))
 	defer ticker.Stop()
@@ -44,7 +44,8 @@ func (t *Term) look(ctx context.Context) {
 	}
 }
 
-// replacementsWait says whether a job waits of which a task may still be alive somewhere. Such a job is a class of its own.
+// replacementsWait reports whether a job waits whose last attempt may still have a live task. Such a job is a class of
+// its own.
 func replacementsWait(v *fsm.View) bool {
 	for class := range v.Classes() {
 		if j, ok := v.Job(class.Own); ok && j.Replacement() {

@@ -19,23 +19,24 @@ import (
 )
 
 const (
-	// quietPace bounds how often a pass that placed nothing is written down: why jobs wait, and that they were looked at.
+	// quietPace is the least time between two writes of passes that placed nothing: they write the reasons why jobs
+	// wait, and that they were considered.
 	quietPace = 100 * time.Millisecond
-	// passPace is the least time between two passes that place: while jobs come and go by the hundred a second, a commit
-	// for a few of them at a time is cheaper than one for each. The first pass after a pause is never late.
+	// passPace is the least time between two passes that place: while hundreds of jobs come and go each second, one
+	// commit for several of them is cheaper than one for each. The first pass after a pause is never delayed.
 	passPace = 10 * time.Millisecond
-	// replanPause is how long planning waits after a plan that was not taken.
+	// replanPause is how long planning waits after a plan that was refused or failed.
 	replanPause = 20 * time.Millisecond
-	// maxFresh is how many new jobs are remembered one by one; past that everything is looked at.
+	// maxFresh is the number of new jobs that are recorded one by one. Beyond it, a pass plans all classes.
 	maxFresh = 4096
 )
 
-// demand is what happened that may let a waiting job run. It is filled by the applying goroutine, and emptied by the
-// planning one; what piles up while a plan is in flight is looked at in one pass.
+// demand records the changes that may let a waiting job run. The applying goroutine fills it, and the planning
+// goroutine empties it; one pass handles all changes that accumulate while a plan is in flight.
 type demand struct {
 	mu   sync.Mutex
 	wake chan struct{}
-	// fresh are jobs that began to wait; freed says that capacity may have grown.
+	// fresh are jobs that began to wait. freed: capacity may have grown.
 	fresh []ident.Job
 	freed bool
 	// ended are jobs that succeeded, at most maxFresh.
@@ -44,8 +45,8 @@ type demand struct {
 	newest uint64
 }
 
-// newDemand begins to take notes at an index. A first look at everything is due, and to be written down: the leader before
-// may not have come to it.
+// newDemand returns a demand that begins at an index. A first pass over all classes is due, and its reasons are
+// written, because the former leader may not have done so.
 func newDemand(index uint64) *demand {
 	d := &demand{wake: make(chan struct{}, 1), freed: true, newest: index}
 	d.wake <- struct{}{}
@@ -89,7 +90,7 @@ func (d *demand) take() (fresh, ended []ident.Job, freed bool, newest uint64) {
 	return fresh, ended, freed, d.newest
 }
 
-// again asks for another look at everything.
+// again asks for another pass over all classes.
 func (d *demand) again() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,17 +102,17 @@ func (d *demand) again() {
 }
 
 // planner is the leader's scheduling loop. One plan is in flight at a time, and the next is made from a view that
-// holds it: Propose returns when its entry is applied here.
+// includes it: Propose returns after its entry was applied here.
 type planner struct {
 	*Term
 	plans    scheduler.Planner
 	learning learning
-	// blocked are the classes that fit nowhere, since the last time that anything was freed. A new job of one of them
-	// needs no look: it needs what the others do.
+	// blocked are the classes that have been found to fit nowhere since capacity last grew. A new job of one of them
+	// needs no pass, because it has the same needs.
 	blocked map[work.ClassKey]bool
 	// placed is when a pass last placed something.
 	placed time.Time
-	// quiet runs until the next quiet write is due.
+	// quiet fires when the next quiet write is due.
 	quiet      *time.Timer
 	pending    bool
 	preempting *preempting
@@ -163,7 +164,7 @@ func (t *Term) plan(ctx context.Context) {
 	}
 }
 
-// worthwhile says whether any of the new jobs is of a class that is not known to fit nowhere.
+// worthwhile reports whether any of the new jobs is of a class that is not blocked.
 func (p *planner) worthwhile(v *fsm.View, fresh []ident.Job) bool {
 	for _, id := range fresh {
 		if j, ok := v.Job(id); ok && j.Waiting() && !p.blocked[v.ClassOf(j)] {
@@ -182,7 +183,7 @@ func (p *planner) pass(ctx context.Context, v *fsm.View, byOrder bool) {
 	p.carryOut(ctx, v, opts)
 }
 
-// options are those of a pass.
+// options returns the options of a pass.
 func (p *planner) options(v *fsm.View) scheduler.Options {
 	return scheduler.Options{
 		PerCommand: p.config.Placements, PerPass: 16 * p.config.Placements, Settled: p.settled, Model: p.learning.of(v),
@@ -190,7 +191,7 @@ func (p *planner) options(v *fsm.View) scheduler.Options {
 	}
 }
 
-// carryOut makes a plan, and proposes it.
+// carryOut plans, and proposes the plan.
 func (p *planner) carryOut(ctx context.Context, v *fsm.View, opts scheduler.Options) {
 	start := time.Now()
 	result := p.plans.Plan(v, opts)
@@ -215,8 +216,8 @@ func (p *planner) carryOut(ctx context.Context, v *fsm.View, opts scheduler.Opti
 		}
 		p.config.Figures.Placed(len(answer.Placed))
 		if len(answer.Refused) > 0 {
-			// Something changed between the view and the entry. What was freed meanwhile wakes the loop by itself; what was
-			// refused must be looked at again.
+			// Something changed between the view and the entry. Freed capacity wakes the loop by itself, but refused
+			// jobs must be planned again.
 			p.log.Debug("placements refused", "count", len(answer.Refused), "first", answer.Refused[0].Reason)
 			if len(answer.Placed) == 0 {
 				wait.For(ctx, replanPause)
@@ -227,17 +228,17 @@ func (p *planner) carryOut(ctx context.Context, v *fsm.View, opts scheduler.Opti
 	p.preemptForOrder(ctx, v, result.OrderPreemptions)
 }
 
-// settled says whether a node may be given a task that may still be alive elsewhere (rule R3).
+// settled reports whether a node may run a task that may still be alive elsewhere (rule R3).
 func (t *Term) settled(node string) bool { return t.liveness.Settled(node, time.Now()) }
 
-// write says why jobs wait, and up to where they were considered. It plans again, because the reasons that a pass found
-// may be old by the time they may be written.
+// write writes why jobs wait, and up to which index they were considered. It plans again, because the reasons of the
+// last pass may be old by now.
 func (p *planner) write(ctx context.Context, v *fsm.View) {
 	p.pending = false
 	result := p.plans.Plan(v, scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.settled, Model: p.learning.of(v)})
 	command := jobverbs.PlaceJobs{BasedOn: v.Index()}
 	if result.Placed > 0 {
-		p.demand.again() // Something fits after all: a pass is due.
+		p.demand.again() // A job fits after all: a pass is due.
 	} else if len(result.Commands) > 0 {
 		command = result.Commands[0]
 	}
@@ -246,7 +247,7 @@ func (p *planner) write(ctx context.Context, v *fsm.View) {
 	}
 }
 
-// failed waits a little after a plan that was not taken, and plans again unless leadership is over.
+// failed waits a little after a proposal failed, and asks for another pass unless leadership is over.
 func (p *planner) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// preemptPace is the least time between two looks for jobs to preempt.
+	// preemptPace is the least time between two searches for jobs to preempt.
 	preemptPace = time.Second
-	// preemptAgain is how long after a look the next one is due while jobs wait: the time for which a running job is protected
-	// ends without an event.
+	// preemptAgain is how long after a search the next one is due while jobs wait: no event tells when the protection
+	// of a running job ends.
 	preemptAgain = 10 * time.Second
 )
 
-// preempting looks for running jobs to preempt for blocked ones, at its own pace.
+// preempting times the searches for running jobs to preempt.
 type preempting struct {
 	timer *time.Timer
 	last  time.Time
@@ -35,14 +35,14 @@ func newPreempting() *preempting {
 	return p
 }
 
-// due says that a look is due after a pass, and sees to it that it comes.
+// due schedules a search after a pass, if there are blocked classes.
 func (p *preempting) due(blocked map[work.ClassKey]bool) {
 	if len(blocked) > 0 {
 		p.timer.Reset(max(0, preemptPace-time.Since(p.last)))
 	}
 }
 
-// makeRoom preempts running jobs for those that fit nowhere.
+// makeRoom preempts running jobs for jobs that fit nowhere.
 func (p *planner) makeRoom(ctx context.Context) {
 	v := p.state.View()
 	if len(p.blocked) == 0 {
@@ -50,7 +50,7 @@ func (p *planner) makeRoom(ctx context.Context) {
 	}
 	p.preempting.last = time.Now()
 	defer p.preempting.timer.Reset(preemptAgain)
-	// Jobs within a guarantee go first: what they take is not there for others.
+	// Jobs within a guarantee go first, because the places that they get are not left for others.
 	p.preempt(ctx, scheduler.Reclaim(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
 	v = p.state.View()
 	p.preempt(ctx, scheduler.Preempt(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))

@@ -13,11 +13,11 @@ import (
 // proofTime bounds one proof of leadership, on a machine that keeps up.
 const proofTime = 2 * time.Second
 
-// errOtherTerm says that leadership was proven, but in another term of this coordinator.
+// errOtherTerm is returned if leadership was proven in another term of this coordinator.
 var errOtherTerm = errors.New("leading in another term")
 
 // verify proves that this coordinator leads in this term, by a Raft round that begins after the call. Proofs of a later
-// term count for nothing: others may have led in between.
+// term do not count, because others may have led in between.
 func (t *Term) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(proofTime, 2*t.config.Raft.Timeout()))
 	defer cancel()
@@ -33,8 +33,8 @@ func (t *Term) verify(ctx context.Context) error {
 	return nil
 }
 
-// prove proves leadership again and again, and notices when the process stood still. It does nothing else, so that no work
-// can be mistaken for a standstill.
+// prove proves leadership repeatedly, and notices when the process was suspended. It does nothing else, so that no work
+// can be mistaken for a suspension.
 func (t *Term) prove(ctx context.Context) {
 	var proofs sync.WaitGroup
 	defer proofs.Wait()
@@ -59,7 +59,7 @@ func (t *Term) prove(ctx context.Context) {
 	}
 }
 
-// listening says whether the nodes' silence means anything now.
+// listening reports whether the silence of nodes counts now.
 func (t *Term) listening() bool {
 	listening, stoodStill := t.liveness.Listening(time.Now())
 	if stoodStill {
@@ -68,7 +68,7 @@ func (t *Term) listening() bool {
 	return listening
 }
 
-// renew runs a round of renewals whenever one is due, and asks for another one when it failed.
+// renew runs a round of renewals whenever one is due, and asks for another one if it failed.
 func (t *Term) renew(ctx context.Context) {
 	pace := min(liveness.RenewPace, t.config.Heartbeat/5)
 	var round *liveness.Round

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// reservePace is the least time between two decisions about reservations.
+	// reservePace is the least time between two decisions about reserved starts.
 	reservePace = 100 * time.Millisecond
-	// reserveAgain is how long after one the next is due while jobs wait: the time after which a start is reserved for a
-	// job comes without an event.
+	// reserveAgain is how long after a decision the next one is due while jobs wait: no event tells when a job has
+	// waited for long enough.
 	reserveAgain = 10 * time.Second
-	// reserveRest is how many times longer than it took the pause after a decision is, so that the queue may be long.
+	// reserveRest is the pause after a decision, as a multiple of the time that it took, so that decisions never use
+	// more than a small part of a processor.
 	reserveRest = 20
 )
 
-// reserving decides which starts are promised, and what is let in beside them, at its own pace: it looks at more jobs and nodes
-// than a pass.
+// reserving times the decisions about reserved starts and backfill, which read more jobs and nodes than a pass.
 type reserving struct {
 	timer *time.Timer
 	last  time.Time
@@ -36,12 +36,12 @@ func newReserving() *reserving {
 	return r
 }
 
-// due says that a decision is due after a pass, and sees to it that it comes.
+// due schedules a decision after a pass.
 func (r *reserving) due() {
 	r.timer.Reset(max(0, max(reservePace, reserveRest*r.took)-time.Since(r.last)))
 }
 
-// reserve promises starts to jobs that were blocked for long, and places those that delay none of them.
+// reserve reserves starts for jobs that have been blocked for long, and places jobs that delay none of these starts.
 func (p *planner) reserve(ctx context.Context) {
 	v := p.state.View()
 	if len(p.blocked) == 0 && v.PromiseCount() == 0 {

@@ -1,12 +1,12 @@
-// Package term is all that only the leader does, and all that it knows, for one term of leadership.
+// Package term runs the leader's duties during one term of leadership, and holds the leader's data of the term.
 //
-// Guarantees. A Term is made when the term begins and dropped when it ends: nothing of it is reset, and nothing of it is left to
-// the next one. Run returns when everything that the term started has ended. What it proposes after the term is over is not
-// sent: Raft refuses it. Nodes are given a fresh period before they are judged, and none is declared lost without the votes of
-// a majority.
+// Guarantees. A Term is created when the term begins and dropped when it ends: nothing in it is reset or passed on to
+// the next term. Run returns when all goroutines of the term have ended. Raft refuses proposals after the term is over.
+// Nodes get a fresh period before they are judged, and none is declared lost without the votes of a majority.
 //
-// It plans (package scheduler), lets time pass in the state, proves leadership and confirms renewals (package liveness),
-// tells nodes of the roster, and shows who is silent. The sessions of agents are in package session.
+// A Term plans (package scheduler), lets time pass in the state, proves leadership, confirms renewals (package
+// liveness), distributes the roster, and marks silent nodes as unreachable. The sessions of agents are in package
+// session.
 package term
 
 import (
@@ -28,41 +28,41 @@ import (
 type Raft interface {
 	// ReadIndex returns the term in which this replica leads, proven by a Raft round that began after the call.
 	ReadIndex(ctx context.Context) (index, term uint64, err error)
-	// Timeout is how long Raft waits for a leader.
+	// Timeout returns how long Raft waits for a leader.
 	Timeout() time.Duration
 }
 
-// Voters asks a coordinator what it knows of nodes.
+// Voters asks a coordinator for its votes on nodes.
 type Voters interface {
 	Ask(ctx context.Context, voter string, nodes []string) ([]*v1.Vote, error)
 }
 
-// Figures are told what happens.
+// Figures counts events.
 type Figures interface {
 	Planned(took time.Duration)
 	Placed(jobs int)
 	Renewed(direct, relayed int)
 }
 
-// State is the replicated state, and the way to change it.
+// State is the replicated state, with a Proposer to change it.
 type State interface {
 	View() *fsm.View
 	replica.Proposer
 }
 
-// Config is what terms go by.
+// Config configures a Term.
 type Config struct {
 	State  State
 	Raft   Raft
 	Voters Voters
-	// Figures are those of the coordinator; Applied counts for one term, on the applying goroutine.
+	// Figures are the metrics of the coordinator. Applied counts the changes of entries, on the applying goroutine.
 	Figures Figures
 	Applied func(*fsm.View, []event.Event)
-	// Heartbeat is how often agents renew; UnreachableAfter is how long a node may be silent.
+	// Heartbeat is how often agents renew. UnreachableAfter is how long a node may be silent.
 	Heartbeat, UnreachableAfter time.Duration
 	// Placements bounds one command of a planning pass.
 	Placements int
-	// Duties run beside the rest for as long as the term lasts.
+	// Duties are further functions that run until the term ends.
 	Duties []func(context.Context)
 	Log    *slog.Logger
 }
@@ -76,11 +76,11 @@ type Term struct {
 	liveness *liveness.Term
 	sessions *session.Table
 	demand   *demand
-	// away counts the nodes that were unreachable at the last look.
+	// away is the number of nodes that were unreachable at the last check.
 	away atomic.Int64
 }
 
-// New begins a term. Leadership was proven just now, and everything that earlier leaders committed is applied here.
+// New begins a term. Leadership was proven just now, and all entries of earlier leaders are applied here.
 func New(config Config, number uint64) *Term {
 	v := config.State.View()
 	live := liveness.NewTerm(config.UnreachableAfter, time.Now())
@@ -90,10 +90,10 @@ func New(config Config, number uint64) *Term {
 	}
 }
 
-// Sessions are those of this term.
+// Sessions returns the sessions of this term.
 func (t *Term) Sessions() *session.Table { return t.sessions }
 
-// Applied is called on the applying goroutine after each entry: it wakes only what waits for a change like this one.
+// Applied is called on the applying goroutine after each entry. It wakes the waiters whose view changed.
 func (t *Term) Applied(v *fsm.View, events []event.Event) {
 	nodes := false
 	for i := range events {
@@ -103,7 +103,7 @@ func (t *Term) Applied(v *fsm.View, events []event.Event) {
 			nodes = true
 			t.sessions.Wake(e.Nodes)
 			if e.NodeFrom != e.NodeTo && v.LeftByOthers() {
-				// Who removes from the archive what a lost node has put there may have changed.
+				// Another node may now have to remove the lost node's checkpoints from the archive.
 				t.sessions.WakeAll()
 			}
 		case event.TopicJob, event.TopicLease, event.TopicCheckpoint:
@@ -120,7 +120,8 @@ func (t *Term) Applied(v *fsm.View, events []event.Event) {
 	t.config.Applied(v, events)
 }
 
-// Run runs the term until ctx ends, and ends all of it. Applied must be called for what is applied from here on.
+// Run runs the term until ctx ends, and returns when all of its goroutines have ended. Applied must be called for each
+// entry from here on.
 func (t *Term) Run(ctx context.Context) {
 	t.log.Info("leading", "term", t.number)
 	// Entries may have been applied between New and now.

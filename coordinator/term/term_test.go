@@ -16,12 +16,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
-// state is a state that nobody changes.
+// state is a state that does not change.
 type state struct{ *fsm.Machine }
 
 func (state) Propose(context.Context, kernel.Command) (any, error) { return nil, errors.New("refused") }
 
-// proofs answers each proof of leadership when the test says so.
+// proofs completes each proof of leadership when the test allows it.
 type proofs struct {
 	term   uint64
 	asked  int

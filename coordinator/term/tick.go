@@ -8,15 +8,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 )
 
-// tickPace is how often the leader looks whether a Tick is due. Looking costs nothing; a Tick is only written when the
-// state says that it would do something.
+// tickPace is how often the leader checks whether a Tick is due. The check is cheap: a Tick is written only if the
+// state says that it would change something.
 const (
 	tickPace = 200 * time.Millisecond
-	// awayPace is how often time passes while nodes are away: what depends on them has no date of its own.
+	// awayPace is how often a Tick is written while nodes are away, because the consequences of their absence have no
+	// date.
 	awayPace = 5 * time.Second
 )
 
-// tick lets time pass in the state.
+// tick proposes Ticks, which let time pass in the state.
 func (t *Term) tick(ctx context.Context) {
 	ticker := time.NewTicker(tickPace)
 	defer ticker.Stop()
@@ -36,7 +37,7 @@ func (t *Term) tick(ctx context.Context) {
 	}
 }
 
-// passTime proposes ticks until nothing is due any more.
+// passTime proposes Ticks until nothing more is due.
 func (t *Term) passTime(ctx context.Context) {
 	for more := true; more; {
 		tick := t.liveness.Tick(t.state.View(), t.listening(), time.Now())

@@ -9,12 +9,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 )
 
-// Levels reads a range of a message. The range of a coordinator that sends none is empty.
+// Levels reads a range from a message. The range of a coordinator that sends none is empty.
 func Levels(oldest, newest uint32) level.Range {
 	return level.Range{Oldest: level.Level(min(oldest, 255)), Newest: level.Level(min(newest, 255))}
 }
 
-// Unfit says why a coordinator that supports a range cannot be in a cluster that is at a level outside of it.
+// Unfit returns why a coordinator that supports a range of levels cannot be in a cluster of a level; empty: it can.
 func Unfit(now level.Level, supports level.Range) string {
 	if supports == (level.Range{}) {
 		return "it does not say which feature levels its version of mind supports: start it with the version of the other coordinators"
@@ -25,7 +25,8 @@ func Unfit(now level.Level, supports level.Range) string {
 	return fmt.Sprintf("its version of mind supports feature levels from %d on, and the cluster is at %d: upgrade all coordinators to a version between first", supports.Oldest, now)
 }
 
-// next is the highest level that all coordinators support, and why it is not the newest one of this version; empty: it is.
+// next returns the highest level that all coordinators support, and why it is not the newest one of this version;
+// empty: it is.
 func next(now, newest level.Level, coordinators []*v1.SupportedLevels) (to level.Level, why string) {
 	to = newest
 	var waits []string

@@ -25,17 +25,17 @@ const (
 	askTime = time.Second
 	// pace is how often a leader asks while the level could be raised.
 	pace = 2 * time.Second
-	// firstTime bounds how long the first leader of a cluster waits for the others to say what they support.
+	// firstTime bounds how long the first leader of a cluster waits for the others to answer which levels they support.
 	firstTime = 2 * time.Second
 	firstPace = 50 * time.Millisecond
 )
 
-// Config is what a Service needs.
+// Config configures a Service.
 type Config struct {
 	Replica *replica.Replica
 	// Listed are the initial voters, for as long as the state does not have their addresses.
 	Listed []coordinators.Coordinator
-	// Manual: the level is raised by an operator alone.
+	// Manual: only an operator raises the level.
 	Manual bool
 	// Program is the version of mind that this coordinator runs.
 	Program string
@@ -44,7 +44,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Service answers what OperatorService is asked about the feature level, and raises it.
+// Service implements the methods of OperatorService about the feature level, and raises it.
 type Service struct {
 	replica  *replica.Replica
 	listed   []coordinators.Coordinator
@@ -59,8 +59,8 @@ func New(c Config) *Service {
 	return &Service{replica: c.Replica, listed: c.Listed, manual: c.Manual, program: c.Program, changing: c.Changing, log: c.Log}
 }
 
-// First raises the level of a cluster that has no nodes and no jobs yet, so that nothing in it is older than what its
-// coordinators support. The term begins when it returns.
+// First raises the level of a cluster that has no nodes and no jobs yet, so that the cluster begins at the newest level
+// of its coordinators. The term begins when First returns.
 func (s *Service) First(ctx context.Context) {
 	if !unused(s.replica.View()) {
 		return
@@ -75,7 +75,7 @@ func (s *Service) First(ctx context.Context) {
 	}
 }
 
-// unused says whether nothing was done in a cluster yet.
+// unused reports whether a cluster has no nodes and no jobs yet.
 func unused(v *fsm.View) bool {
 	for range v.Nodes() {
 		return false
@@ -111,7 +111,7 @@ func (s *Service) Lead(ctx context.Context) {
 	}
 }
 
-// raise raises the level as far as all coordinators support it, and says why not further.
+// raise raises the level as far as all coordinators support it, and returns why not further.
 func (s *Service) raise(ctx context.Context, who *access.Actor) (from level.Level, why string, err error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -173,7 +173,7 @@ func (s *Service) ask(ctx context.Context, id string) (supports level.Range, pro
 	return Levels(answer.GetOldestLevel(), answer.GetNewestLevel()), answer.GetProgram(), nil
 }
 
-// address is where a coordinator serves gRPC; empty: it is not known.
+// address returns the gRPC address of a coordinator; empty: it is not known.
 func (s *Service) address(id string) string {
 	if row, ok := s.replica.View().Coordinator(id); ok {
 		return row.GRPCAddr

@@ -1,6 +1,6 @@
-// Package votes reports what this coordinator's own gossip knows about nodes, and asks the other coordinators the same.
+// Package votes votes on nodes from this coordinator's gossip, and asks the other coordinators for their votes.
 //
-// Guarantees. A coordinator votes for itself only: an answer from another coordinator than the one that was asked is an
+// Guarantees. A coordinator votes only for itself: an answer from another coordinator than the one that was asked is an
 // error. A voter that does not answer within a second has not voted.
 package votes
 
@@ -36,8 +36,8 @@ func New(self string, tls bool, members func() []gossip.Member, r *replica.Repli
 	return &Service{self: self, tls: tls, members: members, replica: r}
 }
 
-// GetVotes returns what this replica's own gossip knows about nodes. The leader asks each voter, and the state counts the
-// votes: no replica may vote for another.
+// GetVotes returns this replica's votes on nodes, from its own gossip. The leader asks each voter, and the state counts
+// the votes: no replica may vote for another.
 func (s *Service) GetVotes(ctx context.Context, req *v1.GetVotesRequest) (*v1.GetVotesResponse, error) {
 	if who := call.Of(ctx).Peer; s.tls && !who.Is(pki.RoleCoordinator) {
 		return nil, call.Errorf(codes.PermissionDenied, "only coordinators may ask for votes; the certificate has the role %s", who)
@@ -49,7 +49,7 @@ func (s *Service) own(nodes []string) []*v1.Vote {
 	return liveness.Votes(s.members(), s.self, nodes, time.Now())
 }
 
-// Ask asks a voter about nodes.
+// Ask returns the votes of a voter on nodes.
 func (s *Service) Ask(ctx context.Context, voter string, nodes []string) ([]*v1.Vote, error) {
 	if voter == s.self {
 		return s.own(nodes), nil

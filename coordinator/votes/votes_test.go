@@ -22,7 +22,7 @@ import (
 
 func nobody() []gossip.Member { return nil }
 
-// voter is a coordinator that says that everybody is dead.
+// voter is a coordinator that votes that every node is dead.
 type voter struct {
 	v1.UnimplementedOperatorServiceServer
 	id string
@@ -36,7 +36,7 @@ func (v *voter) GetVotes(_ context.Context, req *v1.GetVotesRequest) (*v1.GetVot
 	return reply, nil
 }
 
-// Addresses are reused: the coordinator that answers at one has a vote of its own, and no other's.
+// Addresses are reused: the coordinator that answers at an address votes for itself only.
 func TestAsk_anAnswerOfAnotherCoordinatorIsNoVote(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

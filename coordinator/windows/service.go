@@ -1,6 +1,7 @@
 // Package windows implements CalendarService: maintenance of nodes, and reservations of nodes for a tenant, each for a time.
 //
-// Guarantees. A caller that is no operator arranges nothing for another tenant, and sees no reservation of another tenant.
+// Guarantees. A caller that is no operator cannot reserve for another tenant, and sees no reservation of another
+// tenant.
 package windows
 
 import (
@@ -119,12 +120,13 @@ func (s *Service) put(ctx context.Context, f *call.Faults, c windowverbs.PutWind
 	return shown(result.Window, by), nil
 }
 
-// DeleteMaintenance calls a maintenance off, or ends it.
+// DeleteMaintenance cancels a maintenance, or ends it.
 func (s *Service) DeleteMaintenance(ctx context.Context, req *v1.DeleteMaintenanceRequest) (*v1.DeleteMaintenanceResponse, error) {
 	return &v1.DeleteMaintenanceResponse{}, s.remove(ctx, windowverbs.DeleteWindow{Kind: windows.Maintenance, Name: req.GetName()})
 }
 
-// DeleteReservation gives up a reservation. For callers who are no operators, one of another tenant does not exist.
+// DeleteReservation cancels or ends a reservation. For callers that are no operators, a reservation of another tenant
+// does not exist.
 func (s *Service) DeleteReservation(ctx context.Context, req *v1.DeleteReservationRequest) (*v1.DeleteReservationResponse, error) {
 	if w, ok := s.replica.View().Window(req.GetName()); !ok || w.Kind != windows.Reservation || !visible(w, call.Of(ctx)) {
 		return nil, call.Refused(kernel.Refuse(kernel.CodeNotFound, reason.NoWindow, req.GetName()))
@@ -144,12 +146,12 @@ func (s *Service) remove(ctx context.Context, c windowverbs.DeleteWindow) error 
 	return nil
 }
 
-// visible says whether a caller may know of a window: all of maintenances, tenants of their own reservations.
+// visible reports whether a caller may see a window: all callers see maintenances, and tenants their own reservations.
 func visible(w *windows.Window, to *call.Call) bool {
 	return w.Kind != windows.Reservation || to.Operator || to.Tenant == w.Tenant
 }
 
-// shown is a window as a caller sees it that may know of it.
+// shown returns a window as a caller sees it.
 func shown(w *windows.Window, to *call.Call) *v1.Window {
 	out := &v1.Window{
 		Name: w.Name, From: call.Time(w.From), Until: call.Time(w.Until), Nodes: w.Nodes, State: "PLANNED", CreatedAt: call.Time(w.CreatedAt),

@@ -77,7 +77,7 @@ var sentences = map[reason.Code]string{
 	reason.QueueBelowNeed:      "queue limit: it needs {0} GPUs, and all jobs of queue {1q} together may have {2}, so it cannot run in this queue",
 	reason.QueueOfGPUs:         "queue limit: the jobs of queue {0q} may have {1 GPU} together, and fewer than the {2} that it needs are left",
 
-	// Why something that was asked of a job is refused.
+	// Why a request about a job is refused.
 	reason.NoJob:                "there is no job {0}",
 	reason.KeyOfOtherJob:        "the idempotency key {0q} was used before for another job: use a new key for a new request",
 	reason.KeyOfOtherRequest:    "the idempotency key {0q} was used before for another request: use a new key for a new request",
@@ -132,7 +132,7 @@ var sentences = map[reason.Code]string{
 	reason.TooFewVotes:    "{0} of {1 voter} {0 calls|call} node {2} dead: it takes {3}",
 	reason.NothingToLose:  "nothing on node {0} can be declared lost now: {1}",
 
-	// Why something that was asked of a node, a queue, a quota, a token, a launcher or a coordinator is refused.
+	// Why a request about a node, a queue, a quota, a token, a launcher or a coordinator is refused.
 	reason.NoNode:                 "there is no node {0q}",
 	reason.NodeWithoutID:          "a node needs an id",
 	reason.GPUIndexTooLarge:       "a node can have {1 GPU}, so no GPU has the index {0}",
@@ -174,13 +174,13 @@ var sentences = map[reason.Code]string{
 	reason.LevelReached:           "the feature level is {0} already",
 	reason.MembershipChanged:      "the membership has changed since the coordinators were asked which levels they support: try again",
 
-	// What the audit log says of something that was done.
+	// The messages of the audit log.
 	reason.TokenFor: "for {0}: {1}",
 
 	// Why a checkpoint is as it is.
 	reason.ReplacedByNewer: "a newer checkpoint was written in its place",
 
-	// Of job arrays.
+	// Job arrays.
 	reason.MaxParallelReached: "max_parallel: {0} of {1 element} of the array run",
 	reason.BadArray:           "the elements of an array are numbered from {0} to {1}: give numbers of 0 to {2}, the first one first",
 	reason.NoArrayID:          "the log is too long for another array",
@@ -229,7 +229,7 @@ var sentences = map[reason.Code]string{
 	reason.ScheduleTooLate:          "it was {0} later than start_within_seconds allows",
 	reason.ReplacedByNextRun:        "canceled because the next run of schedule {0q} has come (overlap: replace)",
 
-	// Reservations.
+	// Reserved starts.
 	reason.PromiseEarlier:   "places became free earlier than expected",
 	reason.PromiseNodeLost:  "node {0} can no longer be used for it",
 	reason.PromiseOutranked: "a job of a higher priority came",

@@ -1,12 +1,12 @@
-// Package words says in English what the replicated state says in codes. It is the one place where reasons become
-// sentences: users, logs and the audit log are shown what [Of] returns.
+// Package words translates the reasons of the replicated state from codes into English. It is the only place where
+// reasons become sentences: users, logs and the audit log show the results of [Of].
 //
 // A sentence begins in lower case unless it begins with a name, has no full stop at its end, and reads well alone, in
-// brackets, and after a colon. It says what to do where somebody can do something. Sentences may be improved at any time:
-// they are made on reading, and no hash depends on them.
+// brackets, and after a colon. It says what to do if the reader can do something. Sentences may be improved at any
+// time: they are made on reading, and no hash depends on them.
 //
 // In a sentence {0} is the first parameter, {0 node} a number with its noun ("1 node", "2 nodes"), {0 is|are} the verb
-// that goes with a number, and {0q} a text in quotes.
+// form for a number, and {0q} a text in quotes.
 package words
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
-// Of is a reason in English. What a person or an agent said is passed on as it is.
+// Of returns a reason in English. A text from a person or an agent is returned unchanged.
 func Of(r reason.Reason) string {
 	c := r.Code()
 	if c == 0 {
@@ -50,7 +50,7 @@ func Of(r reason.Reason) string {
 	}
 }
 
-// fill is what stands in the place of the braces.
+// fill returns the text for a pair of braces.
 func fill(place string, kinds []reason.Kind, params []reason.Param) string {
 	number, noun, counted := strings.Cut(place, " ")
 	number, quoted := strings.CutSuffix(number, "q")
@@ -71,7 +71,7 @@ func fill(place string, kinds []reason.Kind, params []reason.Param) string {
 	return kinds[i].Show(p)
 }
 
-// count is a number with its noun.
+// count returns a number with its noun.
 func count(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -79,7 +79,7 @@ func count(n int64, noun string) string {
 	return strconv.FormatInt(n, 10) + " " + noun + "s"
 }
 
-// written are the reasons that no sentence with braces can say.
+// written are the reasons that need more than a sentence with braces.
 var written map[reason.Code]func(p []reason.Param) string
 
 func init() { // Some of them use Of, which reads the map.
@@ -110,7 +110,7 @@ func init() { // Some of them use Of, which reads the map.
 	}
 }
 
-// ended says how a job ended.
+// ended describes how a job ended.
 func ended(state reason.Param) string {
 	switch s := v1.JobState_Value(state.Number); s {
 	case v1.JobState_SUCCEEDED:
@@ -126,7 +126,7 @@ func ended(state reason.Param) string {
 	}
 }
 
-// demand is what a job needs: "4 x H100 and 8 CPUs on each of 2 nodes".
+// demand describes the needs of a job: "4 x H100 and 8 CPUs on each of 2 nodes".
 func demand(p []reason.Param) string {
 	gpus, kind, fraction, memory, linked := p[0].Number, p[1].Text, p[2].Number, p[3].Number, p[4].Number != 0
 	cpus, ram, nodes, labels := p[5].Number, p[6].Number, p[7].Number, p[8].Text
@@ -169,7 +169,7 @@ func demand(p []reason.Param) string {
 	return out
 }
 
-// awaited names the nodes that may still run tasks of a job, and what to do about them.
+// awaited returns the nodes that may still run tasks of a job, and what users can do.
 func awaited(p []reason.Param) (nodes, do string) {
 	if p[0].Number > 1 {
 		return "nodes " + p[1].Text, "bring them back, or run `mind node forget` for each"
@@ -258,7 +258,7 @@ func withDeadline(p []reason.Param) string {
 	return deadline + ": " + Of(p[1].Reason())
 }
 
-// after is a word alone, or with what somebody said.
+// after returns a word alone, or with the words of a person.
 func after(word, said string, p reason.Param) string {
 	if p.Text == "" {
 		return word
@@ -287,7 +287,7 @@ func quotaSetTo(p []reason.Param) string {
 	return strings.Join(said, ", ")
 }
 
-// denied says first why, and last what a stranger may have chosen.
+// denied puts the reason first, and text that an unknown caller may have chosen last.
 func denied(p []reason.Param) string {
 	said := p[0].Text
 	switch times, lasted := uint64(p[1].Number), time.Duration(p[2].Number); {
@@ -307,15 +307,15 @@ func denied(p []reason.Param) string {
 	return said
 }
 
-// wouldDelay says what a job can do that others come before.
+// wouldDelay describes the time limit with which a job would delay no reserved start.
 func wouldDelay(p []reason.Param) string {
 	return "would delay a job that comes first and is to start by " + moment(p[0]) + ": set a time limit that ends before then (--time-limit)"
 }
 
-// startReserved is when and where a job starts at the latest.
+// startReserved describes when and where a job starts at the latest.
 func startReserved(p []reason.Param) string {
 	return "starts at the latest at " + moment(p[0]) + " on " + p[1].Text + ": reserved"
 }
 
-// moment is a time in Unix seconds.
+// moment formats a time in Unix seconds.
 func moment(p reason.Param) string { return time.Unix(p.Number, 0).UTC().Format(time.RFC3339) }

@@ -18,8 +18,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// TestSentences_haveAllOfTheirParameters holds that every code has words, once, and that the words say every parameter, as
-// what it is.
+// TestSentences_haveAllOfTheirParameters checks that every code has exactly one sentence, and that the sentence uses
+// every parameter by its kind.
 func TestSentences_haveAllOfTheirParameters(t *testing.T) {
 	places := regexp.MustCompile(`\{([^}]*)\}`)
 	place := regexp.MustCompile(`^(\d)(q| [A-Za-z_ ]+| [a-z]+\|[a-z]+)?$`)
@@ -65,14 +65,14 @@ var (
 	}
 )
 
-// TestOf_isPlainEnglish reads every sentence with ordinary parameters, and with ones.
+// TestOf_isPlainEnglish checks every sentence with ordinary parameters, and with the number 1.
 func TestOf_isPlainEnglish(t *testing.T) {
 	for _, c := range reason.Codes() {
 		for i, r := range c.Samples() {
 			said := Of(r)
 			require.NotContains(t, said, "%!")
 			if i == 2 {
-				continue // Empty texts leave gaps: it is enough that nothing breaks.
+				continue // Empty texts leave gaps. It is enough that nothing panics.
 			}
 			require.Regexp(t, begins, said)
 			for what, found := range wrong {
@@ -114,7 +114,7 @@ func TestOf_saysHowMany(t *testing.T) {
 	}
 }
 
-// TestOf_noWordChangesAHash applies the same log twice, with a sentence changed in between.
+// TestOf_noWordChangesAHash applies the same log twice, with a changed sentence in between.
 func TestOf_noWordChangesAHash(t *testing.T) {
 	apply := func() (hash uint64, said string) {
 		m := fsm.New()
@@ -141,7 +141,7 @@ func TestOf_noWordChangesAHash(t *testing.T) {
 	require.NotEqual(t, said, saidAgain)
 }
 
-// States of jobs are no words.
+// Names of job states are not shown to users.
 func TestOf_howADependencyEnded(t *testing.T) {
 	for state, want := range map[v1.JobState_Value]string{
 		v1.JobState_CANCELED: "was canceled", v1.JobState_FAILED: "failed", v1.JobState_LOST: "was lost", v1.JobState_SUCCEEDED: "succeeded",
@@ -151,7 +151,7 @@ func TestOf_howADependencyEnded(t *testing.T) {
 	}
 }
 
-// What is said of a window holds before it begins and while it lasts.
+// The text about a window is right before it begins and while it lasts.
 func TestOf_nodesKept(t *testing.T) {
 	require.Equal(t, "needs 1 GPU; 2 nodes are kept for a maintenance or a reservation: before it begins for jobs whose time limit ends in time or that may be preempted, while it lasts for those that it is for",
 		Of(reason.New(reason.NodesKept, reason.Text("needs 1 GPU"), 2)))

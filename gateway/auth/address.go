@@ -13,7 +13,7 @@ import (
 // Proxies are the networks of trusted proxies, whose X-Forwarded-For header names the client.
 type Proxies []netip.Prefix
 
-// ParseProxies reads addresses and networks.
+// ParseProxies parses addresses and networks.
 func ParseProxies(texts []string) (Proxies, error) {
 	var all Proxies
 	for _, text := range texts {
@@ -62,7 +62,7 @@ func (p Proxies) ClientOf(r *http.Request) string {
 	return at.String()
 }
 
-// namedAddr parses an address as proxies write it; some add the port.
+// namedAddr parses an address in the form in which proxies write it; some add the port.
 func namedAddr(text string) (netip.Addr, error) {
 	if withPort, err := netip.ParseAddrPort(text); err == nil {
 		return withPort.Addr(), nil

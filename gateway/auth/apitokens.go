@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// TrustToken is how long a gateway caches a valid token: a token that was revoked at another gateway may be accepted
-	// for so long.
+	// TrustToken is how long a gateway caches a valid token: a token that was revoked at another gateway may be
+	// accepted for this long.
 	TrustToken = 10 * time.Second
 	// doubtToken is how long a gateway caches an unknown token.
 	doubtToken  = time.Second
 	maxTold     = 100_000
 	verifyToken = 10 * time.Second
 	// askLeader is how long the leader is asked. Without a leader any coordinator answers from its state. It may lack a
-	// revocation, but without a leader nothing can be changed, and what a caller reads is equally old.
+	// revocation, but without a leader nothing can be changed, and the state that a caller reads is equally old.
 	askLeader = 4 * time.Second
 )
 
 // APITokens authenticates callers by the tokens that the coordinators keep.
 type APITokens struct {
 	service v1.TokenServiceClient
-	// limit bounds the look-ups of tokens that this gateway has never seen as valid.
+	// limit limits the look-ups of tokens that this gateway has never seen as valid.
 	limit *authlimit.Limiter
 
 	mu   sync.Mutex
@@ -49,23 +49,23 @@ type tokenQuestion struct {
 	answered chan struct{} // closed when the fields below are set
 	have     told
 	err      error
-	// dropped: the caller of the look-up is gone, and those that wait have to look up themselves.
+	// dropped: the caller of the look-up is gone, and the waiting requests have to look up the token themselves.
 	dropped bool
 }
 
-// told is the coordinators' answer about a token.
+// told is an answer of the coordinators about a token.
 type told struct {
 	caller *Caller // nil: the token does not exist
 	until  time.Time
 }
 
-// NewAPITokens looks up tokens with a client.
+// NewAPITokens returns an authenticator that looks up tokens with a client.
 func NewAPITokens(service v1.TokenServiceClient) *APITokens {
 	return &APITokens{service: service, limit: authlimit.New(), told: map[[sha256.Size]byte]told{}, asking: map[[sha256.Size]byte]*tokenQuestion{}}
 }
 
-// TooManyFailures is returned for a token that was not looked up, because too many unknown tokens came from the same
-// address.
+// TooManyFailures is returned for a token that was not looked up, because the same address has sent too many unknown
+// tokens.
 type TooManyFailures struct{ Wait time.Duration }
 
 func (e *TooManyFailures) Error() string { return "too many unknown tokens from one address" }

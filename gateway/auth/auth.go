@@ -1,11 +1,11 @@
-// Package auth authenticates requests and says which permissions the caller has: by tokens of the configuration, API tokens
-// that the coordinators keep, tokens of an OpenID Connect issuer, and tickets for event streams.
+// Package auth authenticates requests and finds the permissions of their callers: by tokens of the configuration, API
+// tokens that the coordinators keep, tokens of an OpenID Connect issuer, and tickets for event streams.
 //
 // Guarantees: a revoked API token is accepted by another gateway for at most 10 seconds more. Unknown tokens and tickets
 // from one address cause a bounded number of look-ups at the coordinators. No token leaves the gateway: coordinators get
 // digests.
 //
-// Not guaranteed: that the caller is authorized for the request. The route says which permission it needs.
+// Not guaranteed: that the caller is authorized for the request. Each route requires its own permission.
 package auth
 
 import (

@@ -8,7 +8,7 @@ const (
 	PermissionEvaluate     = "scaimind:evaluate"
 )
 
-// AllPermissions are the four of ScaiMind.
+// AllPermissions are the four permissions of ScaiMind.
 var AllPermissions = []string{PermissionView, PermissionManage, PermissionClusterAdmin, PermissionEvaluate}
 
 // PermissionOperator lets a caller act for every tenant. It is not one of ScaiMind's permissions: it is given to operators

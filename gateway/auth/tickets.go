@@ -56,8 +56,8 @@ func (t *APITokens) RedeemTicket(ctx context.Context, ticket string) (*v1.Stream
 	return nil, err
 }
 
-// BehindTicket checks the token behind a ticket, when the stream opens and periodically: the ticket gives what the token
-// gives.
+// BehindTicket returns a function that checks the token behind a ticket. It is called when the stream opens and
+// periodically: a ticket allows only what its token allows.
 func BehindTicket(who Authenticator, whose *v1.StreamTicket) func(context.Context) (*Caller, error) {
 	digests, known := who.(DigestAuthenticator)
 	return func(ctx context.Context) (*Caller, error) {

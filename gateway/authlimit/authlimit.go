@@ -30,8 +30,8 @@ const (
 const (
 	maxAddresses  = 10_000
 	maxTurnedAway = 16_384
-	// wait is the least time that a refused caller is told to wait; a credential that comes sooner counts as new. forget is
-	// how long a refused credential is remembered.
+	// wait is the minimum time that a refused caller is told to wait; a credential that comes sooner counts as new.
+	// forget is how long a refused credential is remembered.
 	wait   = time.Second
 	early  = 100 * time.Millisecond
 	forget = 30 * time.Second

@@ -11,7 +11,7 @@ import (
 
 var start = time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
 
-// credential number n.
+// credential returns credential number n.
 func credential(n int) (d Digest) {
 	binary.BigEndian.PutUint64(d[:], uint64(n)+1)
 	return d
@@ -45,15 +45,15 @@ func TestBegin_goodCredentialsCostNothing(t *testing.T) {
 		require.NotNil(t, k)
 		k.Done(Good)
 	}
-	for n := range 10_000 { // nor those of which nobody can say now
+	for n := range 10_000 { // undecided look-ups do not count either
 		k, _ := l.Begin(start, attacker, credential(n))
 		require.NotNil(t, k)
 		k.Done(Undecided)
 	}
 }
 
-// A user who shares the address of a constant attacker gets in when they come again after the wait, at any time: they need not
-// be the first when a place is freed, and it does not matter how many others were refused before.
+// A user who shares the address of a constant attacker is admitted at a second try after the wait. The user need not be
+// the first one when a place is freed, and it does not matter how many others were refused before.
 func TestBegin_aGoodCredentialBehindTheAddressOfAGuesser(t *testing.T) {
 	for user := range 50 {
 		l := New()
@@ -81,7 +81,8 @@ func TestBegin_aGoodCredentialBehindTheAddressOfAGuesser(t *testing.T) {
 	}
 }
 
-// Repeating a guess at once does not make it one that was told to come again, and doing so later is bounded, too.
+// A guess that is repeated at once does not get a place for repeated credentials, and later repetitions are limited,
+// too.
 func TestBegin_repeatedGuessesAreBounded(t *testing.T) {
 	l := New()
 	looked := 0
@@ -125,7 +126,7 @@ func TestBegin_manyAddresses(t *testing.T) {
 	require.Equal(t, totalPlaces, looked)
 	require.LessOrEqual(t, len(l.addresses), maxAddresses)
 	require.LessOrEqual(t, len(l.turnedAway), maxTurnedAway)
-	// When they are gone, there is room again.
+	// When these are forgotten, there is room again.
 	k, _ := l.Begin(start.Add(time.Hour), "192.0.2.1", credential(-1))
 	require.NotNil(t, k)
 	require.Contains(t, l.addresses, "192.0.2.1")

@@ -1,9 +1,10 @@
-// Package downloads sends checkpoints out of the archive, as tar archives.
+// Package downloads sends checkpoints from the archive, as tar archives.
 //
-// Contract: Find says whether a checkpoint can be sent, as coordinators show it, and takes one of the slots; Send sends it.
+// Contract: Find checks whether a checkpoint can be sent, and takes one of the slots; Send sends it.
 //
-// Guarantees: another checkpoint is never sent in the place of the one that was asked for. An answer that breaks off does not
-// end in order, so nobody takes it for a complete one. A caller that takes nothing for two minutes is given up.
+// Guarantees: the requested checkpoint is sent, and never another one in its place in the archive. An incomplete answer
+// ends with a broken connection, so it cannot be mistaken for a complete one. A caller that reads nothing for two
+// minutes is given up.
 //
 // Not guaranteed: that a download that broke off can be continued.
 package downloads
@@ -22,26 +23,26 @@ import (
 )
 
 const (
-	// HeaderDigest has the digest of a downloaded checkpoint, as its field content_digest.
+	// HeaderDigest is the header with the digest of a downloaded checkpoint, the value of its field content_digest.
 	HeaderDigest = "X-Mind-Content-Digest"
-	// Most is how many checkpoints a gateway sends at a time.
+	// Most limits how many checkpoints a gateway sends at a time.
 	Most = 16
-	// slowest is how long a caller may take for some bytes of a checkpoint.
+	// slowest is how long a caller may take to read some bytes of a checkpoint.
 	slowest = 2 * time.Minute
 )
 
-// ErrBusy says that Most checkpoints are being sent.
+// ErrBusy means that Most checkpoints are being sent.
 var ErrBusy = errors.New("too many downloads at a time")
 
-// Unfit says why a checkpoint cannot be downloaded as it is, and what to do.
+// Unfit is the reason why a checkpoint cannot be downloaded, and what to do about it.
 type Unfit string
 
 // Error implements error.
 func (u Unfit) Error() string { return string(u) }
 
-// Archive is where checkpoints are downloaded from.
+// Archive configures the archive from which checkpoints are downloaded.
 type Archive struct {
-	// URL as of the agents; empty: no checkpoint can be downloaded.
+	// URL is the same as that of the agents; empty: no checkpoint can be downloaded.
 	URL    string
 	Access archive.Access
 }
@@ -65,14 +66,14 @@ func Open(from Archive) (*Sender, error) {
 	return s, nil
 }
 
-// Download is a checkpoint that can be sent. Close it.
+// Download is a checkpoint that can be sent. It must be closed.
 type Download struct {
 	slots <-chan struct{}
 	of    *v1.Checkpoint
 	saved *checkpoints.Saved
 }
 
-// Find looks for a checkpoint in the archive. The error is Unfit, ErrBusy, or that the archive cannot be read.
+// Find opens a checkpoint in the archive. The error is an Unfit, ErrBusy, or an error of the archive.
 func (s *Sender) Find(ctx context.Context, c *v1.Checkpoint) (*Download, error) {
 	if err := s.fit(c); err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (s *Sender) Find(ctx context.Context, c *v1.Checkpoint) (*Download, error) 
 	return d, nil
 }
 
-// fit says why a checkpoint cannot be sent.
+// fit returns the reason why a checkpoint cannot be sent, or nil.
 func (s *Sender) fit(c *v1.Checkpoint) error {
 	switch {
 	case c.GetState() == v1.CheckpointState_EXPIRED:
@@ -110,18 +111,18 @@ func (s *Sender) fit(c *v1.Checkpoint) error {
 	return nil
 }
 
-// Close gives the slot back.
+// Close frees the slot.
 func (d *Download) Close() { <-d.slots }
 
-// Head sets the headers of the answer.
+// Head sets the headers of the response.
 func (d *Download) Head(h http.Header) {
 	h.Set("Content-Type", "application/x-tar")
 	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", d.of.GetCheckpointId()+".tar"))
 	h.Set(HeaderDigest, d.saved.Digest())
 }
 
-// Send sends the checkpoint behind the headers. After an error the connection is broken: an answer that ends in order would
-// look complete.
+// Send sends the checkpoint after the headers. After an error the caller must break the connection: a response that
+// ends normally would look complete.
 func (d *Download) Send(ctx context.Context, w http.ResponseWriter) error {
 	to := &patient{w: w, control: http.NewResponseController(w)}
 	err := d.saved.Tar(ctx, to, d.of.GetCreatedAt().AsTime())
@@ -131,7 +132,7 @@ func (d *Download) Send(ctx context.Context, w http.ResponseWriter) error {
 	return err
 }
 
-// patient writes as long as the caller takes some bytes now and then.
+// patient is a writer that fails when the caller reads nothing for too long.
 type patient struct {
 	w       io.Writer
 	control *http.ResponseController

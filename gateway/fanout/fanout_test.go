@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/api/cursor"
 )
 
-// watch reads to the end, as slowly as pause says.
+// watch reads to the end, with a pause after each read.
 func watch(ctx context.Context, h *Hub, s Subject, from string, pause func() time.Duration) (*reader, error) {
 	w := h.Watch(s, from)
 	defer w.Close()
@@ -51,7 +51,7 @@ func TestWatcher_eachLineOnceAndInOrder(t *testing.T) {
 		watchers := rapid.IntRange(1, 12).Draw(rt, "watchers")
 		rounds := rapid.IntRange(1, 40).Draw(rt, "rounds")
 		ring := rapid.IntRange(100, 4000).Draw(rt, "ring")
-		var faults []string // a bubble is no place to fail in
+		var faults []string // a test cannot fail inside a bubble
 		say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
@@ -138,7 +138,7 @@ func TestWatcher_manyShareOneStream(t *testing.T) {
 	})
 }
 
-// Those who begin elsewhere read by themselves until they have come to the others.
+// Watchers that begin elsewhere read their own streams until they have caught up with the others.
 func TestWatcher_whoComesLateJoins(t *testing.T) {
 	for _, ranks := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestWatcher_whatIsNoCursorIsAskedOfTheCoordinator(t *testing.T) {
 	})
 }
 
-// Between the look whether a stream fits and the joining the stream goes on, and its ring with it.
+// A stream, with its ring, advances between the check whether it fits and the join.
 func TestWatcher_doesNotJoinWhatHasGoneOnMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := newSource(1, 1)

@@ -12,11 +12,10 @@ import (
 	"github.com/mindcoordinator/mind/api/cursor"
 )
 
-// source is a job whose ranks print: the edge of this package. Each stream of it merges the ranks in an order of its own,
-// as coordinators do.
+// source is a job whose ranks print. Each stream of it merges the ranks in its own order, as coordinators do.
 type source struct {
 	seed   uint64
-	breaks bool // streams break now and then, and are opened again where they were
+	breaks bool // streams break from time to time, and are reopened where they were
 
 	mu      sync.Mutex
 	lines   [][]string // by rank; the offset behind line i is 10*(i+1)
@@ -139,7 +138,8 @@ func add(p Piece, at cursor.Log, rank uint16, line string) Piece {
 	return p
 }
 
-// reader checks what a watcher is given: of each rank each line once and in order, with ids from which one could go on.
+// reader checks the events of a watcher: each line of each rank comes once and in order, with ids from which a reader
+// could resume.
 type reader struct {
 	next map[uint16]uint64
 	last string

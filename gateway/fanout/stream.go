@@ -100,7 +100,7 @@ func (s *stream) wake() {
 	s.changed = make(chan struct{})
 }
 
-// take records news, and reports whether it was the last.
+// take records news, and reports whether it was the last one.
 func (s *stream) take(n News) (last bool) {
 	if n.Kind == Ended {
 		s.stop(n.Err)
@@ -170,7 +170,7 @@ func (s *stream) stop(err error) {
 	s.wake()
 }
 
-// settled reports that nothing arrived for a while. The caller holds mu.
+// settled reports whether nothing has arrived for a while. The caller holds mu.
 func (s *stream) settled() bool { return !s.idle.IsZero() && time.Since(s.idle) >= settles }
 
 // covers reports whether a watcher at a place can continue from the ring without missing anything, and soon.

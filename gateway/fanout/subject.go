@@ -7,8 +7,8 @@ type Subject struct {
 	// Key is equal for watchers that see the same events, and only for them: it contains the tenant, the object and
 	// everything else that selects events. Empty: this watcher shares with no other.
 	Key string
-	// Opening, if set, is a start that only the coordinator can find, such as the last ten lines. It is used by watchers
-	// without a cursor.
+	// Opening, if set, names a start that only the coordinator can find, such as the last ten lines. Watchers without a
+	// cursor use it.
 	Opening string
 	// Follow reads until the subject or ctx ends, and closes out. It starts after the cursor; without one, at Opening, or
 	// at the start if opening is false.
@@ -18,7 +18,7 @@ type Subject struct {
 	Cursor func(Place) string
 }
 
-// News is what a subject reports.
+// News is a report of a subject.
 type News struct {
 	Kind  Kind
 	Piece Piece

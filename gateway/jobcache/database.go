@@ -48,7 +48,7 @@ func parse(address string) (database, error) {
 	if c.WriteTimeout == 0 {
 		c.WriteTimeout = 5 * time.Second
 	}
-	// What goes wrong comes back as an error; the driver's own log would say it twice.
+	// Errors are returned; the driver's own log would repeat them.
 	c.Logger = mysql.Logger(&mysql.NopLogger{})
 	c.MultiStatements, c.AllowAllFiles = false, false
 	connector, err := mysql.NewConnector(c)
@@ -78,8 +78,8 @@ const createTable = `CREATE TABLE IF NOT EXISTS ` + table + ` (
 // prune takes the time before which rows are removed, and how many at most.
 const prune = "DELETE FROM " + table + " WHERE cached_at < ? LIMIT ?"
 
-// upsert takes a row. It asks for each column whether the row is replaced. What is assigned first is seen by what comes after: the
-// columns that decide come last.
+// upsert returns the statement that writes a row. It asks for each column whether the row is replaced. Later assignments see the
+// earlier ones, so the columns that decide come last.
 func upsert() string {
 	replaced := fmt.Sprintf("(VALUES(revision) >= revision OR cached_at < VALUES(cached_at) - INTERVAL %d SECOND)", int(staleAfter.Seconds()))
 	assign := make([]string, 0, len(columns))

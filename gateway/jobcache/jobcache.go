@@ -1,18 +1,15 @@
-// Package jobcache keeps a copy of jobs in a table of a database (MariaDB or
-// MySQL), for dashboards that read SQL.
+// Package jobcache keeps a copy of jobs in a table of a database (MariaDB or MySQL), for
+// dashboards that read SQL.
 //
-// Contract: Note takes jobs as a coordinator answered them, and returns at
-// once. They are written to the table mod_scaimind_jobs some time later, or not
-// at all: the copy is never authoritative, and nobody of Mind reads it.
+// Contract: Note takes jobs from an answer of a coordinator, and returns at once. They are written to the table
+// mod_scaimind_jobs some time later, or not at all: the copy is never authoritative, and Mind itself never reads it.
 //
-// Guarantees: Note neither waits nor fails, whatever the database does. What is
-// waiting to be written is bounded in bytes; what does not fit is dropped. A row
-// is never replaced by an older state of its job, unless it was not touched for
-// so long that the job's history itself must have been replaced.
+// Guarantees: Note neither waits nor fails, whatever the database does. The jobs that wait to be written are bounded in
+// bytes; jobs that do not fit are dropped. A row is never replaced by an older state of its job, unless it was not
+// touched for so long that the job's history itself must have been replaced.
 //
-// Not guaranteed: that every job is there, that one that is there is current,
-// or that one that was removed from the cluster goes soon: rows that nobody
-// listed again are removed after Config.Keep.
+// Not guaranteed: that every job is in the table, that a row is current, or that the row of a job that was removed from
+// the cluster disappears soon: rows of jobs that were not listed again are removed after Config.Keep.
 package jobcache
 
 import (

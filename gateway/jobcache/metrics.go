@@ -12,10 +12,10 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	m := &metrics{
 		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_gateway_job_cache_rows_total",
-			Help: "Jobs that were listed, by what became of their row: written, unchanged, failed, dropped (too many were waiting, or the database was left alone after a failure).",
+			Help: "Listed jobs by the outcome of writing their row: written, unchanged, failed, dropped (too many were queued, or writing paused after a failure).",
 		}, []string{"outcome"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "mind_gateway_job_cache_write_seconds", Help: "Time to write the jobs of one list, off the way of requests.",
+			Name: "mind_gateway_job_cache_write_seconds", Help: "Time to write the jobs of one list. Requests do not wait for it.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}),
 		failing: prometheus.NewGauge(prometheus.GaugeOpts{

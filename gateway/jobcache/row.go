@@ -9,7 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// table is named as published; so is what is in it, the names of the columns are ours.
+// table is the published name of the table. Its contents were published, too, but not the names of its columns.
 const table = "mod_scaimind_jobs"
 
 // columns in the order of row. The first is the key; the last two decide whether a row is replaced, and must stay last.

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keyServer serves a key set as it is.
+// keyServer serves a key set without changes.
 func keyServer(t *testing.T, keys ...any) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"keys": keys})
@@ -42,7 +42,7 @@ func payload() map[string]any {
 	return map[string]any{"iss": theIssuer, "aud": "mind", "sub": "usr_1", "tenant_id": "tnt_a", "exp": time.Now().Add(time.Hour).Unix()}
 }
 
-// A key is used for what the issuer says it is for, and a token gets none by guessing.
+// A key is used only for the purpose that the issuer has set, and a token without a matching key id gets no key.
 func TestVerify_keysAreNotConfused(t *testing.T) {
 	first, second := rsaKey(t), rsaKey(t)
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -87,7 +87,7 @@ func TestVerify_keysAreNotConfused(t *testing.T) {
 	}
 }
 
-// Whatever the header of a token brings along, where to fetch a key or a key itself, nobody asks for it and nothing of it counts.
+// Keys, and URLs of keys, in the header of a token are ignored, and not fetched.
 func TestVerify_keysThatTokensBringAreNotUsed(t *testing.T) {
 	mine, theirs := rsaKey(t), rsaKey(t)
 	var asked atomic.Int32
@@ -129,7 +129,7 @@ func TestVerify_keysThatTokensBringAreNotUsed(t *testing.T) {
 func TestVerify_audiencesAndTimes(t *testing.T) {
 	i := newIssuer(t, "k1")
 	v := i.verifier(t, nil)
-	// from is so long from when the token is signed: the tokens before it may take their time.
+	// from is a time relative to the signing of the token, because the tokens before it may take some time.
 	type from time.Duration
 	for name, c := range map[string]struct {
 		claim string
@@ -173,7 +173,8 @@ func TestVerify_audiencesAndTimes(t *testing.T) {
 	}
 }
 
-// A signing key that its issuer withdrew is not believed for as long as an issuer may be away, but until it is looked at again.
+// A withdrawn signing key is accepted only until the keys are fetched again, and not as long as an issuer may be
+// unreachable.
 func TestVerify_aWithdrawnKeyIsNoticedWithoutANewOne(t *testing.T) {
 	i := newIssuer(t, "k1", "k2")
 	v := i.verifier(t, func(c *Config) { c.MinRefresh, c.Refresh = time.Nanosecond, time.Nanosecond })

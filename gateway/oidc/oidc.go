@@ -10,7 +10,6 @@
 // allowed only within this machine.
 //
 // Not guaranteed: that a token was not revoked. It is valid until it expires.
-// Not guaranteed: that a token was not revoked. It is good until it expires.
 package oidc
 
 import (
@@ -52,12 +51,12 @@ type Config struct {
 	Client *http.Client
 }
 
-// asymmetric are the algorithms that may be configured: none with a shared secret.
+// asymmetric are the algorithms that may be configured. None of them uses a shared secret.
 var asymmetric = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// Claims are those that Mind reads.
+// Claims are the claims that Mind reads.
 type Claims struct {
 	Subject  string
 	Tenant   string

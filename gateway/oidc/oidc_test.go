@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patient waits for the issuer as long as a machine that stands still may take.
+// patient waits for the issuer as long as a busy machine may need.
 var patient = &http.Client{Timeout: time.Minute}
 
 // issuer is a real HTTP server with a discovery document and keys that can be rotated.

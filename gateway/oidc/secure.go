@@ -29,7 +29,7 @@ func secureText(text string) error {
 
 const maxRedirects = 5
 
-// careful is the client with the same rule for redirects.
+// careful returns a client that applies the same rule to redirects.
 func careful(client *http.Client) *http.Client {
 	own := *client
 	own.CheckRedirect = func(next *http.Request, via []*http.Request) error {

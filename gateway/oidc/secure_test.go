@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Keys that came in the clear could be anybody's.
+// Keys that are fetched without TLS could be replaced by an attacker.
 func TestNew_refusesKeysInTheClear(t *testing.T) {
 	for config, good := range map[[2]string]bool{
 		{"https://login.example", ""}:                               true,
@@ -30,7 +30,7 @@ func TestNew_refusesKeysInTheClear(t *testing.T) {
 	}
 }
 
-// Nor are they taken where an issuer sends on to without TLS.
+// A redirect to a URL without TLS is refused, too.
 func TestVerify_keysAreNotFetchedInTheClear(t *testing.T) {
 	i := newIssuer(t, "k1")
 	token := i.sign(t, "k1", nil)

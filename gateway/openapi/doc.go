@@ -4,5 +4,5 @@
 // Guarantees: every schema that the document refers to is in it, and two documents of the same operations are byte for byte
 // equal.
 //
-// Not guaranteed: that an operation is served as it is described. The caller's table does both.
+// Not guaranteed: that an operation is served as it is described. The caller must use one table for both.
 package openapi

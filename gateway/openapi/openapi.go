@@ -17,36 +17,36 @@ import (
 type Operation struct {
 	Method, Path string
 	Summary      string
-	// Open: no token is required.
+	// Open: the operation requires no token.
 	Open bool
 	// Stream: the answer is an event stream.
 	Stream bool
-	// Permissions, one of which the caller needs; none: any caller may.
+	// Permissions: the caller needs one of them; none: any caller may use the operation.
 	Permissions []string
 	// Code is the HTTP status of a successful answer.
 	Code int
-	// Choice: the path, or its request and answer, was not published, so they are our choice.
+	// Choice: the path, or its request and answer, were not published by ScaiMind, and are defined by Mind.
 	Choice bool
 
-	// In and Out are the messages of body and answer; nil: none, or one that is described by InSchema and OutSchema.
+	// In and Out are the messages of body and answer; nil: there is none, or InSchema and OutSchema describe it.
 	In, Out             proto.Message
 	InSchema, OutSchema Object
 	// Optional: the body may be omitted.
 	Optional bool
 	// Without are fields of In that callers cannot set.
 	Without []string
-	// Missing: the object that the query or the body names may not exist.
+	// Missing: the object that the query or the body names may be missing.
 	Missing bool
 	Query   []Parameter
-	// Media is the type of an answer that is not JSON; empty: it is.
+	// Media is the media type of the answer; empty: JSON.
 	Media string
-	// Conflict: the state of what is read may refuse it.
+	// Conflict: the state of the object may not allow the request.
 	Conflict bool
 	// Unready is the schema of the answer with status 503 of an open operation with a query; nil: none.
 	Unready Object
 }
 
-// Parameter is one of a query.
+// Parameter is a parameter of a query.
 type Parameter struct {
 	Name, Text string
 	Schema     Object
@@ -55,13 +55,13 @@ type Parameter struct {
 // Object is a part of the document.
 type Object = map[string]any
 
-// prefix of most paths; operation ids omit it.
+// prefix is the prefix of most paths; operation ids omit it.
 const prefix = "/v1/modules/scaimind"
 
-// Document is the document as JSON.
+// Document returns the document as JSON.
 func Document(operations []Operation) []byte {
 	raw, err := json.Marshal(document(operations))
-	if err != nil { // it is made of strings, numbers and maps
+	if err != nil { // impossible: it consists of strings, numbers and maps
 		panic(err)
 	}
 	return raw
@@ -149,7 +149,7 @@ func operationID(o *Operation) string {
 	return b.String()
 }
 
-// responses lists the answers of a route. All errors have one shape.
+// responses returns the responses of a route. All errors have the same schema.
 func responses(o *Operation, schemas schemaBook) Object {
 	code := o.Code
 	success := Object{"description": http.StatusText(code)}
@@ -193,7 +193,7 @@ func responses(o *Operation, schemas schemaBook) Object {
 	return out
 }
 
-// envelope is the schema of a successful answer.
+// envelope returns the schema of a successful answer.
 func envelope(data Object) Object {
 	return Object{
 		"type": "object", "required": []string{"status", "data", "meta"},

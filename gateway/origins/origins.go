@@ -1,7 +1,7 @@
 // Package origins decides which web pages may use a gateway from a browser (CORS).
 //
-// Guarantees: without a configured origin no answer allows any. Cookies are not credentials here, so browsers are never
-// allowed to send credentials.
+// Guarantees: without a configured origin no response allows any origin. Cookies are not credentials here, so browsers
+// are never allowed to send credentials.
 package origins
 
 import (

@@ -5,10 +5,10 @@
 //
 // Guarantees: memory is bounded by the callers of the last two windows. A limit of 0 admits everything and remembers nothing.
 //
-// Not guaranteed: exactness. The count of the last minute is that of the current window plus a share of the previous one,
-// as if its requests had been evenly spread (the sliding window counter that Cloudflare described in 2017,
-// https://blog.cloudflare.com/counting-things-a-lot-of-different-things/). Each gateway counts for itself: N gateways admit
-// up to N times as much.
+// Not guaranteed: exactness. The count of the last minute is the count of the current window plus a share of the
+// previous one, as if its requests had been evenly spread (the sliding window counter that Cloudflare described in
+// 2017, https://blog.cloudflare.com/counting-things-a-lot-of-different-things/). Each gateway counts for itself: N
+// gateways admit up to N times as much.
 package ratelimit
 
 import (

@@ -59,7 +59,7 @@ func TestTake_forgets(t *testing.T) {
 	require.Len(t, l.counts, 1)
 }
 
-// However requests come, no window admits more than the limit, and a caller that waits for RetryAfter is admitted.
+// At any rate of requests, no window admits more than the limit, and a caller that waits for RetryAfter is admitted.
 func TestTake_property(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := New()

@@ -1,4 +1,4 @@
-// Package readiness finds out whether a gateway can answer requests, and if not, why.
+// Package readiness determines whether a gateway can answer requests, and the reason if it cannot.
 //
 // Guarantees: while requests wait for a leader, the gateway counts as ready; it becomes unready only when reads have failed
 // for as long as requests wait. A gateway that just started has asked once before it reports anything.
@@ -33,7 +33,7 @@ type Watcher struct {
 
 	mu     sync.Mutex
 	looked bool
-	// coordinators and leader are the checks as callers read them: "ok", or the reason.
+	// coordinators and leader are the results of the checks for callers: "ok", or the reason.
 	coordinators, leader string
 	// permanent: waiting does not help, for example after a wrong api_secret.
 	permanent bool
@@ -62,7 +62,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// look finds out whether linearizable reads are possible, and if not, whether stale reads are, and why.
+// look checks whether linearizable reads are possible, and if not, whether stale reads are, and the reason.
 func (w *Watcher) look(ctx context.Context) {
 	coordinators, leader, permanent := checkOK, checkOK, false
 	err := w.askQueues(ctx, status.Linearizable)
@@ -141,7 +141,7 @@ func whyNoLeader(view *v1.GetClusterResponse) string {
 	}
 }
 
-// Result says whether the gateway can answer requests; the checks give the reason if not.
+// Result reports whether the gateway can answer requests; the checks give the reason if it cannot.
 type Result struct {
 	Ready                bool
 	Coordinators, Leader string
@@ -152,7 +152,7 @@ func (w *Watcher) Check(ctx context.Context, stale bool) Result {
 	w.mu.Lock()
 	looked := w.looked
 	w.mu.Unlock()
-	if !looked { // It has just started.
+	if !looked { // the gateway has just started
 		w.look(ctx)
 	}
 	w.mu.Lock()

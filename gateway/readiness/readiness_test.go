@@ -18,7 +18,7 @@ func TestWhyNoLeader(t *testing.T) {
 		}},
 		"no leader: 3 of 3 voters are alive, an election should follow": {Coordinators: []*v1.CoordinatorStatus{voter("a", "alive"), voter("b", "alive"), voter("c", "alive")}},
 		"leader a cannot confirm its leadership":                        {Leader: "a", Coordinators: []*v1.CoordinatorStatus{voter("a", "alive"), voter("b", "alive")}},
-		"no leader":                                                     {Coordinators: []*v1.CoordinatorStatus{voter("a", "unknown"), voter("b", "unknown")}}, // without gossip nobody knows
+		"no leader":                                                     {Coordinators: []*v1.CoordinatorStatus{voter("a", "unknown"), voter("b", "unknown")}}, // without gossip their state is unknown
 	} {
 		require.Equal(t, want, whyNoLeader(view))
 	}

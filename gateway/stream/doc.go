@@ -8,5 +8,5 @@
 // allow. Tenants never share a stream. A stream ends soon after its caller's token was revoked, but not because the token
 // cannot be checked.
 //
-// Not guaranteed: that a slow caller can read on forever: package fanout drops what is too far behind.
+// Not guaranteed: that events wait forever for a slow caller: package fanout drops events that are too far behind.
 package stream

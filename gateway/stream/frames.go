@@ -30,7 +30,7 @@ func AppendLog(b []byte, entry *v1.LogEntry) []byte {
 	return append(b, "}\n\n"...)
 }
 
-// appendMetricsEvent passes the workload's line on unchanged, unless it is not a JSON object on one line: then it becomes
+// appendMetricsEvent writes the workload's line unchanged if it is a JSON object on one line; any other text becomes
 // {"line": "..."}.
 func appendMetricsEvent(b []byte, entry *v1.MetricsEntry) []byte {
 	b = append(b, "event: metrics\ndata: "...)

@@ -10,21 +10,21 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// How long a coordinator may be silent before the answer starts without it: a job that prints nothing must still open the
-// caller's stream.
+// openSilence is how long a coordinator may be silent before the answer starts without its first message: the caller's
+// stream must also open if a job prints nothing.
 const openSilence = time.Second
 
 // endText is the last event of a stream that was sent completely.
 const endText = "event: error\ndata: {\"error\":\"stream ended\"}\n\n"
 
-// Reader is the caller that reads a stream.
+// Reader is the caller of a stream.
 type Reader interface {
 	// Begin is called before the first byte of the answer, and sets the common headers. The stream starts at a state index;
 	// 0: unknown.
 	Begin(index uint64)
-	// MayGoOn returns why the caller may not read on; nil: it may.
+	// MayGoOn returns the reason why the caller may not continue to read, or nil if it may.
 	MayGoOn(ctx context.Context) error
-	// Ended is called when an error ends the stream, and returns what the caller sees of it.
+	// Ended is called when an error ends the stream, and returns the error for the caller.
 	Ended(err error) (code, message string)
 }
 
@@ -34,7 +34,7 @@ type Times struct {
 	NoLeader time.Duration
 	// Keepalive is the interval of comments on an idle stream.
 	Keepalive time.Duration
-	// Recheck is how often the reader is asked whether it may read on.
+	// Recheck is how often MayGoOn is called.
 	Recheck time.Duration
 	// Drained is closed when streams must end because the gateway shuts down.
 	Drained <-chan struct{}
@@ -107,7 +107,7 @@ func (e *events) run(w *fanout.Watcher) {
 	defer token.stop()
 	for {
 		select {
-		case <-token.over: // Also while there is much to write.
+		case <-token.over: // checked even while there is much to write
 			if e.write(e.ending(token.why)) {
 				e.flush()
 			}
@@ -143,7 +143,7 @@ func (e *events) run(w *fanout.Watcher) {
 			}
 			keepalive.Reset(pause)
 		case <-e.times.Drained:
-			// No error event: the caller should come back, at another gateway.
+			// This is no error event: the caller should reconnect, at another gateway.
 			if e.write([]byte(": this gateway is shutting down\n\n")) {
 				e.flush()
 			}
@@ -154,7 +154,7 @@ func (e *events) run(w *fanout.Watcher) {
 	}
 }
 
-// ending is the last event: the reason for the end.
+// ending returns the last event, with the reason for the end.
 func (e *events) ending(err error) []byte {
 	if err == nil {
 		return []byte(endText)
@@ -174,7 +174,7 @@ type events struct {
 	rc     *http.ResponseController
 	reader Reader
 	times  Times
-	// written: something waits for a flush.
+	// written: written data waits for a flush.
 	written bool
 }
 
@@ -198,7 +198,7 @@ func (e *events) write(b []byte) bool {
 	return err == nil
 }
 
-// flush sends what was written to the client.
+// flush sends the written data to the client.
 func (e *events) flush() bool {
 	if !e.written {
 		return true

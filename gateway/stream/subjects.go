@@ -26,15 +26,15 @@ type Source struct {
 	Longest time.Duration
 }
 
-// Logs is the log of a job. The call says who reads and how consistent the start is; callers that join read through the
-// call of the first.
+// Logs returns the log of a job as a subject. The call has the caller and the consistency of the start; callers that
+// join read through the call of the first one.
 func (s *Source) Logs(call client.Call, request *v1.StreamJobLogsRequest) fanout.Subject {
 	tailed := request.Tail != nil
 	subject := logSubject(call, s.Longest, feed[v1.StreamJobLogsResponse]{
 		open: func(ctx context.Context, opening bool, cursor string) (grpc.ServerStreamingClient[v1.StreamJobLogsResponse], error) {
 			r := proto.CloneOf(request)
 			if r.Cursor = cursor; cursor != "" || !opening {
-				r.Tail = nil // only for the start
+				r.Tail = nil // the tail is only for the start
 			}
 			return s.Jobs.StreamJobLogs(ctx, r)
 		},
@@ -55,7 +55,7 @@ func (s *Source) Logs(call client.Call, request *v1.StreamJobLogsRequest) fanout
 	return subject
 }
 
-// Metrics are the metrics of a job.
+// Metrics returns the metrics of a job as a subject.
 func (s *Source) Metrics(call client.Call, request *v1.StreamJobMetricsRequest) fanout.Subject {
 	subject := logSubject(call, s.Longest, feed[v1.StreamJobMetricsResponse]{
 		open: func(ctx context.Context, _ bool, cursor string) (grpc.ServerStreamingClient[v1.StreamJobMetricsResponse], error) {
@@ -77,7 +77,7 @@ func (s *Source) Metrics(call client.Call, request *v1.StreamJobMetricsRequest) 
 	return subject
 }
 
-// Changes are the events of the cluster on some topics; none: all topics.
+// Changes returns the events of the cluster on some topics as a subject; without topics, on all.
 func (s *Source) Changes(call client.Call, topics []string) fanout.Subject {
 	subject := eventSubject(call, s.Longest, feed[v1.WatchEventsResponse]{
 		open: func(ctx context.Context, _ bool, cursor string) (grpc.ServerStreamingClient[v1.WatchEventsResponse], error) {
@@ -90,18 +90,18 @@ func (s *Source) Changes(call client.Call, topics []string) fanout.Subject {
 	})
 	sorted := slices.Compact(slices.Sorted(slices.Values(topics)))
 	subject.Key = subjectKey("events", append([]string{call.Tenant, call.Consistency}, sorted...)...)
-	// Without a cursor the stream starts now, and each watcher's "now" comes from a coordinator.
+	// Without a cursor the stream starts at the present, which a coordinator determines for each watcher.
 	subject.Opening = call.RequestID + rand.Text()
 	return subject
 }
 
-// Behind is the cursor after all events of an index.
+// Behind returns the cursor after all events of an index.
 func Behind(index uint64) string { return cursor.Event{Index: index, Position: cursor.All}.String() }
 
 // GiveUp is how long a lost upstream is retried.
 const GiveUp = 5 * time.Minute
 
-// follow reads a feed for the caller that opens it, and for all that join it.
+// follow returns a Follow function that reads a feed for the caller that opens it, and for all callers that join.
 func follow[M any](call client.Call, longest time.Duration, f feed[M]) func(context.Context, bool, string, chan<- fanout.News) {
 	f.longest = longest
 	return func(ctx context.Context, opening bool, cursor string, out chan<- fanout.News) {
@@ -109,7 +109,7 @@ func follow[M any](call client.Call, longest time.Duration, f feed[M]) func(cont
 	}
 }
 
-// logSubject is a subject with cursors of logs.
+// logSubject returns a subject with cursors of logs.
 func logSubject[M any](call client.Call, longest time.Duration, f feed[M]) fanout.Subject {
 	return fanout.Subject{
 		Follow: follow(call, longest, f),
@@ -121,7 +121,7 @@ func logSubject[M any](call client.Call, longest time.Duration, f feed[M]) fanou
 	}
 }
 
-// eventSubject is a subject with cursors of events. Offsets count from 1: at offset 0 nothing was seen.
+// eventSubject returns a subject with cursors of events. Offsets count from 1: at offset 0 no event was seen.
 func eventSubject[M any](call client.Call, longest time.Duration, f feed[M]) fanout.Subject {
 	return fanout.Subject{
 		Follow: follow(call, longest, f),

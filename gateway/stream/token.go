@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// lastWords limits how long the end of a stream may take to be written to a reader that may not read on.
+// lastWords limits the time to write the end of a stream to a caller that may not continue to read.
 const lastWords = 5 * time.Second
 
-// tokenWatch checks periodically whether the caller of a stream may read on: a stream lives for days, and its token may be
-// revoked or expire before.
+// tokenWatch checks periodically whether the caller of a stream may continue to read: a stream lives for days, and its
+// token may be revoked or expire before.
 type tokenWatch struct {
 	ctx    context.Context
 	reader Reader
 	rc     *http.ResponseController
 	pause  time.Duration
-	// over is closed when the caller may not read on; why is set before.
+	// over is closed when the caller may not continue to read; why is set before.
 	over chan struct{}
 	why  error
 

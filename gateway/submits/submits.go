@@ -1,5 +1,5 @@
-// Package submits sends submits that arrive at the same time to the coordinators in one call (SubmitJobs): under load most
-// of the cost of a submit is its way through two processes, and a shared call divides it.
+// Package submits sends submits that arrive at the same time to the coordinators in one call (SubmitJobs): under load
+// most of the cost of a submit is the call through two processes, and a shared call divides it.
 //
 // Guarantees: a submit does not wait for others: it is sent alone unless other submits of its caller are in flight. Each
 // keeps its own idempotency key, so that it can be sent alone later. Submits in one call have the same tenant, user and
@@ -7,8 +7,8 @@
 //
 // Not guaranteed: an order among submits that arrive at the same time.
 //
-// There are no goroutines here. One of the requests in a group drives: it makes the call in its own handler. Afterwards it
-// hands the submits that have gathered to one of those that wait.
+// The package has no goroutines. One of the requests in a group drives: it makes the call in its own handler.
+// Afterwards it passes the submits that have gathered meanwhile to one of the waiting requests.
 package submits
 
 import (
@@ -49,7 +49,7 @@ type submission struct {
 type result struct {
 	drive []*submission
 	reply *v1.SubmitJobResponse
-	// answer is what is known besides the reply.
+	// answer has the metadata of the reply.
 	answer client.Answer
 	err    error
 	alone  bool // the shared call failed: send it alone
@@ -67,12 +67,12 @@ const (
 	MaxWait = 250 * time.Millisecond
 )
 
-// New sends jobs by a client.
+// New returns Submits that send jobs with a client.
 func New(jobs v1.JobServiceClient) *Submits {
 	return &Submits{jobs: jobs, lanes: map[laneKey]*lane{}}
 }
 
-// Submit sends one job, with others or alone. limit bounds a call that several requests share.
+// Submit sends one job, with others or alone. limit limits a call that several requests share.
 func (s *Submits) Submit(ctx context.Context, call client.Call, request *v1.SubmitJobRequest, limit time.Duration) (*v1.SubmitJobResponse, client.Answer, error) {
 	key := laneKey{call.Tenant, call.User, call.Token}
 	own := &submission{request: request, call: call}
@@ -110,7 +110,7 @@ func (s *Submits) alone(ctx context.Context, own *submission) (*v1.SubmitJobResp
 	return reply, answer, err
 }
 
-// wait returns the result of a submission, or that it must be sent alone.
+// wait returns the result of a submission, which may be that it must be sent alone.
 func (s *Submits) wait(ctx context.Context, l *lane, own *submission) result {
 	patience := time.NewTimer(MaxWait)
 	defer patience.Stop()
@@ -126,8 +126,8 @@ func (s *Submits) wait(ctx context.Context, l *lane, own *submission) result {
 			return result{err: grpcstatus.FromContextError(ctx.Err()).Err()}
 		}
 	}
-	// It is part of a group. A request that is asked to drive has others in its group, and drives even if its own caller
-	// has gone.
+	// The submission is part of a group. A request that must drive has others in its group, so it drives even if its
+	// own caller has disconnected.
 	select {
 	case r := <-own.done:
 		return r
@@ -141,7 +141,7 @@ func (s *Submits) wait(ctx context.Context, l *lane, own *submission) result {
 	}
 }
 
-// leave removes a submission from those that wait, if it still waits.
+// leave removes a waiting submission, and reports whether it was still waiting.
 func (s *Submits) leave(l *lane, own *submission) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *Submits) leave(l *lane, own *submission) bool {
 	return false
 }
 
-// handOver ends a drive: one of those that wait drives next.
+// handOver ends a drive: one of the waiting requests drives next.
 func (s *Submits) handOver(key laneKey, l *lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +170,7 @@ func (s *Submits) handOver(key laneKey, l *lane) {
 	group[0].done <- result{drive: group}
 }
 
-// drive sends a group and gives each member its result; it returns its own.
+// drive sends a group and gives each member its result; it returns the result of own.
 func (s *Submits) drive(ctx context.Context, key laneKey, l *lane, group []*submission, own *submission, limit time.Duration) result {
 	defer s.handOver(key, l)
 	if len(group) == 1 {
@@ -196,7 +196,7 @@ func (s *Submits) together(ctx context.Context, group []*submission, limit time.
 		request.Jobs[i], request.IdempotencyKeys[i], request.RequestIds[i] = member.request, member.call.IdempotencyKey, member.call.RequestID
 	}
 	var answer client.Answer
-	call := group[0].call // its key makes the call repeatable; each job has its own
+	call := group[0].call // the key makes the call repeatable; each job has its own key, too
 	call.Answer = &answer
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 // Limits of an answer.
 const (
 	maxAnswer = 64 << 10
-	// maxToken is what fits into the metadata of a call, beside other entries.
+	// maxToken limits a token so that it fits into the metadata of a call, beside other entries.
 	maxToken = 8 << 10
 )
 
@@ -95,8 +95,8 @@ func (x *Exchanger) request(ctx context.Context, to Target, subject string) (*ht
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	// Asking twice changes nothing, so a connection that the server closed meanwhile is retried. (An empty value is not
-	// sent.)
+	// The request may be repeated, so net/http retries it if the server has closed the connection meanwhile. (An empty
+	// value is not sent.)
 	req.Header["Idempotency-Key"] = []string{}
 	return req, nil
 }
@@ -116,7 +116,7 @@ func take(body []byte, subject string) (string, error) {
 	case a.IssuedTokenType != TypeAccessToken && a.IssuedTokenType != TypeJWT:
 		return "", fmt.Errorf("%w: its issued_token_type is neither an access token nor a JWT", ErrAnswer)
 	case a.AccessToken == subject:
-		// Passing it on would let the service act as the caller everywhere.
+		// With the caller's own token the service could act as the caller everywhere.
 		return "", fmt.Errorf("%w: it is the token that was to be exchanged", ErrAnswer)
 	case len(a.AccessToken) > maxToken || !fitsHeader(a.AccessToken):
 		return "", fmt.Errorf("%w: its token does not fit into a header", ErrAnswer)
@@ -153,7 +153,7 @@ func (x *Exchanger) refused(code int, body []byte, subject string) error {
 	return err
 }
 
-// secrets are the texts that must not appear in errors, as they were sent.
+// secrets returns the texts that must not appear in errors, in the form in which they were sent.
 func (x *Exchanger) secrets(subject string) []string {
 	if x.config.ClientSecret == "" {
 		return []string{subject}
@@ -162,7 +162,8 @@ func (x *Exchanger) secrets(subject string) []string {
 	return []string{subject, base64.StdEncoding.EncodeToString([]byte(id + ":" + secret)), secret, x.config.ClientSecret}
 }
 
-// Words that may be tokens are dropped, and so are characters that would break a log line.
+// Limits for texts of the server in errors: words that may be tokens are dropped, and characters that would break a log
+// line.
 const (
 	maxWord = 40
 	maxSaid = 300

@@ -31,7 +31,7 @@ const (
 	grantType = "urn:ietf:params:oauth:grant-type:token-exchange"
 )
 
-// Config says where tokens are exchanged, and for which services.
+// Config configures where tokens are exchanged, and for which services.
 type Config struct {
 	// URL of the token endpoint: https, or http on this machine.
 	URL string
@@ -44,7 +44,7 @@ type Config struct {
 	SubjectType string
 	// Parameters are added to each request, for servers that need more than the standard.
 	Parameters map[string]string
-	// Timeout bounds an exchange; default 5 s.
+	// Timeout limits an exchange; default 5 s.
 	Timeout time.Duration
 	// Drive and Atlas are the services for which tokens are requested.
 	Drive, Atlas Target
@@ -80,7 +80,7 @@ var (
 	ErrAnswer = errors.New("the authorization server's answer is not valid")
 )
 
-// Exchanger is safe for concurrent use.
+// Exchanger exchanges tokens. It is safe for concurrent use.
 type Exchanger struct {
 	config  Config
 	client  *http.Client
@@ -145,7 +145,7 @@ func New(config Config) (*Exchanger, error) {
 	return x, errors.Join(errs...)
 }
 
-// transport keeps as many idle connections as there are concurrent callers under load.
+// transport returns a transport that keeps enough idle connections for concurrent callers under load.
 func transport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost, t.MaxResponseHeaderBytes = 32, maxAnswer
@@ -188,7 +188,7 @@ func (x *Exchanger) Mint(ctx context.Context, subject string) (Tokens, error) {
 			defer all.Done()
 			token, err := x.exchange(ctx, t.Target, subject)
 			if err != nil {
-				// The first failure is the one to report: it cancels the others.
+				// The first failure is reported: it cancels the other request.
 				once.Do(func() {
 					why = fmt.Errorf("a token for %s: %w", t.name, err)
 					cancel()

@@ -20,13 +20,13 @@ const (
 	secret  = "s3cr:t/+ of ours"
 )
 
-// strict is a token endpoint that takes nothing but what RFC 8693 and RFC 6749 allow.
+// strict is a token endpoint that accepts only requests according to RFC 8693 and RFC 6749.
 type strict struct {
 	*httptest.Server
 	mu    sync.Mutex
 	seen  []url.Values
 	calls atomic.Int32
-	// answer replaces what it says to a good request.
+	// answer replaces its answer to a valid request.
 	answer func(w http.ResponseWriter, form url.Values)
 }
 
@@ -177,7 +177,7 @@ func TestMint_answersThatAreNotTaken(t *testing.T) {
 	cases := map[string]struct {
 		code int
 		body string
-		want error // nil: taken
+		want error // nil: the answer is accepted
 		says string
 	}{
 		"a good one":                      {200, body(nil), nil, ""},
@@ -248,7 +248,7 @@ func TestMint_anAnswerThatIsNotJSONByItsType(t *testing.T) {
 	require.ErrorIs(t, err, ErrAnswer)
 }
 
-// All or nothing, and the first failure is told, not that the other was cut for it.
+// Mint returns all tokens or none, and the error is the first failure, and not the cancellation of the other request.
 func TestMint_oneOfTwoFails(t *testing.T) {
 	s := newStrict(t)
 	s.answer = func(w http.ResponseWriter, form url.Values) {
@@ -287,7 +287,7 @@ func TestMint_aServerThatIsNotThere(t *testing.T) {
 	require.NotContains(t, err.Error(), s.URL+"/")
 }
 
-// A connection that the server closed while nobody used it is no failure of an exchange.
+// An exchange does not fail because the server has closed an idle connection.
 func TestMint_connectionsThatWereClosedMeanwhile(t *testing.T) {
 	s := newStrict(t)
 	var used sync.Map

@@ -19,7 +19,7 @@ type Fault struct {
 	Message string
 }
 
-// How many faults of one body are reported, and how deep an object in a field without a schema may be.
+// Limits for the reported faults of one body, and for the depth of an object in a field without a schema.
 const (
 	MaxFaults  = 50
 	maxNesting = 64
@@ -78,7 +78,7 @@ type decoder struct {
 	ignored []string
 }
 
-// step is a name, or a place in a list.
+// step is a part of a path: a name, or an index in a list.
 type step struct {
 	name  string
 	index int

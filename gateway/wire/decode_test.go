@@ -119,7 +119,7 @@ func TestDecode_namesEveryFault(t *testing.T) {
 			`{"data_config":{"preprocess":{"a":` + strings.Repeat("[", 65) + strings.Repeat("]", 65) + `}}}`,
 			[]Fault{{"data_config.preprocess", "is nested more than 64 levels deep"}},
 		},
-		// Each of these is said in two or three bytes, and kept in a hundred.
+		// Each entry takes two or three bytes in the body, and a hundred in memory.
 		"a list without end": {
 			`{"command_config":{"argv":["a"` + strings.Repeat(`,""`, maxEntries+5) + `]}}`, []Fault{{"command_config.argv", "has more than 10000 entries"}},
 		},
@@ -172,7 +172,7 @@ func TestDecode_faultsAreBounded(t *testing.T) {
 	require.Len(t, ignored, MaxFaults)
 }
 
-// Whatever the body: no panic, and what is let through can be sent.
+// No body causes a panic, and every accepted message can be encoded.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(trainingBody))
 	f.Add(submitBody)

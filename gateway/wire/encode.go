@@ -22,7 +22,7 @@ func Append(b []byte, m proto.Message, hide bool) []byte {
 	return encoderOf(r.Descriptor()).append(b, r, hide)
 }
 
-// AppendPublic is Append for callers whose permissions are unknown.
+// AppendPublic is like Append, for callers whose permissions are unknown.
 func AppendPublic(b []byte, m proto.Message) []byte { return Append(b, m, true) }
 
 // encoder writes one type of message. It is built once from the descriptor.
@@ -152,7 +152,7 @@ func valueAppender(fd protoreflect.FieldDescriptor) appender {
 			if ev := values.ByNumber(v.Enum()); ev != nil {
 				return AppendString(b, string(ev.Name()))
 			}
-			// A newer coordinator's value, whose name is unknown here.
+			// A newer coordinator sent the value, and its name is unknown here.
 			return AppendString(b, strconv.Itoa(int(v.Enum())))
 		}
 	case protoreflect.MessageKind, protoreflect.GroupKind:

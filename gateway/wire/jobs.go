@@ -10,7 +10,7 @@ import (
 
 var nameMissing = Fault{Field: "name", Message: "is required: a label for people, such as \"support-lora-v3\""}
 
-// DecodeJob is Decode for a job, which needs a name.
+// DecodeJob is like Decode, for a job, which needs a name.
 func DecodeJob(body []byte, job *v1.SubmitJobRequest) (faults []Fault, ignored []string) {
 	text, fault := validJSON(body)
 	if fault != nil {
@@ -139,7 +139,7 @@ func (b *Batch) keepKeys() {
 	b.Request.IdempotencyKeys = kept
 }
 
-// WithIgnored adds to a message which fields had no effect.
+// WithIgnored adds the names of fields without effect to a message.
 func WithIgnored(message string, ignored []string) string {
 	if len(ignored) == 0 {
 		return message

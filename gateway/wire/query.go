@@ -66,10 +66,10 @@ func Time(query url.Values, name string, now time.Time, faults []Fault) (*timest
 	return timestamppb.New(at), faults
 }
 
-// maxDays is more than any cluster remembers.
+// maxDays is longer than any cluster keeps data.
 const maxDays = 36_500
 
-// back parses a duration back from now: 10m, or whole days as 30d.
+// back parses a duration back from the present, such as 10m, or whole days, such as 30d.
 func back(raw string) (time.Duration, bool) {
 	if days, ok := strings.CutSuffix(raw, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 32)
@@ -79,10 +79,10 @@ func back(raw string) (time.Duration, bool) {
 	return d, err == nil && d >= 0
 }
 
-// Larger numbers of seconds are Unix times.
+// Numbers of seconds from unixTimesFrom on are Unix times.
 const unixTimesFrom = 1_000_000_000
 
-// Since parses a moment: a time, a duration back from now, or a number of seconds back from now.
+// Since parses a time: an absolute one, a duration back from now, or a number of seconds back from now.
 func Since(raw string, now time.Time) (time.Time, bool) {
 	if t, err := time.Parse(time.RFC3339Nano, raw); err == nil {
 		return countable(t), timestamppb.New(t).IsValid()
@@ -100,8 +100,8 @@ func Since(raw string, now time.Time) (time.Time, bool) {
 	return now.Add(-time.Duration(seconds * float64(time.Second))), true
 }
 
-// countable clamps a time to the range of nanoseconds, the unit of coordinators and agents: anything centuries away is
-// before or after everything anyway.
+// countable clamps a time to the range of nanoseconds, the unit of coordinators and agents: a time that is centuries
+// away is before or after all data anyway.
 func countable(t time.Time) time.Time {
 	first, last := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Days are as good as hours, wherever a moment before now may be given.
+// Durations back from now may be in days as well as in hours.
 func TestSince_takesDays(t *testing.T) {
 	now := time.Date(2026, 3, 31, 8, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{"30d": 30 * 24 * time.Hour, "0d": 0, "36h": 36 * time.Hour, "1e3": 1000 * time.Second} {

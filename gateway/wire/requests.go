@@ -86,7 +86,7 @@ func ListAuditRecords(query url.Values, now time.Time) (*v1.ListAuditRecordsRequ
 	return request, faults
 }
 
-// ExplainJob reads what is supposed to be different, and the moment.
+// ExplainJob reads the hypothetical changes, and the time.
 func ExplainJob(query url.Values, now time.Time) (*v1.ExplainJobRequest, []Fault) {
 	request := &v1.ExplainJobRequest{WhatIf: query["what_if"]}
 	var faults []Fault

@@ -14,7 +14,7 @@ type schema struct {
 	desc   protoreflect.MessageDescriptor
 	fields map[string]*schemaField
 	names  []string
-	// Its field names were not published completely: unknown ones are ignored, and listed in the answer.
+	// lenient: the field names were not published completely, so unknown ones are ignored, and listed in the answer.
 	lenient bool
 	// Well-known types are not objects with fields.
 	wellKnown protoreflect.FullName
@@ -128,7 +128,7 @@ func (f *schemaField) description() string {
 	return "a whole number"
 }
 
-// maxSuggested is the length of a name to which the nearest one is looked for: callers choose how long theirs are.
+// maxSuggested is the length up to which the closest known name is searched: callers can send names of any length.
 const maxSuggested = 64
 
 // suggest returns the known name that is closest to an unknown one, or "".

@@ -8,8 +8,8 @@ import (
 )
 
 // Secrets of a job are shown only to callers that may manage jobs: values of environments, which the protos mark with
-// debug_redact, and credentials and signatures of URLs in any text. Names are kept, so that everybody sees what was set.
-// The coordinators cannot do this: they know the caller, but not the caller's permissions.
+// debug_redact, and credentials and signatures of URLs in any text. Names are kept, so that all callers see which
+// variables are set. The coordinators cannot do this: they know the caller, but not the caller's permissions.
 
 // hidden replaces a secret.
 const hidden = "***"

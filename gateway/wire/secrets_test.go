@@ -61,7 +61,7 @@ func TestHideCredentials(t *testing.T) {
 	}
 }
 
-// Whatever stands before and after it, a password and a signature do not show.
+// A password and a signature are hidden, whatever text surrounds the URL.
 func FuzzHideCredentials(f *testing.F) {
 	f.Add("get https", "a=b")
 	f.Add("https://h/?from=https", "&c#d")

@@ -25,14 +25,15 @@ var sameWeights = map[string]string{
 	"diffusion_pytorch_model.bin": "diffusion_pytorch_model", "diffusion_flax_model.msgpack": "diffusion_pytorch_model",
 }
 
-// exported are names of weights for other runtimes, and in the form used in training. They may be anywhere below the model
-// that they belong to.
+// exported matches names of weights for other runtimes, and of weights in the form used in training. They may be
+// anywhere below their model.
 var exported = regexp.MustCompile(`(^|/)([^/]+\.onnx|[^/]+\.onnx[._]data|openvino_[^/]*model[^/]*\.bin|[^/]+\.gguf|[^/]+\.tflite|[^/]+\.mlmodel|consolidated[^/]*\.pth|[^/]+\.mlpackage/.*/weights/[^/]+\.bin)$`)
 
 // weights identifies one set of weights: a directory, a name, and a variant such as fp16.
 type weights struct{ dir, stem, variant string }
 
-// shards are the present shards of a set. mixed: the set is split in two ways, so it is unclear which is meant.
+// shards records the shards of a set that are present. mixed: the set is split in two ways, and nothing shows which one
+// is complete.
 type shards struct {
 	whole, index, mixed bool
 	seen, of            int
@@ -45,7 +46,7 @@ func parsed(name string) (set weights, format string, shard, of int, index, ok b
 	if m == nil {
 		return set, "", 0, 0, false, false
 	}
-	variant := m[2] + m[5] + m[8] // its place depends on the version of the program that wrote it
+	variant := m[2] + m[5] + m[8] // its position depends on the version of the program that wrote the file
 	shard, _ = strconv.Atoi(m[3])
 	of, _ = strconv.Atoi(m[4])
 	return weights{dir, m[1], variant}, m[6], shard, of, m[7] != "", true

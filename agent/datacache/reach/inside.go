@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// metadataNets are, beside link-local addresses, where clouds serve metadata to their machines, including the machine's
-// credentials.
+// metadataNets are the addresses, beside link-local ones, at which clouds serve metadata to their machines, including
+// the machine's credentials.
 var metadataNets = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/32"),      // Amazon's, by IPv6
 	netip.MustParsePrefix("fd20:ce::/32"),       // Google's, by IPv6
@@ -15,7 +15,7 @@ var metadataNets = []netip.Prefix{
 	netip.MustParsePrefix("192.0.0.0/24"),       // Oracle's, in the block of the protocols
 }
 
-// never reports whether an address is not asked whatever the operator allows.
+// never reports whether an address is refused whatever the operator allows.
 func never(addr netip.Addr) bool {
 	addr = plain(addr)
 	return addr.IsLinkLocalUnicast() || metadata(addr)
@@ -37,7 +37,7 @@ func metadata(addr netip.Addr) bool {
 // translated are IPv6 addresses that a translator (NAT64) maps to the IPv4 address in their last bytes.
 var translated = netip.MustParsePrefix("64:ff9b::/96")
 
-// plain returns the address that is finally reached.
+// plain returns the address that a connection finally reaches.
 func plain(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap().WithZone("")
 	if translated.Contains(addr) {

@@ -3,9 +3,10 @@
 // Any user who may submit jobs can choose a source. A source must not give access to services that only the node can reach:
 // its own ports, or the metadata service of a cloud.
 //
-// Guarantees: the address is checked after its name was resolved, so a name cannot lead to another address than the checked
-// one. Services that the operator has configured are always allowed; beside them link-local addresses and those of clouds'
-// metadata never are, whatever hosts are allowed. A token is not sent on to another host in a redirect.
+// Guarantees: the address is checked after its name was resolved, so a name cannot lead to another address than the
+// checked one. Services that the operator has configured are always allowed. Other link-local addresses, and the
+// metadata addresses of clouds, are always refused, whatever hosts are allowed. A token is not sent on to another host
+// in a redirect.
 //
 // Not guaranteed: the address that a proxy of the node resolves; behind a proxy only the name is checked.
 package reach
@@ -33,20 +34,20 @@ func (r Refusal) Error() string { return string(r) }
 
 func refusalf(format string, args ...any) error { return Refusal(fmt.Sprintf(format, args...)) }
 
-// Config says what may be reached.
+// Config configures a Guard.
 type Config struct {
-	// Hosts are names, *.SUFFIX, addresses, networks, or * for all but link-local addresses. Empty: all except this machine
-	// and those.
+	// Hosts are names, *.SUFFIX, addresses, networks, or * for all but link-local addresses. Empty: all except this
+	// machine and link-local addresses.
 	Hosts []string
 	// Services are URLs of the operator's services.
 	Services []string
-	// CAFile is the authority (PEM) of the object store; empty: those of the machine.
+	// CAFile is the certificate authority (PEM) of the object store; empty: the authorities of the machine.
 	CAFile string
 	// Connections limits the idle connections to each host.
 	Connections int
 }
 
-// Guard sends requests where they are allowed.
+// Guard sends requests to allowed hosts, and refuses all others.
 type Guard struct {
 	allowed hosts
 	trusted map[string]bool // host:port of the operator's services
@@ -192,7 +193,7 @@ func (r *Guard) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return dialer.DialContext(ctx, network, addr)
 }
 
-// isProxy: requests through the node's proxy are checked by name before (see check).
+// isProxy reports whether an address is the node's proxy. Requests through it were checked by name before (see check).
 func (r *Guard) isProxy(addr string) bool {
 	for _, scheme := range []string{"http", "https"} {
 		proxy, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: scheme, Host: "mind.invalid"}})
@@ -239,7 +240,7 @@ func (r *Guard) redirect(request *http.Request, via []*http.Request) error {
 	return r.check(request)
 }
 
-// ObjectStore carries the requests to the object store.
+// ObjectStore returns the transport for requests to the object store.
 func (r *Guard) ObjectStore() http.RoundTripper { return r.s3 }
 
 // Do sends a request.

@@ -38,7 +38,7 @@ func TestHostsThatMayBeAsked(t *testing.T) {
 	}
 }
 
-// A node reaches itself by all of its addresses, past its own firewall; and so does a source.
+// A node reaches itself at all of its addresses, past its own firewall, so a source must not use them.
 func TestTheNodeItselfIsNotAskedByItsOwnAddress(t *testing.T) {
 	h, err := parseHosts(nil)
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestTheNodeItselfIsNotAskedByItsOwnAddress(t *testing.T) {
 	}
 }
 
-// A host that may be asked must not lead to one that may not: here 127.0.0.1 leads to the same machine by another name.
+// An allowed host must not redirect to one that is not: here 127.0.0.1 redirects to the same machine by another name.
 func TestARedirectDoesNotLeadToTheNodeItself(t *testing.T) {
 	asked := false
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
@@ -78,8 +78,7 @@ func TestARedirectDoesNotLeadToTheNodeItself(t *testing.T) {
 	require.False(t, asked)
 }
 
-// Whatever an operator lists: link-local addresses, and those where clouds keep the credentials of their machines, are not
-// asked.
+// Link-local addresses and the metadata addresses of clouds are refused, whatever hosts an operator allows.
 func TestMetadataIsNeverAsked(t *testing.T) {
 	for _, list := range [][]string{nil, {"*"}, {"169.254.0.0/16", "fe80::/10", "fd00::/8", "100.64.0.0/10"}, {"169.254.169.254"}} {
 		guard, err := New(Config{Hosts: list})

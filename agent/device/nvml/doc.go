@@ -1,4 +1,3 @@
-// Package nvml lists GPUs through NVIDIA's management library, which comes
-// with the driver. It needs cgo; in builds without, Open fails and the agent
-// falls back on package smi.
+// Package nvml lists GPUs through NVIDIA's management library, which comes with the driver. It needs cgo; in builds
+// without cgo, Open fails and the agent falls back on package smi.
 package nvml

@@ -20,7 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/device"
 )
 
-// Inventory asks the driver.
+// Inventory lists the GPUs of the driver.
 type Inventory struct {
 	lib   nvml.Interface
 	bound *device.Bound
@@ -33,7 +33,7 @@ type Inventory struct {
 	ended  chan struct{}
 }
 
-// Open loads the library and the driver. The error says what is missing.
+// Open loads the library and initializes the driver. The error says what is missing.
 func Open() (device.Inventory, error) { return open(nvml.New()) }
 
 func open(lib nvml.Interface) (*Inventory, error) {
@@ -91,7 +91,7 @@ func (inv *Inventory) list() ([]device.Device, error) {
 	for i := range count {
 		handle, ret := inv.lib.DeviceGetHandleByIndex(i)
 		if ret != nvml.SUCCESS {
-			// It fell off the bus; who had it before sees that it is missing.
+			// The GPU fell off the bus. The caller compares the list with the earlier one, and sees that it is missing.
 			continue
 		}
 		d, err := inv.describe(handle, i)
@@ -118,7 +118,7 @@ func (inv *Inventory) describe(handle nvml.Device, index int) (device.Device, er
 		d.MemMB = int(memory.Total >> 20)
 	} else {
 		d.Health, d.HealthReason = device.Quarantined, "its memory cannot be read: "+nvml.ErrorString(ret)
-		// These two are said of a GPU that is gone or needs a reset; any other may pass.
+		// The driver returns these two for a GPU that is gone or needs a reset; any other error may be temporary.
 		d.Fault = ret == nvml.ERROR_GPU_IS_LOST || ret == nvml.ERROR_RESET_REQUIRED
 	}
 	if pci, ret := handle.GetPciInfo(); ret == nvml.SUCCESS {
@@ -130,7 +130,8 @@ func (inv *Inventory) describe(handle nvml.Device, index int) (device.Device, er
 	return d, nil
 }
 
-// clique is "ClusterUUID.CliqueId" of a GPU that the fabric manager has let into an NVLink domain of several nodes.
+// clique returns "ClusterUUID.CliqueId" for a GPU that the fabric manager has added to an NVLink domain of several
+// nodes.
 func (inv *Inventory) clique(handle nvml.Device) (name string) {
 	// A mock may lack these calls.
 	defer func() {
@@ -138,7 +139,7 @@ func (inv *Inventory) clique(handle nvml.Device) (name string) {
 			name = ""
 		}
 	}()
-	// A library of before rack-scale systems lacks the function, and calling it would end the process.
+	// A library that is older than rack-scale systems lacks the function, and calling it would end the process.
 	if inv.lib.Extensions().LookupSymbol("nvmlDeviceGetGpuFabricInfo") != nil {
 		return ""
 	}
@@ -149,7 +150,7 @@ func (inv *Inventory) clique(handle nvml.Device) (name string) {
 	return cliqueName(info.ClusterUuid, info.CliqueId)
 }
 
-// cliqueName is empty for a GPU whose NVLink ends at its own node: its cluster is all zeros.
+// cliqueName returns "" for a GPU whose NVLink ends at its own node: its cluster is all zeros.
 func cliqueName(cluster [16]uint8, id uint32) string {
 	if cluster == [16]uint8{} {
 		return ""
@@ -157,8 +158,7 @@ func cliqueName(cluster [16]uint8, id uint32) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x.%d", cluster[:4], cluster[4:6], cluster[6:8], cluster[8:10], cluster[10:], id)
 }
 
-// judge reads what the driver knows of the health of a GPU. What a GPU cannot
-// tell is not held against it.
+// judge sets the health of a GPU from the driver's counters. A counter that the GPU does not support counts as good.
 func (inv *Inventory) judge(handle nvml.Device, d *device.Device) {
 	if d.Health != device.Healthy {
 		return
@@ -179,7 +179,7 @@ func (inv *Inventory) judge(handle nvml.Device, d *device.Device) {
 	inv.recovery(handle, d)
 }
 
-// recovery asks a driver that is new enough what it wants done with the GPU.
+// recovery asks the driver, if it is new enough, for the recovery action of the GPU.
 func (inv *Inventory) recovery(handle nvml.Device, d *device.Device) {
 	values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
 	if ret := handle.GetFieldValues(values); ret != nvml.SUCCESS || nvml.Return(values[0].NvmlReturn) != nvml.SUCCESS {
@@ -197,15 +197,14 @@ func (inv *Inventory) recovery(handle nvml.Device, d *device.Device) {
 	d.Health, d.HealthReason, d.Fault = device.Quarantined, "the driver asks for "+wants, true
 }
 
-// OnXid sets what is called for each Xid error.
+// OnXid sets the function that is called for each Xid error.
 func (inv *Inventory) OnXid(f func(uuid string, code int)) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	inv.onXid = f
 }
 
-// link fills in who reaches whom over NVLink. GPUs that hang on the same
-// switches reach each other.
+// link fills in which GPUs reach each other over NVLink. GPUs on the same switches do.
 func (inv *Inventory) link(devices []device.Device, handles []nvml.Device, byBus map[string]int) {
 	defer func() { _ = recover() }() // see judge
 	switched := make([]bool, len(devices))
@@ -243,7 +242,7 @@ func (inv *Inventory) link(devices []device.Device, handles []nvml.Device, byBus
 	}
 }
 
-// Processes returns who computes on a GPU.
+// Processes returns the processes that compute on a GPU.
 func (inv *Inventory) Processes(ctx context.Context, uuid string) ([]device.Process, error) {
 	var processes []device.Process
 	err := inv.bound.Run(ctx, func() error {
@@ -386,7 +385,7 @@ func text[char int8 | uint8](chars []char) string {
 	return strings.ToUpper(s.String())
 }
 
-// numaNode asks the kernel; the driver's bus id has a longer domain.
+// numaNode asks the kernel for the NUMA node of a GPU. The kernel's bus id has a shorter domain than the driver's.
 func numaNode(pci string) int {
 	domain, rest, ok := strings.Cut(strings.ToLower(pci), ":")
 	if !ok || len(domain) < 4 {

@@ -38,7 +38,7 @@ func TestTheMockMachine(t *testing.T) {
 	require.Equal(t, devices[0].UUID, readings[0].UUID)
 }
 
-// two GPUs that are linked, one of them ill, with one process.
+// newFake returns a library with two linked GPUs, one of them faulty, and one process.
 func newFake() *mock.Interface {
 	pci := func(bus string) nvml.PciInfo {
 		var info nvml.PciInfo

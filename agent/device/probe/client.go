@@ -3,10 +3,11 @@
 // Contract: a Client is a device.Inventory. Its child is started at the first call, handles one call at a time over a pipe,
 // and ends with the agent.
 //
-// Guarantees: no call outlasts its context. If the driver does not answer a call within the limit, the child is killed and
-// the call fails with device.ErrHung. All calls then fail at once until a pause is over, and a new child is tried. So a
-// hanging driver costs the agent nothing, and is asked again automatically. If the kernel cannot kill a child, because it
-// or its program hangs in the driver, it is waited for in the background; there are never more than a few of those.
+// Guarantees: no call outlasts its context. If the driver does not answer a call within the limit, the child is killed
+// and the call fails with device.ErrHung. All calls then fail at once until a pause is over, and a new child is tried.
+// So a hanging driver costs the agent nothing, and is asked again automatically. If the kernel cannot kill a child,
+// because it or its program hangs in the driver, it is waited for in the background; the number of such children is
+// limited.
 //
 // Not guaranteed: Xid errors that the driver logs while there is no child are missed.
 package probe
@@ -35,7 +36,7 @@ const (
 	pauseMax = 30 * time.Second
 )
 
-// Config says how a child is started and how long it may take.
+// Config configures how a child is started and how long it may take.
 type Config struct {
 	// Argv is the command; empty: the running executable as "mind device probe".
 	Argv []string
@@ -47,7 +48,7 @@ type Config struct {
 	Pause time.Duration
 }
 
-// Client asks through a child.
+// Client asks the driver through a child process.
 type Client struct {
 	cfg    Config
 	turn   chan struct{}
@@ -76,7 +77,7 @@ type child struct {
 	fresh   bool
 }
 
-// New returns a client. It starts nothing yet.
+// New returns a client. It does not start a child yet.
 func New(cfg Config) *Client {
 	if len(cfg.Argv) == 0 {
 		cfg.Argv = append([]string{"/proc/self/exe"}, Command...)
@@ -93,7 +94,7 @@ func New(cfg Config) *Client {
 	return &Client{cfg: cfg, turn: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// OnXid sets what is called for each Xid error.
+// OnXid sets the function that is called for each Xid error.
 func (c *Client) OnXid(f func(uuid string, code int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,9 +255,9 @@ func (c *Client) start() (*child, error) {
 	cmd.Env = append(cmd.Environ(), c.cfg.Env...)
 	ch := &child{cmd: cmd, answers: make(chan answer), ended: make(chan struct{}), fresh: true}
 	cmd.Stderr = &ch.noise
-	// A process group of its own, to be killed with all of its processes.
+	// The child has its own process group, so that all of its processes can be killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// It and its processes hold one end of a pipe: the other end reads EOF when the last of them is gone.
+	// The child and its processes hold one end of a pipe: the other end reads EOF when the last of them is gone.
 	lifeline, held, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -308,7 +309,7 @@ func (c *Client) read(ch *child, out io.Reader) {
 		select {
 		case ch.answers <- a:
 		case <-time.After(time.Second):
-			// No call waits for it any more: the child has been given up.
+			// No call waits for this answer any more: the child was given up.
 		}
 	}
 }
@@ -349,7 +350,7 @@ func (c *Client) rest(why error) error {
 	return why
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that are written to it.
 type tail struct {
 	mu   sync.Mutex
 	data []byte

@@ -21,7 +21,7 @@ import (
 
 const childEnv = "MIND_TEST_PROBE_MOOD"
 
-// TestMain lets the test binary be the child, with a driver that is in the mood that a file says.
+// TestMain makes the test binary the child process, with a driver whose behavior a file sets.
 func TestMain(m *testing.M) {
 	if file := os.Getenv(childEnv); file != "" {
 		err := Serve(os.Stdin, os.Stdout, func() (device.Inventory, error) { return &moody{file: file}, nil }, func() { os.Exit(0) })
@@ -111,8 +111,8 @@ func (f fixture) recovers() {
 	}
 }
 
-// hangs lets the driver hang until the child is killed for it, and returns the process that hung. A machine that is busy may
-// take longer than the limit to come to where it hangs.
+// hangs makes the driver hang until the child is killed because of it, and returns the pid of the child. On a busy
+// machine the child may be killed before it gets as far as the hanging call.
 func (f fixture) hangs(mood string) int {
 	f.t.Helper()
 	for giveUp := time.Now().Add(time.Minute); ; {
@@ -203,7 +203,7 @@ func TestImpatienceKillsNobody(t *testing.T) {
 	defer cancel()
 	_, err := f.List(ctx)
 	require.ErrorIs(t, err, device.ErrHung)
-	// The next one does not even get its turn.
+	// The next call does not get its turn.
 	_, err = f.Processes(ctx, "a")
 	require.ErrorIs(t, err, device.ErrHung)
 	pid := f.hangingPid()
@@ -230,7 +230,7 @@ func TestTheChildEndsWithTheAgentEvenWhileItHangs(t *testing.T) {
 	}()
 	_, err := f.List(ctx)
 	require.Error(t, err)
-	// As when the agent dies: nobody kills, the pipe just ends.
+	// The pipe ends and the child is not killed, as when the agent dies.
 	pid := f.hangingPid()
 	f.mu.Lock()
 	child := f.child

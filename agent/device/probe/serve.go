@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/device/smi"
 )
 
-// Command is the arguments that make the executable the process that asks the driver.
+// Command holds the arguments that make the executable the process that asks the driver.
 var Command = []string{"device", "probe"}
 
 func init() {
@@ -24,8 +24,8 @@ func init() {
 	}
 }
 
-// run serves the agent until it closes the pipe. A call that hangs in the driver does not keep the process alive: another
-// thread sees the end of the input, and ends the process.
+// run answers the agent until the agent closes the pipe. A call that hangs in the driver does not keep the process
+// alive: another thread sees the end of the input, and ends the process.
 func run() int {
 	err := Serve(os.Stdin, os.Stdout, openDriver, func() { os.Exit(0) })
 	if err != nil {
@@ -47,7 +47,7 @@ func openDriver() (device.Inventory, error) {
 	return nil, fmt.Errorf("%w: %w", device.ErrNoDriver, err)
 }
 
-// request is one line to the child, answer one line from it. An answer with an Xid belongs to no request.
+// request is one line to the child, answer one line from the child. An answer with an Xid belongs to no request.
 type request struct {
 	ID    uint64   `json:"id"`
 	Op    string   `json:"op"`

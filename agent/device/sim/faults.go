@@ -14,14 +14,15 @@ import (
 	"github.com/mindcoordinator/mind/agent/device"
 )
 
-// FaultsFile is the name of the file in an agent's data directory that makes simulated GPUs fail. It is read again whenever
-// it has changed; what it does not name is well. An object of the index of a GPU, or "driver", to what is wrong:
+// FaultsFile is the name of the file in an agent's data directory that makes simulated GPUs fail. It is read again
+// whenever it has changed; GPUs that it does not name are healthy. It is an object that maps the index of a GPU, or
+// "driver", to a fault:
 //
 //	{"0": "xid 79", "1": "ecc", "2": "vanish", "3": "stuck-process 4711", "4": "busy 75 40000", "driver": "hang"}
 //
-// busy is no fault: the sensors say that the GPU works 75 % of the time and uses 40,000 MiB; else they say that it does nothing.
-// stuck-process names a process that the driver shows on the GPU for as long as it lives; without a number it is process 1.
-// driver may be "hang" or "error".
+// busy is no fault: the sensors then show that the GPU works 75 % of the time and uses 40,000 MiB; without it they show
+// an idle GPU. stuck-process names a process that the driver shows on the GPU for as long as the process lives; without
+// a number it is process 1. driver may be "hang" or "error".
 const FaultsFile = "simulate-gpu-faults.json"
 
 // faults reads the file.
@@ -74,7 +75,7 @@ func (f *faults) current() (map[string]string, error) {
 	return f.now, f.err
 }
 
-// afflict returns the device with its fault; false if it has vanished.
+// afflict returns the device with its fault. It returns false if the device has vanished.
 func afflict(d device.Device, fault string) (device.Device, bool) {
 	word, rest, _ := strings.Cut(strings.TrimSpace(fault), " ")
 	switch word {

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// MaxGPUs is the most that one node can have: leases are masks of 64 bits.
+	// MaxGPUs is the largest number of GPUs of a node: leases are masks of 64 bits.
 	MaxGPUs = 64
-	// CPUs and MemMB are what a simulated node offers beside its GPUs.
+	// CPUs and MemMB are the resources that a simulated node offers beside its GPUs.
 	CPUs  = 64
 	MemMB = 512 << 10
 )
 
-// models have their own names and sizes; others get 80 GB.
+// models are the known models, with the driver's names and the memory sizes. Other models get 80 GB.
 var models = map[string]struct {
 	name  string
 	memMB int

@@ -1,5 +1,5 @@
-// Package smi lists GPUs by what nvidia-smi prints. It serves where the agent
-// was built without cgo. It knows less than package nvml: no Xid errors.
+// Package smi lists GPUs from the output of nvidia-smi. Agents that were built without cgo use it. Unlike package nvml,
+// it does not report Xid errors.
 package smi
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/mindcoordinator/mind/agent/device"
 )
 
-// fields are asked for in this order.
+// fields are the requested fields, in the order in which nvidia-smi prints them.
 const fields = "index,uuid,name,memory.total,pci.bus_id,ecc.errors.uncorrected.volatile.total,utilization.gpu,memory.used,temperature.gpu,power.draw"
 
-// Inventory runs nvidia-smi for every question.
+// Inventory runs nvidia-smi for every call.
 type Inventory struct{ program string }
 
-// New returns an inventory, or an error when nvidia-smi is not there.
+// New returns an inventory, or an error if nvidia-smi is not installed.
 func New() (*Inventory, error) {
 	program, err := exec.LookPath("nvidia-smi")
 	if err != nil {
@@ -31,7 +31,7 @@ func New() (*Inventory, error) {
 }
 
 func (inv *Inventory) run(ctx context.Context, args ...string) ([]byte, error) {
-	// The context kills it: a hanging driver hangs nvidia-smi, not the agent.
+	// The end of the context kills nvidia-smi: a hanging driver hangs nvidia-smi, not the agent.
 	cmd := exec.CommandContext(ctx, inv.program, args...)
 	cmd.WaitDelay = 100 * time.Millisecond
 	var stdout, stderr bytes.Buffer
@@ -57,7 +57,7 @@ func (inv *Inventory) List(ctx context.Context) ([]device.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without the topology the GPUs are still good for jobs that ask for none.
+	// Without the topology the GPUs can still run jobs that do not ask for a topology.
 	if topo, err := inv.run(ctx, "topo", "-m"); err == nil {
 		applyTopology(devices, topo)
 	}
@@ -74,13 +74,13 @@ func (inv *Inventory) Read(ctx context.Context) ([]device.Reading, error) {
 	return readings, err
 }
 
-// Processes returns who uses a GPU.
+// Processes returns the processes on a GPU.
 func (inv *Inventory) Processes(ctx context.Context, uuid string) ([]device.Process, error) {
 	users, err := inv.ProcessesOf(ctx, []string{uuid})
 	return users[uuid], err
 }
 
-// ProcessesOf returns who uses the GPUs: nvidia-smi takes as long for all as for one.
+// ProcessesOf returns the processes on the GPUs, in one call: nvidia-smi takes as long for all GPUs as for one.
 func (inv *Inventory) ProcessesOf(ctx context.Context, uuids []string) (map[string][]device.Process, error) {
 	out, err := inv.run(ctx, "--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader,nounits")
 	if err != nil {
@@ -128,7 +128,7 @@ func parseQuery(out []byte) ([]device.Device, []device.Reading, error) {
 		switch ecc := number(f[5]); {
 		case err != nil:
 			d.Health, d.HealthReason = device.Quarantined, "nvidia-smi cannot read its memory: "+f[3]
-			// So it prints what is lost; "[N/A]" and the like may pass.
+			// nvidia-smi prints this for a lost GPU; "[N/A]" and the like may be temporary.
 			d.Fault = strings.Contains(strings.ToLower(f[3]), "lost") || strings.Contains(strings.ToLower(f[3]), "unknown error")
 		case ecc > 0:
 			d.Health, d.Fault, d.HealthReason = device.Quarantined, true, fmt.Sprintf("%.0f uncorrected memory errors since the last reset", ecc)
@@ -147,7 +147,7 @@ func parseQuery(out []byte) ([]device.Device, []device.Reading, error) {
 	return devices, readings, nil
 }
 
-// number is -1 for "[N/A]" and the like.
+// number parses a number. It returns -1 for "[N/A]" and the like.
 func number(field string) float64 {
 	n, err := strconv.ParseFloat(field, 64)
 	if err != nil {

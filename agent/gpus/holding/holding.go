@@ -1,4 +1,5 @@
-// Package holding says which GPUs of its node a task has, and which two tasks cannot run at the same time. It is pure.
+// Package holding describes which GPUs of its node a task has, and decides whether two tasks can run at the same time.
+// It is pure.
 package holding
 
 import (
@@ -10,22 +11,23 @@ import (
 // Holding is the set of GPUs that a task has.
 type Holding struct {
 	GPUs []int32
-	// Shared: only a fraction of each.
+	// Shared: the task has only a fraction of each GPU.
 	Shared bool
 	// Unknown: the task's record cannot be read, so it may have any GPU.
 	Unknown bool
 }
 
-// Of returns what a task will hold.
+// Of returns the GPUs that a task will have.
 func Of(spec *v1.TaskSpec) Holding {
 	f := spec.GetGpuFraction()
 	return Holding{GPUs: spec.GetGpus(), Shared: f > 0 && f < 1}
 }
 
-// Any reports whether it may be any GPU.
+// Any reports whether the task has, or may have, GPUs.
 func (h Holding) Any() bool { return h.Unknown || len(h.GPUs) > 0 }
 
-// Excludes reports whether two tasks cannot run at the same time: one has a whole GPU of which the other has a part.
+// Excludes reports whether two tasks cannot run at the same time, because one has a whole GPU and the other has at
+// least a part of the same GPU.
 func (h Holding) Excludes(other Holding) bool {
 	switch {
 	case !h.Any() || !other.Any() || h.Shared && other.Shared:

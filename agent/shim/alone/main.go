@@ -1,5 +1,5 @@
-// Command alone is the shim as its own program: package shim and nothing else, so that a task starts a program of two
-// megabytes instead of thirty. `make build` embeds it in mind; package embedded extracts it.
+// Command alone is the shim as a separate program: package shim and nothing else, so that a task starts a program of
+// two megabytes instead of thirty. `make build` embeds it in mind; package embedded extracts it.
 package main
 
 import (

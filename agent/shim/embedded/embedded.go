@@ -1,6 +1,6 @@
-// Package embedded contains the shim as a small program of its own, if mind was built with the tag shim_embedded (as `make
-// build` does). Without it the agent starts mind itself as the shim, which costs each launch about two milliseconds of
-// processor time and a few MiB of memory more.
+// Package embedded contains the shim as a small separate program, if mind was built with the tag shim_embedded (as
+// `make build` does). Without it the agent starts mind itself as the shim, which costs each launch about two more
+// milliseconds of processor time and a few more MiB of memory.
 package embedded
 
 import (
@@ -18,8 +18,9 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// Install puts the program into dir, unless it is there, and returns its absolute path; "" if mind contains none, or if
-// nothing in dir may be executed. Its name contains a hash, so that shims of older versions keep running.
+// Install puts the program into dir, unless it is there, and returns its absolute path. It returns "" if mind does not
+// contain the program, or if files in dir may not be executed. Its name contains a hash, so that shims of older
+// versions keep running.
 func Install(dir string) (string, error) {
 	if len(program) == 0 {
 		return "", nil
@@ -46,7 +47,7 @@ func Install(dir string) (string, error) {
 	return executable(path), nil
 }
 
-// executable is the path, unless its file system is mounted without the right to execute.
+// executable returns the path, or "" if its file system is mounted without the right to execute.
 func executable(path string) string {
 	if unix.Access(path, unix.X_OK) != nil {
 		return ""

@@ -1,4 +1,4 @@
-// Package owner gives a state to one goroutine, and the others typed access to it.
+// Package owner gives a state to one goroutine, and gives other goroutines typed access to it.
 //
 // Contract: New returns an Owner, whose Run is the only goroutine that accesses the state; a Door, through which other
 // goroutines send functions to it; and Workers, which do slow work. A function on the owner's goroutine gets the state and
@@ -16,13 +16,13 @@ import (
 	"sync/atomic"
 )
 
-// Owner is the goroutine that owns a state.
+// Owner owns a state. Its Run is the goroutine that accesses it.
 type Owner[T any] struct {
 	state T
 	door  *Door[T]
 }
 
-// Door is how other goroutines access the state.
+// Door gives other goroutines access to the state.
 type Door[T any] struct {
 	mail chan func(T)
 	ctx  context.Context
@@ -58,7 +58,7 @@ func (o *Owner[T]) Run(ctx context.Context) {
 	}
 }
 
-// Context ends when the Workers are closed.
+// Context returns a context that ends when the Workers are closed.
 func (d *Door[T]) Context() context.Context { return d.ctx }
 
 // Closed reports whether the Workers are closed.
@@ -82,7 +82,7 @@ func (d *Door[T]) Poke(f func(T)) {
 
 // Ask runs f on the owner's goroutine and waits for it. It returns false if f did not run because the owner has ended.
 func (d *Door[T]) Ask(f func(T)) (ran bool) {
-	var taken atomic.Bool // by the owner, or by a caller that stopped waiting
+	var taken atomic.Bool // set by the owner, or by a caller that stopped waiting
 	done := make(chan struct{})
 	d.Tell(func(state T) {
 		if taken.CompareAndSwap(false, true) {

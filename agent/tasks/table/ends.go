@@ -7,11 +7,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// FaultText is the message of a task whose GPU failed.
+// FaultText returns the error message of a task whose GPU failed.
 func FaultText(node, why string) string { return why + " (node " + node + ")" }
 
-// GivenBack is the exit of a task that was not launched. This is not the job's fault and does not use up a retry: the
-// coordinators place it on other GPUs, because they were told about the failed GPU first.
+// GivenBack returns the exit of a task that was not launched because of its GPUs. It is not the job's fault and does
+// not use up a retry: the coordinators place the task on other GPUs, because the failed GPU was reported first.
 func GivenBack(node, why string) shim.Exit {
 	return shim.Exit{Code: -1, Stopped: true, Message: "not launched: " + FaultText(node, why)}
 }
@@ -28,7 +28,7 @@ func outcome(exit shim.Exit) string {
 	return "EXIT_NONZERO"
 }
 
-// endedBody makes the report of a task's end.
+// endedBody returns the report of a task's end.
 func endedBody(exit shim.Exit) *v1.Report {
 	body := &v1.TaskEnded{ErrorMessage: strings.ToValidUTF8(exit.Message, "\uFFFD")}
 	if exit.Code >= 0 {

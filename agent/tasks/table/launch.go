@@ -18,8 +18,8 @@ func (tb *Table) enqueue(t *Task) {
 	if !t.fetched {
 		if cancel, needed := tb.cfg.Work.Fetch(t, t.spec); needed {
 			t.cancelFetch = cancel
-			// Fetching takes time, during which the job is shown as being prepared. It does not block launches without
-			// data.
+			// A job is shown as being prepared while its data is fetched. Fetching does not block the launches of other
+			// tasks.
 			tb.reportStarting(t)
 			return
 		}
@@ -32,13 +32,13 @@ func (tb *Table) reportStarting(t *Task) {
 	tb.cfg.Outbox.Add(outbox.Launch(t.ID, &v1.Report{Body: &v1.Report_Starting{Starting: &v1.TaskStarting{}}}, time.Time{}))
 }
 
-// Fetched continues with a task whose inputs are on the node or cannot be fetched; in that case failed is how the task
-// ends.
+// Fetched is called when the inputs of a task are on the node or cannot be fetched; in that case failed is the exit of
+// the task.
 func (tb *Table) Fetched(t *Task, inputs any, failed *shim.Exit) {
 	t.cancelFetch = nil
 	switch {
 	case t.state != Queued || t.stop != nil:
-		tb.cfg.Work.Release(t.ID) // it was stopped meanwhile, and has ended
+		tb.cfg.Work.Release(t.ID) // the task was stopped meanwhile, and has ended
 	case failed != nil:
 		tb.log(t).Warn("the data of a task was not fetched", "why", failed.Message)
 		tb.refuse(t, *failed)
@@ -49,7 +49,7 @@ func (tb *Table) Fetched(t *Task, inputs any, failed *shim.Exit) {
 	}
 }
 
-// LaunchNext starts shims for waiting tasks, a few at a time: more would only wait for each other.
+// LaunchNext launches waiting tasks, a few at a time: more would only compete for the processors.
 func (tb *Table) LaunchNext() {
 	tb.cfg.Leases.Looked()
 	var waiting []*Task
@@ -82,8 +82,8 @@ func (tb *Table) LaunchNext() {
 	}
 }
 
-// StillDue checks again whether a task must be launched: waiting for empty GPUs and reading checkpoints from a slow file
-// system take time, in which orders or the permission to launch may have changed.
+// StillDue checks again whether a task must be launched: to wait for empty GPUs and to read checkpoints from a slow
+// file system takes time, in which the orders or the permission to launch may have changed.
 func (tb *Table) StillDue(t *Task, spec *v1.TaskSpec) bool {
 	ok, why := tb.cfg.Leases.MayLaunch(t.ID, spec)
 	switch {
@@ -100,7 +100,7 @@ func (tb *Table) StillDue(t *Task, spec *v1.TaskSpec) bool {
 	return true
 }
 
-// Again queues a task that an earlier agent had accepted but not begun.
+// Again queues a task that an earlier agent had accepted but not started.
 func (tb *Table) Again(t *Task) {
 	tb.letGo(t)
 	switch {
@@ -112,7 +112,7 @@ func (tb *Table) Again(t *Task) {
 		tb.enqueue(t)
 		tb.LaunchNext()
 	default:
-		// The next orders bring it again if it is still wanted.
+		// The next orders contain it again if it is still wanted.
 		tb.remove(t)
 		tb.cfg.Leases.Drop(t.ID)
 		if t.wanted {
@@ -149,7 +149,7 @@ func (tb *Table) hold(t *Task) {
 	}
 }
 
-// letGo records that it has none.
+// letGo records that a task has no processes on its GPUs.
 func (tb *Table) letGo(t *Task) {
 	tb.holders = slices.DeleteFunc(tb.holders, func(other *Task) bool { return other == t })
 }

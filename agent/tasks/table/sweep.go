@@ -7,7 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/taskid"
 )
 
-// Tidy sweeps from time to time, as tasks end.
+// Tidy is called when a task has ended. It sweeps from time to time.
 func (tb *Table) Tidy(now time.Time) {
 	tb.finished++
 	if tb.finished > tb.cfg.KeepTasks/10+10 {

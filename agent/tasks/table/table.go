@@ -18,7 +18,7 @@ type Config struct {
 	Node string
 	// MaxLaunches limits how many tasks are launched at once.
 	MaxLaunches int
-	// KeepTasks and KeepTasksFor limit how many ended tasks keep their directory, and how long.
+	// KeepTasks limits how many ended tasks keep their directory, KeepTasksFor how long they keep it.
 	KeepTasks    int
 	KeepTasksFor time.Duration
 
@@ -30,14 +30,14 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Table is the tasks of a node.
+// Table holds the tasks of a node.
 type Table struct {
 	cfg      Config
 	tasks    map[taskid.ID]*Task
 	order    []*Task // in order of arrival, so that iteration is repeatable
 	adopted  bool    // the tasks of an earlier agent were adopted
 	queue    []*Task
-	holders  []*Task // of GPUs
+	holders  []*Task // tasks that have GPUs
 	launches int
 	finished int
 	closing  bool
@@ -110,7 +110,7 @@ func (tb *Table) Reconcile(orders *v1.Orders, now time.Time) {
 		}
 		switch {
 		case t.state == Ended && t.acked:
-			// The coordinators knew it, and no longer do: report it again.
+			// The coordinators have acknowledged the end, but do not know it any more: report it again.
 			tb.reportEnd(t)
 		case order.GetStop() != v1.StopReason_UNSPECIFIED:
 			tb.Stop(t, stopRequest(order.GetStop(), time.Duration(order.GetGracePeriodSeconds())*time.Second))
@@ -126,10 +126,10 @@ func (tb *Table) Reconcile(orders *v1.Orders, now time.Time) {
 	tb.LaunchNext()
 }
 
-// take accepts a new task.
+// take accepts a new task from the orders.
 func (tb *Table) take(id taskid.ID, order *v1.TaskOrder, now time.Time) *Task {
 	if order.GetSpec() == nil && order.GetStop() == v1.StopReason_UNSPECIFIED {
-		// Specifications are sent once per session: start a new session.
+		// The leader sends each specification once per session: start a new session.
 		tb.cfg.Log.Warn("order without a specification", "job", id.Job)
 		tb.cfg.Work.Restart()
 		return nil
@@ -147,14 +147,15 @@ func (tb *Table) disown(t *Task) {
 	t.disowned = true
 	tb.cfg.Outbox.Drop(t.ID.Ref())
 	if t.state == Queued {
-		return // nothing of it is there
+		return // the task has no process and no directory
 	}
-	// Its shim is told after that is on disk: the next agent must not report what the task does while it is stopped.
+	// The shim is told after this is on disk: the next agent must not report findings of the task while it is being
+	// stopped.
 	t.disowning = true
 	tb.cfg.Work.Disown(t)
 }
 
-// Disowned is called when that is on disk, or cannot be written.
+// Disowned is called when the record of Work.Disown is on disk, or could not be written.
 func (tb *Table) Disowned(t *Task) {
 	t.disowning = false
 	tb.tellStop(t)
@@ -166,7 +167,7 @@ func (tb *Table) Stop(t *Task, request shim.StopRequest) {
 		return
 	}
 	if t.stop != nil && t.stop.Notice <= request.Notice && t.stop.Term <= request.Term {
-		return // nothing new
+		return // an equal or earlier stop was requested already
 	}
 	t.stop = &request
 	if t.state == Queued {
@@ -182,7 +183,7 @@ func (tb *Table) tellStop(t *Task) {
 	}
 }
 
-// Attached is called when the shim of a task is known.
+// Attached is called when the shim of a task was started or found.
 func (tb *Table) Attached(t *Task, process Process) {
 	t.process = process
 	tb.tellStop(t)
@@ -195,16 +196,16 @@ func (tb *Table) Runs(t *Task, pid int, at time.Time) {
 	}
 	t.state, t.pid = Running, pid
 	tb.freeSlot(t)
-	if at.After(t.since) { // otherwise an earlier agent launched it
+	if at.After(t.since) { // otherwise an earlier agent launched the task
 		tb.cfg.Notes.Launched(at.Sub(t.since))
 	}
 	tb.cfg.Outbox.Add(outbox.Launch(t.ID, &v1.Report{Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: int32(pid)}}}, at))
 	tb.LaunchNext()
 }
 
-// refuse ends a task that has no shim. The reason is written to disk, so that the next agent does not launch it.
+// refuse ends a task that has no shim. Its exit is written to disk, so that the next agent does not launch it.
 func (tb *Table) refuse(t *Task, exit shim.Exit) {
-	t.state = Launching // it can no longer be launched or stopped
+	t.state = Launching // in this state it is not launched or stopped
 	if t.cancelFetch != nil {
 		t.cancelFetch()
 	}
@@ -259,7 +260,7 @@ func (tb *Table) Forget(t *Task, now time.Time) {
 	tb.Tidy(now)
 }
 
-// StopAll stops every task and accepts no more; Work.Idle is called when the last one has ended.
+// StopAll stops every task and accepts no new ones; Work.Idle is called when the last task has ended.
 func (tb *Table) StopAll(grace time.Duration) {
 	tb.closing = true
 	for _, t := range tb.order {

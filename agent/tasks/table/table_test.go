@@ -20,14 +20,14 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// node is all that a Table needs, as a simulation would have it. It notes what is to be done.
+// node implements all interfaces that a Table needs, and records the calls.
 type node struct {
 	*Table
 	t       *testing.T
 	done    []string
 	tasks   map[taskid.ID]*Task
 	reports []*outbox.Report
-	forbids string // why nothing may be launched
+	forbids string // the reason why no task may be launched
 	fault   map[int32]string
 	fetches bool
 	removes bool
@@ -50,7 +50,7 @@ func (n *node) note(what string, t *Task) {
 	n.done = append(n.done, what+" "+t.ID.Job)
 }
 
-// did returns what was to be done since it was last asked.
+// did returns the recorded calls since the last call of did.
 func (n *node) did() []string {
 	done := n.done
 	n.done = nil
@@ -117,7 +117,7 @@ func (l *letters) Drop(task *v1.TaskRef) {
 	l.reports = slices.DeleteFunc(l.reports, func(r *outbox.Report) bool { return r.Body.GetTask().GetJobId() == task.GetJobId() })
 }
 
-// kinds lists what was reported.
+// kinds lists the kinds of the reports.
 func (n *node) kinds() (kinds []string) {
 	for _, r := range n.reports {
 		kinds = append(kinds, strings.TrimPrefix(fmt.Sprintf("%T", r.Body.GetBody()), "*scaimindv1.Report_")+" "+r.Body.GetTask().GetJobId())
@@ -145,7 +145,7 @@ func (n *node) task(job string) *Task {
 	return t
 }
 
-// run takes a task that is launched to its process.
+// run takes a launched task to the state in which its process runs.
 func (n *node) run(job string) *Task {
 	t := n.task(job)
 	require.True(n.t, n.StillDue(t, nil))
@@ -190,7 +190,7 @@ func TestATaskThatIsNotWantedIsStoppedAfterThatIsOnDisk(t *testing.T) {
 	require.Empty(t, n.did())
 	n.Ends(a, shim.Exit{})
 	require.Equal(t, []string{"Ended a"}, n.kinds(), "but its end")
-	// Its shim may come while that is being written.
+	// The shim may be attached while that is being written.
 	n.order(order("c"))
 	n.order()
 	c := n.task("c")
@@ -224,7 +224,7 @@ func TestTasksWaitForTheLeaveForTheirGPUsAndForTheirTurn(t *testing.T) {
 	require.Equal(t, []string{"launch <nil> a", "launch <nil> c"}, n.did(), "b waits for a's GPU, d for its turn")
 	n.run("a")
 	require.Equal(t, []string{"launch <nil> d"}, n.did())
-	// The leave may go while a GPU is verified.
+	// The permission to launch may end while a GPU is verified.
 	n.forbids = "no session"
 	require.False(t, n.StillDue(n.task("c"), nil))
 	n.forbids = ""
@@ -264,7 +264,7 @@ func TestWhatAnEarlierAgentLeft(t *testing.T) {
 	n.Again(n.task("unbegun"))
 	require.Equal(t, []string{"launch <nil> unbegun"}, n.did())
 	require.Zero(t, n.Live()-3)
-	// Directories of tasks that have ended go, unless something speaks against it.
+	// Directories of ended tasks are removed, unless MayRemove refuses it.
 	n.removes = true
 	n.sweep(start)
 	require.Equal(t, []string{"remove over"}, n.did())
@@ -290,8 +290,8 @@ func TestATaskWhoseGPUFailedIsStoppedAfterThatIsOnDisk(t *testing.T) {
 	require.Empty(t, n.did(), "once")
 }
 
-// A Table is driven by simulations, and runs on the goroutine that owns the tasks: nothing in it reads a clock, writes a file,
-// takes a lock or starts a goroutine.
+// Simulations drive a Table, and it runs on the goroutine that owns the tasks: it must not read a clock, write a file,
+// take a lock or start a goroutine.
 func TestTheTableIsPure(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)

@@ -15,58 +15,60 @@ type State int
 
 // States of a task.
 const (
-	// Queued: waits for its turn to be launched.
+	// Queued: the task waits for its turn to be launched.
 	Queued State = iota
-	// Launching: its shim is being started or found.
+	// Launching: the shim is being started or found.
 	Launching
 	Running
-	// Ended: no process of it is left.
+	// Ended: no process of the task is left.
 	Ended
 )
 
-// Task is what the Table knows about one task. It belongs to the Table, except ID and Has, which do not change once it is
-// being launched.
+// Task is the Table's state of one task. It belongs to the Table, except ID and Has, which do not change after the
+// launch has begun.
 type Task struct {
 	ID taskid.ID
-	// Has is the GPUs that it has once it is being launched.
+	// Has are the GPUs that the task has from the beginning of its launch on.
 	Has holding.Holding
 
 	state State
 	// spec is kept until the task is launched.
 	spec *v1.TaskSpec
-	// inputs is what Fetched brought; cancelFetch is set while they are being fetched.
+	// inputs are the fetched inputs; cancelFetch is set while they are being fetched.
 	inputs      any
 	fetched     bool
 	cancelFetch func()
-	// waitsFor is why it was not launched at its turn.
+	// waitsFor is the reason why it was not launched at its turn.
 	waitsFor string
-	// process is set while it has a shim.
+	// process is set while the task has a shim.
 	process Process
 	// stop is the last stop request, sent to the shim or waiting for it.
 	stop *shim.StopRequest
-	// slot: it counts as being launched.
+	// slot: the task counts towards MaxLaunches.
 	slot    bool
 	wanted  bool
 	pid     int
 	acked   bool
 	endedAt time.Time
-	// exit is kept until the coordinators know it.
+	// exit is kept until the coordinators know the end.
 	exit *shim.Exit
-	// disowned: it is no longer wanted. disowning: that is being written to disk, and the shim is told after that.
+	// disowned: the task is no longer wanted. disowning: that is being written to disk, and the shim is told after
+	// that.
 	disowned, disowning bool
-	// faulted: one of its GPUs failed.
+	// faulted: one of the task's GPUs failed.
 	faulted bool
-	since   time.Time // when the agent took it up
+	since   time.Time // when the agent accepted or adopted the task
 }
 
 // Left is a task that an earlier agent left.
 type Left struct {
 	ID  taskid.ID
 	Has holding.Holding
-	// Ended: since EndedAt no process of it is left, and the coordinators know, or are told when they order it.
+	// Ended: since EndedAt no process of the task is left. The coordinators know its end, or it is reported when they
+	// order the task.
 	Ended   bool
 	EndedAt time.Time
-	// Disowned: it was no longer wanted.
+	// Disowned: the task was no longer wanted.
 	Disowned bool
 }
 
@@ -75,12 +77,12 @@ type Process interface {
 	Stop(shim.StopRequest) error
 }
 
-// Info is a task as others see it.
+// Info describes a task to callers of the Table.
 type Info struct {
 	ID      taskid.ID
 	State   State
 	Pid     int
-	EndedAt time.Time // zero until it has ended
+	EndedAt time.Time // zero until the task has ended
 	Has     holding.Holding
 	// Acked: the coordinators know its end.
 	Acked bool
@@ -90,15 +92,16 @@ func (t *Task) info() Info {
 	return Info{ID: t.ID, State: t.state, Pid: t.pid, EndedAt: t.endedAt, Has: t.Has, Acked: t.acked}
 }
 
-// leastTerm is what a task has at least from SIGTERM to SIGKILL when its time limit is reached.
+// leastTerm is the minimum time from SIGTERM to SIGKILL when the time limit of a task is reached.
 const leastTerm = 2 * time.Second
 
-// stopRequest translates an order. A task that may save its state gets a notice; a task whose work is not needed does not.
+// stopRequest returns the request for an order to stop. A task that may save its state gets a notice; a task whose work
+// is not needed does not.
 func stopRequest(reason v1.StopReason_Value, grace time.Duration) shim.StopRequest {
 	grace = max(0, grace)
 	switch reason {
 	case v1.StopReason_TIME_LIMIT:
-		// The grace period is what is left of the time limit: it may be nothing.
+		// The grace period is the rest of the time limit, which may be nothing.
 		return shim.StopRequest{Notice: grace, Term: max(leastTerm, min(grace, lease.MaxTerm))}
 	case v1.StopReason_PAUSE, v1.StopReason_PREEMPT, v1.StopReason_DRAIN:
 		return shim.StopRequest{Notice: grace, Term: min(grace, lease.MaxTerm)}

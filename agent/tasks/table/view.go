@@ -5,7 +5,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Live counts tasks that have or may still get processes.
+// Live returns the number of tasks that have or may still get processes.
 func (tb *Table) Live() int {
 	n := 0
 	for _, t := range tb.order {

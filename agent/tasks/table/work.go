@@ -12,8 +12,8 @@ import (
 // Work carries out the decisions of a Table. No method may block, wait for a disk, or call the Table before it has
 // returned.
 type Work interface {
-	// Fetch brings the inputs of a task to the node; Table.Fetched follows. cancel ends it early. false: the task has no
-	// inputs.
+	// Fetch brings the inputs of a task to the node; Table.Fetched follows. cancel ends it early. needed is false if
+	// the task has no inputs.
 	Fetch(t *Task, spec *v1.TaskSpec) (cancel func(), needed bool)
 	// Launch starts the shim of a task. It calls Table.StillDue right before; Attached, Runs and Ends follow.
 	Launch(t *Task, spec *v1.TaskSpec, inputs any)
@@ -30,8 +30,8 @@ type Work interface {
 	Fault(t *Task, why string)
 	// Recall reads a task's end from disk; Table.Recalled follows.
 	Recall(t *Task)
-	// OnAcknowledged returns a function for any goroutine to call when the coordinators know the end of a task: it writes
-	// that to disk and calls Table.Forget, before the coordinators' next message is handled.
+	// OnAcknowledged returns a function to call, on any goroutine, when the coordinators have acknowledged the end of a
+	// task. It writes that to disk and calls Table.Forget, before the coordinators' next message is handled.
 	OnAcknowledged(t *Task) func()
 	// Release releases the inputs of a task.
 	Release(id taskid.ID)
@@ -58,7 +58,7 @@ type Leases interface {
 	MayLaunch(id taskid.ID, spec *v1.TaskSpec) (ok bool, why string)
 }
 
-// GPUs knows which GPUs have failed.
+// GPUs reports which GPUs have failed.
 type GPUs interface {
 	// Enabled is called with the time at which the node was last enabled, from the orders.
 	Enabled(at uint64)
@@ -66,7 +66,7 @@ type GPUs interface {
 	Fault(gpus []int32, from, to time.Time) string
 }
 
-// Notes is called for metrics.
+// Notes counts launches and ends for metrics.
 type Notes interface {
 	Launched(took time.Duration)
 	Ended(how string)

@@ -27,19 +27,19 @@ type Disk struct {
 	snapshots []*snapshot // newest first
 	owner     *Mount
 
-	// sync is how long a write takes; broken fails the next ones.
+	// sync is how long a write takes; broken makes writes fail.
 	sync   time.Duration
 	broken bool
 	writes int
-	// A forgetful disk says that it has written what it has not: at a crash it is as it was some writes ago.
+	// A forgetful disk acknowledges writes that are not durable: at a crash it returns to the state of some writes ago.
 	forgetful bool
 	synced    *Disk
 }
 
-// forget is how many writes a forgetful disk loses at most.
+// forget limits how many writes a forgetful disk loses.
 const forget = 50
 
-// copy returns what is on the disk now.
+// copy returns a copy of the present contents.
 func (d *Disk) copy() *Disk {
 	return &Disk{
 		logs: maps.Clone(d.logs), low: d.low, high: d.high, bytes: maps.Clone(d.bytes), numbers: maps.Clone(d.numbers),
@@ -47,26 +47,26 @@ func (d *Disk) copy() *Disk {
 	}
 }
 
-// New returns an empty disk. A forgetful one says that it has written what it has not.
+// New returns an empty disk. A forgetful disk loses acknowledged writes at a crash.
 func New(seed uint64, forgetful bool) *Disk {
 	return &Disk{forgetful: forgetful, rand: rand.New(rand.NewPCG(seed, 2)), logs: map[uint64]raft.Log{}, bytes: map[string][]byte{}, numbers: map[string]uint64{}}
 }
 
-// Slow makes each write take so long.
+// Slow sets how long each write takes.
 func (d *Disk) Slow(sync time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sync = sync
 }
 
-// Break makes writes fail until it is told otherwise.
+// Break sets whether writes fail.
 func (d *Disk) Break(broken bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.broken = broken
 }
 
-// Mount gives the disk to a process; the one before loses it.
+// Mount gives the disk to a process and takes it from the one before.
 func (d *Disk) Mount() *Mount {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,7 +74,7 @@ func (d *Disk) Mount() *Mount {
 	return d.owner
 }
 
-// Unmount takes the disk from the process that crashed: what it still writes goes nowhere.
+// Unmount takes the disk from a crashed process: its later writes have no effect.
 func (d *Disk) Unmount() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,10 +88,10 @@ func (d *Disk) Unmount() {
 var (
 	errNotMounted = errors.New("the disk is gone")
 	errBroken     = errors.New("the disk failed")
-	errNotFound   = errors.New("not found") // raft knows it by its text
+	errNotFound   = errors.New("not found") // raft recognizes it by its text
 )
 
-// Mount is one process's use of a disk. It implements raftnode.Store and raft.SnapshotStore.
+// Mount is a disk for one process. It implements raftnode.Store and raft.SnapshotStore.
 type Mount struct{ disk *Disk }
 
 var _ raftnode.Store = (*Mount)(nil)
@@ -106,8 +106,8 @@ func (m *Mount) read(f func(d *Disk) error) error {
 	return f(d)
 }
 
-// write waits for the disk, without its lock: others read meanwhile. When the process crashes in the middle it is left to
-// chance whether the write is there later; its caller was told nothing.
+// write makes a write. It waits for the disk without the lock, so that others can read meanwhile. If the process
+// crashes meanwhile, chance decides whether the write happens; its caller got no answer.
 func (m *Mount) write(f func(d *Disk)) error {
 	d := m.disk
 	d.mu.Lock()
@@ -131,7 +131,7 @@ func (m *Mount) write(f func(d *Disk)) error {
 		return errNotMounted
 	case d.broken:
 		if d.rand.IntN(2) == 0 && !early {
-			f(d) // a failed sync says nothing of what is on the disk
+			f(d) // after a failed sync the write may be on the disk or not
 		}
 		return errBroken
 	}
@@ -234,13 +234,13 @@ func (m *Mount) GetUint64(key []byte) (value uint64, err error) {
 // Close implements io.Closer.
 func (m *Mount) Close() error { return nil }
 
-// snapshot is one on disk; until it is whole nobody sees it.
+// snapshot is a snapshot on disk. It is not visible before it is complete.
 type snapshot struct {
 	meta raft.SnapshotMeta
 	data []byte
 }
 
-// snapshotsKept is the newest and one to fall back on.
+// snapshotsKept counts the newest snapshot and one to fall back on.
 const snapshotsKept = 2
 
 // Create implements raft.SnapshotStore.
@@ -278,7 +278,7 @@ func (m *Mount) Open(id string) (meta *raft.SnapshotMeta, r io.ReadCloser, err e
 	return meta, r, err
 }
 
-// sink takes a snapshot that is being written.
+// sink writes a snapshot.
 type sink struct {
 	mount    *Mount
 	snapshot *snapshot
@@ -300,7 +300,7 @@ func (s *sink) Cancel() error {
 	return nil
 }
 
-// Close implements io.Closer: the snapshot counts from now on.
+// Close implements io.Closer. It makes the snapshot visible.
 func (s *sink) Close() error {
 	if s.over {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/check"
 )
 
-// Machine is one node without its agent: its clock, its processes, its GPUs. It goes on when the agent dies.
+// Machine is one node without its agent: its clock, its processes, its GPUs. It keeps running when the agent dies.
 type Machine struct {
 	name  string
 	home  string // its files
@@ -32,25 +32,25 @@ type Machine struct {
 	immortal  bool    // its shims ignore deadlines
 	lives     int     // of agents, so far
 	pid       int
-	processes map[string]*process // by name of the task's directory; those that ended, too
+	processes map[string]*process // by name of the task's directory, including ended ones
 	gpus      []device.Device
 	living    sync.WaitGroup
 }
 
-// Spec says what a machine is like.
+// Spec specifies a machine.
 type Spec struct {
 	Name string
 	Home string // folder of its files
 	GPUs int
-	// Drift is how much its clock gains: 0.001 is a millisecond a second.
+	// Drift is how much its clock gains: 0.001 is a millisecond per second.
 	Drift float64
-	// Immortal makes its shims ignore their deadlines: a world that is broken on purpose.
+	// Immortal makes its shims ignore their deadlines, to test the checkers.
 	Immortal bool
-	// World is told what processes do.
+	// World records the actions of processes.
 	World *check.World
 }
 
-// New returns a machine that is up, and runs nothing.
+// New returns a running machine without processes.
 func New(spec Spec) *Machine {
 	m := &Machine{name: spec.Name, home: spec.Home, world: spec.World, boot: 1, born: time.Now(), drift: spec.Drift, immortal: spec.Immortal, processes: map[string]*process{}}
 	for i := range spec.GPUs {
@@ -62,27 +62,27 @@ func New(spec Spec) *Machine {
 	return m
 }
 
-// Clock is the machine's, which may drift.
+// Clock returns the machine's time, which may drift.
 func (m *Machine) Clock() int64 {
 	since := time.Since(m.born)
 	return int64(time.Hour) + int64(since) + int64(float64(since)*m.drift)
 }
 
-// when is the true time at which the machine's clock shows an instant.
+// when returns the true time at which the machine's clock shows an instant.
 func (m *Machine) when(clock int64) time.Time {
 	since := float64(clock-int64(time.Hour)) / (1 + m.drift)
-	// Not before: who wakes then must find that it is so.
+	// It must not be too early: a goroutine that wakes then must find that the instant has come.
 	return m.born.Add(time.Duration(since) + time.Microsecond)
 }
 
-// BootID is another one after each reboot.
+// BootID returns an id that changes at each reboot.
 func (m *Machine) BootID() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return fmt.Sprintf("%s-boot-%d", m.name, m.boot)
 }
 
-// Reboot ends all processes, none of which says so.
+// Reboot ends all processes without recording their ends.
 func (m *Machine) Reboot() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +96,7 @@ func (m *Machine) Reboot() {
 	}
 }
 
-// Ill makes a GPU ill or well, as its driver tells.
+// Ill sets the reason for which the driver reports a GPU as failed; empty: it is healthy.
 func (m *Machine) Ill(gpu int, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,28 +110,28 @@ func (m *Machine) Ill(gpu int, reason string) {
 // Wait waits until no process is left.
 func (m *Machine) Wait() { m.living.Wait() }
 
-// GPUs is how many the machine has.
+// GPUs returns the number of GPUs.
 func (m *Machine) GPUs() int { return len(m.gpus) }
 
-// Devices are the machine's GPUs, as its driver tells.
+// Devices returns the inventory of the machine's GPUs.
 func (m *Machine) Devices() device.Inventory { return inventory{machine: m} }
 
 func (m *Machine) dataDir() string { return filepath.Join(m.home, "data") }
 
 func (m *Machine) tasksDir() string { return filepath.Join(m.dataDir(), "tasks") }
 
-// Component is the agent as the network has it: what a stopped one asks for waits until it goes on.
+// Component is the network's view of the agent: calls of a stopped agent wait until it is continued.
 type Component interface {
-	// Pass waits while it is stopped.
+	// Pass waits while the agent is stopped.
 	Pass(context.Context) error
-	// Held returns a channel that is closed when it goes on; nil: it is not stopped.
+	// Held returns a channel that is closed when the agent is continued; nil: it is not stopped.
 	Held() <-chan struct{}
 }
 
-// Life is a machine as one agent uses it, until that agent crashes. It implements agent.Processes.
+// Life is a machine for one agent, until that agent crashes. It implements agent.Processes.
 //
-// Each life sees the machine's files through a link of its own, which ends with it: what a crashed agent still writes goes
-// nowhere.
+// Each life accesses the machine's files through its own link, which is removed at its end, so that later writes of a
+// crashed agent have no effect.
 type Life struct {
 	machine   *Machine
 	component Component
@@ -139,7 +139,7 @@ type Life struct {
 	gone      chan struct{} // closed when the agent crashes
 }
 
-// Begin makes the life of an agent that starts.
+// Begin begins the life of an agent that starts.
 func (m *Machine) Begin(c Component) (*Life, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,24 +154,25 @@ func (m *Machine) Begin(c Component) (*Life, error) {
 	return &Life{machine: m, component: c, link: link, gone: make(chan struct{})}, nil
 }
 
-// Dir is the agent's data directory.
+// Dir returns the agent's data directory.
 func (k *Life) Dir() string { return k.link }
 
 // Crash ends the life at once.
 func (k *Life) Crash() {
 	close(k.gone)
 	_ = os.Remove(k.link)
-	// A dead agent holds no lock.
+	// A dead agent does not hold the lock of its data directory.
 	_ = os.Remove(filepath.Join(k.machine.dataDir(), "agent.lock"))
 }
 
-// Bury is called when the crashed agent can write nothing any more: the paths that it wrote down lead to the files again.
+// Bury is called when the crashed agent cannot write any more. It restores the link, so that paths that the agent
+// recorded lead to the files again.
 func (k *Life) Bury() { _ = os.Symlink(k.machine.dataDir(), k.link) }
 
-// link is the part of a path by which one life differs from another.
+// link matches the part of a path that differs between lives.
 var link = regexp.MustCompile(`/life-[0-9]+/`)
 
-// TruePath is a path that an agent told, as the machine has it in all lives.
+// TruePath returns the path that is the same in all lives, for a path that an agent reported.
 func TruePath(path string) string { return link.ReplaceAllString(path, "/data/") }
 
 var _ agent.Processes = (*Life)(nil)
@@ -249,7 +250,7 @@ func (k *Life) Start(dir string, spec shim.Spec, prepare func(dir string) error)
 	h := k.handle(p)
 	p.followers = append(p.followers, h)
 	if d := p.deadline; d.StopAt != 0 && m.Clock() >= d.StopAt {
-		// As the real shim: what is over when it begins never runs.
+		// Like the real shim: a task whose deadline has passed before it begins never runs.
 		p.exit.Stopped, p.exit.Failure, p.exit.Message = true, shim.FailureNodeLost, "its time was over before it began"
 		p.exit.Ended = now.UnixNano()
 		_ = os.WriteFile(filepath.Join(dir, shim.ExitFile), p.exit.JSON(), 0o600)
@@ -263,7 +264,7 @@ func (k *Life) Start(dir string, spec shim.Spec, prepare func(dir string) error)
 	return h, nil
 }
 
-// baseline notes what earlier attempts left, as the real shim does.
+// baseline records the checkpoints of earlier attempts, as the real shim does.
 func baseline(dir, checkpoints string) {
 	entries, err := os.ReadDir(checkpoints)
 	if err != nil || len(entries) == 0 {
@@ -351,7 +352,7 @@ type handle struct {
 	closed chan struct{}
 }
 
-// tell never waits: there are at most three events.
+// tell sends an event. It never waits: there are at most three events.
 func (h *handle) tell(e runner.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -380,10 +381,11 @@ func (h *handle) SetDeadline(d shim.Deadline) error {
 	return nil
 }
 
-// Remark implements agent.Process: nobody reads the logs of these tasks.
+// Remark implements agent.Process. It does nothing: the remarks of these tasks are not read.
 func (h *handle) Remark(string) error { return nil }
 
-// later has f done by the process. A stopped agent's word reaches it when the agent goes on; a crashed one's never.
+// later makes the process run f. A request of a stopped agent reaches the process when the agent is continued, and a
+// request of a crashed agent never does.
 func (h *handle) later(f func(*process)) {
 	p := h.process
 	if p == nil || h.kernel.crashed() {
@@ -412,7 +414,7 @@ func (h *handle) Close() {
 	}
 }
 
-// inventory is the machine's GPUs as its driver tells them.
+// inventory is the device.Inventory of the machine's GPUs.
 type inventory struct {
 	device.None
 	machine *Machine

@@ -14,9 +14,9 @@ import (
 	"github.com/mindcoordinator/mind/chaos/check"
 )
 
-// Behaviour is what the program of a task does. Argv makes it a command line, and parse reads that.
+// Behaviour describes what the program of a task does. Argv encodes it as a command line, and parse decodes that.
 type Behaviour struct {
-	// Run is how long it works, Exit the code with which it ends then.
+	// Run is how long it works, Exit the exit code after that.
 	Run  time.Duration
 	Exit int
 	// Linger is how long it takes to end after SIGTERM; Stubborn programs wait for SIGKILL.
@@ -26,7 +26,7 @@ type Behaviour struct {
 	Save time.Duration
 }
 
-// Argv is the command line of a program that behaves so.
+// Argv returns the command line of a program with the behaviour.
 func (b Behaviour) Argv() []string {
 	return []string{
 		"virtual", "run=" + b.Run.String(), "exit=" + strconv.Itoa(b.Exit), "linger=" + b.Linger.String(),
@@ -59,10 +59,10 @@ func parseBehaviour(argv []string) (b Behaviour, err error) {
 	return b, nil
 }
 
-// process is a task's program and its shim in one. One goroutine lives its life; the others send it requests.
+// process is a task's program together with its shim. One goroutine runs it; others send it requests.
 type process struct {
 	machine *Machine
-	dir     string // of the task, as the machine knows it
+	dir     string // of the task, as a path that is valid in all lives
 	spec    shim.Spec
 	does    Behaviour
 	life    *check.Life
@@ -72,21 +72,21 @@ type process struct {
 	killed   chan struct{} // the machine lost power
 	done     chan struct{}
 
-	// Its own goroutine's.
+	// The fields below belong to the process's own goroutine.
 	started         time.Time
 	deadline        shim.Deadline
-	lapsed          bool // it is being stopped for its deadline
+	lapsed          bool // it is being stopped because of its deadline
 	stopped, termed bool
 	termAt, killAt  time.Time
 	term            time.Duration
-	endAt           time.Time // it ended its work, or obeys
+	endAt           time.Time // when its work is done, or it ends after a signal
 	saveAt          time.Time
 	saves           int
 	exit            shim.Exit
 	followers       []*handle
 }
 
-// run is the whole life.
+// run runs the process to its end.
 func (p *process) run() {
 	defer close(p.done)
 	for {
@@ -109,11 +109,11 @@ func (p *process) run() {
 	}
 }
 
-// step does what is due and says whether that was the end.
+// step does the actions that are due. end reports whether the process has ended.
 func (p *process) step(now time.Time) (end bool) {
 	if d := p.deadline; d.StopAt != 0 {
 		clock := p.machine.Clock()
-		// As the real shim does: killed a little before it must be dead.
+		// Like the real shim, it kills the program a little before that must be dead.
 		killAt := d.DeadBy - min(int64(250*time.Millisecond), (d.DeadBy-d.StopAt)/4)
 		switch {
 		case clock < d.StopAt:
@@ -153,7 +153,7 @@ func (p *process) step(now time.Time) (end bool) {
 	return false
 }
 
-// next is when something is due.
+// next returns when the next action is due.
 func (p *process) next() time.Time {
 	at := p.started.Add(p.does.Run)
 	sooner := func(t time.Time) {
@@ -183,7 +183,7 @@ func (p *process) next() time.Time {
 	return at
 }
 
-// ask adds a request to stop; a later one can only bring the end nearer.
+// ask adds a request to stop; a later request can only make the end come sooner.
 func (p *process) ask(now time.Time, r shim.StopRequest) {
 	p.exit.Stopped = true
 	p.term = max(p.term, r.Term)
@@ -192,7 +192,7 @@ func (p *process) ask(now time.Time, r shim.StopRequest) {
 	if !p.stopped {
 		p.stopped, p.termAt, p.killAt = true, termAt, killAt
 		if r.Notice > 0 && p.does.Save > 0 {
-			p.save() // that is what a notice is for
+			p.save() // programs save their state on a notice
 		}
 		return
 	}
@@ -214,14 +214,14 @@ func (p *process) extend(d shim.Deadline) {
 	p.deadline.Renewed = max(p.deadline.Renewed, d.Renewed)
 }
 
-// save writes a checkpoint: a directory that appears whole.
+// save writes a checkpoint: a directory that is renamed into place when it is complete.
 func (p *process) save() {
 	if p.spec.CheckpointDir == "" {
 		return
 	}
 	p.saves++
 	name := fmt.Sprintf("checkpoint-%d-%d-%d", p.spec.Rank, p.spec.Attempt, p.saves)
-	// A process goes on when the agent that started it is dead, and with it the link through which that saw the files.
+	// The process must not use the link of the agent's life, which is removed when the agent crashes.
 	dir := TruePath(p.spec.CheckpointDir)
 	tmp := filepath.Join(dir, "tmp-"+name)
 	if os.MkdirAll(tmp, 0o700) == nil && os.WriteFile(filepath.Join(tmp, "weights"), []byte(name), 0o600) == nil {
@@ -229,7 +229,7 @@ func (p *process) save() {
 	}
 }
 
-// over ends the life: the exit is on disk before anybody hears of it.
+// over ends the process. It writes the exit to disk before it reports it.
 func (p *process) over(now time.Time) {
 	p.exit.Pid, p.exit.Started, p.exit.Ended = p.pid, p.started.UnixNano(), now.UnixNano()
 	log := tasklog.NewWriter(p.dir, tasklog.Limits{})
@@ -252,7 +252,7 @@ func (p *process) over(now time.Time) {
 	}
 }
 
-// request has f run by the process, or says that it has ended.
+// request makes the process run f. It returns false if the process has ended.
 func (p *process) request(f func()) bool {
 	select {
 	case p.requests <- f:

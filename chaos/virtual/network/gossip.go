@@ -61,7 +61,7 @@ func (c *carrier) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return addr.IP, addr.Port, nil
 }
 
-// WriteTo implements memberlist.Transport: a packet that may be lost, late or doubled.
+// WriteTo implements memberlist.Transport. It sends a packet, which may be lost, late or doubled.
 func (c *carrier) WriteTo(b []byte, to string) (time.Time, error) {
 	now := time.Now()
 	ip, err := hostOf(to)
@@ -90,7 +90,7 @@ func (c *carrier) WriteTo(b []byte, to string) (time.Time, error) {
 	return now, nil
 }
 
-// arrive hands a packet over, if somebody is there to take it.
+// arrive delivers a packet, if the address has a listener.
 func (n *Network) arrive(d Link, to string, p *memberlist.Packet) {
 	n.mu.Lock()
 	h := n.hosts[d.To]
@@ -101,12 +101,12 @@ func (n *Network) arrive(d Link, to string, p *memberlist.Packet) {
 	c := h.packets
 	n.mu.Unlock()
 	if h.stopped.isShut() {
-		return // its socket's buffer is not modelled
+		return // a stopped host loses packets: its socket's buffer is not modelled
 	}
 	p.Timestamp = time.Now()
 	select {
 	case c.packets <- p:
-	default: // as UDP does when nobody reads
+	default: // lost, as with UDP when the buffer is full
 	}
 }
 
@@ -127,7 +127,7 @@ func (c *carrier) DialTimeout(addr string, timeout time.Duration) (net.Conn, err
 // StreamCh implements memberlist.Transport.
 func (c *carrier) StreamCh() <-chan net.Conn { return c.streams }
 
-// kill ends it together with its host.
+// kill closes the carrier when its host dies.
 func (c *carrier) kill() { c.once.Do(func() { close(c.closed) }) }
 
 // Shutdown implements memberlist.Transport.

@@ -11,27 +11,26 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 )
 
-// Host is one component's place in the network, from its start to its end. It implements coordinator.Network and
-// agent.Network.
+// Host is the network of one component, from its start to its end. It implements coordinator.Network and agent.Network.
 type Host struct {
 	network *Network
 	ip      string
-	// stopped holds up whatever a stopped component reads; what it sends is held back, too.
+	// stopped blocks the reads of a stopped component, and holds back its writes.
 	stopped *gate
 
-	// The rest is guarded by the network's lock.
+	// The fields below are guarded by the network's lock.
 	dead      bool
-	dark      bool // without power: nobody is told anything
+	dark      bool // without power: its peers get no resets
 	port      int
 	listeners map[string]*listener
 	conns     map[*conn]struct{}
 	packets   *carrier
 }
 
-// IP is the host's address.
+// IP returns the host's address.
 func (h *Host) IP() string { return h.ip }
 
-// Addr is an address on the host.
+// Addr returns the address of a port of the host.
 func (h *Host) Addr(port int) string { return net.JoinHostPort(h.ip, strconv.Itoa(port)) }
 
 // Listen implements coordinator.Network.
@@ -57,7 +56,7 @@ func (h *Host) Listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial implements coordinator.Network. It needs both directions, and an answer of the one who listens.
+// Dial implements coordinator.Network. It needs both directions, and the answer of a listener.
 func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	ip, err := hostOf(addr)
 	if err != nil {
@@ -97,7 +96,7 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 }
 
-// connect makes both ends; the network's lock is held.
+// connect makes both ends of a connection. The caller holds the network's lock.
 func (h *Host) connect(peer *Host, addr string, there, back Link) (net.Conn, error) {
 	l := peer.listeners[addr]
 	if h.dead || peer.dead || l == nil {
@@ -117,8 +116,8 @@ func (h *Host) connect(peer *Host, addr string, there, back Link) (net.Conn, err
 	return near, nil
 }
 
-// Kill takes the host off the network for good: the process dies. Its peers see their connections reset when a link
-// carries that to them; when the machine loses power they do not, until there is a host at this address again.
+// Kill removes the host from the network for good: the process dies. Its peers see their connections reset when the
+// links carry that to them. If the machine loses power, they do not, until there is a host at this address again.
 func (h *Host) Kill(power bool) {
 	n := h.network
 	n.mu.Lock()
@@ -147,7 +146,7 @@ func (h *Host) Kill(power bool) {
 	}
 }
 
-// reset tells the peers of a dead host that their connections are gone.
+// reset resets the connections of a dead host's peers.
 func (h *Host) reset() {
 	h.network.mu.Lock()
 	var conns []*conn
@@ -161,16 +160,16 @@ func (h *Host) reset() {
 	}
 }
 
-// Stop holds up the component until Continue: nothing reaches it, nothing leaves it.
+// Stop suspends the component until Continue: it receives and sends nothing.
 func (h *Host) Stop() { h.stopped.shut() }
 
 // Pass waits while the component is stopped.
 func (h *Host) Pass(ctx context.Context) error { return h.stopped.pass(ctx) }
 
-// Held returns a channel that is closed when the component goes on; nil: it is not stopped.
+// Held returns a channel that is closed when the component is continued; nil: it is not stopped.
 func (h *Host) Held() <-chan struct{} { return h.stopped.wait() }
 
-// Continue lets a stopped component go on.
+// Continue resumes a stopped component.
 func (h *Host) Continue() {
 	h.stopped.open()
 	n := h.network
@@ -185,7 +184,7 @@ func (h *Host) Continue() {
 	}
 }
 
-// pipes of one direction; the network's lock is held.
+// pipes returns the pipes of one direction. The caller holds the network's lock.
 func (h *Host) pipes(d Link) []*pipe {
 	var out []*pipe
 	for c := range h.conns {
@@ -243,10 +242,10 @@ func (l *listener) Close() error {
 // Addr implements net.Listener.
 func (l *listener) Addr() net.Addr { return address(l.addr) }
 
-// gate is open, or holds up who wants to pass.
+// gate blocks goroutines that pass it while it is shut.
 type gate struct {
 	mu     sync.Mutex
-	closed chan struct{} // nil: open; closed when it opens
+	closed chan struct{} // nil: the gate is open; the channel is closed when it opens
 }
 
 func newGate() *gate { return &gate{} }
@@ -268,14 +267,14 @@ func (g *gate) open() {
 	}
 }
 
-// isShut reports whether nothing passes.
+// isShut reports whether the gate is shut.
 func (g *gate) isShut() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.closed != nil
 }
 
-// wait returns a channel that is closed when the gate is open; nil: it is.
+// wait returns a channel that is closed when the gate opens; nil: it is open.
 func (g *gate) wait() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

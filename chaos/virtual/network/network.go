@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// Network joins hosts. Addresses are IP:port, as memberlist wants them.
+// Network connects hosts. Addresses are IP:port, as memberlist requires.
 type Network struct {
 	mu    sync.Mutex
 	rand  *rand.Rand
 	hosts map[string]*Host // by IP
 	links map[Link]*Weather
-	// Pieces and Packets count what was sent.
+	// Pieces and Packets count the pieces of streams and the packets that were sent.
 	Pieces, Packets uint64
 }
 
-// Link is the way from one IP to another, in this direction.
+// Link is the link from one IP to another, in this direction.
 type Link struct{ From, To string }
 
 // New returns a network without hosts; all links are perfect.
@@ -26,12 +26,12 @@ func New(seed uint64) *Network {
 	return &Network{rand: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*Host{}, links: map[Link]*Weather{}}
 }
 
-// Set makes the weather of what from sends to to.
+// Set sets the weather of the link from one address to another.
 func (n *Network) Set(from, to string, w Weather) {
 	n.change(Link{from, to}, func(old *Weather) { *old = w })
 }
 
-// Cut holds back what from sends to to, or lets it pass again.
+// Cut cuts the link from one address to another, or restores it.
 func (n *Network) Cut(from, to string, cut bool) {
 	n.change(Link{from, to}, func(w *Weather) { w.Cut = cut })
 }
@@ -51,7 +51,7 @@ func (n *Network) change(d Link, f func(*Weather)) {
 	}
 }
 
-// weather of a link; the lock is held.
+// weather returns the weather of a link. The caller holds the lock.
 func (n *Network) weather(d Link) *Weather {
 	w := n.links[d]
 	if w == nil {
@@ -61,14 +61,15 @@ func (n *Network) weather(d Link) *Weather {
 	return w
 }
 
-// flows reports whether a direction is open.
+// flows reports whether a link is not cut.
 func (n *Network) flows(d Link) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.weather(d).Cut
 }
 
-// Host puts a new machine, or a new process of one, at an address. What was there before must have been killed.
+// Host makes a host at an address, for a machine or a process that starts. An earlier host at the address must have
+// been killed.
 func (n *Network) Host(ip string) *Host {
 	n.mu.Lock()
 	if old := n.hosts[ip]; old != nil && !old.dead {
@@ -80,20 +81,20 @@ func (n *Network) Host(ip string) *Host {
 	n.hosts[ip] = h
 	n.mu.Unlock()
 	if old != nil {
-		// Connections to the one before learn now that it is gone.
+		// Connections to the earlier host are reset at this point.
 		old.reset()
 	}
 	return h
 }
 
-// At returns the host that is at an address; nil: none.
+// At returns the host at an address; nil: none.
 func (n *Network) At(ip string) *Host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.hosts[ip]
 }
 
-// SetAll makes the weather of all links between some addresses, cuts aside.
+// SetAll sets the weather of all links between some addresses, except cuts.
 func (n *Network) SetAll(ips []string, w Weather) {
 	for _, x := range ips {
 		for _, y := range ips {

@@ -17,8 +17,8 @@ type conn struct {
 
 func (c *conn) Read(b []byte) (int, error) { return c.in.read(b) }
 
-// Write fails only when this end knows that the connection is gone. When the other end is, the network says so, in its
-// time: a write that nobody can take comes back as a reset.
+// Write fails only if this end knows that the connection is gone. If the other end is gone, a write is answered with a
+// reset, which takes the usual time.
 func (c *conn) Write(b []byte) (int, error) {
 	taken, err := c.out.write(c.host, b)
 	if err == nil && !taken {
@@ -30,7 +30,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close ends both directions: the other end reads what had arrived, then EOF.
+// Close ends both directions: the other end reads the bytes that were sent, then EOF.
 func (c *conn) Close() error {
 	c.in.fail(net.ErrClosed)
 	c.out.end()
@@ -59,17 +59,17 @@ type pipe struct {
 	ready    sync.Cond
 	flying   []segment // by time of arrival
 	buffer   []byte    // arrived
-	end0     error     // what the reader gets behind the buffer: EOF or reset
+	end0     error     // what follows the buffer for the reader: EOF or reset
 	closed   error     // the reader's end is closed
 	over     bool      // the writer's end is closed
 	bounced  bool      // a write the other way was answered with a reset
-	gone     bool      // the writer is no more: nothing of it arrives any more
+	gone     bool      // the writer's process has ended: it writes no more
 	deadline time.Time
 	alarm    *time.Timer
-	from     *Host // who writes, when it is stopped
+	from     *Host // the writer's host, which may be stopped
 }
 
-// segment is bytes in flight, or the end of the stream.
+// segment holds bytes in flight, or the end of the stream.
 type segment struct {
 	data    []byte
 	end     error
@@ -100,7 +100,7 @@ func (p *pipe) write(from *Host, b []byte) (taken bool, err error) {
 	return true, nil
 }
 
-// bounce resets the pipe from its far end, which does not exist any more. A machine without power sends nothing.
+// bounce answers a write to an end that does not exist any more with a reset. A machine without power sends none.
 func (p *pipe) bounce() {
 	p.network.mu.Lock()
 	far := p.network.hosts[p.direction.From]
@@ -115,7 +115,7 @@ func (p *pipe) bounce() {
 	}
 }
 
-// send puts a segment behind the others; the lock is held.
+// send adds a segment behind the others. The caller holds the lock.
 func (p *pipe) send(s segment, transit time.Duration) {
 	now := time.Now()
 	s.arrives = now.Add(transit)
@@ -130,14 +130,14 @@ func (p *pipe) send(s segment, transit time.Duration) {
 	p.land(now)
 }
 
-// deliver lets what is due arrive.
+// deliver delivers the segments that are due.
 func (p *pipe) deliver() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.land(time.Now())
 }
 
-// land is deliver; the lock is held.
+// land is like deliver. The caller holds the lock.
 func (p *pipe) land(now time.Time) {
 	if len(p.flying) == 0 || !p.network.flows(p.direction) || p.reader.stopped.isShut() || (p.from != nil && p.from.stopped.isShut()) {
 		return
@@ -163,10 +163,10 @@ func (p *pipe) land(now time.Time) {
 	}
 }
 
-// end is the writer's Close.
+// end ends the stream when the writer closes its end.
 func (p *pipe) end() { p.finish(io.EOF) }
 
-// reset tells the reader that the writer is gone.
+// reset resets the connection for the reader.
 func (p *pipe) reset() { p.finish(errReset) }
 
 func (p *pipe) finish(how error) {
@@ -182,14 +182,14 @@ func (p *pipe) finish(how error) {
 	p.send(segment{end: how}, transit)
 }
 
-// abandon ends the writing without an error; what is in flight still arrives.
+// abandon ends the writing without an error; bytes in flight still arrive.
 func (p *pipe) abandon() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.gone, p.from = true, nil
 }
 
-// fail is the reader's Close.
+// fail makes reads fail when the reader's end is closed.
 func (p *pipe) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,7 +232,7 @@ func (p *pipe) read(b []byte) (int, error) {
 		case p.closed != nil:
 			return 0, p.closed
 		case p.reader.stopped.isShut():
-			// Not even what has arrived is read.
+			// Bytes that have arrived cannot be read either.
 			p.mu.Unlock()
 			wait := p.reader.stopped.wait()
 			if wait != nil {

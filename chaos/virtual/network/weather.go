@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Weather is what a link does to what passes it, in one direction. The zero value is a perfect link.
+// Weather describes how a link, in one direction, delays and loses data. The zero value is a perfect link.
 type Weather struct {
-	// Cut holds everything back: streams wait, as TCP would have them wait, packets are gone.
+	// Cut holds back all data: streams wait, as with TCP, and packets are lost.
 	Cut bool
-	// Delay and up to Jitter more is how long everything is in flight.
+	// Delay, plus up to Jitter, is how long data is in flight.
 	Delay, Jitter time.Duration
-	// Loss is the part of all packets that is lost. A lost piece of a stream is sent again, which takes time.
+	// Loss is the fraction of packets that are lost. A lost piece of a stream is sent again, which takes time.
 	Loss float64
-	// Double is the part of the packets that arrives twice.
+	// Double is the fraction of packets that arrive twice.
 	Double float64
-	// Stall is the part of the pieces that is held up for StallFor.
+	// Stall is the fraction of pieces that are delayed by StallFor.
 	Stall    float64
 	StallFor time.Duration
 }
 
-// resend is how long TCP waits before it sends a lost piece again, the first time; it doubles the wait each time.
+// resend is how long TCP waits before it first sends a lost piece again; the wait doubles each time.
 const resend = 200 * time.Millisecond
 
-// transit is how long one piece of a stream is in flight.
+// transit draws how long one piece of a stream is in flight.
 func (w *Weather) transit(r *rand.Rand) time.Duration {
 	d := w.Delay
 	if w.Jitter > 0 {
@@ -40,7 +40,7 @@ func (w *Weather) transit(r *rand.Rand) time.Duration {
 	return d
 }
 
-// copies says when a packet arrives; it may be never, or more than once.
+// copies draws the delays of the copies of a packet that arrive: none, one or two.
 func (w *Weather) copies(r *rand.Rand) []time.Duration {
 	one := func() time.Duration {
 		d := w.Delay
