@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
@@ -118,7 +119,7 @@ func TestAccounts_chargeWhatIsHeldWhileItIsHeld(t *testing.T) {
 	// It fades, and is forgotten.
 	due, ok := w.m.View().NextDue()
 	require.True(t, ok)
-	require.LessOrEqual(t, due, accounts.Expires(ann.At, accounts.Life(work.DefaultPolicy().HalfLife)))
+	require.LessOrEqual(t, due, accounts.Expires(ann.At, accounts.Life(policy.DefaultPolicy().HalfLife)))
 	w.later(69 * 24 * time.Hour)
 	w.do(clusterverbs.Tick{})
 	require.NotNil(t, account(w.m.View(), "default", "acme", "ann"))
@@ -131,11 +132,11 @@ func TestPolicy_isSetWithItsRevision(t *testing.T) {
 	w := newWorld(t)
 	root := &access.Actor{Tenant: "ops", User: "root"}
 	p := w.m.View().Policy()
-	require.Equal(t, work.DefaultPolicy(), p)
+	require.Equal(t, policy.DefaultPolicy(), p)
 	bad := p
 	bad.HalfLife = 5
 	require.Equal(t, kernel.CodeInvalidArgument, do[queueverbs.PolicyResult](w, queueverbs.PutPolicy{Policy: bad, Actor: root}).Refusal.Code)
-	p.Order, p.HalfLife = work.OrderShortest, int64(24*time.Hour)
+	p.Order, p.HalfLife = policy.OrderShortest, int64(24*time.Hour)
 	r := do[queueverbs.PolicyResult](w, queueverbs.PutPolicy{Policy: p, Actor: root})
 	require.Nil(t, r.Refusal)
 	require.Equal(t, "order ATTAINED -> SHORTEST, half_life_seconds 604800 -> 86400", r.Changed)

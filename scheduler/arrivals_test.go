@@ -22,6 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
@@ -330,7 +331,7 @@ func (l *life) operators() {
 	switch l.IntN(6) {
 	case 0:
 		p := l.s.machine.View().Policy()
-		p.Order = either(l, work.OrderFIFO, work.OrderShortest, work.OrderAttained)
+		p.Order = either(l, policy.OrderFIFO, policy.OrderShortest, policy.OrderAttained)
 		p.AgingStep = int64(either[time.Duration](l, 0, time.Hour, 5*24*time.Hour))
 		p.Hold = int64(either[time.Duration](l, 0, 2*time.Minute))
 		p.Preemption.Enabled, p.Preemption.Protect = l.one(2), int64(either[time.Duration](l, 0, time.Hour))

@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
@@ -33,8 +34,8 @@ type backfilled struct {
 
 func newBackfilled(t testing.TB, reservations uint32, after time.Duration) *backfilled {
 	b := &backfilled{state: newState(t)}
-	p := work.DefaultPolicy()
-	p.Backfill = work.Backfill{Reservations: reservations, After: int64(after)}
+	p := policy.DefaultPolicy()
+	p.Backfill = policy.Backfill{Reservations: reservations, After: int64(after)}
 	require.Nil(t, b.apply(queueverbs.PutPolicy{Policy: p})[0].(queueverbs.PolicyResult).Refusal)
 	return b
 }

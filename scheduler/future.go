@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
@@ -250,7 +251,7 @@ func (f *future) Index() uint64                           { return f.now.Index()
 func (f *future) Nodes() iter.Seq[*work.Node]             { return f.now.Nodes() }
 func (f *future) Queue(name string) (*work.Queue, bool)   { return f.now.Queue(name) }
 func (f *future) QueueTreeGPUs(queue string) int          { return f.byQueue[queue] }
-func (f *future) Policy() work.Policy                     { return f.now.Policy() }
+func (f *future) Policy() policy.Policy                   { return f.now.Policy() }
 func (f *future) Now() int64                              { return f.at }
 func (f *future) Total() accounts.Amount                  { return f.now.Total() }
 func (f *future) Quota(tenant string) (*work.Quota, bool) { return f.now.Quota(tenant) }

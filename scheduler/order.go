@@ -5,6 +5,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 )
 
 // readAhead is the number of jobs of one lane and priority that are read at a time. Orders other than FIFO sort these,
@@ -156,7 +157,7 @@ func (l *lane) settle(v View, r *ranking) {
 func (l *lane) readAll(v View, r *ranking) {
 	for i := range l.strata {
 		s := &l.strata[i]
-		if s.unread || s.last == s.oldest && r.policy.Order != work.OrderFIFO {
+		if s.unread || s.last == s.oldest && r.policy.Order != policy.OrderFIFO {
 			l.readFrom(v, r, s)
 		}
 	}
@@ -199,7 +200,7 @@ func (l *lane) read(v View, r *ranking, s *stratum, after *work.Job, most int) {
 		s.rest = append(s.rest, ranked{j, r.of(j), l.class})
 		s.last = j
 	}
-	if r.policy.Order != work.OrderFIFO {
+	if r.policy.Order != policy.OrderFIFO {
 		slices.SortFunc(s.rest, byRank)
 	}
 }
@@ -221,7 +222,7 @@ func (l *lane) nextJob(v View, r *ranking) bool {
 			break
 		}
 		most := readAhead
-		if s.last == s.oldest && r.policy.Order != work.OrderFIFO {
+		if s.last == s.oldest && r.policy.Order != policy.OrderFIFO {
 			most-- // The oldest job was the first of readAhead.
 		}
 		l.read(v, r, s, s.last, most)

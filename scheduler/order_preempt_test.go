@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/predict"
@@ -34,13 +35,13 @@ type board struct {
 	waiting []*work.Job
 	running []Running
 	model   predict.Model
-	policy  work.Policy
+	policy  policy.Policy
 	ids     ident.Job
 }
 
 func newBoard(nodes int) *board {
-	b := &board{use: map[string]*work.NodeUse{}, policy: work.DefaultPolicy()}
-	b.policy.Order, b.policy.Preemption.Enabled = work.OrderShortest, true
+	b := &board{use: map[string]*work.NodeUse{}, policy: policy.DefaultPolicy()}
+	b.policy.Order, b.policy.Preemption.Enabled = policy.OrderShortest, true
 	for i := range nodes {
 		n := &work.Node{ID: fmt.Sprint("n", i), State: v1.NodeState_READY}
 		for g := range 8 {
@@ -103,7 +104,7 @@ func (b *board) Node(string) (*work.Node, bool)          { return nil, false }
 func (b *board) ClassOf(j *work.Job) work.ClassKey       { return j.Class() }
 func (b *board) LeasesOn(string) iter.Seq[*work.Lease]   { return slices.Values([]*work.Lease(nil)) }
 func (b *board) Array(ident.Job) (*work.Job, bool)       { return nil, false }
-func (b *board) Policy() work.Policy                     { return b.policy }
+func (b *board) Policy() policy.Policy                   { return b.policy }
 func (b *board) Now() int64                              { return testNow }
 func (b *board) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 func (b *board) Total() accounts.Amount                  { return accounts.Amount{} }
@@ -172,14 +173,14 @@ func TestPlan_shortestFirst(t *testing.T) {
 	b.policy.Preemption.Enabled = false
 	long, short, short2 := b.waits(1, 1000), b.waits(1, 0), b.waits(1, 0)
 	require.Equal(t, []ident.Job{short.ID, short2.ID}, placed(b.plan()))
-	b.policy.Order = work.OrderFIFO
+	b.policy.Order = policy.OrderFIFO
 	require.Equal(t, []ident.Job{long.ID, short.ID}, placed(b.plan()))
 }
 
 func TestPlan_leastAttainedFirst(t *testing.T) {
 	b := newBoard(1)
 	b.runs("n0", 0, 7, 0)
-	b.policy.Order, b.policy.Preemption.Enabled = work.OrderAttained, false
+	b.policy.Order, b.policy.Preemption.Enabled = policy.OrderAttained, false
 	had, fresh := b.waits(1, 100), b.waits(1, 1)
 	had.Past = []work.PastAttempt{{Attempt: 1, StartedAt: testNow - 90*testMinute, EndedAt: testNow - 80*testMinute}}
 	require.Equal(t, []ident.Job{had.ID}, placed(b.plan()), "it has failed: it keeps its place")
@@ -192,7 +193,7 @@ func TestPlan_leastAttainedFirst(t *testing.T) {
 func TestPlan_whatWaitsRises(t *testing.T) {
 	b := newBoard(1)
 	b.runs("n0", 0, 7, 0)
-	b.policy.Order, b.policy.Preemption.Enabled, b.policy.AgingStep = work.OrderFIFO, false, 60*testMinute
+	b.policy.Order, b.policy.Preemption.Enabled, b.policy.AgingStep = policy.OrderFIFO, false, 60*testMinute
 	old, high := b.waits(1, 119), b.waits(1, 0)
 	high.Priority = 7
 	require.Equal(t, []ident.Job{high.ID}, placed(b.plan()), "one step")

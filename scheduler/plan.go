@@ -32,6 +32,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/place"
@@ -68,7 +69,7 @@ type View interface {
 	Budget(tenant string) *budgets.Budget
 	// Policy has the operators' settings. Accounts are the past usage of users, by queue, tenant and user. Total is the
 	// capacity of the cluster.
-	Policy() work.Policy
+	Policy() policy.Policy
 	Now() int64
 	Accounts() iter.Seq[*accounts.Account]
 	Total() accounts.Amount

@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
@@ -98,7 +99,7 @@ func drawChange(r *rapid.T, s *state) {
 		s.apply(queueverbs.PutQuota{Tenant: tenant, MaxGPUs: &most})
 	case "policy":
 		p := s.machine.View().Policy()
-		p.Order = rapid.SampledFrom([]work.Order{work.OrderFIFO, work.OrderShortest, work.OrderAttained}).Draw(r, "order")
+		p.Order = rapid.SampledFrom([]policy.Order{policy.OrderFIFO, policy.OrderShortest, policy.OrderAttained}).Draw(r, "order")
 		p.HalfLife = int64(rapid.SampledFrom([]time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}).Draw(r, "half-life"))
 		p.AgingStep = int64(rapid.SampledFrom([]time.Duration{0, time.Hour, 5 * 24 * time.Hour}).Draw(r, "aging"))
 		p.Preemption.Enabled = rapid.Bool().Draw(r, "preemption")

@@ -5,12 +5,13 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
 // ranking orders waiting jobs as the policy says, by their priority, age and history.
 type ranking struct {
-	policy work.Policy
+	policy policy.Policy
 	now    int64
 	model  *predict.Model
 	// buf and one are buffers for jobs that are read.
@@ -36,7 +37,7 @@ func newRanking(v View, opts Options) *ranking {
 // stratified reports whether the jobs of a lane are read priority by priority. Otherwise they are offered in the order
 // of the state.
 func (r *ranking) stratified() bool {
-	return r.policy.AgingStep > 0 || r.policy.Order != work.OrderFIFO
+	return r.policy.AgingStep > 0 || r.policy.Order != policy.OrderFIFO
 }
 
 func (r *ranking) of(j *work.Job) rank {
@@ -48,7 +49,7 @@ func (r *ranking) of(j *work.Job) rank {
 // and it has not run, so it has aged most.
 func (r *ranking) leads(oldest *work.Job, its rank) bool {
 	bound := r.boundOf(oldest)
-	return r.policy.Order == work.OrderFIFO || its.need == 0 && its.above == bound.above
+	return r.policy.Order == policy.OrderFIFO || its.need == 0 && its.above == bound.above
 }
 
 // boundOf returns a rank that is before those of the oldest job of a lane and priority, of all jobs that follow it
@@ -80,7 +81,7 @@ func (r *ranking) steps(waited int64) int {
 	if r.policy.AgingStep <= 0 {
 		return 0
 	}
-	return int(min(max(waited, 0)/r.policy.AgingStep, work.MaxAging))
+	return int(min(max(waited, 0)/r.policy.AgingStep, policy.MaxAging))
 }
 
 // waited returns how long a job has waited since it was submitted: the time in which it did not run.
@@ -90,9 +91,9 @@ func (r *ranking) waited(j *work.Job) int64 { return r.now - j.CreatedAt - Attai
 // smaller one comes first, because it delays others less.
 func (r *ranking) need(j *work.Job) float64 {
 	switch r.policy.Order {
-	case work.OrderShortest:
+	case policy.OrderShortest:
 		return gpus(j) * float64(r.remaining(j))
-	case work.OrderAttained:
+	case policy.OrderAttained:
 		if j.Retries.Preempted == 0 && !j.Live() {
 			return 0 // Time lost by a failure does not count against the job.
 		}
@@ -106,7 +107,7 @@ func (r *ranking) need(j *work.Job) float64 {
 func (r *ranking) remaining(j *work.Job) int64 {
 	ran := Attained(j, r.now)
 	var left int64
-	if r.policy.Order == work.OrderAttained {
+	if r.policy.Order == policy.OrderAttained {
 		left = max(ran, r.policy.Preemption.Every)
 	} else {
 		left = r.model.Remaining(j, ran)

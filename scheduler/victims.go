@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/place"
@@ -103,7 +104,7 @@ func candidates(v PreemptionView, now int64) map[ident.Job]*victim {
 }
 
 // costOf returns the GPU time that is lost if a job is preempted.
-func costOf(v PreemptionView, j *work.Job, now int64, policy *work.Policy) float64 {
+func costOf(v PreemptionView, j *work.Job, now int64, policy *policy.Policy) float64 {
 	saved := now
 	if j.StartedAt != 0 {
 		saved = j.StartedAt

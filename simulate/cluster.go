@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -35,7 +36,7 @@ type cluster struct {
 	used, total int
 	shares
 	// policy is how to decide, and now the virtual time, in Unix nanoseconds.
-	policy work.Policy
+	policy policy.Policy
 	now    int64
 	backfill
 	// planner is the scheduler of the cluster.
@@ -201,7 +202,7 @@ func (c *cluster) Nodes() iter.Seq[*work.Node]             { return slices.Value
 func (c *cluster) Use(node string) work.NodeUse            { return *c.use[c.at[node]] }
 func (c *cluster) Classes() iter.Seq[work.ClassKey]        { return slices.Values(c.classes) }
 func (c *cluster) ClassReason(work.ClassKey) reason.Reason { return "" }
-func (c *cluster) Policy() work.Policy                     { return c.policy }
+func (c *cluster) Policy() policy.Policy                   { return c.policy }
 func (c *cluster) Now() int64                              { return c.now }
 
 // Mix is what the jobs that have arrived ask for.

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
@@ -18,7 +19,7 @@ const demanded = 1.3
 // copies of the tasks are drawn until they demand 1.3 times the GPUs of the cluster, and shuffled. They arrive one by one
 // and never leave; one that fits nowhere is dropped, but has arrived. The allocation is measured when the tasks that have
 // arrived demand the part until of all GPUs.
-func Inflate(ctx context.Context, nodes []*work.Node, tasks []trace.Job, policy work.Policy, seed uint64, until float64, progress func(arrived int)) (Measures, error) {
+func Inflate(ctx context.Context, nodes []*work.Node, tasks []trace.Job, policy policy.Policy, seed uint64, until float64, progress func(arrived int)) (Measures, error) {
 	c := newCluster(Cluster{Nodes: nodes})
 	if c.total == 0 {
 		return Measures{}, errors.New("the inventory has no GPU")

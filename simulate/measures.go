@@ -3,7 +3,7 @@ package simulate
 import (
 	"slices"
 
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 )
 
 // Measures are what one run came to. Waiting is all time between submission and end in which the job made no progress that
@@ -157,25 +157,25 @@ func Policies() []string {
 }
 
 // Policy is the policy of a name.
-func Policy(name string) (work.Policy, bool) { return PolicyFrom(work.DefaultPolicy(), name) }
+func Policy(name string) (policy.Policy, bool) { return PolicyFrom(policy.DefaultPolicy(), name) }
 
 // PolicyFrom is the policy of a name, where all that the name does not say is as in another one.
-func PolicyFrom(p work.Policy, name string) (work.Policy, bool) {
+func PolicyFrom(p policy.Policy, name string) (policy.Policy, bool) {
 	switch name {
 	case "default":
-		p = work.DefaultPolicy()
+		p = policy.DefaultPolicy()
 	case "fifo":
-		p.Order, p.AgingStep, p.Preemption.Enabled, p.Backfill.Reservations = work.OrderFIFO, 0, false, 0
+		p.Order, p.AgingStep, p.Preemption.Enabled, p.Backfill.Reservations = policy.OrderFIFO, 0, false, 0
 	case "easy":
-		p.Order, p.AgingStep, p.Preemption.Enabled, p.Backfill = work.OrderFIFO, 0, false, work.Backfill{Reservations: 1}
+		p.Order, p.AgingStep, p.Preemption.Enabled, p.Backfill = policy.OrderFIFO, 0, false, policy.Backfill{Reservations: 1}
 	case "conservative":
-		p.Order, p.AgingStep, p.Preemption.Enabled, p.Backfill = work.OrderFIFO, 0, false, work.Backfill{Reservations: 64}
+		p.Order, p.AgingStep, p.Preemption.Enabled, p.Backfill = policy.OrderFIFO, 0, false, policy.Backfill{Reservations: 64}
 	case "shortest":
-		p.Order, p.Preemption.Enabled = work.OrderShortest, false
+		p.Order, p.Preemption.Enabled = policy.OrderShortest, false
 	case "preemptive":
-		p.Order, p.Preemption.Enabled, p.Preemption.Ratio = work.OrderShortest, true, 8
+		p.Order, p.Preemption.Enabled, p.Preemption.Ratio = policy.OrderShortest, true, 8
 	case "attained":
-		p.Order, p.Preemption.Enabled = work.OrderAttained, true
+		p.Order, p.Preemption.Enabled = policy.OrderAttained, true
 	default:
 		return p, false
 	}

@@ -13,6 +13,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 	"github.com/mindcoordinator/mind/simulate/trace"
@@ -92,7 +93,7 @@ func (e *ends) Pop() any {
 // next attempt begins with 5 minutes that are lost, too. Progress is told how many jobs have ended, now and then.
 //
 // With fair share jobs that no limit lets run are dropped in the end: a quota may be lower than it was when they ran.
-func Run(ctx context.Context, on Cluster, jobs []trace.Job, policy work.Policy, progress func(ended int)) (Measures, error) {
+func Run(ctx context.Context, on Cluster, jobs []trace.Job, policy policy.Policy, progress func(ended int)) (Measures, error) {
 	r := newRun(on, jobs, policy)
 	for shape, first := range firsts(jobs) {
 		if fit, enough := on.CouldRun(shape); !enough {
@@ -177,7 +178,7 @@ func (r *run) giveUp(ctx context.Context) error {
 	return nil
 }
 
-func newRun(on Cluster, jobs []trace.Job, policy work.Policy) *run {
+func newRun(on Cluster, jobs []trace.Job, policy policy.Policy) *run {
 	r := &run{
 		cluster: newCluster(on), model: &predict.Model{}, origin: origin,
 		byID: make(map[ident.Job]*job, len(jobs)), running: map[ident.Job]*job{},

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
@@ -28,13 +29,13 @@ func asked(user string, gpus int, submit, takes time.Duration) trace.Job {
 	return trace.Job{ID: user, User: user, Shape: work.Shape{Nodes: 1, GPUs: uint16(gpus)}, Submit: submit, Takes: takes}
 }
 
-func simulated(t require.TestingT, nodes []*work.Node, jobs []trace.Job, policy work.Policy) *run {
+func simulated(t require.TestingT, nodes []*work.Node, jobs []trace.Job, policy policy.Policy) *run {
 	r := newRun(Cluster{Nodes: nodes}, jobs, policy)
 	require.NoError(t, r.all(context.Background(), func(int) {}))
 	return r
 }
 
-func named(t require.TestingT, name string) work.Policy {
+func named(t require.TestingT, name string) policy.Policy {
 	p, ok := Policy(name)
 	require.True(t, ok, name)
 	return p

@@ -12,6 +12,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
@@ -26,7 +27,7 @@ func shared(t require.TestingT, count, gpus int) Cluster {
 	return Cluster{Nodes: nodes(t, count, gpus), FairShare: true, Queues: []*work.Queue{{Name: "default", Weight: 1}}}
 }
 
-func runOn(t require.TestingT, on Cluster, jobs []trace.Job, policy work.Policy) *run {
+func runOn(t require.TestingT, on Cluster, jobs []trace.Job, policy policy.Policy) *run {
 	r := newRun(on, jobs, policy)
 	require.NoError(t, r.all(context.Background(), func(int) {}))
 	return r

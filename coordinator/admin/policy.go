@@ -10,8 +10,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
@@ -53,9 +53,9 @@ func (s *Service) PutPolicy(ctx context.Context, req *v1.PutPolicyRequest) (*v1.
 }
 
 // ChangePolicy sets the values that a request has in a policy. The error says what is wrong with the result.
-func ChangePolicy(p *work.Policy, to *v1.Policy) error {
+func ChangePolicy(p *policy.Policy, to *v1.Policy) error {
 	if to.Order != nil {
-		order, err := work.ParseOrder(to.GetOrder())
+		order, err := policy.ParseOrder(to.GetOrder())
 		if err != nil {
 			return call.Bad("order", "%s", err)
 		}
@@ -117,7 +117,7 @@ func ChangePolicy(p *work.Policy, to *v1.Policy) error {
 
 // policyView returns a policy as callers see it. The user who set it may be of another tenant, so only operators see
 // this user.
-func policyView(p *work.Policy, operator bool) *v1.Policy {
+func policyView(p *policy.Policy, operator bool) *v1.Policy {
 	seconds := func(ns int64) *int32 { return proto.Int32(int32(ns / int64(time.Second))) }
 	out := &v1.Policy{
 		Order: proto.String(p.Order.String()), HalfLifeSeconds: seconds(p.HalfLife), AgingStepSeconds: seconds(p.AgingStep),

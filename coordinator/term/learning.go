@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
@@ -18,7 +19,7 @@ type learning struct {
 
 // of returns the model if the policy uses one; nil otherwise.
 func (l *learning) of(v *fsm.View) *predict.Model {
-	if p := v.Policy(); p.Order != work.OrderShortest && !p.Preemption.Enabled {
+	if p := v.Policy(); p.Order != policy.OrderShortest && !p.Preemption.Enabled {
 		l.model = nil
 		return nil
 	}

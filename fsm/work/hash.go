@@ -125,12 +125,3 @@ func (q *Quota) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Text(q.UpdatedBy).Int(q.UpdatedAt).Num(q.Revision)
 	return q.MaxByType.AppendFields(f.Optional(q.MaxGPUHours))
 }
-
-func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {
-	f = f.Num(uint64(p.Order)).Int(p.HalfLife).Int(p.AgingStep)
-	f = f.Flag(p.Preemption.Enabled).Int(p.Preemption.Protect).Num(uint64(p.Preemption.Ratio)).Int(p.Preemption.Every)
-	f = f.Int(p.Preemption.RestartCost).Num(uint64(p.Backfill.Reservations)).Int(p.Backfill.After)
-	f = f.Int(p.Hold)
-	f = f.Text(p.UpdatedBy).Int(p.UpdatedAt).Num(p.Revision)
-	return f.Text(p.Levels)
-}

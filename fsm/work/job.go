@@ -6,6 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 )
 
 // Job is what a user asked for, and where it stands. Rows are immutable once they are in the state.
@@ -199,7 +200,7 @@ func (j *Job) Live() bool {
 
 // ProtectedUntil is until when a live attempt is left alone by preemption, Unix nanoseconds. One that does not run yet has
 // nothing to lose.
-func (j *Job) ProtectedUntil(p *Policy) int64 {
+func (j *Job) ProtectedUntil(p *policy.Policy) int64 {
 	if j.StartedAt == 0 {
 		return 0
 	}

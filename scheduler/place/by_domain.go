@@ -25,7 +25,7 @@ func (c *Capacity) excluded(list string) map[machineAt]int {
 	return out
 }
 
-// SetLevels sets the labels that name domains, in the form of work.Policy.
+// SetLevels sets the labels that name domains, in the form of policy.Policy.
 func (c *Capacity) SetLevels(list string) {
 	if c.levels == nil || c.listed != list {
 		c.listed, c.levels = list, domains.Levels(list)

@@ -9,6 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 	"github.com/mindcoordinator/mind/simulate"
@@ -21,7 +22,7 @@ type View interface {
 	Nodes() iter.Seq[*work.Node]
 	Queues() iter.Seq[*work.Queue]
 	Quotas() iter.Seq[*work.Quota]
-	Policy() work.Policy
+	Policy() policy.Policy
 	Jobs(desc bool, from ident.Job) iter.Seq[*work.Job]
 	ElementStates(array *work.Job) iter.Seq[work.ElementState]
 }
@@ -30,7 +31,7 @@ type View interface {
 type History struct {
 	Cluster simulate.Cluster
 	Jobs    []trace.Job // by arrival
-	Policy  work.Policy
+	Policy  policy.Policy
 	About   About
 }
 

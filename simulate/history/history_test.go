@@ -13,6 +13,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/simulate"
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
@@ -29,7 +30,7 @@ func (p *past) Now() int64                    { return p.now }
 func (p *past) Nodes() iter.Seq[*work.Node]   { return slices.Values(p.nodes) }
 func (p *past) Queues() iter.Seq[*work.Queue] { return slices.Values([]*work.Queue{{Name: "default"}}) }
 func (p *past) Quotas() iter.Seq[*work.Quota] { return slices.Values([]*work.Quota(nil)) }
-func (p *past) Policy() work.Policy           { return work.DefaultPolicy() }
+func (p *past) Policy() policy.Policy         { return policy.DefaultPolicy() }
 func (p *past) Jobs(bool, ident.Job) iter.Seq[*work.Job] {
 	return slices.Values(p.jobs)
 }

@@ -4,13 +4,14 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 )
 
 // Facts are what the promises are held against.
 type Facts interface {
 	Job(ident.Job) (*work.Job, bool)
 	Node(id string) (*work.Node, bool)
-	Policy() work.Policy
+	Policy() policy.Policy
 }
 
 // CheckPromises reports what does not hold of the promises; claimed says whether a preemption keeps places for a job.

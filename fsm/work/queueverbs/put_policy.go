@@ -10,12 +10,13 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 )
 
 // PutPolicy replaces the policy of the scheduler.
 type PutPolicy struct {
-	Policy work.Policy `cbor:"1,keyasint,omitempty"`
+	Policy policy.Policy `cbor:"1,keyasint,omitempty"`
 	// Base is the revision of the policy that it was made from, 0 for the default one. Another one meanwhile refuses it, so
 	// that two who change different values do not undo each other's change.
 	Base  uint64        `cbor:"2,keyasint,omitempty"`
@@ -29,7 +30,7 @@ func init() { verbs.Add(lifecycle.Verb("PutPolicy", putPolicy, auditPutPolicy)) 
 
 // PolicyResult is the policy as it is after the command, with what it changed; or why nothing was done.
 type PolicyResult struct {
-	Policy *work.Policy
+	Policy *policy.Policy
 	// Changed is what changed, for people: "order FIFO -> SHORTEST".
 	Changed string
 	Refusal *kernel.Refusal

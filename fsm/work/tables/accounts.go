@@ -6,6 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 )
 
 // accountTables hold what users had of the cluster, and the policy that says how it counts.
@@ -13,7 +14,7 @@ type accountTables struct {
 	rows kernel.Table[accounts.Key, *accounts.Account]
 	// idle lists the accounts in which nothing is held, the longest so first.
 	idle   kernel.Index[idleAccount]
-	policy kernel.Table[uint8, *work.Policy]
+	policy kernel.Table[uint8, *policy.Policy]
 }
 
 type idleAccount struct {
@@ -30,7 +31,7 @@ func newAccountTables() accountTables {
 		idle: kernel.NewIndex(func(a, b idleAccount) bool {
 			return a.at < b.at || a.at == b.at && a.key.Compare(b.key) < 0
 		}),
-		policy: kernel.NewTable[uint8, *work.Policy](recordPolicy, func(a, b uint8) bool { return a < b }),
+		policy: kernel.NewTable[uint8, *policy.Policy](recordPolicy, func(a, b uint8) bool { return a < b }),
 	}
 }
 
@@ -53,18 +54,18 @@ func (s *rows) AccountsOf(queue, tenant string) iter.Seq[*accounts.Account] {
 }
 
 // Policy is how the scheduler decides.
-func (s *rows) Policy() work.Policy {
+func (s *rows) Policy() policy.Policy {
 	if p, ok := s.accounts.policy.Get(policyKey); ok {
 		return *p
 	}
-	return work.DefaultPolicy()
+	return policy.DefaultPolicy()
 }
 
 func (s *rows) life() accounts.Life { return accounts.Life(s.Policy().HalfLife) }
 
 // SetPolicy puts the policy in. What was used up to now has decayed as it did before, and decays from now on as the new one
 // says: so all accounts are brought up to now, if that differs.
-func (s *State) SetPolicy(p *work.Policy, now int64) {
+func (s *State) SetPolicy(p *policy.Policy, now int64) {
 	if from, to := s.life(), accounts.Life(p.HalfLife); from != to {
 		for _, a := range s.allAccounts() {
 			b := *a

@@ -22,6 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 )
 
 // TestCheck_canFail breaks a sound state in one place after the other, and requires that Check says so.
@@ -172,7 +173,7 @@ func TestCheck_canFail(t *testing.T) {
 		"an account of the future": {func(s *State) {
 			s.putAccount(nil, &accounts.Account{Queue: "x", At: 1 << 60})
 		}, "the account of {x  } is of"},
-		"a policy that is not valid": {func(s *State) { s.accounts.policy.Put(policyKey, &work.Policy{}) }, "the policy is not valid"},
+		"a policy that is not valid": {func(s *State) { s.accounts.policy.Put(policyKey, &policy.Policy{}) }, "the policy is not valid"},
 		"a queue that is a part of itself": {func(s *State) {
 			s.queues.rows.Put("loop", &work.Queue{Name: "loop", Parent: "loop"})
 		}, "or below itself"},

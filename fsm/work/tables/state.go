@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
@@ -132,8 +133,8 @@ func Records() []kernel.RecordDef {
 				return &Of(s).evaluations.results
 			},
 			func(s *kernel.State, r *work.EvaluationResult) error { Of(s).PutResult(r); return nil }),
-		kernel.Rows(recordPolicy, "policy", func(s *kernel.State) *kernel.Table[uint8, *work.Policy] { return &Of(s).accounts.policy },
-			func(s *kernel.State, p *work.Policy) error { Of(s).accounts.policy.Put(policyKey, p); return nil }),
+		kernel.Rows(recordPolicy, "policy", func(s *kernel.State) *kernel.Table[uint8, *policy.Policy] { return &Of(s).accounts.policy },
+			func(s *kernel.State, p *policy.Policy) error { Of(s).accounts.policy.Put(policyKey, p); return nil }),
 		kernel.Rows(recordAccount, "account",
 			func(s *kernel.State) *kernel.Table[accounts.Key, *accounts.Account] { return &Of(s).accounts.rows },
 			func(s *kernel.State, a *accounts.Account) error {

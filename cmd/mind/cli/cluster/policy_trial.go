@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/simulate"
 	"github.com/mindcoordinator/mind/coordinator/admin"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	measured "github.com/mindcoordinator/mind/simulate"
 	"github.com/mindcoordinator/mind/simulate/history"
 )
@@ -125,7 +125,7 @@ func (t *trial) enough(h *history.History) error {
 }
 
 // changed is a policy with the values of a request.
-func changed(p work.Policy, body map[string]any) (work.Policy, error) {
+func changed(p policy.Policy, body map[string]any) (policy.Policy, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return p, err

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/simulate"
 	"github.com/mindcoordinator/mind/simulate/history"
 )
@@ -85,7 +85,7 @@ func ParseTolerance(text string) (float64, error) {
 }
 
 // Compare runs a history under the policy in force and under another one.
-func Compare(ctx context.Context, stderr io.Writer, h *history.History, next work.Policy) (was, is simulate.Measures, err error) {
+func Compare(ctx context.Context, stderr io.Writer, h *history.History, next policy.Policy) (was, is simulate.Measures, err error) {
 	if was, err = runHistory(ctx, stderr, h, inForce, h.Policy); err == nil {
 		is, err = runHistory(ctx, stderr, h, "new", next)
 	}
@@ -106,7 +106,7 @@ func PrintComparison(w io.Writer, h *history.History, runs []simulate.Measures) 
 const inForce = "in force"
 
 // runHistory runs a history under one policy.
-func runHistory(ctx context.Context, stderr io.Writer, h *history.History, name string, policy work.Policy) (simulate.Measures, error) {
+func runHistory(ctx context.Context, stderr io.Writer, h *history.History, name string, policy policy.Policy) (simulate.Measures, error) {
 	m, err := simulate.Run(ctx, h.Cluster, h.Jobs, policy, progress(stderr, name, len(h.Jobs)))
 	m.Policy = name
 	return m, err

@@ -1,10 +1,11 @@
-package work
+package policy
 
 import (
 	"cmp"
 	"fmt"
 	"time"
 
+	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
@@ -144,6 +145,16 @@ func (p *Policy) validateReservations() error {
 		return fmt.Errorf("backfill.reservations is %d: use 0 to 1000", p.Backfill.Reservations)
 	}
 	return nil
+}
+
+// AppendFields implements kernel.Row.
+func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Num(uint64(p.Order)).Int(p.HalfLife).Int(p.AgingStep)
+	f = f.Flag(p.Preemption.Enabled).Int(p.Preemption.Protect).Num(uint64(p.Preemption.Ratio)).Int(p.Preemption.Every)
+	f = f.Int(p.Preemption.RestartCost).Num(uint64(p.Backfill.Reservations)).Int(p.Backfill.After)
+	f = f.Int(p.Hold)
+	f = f.Text(p.UpdatedBy).Int(p.UpdatedAt).Num(p.Revision)
+	return f.Text(p.Levels)
 }
 
 func between(name string, v int64, least, most time.Duration) error {
