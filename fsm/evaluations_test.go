@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/results"
 )
 
 func anEvaluation() jobverbs.NewJob {
@@ -82,19 +83,19 @@ func TestEvaluation_resultsAreBounded(t *testing.T) {
 	w.runOn(id, "n2")
 	for name, change := range map[string]func(*jobverbs.TaskReport){
 		"no name":      func(r *jobverbs.TaskReport) { r.Benchmark = "" },
-		"a long name":  func(r *jobverbs.TaskReport) { r.Benchmark = strings.Repeat("x", work.MaxBenchmarkName+1) },
-		"many figures": func(r *jobverbs.TaskReport) { r.Metrics = strings.Repeat("x", work.MaxResultMetrics+1) },
-		"a long error": func(r *jobverbs.TaskReport) { r.ErrorMessage = reason.Text(strings.Repeat("x", work.MaxResultError+1)) },
+		"a long name":  func(r *jobverbs.TaskReport) { r.Benchmark = strings.Repeat("x", results.MaxBenchmarkName+1) },
+		"many figures": func(r *jobverbs.TaskReport) { r.Metrics = strings.Repeat("x", results.MaxMetrics+1) },
+		"a long error": func(r *jobverbs.TaskReport) { r.ErrorMessage = reason.Text(strings.Repeat("x", results.MaxError+1)) },
 		"less than no": func(r *jobverbs.TaskReport) { r.Samples = -1 },
 	} {
 		require.Equal(t, jobverbs.ReportResult{Refused: 1}, w.scores(id, "mmlu", "{}", change), name)
 	}
-	for i := range work.MaxResultsPerJob {
+	for i := range results.MaxPerJob {
 		require.Equal(t, 1, w.scores(id, fmt.Sprintf("b%d", i), "{}").Applied)
 	}
 	require.Equal(t, jobverbs.ReportResult{Refused: 1}, w.scores(id, "one more", "{}"))
 	require.Equal(t, jobverbs.ReportResult{Applied: 1}, w.scores(id, "b0", `{"x":1}`), "that one is known")
-	require.Len(t, w.results(id), work.MaxResultsPerJob)
+	require.Len(t, w.results(id), results.MaxPerJob)
 }
 
 func TestEvaluation_resultsGoWithTheJob(t *testing.T) {

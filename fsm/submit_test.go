@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mindcoordinator/mind/fsm/work/keys"
+
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -16,7 +18,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
-	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
@@ -50,7 +51,7 @@ func TestSubmit_refusals(t *testing.T) {
 		"unknown dependency": {func(n *jobverbs.NewJob) { n.Dependencies = []work.Dependency{{Job: 7}} }, "no job job_7"},
 		"unknown condition":  {func(n *jobverbs.NewJob) { n.Dependencies = []work.Dependency{{Job: 1 << 16 * 3, When: 9}} }, "ok, fail or any"},
 		"unknown checkpoint": {func(n *jobverbs.NewJob) { n.ResumeFrom = 7 }, "no checkpoint ckpt_7"},
-		"a long key":         {func(n *jobverbs.NewJob) { n.Key = string(make([]byte, lifecycle.MaxKeyLength+1)) }, "at most 255"},
+		"a long key":         {func(n *jobverbs.NewJob) { n.Key = string(make([]byte, keys.MaxLength+1)) }, "at most 255"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +105,7 @@ func TestSubmit_idempotency(t *testing.T) {
 	control := do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: first.Job, Action: work.ActionCancel, Key: "k", Fingerprint: 1})
 	require.Equal(t, kernel.CodeAlreadyExists, control.Refusal.Code, "a submit's key is not a cancel's")
 
-	w.later(lifecycle.KeyLifetime - 1)
+	w.later(keys.Lifetime - 1)
 	require.True(t, w.trySubmit(key("k", 1)).Duplicate)
 	w.later(1)
 	// Expired, though no Tick has come by.
@@ -118,7 +119,7 @@ func TestSubmit_mintedKeysExpireSooner(t *testing.T) {
 	} {
 		w := newWorld(t)
 		first := w.trySubmit(change)
-		w.later(lifecycle.AutoKeyLifetime)
+		w.later(keys.AutoLifetime)
 		require.Equal(t, 1, do[clusterverbs.TickResult](w, clusterverbs.Tick{}).KeysExpired)
 		require.NotEqual(t, first.Job, w.trySubmit(change).Job)
 	}

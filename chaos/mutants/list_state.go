@@ -216,7 +216,7 @@ var stateMutants = []mutant{
 		Package: "fsm", Tests: []string{"TestAwaits_endWhenTheTaskIsKnownToBeGone"},
 	},
 	{
-		Name: "key-answers-another-request", Breaks: "I4", File: "fsm/work/lifecycle/keys.go",
+		Name: "key-answers-another-request", Breaks: "I4", File: "fsm/work/keys/ring.go",
 		What: "a key that is used for another request gets the first one's answer",
 		Old:  "if k.Fingerprint != fingerprint || k.Action != action {", New: "if k.Action != action {",
 		Package: "fsm", Tests: []string{"TestSubmit_idempotency"},

@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/results"
 )
 
 // Limits of an evaluation.
@@ -65,8 +66,8 @@ func checkBenchmark(f *call.Faults, field string, b *v1.Benchmark) {
 	switch {
 	case name == "":
 		f.Bad(field+".name", "is required: the benchmark, such as mmlu")
-	case !status.ValidBenchmark(name, work.MaxBenchmarkName):
-		f.Bad(field+".name", "%.64q is not a valid name of a benchmark: 1 to %d printable ASCII characters without spaces, commas, quotes and backslashes", name, work.MaxBenchmarkName)
+	case !status.ValidBenchmark(name, results.MaxBenchmarkName):
+		f.Bad(field+".name", "%.64q is not a valid name of a benchmark: 1 to %d printable ASCII characters without spaces, commas, quotes and backslashes", name, results.MaxBenchmarkName)
 	}
 	if b.GetNumSamples() < 0 {
 		f.Bad(field+".num_samples", "%d must not be negative; 0 means all", b.GetNumSamples())

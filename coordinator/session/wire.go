@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/results"
 )
 
 // Conversion of agents' messages into values of the state.
@@ -132,7 +133,7 @@ func reportOf(r *v1.Report) (jobverbs.TaskReport, bool) {
 // object of numbers; otherwise it is stored as a failure.
 func resultOfBenchmark(out *jobverbs.TaskReport, e *v1.EvaluationReport) {
 	out.Benchmark, out.Samples, out.ErrorMessage = e.GetBenchmark(), int64(max(0, e.GetNumSamples())), reason.Text(call.Clip(e.GetError(), maxErrorMessage))
-	if !status.ValidBenchmark(out.Benchmark, work.MaxBenchmarkName) {
+	if !status.ValidBenchmark(out.Benchmark, results.MaxBenchmarkName) {
 		out.Benchmark = "" // The state refuses it.
 	}
 	if e.GetMetricsJson() == "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/schedules"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/keys"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 )
 
@@ -75,7 +76,7 @@ func runSchedule(tx *lifecycle.Tx, c *Run) RunResult {
 		return RunResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.ScheduleNotDue, c.Name)}
 	}
 	if c.Job != nil && c.Job.Key != "" {
-		if first, _ := tx.Recall(old.Tenant, c.Job.Key, c.Job.Fingerprint, 0); first != nil {
+		if first, _ := keys.Recall(&tx.Ring, old.Tenant, c.Job.Key, c.Job.Fingerprint, 0, tx.Now); first != nil {
 			return RunResult{Outcome: schedules.Started, Job: first.Job}
 		}
 	}

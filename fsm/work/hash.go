@@ -4,11 +4,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
-func (r *EvaluationResult) AppendFields(f kernel.Fields) kernel.Fields {
-	f = f.Num(uint64(r.Job)).Text(r.Benchmark).Text(r.Tenant).Num(uint64(r.Attempt)).Num(r.Token).Num(uint64(r.Rank))
-	return f.Text(r.Metrics).Int(r.Samples).Text(string(r.Error)).Int(r.ReportedAt).Num(r.Place)
-}
-
 func (s Shape) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(s.Nodes)<<48 | uint64(s.GPUs)<<32 | uint64(s.FractionMilli)<<16 | uint64(s.Topology))
 	f = f.Num(uint64(s.GPUMemMB)<<32 | uint64(s.CPUs)).Num(uint64(s.MemMB))
@@ -113,11 +108,6 @@ func (q *Queue) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Text(q.Name).Num(uint64(q.Weight)).Int(q.CreatedAt).Int(q.UpdatedAt).Num(q.Revision)
 	f = f.Num(uint64(q.MaxGPUs)).Text(q.Parent).Num(q.Moved).Num(uint64(q.Guaranteed))
 	return q.MaxByType.AppendFields(f)
-}
-
-func (k *IdempotencyKey) AppendFields(f kernel.Fields) kernel.Fields {
-	f = f.Text(k.Tenant).Text(k.Key).Num(k.Fingerprint).Num(uint64(k.Job)).Num(uint64(k.Action))
-	return f.Int(k.ExpiresAt)
 }
 
 func (q *Quota) AppendFields(f kernel.Fields) kernel.Fields {

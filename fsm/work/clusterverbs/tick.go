@@ -4,6 +4,9 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/mindcoordinator/mind/fsm/work/keys"
+	"github.com/mindcoordinator/mind/fsm/work/results"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -74,7 +77,7 @@ func applyTick(tx *lifecycle.Tx, c *Tick) TickResult {
 
 func expireKeys(tx *lifecycle.Tx, res *TickResult) {
 	for {
-		k := tx.ExpiredKey(tx.Now)
+		k := keys.Expired(&tx.Ring, tx.Now)
 		if k == nil {
 			return
 		}
@@ -82,7 +85,7 @@ func expireKeys(tx *lifecycle.Tx, res *TickResult) {
 			res.More = true
 			return
 		}
-		tx.DropKey(k)
+		keys.Drop(&tx.Ring, k)
 		res.KeysExpired++
 	}
 }
@@ -219,7 +222,7 @@ func forget(tx *lifecycle.Tx, j *work.Job) int {
 	for _, c := range slices.Collect(tx.CheckpointsOf(j.ID)) {
 		tx.Discard(c)
 	}
-	tx.DropResults(j.ID)
+	results.DropOf(&tx.Sheet, j.ID)
 	tx.DropJob(j)
 	return 1
 }

@@ -3,6 +3,8 @@ package jobverbs
 import (
 	"slices"
 
+	"github.com/mindcoordinator/mind/fsm/work/keys"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
@@ -54,7 +56,7 @@ func controlJob(tx *lifecycle.Tx, c *ControlJob) ControlResult {
 		return ControlResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoJob, c.Job)}
 	}
 	if c.Key != "" {
-		first, r := tx.Recall(old.Tenant, c.Key, c.Fingerprint, c.Action)
+		first, r := keys.Recall(&tx.Ring, old.Tenant, c.Key, c.Fingerprint, c.Action, tx.Now)
 		if r == nil && first != nil && first.Job != c.Job {
 			r = kernel.Refuse(kernel.CodeAlreadyExists, reason.KeyOfOtherJob, c.Key)
 		}
@@ -70,7 +72,7 @@ func controlJob(tx *lifecycle.Tx, c *ControlJob) ControlResult {
 		return ControlResult{Refusal: r}
 	}
 	if c.Key != "" {
-		tx.Remember(old.Tenant, c.Key, c.Fingerprint, false, c.Job, c.Action)
+		keys.Remember(&tx.Ring, keys.IdempotencyKey{Tenant: old.Tenant, Key: c.Key, Fingerprint: c.Fingerprint, Job: c.Job, Action: c.Action}, false, tx.Now)
 	}
 	tx.Flush()
 	now, _ := tx.Find(c.Job)

@@ -3,9 +3,9 @@ package jobverbs
 import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
+	"github.com/mindcoordinator/mind/fsm/work/results"
 )
 
 // register mints an id for a checkpoint and takes it in, and says whether that changed anything. One that was reported before
@@ -90,14 +90,14 @@ func (e *editor) evaluated(r *TaskReport, res *ReportResult) bool {
 	}
 	old, known := tx.Result(j.ID, r.Benchmark)
 	switch {
-	case !j.Evaluation(), !known && n >= work.MaxResultsPerJob, r.Benchmark == "", len(r.Benchmark) > work.MaxBenchmarkName,
-		len(r.Metrics) > work.MaxResultMetrics, len(r.ErrorMessage) > work.MaxResultError, r.Samples < 0:
+	case !j.Evaluation(), !known && n >= results.MaxPerJob, r.Benchmark == "", len(r.Benchmark) > results.MaxBenchmarkName,
+		len(r.Metrics) > results.MaxMetrics, len(r.ErrorMessage) > results.MaxError, r.Samples < 0:
 		res.Refused++
 		return false
 	case known && old.Token == j.Token && old.Rank == r.Rank && old.Metrics == r.Metrics && old.Samples == r.Samples && old.Error == r.ErrorMessage:
 		return false
 	}
-	tx.PutResult(&work.EvaluationResult{
+	results.Put(&tx.Sheet, &results.EvaluationResult{
 		Job: j.ID, Benchmark: r.Benchmark, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token, Rank: r.Rank,
 		Metrics: r.Metrics, Samples: r.Samples, Error: r.ErrorMessage, ReportedAt: tx.Now, Place: last + 1,
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/keys"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 )
 
@@ -106,7 +107,7 @@ func submitJobs(tx *lifecycle.Tx, c *SubmitJobs) SubmitJobsResult {
 
 func Submit(tx *lifecycle.Tx, n *NewJob) SubmitResult {
 	if n.Key != "" {
-		first, r := tx.Recall(n.Tenant, n.Key, n.Fingerprint, 0)
+		first, r := keys.Recall(&tx.Ring, n.Tenant, n.Key, n.Fingerprint, 0, tx.Now)
 		if r != nil {
 			return SubmitResult{Refusal: r}
 		}
@@ -150,7 +151,7 @@ func Submit(tx *lifecycle.Tx, n *NewJob) SubmitResult {
 	tx.Move(j, v1.JobState_QUEUED, work.HoldReason(j))
 	tx.PutJob(nil, j)
 	if n.Key != "" {
-		tx.Remember(j.Tenant, n.Key, n.Fingerprint, n.AutoKey, j.ID, 0)
+		keys.Remember(&tx.Ring, keys.IdempotencyKey{Tenant: j.Tenant, Key: n.Key, Fingerprint: n.Fingerprint, Job: j.ID}, n.AutoKey, tx.Now)
 	}
 	if j.Held&work.HoldDependency != 0 {
 		if why := tx.Hopeless(j); why != "" {

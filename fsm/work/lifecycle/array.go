@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"slices"
 
+	"github.com/mindcoordinator/mind/fsm/work/results"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
@@ -129,7 +131,7 @@ func (tx *Tx) Fold(array, j *work.Job) {
 	for _, c := range slices.Collect(tx.CheckpointsOf(j.ID)) {
 		tx.Discard(c)
 	}
-	tx.DropResults(j.ID)
+	results.DropOf(&tx.Sheet, j.ID)
 	tx.DropJob(j)
 }
 

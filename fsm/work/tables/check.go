@@ -12,34 +12,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
-func checkEvaluations(s *rows, report kernel.Report) {
-	places := map[ident.Job]map[uint64]bool{}
-	for r := range s.evaluations.results.Rows() {
-		j, ok := s.Job(r.Job)
-		if !ok || j.Tenant != r.Tenant || !j.Evaluation() {
-			report("I11: a result of %q belongs to %s, which is no evaluation of tenant %q", r.Benchmark, r.Job, r.Tenant)
-			continue
-		}
-		known := r.Attempt == j.Attempt && r.Token == j.Token ||
-			slices.ContainsFunc(j.Past, func(p work.PastAttempt) bool { return p.Attempt == r.Attempt && p.Token == r.Token })
-		if r.Token > j.Token || !known && len(j.Past) < work.MaxPastAttempts {
-			report("I11: the result of %q is of attempt %d, token %d, which %s never had", r.Benchmark, r.Attempt, r.Token, j.ID)
-		}
-		if len(r.Benchmark) == 0 || len(r.Benchmark) > work.MaxBenchmarkName || len(r.Metrics) > work.MaxResultMetrics || len(r.Error) > work.MaxResultError {
-			report("the result of %q of %s is out of bounds", r.Benchmark, j.ID)
-		}
-		if places[r.Job] == nil {
-			places[r.Job] = map[uint64]bool{}
-		}
-		if places[r.Job][r.Place] {
-			report("two results of %s have the place %d", j.ID, r.Place)
-		}
-		if places[r.Job][r.Place] = true; len(places[r.Job]) > work.MaxResultsPerJob {
-			report("%s has results of more than %d benchmarks", j.ID, work.MaxResultsPerJob)
-		}
-	}
-}
-
 // Check reports what does not hold of the tables: the invariants of the design that one state can show, and that
 // everything derived is as if computed again.
 func Check(frozen *kernel.State, report kernel.Report) {
@@ -57,8 +29,8 @@ func Check(frozen *kernel.State, report kernel.Report) {
 	checkBudgets(s, report)
 	checkGuarantees(s, report)
 	checkCheckpoints(s, report)
-	checkKeys(s, report)
-	checkEvaluations(s, report)
+	s.CheckKeys(s.Find, s.meta.Dropped != 0, report)
+	s.CheckResults(s.Job, report)
 	checkReasons(s, report)
 }
 
@@ -449,21 +421,6 @@ func checkCheckpoints(s *rows, report kernel.Report) {
 		}
 		if c.Digest == "" {
 			report("I9: %s has no manifest", c.ID)
-		}
-	}
-}
-
-func checkKeys(s *rows, report kernel.Report) {
-	seen := map[keyName]bool{}
-	for k := range s.keys.rows.Rows() {
-		id := nameOf(k)
-		if seen[id] {
-			report("I4: the key %q of tenant %q is there twice", k.Key, k.Tenant)
-		}
-		seen[id] = true
-		j, ok := s.Find(k.Job)
-		if !ok && s.meta.Dropped == 0 || ok && j.Tenant != k.Tenant {
-			report("I4: the key %q of tenant %q stands for %s, which is not there", k.Key, k.Tenant, k.Job)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func checkReasons(s *rows, report kernel.Report) {
 	for c := range s.Checkpoints() {
 		of(c.ID.String())("the reason", c.Reason)
 	}
-	for r := range s.evaluations.results.Rows() {
+	for r := range s.Results() {
 		of(r.Job.String())("the error of a result", r.Error)
 	}
 }

@@ -22,7 +22,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/keys"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
+	"github.com/mindcoordinator/mind/fsm/work/results"
 )
 
 // TestCheck_canFail breaks a sound state in one place after the other, and requires that Check says so.
@@ -40,8 +42,8 @@ func TestCheck_canFail(t *testing.T) {
 		}
 		return nil
 	}
-	firstKey := func(s *State) *work.IdempotencyKey {
-		for k := range s.keys.rows.Rows() {
+	firstKey := func(s *State) *keys.IdempotencyKey {
+		for k := range s.Keys() {
 			return k
 		}
 		return nil
@@ -98,11 +100,11 @@ func TestCheck_canFail(t *testing.T) {
 		require.Fail(t, "the story has no hold")
 	}
 	// result adds one that is like the first but for what f changes.
-	result := func(s *State, f func(r *work.EvaluationResult)) {
-		for r := range s.evaluations.results.Rows() {
+	result := func(s *State, f func(r *results.EvaluationResult)) {
+		for r := range s.Results() {
 			c := *r
 			f(&c)
-			s.PutResult(&c)
+			results.Put(&s.Sheet, &c)
 			return
 		}
 		require.Fail(t, "the story has no result")
@@ -223,14 +225,14 @@ func TestCheck_canFail(t *testing.T) {
 		}, "I3"},
 		"a key for no job": {func(s *State) {
 			k := *firstKey(s)
-			s.keys.rows.Delete(placeOf(&k))
+			keys.Drop(&s.Ring, firstKey(s))
 			k.Job = 99
-			s.keys.rows.Put(placeOf(&k), &k)
+			keys.Put(&s.Ring, &k)
 		}, "I4"},
 		"a key twice": {func(s *State) {
 			k := *firstKey(s)
 			k.ExpiresAt++
-			s.keys.rows.Put(placeOf(&k), &k)
+			keys.Put(&s.Ring, &k)
 		}, "I4"},
 		"finished and not finished": {func(s *State) { edit(s, func(j *work.Job) { j.FinishedAt = 1 }) }, "I5"},
 		"a row changed in place":    {func(s *State) { firstLive(s).Name = "changed" }, "I8"},
@@ -374,25 +376,25 @@ func TestCheck_canFail(t *testing.T) {
 			c.State = v1.NodeState_LOST
 			s.nodes.rows.Put("n1", &c)
 		}, "n1 is LOST and should be READY"},
-		"a result of no job":         {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Job = 99 }) }, "I11: a result"},
-		"a result of another tenant": {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Tenant = "x" }) }, "I11: a result"},
+		"a result of no job":         {func(s *State) { result(s, func(r *results.EvaluationResult) { r.Job = 99 }) }, "I11: a result"},
+		"a result of another tenant": {func(s *State) { result(s, func(r *results.EvaluationResult) { r.Tenant = "x" }) }, "I11: a result"},
 		"a result of a job that is no evaluation": {func(s *State) {
-			result(s, func(r *work.EvaluationResult) {
+			result(s, func(r *results.EvaluationResult) {
 				j, _ := s.Job(r.Job)
 				c := *j
 				c.Labels = nil
 				s.jobs.rows.Put(c.ID, &c)
 			})
 		}, "I11: a result"},
-		"a result of no attempt":         {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Attempt = 7 }) }, "I11: the result"},
-		"a result of an attempt to come": {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Token++ }) }, "I11: the result"},
+		"a result of no attempt":         {func(s *State) { result(s, func(r *results.EvaluationResult) { r.Attempt = 7 }) }, "I11: the result"},
+		"a result of an attempt to come": {func(s *State) { result(s, func(r *results.EvaluationResult) { r.Token++ }) }, "I11: the result"},
 		"a result out of bounds": {func(s *State) {
-			result(s, func(r *work.EvaluationResult) { r.Error = reason.Text(strings.Repeat("x", 2000)) })
+			result(s, func(r *results.EvaluationResult) { r.Error = reason.Text(strings.Repeat("x", 2000)) })
 		}, "out of bounds"},
-		"two results in one place": {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Benchmark = "other" }) }, "the place 1"},
+		"two results in one place": {func(s *State) { result(s, func(r *results.EvaluationResult) { r.Benchmark = "other" }) }, "the place 1"},
 		"results without end": {func(s *State) {
-			for i := range work.MaxResultsPerJob {
-				result(s, func(r *work.EvaluationResult) {
+			for i := range results.MaxPerJob {
+				result(s, func(r *results.EvaluationResult) {
 					r.Benchmark, r.Place = strings.Repeat("x", 1+i%100)+strings.Repeat("y", i/100), uint64(5+i)
 				})
 			}

@@ -8,24 +8,24 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/keys"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/results"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
 // The numbers of the kinds of rows: append-only, never reused, never changed.
 const (
-	recordNode             = 10
-	recordGPUModel         = 11
-	recordQueue            = 20
-	recordJob              = 30
-	recordClassReason      = 31
-	recordLease            = 40
-	recordKey              = 50
-	recordEvaluationResult = 80
-	recordQuota            = 100
-	recordPolicy           = 111
-	recordAccount          = 112
+	recordNode        = 10
+	recordGPUModel    = 11
+	recordQueue       = 20
+	recordJob         = 30
+	recordClassReason = 31
+	recordLease       = 40
+	recordQuota       = 100
+	recordPolicy      = 111
+	recordAccount     = 112
 )
 
 // rows are all tables of the aggregate, and what is read of them. A View holds frozen ones.
@@ -35,16 +35,16 @@ type rows struct {
 	windows.Register
 	promises.Ledger
 	budgets.Meter
-	meta        *work.Meta
-	jobs        jobTables
-	leases      leaseTables
-	nodes       nodeTables
-	queues      queueTables
-	keys        keyTables
-	evaluations evaluationTables
-	quotas      quotaTables
-	accounts    accountTables
-	typed       typedTables
+	keys.Ring
+	results.Sheet
+	meta     *work.Meta
+	jobs     jobTables
+	leases   leaseTables
+	nodes    nodeTables
+	queues   queueTables
+	quotas   quotaTables
+	accounts accountTables
+	typed    typedTables
 }
 
 // State is the tables that are worked on, with what keeps them in step.
@@ -61,8 +61,8 @@ func Open(s *kernel.State) kernel.Part {
 		rows: rows{
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
 			Tables: checkpoints.NewTables(), Book: claims.NewBook(), Register: windows.NewRegister(), Ledger: promises.NewLedger(),
-			keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(), accounts: newAccountTables(),
-			Meter: budgets.NewMeter(), typed: newTypedTables(),
+			quotas: newQuotaTables(), accounts: newAccountTables(),
+			Meter: budgets.NewMeter(), Ring: keys.NewRing(), Sheet: results.NewSheet(), typed: newTypedTables(),
 		},
 	}
 }
@@ -73,8 +73,8 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 	return &State{kernel: to, rows: rows{
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
 		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), Register: windows.Freeze(&s.Register), Ledger: promises.Freeze(&s.Ledger),
-		keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(), accounts: s.accounts.freeze(),
-		Meter: budgets.Freeze(&s.Meter), typed: s.typed.freeze(),
+		quotas: s.quotas.freeze(), accounts: s.accounts.freeze(),
+		Meter: budgets.Freeze(&s.Meter), Ring: keys.Freeze(&s.Ring), Sheet: results.Freeze(&s.Sheet), typed: s.typed.freeze(),
 	}}
 }
 
@@ -97,7 +97,9 @@ func Records() []kernel.RecordDef {
 		func(s *kernel.State, w *windows.Window) { Of(s).PutWindow(w) })
 	promised := promises.Record(func(s *kernel.State) *promises.Ledger { return &Of(s).Ledger })
 	spent := budgets.Record(func(s *kernel.State) *budgets.Meter { return &Of(s).Meter })
-	return append(append(saved, kept, arranged, promised, spent), []kernel.RecordDef{
+	remembered := keys.Record(func(s *kernel.State) *keys.Ring { return &Of(s).Ring })
+	reported := results.Record(func(s *kernel.State) *results.Sheet { return &Of(s).Sheet })
+	return append(append(saved, kept, arranged, promised, spent, remembered, reported), []kernel.RecordDef{
 		queues,
 		quotas,
 		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },
@@ -122,17 +124,6 @@ func Records() []kernel.RecordDef {
 				Of(s).Grant(l)
 				return nil
 			}),
-		kernel.Rows(recordKey, "idempotency key", func(s *kernel.State) *kernel.Table[keyPlace, *work.IdempotencyKey] { return &Of(s).keys.rows },
-			func(s *kernel.State, k *work.IdempotencyKey) error {
-				k.Tenant = s.Intern(k.Tenant)
-				Of(s).PutKey(k)
-				return nil
-			}),
-		kernel.Rows(recordEvaluationResult, "evaluation result",
-			func(s *kernel.State) *kernel.Table[resultKey, *work.EvaluationResult] {
-				return &Of(s).evaluations.results
-			},
-			func(s *kernel.State, r *work.EvaluationResult) error { Of(s).PutResult(r); return nil }),
 		kernel.Rows(recordPolicy, "policy", func(s *kernel.State) *kernel.Table[uint8, *policy.Policy] { return &Of(s).accounts.policy },
 			func(s *kernel.State, p *policy.Policy) error { Of(s).accounts.policy.Put(policyKey, p); return nil }),
 		kernel.Rows(recordAccount, "account",

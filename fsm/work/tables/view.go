@@ -21,12 +21,7 @@ func (s *rows) SubmittedWith(tenant, key string, fingerprint uint64) (ident.Job,
 	if key == "" {
 		return 0, false
 	}
-	for k := range s.keys.rows.Rows() {
-		if k.Key == key && k.Tenant == tenant {
-			return k.Job, k.Action == 0 && k.Fingerprint == fingerprint && k.ExpiresAt > s.meta.Now
-		}
-	}
-	return 0, false
+	return s.Submitted(tenant, key, fingerprint, s.meta.Now)
 }
 
 // Recovered is the index of the last recovery, and its time in Unix nanoseconds; 0: there was none.
@@ -84,8 +79,8 @@ func NextDue(frozen *kernel.State) (int64, bool) {
 	if t, ok := s.jobs.timers.Min(); ok {
 		consider(t.at)
 	}
-	if k, _, ok := s.keys.rows.First(); ok {
-		consider(k.expiresAt)
+	if at, ok := s.NextExpiry(); ok {
+		consider(at)
 	}
 	if t, ok := s.nodes.timers.Min(); ok {
 		consider(t.at)

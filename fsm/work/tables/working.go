@@ -18,7 +18,6 @@ type working struct {
 	shares  map[tenantQueue]*shareSlot
 	// totals is what each tenant has in all queues together.
 	totals map[string]*queueFigures
-	keys   map[keyName]*work.IdempotencyKey
 	blocks map[blockKey]*blockSlot
 	// lanes are the jobs of one user in a class; queueNumbers are those of the queues that jobs wait in.
 	lanes        map[work.LaneKey]*laneSlot
@@ -89,7 +88,6 @@ func newWorking() *working {
 		queues:  map[string]*queueSlot{},
 		shares:  map[tenantQueue]*shareSlot{},
 		totals:  map[string]*queueFigures{},
-		keys:    map[keyName]*work.IdempotencyKey{},
 		blocks:  map[blockKey]*blockSlot{},
 		ended:   map[ident.Job]*endedElements{},
 		lanes:   map[work.LaneKey]*laneSlot{},

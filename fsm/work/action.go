@@ -1,0 +1,12 @@
+package work
+
+// Action is what ControlJob does.
+type Action uint8
+
+// The actions on a job.
+const (
+	ActionCancel Action = iota + 1
+	ActionPause
+	ActionResume
+	ActionRetry
+)
