@@ -2,6 +2,7 @@ package clusterverbs
 
 import (
 	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 )
@@ -13,7 +14,7 @@ func dropFaded(tx *lifecycle.Tx, res *TickResult) {
 		if a == nil {
 			return
 		}
-		tx.DropAccount(a)
+		accounts.Drop(&tx.Bank, a)
 	}
 	res.More = true
 }

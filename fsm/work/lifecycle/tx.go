@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
 
@@ -33,7 +34,7 @@ func Verb[T, R any, P interface {
 		result := apply(tx, c)
 		tx.Flush()
 		tx.applyRetention()
-		tx.SettleAccounts()
+		accounts.Settle(&tx.Bank)
 		tx.SettleBudgets(tx.Now, tx.Index)
 		return result
 	}, audit)

@@ -19,6 +19,7 @@ func Check(frozen *kernel.State, report kernel.Report) {
 	checkQueues(s, report)
 	checkQuotas(s, report)
 	checkAccounts(s, report)
+	s.CheckPolicy(report)
 	checkNodes(s, report)
 	checkJobs(s, report)
 	checkLeases(s, report)

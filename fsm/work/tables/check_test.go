@@ -156,7 +156,7 @@ func TestCheck_canFail(t *testing.T) {
 				if !a.Idle() {
 					c := *a
 					c.Holds.GPUMilli += 1000
-					s.accounts.rows.Put(c.Key(), &c)
+					accounts.Put(&s.Bank, a, &c)
 					return
 				}
 			}
@@ -164,18 +164,18 @@ func TestCheck_canFail(t *testing.T) {
 		"a user without an account": {func(s *State) {
 			for a := range s.Accounts() {
 				if !a.Idle() {
-					s.accounts.rows.Delete(a.Key())
+					accounts.Drop(&s.Bank, a)
 					return
 				}
 			}
 		}, "hold something and have no account"},
-		"an account that is idle and not listed": {func(s *State) {
-			s.accounts.rows.Put(accounts.Key{Queue: "x"}, &accounts.Account{Queue: "x"})
-		}, "is not listed as idle"},
+		"an account that no user holds": {func(s *State) {
+			accounts.Put(&s.Bank, nil, &accounts.Account{Queue: "x", Holds: accounts.Amount{CPUs: 1}})
+		}, "and the jobs of its user"},
 		"an account of the future": {func(s *State) {
-			s.putAccount(nil, &accounts.Account{Queue: "x", At: 1 << 60})
+			accounts.Put(&s.Bank, nil, &accounts.Account{Queue: "x", At: 1 << 60})
 		}, "the account of {x  } is of"},
-		"a policy that is not valid": {func(s *State) { s.accounts.policy.Put(policyKey, &policy.Policy{}) }, "the policy is not valid"},
+		"a policy that is not valid": {func(s *State) { policy.Put(&s.Table, &policy.Policy{}) }, "the policy is not valid"},
 		"a queue that is a part of itself": {func(s *State) {
 			s.queues.rows.Put("loop", &work.Queue{Name: "loop", Parent: "loop"})
 		}, "or below itself"},

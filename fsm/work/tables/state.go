@@ -24,8 +24,6 @@ const (
 	recordClassReason = 31
 	recordLease       = 40
 	recordQuota       = 100
-	recordPolicy      = 111
-	recordAccount     = 112
 )
 
 // rows are all tables of the aggregate, and what is read of them. A View holds frozen ones.
@@ -36,15 +34,16 @@ type rows struct {
 	promises.Ledger
 	budgets.Meter
 	keys.Ring
+	policy.Table
+	accounts.Bank
 	results.Sheet
-	meta     *work.Meta
-	jobs     jobTables
-	leases   leaseTables
-	nodes    nodeTables
-	queues   queueTables
-	quotas   quotaTables
-	accounts accountTables
-	typed    typedTables
+	meta   *work.Meta
+	jobs   jobTables
+	leases leaseTables
+	nodes  nodeTables
+	queues queueTables
+	quotas quotaTables
+	typed  typedTables
 }
 
 // State is the tables that are worked on, with what keeps them in step.
@@ -61,7 +60,7 @@ func Open(s *kernel.State) kernel.Part {
 		rows: rows{
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
 			Tables: checkpoints.NewTables(), Book: claims.NewBook(), Register: windows.NewRegister(), Ledger: promises.NewLedger(),
-			quotas: newQuotaTables(), accounts: newAccountTables(),
+			quotas: newQuotaTables(), Table: policy.NewTable(), Bank: accounts.NewBank(),
 			Meter: budgets.NewMeter(), Ring: keys.NewRing(), Sheet: results.NewSheet(), typed: newTypedTables(),
 		},
 	}
@@ -73,7 +72,7 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 	return &State{kernel: to, rows: rows{
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
 		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), Register: windows.Freeze(&s.Register), Ledger: promises.Freeze(&s.Ledger),
-		quotas: s.quotas.freeze(), accounts: s.accounts.freeze(),
+		quotas: s.quotas.freeze(), Table: policy.Freeze(&s.Table), Bank: accounts.Freeze(&s.Bank),
 		Meter: budgets.Freeze(&s.Meter), Ring: keys.Freeze(&s.Ring), Sheet: results.Freeze(&s.Sheet), typed: s.typed.freeze(),
 	}}
 }
@@ -99,7 +98,9 @@ func Records() []kernel.RecordDef {
 	spent := budgets.Record(func(s *kernel.State) *budgets.Meter { return &Of(s).Meter })
 	remembered := keys.Record(func(s *kernel.State) *keys.Ring { return &Of(s).Ring })
 	reported := results.Record(func(s *kernel.State) *results.Sheet { return &Of(s).Sheet })
-	return append(append(saved, kept, arranged, promised, spent, remembered, reported), []kernel.RecordDef{
+	decided := policy.Record(func(s *kernel.State) *policy.Table { return &Of(s).Table })
+	charged := accounts.Record(func(s *kernel.State) *accounts.Bank { return &Of(s).Bank })
+	return append(append(saved, kept, arranged, promised, spent, remembered, reported, decided, charged), []kernel.RecordDef{
 		queues,
 		quotas,
 		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },
@@ -122,15 +123,6 @@ func Records() []kernel.RecordDef {
 			func(s *kernel.State, l *work.Lease) error {
 				l.Node = s.Intern(l.Node)
 				Of(s).Grant(l)
-				return nil
-			}),
-		kernel.Rows(recordPolicy, "policy", func(s *kernel.State) *kernel.Table[uint8, *policy.Policy] { return &Of(s).accounts.policy },
-			func(s *kernel.State, p *policy.Policy) error { Of(s).accounts.policy.Put(policyKey, p); return nil }),
-		kernel.Rows(recordAccount, "account",
-			func(s *kernel.State) *kernel.Table[accounts.Key, *accounts.Account] { return &Of(s).accounts.rows },
-			func(s *kernel.State, a *accounts.Account) error {
-				a.Queue, a.Tenant, a.User = s.Intern(a.Queue), s.Intern(a.Tenant), s.Intern(a.User)
-				Of(s).putAccount(nil, a)
 				return nil
 			}),
 	}...)

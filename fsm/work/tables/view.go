@@ -8,7 +8,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
 // MayTakeOver says whether a node may run a task of the job's next attempt, as far as the tasks go that may still be
@@ -85,8 +84,8 @@ func NextDue(frozen *kernel.State) (int64, bool) {
 	if t, ok := s.nodes.timers.Min(); ok {
 		consider(t.at)
 	}
-	if a, ok := s.accounts.idle.Min(); ok {
-		consider(accounts.Expires(a.at, s.life()))
+	if at, ok := s.NextFaded(s.life()); ok {
+		consider(at)
 	}
 	if t, ok := s.jobs.recovering.Min(); ok && s.nodes.unheard.Len() == 0 {
 		consider(t.at)

@@ -3,7 +3,6 @@ package tables
 import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/changes"
 )
 
@@ -24,9 +23,6 @@ type working struct {
 	queueNumbers map[string]uint32
 	// changedLanes are those in which a job began or stopped to wait, or has a new row.
 	changedLanes *changes.Log[*work.Lane]
-	// charges are the accounts that the present command has changed; charged says where each is.
-	charges []chargedAccount
-	charged map[accounts.Key]int
 	// ended is how many elements of each array are over and have a row that may go.
 	ended map[ident.Job]*endedElements
 	// What changed since the last publish, in the order of the changes.
@@ -91,7 +87,6 @@ func newWorking() *working {
 		blocks:  map[blockKey]*blockSlot{},
 		ended:   map[ident.Job]*endedElements{},
 		lanes:   map[work.LaneKey]*laneSlot{},
-		charged: map[accounts.Key]int{},
 
 		queueNumbers: map[string]uint32{},
 		changedLanes: changes.New[*work.Lane](),
