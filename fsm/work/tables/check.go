@@ -37,13 +37,10 @@ func Check(frozen *kernel.State, report kernel.Report) {
 
 func checkJobs(s *rows, report kernel.Report) {
 	var counts work.Counts
-	waiting, active, timers, finished, dependents, awaits, ran, recovering, needed, ended := 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+	active, timers, finished, dependents, awaits, ran, recovering, needed, ended := 0, 0, 0, 0, 0, 0, 0, 0, 0
 	for j := range s.jobs.rows.Rows() {
 		j.Tally(&counts, 1)
 		checkJob(s, j, report)
-		if j.Waiting() {
-			waiting++
-		}
 		if j.Live() {
 			active++
 			if !s.jobs.active.Has(j.ID) {
@@ -108,8 +105,6 @@ func checkJobs(s *rows, report kernel.Report) {
 		what       string
 		have, want int
 	}{
-		{"waiting", s.jobs.waiting.Len(), waiting},
-		{"queued", s.jobs.queued.Len(), waiting},
 		{"active", s.jobs.active.Len(), active},
 		{"timers", s.jobs.timers.Len(), timers},
 		{"finished", s.jobs.finished.Len(), finished},
@@ -126,10 +121,9 @@ func checkJobs(s *rows, report kernel.Report) {
 		}
 	}
 	checkArrays(s, report)
-	checkClasses(s, report)
+	s.CheckWaiting(s.Jobs(false, 0), s.Job, s.laneOf, report)
 	s.jobs.shapes.Check(s.jobs.rows.Rows(), report)
 	s.jobs.groups.Check(s.jobs.rows.Rows(), report)
-	checkBlocks(s, report)
 }
 
 func checkJob(s *rows, j *work.Job, report kernel.Report) {
@@ -253,45 +247,6 @@ func checkLoss(j *work.Job, l *work.Loss, report kernel.Report) {
 	}
 	if 2*int(l.Votes) <= int(l.Voters) || l.Silent < j.SilenceUntilLost() {
 		report("I6: %s was declared lost with %d votes of %d, after %d of %d ns of silence", j.ID, l.Votes, l.Voters, l.Silent, j.SilenceUntilLost())
-	}
-}
-
-func checkClasses(s *rows, report kernel.Report) {
-	numbers := map[uint32]work.LaneKey{}
-	for l := range s.jobs.lanes.All() {
-		numbers[l.number] = l.key
-	}
-	used, lanes := map[work.ClassKey]bool{}, map[work.LaneKey]bool{}
-	for w := range s.jobs.waiting.All() {
-		j, ok := s.Job(w.id)
-		key := numbers[uint32(w.place>>8)]
-		if !ok || j != w.job || !j.Waiting() || s.laneOf(j) != key || uint8(w.place) != 255-j.Priority {
-			report("%s is listed as waiting in lane %v", w.id, key)
-		}
-		used[key.Class], lanes[key] = true, true
-	}
-	if len(used) != s.jobs.classes.Len() || len(lanes) != s.jobs.lanes.Len() {
-		report("%d classes and %d lanes, %d and %d of them with jobs", s.jobs.classes.Len(), s.jobs.lanes.Len(), len(used), len(lanes))
-	}
-	for key := range used { // order-free: which is missing is reported, in any order
-		if !s.jobs.classes.Has(key) {
-			report("jobs wait in class %v, which is not listed", key)
-		}
-	}
-	queues := map[uint32]string{}
-	for q := range s.jobs.queues.All() {
-		queues[q.number] = q.name
-	}
-	for q := range s.jobs.queued.All() {
-		j, ok := s.Job(q.id)
-		if !ok || !j.Waiting() || queues[uint32(q.place>>8)] != j.Queue || uint8(q.place) != 255-j.Priority {
-			report("%s is listed as queued in %q", q.id, queues[uint32(q.place>>8)])
-		}
-	}
-	for r := range s.jobs.reasons.Rows() {
-		if !used[r.Class] {
-			report("a reason for class %v, of which no job waits", r.Class)
-		}
 	}
 }
 
@@ -423,24 +378,5 @@ func checkCheckpoints(s *rows, report kernel.Report) {
 		if c.Digest == "" {
 			report("I9: %s has no manifest", c.ID)
 		}
-	}
-}
-
-// checkBlocks holds that blocks count right.
-func checkBlocks(s *rows, report kernel.Report) {
-	counted := map[blockKey]int{}
-	for j := range s.jobs.rows.Rows() {
-		if j.Waiting() {
-			counted[blockOf(j.Queue, j.Priority, j.ID)] += j.Places()
-		}
-	}
-	for b := range s.jobs.blocks.All() {
-		if counted[b.key] != b.jobs {
-			report("the block %v of waiting jobs has %d, counted again %d", b.key, b.jobs, counted[b.key])
-		}
-		delete(counted, b.key)
-	}
-	if len(counted) > 0 {
-		report("%d blocks of waiting jobs are not counted", len(counted))
 	}
 }

@@ -20,8 +20,8 @@ func checkReasons(s *rows, report kernel.Report) {
 	for n := range s.Nodes() {
 		n.Reasons(of(n.ID))
 	}
-	for r := range s.jobs.reasons.Rows() {
-		of(r.Class.Queue)("the reason of a class", r.Reason)
+	for class, why := range s.ClassReasons() {
+		of(class.Queue)("the reason of a class", why)
 	}
 	for p := range s.Promises() {
 		p.Reasons(of("the promise to " + p.Job.String()))

@@ -5,39 +5,21 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/changes"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/groups"
 	"github.com/mindcoordinator/mind/fsm/work/mix"
+	"github.com/mindcoordinator/mind/fsm/work/waiting"
 )
-
-func (r *classReason) AppendFields(f kernel.Fields) kernel.Fields {
-	f = r.Class.Shape.AppendFields(f.Text(r.Class.Queue)).Text(string(r.Reason))
-	return f.Num(uint64(r.Class.Own)).Text(r.Class.Tenant).Num(uint64(r.Class.Array)).Num(uint64(r.Class.Term))
-}
 
 // jobTables holds the jobs, and what is derived from them to find them.
 type jobTables struct {
-	rows    kernel.Table[ident.Job, *work.Job]
-	reasons kernel.Table[work.ClassKey, *classReason]
+	rows kernel.Table[ident.Job, *work.Job]
 
 	counts work.Counts
 	// groups lists the jobs by what they have in common.
 	groups groups.Index
 	// tenants are numbered, because numbers compare quickly.
 	tenants kernel.Index[tenantNumber]
-	// waiting lists the jobs that the scheduler may place, by lane, then priority, then age; queued lists them by queue, then
-	// priority, then age.
-	waiting kernel.Index[waitingJob]
-	queued  kernel.Index[queuedJob]
-	classes kernel.Index[work.ClassKey]
-	lanes   kernel.Index[laneNumber]
-	// changed is up to where the log of the lanes goes.
-	changed changes.Mark[*work.Lane]
-	// queues are numbered, as tenants are.
-	queues kernel.Index[queueNumber]
-	// blocks counts the waiting jobs by queue, priority and age.
-	blocks kernel.Index[waitingBlock]
 	// active lists the jobs with leases.
 	active kernel.Index[ident.Job]
 	// timers lists what a Tick has to do to a job, and when.
@@ -59,15 +41,8 @@ type jobTables struct {
 func newJobTables() jobTables {
 	return jobTables{
 		rows:     kernel.NewTable[ident.Job, *work.Job](recordJob, func(a, b ident.Job) bool { return a < b }),
-		reasons:  kernel.NewTable[work.ClassKey, *classReason](recordClassReason, work.ClassLess),
 		groups:   groups.New(),
-		blocks:   kernel.NewIndex(blockLess),
 		tenants:  kernel.NewIndex(func(a, b tenantNumber) bool { return a.name < b.name }),
-		waiting:  kernel.NewIndex(func(a, b waitingJob) bool { return a.place < b.place || a.place == b.place && a.id.Older(b.id) }),
-		queued:   kernel.NewIndex(func(a, b queuedJob) bool { return a.place < b.place || a.place == b.place && a.id.Older(b.id) }),
-		classes:  kernel.NewIndex(work.ClassLess),
-		lanes:    kernel.NewIndex(func(a, b laneNumber) bool { return work.LaneLess(a.key, b.key) }),
-		queues:   kernel.NewIndex(func(a, b queueNumber) bool { return a.name < b.name }),
 		active:   kernel.NewIndex(func(a, b ident.Job) bool { return a < b }),
 		timers:   kernel.NewIndex(func(a, b jobTimer) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
 		finished: kernel.NewIndex(func(a, b finishedJob) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
@@ -85,10 +60,7 @@ func newJobTables() jobTables {
 
 func (t *jobTables) freeze() jobTables {
 	return jobTables{
-		rows: t.rows.Freeze(), reasons: t.reasons.Freeze(), counts: t.counts,
-		groups: t.groups.Freeze(), tenants: t.tenants.Freeze(),
-		waiting: t.waiting.Freeze(), queued: t.queued.Freeze(), classes: t.classes.Freeze(),
-		lanes: t.lanes.Freeze(), changed: t.changed, queues: t.queues.Freeze(), blocks: t.blocks.Freeze(), active: t.active.Freeze(),
+		rows: t.rows.Freeze(), counts: t.counts, groups: t.groups.Freeze(), tenants: t.tenants.Freeze(), active: t.active.Freeze(),
 		timers: t.timers.Freeze(), finished: t.finished.Freeze(), dependents: t.dependents.Freeze(),
 		awaits: t.awaits.Freeze(), shapes: t.shapes.Freeze(), ran: t.ran.Freeze(), recovering: t.recovering.Freeze(),
 		ended: t.ended.Freeze(),
@@ -96,29 +68,6 @@ func (t *jobTables) freeze() jobTables {
 }
 
 type tenantNumber struct {
-	name   string
-	number uint32
-}
-
-type waitingJob struct {
-	// place is the number of the lane, then 255 - priority.
-	place uint64
-	id    ident.Job
-	job   *work.Job
-}
-
-type queuedJob struct {
-	// place is the number of the queue, then 255 - priority.
-	place uint64
-	id    ident.Job
-}
-
-type laneNumber struct {
-	key    work.LaneKey
-	number uint32
-}
-
-type queueNumber struct {
 	name   string
 	number uint32
 }
@@ -138,12 +87,6 @@ type dependentJob struct{ on, id ident.Job }
 type awaitingJob struct {
 	node string
 	id   ident.Job
-}
-
-// classReason is why the jobs of a class wait, as the scheduler last said.
-type classReason struct {
-	Class  work.ClassKey `cbor:"1,keyasint,omitempty"`
-	Reason reason.Reason `cbor:"2,keyasint,omitempty"`
 }
 
 // ClassOf is the class that a job belongs to while it waits.
@@ -191,12 +134,7 @@ func (s *State) PutJob(old, j *work.Job) {
 				s.list(j)
 			}
 		} else {
-			l := s.work.lanes[s.laneOf(j)]
-			s.work.touchLane(l)
-			t.waiting.Put(waitingJob{waitingPlace(l.number(), j.Priority), j.ID, j})
-			if was, is := old.Places(), j.Places(); was != is {
-				s.countWaiting(j, is-was)
-			}
+			waiting.Relist(&s.Lists, s.laneOf(j), old, j)
 		}
 	} else if j.Waiting() {
 		s.list(j)
@@ -293,79 +231,22 @@ func (s *State) tenantNumber(name string) uint32 {
 	return n
 }
 
-func (s *State) queueNumber(name string) uint32 {
-	w := s.work
-	n, ok := w.queueNumbers[name]
-	if !ok {
-		n = uint32(len(w.queueNumbers) + 1)
-		w.queueNumbers[name] = n
-		s.jobs.queues.Put(queueNumber{name, n})
-	}
-	return n
-}
+// list puts a job among the waiting ones.
+func (s *State) list(j *work.Job) { waiting.List(&s.Lists, s.laneOf(j), j) }
 
-// waitingPlace is the place of a lane or a queue, and a priority.
-func waitingPlace(number uint32, priority uint8) uint64 {
-	return uint64(number)<<8 | uint64(255-priority)
-}
-
-// list puts a job among the waiting ones; its class and its lane are born with their first job.
-func (s *State) list(j *work.Job) {
-	w := s.work
-	key := s.laneOf(j)
-	c, ok := w.classes[key.Class]
-	if !ok {
-		c = &classSlot{key: key.Class}
-		w.classes[key.Class] = c
-		s.jobs.classes.Put(key.Class)
-	}
-	c.jobs++
-	l, ok := w.lanes[key]
-	if !ok {
-		w.nextLane++
-		l = &laneSlot{lane: &work.Lane{Key: key, Number: w.nextLane}}
-		w.lanes[key] = l
-		s.jobs.lanes.Put(laneNumber{key, l.number()})
-	}
-	l.jobs++
-	w.touchLane(l)
-	s.countWaiting(j, j.Places())
-	s.jobs.waiting.Put(waitingJob{waitingPlace(l.number(), j.Priority), j.ID, j})
-	s.jobs.queued.Put(queuedJob{waitingPlace(s.queueNumber(j.Queue), j.Priority), j.ID})
-}
-
-// unlist takes a job from the waiting ones; its lane, its class and the reason given for that die with their last job.
-func (s *State) unlist(j *work.Job) {
-	w := s.work
-	key := s.laneOf(j)
-	c, l := w.classes[key.Class], w.lanes[key]
-	w.touchLane(l)
-	s.countWaiting(j, -j.Places())
-	s.jobs.waiting.Delete(waitingJob{place: waitingPlace(l.number(), j.Priority), id: j.ID})
-	s.jobs.queued.Delete(queuedJob{waitingPlace(s.queueNumber(j.Queue), j.Priority), j.ID})
-	if l.jobs--; l.jobs == 0 {
-		delete(w.lanes, key)
-		s.jobs.lanes.Delete(laneNumber{key: key})
-	}
-	if c.jobs--; c.jobs == 0 {
-		delete(w.classes, key.Class)
-		s.jobs.classes.Delete(key.Class)
-		s.jobs.reasons.Delete(key.Class)
-	}
-}
+// unlist takes a job from the waiting ones. Its class is still what it was when it was listed.
+func (s *State) unlist(j *work.Job) { waiting.Unlist(&s.Lists, s.laneOf(j), j) }
 
 // Explain takes down why the jobs of a class wait; a class of which none waits any more needs no reason.
 func (s *State) Explain(class work.ClassKey, why reason.Reason) {
-	slot, ok := s.work.classes[class]
-	if !ok {
-		return
-	}
-	if why == "" {
-		s.jobs.reasons.Delete(slot.key)
-		return
-	}
-	s.jobs.reasons.Put(slot.key, &classReason{Class: slot.key, Reason: why})
+	waiting.Explain(&s.Lists, class, why)
 }
+
+// Places begins to tell the places of the jobs of a queue.
+func (v *View) Places(queue string) *waiting.Places { return v.PlacesIn(queue, v.Job) }
+
+// Ahead is how many waiting jobs of the same queue have a higher priority, or the same and are older.
+func (v *View) Ahead(j *work.Job) int { return v.AheadOf(j, v.Job) }
 
 // DueJob returns a job whose time has come, to start or to end; nil: there is none.
 func (s *State) DueJob(now int64) *work.Job { return s.firstDue(&s.jobs.timers, now) }

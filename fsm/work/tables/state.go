@@ -12,18 +12,18 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/results"
+	"github.com/mindcoordinator/mind/fsm/work/waiting"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
 // The numbers of the kinds of rows: append-only, never reused, never changed.
 const (
-	recordNode        = 10
-	recordGPUModel    = 11
-	recordQueue       = 20
-	recordJob         = 30
-	recordClassReason = 31
-	recordLease       = 40
-	recordQuota       = 100
+	recordNode     = 10
+	recordGPUModel = 11
+	recordQueue    = 20
+	recordJob      = 30
+	recordLease    = 40
+	recordQuota    = 100
 )
 
 // rows are all tables of the aggregate, and what is read of them. A View holds frozen ones.
@@ -36,6 +36,7 @@ type rows struct {
 	keys.Ring
 	policy.Table
 	accounts.Bank
+	waiting.Lists
 	results.Sheet
 	meta   *work.Meta
 	jobs   jobTables
@@ -60,7 +61,7 @@ func Open(s *kernel.State) kernel.Part {
 		rows: rows{
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
 			Tables: checkpoints.NewTables(), Book: claims.NewBook(), Register: windows.NewRegister(), Ledger: promises.NewLedger(),
-			quotas: newQuotaTables(), Table: policy.NewTable(), Bank: accounts.NewBank(),
+			quotas: newQuotaTables(), Table: policy.NewTable(), Bank: accounts.NewBank(), Lists: waiting.New(),
 			Meter: budgets.NewMeter(), Ring: keys.NewRing(), Sheet: results.NewSheet(), typed: newTypedTables(),
 		},
 	}
@@ -72,7 +73,7 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 	return &State{kernel: to, rows: rows{
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
 		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), Register: windows.Freeze(&s.Register), Ledger: promises.Freeze(&s.Ledger),
-		quotas: s.quotas.freeze(), Table: policy.Freeze(&s.Table), Bank: accounts.Freeze(&s.Bank),
+		quotas: s.quotas.freeze(), Table: policy.Freeze(&s.Table), Bank: accounts.Freeze(&s.Bank), Lists: waiting.Freeze(&s.Lists),
 		Meter: budgets.Freeze(&s.Meter), Ring: keys.Freeze(&s.Ring), Sheet: results.Freeze(&s.Sheet), typed: s.typed.freeze(),
 	}}
 }
@@ -100,7 +101,8 @@ func Records() []kernel.RecordDef {
 	reported := results.Record(func(s *kernel.State) *results.Sheet { return &Of(s).Sheet })
 	decided := policy.Record(func(s *kernel.State) *policy.Table { return &Of(s).Table })
 	charged := accounts.Record(func(s *kernel.State) *accounts.Bank { return &Of(s).Bank })
-	return append(append(saved, kept, arranged, promised, spent, remembered, reported, decided, charged), []kernel.RecordDef{
+	explained := waiting.Record(func(s *kernel.State) *waiting.Lists { return &Of(s).Lists })
+	return append(append(saved, kept, arranged, promised, spent, remembered, reported, decided, charged, explained), []kernel.RecordDef{
 		queues,
 		quotas,
 		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },
@@ -117,8 +119,6 @@ func Records() []kernel.RecordDef {
 				Of(s).PutJob(nil, j)
 				return nil
 			}),
-		kernel.Rows(recordClassReason, "class reason", func(s *kernel.State) *kernel.Table[work.ClassKey, *classReason] { return &Of(s).jobs.reasons },
-			func(s *kernel.State, r *classReason) error { Of(s).jobs.reasons.Put(r.Class, r); return nil }),
 		kernel.Rows(recordLease, "lease", func(s *kernel.State) *kernel.Table[LeaseKey, *work.Lease] { return &Of(s).leases.rows },
 			func(s *kernel.State, l *work.Lease) error {
 				l.Node = s.Intern(l.Node)

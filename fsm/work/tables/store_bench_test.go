@@ -17,6 +17,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
+// place is that of a job among those of its class.
+type place struct {
+	priority uint8
+	job      *work.Job
+}
+
 // BenchmarkStore compares what the state could be built on, for the same work: 100,000 jobs with two further indices
 // (by tenant; by class, priority and age), taken in 64 at a time, each batch published to readers; and then each of
 // them changed once. docs/decisions/0001-copy-on-write-btrees.md has the outcome.
@@ -71,17 +77,19 @@ func BenchmarkStore(b *testing.B) {
 		measure(b, func() (func(old, j *work.Job), func() any) {
 			s := newTables()
 			s.work.queueOf(work.DefaultQueue)
+			waiting := kernel.NewIndex(func(a, b place) bool {
+				return a.priority > b.priority || a.priority == b.priority && a.job.ID.Older(b.job.ID)
+			})
 			put := func(old, j *work.Job) {
-				t := &s.jobs
-				t.rows.Put(j.ID, j)
+				s.jobs.rows.Put(j.ID, j)
 				if old == nil {
 					s.regroup(&noJob, j)
 				} else {
-					t.waiting.Delete(waitingJob{place: waitingPlace(1, old.Priority), id: old.ID})
+					waiting.Delete(place{old.Priority, old})
 				}
-				t.waiting.Put(waitingJob{waitingPlace(1, j.Priority), j.ID, j})
+				waiting.Put(place{j.Priority, j})
 			}
-			return put, func() any { return s.Freeze(s.kernel) }
+			return put, func() any { return []any{s.Freeze(s.kernel), waiting.Freeze()} }
 		})
 	})
 	b.Run("memdb", func(b *testing.B) {

@@ -6,7 +6,6 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
-	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -137,77 +136,6 @@ func (v *View) Mix() iter.Seq2[work.Shape, int] { return v.jobs.shapes.All() }
 
 // MixOf is Mix for the jobs of one tenant.
 func (v *View) MixOf(tenant string) iter.Seq2[work.Shape, int] { return v.jobs.shapes.Of(tenant) }
-
-// Classes iterates the classes of which a job waits.
-func (v *View) Classes() iter.Seq[work.ClassKey] { return v.jobs.classes.All() }
-
-// ClassReason is why the jobs of a class wait, as the scheduler last said; empty: it has not said.
-func (v *View) ClassReason(k work.ClassKey) reason.Reason {
-	if r, ok := v.jobs.reasons.Get(k); ok {
-		return r.Reason
-	}
-	return ""
-}
-
-// Lanes iterates the lanes of a class, by tenant and user.
-func (v *View) Lanes(class work.ClassKey) iter.Seq[work.LaneKey] {
-	return func(yield func(work.LaneKey) bool) {
-		v.jobs.lanes.AscendFrom(laneNumber{key: work.LaneKey{Class: class}}, func(l laneNumber) bool {
-			return l.key.Class == class && yield(l.key)
-		})
-	}
-}
-
-// ClassJobs iterates the waiting jobs of a class, lane by lane.
-func (v *View) ClassJobs(class work.ClassKey) iter.Seq[*work.Job] {
-	return func(yield func(*work.Job) bool) {
-		for lane := range v.Lanes(class) {
-			for j := range v.LaneJobs(lane) {
-				if !yield(j) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// LaneJobs iterates the waiting jobs of a lane, priority first, then age.
-func (v *View) LaneJobs(k work.LaneKey) iter.Seq[*work.Job] {
-	return func(yield func(*work.Job) bool) {
-		if c, ok := v.jobs.lanes.Get(laneNumber{key: k}); ok {
-			v.ascendLane(waitingJob{place: uint64(c.number) << 8}, c.number, yield)
-		}
-	}
-}
-
-// LaneJobsAfter fills buf with the waiting jobs of a lane that come after one of them (nil: from the head), and
-// returns the part that was filled. It serves those who merge lanes.
-func (v *View) LaneJobsAfter(k work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job {
-	c, ok := v.jobs.lanes.Get(laneNumber{key: k})
-	if !ok || len(buf) == 0 {
-		return buf[:0]
-	}
-	from := waitingJob{place: uint64(c.number) << 8}
-	if after != nil {
-		from = waitingJob{place: waitingPlace(c.number, after.Priority), id: after.ID}
-	}
-	n := 0
-	v.ascendLane(from, c.number, func(j *work.Job) bool {
-		if after != nil && j.ID == after.ID {
-			return true
-		}
-		buf[n] = j
-		n++
-		return n < len(buf)
-	})
-	return buf[:n]
-}
-
-func (v *View) ascendLane(from waitingJob, lane uint32, yield func(*work.Job) bool) {
-	v.jobs.waiting.AscendFrom(from, func(w waitingJob) bool {
-		return uint32(w.place>>8) == lane && yield(w.job)
-	})
-}
 
 // Dependents iterates the jobs that wait for the end of that one.
 func (s *rows) Dependents(id ident.Job) iter.Seq[*work.Job] {

@@ -3,7 +3,7 @@ package tables
 import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/changes"
+	"github.com/mindcoordinator/mind/fsm/work/waiting"
 )
 
 // working is what the applying goroutine keeps beside the tables to be quick: figures that are changed in place and
@@ -11,48 +11,18 @@ import (
 // never ranged over.
 type working struct {
 	tenants map[string]uint32
-	classes map[work.ClassKey]*classSlot
 	use     map[string]*useSlot
 	queues  map[string]*queueSlot
 	shares  map[tenantQueue]*shareSlot
 	// totals is what each tenant has in all queues together.
 	totals map[string]*queueFigures
-	blocks map[blockKey]*blockSlot
-	// lanes are the jobs of one user in a class; queueNumbers are those of the queues that jobs wait in.
-	lanes        map[work.LaneKey]*laneSlot
-	queueNumbers map[string]uint32
-	// changedLanes are those in which a job began or stopped to wait, or has a new row.
-	changedLanes *changes.Log[*work.Lane]
 	// ended is how many elements of each array are over and have a row that may go.
 	ended map[ident.Job]*endedElements
 	// What changed since the last publish, in the order of the changes.
 	dirtyUse    []*useSlot
 	dirtyQueues []*queueSlot
 	dirtyShares []*shareSlot
-	dirtyBlocks []*blockSlot
-	dirtyLanes  []*laneSlot
 	nextTenant  uint32
-	nextLane    uint32
-}
-
-type classSlot struct {
-	key  work.ClassKey
-	jobs int
-}
-
-type laneSlot struct {
-	lane  *work.Lane
-	jobs  int
-	dirty bool
-}
-
-func (l *laneSlot) number() uint32 { return l.lane.Number }
-
-func (w *working) touchLane(l *laneSlot) {
-	if !l.dirty {
-		l.dirty = true
-		w.dirtyLanes = append(w.dirtyLanes, l)
-	}
 }
 
 type useSlot struct {
@@ -79,17 +49,11 @@ type shareSlot struct {
 func newWorking() *working {
 	return &working{
 		tenants: map[string]uint32{},
-		classes: map[work.ClassKey]*classSlot{},
 		use:     map[string]*useSlot{},
 		queues:  map[string]*queueSlot{},
 		shares:  map[tenantQueue]*shareSlot{},
 		totals:  map[string]*queueFigures{},
-		blocks:  map[blockKey]*blockSlot{},
 		ended:   map[ident.Job]*endedElements{},
-		lanes:   map[work.LaneKey]*laneSlot{},
-
-		queueNumbers: map[string]uint32{},
-		changedLanes: changes.New[*work.Lane](),
 	}
 }
 
@@ -172,12 +136,7 @@ func (s *State) flush() {
 		figures := f.queueFigures
 		s.queues.shares.Put(tenantFigures{of: f.of, figures: &figures})
 	}
-	for _, l := range w.dirtyLanes {
-		l.dirty = false
-		w.changedLanes.Add(l.lane)
-	}
-	w.dirtyLanes, s.jobs.changed = w.dirtyLanes[:0], w.changedLanes.End()
-	s.flushBlocks()
+	waiting.Flush(&s.Lists)
 	s.typed.flush()
 	s.jobs.shapes.Flush()
 	w.dirtyUse, w.dirtyQueues, w.dirtyShares = w.dirtyUse[:0], w.dirtyQueues[:0], w.dirtyShares[:0]
