@@ -12,40 +12,12 @@ type grants struct {
 }
 
 func checkQueues(s *rows, report kernel.Report) {
-	want := map[string]*queueFigures{}
-	at := func(q string) *queueFigures {
-		if want[q] == nil {
-			want[q] = &queueFigures{}
-		}
-		return want[q]
-	}
 	for j := range s.jobs.rows.Rows() {
-		at(j.Queue).held += j.Tally(&at(j.Queue).counts, 1)
 		if _, ok := s.Queue(j.Queue); !ok && !j.Terminal() {
 			report("%s is in the queue %q, which does not exist", j.ID, j.Queue)
 		}
 	}
-	for l := range s.Leases() {
-		if j, ok := s.Job(l.Job); ok {
-			at(j.Queue).gpuMilli += l.GPUMilli()
-			for q := range s.Lineage(j.Queue) {
-				if l.GPUMilli() > 0 {
-					at(q.Name).treeMilli += l.GPUMilli()
-				}
-			}
-		}
-	}
-	listed := 0
-	for f := range s.queues.figures.All() {
-		if *f.figures != *at(f.name) {
-			report("the figures of queue %q are %v, counted again %v", f.name, *f.figures, *want[f.name])
-		}
-		listed++
-	}
-	if listed != len(want) {
-		report("figures of %d queues instead of %d", listed, len(want))
-	}
-	checkShares(s, report)
+	s.CheckFigures(s, report)
 	checkTree(s, report)
 	checkQueueLimits(s, report)
 }
@@ -145,37 +117,5 @@ func checkQueueLimits(s *rows, report kernel.Report) {
 		if g := byQueue[q.Name]; q.MaxGPUs != 0 && g != nil && g.lastGPU > max(q.Revision, moved[q.Name]) && g.GPUMilli > 1000*int(q.MaxGPUs) {
 			report("I7: the jobs of queue %q hold %s GPUs of %d, some granted at index %d, after the limit of index %d", q.Name, work.FormatGPUs(g.GPUMilli), q.MaxGPUs, g.lastGPU, q.Revision)
 		}
-	}
-}
-
-func checkShares(s *rows, report kernel.Report) {
-	want := map[tenantQueue]*queueFigures{}
-	at := func(j *work.Job) *queueFigures {
-		k := tenantQueue{j.Tenant, j.Queue}
-		if want[k] == nil {
-			want[k] = &queueFigures{}
-		}
-		return want[k]
-	}
-	for j := range s.jobs.rows.Rows() {
-		at(j).held += j.Tally(&at(j).counts, 1)
-	}
-	for l := range s.Leases() {
-		if j, ok := s.Job(l.Job); ok {
-			at(j).gpuMilli += l.GPUMilli()
-		}
-	}
-	for f := range s.queues.shares.All() {
-		counted := want[f.of]
-		if counted == nil {
-			counted = &queueFigures{} // Its last job was dropped.
-		}
-		if *f.figures != *counted {
-			report("I11: the figures of tenant %q in queue %q are %v, counted again %v", f.of.tenant, f.of.queue, *f.figures, *counted)
-		}
-		delete(want, f.of)
-	}
-	if len(want) > 0 {
-		report("I11: %d parts of queues that tenants have are not counted", len(want))
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mindcoordinator/mind/fsm/work/figures"
+
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -183,13 +185,7 @@ func TestCheck_canFail(t *testing.T) {
 			s.queues.rows.Put("child", &work.Queue{Name: "child", Parent: "nobody"})
 		}, `is a part of "nobody", which does not exist`},
 		"a tree of queues counted wrong": {func(s *State) {
-			for f := range s.queues.figures.All() {
-				if f.name == "research" {
-					c := *f.figures
-					c.treeMilli++
-					s.queues.figures.Put(namedFigures{f.name, &c})
-				}
-			}
+			figures.HoldInTree(&s.Sums, 1, s.Lineage("research"))
 		}, `the figures of queue "research"`},
 		"nodes added up wrong": {func(s *State) { s.nodes.total.CPUs++ }, "the nodes have"},
 		"a GPU leased and shared": {func(s *State) {
@@ -332,20 +328,9 @@ func TestCheck_canFail(t *testing.T) {
 		"lost and not counted":          {func(s *State) { s.meta.NodesLost = 0 }, "were declared lost"},
 		"a job unlisted for its tenant": {func(s *State) { edit(s, func(j *work.Job) { j.Tenant = "x" }) }, "I11"},
 		"wrong counts":                  {func(s *State) { s.jobs.counts[1]++ }, "counts are"},
-		"wrong figures of a queue":      {func(s *State) { s.queues.figures.Put(namedFigures{"default", &queueFigures{}}) }, "the figures of queue"},
-		"wrong figures of a tenant": {func(s *State) {
-			for f := range s.queues.shares.All() {
-				s.queues.shares.Put(tenantFigures{f.of, &queueFigures{gpuMilli: 1}})
-				return
-			}
-		}, "I11: the figures of tenant"},
-		"a tenant's part uncounted": {func(s *State) {
-			for f := range s.queues.shares.All() {
-				s.queues.shares.Delete(f)
-				return
-			}
-		}, "parts of queues that tenants have are not counted"},
-		"wrong use of a node": {func(s *State) { s.leases.use.Put(nodeUse{"n1", &work.NodeUse{}}) }, "the use of n1"},
+		"wrong figures of a queue":      {func(s *State) { figures.Count(&s.Sums, firstLive(s), 1) }, "the figures of queue"},
+		"wrong figures of a tenant":     {func(s *State) { figures.Count(&s.Sums, firstLive(s), 1) }, "I11: the figures of tenant"},
+		"wrong use of a node":           {func(s *State) { s.leases.use.Put(nodeUse{"n1", &work.NodeUse{}}) }, "the use of n1"},
 		"a waiting job that is listed nowhere": {func(s *State) {
 			for j := range s.jobs.rows.Rows() {
 				if j.Waiting() && j.Array == nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/figures"
 	"github.com/mindcoordinator/mind/fsm/work/groups"
 	"github.com/mindcoordinator/mind/fsm/work/mix"
 	"github.com/mindcoordinator/mind/fsm/work/waiting"
@@ -209,14 +210,7 @@ func (s *State) DropJob(j *work.Job) {
 
 func (s *State) count(j *work.Job, by int) {
 	j.Tally(&s.jobs.counts, by)
-	q := s.work.queueOf(j.Queue)
-	held := j.Tally(&q.counts, by)
-	q.held += held
-	f := s.work.shareOf(j.Tenant, j.Queue)
-	j.Tally(&f.counts, by)
-	j.Tally(&f.total.counts, by)
-	f.held += held
-	f.total.held += held
+	figures.Count(&s.Sums, j, by)
 }
 
 func (s *State) tenantNumber(name string) uint32 {

@@ -3,6 +3,8 @@ package tables
 import (
 	"iter"
 
+	"github.com/mindcoordinator/mind/fsm/work/figures"
+
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -47,8 +49,7 @@ func (s *State) Grant(l *work.Lease) {
 	u.Add(l)
 	s.work.touchUse(u)
 	if j, ok := s.Job(l.Job); ok {
-		s.holdIn(j.Queue, l.GPUMilli())
-		s.work.shareOf(j.Tenant, j.Queue).hold(l.GPUMilli())
+		figures.Hold(&s.Sums, j, l.GPUMilli(), s.Lineage(j.Queue))
 		s.holdTypes(j, l, 1)
 	}
 }
@@ -63,8 +64,7 @@ func (s *State) Release(k LeaseKey, j *work.Job) bool {
 	u := s.work.useOf(l.Node)
 	u.Remove(l)
 	s.work.touchUse(u)
-	s.holdIn(j.Queue, -l.GPUMilli())
-	s.work.shareOf(j.Tenant, j.Queue).hold(-l.GPUMilli())
+	figures.Hold(&s.Sums, j, -l.GPUMilli(), s.Lineage(j.Queue))
 	s.holdTypes(j, l, -1)
 	return true
 }

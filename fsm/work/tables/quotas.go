@@ -8,29 +8,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-func (f *queueFigures) usage() work.Usage {
-	running := f.counts[v1.JobState_ALLOCATED] + f.counts[v1.JobState_STARTING] + f.counts[v1.JobState_RUNNING]
-	return work.Usage{GPUMilli: f.gpuMilli, Running: running, Unfinished: work.Unfinished(f.counts)}
-}
-
-// Usage is what a tenant has in all queues together.
-func (v *View) Usage(tenant string) work.Usage {
-	total := queueFigures{counts: v.CountsOf(tenant), gpuMilli: v.gpusOf(tenant)}
-	return total.usage()
-}
-
-func (v *View) gpusOf(tenant string) int {
-	milli := 0
-	v.queues.shares.AscendFrom(tenantFigures{of: tenantQueue{tenant: tenant}}, func(f tenantFigures) bool {
-		if f.of.tenant != tenant {
-			return false
-		}
-		milli += f.figures.gpuMilli
-		return true
-	})
-	return milli
-}
-
 type quotaTables struct {
 	rows kernel.Table[string, *work.Quota]
 }

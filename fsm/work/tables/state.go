@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/figures"
 	"github.com/mindcoordinator/mind/fsm/work/keys"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
@@ -37,6 +38,7 @@ type rows struct {
 	policy.Table
 	accounts.Bank
 	waiting.Lists
+	figures.Sums
 	results.Sheet
 	meta   *work.Meta
 	jobs   jobTables
@@ -61,7 +63,7 @@ func Open(s *kernel.State) kernel.Part {
 		rows: rows{
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
 			Tables: checkpoints.NewTables(), Book: claims.NewBook(), Register: windows.NewRegister(), Ledger: promises.NewLedger(),
-			quotas: newQuotaTables(), Table: policy.NewTable(), Bank: accounts.NewBank(), Lists: waiting.New(),
+			quotas: newQuotaTables(), Table: policy.NewTable(), Bank: accounts.NewBank(), Lists: waiting.New(), Sums: figures.New(),
 			Meter: budgets.NewMeter(), Ring: keys.NewRing(), Sheet: results.NewSheet(), typed: newTypedTables(),
 		},
 	}
@@ -73,7 +75,7 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 	return &State{kernel: to, rows: rows{
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
 		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), Register: windows.Freeze(&s.Register), Ledger: promises.Freeze(&s.Ledger),
-		quotas: s.quotas.freeze(), Table: policy.Freeze(&s.Table), Bank: accounts.Freeze(&s.Bank), Lists: waiting.Freeze(&s.Lists),
+		quotas: s.quotas.freeze(), Table: policy.Freeze(&s.Table), Bank: accounts.Freeze(&s.Bank), Lists: waiting.Freeze(&s.Lists), Sums: figures.Freeze(&s.Sums),
 		Meter: budgets.Freeze(&s.Meter), Ring: keys.Freeze(&s.Ring), Sheet: results.Freeze(&s.Sheet), typed: s.typed.freeze(),
 	}}
 }

@@ -76,7 +76,6 @@ func BenchmarkStore(b *testing.B) {
 	b.Run("btree", func(b *testing.B) {
 		measure(b, func() (func(old, j *work.Job), func() any) {
 			s := newTables()
-			s.work.queueOf(work.DefaultQueue)
 			waiting := kernel.NewIndex(func(a, b place) bool {
 				return a.priority > b.priority || a.priority == b.priority && a.job.ID.Older(b.job.ID)
 			})

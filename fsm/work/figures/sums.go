@@ -1,0 +1,194 @@
+package figures
+
+import (
+	"iter"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// figures is what is counted of a queue, or of a tenant's part of it.
+type figures struct {
+	counts work.Counts
+	// held is how many of the queued ones are held back.
+	held int
+	// gpuMilli is what the leases of its jobs hold, in thousandths of a GPU.
+	gpuMilli int
+	// treeMilli is, of a queue, the same of its jobs and those of all queues below it.
+	treeMilli int
+}
+
+func (f *figures) usage() work.Usage {
+	running := f.counts[v1.JobState_ALLOCATED] + f.counts[v1.JobState_STARTING] + f.counts[v1.JobState_RUNNING]
+	return work.Usage{GPUMilli: f.gpuMilli, Running: running, Unfinished: work.Unfinished(f.counts)}
+}
+
+// queue is what is counted of a queue.
+type queue struct {
+	name    string
+	figures *figures
+}
+
+// part is a tenant's part of a queue.
+type part struct{ tenant, queue string }
+
+// share is what one tenant has in one queue: all that it is told of how full a queue is.
+type share struct {
+	of      part
+	figures *figures
+}
+
+// Sums has the figures. Its methods read, as of the last Flush; what changes it is functions, so that a frozen copy that is
+// embedded in a view offers none of it.
+type Sums struct {
+	queues kernel.Index[queue]
+	shares kernel.Index[share]
+	// work is nil in a frozen copy.
+	work *working
+}
+
+// working is what is counted in place. Its maps are looked into, never ranged over.
+type working struct {
+	queues map[string]*queueSlot
+	shares map[part]*shareSlot
+	// totals is what each tenant has in all queues together.
+	totals map[string]*figures
+	// What changed since the last flush, in the order of the changes.
+	dirtyQueues []*queueSlot
+	dirtyShares []*shareSlot
+}
+
+type queueSlot struct {
+	figures
+	name  string
+	dirty bool
+}
+
+// shareSlot is what a tenant has in a queue.
+type shareSlot struct {
+	figures
+	of part
+	// total is that of the tenant, shared by all its slots.
+	total *figures
+	dirty bool
+}
+
+// New returns figures of nothing.
+func New() Sums {
+	return Sums{
+		queues: kernel.NewIndex(func(a, b queue) bool { return a.name < b.name }),
+		shares: kernel.NewIndex(func(a, b share) bool {
+			return a.of.tenant < b.of.tenant || a.of.tenant == b.of.tenant && a.of.queue < b.of.queue
+		}),
+		work: &working{queues: map[string]*queueSlot{}, shares: map[part]*shareSlot{}, totals: map[string]*figures{}},
+	}
+}
+
+// Flush makes visible to Freeze what is counted in place.
+func Flush(s *Sums) {
+	w := s.work
+	for _, q := range w.dirtyQueues {
+		q.dirty = false
+		is := q.figures
+		s.queues.Put(queue{name: q.name, figures: &is})
+	}
+	for _, f := range w.dirtyShares {
+		f.dirty = false
+		is := f.figures
+		s.shares.Put(share{of: f.of, figures: &is})
+	}
+	w.dirtyQueues, w.dirtyShares = w.dirtyQueues[:0], w.dirtyShares[:0]
+}
+
+// Freeze returns a copy for a view.
+func Freeze(s *Sums) Sums { return Sums{queues: s.queues.Freeze(), shares: s.shares.Freeze()} }
+
+// queueOf returns the figures of a queue, to be changed.
+func (w *working) queueOf(name string) *queueSlot {
+	q, ok := w.queues[name]
+	if !ok {
+		q = &queueSlot{name: name}
+		w.queues[name] = q
+	}
+	if !q.dirty {
+		q.dirty = true
+		w.dirtyQueues = append(w.dirtyQueues, q)
+	}
+	return q
+}
+
+// shareOf returns the figures of a tenant in a queue, to be changed.
+func (w *working) shareOf(tenant, queue string) *shareSlot {
+	of := part{tenant, queue}
+	f, ok := w.shares[of]
+	if !ok {
+		f = &shareSlot{of: of, total: w.totalOf(tenant)}
+		w.shares[of] = f
+	}
+	if !f.dirty {
+		f.dirty = true
+		w.dirtyShares = append(w.dirtyShares, f)
+	}
+	return f
+}
+
+// totalOf returns what a tenant has in all queues together, to be changed through its shares.
+func (w *working) totalOf(tenant string) *figures {
+	t, ok := w.totals[tenant]
+	if !ok {
+		t = &figures{}
+		w.totals[tenant] = t
+	}
+	return t
+}
+
+// Count counts a row that comes (1) or goes (-1).
+func Count(s *Sums, j *work.Job, by int) {
+	q := s.work.queueOf(j.Queue)
+	held := j.Tally(&q.counts, by)
+	q.held += held
+	f := s.work.shareOf(j.Tenant, j.Queue)
+	j.Tally(&f.counts, by)
+	j.Tally(&f.total.counts, by)
+	f.held += held
+	f.total.held += held
+}
+
+// Hold counts what a lease of a job takes, or gives back. The queues are that of the job and those that it is a part of.
+func Hold(s *Sums, j *work.Job, gpuMilli int, queues iter.Seq[*work.Queue]) {
+	s.work.queueOf(j.Queue).gpuMilli += gpuMilli
+	HoldInTree(s, gpuMilli, queues)
+	f := s.work.shareOf(j.Tenant, j.Queue)
+	f.gpuMilli += gpuMilli
+	f.total.gpuMilli += gpuMilli
+}
+
+// HoldInTree counts for queues what the jobs of one below them take, or give back.
+func HoldInTree(s *Sums, gpuMilli int, queues iter.Seq[*work.Queue]) {
+	if gpuMilli == 0 {
+		return
+	}
+	for q := range queues {
+		s.work.queueOf(q.Name).treeMilli += gpuMilli
+	}
+}
+
+// TreeNow is what the leases of the jobs of a queue and of those below it hold now, in thousandths of a GPU.
+func TreeNow(s *Sums, queue string) int {
+	if slot, ok := s.work.queues[queue]; ok {
+		return slot.treeMilli
+	}
+	return 0
+}
+
+// UnfinishedNow is how many jobs of a queue are not over, as things are now.
+func UnfinishedNow(s *Sums, queue string) int {
+	if slot, ok := s.work.queues[queue]; ok {
+		return work.Unfinished(slot.counts)
+	}
+	return 0
+}
+
+// UsageNow is what a tenant has now in all queues together.
+func UsageNow(s *Sums, tenant string) work.Usage { return s.work.totalOf(tenant).usage() }
