@@ -3,6 +3,8 @@ package nodeverbs
 import (
 	"slices"
 
+	"github.com/mindcoordinator/mind/fsm/work/gpus"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
@@ -56,7 +58,7 @@ func registerNode(tx *lifecycle.Tx, c *RegisterNode) NodeResult {
 		}
 	}
 	tx.Enrol(&n)
-	tx.LearnModels(n.GPUs)
+	gpus.Learn(&tx.Models, n.GPUs)
 	tx.SaveNode(old, &n)
 	if known && old.BootID != n.BootID {
 		endTasksOn(tx, old, reason.New(reason.NodeRestarted, n.ID), work.LossReboot)

@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/gpus"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 )
 
@@ -101,7 +102,7 @@ func setNode(tx *lifecycle.Tx, c *SetNode) NodeResult {
 			return NodeResult{Refusal: r}
 		}
 		n.GPUs = withVanished(tx, c.GPUs, old.GPUs)
-		tx.LearnModels(n.GPUs)
+		gpus.Learn(&tx.Models, n.GPUs)
 	case NodeFitness:
 		if n.Unfit == c.Reason {
 			return NodeResult{Node: old}

@@ -2,27 +2,17 @@ package tables
 
 import (
 	"iter"
-	"strings"
 
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
-func (g *gpuModel) AppendFields(f kernel.Fields) kernel.Fields { return f.Text(g.Model).Text(g.Type) }
-
 // NodesLost is how many nodes were declared lost, ever.
 func (v *View) NodesLost() uint64 { return v.meta.NodesLost }
 
-// gpuModel is a kind of GPU that some node once reported.
-type gpuModel struct {
-	Model string `cbor:"1,keyasint,omitempty"`
-	Type  string `cbor:"2,keyasint,omitempty"`
-}
-
 type nodeTables struct {
-	rows   kernel.Table[string, *work.Node]
-	models kernel.Table[gpuModel, *gpuModel]
+	rows kernel.Table[string, *work.Node]
 	// timers are the deadlines of drains; away are the nodes that cannot be reached.
 	timers kernel.Index[nodeTimer]
 	away   kernel.Index[string]
@@ -34,10 +24,7 @@ type nodeTables struct {
 
 func newNodeTables() nodeTables {
 	return nodeTables{
-		rows: kernel.NewTable[string, *work.Node](recordNode, func(a, b string) bool { return a < b }),
-		models: kernel.NewTable[gpuModel, *gpuModel](recordGPUModel, func(a, b gpuModel) bool {
-			return a.Type < b.Type || a.Type == b.Type && a.Model < b.Model
-		}),
+		rows:   kernel.NewTable[string, *work.Node](recordNode, func(a, b string) bool { return a < b }),
 		timers: kernel.NewIndex(func(a, b nodeTimer) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
 		away:   kernel.NewIndex(func(a, b string) bool { return a < b }),
 
@@ -47,8 +34,7 @@ func newNodeTables() nodeTables {
 
 func (t *nodeTables) freeze() nodeTables {
 	return nodeTables{
-		rows: t.rows.Freeze(), models: t.models.Freeze(),
-		timers: t.timers.Freeze(), away: t.away.Freeze(), unheard: t.unheard.Freeze(),
+		rows: t.rows.Freeze(), timers: t.timers.Freeze(), away: t.away.Freeze(), unheard: t.unheard.Freeze(),
 		total: t.total,
 	}
 }
@@ -137,43 +123,6 @@ func (s *rows) Nodes() iter.Seq[*work.Node] { return s.nodes.rows.Rows() }
 
 // NodeCount is how many nodes are registered.
 func (s *rows) NodeCount() int { return s.nodes.rows.Len() }
-
-// GPUTypes lists the types of GPU that nodes have ever reported.
-func (s *rows) GPUTypes() []string {
-	var types []string
-	for g := range s.nodes.models.Rows() {
-		if len(types) == 0 || types[len(types)-1] != g.Type {
-			types = append(types, g.Type)
-		}
-	}
-	return types
-}
-
-// KnownGPU resolves a type or model to the spelling that nodes use.
-func (s *rows) KnownGPU(want string) (string, bool) {
-	for g := range s.nodes.models.Rows() {
-		if strings.EqualFold(want, g.Type) {
-			return g.Type, true
-		}
-		if strings.EqualFold(want, g.Model) {
-			return g.Model, true
-		}
-	}
-	return "", false
-}
-
-// LearnModels remembers the kinds of GPU that a node reported.
-func (s *State) LearnModels(gpus []work.GPU) {
-	for i := range gpus {
-		g := gpuModel{Model: gpus[i].Model, Type: gpus[i].Type}
-		if g.Model == "" && g.Type == "" {
-			continue
-		}
-		if _, ok := s.nodes.models.Get(g); !ok {
-			s.nodes.models.Put(g, &g)
-		}
-	}
-}
 
 // Unheard lists the nodes that have not registered since the cluster was recovered, by id.
 func (v *View) Unheard() []string {

@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/figures"
+	"github.com/mindcoordinator/mind/fsm/work/gpus"
 	"github.com/mindcoordinator/mind/fsm/work/keys"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
@@ -17,14 +18,13 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 )
 
-// The numbers of the kinds of rows: append-only, never reused, never changed.
+// The numbers of the kinds of rows that have no package of their own: append-only, never reused, never changed.
 const (
-	recordNode     = 10
-	recordGPUModel = 11
-	recordQueue    = 20
-	recordJob      = 30
-	recordLease    = 40
-	recordQuota    = 100
+	recordNode  = 10
+	recordQueue = 20
+	recordJob   = 30
+	recordLease = 40
+	recordQuota = 100
 )
 
 // rows are all tables of the aggregate, and what is read of them. A View holds frozen ones.
@@ -39,6 +39,7 @@ type rows struct {
 	accounts.Bank
 	waiting.Lists
 	figures.Sums
+	gpus.Models
 	results.Sheet
 	meta   *work.Meta
 	jobs   jobTables
@@ -63,8 +64,8 @@ func Open(s *kernel.State) kernel.Part {
 		rows: rows{
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
 			Tables: checkpoints.NewTables(), Book: claims.NewBook(), Register: windows.NewRegister(), Ledger: promises.NewLedger(),
-			quotas: newQuotaTables(), Table: policy.NewTable(), Bank: accounts.NewBank(), Lists: waiting.New(), Sums: figures.New(),
-			Meter: budgets.NewMeter(), Ring: keys.NewRing(), Sheet: results.NewSheet(), typed: newTypedTables(),
+			Meter: budgets.NewMeter(), Ring: keys.NewRing(), Table: policy.NewTable(), Bank: accounts.NewBank(), Lists: waiting.New(),
+			Sums: figures.New(), Models: gpus.NewModels(), Sheet: results.NewSheet(), quotas: newQuotaTables(), typed: newTypedTables(),
 		},
 	}
 }
@@ -75,8 +76,9 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 	return &State{kernel: to, rows: rows{
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
 		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), Register: windows.Freeze(&s.Register), Ledger: promises.Freeze(&s.Ledger),
-		quotas: s.quotas.freeze(), Table: policy.Freeze(&s.Table), Bank: accounts.Freeze(&s.Bank), Lists: waiting.Freeze(&s.Lists), Sums: figures.Freeze(&s.Sums),
-		Meter: budgets.Freeze(&s.Meter), Ring: keys.Freeze(&s.Ring), Sheet: results.Freeze(&s.Sheet), typed: s.typed.freeze(),
+		Meter: budgets.Freeze(&s.Meter), Ring: keys.Freeze(&s.Ring), Table: policy.Freeze(&s.Table), Bank: accounts.Freeze(&s.Bank),
+		Lists: waiting.Freeze(&s.Lists), Sums: figures.Freeze(&s.Sums), Models: gpus.Freeze(&s.Models), Sheet: results.Freeze(&s.Sheet),
+		quotas: s.quotas.freeze(), typed: s.typed.freeze(),
 	}}
 }
 
@@ -93,28 +95,26 @@ func Records() []kernel.RecordDef {
 	quotas := kernel.Rows(recordQuota, "quota", func(s *kernel.State) *kernel.Table[string, *work.Quota] { return &Of(s).quotas.rows },
 		func(s *kernel.State, q *work.Quota) error { Of(s).SetQuota(q.Tenant, q); return nil })
 	queues.Order, quotas.Order = 2, 3
-	saved := checkpoints.Records(func(s *kernel.State) *checkpoints.Tables { return &Of(s).Tables })
-	kept := claims.Record(func(s *kernel.State) *claims.Book { return &Of(s).Book }, func(s *kernel.State, c *claims.Claim) { Of(s).PutClaim(c) })
-	arranged := windows.Record(func(s *kernel.State) *windows.Register { return &Of(s).Register },
-		func(s *kernel.State, w *windows.Window) { Of(s).PutWindow(w) })
-	promised := promises.Record(func(s *kernel.State) *promises.Ledger { return &Of(s).Ledger })
-	spent := budgets.Record(func(s *kernel.State) *budgets.Meter { return &Of(s).Meter })
-	remembered := keys.Record(func(s *kernel.State) *keys.Ring { return &Of(s).Ring })
-	reported := results.Record(func(s *kernel.State) *results.Sheet { return &Of(s).Sheet })
-	decided := policy.Record(func(s *kernel.State) *policy.Table { return &Of(s).Table })
-	charged := accounts.Record(func(s *kernel.State) *accounts.Bank { return &Of(s).Bank })
-	explained := waiting.Record(func(s *kernel.State) *waiting.Lists { return &Of(s).Lists })
-	return append(append(saved, kept, arranged, promised, spent, remembered, reported, decided, charged, explained), []kernel.RecordDef{
+	return append(checkpoints.Records(func(s *kernel.State) *checkpoints.Tables { return &Of(s).Tables }), []kernel.RecordDef{
 		queues,
 		quotas,
+		claims.Record(func(s *kernel.State) *claims.Book { return &Of(s).Book }, func(s *kernel.State, c *claims.Claim) { Of(s).PutClaim(c) }),
+		windows.Record(func(s *kernel.State) *windows.Register { return &Of(s).Register },
+			func(s *kernel.State, w *windows.Window) { Of(s).PutWindow(w) }),
+		promises.Record(func(s *kernel.State) *promises.Ledger { return &Of(s).Ledger }),
+		budgets.Record(func(s *kernel.State) *budgets.Meter { return &Of(s).Meter }),
+		keys.Record(func(s *kernel.State) *keys.Ring { return &Of(s).Ring }),
+		results.Record(func(s *kernel.State) *results.Sheet { return &Of(s).Sheet }),
+		policy.Record(func(s *kernel.State) *policy.Table { return &Of(s).Table }),
+		accounts.Record(func(s *kernel.State) *accounts.Bank { return &Of(s).Bank }),
+		waiting.Record(func(s *kernel.State) *waiting.Lists { return &Of(s).Lists }),
+		gpus.Record(func(s *kernel.State) *gpus.Models { return &Of(s).Models }),
 		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },
 			func(s *kernel.State, n *work.Node) error {
 				n.ID = s.Intern(n.ID)
 				Of(s).PutNode(nil, n)
 				return nil
 			}),
-		kernel.Rows(recordGPUModel, "GPU model", func(s *kernel.State) *kernel.Table[gpuModel, *gpuModel] { return &Of(s).nodes.models },
-			func(s *kernel.State, g *gpuModel) error { Of(s).nodes.models.Put(*g, g); return nil }),
 		kernel.Rows(recordJob, "job", func(s *kernel.State) *kernel.Table[ident.Job, *work.Job] { return &Of(s).jobs.rows },
 			func(s *kernel.State, j *work.Job) error {
 				Of(s).Share(j)

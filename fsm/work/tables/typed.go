@@ -2,7 +2,6 @@ package tables
 
 import (
 	"cmp"
-	"iter"
 	"math/bits"
 
 	"github.com/mindcoordinator/mind/fsm/kernel"
@@ -35,17 +34,6 @@ func (s *rows) QueueTreeOfType(queue, name string) int { return s.typed.queues.H
 // TypesHeld calls f for each type of GPU that a tenant holds something of.
 func (v *View) TypesHeld(tenant string, f func(name string, milli int)) {
 	v.typed.tenants.Of(tenant, f)
-}
-
-// GPUModels iterates the types of GPU that nodes have ever reported, each with its models.
-func (s *rows) GPUModels() iter.Seq2[string, string] {
-	return func(yield func(name, model string) bool) {
-		for g := range s.nodes.models.Rows() {
-			if !yield(g.Type, g.Model) {
-				return
-			}
-		}
-	}
 }
 
 // holdTypes counts what a lease takes (1) or gives back (-1), by the types that its node has now.
