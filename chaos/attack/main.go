@@ -1,5 +1,5 @@
-// Command attack breaks clusters of real processes, one scenario after the other, and checks that every promise held. It
-// ends with a report, of which the last line is figures, and exits 1 when a promise was broken.
+// Command attack breaks clusters of real processes, one scenario after the other, and checks every promise. It prints a
+// report, whose last line has the figures, and exits with 1 if a promise was broken.
 package main
 
 import (
@@ -98,7 +98,7 @@ func run(ctx context.Context, o options) error {
 	return errors.Join(append(faults, sum.Broken(), ctx.Err())...)
 }
 
-// within bounds one scenario; the longest keeps agents away for ten minutes.
+// within limits the time of one scenario; the longest one keeps agents away for ten minutes.
 const within = 25 * time.Minute
 
 func one(ctx context.Context, o options, e scenario.Entry) (result.Result, error) {

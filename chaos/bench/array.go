@@ -8,8 +8,9 @@ import (
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
 
-// drainArray measures from the submit to the end of the last element of an array of 100,000, and how fast the first and the
-// last 10,000 are. The elements take a tenth of a GPU each, so that the agents and not the GPUs are the limit.
+// drainArray measures the time from the submit of an array of 100,000 elements to the end of the last one, and the
+// rates of the first and the last 10,000. The elements take a tenth of a GPU each, so that the agents and not the GPUs
+// are the limit.
 func drainArray(ctx context.Context, b *bench) ([]figure, error) {
 	const total, part = 100_000, 10_000
 	c, stop, err := b.idle(ctx, "--agents", "2", "--gpus", "8xH100")

@@ -9,7 +9,7 @@ import (
 
 var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}}
 
-// post returns an operation that posts body and wants the given status.
+// post returns an operation that posts body and expects the given status.
 func post(url, token string, body []byte, want int) func(int) error {
 	return func(int) error {
 		req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))

@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// dial speaks gRPC to the coordinators directly, with the operator's certificate of the cluster.
+// dial connects to the coordinators directly over gRPC, with the operator's certificate of the cluster.
 func dial(c *procs.Cluster) (v1.JobServiceClient, func(), error) {
 	info, err := c.Info()
 	if err != nil {

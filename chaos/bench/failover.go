@@ -11,8 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/chaos/scenario/users"
 )
 
-// failover measures from SIGKILL of the leader to the next accepted submit through the gateway, 20 times, under a load of
-// eight clients and 20 jobs that run all through it, which are checked afterwards.
+// failover measures the time from a SIGKILL of the leader to the next accepted submit through the gateway, 20 times,
+// under a load of eight clients and 20 jobs that run throughout and are checked afterwards.
 func failover(ctx context.Context, b *bench) ([]figure, error) {
 	c, stop, err := b.idle(ctx, "--agents", "2", "--gpus", "16xH100")
 	if err != nil {

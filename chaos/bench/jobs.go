@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/yardstick"
 )
 
-// submitToRunning measures from sending the submit to the first act of the job's process, which writes into a pipe.
+// submitToRunning measures the time from the submit to the first action of the job's process, which writes into a pipe.
 func submitToRunning(ctx context.Context, b *bench) ([]figure, error) {
 	const samples = 200
 	c, stop, err := b.idle(ctx, "--agents", "2", "--gpus", "8xH100")
@@ -27,7 +27,7 @@ func submitToRunning(ctx context.Context, b *bench) ([]figure, error) {
 		return nil, err
 	}
 	defer os.Remove(pipe)
-	// Opened for writing too, so that it does not end when a job closes its end.
+	// The pipe is also opened for writing, so that reads do not end when a job closes its end.
 	f, err := os.OpenFile(pipe, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func submitToRunning(ctx context.Context, b *bench) ([]figure, error) {
 	}}, stop()
 }
 
-// drainTrue measures from the first submit to the end of the last of 10,000 jobs.
+// drainTrue measures the time from the first submit to the end of the last of 10,000 jobs.
 func drainTrue(ctx context.Context, b *bench) ([]figure, error) {
 	const total, perBatch = 10_000, 500
 	c, stop, err := b.idle(ctx, "--agents", "2", "--gpus", "8xH100")
@@ -81,7 +81,7 @@ func drainTrue(ctx context.Context, b *bench) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What the machine can do at all: as many processes, with nothing around them.
+	// The yardstick is the rate at which the machine can run bare processes.
 	alone := yardstick.Drive(2, b.length(), func(int) error { return exec.Command("true").Run() })
 	if _, err := failIf(alone); err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func memoryPerJob(ctx context.Context, b *bench) ([]figure, error) {
 			return nil, err
 		}
 	}
-	// The garbage of the load goes with the collector's next rounds, which an idle process has every two minutes.
+	// The garbage of the load is freed in the next garbage collections, which an idle process makes every two minutes.
 	least := int64(1 << 62)
 	for end := time.Now().Add(130 * time.Second); time.Now().Before(end); {
 		now, err := rss(leader.PID)

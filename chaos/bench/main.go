@@ -1,6 +1,6 @@
 // Command bench measures the whole system on real processes with fsync on, each figure beside its yardstick in the same
-// run, and prints the table of docs/develop/benchmarks.md. A figure that misses its mark is said so; only a failure to measure
-// ends in an error.
+// run, and prints the table of docs/develop/benchmarks.md. It marks figures that miss their goal; only a failure to
+// measure is an error.
 package main
 
 import (
@@ -33,7 +33,7 @@ type row struct {
 	run  func(context.Context, *bench) ([]figure, error)
 }
 
-// figure is a measured value beside the one it is held against.
+// figure is a measured value, with the value of its yardstick.
 type figure struct {
 	measure   string
 	mind      string
@@ -106,7 +106,7 @@ func (b *bench) run(ctx context.Context, only string) error {
 		for _, f := range figures {
 			reached := map[bool]string{true: "yes", false: "**no**"}[f.ok]
 			if strings.HasPrefix(f.must, "-") {
-				reached = "-" // nothing was to be reached
+				reached = "-" // the figure has no goal
 			}
 			fmt.Printf("| %s | %s | %s | %s | %s |\n", f.measure, f.mind, f.yardstick, f.must, reached)
 		}

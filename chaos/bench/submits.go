@@ -14,7 +14,7 @@ import (
 // submitClients is the number of closed-loop clients of the throughput rows.
 const submitClients = 64
 
-// idle starts a cluster without agents: what is measured is the write path, not the starting of processes.
+// idle starts a cluster without agents, to measure the write path and not the start of processes.
 func (b *bench) idle(ctx context.Context, args ...string) (*procs.Cluster, func() error, error) {
 	dir, err := os.MkdirTemp(b.scratch, "mind-bench-")
 	if err != nil {
@@ -42,7 +42,7 @@ func smallJob(name string) *v1.SubmitJobRequest {
 	}
 }
 
-// against measures one rate of Mind on a fresh cluster against one of bare raft on fresh peers, in turn.
+// against measures a rate of Mind on a fresh cluster and a rate of bare raft on fresh peers, in turn.
 func (b *bench) against(ctx context.Context, yard func(*yardstick.Cluster) (float64, error), mind func(*procs.Cluster) (float64, error)) (y, m float64, err error) {
 	return b.pairs(func() (float64, error) {
 		peers, err := yardstick.StartCluster(ctx, b.scratch)

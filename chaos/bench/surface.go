@@ -12,8 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/chaos/yardstick"
 )
 
-// surface measures what REST costs where nothing is written: the same job read over REST and over gRPC, beside a bare
-// net/http server that decodes and encodes as much JSON, each with 64 clients, in turn.
+// surface measures the cost of REST for reads: the same job read over REST and over gRPC, beside a bare net/http server
+// that decodes and encodes as much JSON, each with 64 clients, in turn.
 func surface(ctx context.Context, b *bench) ([]figure, error) {
 	c, stop, err := b.idle(ctx, "--agents", "0")
 	if err != nil {
@@ -83,7 +83,7 @@ func surface(ctx context.Context, b *bench) ([]figure, error) {
 	}, stop()
 }
 
-// middle is the run with the median rate.
+// middle returns the run with the median rate.
 func middle(all []yardstick.Result) yardstick.Result {
 	rates := make([]float64, len(all))
 	for i, r := range all {

@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
 
-// idleWatchers measures the gateway's memory with 5,000 streams of one job's log open, of which nobody is told anything.
+// idleWatchers measures the gateway's memory with 5,000 open streams of one silent job's log.
 func idleWatchers(ctx context.Context, b *bench) ([]figure, error) {
 	const watchers = 5000
 	c, stop, err := b.idle(ctx, "--agents", "1", "--gpus", "8xH100")
@@ -31,7 +31,7 @@ func idleWatchers(ctx context.Context, b *bench) ([]figure, error) {
 	}
 	addr := strings.TrimPrefix(info.Gateway.URL, "http://")
 	request := fmt.Sprintf("GET /v1/modules/scaimind/jobs/%s/logs HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nAccept: text/event-stream\r\n\r\n", id, addr, info.Token)
-	// The first ones make the gateway have all that it ever needs once.
+	// The first streams make the gateway allocate all that it needs only once.
 	first, err := crowd(ctx, addr, request, 100)
 	defer closeConns(first)
 	if err != nil {
@@ -78,7 +78,7 @@ func idleWatchers(ctx context.Context, b *bench) ([]figure, error) {
 	}}, stop()
 }
 
-// settle waits until all streams had keepalives, and the collector came by.
+// settle waits until all streams had keepalives, and the garbage collector ran.
 func settle(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -88,7 +88,7 @@ func settle(ctx context.Context) error {
 	}
 }
 
-// crowd opens streams, each on a connection of its own, and returns when each was given its first event.
+// crowd opens streams, each on its own connection, and returns when each has got its first event.
 func crowd(ctx context.Context, addr, request string, n int) ([]net.Conn, error) {
 	conns, errs := make([]net.Conn, n), make([]error, n)
 	var all sync.WaitGroup

@@ -1,11 +1,11 @@
-// Package check holds what must always be true of a cluster against what was seen of it. The virtual-time cluster and the
-// harness of real processes feed it alike.
+// Package check checks invariants of a cluster against observations. Both the virtual-time cluster and the harness of
+// real processes use it.
 //
-// Contract: a Findings collects violations. World is told of processes of tasks as they start and end, and knows at once
-// when two of one job live that must not. Replicas is told of every view that a coordinator publishes. History records the
-// calls of clients; Linearizable says whether one register per job explains them.
+// Contract: a Findings collects violations. World records the starts and ends of tasks' processes, and detects at once
+// if two processes are alive that must not be. Replicas gets every view that a coordinator publishes. History records
+// the calls of clients; Linearizable checks whether one register per job explains them.
 //
-// Guarantees: nothing is reported that cannot be a bug of the cluster or of what feeds the checker. All are safe for
+// Guarantees: each finding is a bug of the cluster or of the code that feeds the checker. All types are safe for
 // concurrent use.
 package check
 
@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// maxFindings bounds what is kept: the first ones tell most.
+// maxFindings limits the kept findings: the first ones are the most useful.
 const maxFindings = 100
 
-// Findings are violations, in the order in which they were noticed.
+// Findings collects violations, in the order in which they were found.
 type Findings struct {
 	mu    sync.Mutex
 	found []string
 	more  int
 }
 
-// Add notes a violation.
+// Add records a violation.
 func (f *Findings) Add(format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,7 +36,7 @@ func (f *Findings) Add(format string, args ...any) {
 	f.found = append(f.found, time.Now().UTC().Format("02 15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// All returns them.
+// All returns the recorded violations.
 func (f *Findings) All() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

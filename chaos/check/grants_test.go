@@ -26,8 +26,8 @@ func after(t *testing.T, commands ...kernel.Command) *fsm.View {
 	return m.View()
 }
 
-// The state refuses what a quota does not allow; so that the check is seen to notice, one state follows another here that
-// it cannot follow: the same quota, and jobs that were never granted.
+// The state machine never exceeds a quota, so this test makes an impossible pair of states: the same quota, with jobs
+// that were never granted. The check must report it.
 func TestReplicas_noticeAGrantBeyondAQuota(t *testing.T) {
 	jobs := func(n int) kernel.Command {
 		c := jobverbs.SubmitJobs{}

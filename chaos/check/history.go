@@ -11,7 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Action is what a client did.
+// Action is a kind of call.
 type Action string
 
 // The actions.
@@ -22,7 +22,7 @@ const (
 	Retry  Action = "retry"
 )
 
-// Phase is what a client can tell apart of a job.
+// Phase is the phase of a job, as far as a client can tell.
 type Phase string
 
 // The phases. Live jobs wait, run, or are between two attempts; Canceling ones run and were told to stop.
@@ -35,7 +35,7 @@ const (
 	Canceled  Phase = "canceled"
 )
 
-// by itself a job comes from each phase to these; every one includes itself.
+// byItself has, for each phase, the phases that a job can reach from it without a call, including the phase itself.
 var byItself = map[Phase][]Phase{
 	Absent:    {Absent},
 	Live:      {Live, Succeeded, Failed},
@@ -45,25 +45,26 @@ var byItself = map[Phase][]Phase{
 	Canceled:  {Canceled},
 }
 
-// Outcome is what came of a call.
+// Outcome is the outcome of a call.
 type Outcome int
 
-// The outcomes. Refused is an answer: the cluster said no, and why.
+// The outcomes. Refused is an answer: the cluster refused the call with a reason.
 const (
 	Done Outcome = iota
 	Refused
 	Unknown
 )
 
-// Answer is what a client got.
+// Answer is an answer to a call.
 type Answer struct {
 	Outcome Outcome
-	// Phase and Revision are set by a Get that is Done.
+	// Phase and Revision are set for a Get that is Done.
 	Phase    Phase
 	Revision uint64
 }
 
-// History records calls. Order is that of the calls of Begin and of what it returned, not of any clock.
+// History records calls. Their order is the order in which Begin, and the functions that it returned, were called; no
+// clock is used.
 type History struct {
 	mu    sync.Mutex
 	clock int64
@@ -79,8 +80,8 @@ type call struct {
 	at            time.Time
 }
 
-// Begin notes that a client calls; the function that it returns notes the answer. job names the job among all others; a
-// submit names it by what the client chose. An answer that never comes is unknown.
+// Begin records a call of a client; the returned function records the answer. job identifies the job: it is chosen by
+// the client at the submit. A call without an answer counts as unknown.
 func (h *History) Begin(client int, job string, action Action) (end func(Answer)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,7 +99,7 @@ func (h *History) Begin(client int, job string, action Action) (end func(Answer)
 	}
 }
 
-// Len is how many calls were made.
+// Len returns the number of calls.
 func (h *History) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,15 +112,15 @@ type register struct {
 	revision uint64
 }
 
-// Linearizable says which jobs' histories no order of their calls explains. It gives up after the time given, and says so.
-// It must be called outside a bubble.
+// Linearizable returns the jobs whose history no order of their calls explains. It gives up after the given time, and
+// reports that. It must be called outside a bubble.
 func (h *History) Linearizable(within time.Duration) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	byJob := map[string][]porcupine.Operation{}
 	for _, c := range h.calls {
 		if c.action == Get && c.answer.Outcome == Unknown {
-			continue // it says nothing
+			continue // the call has no information
 		}
 		byJob[c.job] = append(byJob[c.job], porcupine.Operation{ClientId: c.client, Input: c.action, Call: c.called, Output: c.answer, Return: c.ended, Metadata: c})
 	}
@@ -156,17 +157,17 @@ func (h *History) tell(job string) string {
 	return b.String()
 }
 
-// step is every state that the job may be in after the call, if the call could be answered so.
+// step returns all states that the job may be in after the call, or none if the call could not have that answer.
 func step(s register, action Action, a Answer) []any {
 	var next []any
 	if a.Outcome == Unknown {
-		next = append(next, s) // it may never have been made
+		next = append(next, s) // the call may never have reached the cluster
 	}
 	for _, phase := range byItself[s.phase] {
 		now := register{phase, s.revision}
 		switch action {
 		case Get:
-			if a.Outcome == Refused { // there is no such job
+			if a.Outcome == Refused { // the refusal says that the job does not exist
 				if phase == Absent {
 					next = append(next, now)
 				}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// calls one after another, as one client makes them.
+// told is a call with its answer, as one client makes them one after another.
 type told struct {
 	action Action
 	answer Answer

@@ -11,8 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Replicas holds the views of all replicas against each other (I8) and against what one state must be (fsm.Check), and the
-// course of every job against the table of transitions (I5) and its tokens (I3).
+// Replicas compares the views of all replicas with each other (I8), checks the invariants of each state (fsm.Check),
+// and checks the history of every job against the table of transitions (I5) and its tokens (I3).
 type Replicas struct {
 	findings *Findings
 
@@ -20,12 +20,12 @@ type Replicas struct {
 	hashes map[uint64]seen
 	newest uint64
 	jobs   map[ident.Job]course
-	// Lost counts jobs that were declared lost, Moves all changes of state.
+	// lost counts the jobs that were declared lost, moves all changes of state.
 	lost, moves int
 	states      map[v1.JobState_Value]int
-	// view is the newest state that was published.
+	// view is the newest published state.
 	view *fsm.View
-	// told are all events, in their order.
+	// told has all events, in order.
 	told []report
 }
 
@@ -34,7 +34,7 @@ type seen struct {
 	by   string
 }
 
-// course is what the newest entry said of a job.
+// course is the state of a job according to the newest entry.
 type course struct {
 	index   uint64
 	pos     int
@@ -43,15 +43,15 @@ type course struct {
 	token   uint64
 }
 
-// keepHashes bounds how far behind a replica may be and still be compared.
+// keepHashes limits how far behind a replica may be to be compared.
 const keepHashes = 200_000
 
-// NewReplicas returns one that has seen nothing.
+// NewReplicas returns a Replicas without views.
 func NewReplicas(f *Findings) *Replicas {
 	return &Replicas{findings: f, hashes: map[uint64]seen{}, jobs: map[ident.Job]course{}, states: map[v1.JobState_Value]int{}}
 }
 
-// Observer returns what a replica calls for each view that it publishes: see fsm.Machine.OnApply.
+// Observer returns the function that a replica calls for each view that it publishes: see fsm.Machine.OnApply.
 func (r *Replicas) Observer(id string) func(*fsm.View, []event.Event) {
 	return func(v *fsm.View, events []event.Event) { r.observe(id, v, events) }
 }
@@ -69,7 +69,7 @@ func (r *Replicas) observe(id string, v *fsm.View, events []event.Event) {
 		r.findings.Add("I8: at index %d %s has state %016x and %s has %016x", index, id, hash, other.by, other.hash)
 	}
 	if index <= r.newest {
-		return // a replica that follows, or one that started again: the course was seen
+		return // a replica that is behind, or started again: these entries were checked already
 	}
 	r.grants(v)
 	for i := range events {
@@ -88,8 +88,9 @@ func (r *Replicas) observe(id string, v *fsm.View, events []event.Event) {
 	}
 }
 
-// grants holds I7 from one state to the next: who has more than a limit had as much before that limit came. Between two
-// states there may be more than one entry; a limit that changed with them is held from the next state on.
+// grants checks I7 from one state to the next: a tenant that exceeds a limit must have had as much before the limit was
+// set. Between two states there may be several entries; a limit that changed with them is checked from the next state
+// on.
 func (r *Replicas) grants(v *fsm.View) {
 	before := r.view
 	if before == nil {
@@ -148,14 +149,14 @@ func (r *Replicas) follow(v *fsm.View, e *event.Event) {
 	r.jobs[e.Job] = next
 }
 
-// View checks one state whole. It walks over everything: do it now and then.
+// View checks all of one state. That is expensive, so call it only from time to time.
 func (r *Replicas) View(id string, v *fsm.View) {
 	for _, violation := range fsm.Check(v) {
 		r.findings.Add("%s at index %d: %s", id, v.Index(), violation)
 	}
 }
 
-// Summary says what was seen.
+// Summary returns the counts as text.
 func (r *Replicas) Summary() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,7 +164,7 @@ func (r *Replicas) Summary() string {
 		r.newest, r.moves, len(r.jobs), r.lost, r.states[v1.JobState_SUCCEEDED], r.states[v1.JobState_FAILED], r.states[v1.JobState_CANCELED])
 }
 
-// Lost is how often a job was declared lost.
+// Lost returns how often a job was declared lost.
 func (r *Replicas) Lost() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 )
 
-// Stamp is the place of an event in the log.
+// Stamp is the position of an event in the log.
 type Stamp struct {
 	Index uint64
 	Pos   int
@@ -14,22 +14,22 @@ type Stamp struct {
 
 func (s Stamp) before(o Stamp) bool { return s.Index < o.Index || s.Index == o.Index && s.Pos < o.Pos }
 
-// behind is a place after all events of an index.
+// behind returns the position after all events of an index.
 func behind(index uint64) Stamp { return Stamp{index, 1<<31 - 1} }
 
-// report is an event as the first replica that applied it told it.
+// report is an event from the first replica that applied it.
 type report struct {
 	at     Stamp
 	topic  event.Topic
 	tenant string
 }
 
-// note keeps an event for the watchers. Replicas' lock is held.
+// note records an event for the watchers. The caller holds the lock of Replicas.
 func (r *Replicas) note(e *event.Event) {
 	r.told = append(r.told, report{Stamp{e.Index, e.Pos}, e.Topic, e.Tenant})
 }
 
-// Newest is the place of the last event that any replica told.
+// Newest returns the position of the last event of any replica.
 func (r *Replicas) Newest() Stamp {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *Replicas) Newest() Stamp {
 	return r.told[len(r.told)-1].at
 }
 
-// Watch is what one watcher of events was told, of one tenant.
+// Watch records the events that one watcher of a tenant got.
 type Watch struct {
 	Tenant   string
 	findings *Findings
@@ -47,16 +47,17 @@ type Watch struct {
 	mu   sync.Mutex
 	seen map[Stamp]bool
 	last Stamp
-	// skipped are the stretches that the watcher was told to be gone: (from, to].
+	// skipped are the ranges that the watcher was told are no longer available: (from, to].
 	skipped [][2]Stamp
 }
 
-// NewWatch returns one that has seen nothing.
+// NewWatch returns a Watch without events.
 func NewWatch(f *Findings, tenant string) *Watch {
 	return &Watch{Tenant: tenant, findings: f, seen: map[Stamp]bool{}}
 }
 
-// Begin tells that the watcher begins after an index: at first, or because what came before is not remembered any more.
+// Begin records that the watcher begins after an index: at its start, or because earlier events are no longer
+// available.
 func (w *Watch) Begin(index uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +65,7 @@ func (w *Watch) Begin(index uint64) {
 	w.last = behind(index)
 }
 
-// Saw tells of an event that reached the watcher. It is a violation when it comes again, or out of order (I10).
+// Saw records an event that the watcher got. It is a violation if the event comes twice, or out of order (I10).
 func (w *Watch) Saw(at Stamp) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +75,7 @@ func (w *Watch) Saw(at Stamp) {
 	w.seen[at], w.last = true, at
 }
 
-// Reached tells that the watcher has come so far, although nothing there was for it.
+// Reached records that the watcher has reached a position without an event for it.
 func (w *Watch) Reached(at Stamp) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,14 +84,15 @@ func (w *Watch) Reached(at Stamp) {
 	}
 }
 
-// Last is how far the watcher has come.
+// Last returns the position that the watcher has reached.
 func (w *Watch) Last() Stamp {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last
 }
 
-// Verify holds what the watcher was told against what happened: all that its tenant may see, and nothing else (I10, I11).
+// Verify checks that the watcher got all events that its tenant may see, and no others (I10, I11). It returns their
+// number.
 func (w *Watch) Verify(r *Replicas) (events int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Life is one process of a task.
+// Life is the life of one process of a task.
 type Life struct {
 	Job     string
 	Attempt int
 	Rank    int
 	Token   uint64
 	Node    string
-	// GPUs are those that it has to itself.
+	// GPUs are the GPUs that only it may use.
 	GPUs []string
-	// ResumeFrom is the checkpoint that it went on from.
+	// ResumeFrom is the checkpoint that it resumed from.
 	ResumeFrom string
 
 	Started, Ended time.Time // Ended is zero while it lives
 	Code           int
-	// Why it ended, for people.
+	// Why is the reason of its end, for people.
 	Why string
-	// Lines is how many lines it printed.
+	// Lines is the number of lines that it printed.
 	Lines int
 }
 
@@ -31,7 +31,8 @@ func (l *Life) String() string {
 	return fmt.Sprintf("%s attempt %d rank %d (token %d) on %s", l.Job, l.Attempt, l.Rank, l.Token, l.Node)
 }
 
-// World knows who lives. It is where I1 and I2 are held against what really runs, and not against what anybody believes.
+// World tracks the processes that are alive. It checks I1 and I2 on the processes that really run, and not on what a
+// component believes.
 type World struct {
 	findings *Findings
 
@@ -42,13 +43,13 @@ type World struct {
 	n    int
 }
 
-// NewWorld returns one without processes.
+// NewWorld returns a World without processes.
 func NewWorld(f *Findings) *World {
 	return &World{findings: f, live: map[string][]*Life{}, gpus: map[string]*Life{}, all: map[string][]*Life{}}
 }
 
-// Start tells of a process that begins to live. It is a violation when one of an earlier attempt of its job lives, or
-// another of its own task, or anybody who has one of its GPUs.
+// Start records the start of a process. It is a violation if a process of an earlier attempt of the job is alive, or
+// another process of its task, or a process with one of its GPUs.
 func (w *World) Start(l Life) *Life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,7 +62,7 @@ func (w *World) Start(l Life) *Life {
 			w.findings.Add("I2: %s starts twice", &l)
 		}
 	}
-	// Tokens of a job only grow (I3): nobody may start what was already replaced.
+	// Tokens of a job only grow (I3): a replaced attempt must not start any more.
 	for _, other := range w.all[l.Job] {
 		if other.Token > l.Token {
 			w.findings.Add("I3: %s starts after %s did", &l, other)
@@ -80,7 +81,7 @@ func (w *World) Start(l Life) *Life {
 	return &l
 }
 
-// End tells that no process of it is left.
+// End records that no process of it is left.
 func (w *World) End(l *Life, code int, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +116,7 @@ func (w *World) Lives(job string) []Life {
 	return all
 }
 
-// Live is how many processes live, Ever how many ever did.
+// Live returns the number of living processes, and the number of all processes so far.
 func (w *World) Live() (live, ever int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +126,7 @@ func (w *World) Live() (live, ever int) {
 	return live, w.n
 }
 
-// LiveOf returns copies of the processes of a job that live.
+// LiveOf returns copies of the living processes of a job.
 func (w *World) LiveOf(job string) []Life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,7 +137,7 @@ func (w *World) LiveOf(job string) []Life {
 	return all
 }
 
-// Uses is how many live processes have the GPU to themselves.
+// Uses returns the number of living processes that have the whole GPU.
 func (w *World) Uses(gpu string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +147,7 @@ func (w *World) Uses(gpu string) int {
 	return 0
 }
 
-// Story tells what became of a job's processes, a line each.
+// Story describes the processes of a job, one per line.
 func (w *World) Story(job string) string {
 	var b strings.Builder
 	for _, l := range w.Lives(job) {

@@ -1,5 +1,6 @@
-// Command conform holds a gateway to its contract: every endpoint with every role and with bad input, and then requests
-// drawn from the OpenAPI document and broken. It prints a table of what was covered and exits 1 when a promise did not hold.
+// Command conform tests a gateway against its contract: every endpoint with every role and with bad input, and then
+// random requests that are derived from the OpenAPI document and made invalid. It prints a table of the coverage, and
+// exits with 1 if the gateway broke its contract.
 package main
 
 import (

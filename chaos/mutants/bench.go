@@ -14,38 +14,38 @@ import (
 	"time"
 )
 
-// outcome is how a mutant ended.
+// outcome is the result of trying a mutant.
 type outcome string
 
 const (
 	caught   outcome = "caught"
 	survived outcome = "SURVIVED"
-	stale    outcome = "STALE"   // the text that it changes is not there once
+	stale    outcome = "STALE"   // the text to change is not in the file exactly once
 	broken   outcome = "BROKEN"  // it does not compile
-	unsound  outcome = "UNSOUND" // its tests fail without it, or are not there
+	unsound  outcome = "UNSOUND" // its tests fail without it, or do not exist
 	late     outcome = "LATE"    // its tests did not end in time
 	halted   outcome = "HALTED"  // the run was interrupted
 )
 
 type result struct {
 	outcome outcome
-	// why names the test that failed, or says what went wrong.
+	// why is the name of the test that failed, or the error.
 	why    string
 	output string
 }
 
-// bench is where mutants are tried.
+// bench tries mutants.
 type bench struct {
 	root, scratch string
 	limit         time.Duration
 }
 
-// control is a package without a mutant: what fails there says nothing about one.
+// control has the results of a package without a mutant: a test that fails there says nothing about a mutant.
 type control struct {
 	pkg   string
 	tests []string
 	once  sync.Once
-	// outcomes of the tests, by name: "PASS", "FAIL", "SKIP"; a test without one does not exist.
+	// outcomes are the results of the tests, by name: "PASS", "FAIL", "SKIP"; a test without one does not exist.
 	outcomes map[string]string
 	err      error
 }
@@ -84,7 +84,7 @@ func (b *bench) try(ctx context.Context, m *mutant, c *control) result {
 	return judge(ctx, output, err)
 }
 
-// firstFault is the first thing that the compiler says; its headings begin with a #.
+// firstFault returns the first error of the compiler, whose headings begin with a #.
 func firstFault(output string) string {
 	for line := range strings.Lines(output) {
 		if !strings.HasPrefix(line, "#") {
@@ -96,7 +96,7 @@ func firstFault(output string) string {
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// judge says what the end of the tests means.
+// judge derives the result from the output of the tests.
 func judge(ctx context.Context, output string, err error) result {
 	r := result{output: output}
 	names := failed.FindAllStringSubmatch(output, -1)
@@ -108,7 +108,7 @@ func judge(ctx context.Context, output string, err error) result {
 	case strings.Contains(output, "panic: test timed out"):
 		r.outcome, r.why = late, "the tests did not end"
 	case len(names) > 0:
-		// The innermost is named first by the package that runs them, and says the most.
+		// Of nested tests, the innermost is the most informative.
 		r.outcome, r.why = caught, names[len(names)-1][1]
 	case strings.Contains(output, "panic: ") || strings.Contains(output, "fatal error: "):
 		r.outcome, r.why = caught, "panic"
@@ -118,7 +118,7 @@ func judge(ctx context.Context, output string, err error) result {
 	return r
 }
 
-// control runs the tests of a package as it is.
+// control runs the tests of the unchanged package.
 func (b *bench) control(ctx context.Context, c *control) {
 	binary := filepath.Join(b.scratch, strings.ReplaceAll(c.pkg, "/", "_")+".control")
 	defer func() { _ = os.Remove(binary) }()
@@ -140,7 +140,7 @@ func outcomes(output string) map[string]string {
 	return all
 }
 
-// overlay writes the changed file, and the word for the compiler to take it for the one in the tree.
+// overlay writes the changed file, and the overlay file that makes the compiler use it in place of the original.
 func (b *bench) overlay(m *mutant, text []byte) (string, error) {
 	file := filepath.Join(b.scratch, m.Name+".go")
 	if err := os.WriteFile(file, text, 0o600); err != nil {
@@ -162,7 +162,8 @@ func (b *bench) build(ctx context.Context, pkg, to string, flags ...string) (str
 	return string(output), err
 }
 
-// run runs tests of a package, where go test would. They may leave processes behind when they fail: their keeper ends them.
+// run runs tests of a package, in the directory that go test would use. If they fail they may leave processes behind,
+// which their keeper ends.
 func (b *bench) run(ctx context.Context, pkg, binary string, tests []string, flags ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.limit+time.Minute)
 	defer cancel()

@@ -15,13 +15,13 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/proc"
 )
 
-// A mistake may be just that something is not ended: a test that notices it leaves processes behind, in sessions of their own
-// and with parents that are gone. So each run has a keeper above it, which inherits what loses its parent, and ends all of it.
+// With some mutants a process is not ended: a test that notices this leaves processes behind, in their own sessions and
+// without parents. So each run has a keeper above it, which adopts orphaned processes, and ends all of them.
 
-// keepWord makes this program a keeper, of the command behind it.
+// keepWord is the argument that makes this program a keeper of the command after it.
 const keepWord = "keep"
 
-// kept runs a command below a keeper and returns what it printed. Nothing of it is left then, also when ctx ended it.
+// kept runs a command below a keeper and returns its output. No process of it is left then, also if ctx ended it.
 func kept(ctx context.Context, dir, name string, args ...string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -29,7 +29,7 @@ func kept(ctx context.Context, dir, name string, args ...string) (string, error)
 	}
 	cmd := exec.CommandContext(ctx, self, append([]string{keepWord, name}, args...)...)
 	cmd.Dir = dir
-	// An interrupt at the terminal is for this process, which tells the keeper.
+	// An interrupt at the terminal must only reach this process, which tells the keeper.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
@@ -37,7 +37,7 @@ func kept(ctx context.Context, dir, name string, args ...string) (string, error)
 	return string(output), err
 }
 
-// keep runs a command, ends what it leaves, and returns its exit code.
+// keep runs a command, ends the processes that it leaves, and returns its exit code.
 func keep(args []string) int {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGTERM)
@@ -72,7 +72,7 @@ func keep(args []string) int {
 	return 1
 }
 
-// endChildren kills until there are none: those of a process that was killed become this one's.
+// endChildren kills children until there are none: the children of a killed process become this process's.
 func endChildren() {
 	for {
 		for _, p := range proc.All() {

@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
-// This program is a keeper too when it is called as one.
+// TestMain makes the test binary a keeper if it is called as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == keepWord {
 		os.Exit(keep(os.Args[2:]))
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testrun.Main(m.Run))
 }
 
-// orphans starts, from a test's process, one in a session of its own with a child, and writes down who they are.
+// orphans is a script that starts a process in its own session, with a child, and writes down their pids.
 const orphans = `(setsid sh -c 'sleep 1000 & echo $! $$ > pids.new; mv pids.new pids; wait' &)
 until [ -e pids ]; do sleep 0.01; done; `
 

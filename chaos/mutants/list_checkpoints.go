@@ -1,6 +1,6 @@
 package main
 
-// checkpointMutants are mistakes with checkpoints that leave their node, and with who gets them.
+// checkpointMutants are mistakes with archived and transferred checkpoints, and with the access to them.
 var checkpointMutants = []mutant{
 	{
 		Name: "stored-by-another-node", Breaks: "I9", File: "fsm/work/checkpointverbs/report.go",

@@ -1,6 +1,6 @@
 package main
 
-// edgeMutants are mistakes at the door.
+// edgeMutants are mistakes at the edge: gateway, authentication and clients.
 var edgeMutants = []mutant{
 	{
 		Name: "errors-not-scrubbed", Breaks: "I11", File: "gateway/errors.go",

@@ -1,6 +1,6 @@
 package main
 
-// coordinatorMutants are mistakes of the coordinator, and of the scheduler that its leader runs.
+// coordinatorMutants are mistakes in the coordinator, and in the scheduler that its leader runs.
 var coordinatorMutants = []mutant{
 	{
 		Name: "renewed-without-proof", Breaks: "I6", File: "coordinator/term/proofs.go",
@@ -172,7 +172,7 @@ var coordinatorMutants = []mutant{
 	},
 }
 
-// agentMutants are mistakes on the nodes.
+// agentMutants are mistakes in the agent.
 var agentMutants = []mutant{
 	{
 		Name: "runs-on-unasked", Breaks: "R2", File: "agent/lease/keeper.go",

@@ -1,6 +1,7 @@
 package main
 
-// sharingMutants are mistakes in what is shared over time: preemption, promises, windows, arrays, limits, schedules.
+// sharingMutants are mistakes in how the cluster is shared over time: preemption, claims, windows, arrays, limits,
+// schedules.
 var sharingMutants = []mutant{
 	{
 		Name: "more-victims-than-needed", Breaks: "scheduling.md", File: "fsm/work/jobverbs/preempt.go",

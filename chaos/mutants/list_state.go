@@ -1,6 +1,6 @@
 package main
 
-// mutants are all that are tried, in the order of the rooms.
+// mutants are all mutants, in the order of the parts of Mind.
 var mutants = concat(stateMutants, sharingMutants, coordinatorMutants, agentMutants, checkpointMutants, edgeMutants)
 
 func concat(lists ...[]mutant) (all []mutant) {
@@ -10,7 +10,7 @@ func concat(lists ...[]mutant) (all []mutant) {
 	return all
 }
 
-// stateMutants are mistakes in the replicated state, and in what replicates it.
+// stateMutants are mistakes in the replicated state, and in its replication.
 var stateMutants = []mutant{
 	{
 		Name: "fencing-not-checked", Breaks: "I3", File: "fsm/work/jobverbs/report.go",

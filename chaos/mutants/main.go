@@ -1,14 +1,14 @@
-// Mutants puts known mistakes into Mind, one at a time, and requires of the tests that each of them is noticed.
+// Mutants puts known mistakes into Mind, one at a time, and requires that the tests notice each of them.
 //
-// A mutant is an exact change of one file, and the cheapest tests that have to fail under it. The changed file is given to
-// the compiler as an overlay: nothing in the tree is touched. It is caught when one of its tests fails. It is no catch when
-// it does not compile, when the text that it changes is not in the file exactly once, when one of its tests does not exist
-// or fails without it, or when the tests take too long: all of these are errors of the list, and end the run with 1 as a
-// survivor does. Processes that the tests leave behind are ended.
+// A mutant is an exact change of one file, with the cheapest tests that must fail because of it. The compiler gets the
+// changed file as an overlay, so the tree is not changed. A mutant is caught if one of its tests fails. It is not
+// caught if it does not compile, if the text to change is not in the file exactly once, if one of its tests does not
+// exist or fails without it, or if the tests take too long: all of these are errors of the list, and end the run with 1
+// like a survivor. Processes that the tests leave behind are ended.
 //
 //	go run ./chaos/mutants [-only NAME] [-jobs N] [-timeout TIME] [-v] [-list] [-table]
 //
-// The last line says how it went, as key=value.
+// The last line has the results as key=value.
 package main
 
 import (
@@ -113,7 +113,7 @@ func show(chosen []mutant) error {
 	return stale
 }
 
-// all tries the mutants, and counts how they ended.
+// all tries the mutants, and counts their results.
 func (b *bench) all(ctx context.Context, chosen []mutant, jobs int, verbose bool) map[outcome]int {
 	controls := map[string]*control{}
 	for _, m := range chosen {

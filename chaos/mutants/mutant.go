@@ -12,12 +12,12 @@ import (
 // mutant is one mistake.
 type mutant struct {
 	Name string
-	// What is changed, in words.
+	// What, a text, describes the change.
 	What string
-	// Breaks is the promise that it breaks: an invariant of docs/architecture.md, a rule (or L1) of docs/operate/failure-model.md, or else
-	// the page of docs that makes it.
+	// Breaks is the promise that it breaks: an invariant of docs/architecture.md, a rule (or L1) of
+	// docs/operate/failure-model.md, or the page of docs that makes the promise.
 	Breaks string
-	// File is changed: Old, which is there exactly once, becomes New.
+	// In File, Old, which must occur exactly once, becomes New.
 	File, Old, New string
 	// Package and Tests are the cheapest tests that must notice.
 	Package string
@@ -39,7 +39,7 @@ func (m *mutant) change(root string) ([]byte, error) {
 	return bytes.Replace(text, []byte(m.Old), []byte(m.New), 1), nil
 }
 
-// page is the list in docs/develop/mutants.md.
+// page returns the list in docs/develop/mutants.md.
 func page(root string, of []mutant) string {
 	var b strings.Builder
 	for _, m := range of {
@@ -79,7 +79,7 @@ func wrap(b *strings.Builder, words []string) {
 	b.WriteString("\n")
 }
 
-// pageLink leads to a page from another folder of docs; it is empty when there is no such page.
+// pageLink returns a link to a page from another folder of docs. It is empty if there is no such page.
 func pageLink(root, page string) string {
 	found, _ := filepath.Glob(filepath.Join(root, "docs", "*", page))
 	if len(found) != 1 {

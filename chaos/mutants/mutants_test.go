@@ -32,7 +32,7 @@ func TestMutants_areWhole(t *testing.T) {
 	}
 }
 
-// Each mistake can be made in the code as it is, and the tests that are to notice it exist.
+// Each mutant fits the present code, and the tests that must notice it exist.
 func TestMutants_fitTheCode(t *testing.T) {
 	const root = "../.."
 	for _, m := range mutants {
@@ -130,7 +130,7 @@ func TestChoose(t *testing.T) {
 	require.ErrorContains(t, err, `"d"`)
 }
 
-// A module of a few lines, in which each outcome happens.
+// The test uses a module of a few lines, in which each outcome occurs.
 func TestBench_tellsTheOutcomesApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles")

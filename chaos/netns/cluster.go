@@ -19,7 +19,8 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// Cluster is a cluster whose members are in namespaces of their own, named as the members: c1, n1, gateway.
+// Cluster is a cluster whose members run in separate network namespaces, which have the members' names: c1, n1,
+// gateway.
 type Cluster struct {
 	*procs.Cluster
 	*Net
@@ -66,7 +67,7 @@ func Start(ctx context.Context, mind, dir string, coordinators, agents int, gpus
 				return nil, err
 			}
 			list[i].PID = cmd.Process.Pid
-			go func() { _ = cmd.Wait() }() // it is buried when it ends
+			go func() { _ = cmd.Wait() }() // this reaps the process when it ends
 		}
 	}
 	if c.Cluster, err = procs.Assemble(dir, info, launch, client); err != nil {
@@ -105,7 +106,7 @@ func (c *Cluster) configure(mind, dir string, cs, as []string, gpus string) (pro
 		return info, err
 	}
 	random := make([]byte, 32)
-	_, _ = rand.Read(random) // it never fails
+	_, _ = rand.Read(random) // never fails
 	key, secret := base64.StdEncoding.EncodeToString(random), base64.RawURLEncoding.EncodeToString(random[:18])
 	info.Token = "mind_" + secret
 
@@ -189,7 +190,7 @@ func (c *Cluster) awaitNodes(ctx context.Context, agents int) error {
 	}
 }
 
-// stopWithin is when Stop begins to use SIGKILL.
+// stopWithin is how long Stop waits before it uses SIGKILL.
 const stopWithin = 20 * time.Second
 
 // Stop ends the cluster, agents first, and removes the namespaces.

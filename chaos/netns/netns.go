@@ -1,12 +1,12 @@
-// Package netns puts the members of a cluster into network namespaces of their own, one cable from each to a switch, and
-// cuts the ways between them: real packets of real processes get lost, in both directions or in one.
+// Package netns puts the members of a cluster into separate network namespaces, each with a cable to a switch, and cuts
+// the links between them: real packets of real processes get lost, in one or both directions.
 //
-// Contract: New makes the namespaces, Close removes them. Start runs a program inside of one. Cut drops what one member
-// sends to another, without telling either; Heal undoes all cuts. It needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN) and
-// ip(8); Available says what is missing. The network of the machine itself is not touched.
+// Contract: New makes the namespaces, Close removes them. Start runs a program in one of them. Cut silently drops the
+// packets from one member to another; Heal undoes all cuts. The package needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN)
+// and ip(8); Available says what is missing. It does not change the network of the machine itself.
 //
 // How: each namespace has a fixed neighbour table, which names the cable of every other member. A cut is an entry that
-// names a cable that does not exist: the switch delivers such a packet to everybody, and nobody takes it.
+// names a cable that does not exist: the switch delivers such a packet to all members, and all of them drop it.
 package netns
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
-// Available says why there can be no namespaces here; nil: there can.
+// Available returns the reason why namespaces cannot be made here, or nil if they can.
 func Available() error {
 	if _, err := exec.LookPath("ip"); err != nil {
 		return errors.New("partitions need ip(8), of the package iproute2")
@@ -44,7 +44,7 @@ func Available() error {
 
 // Net is a switch with members.
 type Net struct {
-	prefix string // of the namespaces' names
+	prefix string // the prefix of the namespaces' names
 	names  []string
 
 	mu   sync.Mutex
@@ -54,13 +54,13 @@ type Net struct {
 const (
 	hub    = "hub"
 	subnet = "10.213.7."
-	// nobody is the address of no cable.
+	// nobody is an address that no cable has.
 	nobody = "02:4d:00:00:ff:ff"
 )
 
 var made atomic.Int64
 
-// New makes a namespace for each name, and one with the switch, which is called hub.
+// New makes a namespace for each name, and one for the switch, which is called hub.
 func New(names ...string) (*Net, error) {
 	n := &Net{prefix: fmt.Sprintf("%s-%d-", testrun.Name(), made.Add(1)), names: append([]string{hub}, names...), cuts: map[[2]string]bool{}}
 	if err := n.make(); err != nil {
@@ -101,7 +101,7 @@ func (n *Net) make() error {
 	return nil
 }
 
-// neighbours writes the table of a member.
+// neighbours writes the neighbour table of a member.
 func (n *Net) neighbours(from string) error {
 	dev := "eth0"
 	if from == hub {
@@ -121,7 +121,7 @@ func (n *Net) neighbours(from string) error {
 	return n.batch(from, lines...)
 }
 
-// Cut drops what from sends to to. The other direction is another cut.
+// Cut drops the packets from one member to another. The other direction is a separate cut.
 func (n *Net) Cut(from, to string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,7 +129,7 @@ func (n *Net) Cut(from, to string) error {
 	return n.neighbours(from)
 }
 
-// Part drops everything between the members of a and those of b.
+// Part drops all packets between the members of a and the members of b.
 func (n *Net) Part(a, b []string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -148,7 +148,7 @@ func (n *Net) Part(a, b []string) error {
 	return nil
 }
 
-// Others are all members, save those that are named. The hub is not among them.
+// Others returns all members except the named ones. The hub is not among them.
 func (n *Net) Others(but ...string) []string {
 	var all []string
 next:
@@ -180,7 +180,7 @@ func (n *Net) Heal() error {
 	return nil
 }
 
-// Addr is the address of a member.
+// Addr returns the address of a member.
 func (n *Net) Addr(name string) string { return fmt.Sprintf("%s%d", subnet, n.number(name)) }
 
 func (n *Net) mac(name string) string { return fmt.Sprintf("02:4d:00:00:00:%02x", n.number(name)) }
@@ -205,13 +205,13 @@ func (n *Net) Start(name string, cmd *exec.Cmd) error {
 func (n *Net) Dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
 	err = n.inside(hub, func() error {
 		var d net.Dialer
-		conn, err = d.DialContext(ctx, network, addr) // of an address, so without a goroutine of its own
+		conn, err = d.DialContext(ctx, network, addr) // addr is an IP address, so the dialer starts no goroutine
 		return err
 	})
 	return conn, err
 }
 
-// inside runs do on a thread that is in the namespace. The thread is given up afterwards: nothing else may run there.
+// inside runs do on a thread in the namespace. The thread ends afterwards, because no other goroutine may run on it.
 func (n *Net) inside(name string, do func() error) error {
 	result := make(chan error, 1)
 	go func() {
@@ -230,7 +230,7 @@ func (n *Net) inside(name string, do func() error) error {
 	return <-result
 }
 
-// Close removes the namespaces. What still runs in them keeps them alive, unseen.
+// Close removes the namespaces. Processes that still run in them keep them alive, but invisible.
 func (n *Net) Close() error {
 	var errs []error
 	for _, name := range n.names {

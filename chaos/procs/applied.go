@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Applied is the highest log index that a coordinator says it has applied.
+// Applied returns the highest log index that a coordinator reports as applied.
 func (c *Cluster) Applied(ctx context.Context, p Component) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -34,7 +34,8 @@ func (c *Cluster) Applied(ctx context.Context, p Component) (uint64, error) {
 	return 0, errors.Join(fmt.Errorf("%s does not say what it has applied", p.Name()), lines.Err())
 }
 
-// WaitCaughtUp waits until every coordinator has applied what any of them had when it was called.
+// WaitCaughtUp waits until every coordinator has applied the highest index that any of them had at the time of the
+// call.
 func (c *Cluster) WaitCaughtUp(ctx context.Context) error {
 	info, err := c.Info()
 	if err != nil {

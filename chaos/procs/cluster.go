@@ -1,6 +1,6 @@
-// Package procs runs Mind as its users do: `mind dev` and the processes that it starts, seen only through what is promised
-// outside (dev.json, REST, signals). Faults are real signals to real processes, which are ended by pid and only when they
-// are the cluster's own.
+// Package procs runs Mind like its users: `mind dev` and the processes that it starts, used only through the promised
+// interfaces (dev.json, REST, signals). Faults are real signals to real processes. Processes are ended by pid, and only
+// the cluster's own.
 package procs
 
 import (
@@ -22,22 +22,22 @@ import (
 
 // Cluster is a running cluster.
 type Cluster struct {
-	// Dir holds its state, the logs of its components, and dev.json.
+	// Dir has its state, the logs of its components, and dev.json.
 	Dir string
 
 	http *http.Client
-	// supervised: something else starts again what is killed.
+	// supervised: a supervisor starts killed components again.
 	supervised bool
-	// launch runs a component again.
+	// launch starts a component again.
 	launch func(Component) (*exec.Cmd, error)
 
-	// The supervisor, when it is ours.
+	// cmd is the supervisor, if this process started it.
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error
 }
 
-// Start runs `mind dev` with its state in dir and waits until it says that it is ready.
+// Start runs `mind dev` with its state in dir and waits until it reports that it is ready.
 func Start(ctx context.Context, mind, dir string, args ...string) (*Cluster, error) {
 	log, err := os.OpenFile(filepath.Join(dir, "mind-dev.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -49,7 +49,7 @@ func Start(ctx context.Context, mind, dir string, args ...string) (*Cluster, err
 	c.launch = c.relaunch
 	c.cmd = exec.Command(mind, append([]string{"dev", "--data-dir", data}, args...)...)
 	c.cmd.Stderr = log
-	// An interrupt from the keyboard ends the attack first, and then the cluster in order.
+	// An interrupt from the keyboard must end the attack first, and then the cluster in an orderly way.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, err := c.cmd.StdoutPipe()
 	if err != nil {
@@ -79,8 +79,8 @@ func Start(ctx context.Context, mind, dir string, args ...string) (*Cluster, err
 	}
 }
 
-// Attach takes up a `mind dev` that somebody else runs, by its dev.json or the folder of that. It must be on this machine,
-// with a process for each component.
+// Attach attaches to a running `mind dev`, by its dev.json or the folder of that file. It must be on this machine, with
+// a process for each component.
 func Attach(devJSON string) (*Cluster, error) {
 	dir := devJSON
 	if fi, err := os.Stat(devJSON); err == nil && !fi.IsDir() {
@@ -105,8 +105,8 @@ func Attach(devJSON string) (*Cluster, error) {
 	return c, nil
 }
 
-// Assemble is a cluster that the caller runs by itself: launch starts a component, and http reaches the gateway and the
-// components. It writes dev.json into dir.
+// Assemble returns a cluster whose processes the caller runs: launch starts a component, and client reaches the gateway
+// and the components. It writes dev.json into dir.
 func Assemble(dir string, info Info, launch func(Component) (*exec.Cmd, error), client *http.Client) (*Cluster, error) {
 	text, err := json.MarshalIndent(info, "", "  ")
 	if err != nil {
@@ -118,7 +118,7 @@ func Assemble(dir string, info Info, launch func(Component) (*exec.Cmd, error), 
 	return &Cluster{Dir: dir, http: client, launch: launch}, nil
 }
 
-// REST is a client of the cluster's gateway.
+// REST returns a client of the cluster's gateway.
 func (c *Cluster) REST() (*REST, error) {
 	info, err := c.Info()
 	if err != nil {
@@ -129,7 +129,8 @@ func (c *Cluster) REST() (*REST, error) {
 	return r, nil
 }
 
-// Stop sends SIGTERM to mind dev and waits for it; an exit status other than 0 is an error, as is a process left behind.
+// Stop sends SIGTERM to mind dev and waits for its end. An exit status other than 0, or a process that is left behind,
+// is an error.
 func (c *Cluster) Stop() error {
 	if c.cmd == nil {
 		return errors.New("this cluster belongs to somebody else")

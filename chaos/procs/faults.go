@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pause between two looks at what changes without telling.
+// pause is the pause between polls of a state without events.
 const pause = 20 * time.Millisecond
 
 // Kill sends SIGKILL to a component.
@@ -27,18 +27,18 @@ func (c *Cluster) Signal(p Component, s syscall.Signal) error {
 	return syscall.Kill(p.PID, s)
 }
 
-// WaitGone waits until a component that was killed, or told to end, is no process any more.
+// WaitGone waits until the process of a component has ended.
 func (c *Cluster) WaitGone(ctx context.Context, p Component) error {
 	return poll(ctx, p.Name()+" to end", func() bool { return !runs(p.PID, p.Argv) && !exiting(p.PID) })
 }
 
-// Supervised says whether somebody else starts again what is killed.
+// Supervised reports whether a supervisor starts killed components again.
 func (c *Cluster) Supervised() bool { return c.supervised }
 
-// Restart runs a killed component again. Its process is a child of this one.
+// Restart starts a killed component again. Its process is a child of this one.
 func (c *Cluster) Restart(p Component) (*exec.Cmd, error) { return c.launch(p) }
 
-// relaunch runs the component's argv as `mind dev` did.
+// relaunch runs the component's argv like `mind dev`.
 func (c *Cluster) relaunch(p Component) (*exec.Cmd, error) {
 	log, err := os.OpenFile(filepath.Join(c.Dir, "logs", p.Name()+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -53,7 +53,8 @@ func (c *Cluster) relaunch(p Component) (*exec.Cmd, error) {
 	return cmd, cmd.Start()
 }
 
-// Environ is the environment of this process without Mind's own variables, which would beat configuration files.
+// Environ returns the environment of this process without Mind's own variables, which would take precedence over
+// configuration files.
 func Environ() []string {
 	var kept []string
 	for _, v := range os.Environ() {
@@ -64,8 +65,8 @@ func Environ() []string {
 	return kept
 }
 
-// Revive brings back a component that was killed: it waits for the supervisor to start it, or starts it where nobody else
-// would, and returns when it is ready.
+// Revive brings a killed component back: it waits for the supervisor to start it, or starts it if there is no
+// supervisor, and returns when it is ready.
 func (c *Cluster) Revive(ctx context.Context, killed Component) error {
 	if !c.supervised {
 		if err := c.WaitGone(ctx, killed); err != nil {
@@ -75,12 +76,12 @@ func (c *Cluster) Revive(ctx context.Context, killed Component) error {
 		if err != nil {
 			return fmt.Errorf("starting %s again: %w", killed.Name(), err)
 		}
-		go func() { _ = cmd.Wait() }() // it is buried when it ends
+		go func() { _ = cmd.Wait() }() // this reaps the process when it ends
 	}
 	return c.WaitBack(ctx, killed)
 }
 
-// Leader returns the coordinator that leads, as the cluster says.
+// Leader returns the coordinator that leads, according to the cluster.
 func (c *Cluster) Leader(ctx context.Context) (Component, error) {
 	var found Component
 	var last error
@@ -132,7 +133,7 @@ func (c *Cluster) Follower(ctx context.Context) (Component, error) {
 	return leader, errors.New("there is no follower: the cluster has one coordinator")
 }
 
-// WaitBack waits until a killed component runs again under another pid and says that it is ready.
+// WaitBack waits until a killed component runs again with another pid and reports that it is ready.
 func (c *Cluster) WaitBack(ctx context.Context, killed Component) error {
 	return poll(ctx, killed.Name()+" to come back", func() bool {
 		info, err := c.Info()
@@ -168,7 +169,7 @@ func (c *Cluster) Ready(ctx context.Context, p Component) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// WaitReady waits until a component says that it is ready.
+// WaitReady waits until a component reports that it is ready.
 func (c *Cluster) WaitReady(ctx context.Context, p Component) error {
 	return poll(ctx, p.Name()+" to be ready", func() bool { return c.Ready(ctx, p) })
 }
@@ -186,8 +187,8 @@ func poll(ctx context.Context, what string, ok func() bool) error {
 	}
 }
 
-// Mend undoes what an attack that was broken off left: it lets stopped components go on, and starts again those that do
-// not run, where nobody else would.
+// Mend undoes the faults of an interrupted attack: it continues stopped components, and starts components that do not
+// run, if there is no supervisor.
 func (c *Cluster) Mend() error {
 	info, err := c.Info()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Component is one process of the cluster, as dev.json names it.
+// Component is one process of the cluster, as in dev.json.
 type Component struct {
 	ID       string   `json:"id"`
 	NodeID   string   `json:"node_id"`
@@ -21,7 +21,7 @@ type Component struct {
 	RaftAddr string   `json:"raft_addr"`
 }
 
-// Name is the id of a coordinator, or that of an agent's node.
+// Name returns the id of a coordinator, or of an agent's node.
 func (p Component) Name() string {
 	switch {
 	case p.ID != "":
@@ -32,14 +32,14 @@ func (p Component) Name() string {
 	return "gateway"
 }
 
-// Operator is how to speak gRPC to the coordinators.
+// Operator has the credentials for gRPC calls to the coordinators.
 type Operator struct {
 	Cert   string `json:"cert_file"`
 	Key    string `json:"key_file"`
 	Secret string `json:"api_secret"`
 }
 
-// Info is dev.json.
+// Info is the content of dev.json.
 type Info struct {
 	Gateway      Component   `json:"gateway"`
 	Token        string      `json:"token"`
@@ -47,7 +47,7 @@ type Info struct {
 	Coordinators []Component `json:"coordinators"`
 	Agents       []Component `json:"agents"`
 	Operator     Operator    `json:"operator"`
-	// PID of the supervisor.
+	// PID is the supervisor's process id.
 	PID int `json:"pid"`
 }
 
@@ -62,8 +62,8 @@ func (i Info) all() []*Component {
 	return all
 }
 
-// Info reads dev.json. A component that somebody else than the supervisor started again has a pid that is not written
-// there: it is found by its command line.
+// Info reads dev.json. The pid of a component that was restarted by another process than the supervisor is not in the
+// file: it is found by its command line.
 func (c *Cluster) Info() (Info, error) {
 	var info Info
 	text, err := os.ReadFile(filepath.Join(c.Dir, "dev.json"))
@@ -94,8 +94,8 @@ func runs(pid int, argv []string) bool {
 	return pid > 0 && commandLine(strconv.Itoa(pid)) == strings.Join(argv, "\x00")
 }
 
-// exiting says whether a process is about to be gone: its command line is gone already, but its ports and files may still be
-// taken. They are free when its last thread is a zombie, or nothing is left of it.
+// exiting reports whether a process is exiting: it has no command line any more, but may still hold its ports and
+// files. They are free when its last thread is a zombie or gone.
 func exiting(pid int) bool {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	if commandLine(strconv.Itoa(pid)) != "" {
@@ -111,7 +111,8 @@ func exiting(pid int) bool {
 	return err == nil && !(zombie && len(threads) <= 1)
 }
 
-// commandLine is empty for a process that has ended, buried or not, and for one that is about to.
+// commandLine returns the command line of a process. It is empty for a process that has ended or is exiting, also for a
+// zombie.
 func commandLine(pid string) string {
 	text, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
 	if err != nil {
@@ -120,7 +121,7 @@ func commandLine(pid string) string {
 	return string(bytes.TrimSuffix(text, []byte{0}))
 }
 
-// running are the pids of all processes by their command lines.
+// running returns the pids of all processes by their command lines.
 func running() map[string]int {
 	found := map[string]int{}
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -132,7 +133,7 @@ func running() map[string]int {
 	return found
 }
 
-// Processes are the pids whose command line holds text.
+// Processes returns the pids of processes whose command line contains text.
 func Processes(text string) []int {
 	var pids []int
 	for argv, pid := range running() {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Node is what the checkers need to know of a node.
+// Node has the fields of a node that the checkers need.
 type Node struct {
 	ID       string `json:"node_id"`
 	State    string `json:"state"`
@@ -22,7 +22,7 @@ type Node struct {
 	Tasks    int    `json:"tasks"`
 }
 
-// GPU is one of a node.
+// GPU is a GPU of a node.
 type GPU struct {
 	Index int    `json:"index"`
 	JobID string `json:"job_id"`
@@ -62,8 +62,8 @@ type LogLine struct {
 	Stream  string `json:"stream"`
 }
 
-// Logs reads the log of a job to its end, and goes on after the last event that it saw when the connection breaks. With
-// follow the end is that of the job.
+// Logs reads the log of a job to its end. If the connection breaks, it continues after the last event that it got. With
+// follow it reads until the job ends.
 func (r *REST) Logs(ctx context.Context, id string, query string, take func(LogLine)) error {
 	last := ""
 	for {

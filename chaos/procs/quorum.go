@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// NoSpareError says that the cluster could not do without one more coordinator.
+// NoSpareError is returned if the cluster would lose its quorum without one more coordinator.
 type NoSpareError struct {
-	// Voters, and those of them that could not be reached.
+	// Voters is the number of voters, Unreachable has the ones that could not be reached.
 	Voters      int
 	Unreachable []string
 }
 
-// Error says what is missing, and what to do.
+// Error implements error. It says what is missing, and what to do.
 func (e *NoSpareError) Error() string {
 	need := e.Voters/2 + 1
 	if len(e.Unreachable) == 0 {
@@ -26,11 +26,11 @@ func (e *NoSpareError) Error() string {
 		e.Voters-len(e.Unreachable), e.Voters, need, strings.Join(e.Unreachable, " and "))
 }
 
-// spareWithin is how long a coordinator that was just started may take until it counts.
+// spareWithin is how long a coordinator that was just started may take to become ready.
 const spareWithin = 10 * time.Second
 
-// SpareOne says whether a coordinator may be taken away without the others losing their quorum: nil, or a *NoSpareError. It
-// asks each voter itself, because what the cluster believes of one that has just died may be old.
+// SpareOne checks whether the others keep their quorum without one coordinator. It returns nil or a *NoSpareError. It
+// asks each voter itself, because the cluster may not know yet that one has just died.
 func (c *Cluster) SpareOne(ctx context.Context) error {
 	for began := time.Now(); ; {
 		voters, unreachable, err := c.voters(ctx)
@@ -51,7 +51,7 @@ func (c *Cluster) SpareOne(ctx context.Context) error {
 	}
 }
 
-// mayComeBack says whether a coordinator runs, or is started again by its supervisor.
+// mayComeBack reports whether a coordinator runs, or its supervisor will start it again.
 func (c *Cluster) mayComeBack(id string) bool {
 	info, err := c.Info()
 	if err != nil || c.supervised {
@@ -60,7 +60,7 @@ func (c *Cluster) mayComeBack(id string) bool {
 	return slices.ContainsFunc(info.Coordinators, func(p Component) bool { return p.ID == id && runs(p.PID, p.Argv) })
 }
 
-// voters counts the voting coordinators, and names those that do not say that they are ready.
+// voters returns the number of voting coordinators, and the names of those that do not report that they are ready.
 func (c *Cluster) voters(ctx context.Context) (voters int, unreachable []string, err error) {
 	info, err := c.Info()
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *Cluster) voters(ctx context.Context) (voters int, unreachable []string,
 	rest.http = c.http
 	ask, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	// Any one may answer: there may be no quorum left to agree.
+	// A stale read is enough: there may be no quorum for another one.
 	if err := rest.Get(ask, "/cluster?consistency=stale", &cluster); err != nil {
 		return 0, nil, err
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// members is a cluster as seen from outside: a gateway that names its coordinators, and the doors of those that are up.
+// members makes a cluster of test servers: a gateway that lists the coordinators, and the HTTP endpoints of those that
+// are up.
 func members(t *testing.T, all map[string]http.HandlerFunc, voters ...string) *Cluster {
 	t.Helper()
 	type coordinator struct {

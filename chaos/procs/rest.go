@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// REST speaks to the gateway as any client would.
+// REST is a client of the gateway's REST interface.
 type REST struct {
 	Base  string
 	Token string
 	http  *http.Client
 }
 
-// Error is an error envelope.
+// Error is an answer with an error.
 type Error struct {
 	HTTP    int
 	Code    string
@@ -37,7 +37,7 @@ var sharedClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 
 
 const prefix = "/v1/modules/scaimind"
 
-// Do sends one request and decodes the data of its envelope into out, unless that is nil.
+// Do sends one request and decodes the data of the answer into out, unless that is nil.
 func (r *REST) Do(ctx context.Context, method, path string, header http.Header, body, out any) error {
 	var payload io.Reader
 	switch b := body.(type) {
@@ -96,7 +96,7 @@ func (r *REST) Get(ctx context.Context, path string, out any) error {
 	return r.Do(ctx, http.MethodGet, path, nil, nil, out)
 }
 
-// Job is what the checkers need to know of a job.
+// Job has the fields of a job that the checkers need.
 type Job struct {
 	ID           string            `json:"job_id"`
 	Name         string            `json:"name"`
@@ -112,7 +112,7 @@ type Job struct {
 	Nodes        []string          `json:"nodes"`
 }
 
-// Ended says whether nothing more will happen to the job.
+// Ended reports whether the state of the job is final.
 func (j Job) Ended() bool {
 	switch j.State {
 	case "SUCCEEDED", "FAILED", "CANCELED", "PREEMPTED":
@@ -121,7 +121,7 @@ func (j Job) Ended() bool {
 	return false
 }
 
-// Command is a job that runs argv.
+// Command returns a job that runs argv.
 func Command(name string, gpus int, argv ...string) map[string]any {
 	return map[string]any{
 		"name":            name,

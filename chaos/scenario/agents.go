@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
 
-// KillAgent kills the agent with the most jobs and brings it back at once. The jobs must not notice.
+// KillAgent kills the agent with the most jobs and brings it back at once. The jobs must keep running.
 func KillAgent(rounds int, load Load) Attack {
 	return Attack{
 		Name: "kill-agent", Load: load, Rounds: rounds, Between: 500 * time.Millisecond,
@@ -34,16 +34,16 @@ func KillAgent(rounds int, load Load) Attack {
 	}
 }
 
-// Away says how an agent is away.
+// Away configures how an agent is taken away.
 type Away struct {
-	// Stop sends SIGSTOP in the place of SIGKILL, which needs a cluster that does not start its agents again.
+	// Stop uses SIGSTOP instead of SIGKILL, which requires a cluster that does not restart its agents.
 	Stop bool
-	// For is how long the agent is away at least.
+	// For is the minimum time that the agent is away.
 	For time.Duration
 }
 
 // AgentAway takes an agent away until each replaceable job on its node was replaced, and brings it back. Jobs without a
-// retry run on meanwhile, some to their end, and their exit codes are known afterwards.
+// retry keep running meanwhile, some to their end, and their exit codes must be known afterwards.
 func AgentAway(away Away, load Load) Attack {
 	kind := "agent-down"
 	if away.Stop {
@@ -88,15 +88,15 @@ func AgentAway(away Away, load Load) Attack {
 	}
 }
 
-// acquainted is how long nodes are left in peace before one is lost. A node whose list of the others is not known to have
-// reached it cannot be replaced by anybody; it says so with a heartbeat, once a second.
+// acquainted is how long the cluster runs undisturbed before a node is lost. Tasks of a node are replaced only after
+// the node has acknowledged the roster, in a heartbeat, once a second.
 const acquainted = 10 * time.Second
 
-// replacedWithin is how long the replacement of a lost attempt may take, far beyond what was promised.
+// replacedWithin limits the time until a lost attempt is replaced. It is far longer than promised.
 const replacedWithin = 4 * time.Minute
 
-// lost waits until what ran on a node that was cut off at t was replaced where that may be, while jobs end there without
-// anybody who could tell.
+// lost waits until the replaceable tasks of a node that was cut off at t were replaced. Meanwhile short jobs end on the
+// node without a report.
 func (f *Fight) lost(ctx context.Context, kind, node string, t time.Time, least time.Duration) error {
 	if err := f.Outage(ctx, kind, t); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (f *Fight) lost(ctx context.Context, kind, node string, t time.Time, least 
 	return ctx.Err()
 }
 
-// busiest is the agent with the most jobs.
+// busiest returns the agent with the most jobs.
 func (f *Fight) busiest(ctx context.Context) (procs.Component, error) {
 	info, err := f.Cluster.Info()
 	if err != nil {
@@ -147,7 +147,7 @@ func (f *Fight) busiest(ctx context.Context) (procs.Component, error) {
 	return procs.Component{}, fmt.Errorf("node %q has no agent on this machine", node)
 }
 
-// nodeBack waits until a node takes part again.
+// nodeBack waits until a node is ready again.
 func (f *Fight) nodeBack(ctx context.Context, node string) error {
 	for {
 		nodes, err := f.REST.Nodes(ctx)

@@ -16,15 +16,15 @@ import (
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
 
-// damage is one way to spoil what a stopped coordinator keeps.
+// damage is one way to damage the files of a stopped coordinator.
 type damage struct {
 	kind string
-	// file to be spoiled, under its data_dir; of several, the newest.
+	// pattern matches the file to damage, below data_dir; of several files, the newest is damaged.
 	pattern string
 	spoil   func(file string) error
 }
 
-// damages are of the log in wal/, which is what a new coordinator has, and of the votes.
+// damages are ways to damage the log in wal/, which new coordinators use, and the votes.
 var damages = []damage{
 	{"torn-log-page", newestSegment, tearMiddle},
 	{"bit-of-the-newest-write", newestSegment, flipLast},
@@ -34,18 +34,18 @@ var damages = []damage{
 	{"torn-list-of-segments", "raft/wal/wal-meta.db", tearHead},
 }
 
-// newestSegment is the last of those that it matches: their names are in the order of their entries.
+// newestSegment matches the segments. The last match is the newest: the names are in the order of the entries.
 const newestSegment = "raft/wal/*.wal"
 
-// sector is what is spoiled at once.
+// sector is the number of bytes that are overwritten.
 const sector = 512
 
 var garbage = []byte(strings.Repeat("torn page. ", sector/11+1))[:sector]
 
-// tearHead spoils the beginning of a file.
+// tearHead overwrites the beginning of a file.
 func tearHead(file string) error { return overwrite(file, 0, garbage) }
 
-// tearMiddle spoils a sector in the middle of what was written to a segment.
+// tearMiddle overwrites a sector in the middle of the written part of a segment.
 func tearMiddle(file string) error {
 	b, err := written(file)
 	if err != nil {
@@ -54,7 +54,7 @@ func tearMiddle(file string) error {
 	return overwrite(file, int64(len(b)/2/sector*sector), garbage)
 }
 
-// flipLast changes one bit of what was written last.
+// flipLast changes one bit of the last written bytes.
 func flipLast(file string) error {
 	b, err := written(file)
 	if err != nil {
@@ -64,7 +64,7 @@ func flipLast(file string) error {
 	return overwrite(file, int64(at), []byte{b[at] ^ 1})
 }
 
-// cutShort keeps a third of what was written to a segment.
+// cutShort truncates a segment to a third of its written part.
 func cutShort(file string) error {
 	b, err := written(file)
 	if err != nil {
@@ -73,7 +73,7 @@ func cutShort(file string) error {
 	return os.Truncate(file, int64(len(b)/3))
 }
 
-// written is what was written to a segment. What follows is allocated, and empty.
+// written returns the written part of a segment. The rest is allocated, and empty.
 func written(file string) ([]byte, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -95,8 +95,8 @@ func overwrite(file string, at int64, with []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Damage spoils what a follower keeps while it is down, in another way in each round. It must refuse to start, and say why;
-// then it is taken out of the voters and joins again with an empty folder, as its message says.
+// Damage damages files of a follower while it is down, in a different way in each round. The follower must refuse to
+// start, and say why; then it is removed from the voters and joins again with an empty folder, as its message says.
 func Damage(rounds int, load Load) Attack {
 	return Attack{
 		Name: "damage", Load: load, Rounds: rounds, Between: 500 * time.Millisecond, Takes: true,
@@ -134,7 +134,7 @@ func Damage(rounds int, load Load) Attack {
 	}
 }
 
-// refuses starts the coordinator on what was spoiled.
+// refuses starts the coordinator on the damaged files, and requires that it refuses to run.
 func (f *Fight) refuses(ctx context.Context, p procs.Component, kind, dir string) error {
 	before, err := f.logOf(p)
 	if err != nil {
@@ -171,7 +171,7 @@ func (f *Fight) refuses(ctx context.Context, p procs.Component, kind, dir string
 	return nil
 }
 
-// rejoin does what an operator does for a coordinator whose disk is lost.
+// rejoin carries out the operator's steps for a coordinator that has lost its disk.
 func (f *Fight) rejoin(ctx context.Context, p procs.Component, dir string) error {
 	remove := exec.CommandContext(ctx, f.Mind, "raft", "remove", p.ID)
 	remove.Env = append(procs.Environ(), "MIND_DEV="+f.Cluster.Dir)
@@ -211,6 +211,6 @@ func (f *Fight) rejoin(ctx context.Context, p procs.Component, dir string) error
 	if err := f.Cluster.Revive(ctx, p); err != nil {
 		return fmt.Errorf("with an empty folder: %w", err)
 	}
-	// It learns first: until it has a vote, no other can be spared.
+	// It is a learner first: until it has a vote, the cluster cannot spare another coordinator.
 	return f.awaitVoters(ctx, len(info.Coordinators))
 }

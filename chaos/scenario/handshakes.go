@@ -17,9 +17,9 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// Handshakes kills all coordinators, and starts them again at once in the middle of what a thousand agents do that have
-// lost theirs: a thousand TLS handshakes a second at the gRPC ports, with certificates of agents. A coordinator must lead
-// within settle, and go on for as long as that lasts.
+// Handshakes kills all coordinators, and starts them again at once, under the load of a thousand agents that have lost
+// their sessions: a thousand TLS handshakes per second at the gRPC ports, with certificates of agents. A coordinator
+// must lead within settle, and continue to lead during the load.
 func Handshakes(rounds, perSecond int, length, settle time.Duration, load Load) Attack {
 	return Attack{
 		Name: "handshakes", Load: load, Rounds: rounds, Between: 5 * time.Second,
@@ -54,7 +54,7 @@ func Handshakes(rounds, perSecond int, length, settle time.Duration, load Load) 
 			if err != nil {
 				return err
 			}
-			// Those who were killed could not say that their terms were over.
+			// The logs of killed coordinators do not show the ends of their terms.
 			all = slices.DeleteFunc(all, func(r term) bool { return r.from.Before(begun) })
 			f.requireLeader(all, begun, end, settle)
 			return f.Outage(ctx, "handshakes-no-longer", time.Now())
@@ -84,12 +84,12 @@ func (f *Fight) startAll(components []procs.Component) error {
 		if err != nil {
 			return fmt.Errorf("starting %s again: %w", p.Name(), err)
 		}
-		go func() { _ = cmd.Wait() }() // it is buried when it ends
+		go func() { _ = cmd.Wait() }() // this reaps the process when it ends
 	}
 	return nil
 }
 
-// storm is handshakes of agents that want nothing else.
+// storm makes TLS handshakes with certificates of agents, and nothing else.
 type storm struct {
 	addrs                   []string
 	configs                 []*tls.Config
@@ -99,9 +99,9 @@ type storm struct {
 }
 
 const (
-	// stormAgents is how many agents, with a certificate each, they are of.
+	// stormAgents is the number of agents, each with its own certificate.
 	stormAgents = 50
-	// stormPatience is how long one is given, and stormMost how many may be under way.
+	// stormPatience limits the time of a handshake, and stormMost the number of handshakes in progress.
 	stormPatience = 5 * time.Second
 	stormMost     = 4000
 )
@@ -131,7 +131,7 @@ func newStorm(info procs.Info, authority, dir string) (*storm, error) {
 	return s, nil
 }
 
-// blow begins so many handshakes a second, whatever becomes of them, until stop is called.
+// blow begins a number of handshakes per second, whatever their results, until stop is called.
 func (s *storm) blow(ctx context.Context, perSecond int) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -151,7 +151,7 @@ func (s *storm) blow(ctx context.Context, perSecond int) (stop func()) {
 				select {
 				case room <- struct{}{}:
 				default:
-					continue // the agents that there are all wait
+					continue // all handshakes are in progress
 				}
 				all.Go(func() {
 					defer func() { <-room }()
@@ -172,7 +172,7 @@ func (s *storm) handshake(ctx context.Context, addr string, config *tls.Config) 
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return // nobody listens yet
+		return // the coordinator does not listen yet
 	}
 	defer raw.Close()
 	s.begun.Add(1)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// KillLeader kills the coordinator that leads, measures how long writes wait, and goes on when the killed one is back.
+// KillLeader kills the leader, measures how long writes wait, and continues when the killed coordinator is back.
 func KillLeader(rounds int, load Load) Attack {
 	return Attack{
 		Name: "kill-leader", Load: load, Rounds: rounds, Between: 500 * time.Millisecond, Takes: true,

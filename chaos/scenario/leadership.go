@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// term is a time in which a coordinator led, as its log says; to is zero while it does.
+// term is a time in which a coordinator led, according to its log; to is zero while it leads.
 type term struct {
 	who      string
 	from, to time.Time
@@ -39,7 +39,8 @@ func termsIn(who, log string) (all []term, err error) {
 	return all, nil
 }
 
-// steady says what is wrong unless one coordinator leads from within of begun to the end; empty: nothing.
+// steady checks that one coordinator leads, from at most within after begun to the end. It returns a description of the
+// violation, or "".
 func steady(all []term, begun, end time.Time, within time.Duration) string {
 	var seen []string
 	for _, r := range slices.SortedFunc(slices.Values(all), func(a, b term) int { return a.from.Compare(b.from) }) {
@@ -62,7 +63,8 @@ func steady(all []term, begun, end time.Time, within time.Duration) string {
 	return fmt.Sprintf("in %.0f s led %s", end.Sub(begun).Seconds(), strings.Join(seen, ", "))
 }
 
-// lost says when the leader of a moment was lost, or that moment when there was none; end when it never was.
+// lost returns when the leader at a time was lost. It returns that time if there was no leader, and end if the leader
+// was never lost.
 func lost(all []term, at, end time.Time) time.Time {
 	for _, r := range all {
 		switch {
@@ -76,7 +78,7 @@ func lost(all []term, at, end time.Time) time.Time {
 	return at
 }
 
-// terms are those that the logs of the coordinators tell of.
+// terms returns the terms according to the logs of the coordinators.
 func (f *Fight) terms() (all []term, err error) {
 	info, err := f.Cluster.Info()
 	if err != nil {
@@ -96,14 +98,14 @@ func (f *Fight) terms() (all []term, err error) {
 	return all, nil
 }
 
-// requireLeader notes it as broken unless one of the terms covers the time from within of begun until end.
+// requireLeader records a violation unless one of the terms covers the time from at most within after begun until end.
 func (f *Fight) requireLeader(all []term, begun, end time.Time, within time.Duration) {
 	if why := steady(all, begun, end, within); why != "" {
 		f.result.Leaderless = append(f.result.Leaderless, fmt.Sprintf("round %d: %s", f.Round, why))
 	}
 }
 
-// note keeps a remark for the result.
+// note adds a remark to the result.
 func (f *Fight) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	f.result.Notes = append(f.result.Notes, text)

@@ -17,16 +17,18 @@ import (
 )
 
 const (
-	// behind is how long after they were submitted the jobs start that only those know to be running who die.
+	// behind is the time from the submit of the late jobs to their start. Only coordinators that die know that these
+	// jobs run.
 	behind = 2 * time.Second
-	// lateJobs is how many of them there are.
+	// lateJobs is the number of such jobs.
 	lateJobs = 3
-	// comesLate is how long after the recovery the slowest node comes back: before the leases of those jobs are over.
+	// comesLate is how long after the recovery the slowest node comes back: before the leases of those jobs expire.
 	comesLate = 4 * time.Second
 )
 
-// LostQuorum kills all coordinators and deletes the disks of two of three. The third had stood still for a while before, so it
-// knows less than was acknowledged. It is recovered as the runbook says, and the others come back with nothing.
+// LostQuorum kills all coordinators and deletes the disks of two of three. The third one was stopped for a while
+// before, so it lacks acknowledged entries. It is recovered according to the runbook, and the others come back with
+// empty disks.
 func LostQuorum(rounds int, load Load) Attack {
 	return Attack{
 		Name: "lost-quorum", Load: load, Rounds: rounds, Between: time.Second, Replaces: true,
@@ -47,14 +49,14 @@ func LostQuorum(rounds int, load Load) Attack {
 			if err != nil {
 				return err
 			}
-			// These wait when the survivor last hears of them, and are started by those that die.
+			// In the survivor's state these jobs are pending; the coordinators that die start them.
 			if err := f.fleet.Late(ctx, f.Round, lateJobs, time.Now().Add(behind)); err != nil {
 				return err
 			}
 			if err := f.Cluster.WaitCaughtUp(ctx); err != nil {
 				return err
 			}
-			// What is acknowledged from here on may be lost; all before is not.
+			// Writes that are acknowledged from here on may be lost, and earlier ones may not.
 			if err := f.Cluster.Signal(survivor, syscall.SIGSTOP); err != nil {
 				return err
 			}
@@ -65,7 +67,7 @@ func LostQuorum(rounds int, load Load) Attack {
 					return err
 				}
 			}
-			// One that runs such a job comes back later than the others.
+			// An agent that runs such a job comes back later than the others.
 			slow, err := f.hostOf(info, f.fleet.All[len(f.fleet.All)-1])
 			if err != nil {
 				return err
@@ -90,7 +92,7 @@ func LostQuorum(rounds int, load Load) Attack {
 				return err
 			}
 			f.Log("round %d: %s", f.Round, out)
-			// An answer of before may have been in flight until now.
+			// An answer from before may have been in flight until here.
 			sure()
 			if err := f.Cluster.Revive(ctx, survivor); err != nil {
 				return err
@@ -119,7 +121,7 @@ func LostQuorum(rounds int, load Load) Attack {
 	}
 }
 
-// hostOf is the agent of the node on which a process of the job lives.
+// hostOf returns the agent of the node on which a process of the job is alive.
 func (f *Fight) hostOf(info procs.Info, j *users.Job) (procs.Component, error) {
 	lives, err := workload.Lives(f.fleet.Dir, j.ID)
 	if err != nil {
@@ -133,7 +135,8 @@ func (f *Fight) hostOf(info procs.Info, j *users.Job) (procs.Component, error) {
 	return procs.Component{}, fmt.Errorf("no agent has %s", j)
 }
 
-// settle holds the clients back until release is called, and waits until every job that they have submitted has ended.
+// settle stops the clients from submitting until release is called, and waits until every job that they have submitted
+// has ended.
 func (f *Fight) settle(ctx context.Context) (release func(), err error) {
 	release, ids := f.writers.Hold()
 	for _, id := range ids {
@@ -155,7 +158,7 @@ func (f *Fight) mind(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// awaitVoters waits until so many coordinators vote and answer.
+// awaitVoters waits until a number of coordinators are voters and answer.
 func (f *Fight) awaitVoters(ctx context.Context, want int) error {
 	ctx, cancel := context.WithTimeout(ctx, writesWithin)
 	defer cancel()

@@ -11,25 +11,25 @@ import (
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
 
-// Network can lose what its members send to each other. Members are named as the components are.
+// Network can drop packets between its members, which have the names of the components.
 type Network interface {
-	// Cut drops what from sends to to.
+	// Cut drops the packets from one member to another.
 	Cut(from, to string) error
-	// Part drops everything between the members of a and those of b.
+	// Part drops all packets between the members of a and the members of b.
 	Part(a, b []string) error
 	// Heal undoes all cuts.
 	Heal() error
-	// Others are all members, save those that are named.
+	// Others returns all members except the named ones.
 	Others(but ...string) []string
 }
 
-// errNoNetwork says why a cluster cannot be partitioned.
+// errNoNetwork is returned if a cluster cannot be partitioned.
 var errNoNetwork = errors.New("the members of this cluster share one network: only a cluster in network namespaces can be partitioned")
 
 // cut is one way to break a network for a while.
 type cut struct {
 	kind string
-	// make cuts. The leader and the busiest agent are those of this moment.
+	// make makes the cuts. It gets the present leader.
 	make func(f *Fight, leader string, coordinators []string) error
 }
 
@@ -52,8 +52,9 @@ var leaderCuts = []cut{
 	}},
 }
 
-// Partition cuts coordinators off from each other, in another way in each round: the leader from the others, in both
-// directions, then so that it hears nobody, then so that nobody hears it; the leader and a follower from everybody.
+// Partition cuts coordinators off from each other, in a different way in each round: the leader from the others in both
+// directions, then only in the direction to it, then only in the direction from it; then the leader and a follower from
+// all others.
 func Partition(rounds int, length time.Duration, load Load) Attack {
 	return Attack{
 		Name: "partition", Load: load, Rounds: rounds, Between: 500 * time.Millisecond, Takes: true,
@@ -85,7 +86,7 @@ func Partition(rounds int, length time.Duration, load Load) Attack {
 	}
 }
 
-// NodeCutOff cuts a node off from everybody until its replaceable jobs run elsewhere, and then heals.
+// NodeCutOff cuts a node off from all others until its replaceable jobs run elsewhere, and then heals the network.
 func NodeCutOff(load Load) Attack {
 	return Attack{
 		Name: "node-cut-off", Load: load, Rounds: 1, Replaces: true,
@@ -117,9 +118,9 @@ func NodeCutOff(load Load) Attack {
 	}
 }
 
-// NodesWithoutCoordinators cuts agents off from the coordinators for longer than their jobs may be silent: one agent, which
-// its peers can still reach and speak for, or all of them, so that nobody is left who could run a replacement. In both
-// cases everything runs on.
+// NodesWithoutCoordinators cuts agents off from the coordinators for longer than the leases of their jobs: one agent,
+// whose peers can still reach it and relay its renewals, or all agents, so that no node could run a replacement. In
+// both cases all jobs must keep running.
 func NodesWithoutCoordinators(all bool, length time.Duration, load Load) Attack {
 	kind := "node-without-coordinators"
 	if all {
@@ -190,7 +191,7 @@ func (f *Fight) coordinators(ctx context.Context) (leader string, all []string, 
 	return p.ID, all, err
 }
 
-// allBack waits until every component says that it is ready.
+// allBack waits until every component reports that it is ready.
 func (f *Fight) allBack(ctx context.Context) error {
 	info, err := f.Cluster.Info()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
 
-// Pause stops a process (SIGSTOP) and lets it go on: the leader, a follower and an agent in turn. What was stopped does not
-// know that time has passed, and the others cannot tell it from a dead one.
+// Pause stops a process (SIGSTOP) and continues it: the leader, a follower and an agent in turn. A stopped process does
+// not know that time has passed, and the others cannot distinguish it from a dead one.
 func Pause(rounds int, length time.Duration, load Load) Attack {
 	return Attack{
 		Name: "pause", Load: load, Rounds: rounds, Between: 500 * time.Millisecond, Takes: true,

@@ -1,8 +1,10 @@
-// Package scenario holds attacks on a running cluster and the promises that must hold under them. Each scenario works
-// through REST and signals alone, and fails when a promise is broken or when the attack was too weak to prove anything.
+// Package scenario has attacks on a running cluster, and checks the promises that must be kept under them. Each
+// scenario uses only REST and signals, and fails if a promise is broken or if the attack was too weak to prove
+// anything.
 //
-// An attack has four parts: jobs that run all through it (Steady), clients that submit short jobs meanwhile, a fault that
-// is repeated in rounds, and a result that holds what the cluster says against evidence that the jobs left outside of it.
+// An attack has four parts: jobs that run throughout (Steady), clients that submit short jobs meanwhile, a fault that
+// is repeated in rounds, and a result, for which the state of the cluster is compared with evidence that the jobs left
+// outside of it.
 package scenario
 
 import (
@@ -18,31 +20,31 @@ import (
 	"github.com/mindcoordinator/mind/chaos/scenario/users"
 )
 
-// Arena is the cluster to be attacked, and what the attack needs beside it.
+// Arena is the cluster to attack, with the other things that the attack needs.
 type Arena struct {
 	Cluster *procs.Cluster
-	// Network is nil where the members share one.
+	// Network can cut links; nil: the members share one network.
 	Network Network
-	// Disk is nil where no coordinator has one of its own.
+	// Disk is the small disk of a coordinator; nil: none has one.
 	Disk *Disk
-	// Throttle is nil where processes cannot be slowed down.
+	// Throttle can slow down processes; nil: that is not possible.
 	Throttle Throttle
-	// Mind is the binary, which is the workload too.
+	// Mind is the binary, which is also the workload.
 	Mind string
-	// Scratch is a folder for evidence, which the jobs can write to.
+	// Scratch is a folder for evidence to which the jobs can write.
 	Scratch string
-	// Log is told what happens; may be nil.
+	// Log logs the course of the attack; it may be nil.
 	Log func(format string, args ...any)
 }
 
-// Load is what a cluster has to do during an attack.
+// Load is the load of a cluster during an attack.
 type Load struct {
 	Steady users.Steady
-	// Clients submit short jobs, one after the other.
+	// Clients is the number of clients that submit short jobs, one after the other.
 	Clients int
-	// Pause of a client between two submits, so that the jobs can run meanwhile.
+	// Pause is the pause of a client between two submits, so that the jobs can run meanwhile.
 	Pause time.Duration
-	// Followers of logs, from before the attack to the end of the job.
+	// Followers is the number of followers of logs, which follow from before the attack to the end of the job.
 	Followers int
 }
 
@@ -50,21 +52,21 @@ type Load struct {
 type Attack struct {
 	Name string
 	Load Load
-	// Rounds of the fault; Between passes after each.
+	// Rounds is how often the fault is made; Between is the pause after each round.
 	Rounds  int
 	Between time.Duration
-	// Replaces: jobs that may be replaced will be.
+	// Replaces: the attack causes replaceable jobs to be replaced.
 	Replaces bool
-	// Takes: a round takes a coordinator away from the others for a while, and so needs one that can be spared.
+	// Takes: a round takes a coordinator away for a while, so the others must have a quorum without it.
 	Takes bool
-	// Fault breaks something and mends it.
+	// Fault makes the fault of a round and heals it.
 	Fault func(context.Context, *Fight) error
-	// Around, when it is set, begins what is attacked beside the jobs, and returns what judges it after the last round.
-	// What it starts ends with its context, and is counted in the Fight's ends.
+	// Around, if set, starts further targets of the attack beside the jobs, and returns a function that checks them
+	// after the last round. Goroutines that it starts end with its context, and are counted in the Fight's ends.
 	Around func(context.Context, *Fight) (judge func(context.Context) error, err error)
 }
 
-// Fight is one attack under way.
+// Fight is an attack in progress.
 type Fight struct {
 	Arena
 	REST    *procs.REST
@@ -75,10 +77,11 @@ type Fight struct {
 	ends    sync.WaitGroup
 }
 
-// writesWithin is how long after a fault writes must be accepted at the latest: far beyond any promise, for slow machines.
+// writesWithin limits the time from a fault until writes are accepted. It is far longer than promised, for slow
+// machines.
 const writesWithin = 2 * time.Minute
 
-// Outage notes a fault that happened at t, and measures how long writes wait from then on.
+// Outage records a fault that happened at t, and measures how long writes wait from then on.
 func (f *Fight) Outage(ctx context.Context, kind string, t time.Time) error {
 	f.result.Fault(kind)
 	outage, err := f.writers.FirstWriteSince(ctx, t, writesWithin)
@@ -90,8 +93,8 @@ func (f *Fight) Outage(ctx context.Context, kind string, t time.Time) error {
 	return nil
 }
 
-// spare refuses a round that would cost the cluster its quorum. It would prove nothing, and the cluster would not come back
-// from it by itself.
+// spare returns an error if a round would cost the cluster its quorum. Such a round would prove nothing, and the
+// cluster would not recover by itself.
 func (a Attack) spare(ctx context.Context, arena Arena) error {
 	if !a.Takes {
 		return nil
@@ -99,8 +102,8 @@ func (a Attack) spare(ctx context.Context, arena Arena) error {
 	return arena.Cluster.SpareOne(ctx)
 }
 
-// Run attacks, waits until all jobs have ended, and judges. An error means that there is no result: the attack could not
-// be carried out, or the cluster did not come back from it.
+// Run attacks, waits until all jobs have ended, and checks the evidence. An error means that there is no result: the
+// attack could not be carried out, or the cluster did not recover.
 func (a Attack) Run(ctx context.Context, arena Arena) (result.Result, error) {
 	if arena.Log == nil {
 		arena.Log = func(string, ...any) {}
@@ -118,7 +121,7 @@ func (a Attack) Run(ctx context.Context, arena Arena) (result.Result, error) {
 	if fight.writers, err = users.NewWriters(rest, run, arena.Scratch, a.Load.Pause); err != nil {
 		return v, err
 	}
-	// Whatever happens, no job is left working.
+	// In any case, no job keeps working.
 	defer func() { _ = fight.fleet.Finish() }()
 	if err := fight.fleet.Start(ctx, a.Load.Followers); err != nil {
 		return v, fmt.Errorf("starting the jobs that are to run through the attack: %w", err)
@@ -141,10 +144,10 @@ func (a Attack) Run(ctx context.Context, arena Arena) (result.Result, error) {
 	}
 	for fight.Round = 1; fight.Round <= a.Rounds; fight.Round++ {
 		if err := a.spare(ctx, arena); err != nil {
-			return v, fmt.Errorf("round %d: %w", fight.Round, err) // Nothing of this attack is broken now.
+			return v, fmt.Errorf("round %d: %w", fight.Round, err) // no fault of this attack is active
 		}
 		if err := a.Fault(ctx, fight); err != nil {
-			// An attack that is broken off leaves nothing broken.
+			// An interrupted attack heals its faults.
 			return v, errors.Join(fmt.Errorf("round %d: %w", fight.Round, err), arena.Cluster.Mend())
 		}
 		v.Rounds++

@@ -11,17 +11,18 @@ import (
 
 // Throttle slows processes down.
 type Throttle interface {
-	// Slow lets the processes, and those that they start, have the given part of one processor together.
+	// Slow limits the processes, and the ones that they start, to the given part of one processor together.
 	Slow(pids []int, part float64) error
-	// Release lets them have what there is.
+	// Release removes the limit.
 	Release() error
 }
 
-// starvedPart is what a starved cluster has: one processor, 20 times slower.
+// starvedPart is the part of one processor that a starved cluster gets.
 const starvedPart = 1.0 / 20
 
-// Starved gives the whole cluster, its coordinators, agents, gateway and jobs, the twentieth part of one processor, for a
-// while. Every answer then takes seconds. If the leader is lost, another must lead within settle, and go on.
+// Starved limits the whole cluster, its coordinators, agents, gateway and jobs, to the twentieth part of one processor
+// for a while. Every answer then takes seconds. If the leader is lost, another one must lead within settle, and
+// continue to lead.
 func Starved(rounds int, length, settle time.Duration, load Load) Attack {
 	return Attack{
 		Name: "starved", Load: load, Rounds: rounds, Between: 5 * time.Second,

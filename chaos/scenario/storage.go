@@ -15,14 +15,14 @@ import (
 
 // Disk is the small disk of one coordinator.
 type Disk struct {
-	// Owner is the coordinator whose data_dir it is.
+	// Owner is the coordinator whose data_dir is on the disk.
 	Owner string
 	Dir   string
 }
 
 const filler = "filler"
 
-// fill takes all the space that is left.
+// fill fills the free space.
 func (d *Disk) fill() error {
 	f, err := os.Create(filepath.Join(d.Dir, filler))
 	if err != nil {
@@ -40,8 +40,8 @@ func (d *Disk) fill() error {
 
 func (d *Disk) free() error { return os.Remove(filepath.Join(d.Dir, filler)) }
 
-// DiskFull fills the disk of a coordinator, as follower and as leader in turn, until it stops by itself and says why. The
-// others go on; it comes back when there is space again.
+// DiskFull fills the disk of a coordinator, as follower and as leader in turn, until it stops by itself and says why.
+// The others continue; it must come back when there is space again.
 func DiskFull(rounds int, load Load) Attack {
 	return Attack{
 		Name: "disk-full", Load: load, Rounds: rounds, Between: 500 * time.Millisecond, Takes: true,
@@ -107,8 +107,8 @@ func DiskFull(rounds int, load Load) Attack {
 	}
 }
 
-// press writes to the log until stop is called. A segment of the log is allocated before it is written, so a coordinator whose
-// disk is full goes on until the segment is full.
+// press writes to the log until stop is called. A segment of the log is allocated before it is written, so a
+// coordinator with a full disk continues until the segment is full.
 func (f *Fight) press(ctx context.Context) (stop func(), err error) {
 	rest, err := f.Cluster.REST()
 	if err != nil {
@@ -128,7 +128,7 @@ func (f *Fight) press(ctx context.Context) (stop func(), err error) {
 	return func() { cancel(); <-done }, nil
 }
 
-// lead kills leaders until a certain coordinator leads.
+// lead kills leaders until the wanted coordinator leads.
 func (f *Fight) lead(ctx context.Context, wanted procs.Component) error {
 	for {
 		leader, err := f.Cluster.Leader(ctx)

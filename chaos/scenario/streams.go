@@ -21,16 +21,16 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/ports"
 )
 
-// Printing is a long log and those who read it.
+// Printing configures a long log and its watchers.
 type Printing struct {
 	Lines    int
 	Watchers int
-	// For is how long the printing takes; the faults happen meanwhile.
+	// For is how long the job prints; the faults happen meanwhile.
 	For time.Duration
 }
 
-// Streams has a crowd watch a long log through two gateways, and kills the gateways, the leader and the agent of the job
-// in turn. Each watcher must be given every line once and in order.
+// Streams makes a crowd watch a long log through two gateways, and kills the gateways, the leader and the agent of the
+// job in turn. Each watcher must get every line once and in order.
 func Streams(rounds int, p Printing, load Load) Attack {
 	var watching *users.Crowd
 	var second *secondGateway
@@ -96,7 +96,7 @@ func Streams(rounds int, p Printing, load Load) Attack {
 						return procs.Component{}, err
 					}
 					for _, a := range info.Agents {
-						// Once the job has ended any agent will do.
+						// After the end of the job any agent will do.
 						if len(j.Nodes) == 0 || slices.Contains(j.Nodes, a.NodeID) {
 							return a, nil
 						}
@@ -127,7 +127,7 @@ func (f *Fight) killAndRevive(ctx context.Context, kind string, find func(procs.
 	return f.Cluster.Revive(ctx, victim)
 }
 
-// secondGateway is one beside that of the cluster, with the same configuration but for its address.
+// secondGateway is a second gateway, with the same configuration as the cluster's except the address.
 type secondGateway struct {
 	ports ports.Set
 	url   string
@@ -137,7 +137,7 @@ type secondGateway struct {
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
-	// ended is closed when cmd has.
+	// ended is closed when cmd has ended.
 	ended chan struct{}
 }
 
@@ -193,7 +193,7 @@ func startSecond(ctx context.Context, f *Fight, first procs.Component) (_ *secon
 	return g, g.ready(ctx)
 }
 
-// start is called with mu held, or before anybody else knows of g.
+// start is called with mu held, or before other goroutines have g.
 func (g *secondGateway) start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -228,7 +228,7 @@ func (g *secondGateway) ready(ctx context.Context) error {
 	}
 }
 
-// kill ends it at once, and starts it again.
+// kill kills the gateway and starts it again.
 func (g *secondGateway) kill(ctx context.Context) error {
 	g.mu.Lock()
 	err := g.cmd.Process.Kill()

@@ -6,22 +6,22 @@ import (
 	"github.com/mindcoordinator/mind/chaos/scenario/users"
 )
 
-// Entry is an attack with the cluster that it needs.
+// Entry is an attack with the kind of cluster that it needs.
 type Entry struct {
 	Attack Attack
-	// Namespaces: the cluster must be in network namespaces; else it is a `mind dev`.
+	// Namespaces: the cluster must be in network namespaces; otherwise it is a `mind dev`.
 	Namespaces bool
-	// Disk: one coordinator needs a small disk of its own.
+	// Disk: one coordinator needs a small disk.
 	Disk bool
-	// Throttle: its processes must be slowed down.
+	// Throttle: the attack slows down processes.
 	Throttle bool
-	// Restart: what is killed is started again by `mind dev`.
+	// Restart: `mind dev` starts killed components again.
 	Restart bool
 	Agents  int
 	GPUs    string
 }
 
-// Suite is what `make chaos` runs: some minutes, or the whole of it.
+// Suite returns the attacks of `make chaos`: for some minutes, or, if long, all of them.
 func Suite(long bool) []Entry {
 	pick := func(short, all int) int {
 		if long {
@@ -31,7 +31,7 @@ func Suite(long bool) []Entry {
 	}
 	load := Load{Steady: users.Steady{Jobs: 14, Replaceable: 6}, Clients: 4, Pause: 50 * time.Millisecond, Followers: 4}
 	many := load
-	// 200 jobs, each of which says something twice a second.
+	// 200 jobs, each of which prints twice a second.
 	many.Steady = users.Steady{Jobs: pick(40, 180), Replaceable: pick(10, 20), Every: 500 * time.Millisecond}
 	light := load
 	light.Clients, light.Pause = 2, 200*time.Millisecond
@@ -41,16 +41,17 @@ func Suite(long bool) []Entry {
 	stopped := down
 	stopped.Stop = true
 	alone := light
-	// The time in which a node finds out that it is alone, and asks its peers, must fit before the stop of its tasks.
+	// A node must have the time to find out that it is alone, and to ask its peers, before it stops its tasks.
 	alone.Steady = users.Steady{Jobs: 4, Replaceable: 6, LostAfter: 20 * time.Second}
 	watched := light
 	watched.Steady = users.Steady{Jobs: 2}
 	printing := Printing{Lines: pick(100_000, 1_000_000), Watchers: 100, For: time.Duration(pick(30, 180)) * time.Second}
 	forgotten := load
 	forgotten.Steady = users.Steady{Jobs: 6, Replaceable: 4, Gangs: 3}
-	// By then a coordinator leads, and goes on. A starved cluster takes up to 11 s beside other work.
+	// A coordinator must lead after this time, and continue to lead. A starved cluster takes up to 11 s on a busy
+	// machine.
 	const settled, settledSlowly = 10 * time.Second, 15 * time.Second
-	const silence = 45 * time.Second // more than twice what the jobs may be silent
+	const silence = 45 * time.Second // more than twice the leases of the jobs
 	return []Entry{
 		{Attack: KillLeader(pick(20, 100), many), Agents: 4, GPUs: "64xH100"},
 		{Attack: KillAgent(pick(4, 20), load), Agents: 3, GPUs: "8xH100"},

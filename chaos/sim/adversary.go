@@ -6,7 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// knobs are what a seed draws once: how large the cluster is, and how bad the world.
+// knobs are parameters that a seed draws once: the size of the cluster, and how severe the disturbances are.
 type knobs struct {
 	coordinators, nodes, early, jobs int
 
@@ -19,12 +19,12 @@ type knobs struct {
 	planLag     int64 // between a plan and its entry
 	disk        int64 // for a roster
 	launch      int64 // of a task
-	leaderLease int64 // after what time a leader without followers notices
+	leaderLease int64 // the time after which a leader notices that it has no followers
 
 	weights [kinds]int
 }
 
-// Disturbances.
+// The kinds of disturbances.
 const (
 	partition = iota
 	links
@@ -69,22 +69,22 @@ func drawKnobs(w *world) knobs {
 	return k
 }
 
-// aim makes a world in which the absence of a rule is likely to show.
+// aim sets the parameters so that the absence of a rule is likely to be noticed.
 func (k *knobs) aim(off Rule) {
 	long := func(weights [kinds]int) { k.pace, k.weights = 40*second, weights }
 	switch {
-	case off&(RuleDurable|RuleList) != 0: // somebody who came late is on the other side
+	case off&(RuleDurable|RuleList) != 0: // a node that joined late is on the other side
 		k.nodes, k.early = max(k.nodes, 3), 2
 		long([kinds]int{partition: 4, healAll: 3})
 		if off&RuleDurable != 0 {
 			k.disk = 10 * minute
 		}
-	case off&RuleVerify != 0: // a leader keeps an agent, and loses the rest
+	case off&RuleVerify != 0: // a leader keeps one agent and loses all others
 		k.leaderLease = 60 * minute
 		long([kinds]int{partition: 4, healAll: 2})
-	case off&RuleClosed != 0: // agents hear each other, and not all of them a coordinator
+	case off&RuleClosed != 0: // agents hear each other, but not all of them hear a coordinator
 		long([kinds]int{blackout: 4, healAll: 2, slander: 2})
-	case off&RuleAcks != 0: // nodes are alone for long
+	case off&RuleAcks != 0: // nodes are isolated for long
 		long([kinds]int{partition: 3, lonely: 4, healAll: 2})
 	case off&RuleFresh != 0: // leaders change while an agent is away
 		long([kinds]int{partition: 4, healAll: 3})
@@ -143,14 +143,14 @@ func (w *world) disturb() {
 		w.Mend(1)
 	case healSome:
 		w.Mend(0.5)
-	case lonely: // from everybody, in one direction or both
+	case lonely: // from all others, in one direction or both
 		w.seen.Cut++
 		in, out := w.Chance(0.7), w.Chance(0.7)
 		for i := range w.Procs() {
 			w.SetCut(i, n.ID, in)
 			w.SetCut(n.ID, i, out || !in)
 		}
-	case mute: // a leader and the others
+	case mute: // between a leader and the others
 		w.seen.Cut++
 		for i := range w.coordinators {
 			w.SetCut(c.ID, i, true)
@@ -200,7 +200,7 @@ func (w *world) disturb() {
 		if c.Live() {
 			c.snapshot()
 		}
-	case slander: // gossip is wrong about agents that are well
+	case slander: // gossip reports healthy agents as dead
 		for _, o := range w.coordinators {
 			if w.Chance(0.7) {
 				o.gossip[n.at].slander = o.Clock() + w.Within(5*second, 60*second)
@@ -214,7 +214,7 @@ func (w *world) disturb() {
 	}
 }
 
-// undo is the end of a disturbance, which the end of the attack may bring forward.
+// undo schedules the end of a disturbance. The end of the attack may come earlier.
 func (w *world) undo(from, to int64, do func()) {
 	w.After(w.Within(from, to), func() {
 		if !w.healed {
@@ -223,7 +223,7 @@ func (w *world) undo(from, to int64, do func()) {
 	})
 }
 
-// healSide heals some of the links between agents and coordinators, in no order.
+// healSide heals a random part of the links between agents and coordinators.
 func (w *world) healSide() {
 	p := w.Rand.Float64()
 	for _, n := range w.nodes {
@@ -254,7 +254,7 @@ func (w *world) harmCoordinator(c *coordinator, kill bool, from, to int64) {
 	w.undo(from, to, c.Thaw)
 }
 
-// forget is an operator who vouches that a machine is off.
+// forget simulates an operator who confirms that a machine is off.
 func (w *world) forget(n *node) {
 	if c := w.users.server(); c != nil && !n.Powered() {
 		boots := n.Boots
@@ -264,7 +264,7 @@ func (w *world) forget(n *node) {
 	}
 }
 
-// heal mends everything.
+// heal ends all disturbances.
 func (w *world) heal() {
 	w.Note("everything is mended", "", "", 0, 0)
 	w.healed = true

@@ -20,13 +20,13 @@ import (
 
 const gpusPerNode = 16
 
-// node is a machine and the agent on it, whose process it is.
+// node is a machine with its agent. It embeds the agent's process.
 type node struct {
 	*engine.Proc
 	*machine.Machine
 	w    *world
 	at   int
-	life *life // of the agent that runs, or of the last one
+	life *life // of the running agent, or of the last one
 }
 
 func newNode(w *world, i int) *node {
@@ -36,7 +36,7 @@ func newNode(w *world, i int) *node {
 	return n
 }
 
-// wall is the wall clock, which is right.
+// wall returns the time of the wall clock, which is correct.
 func (n *node) wall() time.Time { return time.Unix(0, n.w.Wall()) }
 
 func (n *node) powerOn() {
@@ -52,7 +52,7 @@ func (n *node) powerOff() {
 	}
 }
 
-// life is what an agent has in memory, from its start to its death. The real packages decide: lease.Book, table.Table,
+// life is the memory of an agent, from its start to its death. The real packages decide: lease.Book, table.Table,
 // outbox.Queue, session.Search and session.Session.
 type life struct {
 	n           *node
@@ -61,15 +61,15 @@ type life struct {
 	table       *table.Table
 	outbox      *outbox.Queue
 	search      *session.Search
-	call        *call // the one under way; nil: between two
+	call        *call // the present one; nil: there is none
 
-	sent            []renewal // true times, for the checks
+	sent            []renewal // with true times, for the checks
 	relayAt, pingAt int64
-	ranOn           map[string]bool // tasks that lived past their leases when their shims were last told
-	unwritten       *v1.Roster      // the newest that is not on disk
+	ranOn           map[string]bool // tasks that ran past their leases at the last update of their shims
+	unwritten       *v1.Roster      // the newest one that is not on disk yet
 	writing         bool
-	named           uint64 // the newest version of the roster that came, on disk or not
-	flushing        bool   // reports are sent soon
+	named           uint64 // the newest version of the roster that arrived, on disk or not
+	flushing        bool   // a flush of reports is scheduled
 }
 
 type renewal struct {
@@ -77,7 +77,7 @@ type renewal struct {
 	at  int64
 }
 
-// quiet discards what the table logs.
+// quiet discards the log of the table.
 var quiet = slog.New(slog.DiscardHandler)
 
 func (n *node) startAgent() {
@@ -116,7 +116,7 @@ func (n *node) startAgent() {
 	l.find()
 }
 
-// left is what an earlier agent left of a task.
+// left returns the state of a task that an earlier agent left.
 func left(r *machine.Record) table.Left {
 	if r.Acked {
 		return table.Left{ID: r.ID, Ended: true, EndedAt: time.Unix(0, r.Exit.Ended)}
@@ -124,7 +124,7 @@ func left(r *machine.Record) table.Left {
 	return table.Left{ID: r.ID, Has: holding.Of(r.Spec), Disowned: r.Disowned}
 }
 
-// kill ends the agent, and nothing else.
+// kill ends the agent. The machine and its tasks keep running.
 func (n *node) kill() {
 	if !n.Up() {
 		return
@@ -136,11 +136,11 @@ func (n *node) kill() {
 	case n.Powered():
 		c.hangUp()
 	default:
-		c.over = true // and tells nobody
+		c.over = true // the call does not report its end
 	}
 }
 
-// current says whether this agent has not died yet.
+// current reports whether this agent is the running one.
 func (l *life) current() bool { return l.n.Up() && l.n.life == l }
 
 func (l *life) hello() *v1.Hello {
@@ -157,7 +157,7 @@ func (l *life) hello() *v1.Hello {
 	return h
 }
 
-// renewal is the number and the roster of a renewal that is sent now.
+// renewal returns the number and the roster version of a renewal that is being sent.
 func (l *life) renewal() (seq, roster uint64) {
 	seq, roster = l.book.Renewal(l.n.Clock())
 	l.sent = append(l.sent, renewal{seq, l.n.w.Now()})
@@ -167,12 +167,12 @@ func (l *life) renewal() (seq, roster uint64) {
 	return seq, roster
 }
 
-// acked is the acknowledgement of a renewal.
+// acked handles the acknowledgement of a renewal.
 func (l *life) acked(seq uint64) (news bool) {
 	if news = l.book.Acked(seq); !news {
 		return false
 	}
-	// The book forgets the same.
+	// The book forgets the same renewals.
 	at, found := slices.BinarySearchFunc(l.sent, seq, func(r renewal, seq uint64) int { return cmp.Compare(r.seq, seq) })
 	if found {
 		renewed := l.n.w.truth.renewed
@@ -183,14 +183,14 @@ func (l *life) acked(seq uint64) (news bool) {
 	return true
 }
 
-// launchable has the table look again when a task waits for leave to be launched.
+// launchable makes the table check again if a task waits for the permission to be launched.
 func (l *life) launchable() {
 	if l.book.Waiting() || l.n.w.without(RuleSession) {
 		l.table.LaunchNext()
 	}
 }
 
-// tellShims tells shims of the deadlines that have moved.
+// tellShims sends the deadlines that have moved to the shims.
 func (l *life) tellShims() {
 	n := l.n
 	words, _ := l.book.Due(n.Clock())
@@ -212,7 +212,7 @@ func shimDeadline(d lease.Deadline) shim.Deadline {
 	return shim.Deadline{StopAt: d.StopAt, DeadBy: d.DeadBy, Renewed: d.Renewed}
 }
 
-// keep writes a roster to disk, which takes its time; of those that come meanwhile only the newest is written.
+// keep writes a roster to disk, which takes time. Of the rosters that arrive meanwhile only the newest is written.
 func (l *life) keep(r *v1.Roster) {
 	l.named = r.GetVersion()
 	l.unwritten = r
@@ -232,7 +232,7 @@ func (l *life) write() {
 		n.Disk.Roster = r
 		l.use(r)
 		if l.call != nil {
-			l.call.beat() // until the leader knows, what runs here cannot be replaced
+			l.call.beat() // until the leader knows, tasks here cannot be replaced
 		}
 		if l.writing = l.unwritten != nil; l.writing {
 			l.write()
@@ -240,7 +240,7 @@ func (l *life) write() {
 	})
 }
 
-// use goes by a roster that is on disk.
+// use activates a roster that is on disk.
 func (l *life) use(r *v1.Roster) {
 	var members []string
 	for _, m := range r.GetMembers() {
@@ -249,7 +249,7 @@ func (l *life) use(r *v1.Roster) {
 	l.book.SetRoster(r.GetVersion(), members)
 }
 
-// turnToPeers does what the lease book needs of the other agents.
+// turnToPeers relays and pings if the lease book needs it.
 func (l *life) turnToPeers() {
 	now, pace := l.n.Clock(), int64(l.book.Timing().Heartbeat)
 	if l.book.NeedRelay(now) && !l.n.w.without(RuleRelay) && now-l.relayAt >= pace {
@@ -262,7 +262,7 @@ func (l *life) turnToPeers() {
 	}
 }
 
-// relay asks the peers to pass a renewal on.
+// relay asks the peers to relay a renewal.
 func (l *life) relay() {
 	n := l.n
 	seq, roster := l.renewal()
@@ -278,7 +278,7 @@ func (l *life) relay() {
 	}
 }
 
-// ping asks the peers whether they have no session either.
+// ping asks the peers whether their sessions are closed, too.
 func (l *life) ping() {
 	n, sentAt := l.n, l.n.Clock()
 	closed := func(name string) {

@@ -9,17 +9,17 @@ import (
 	"github.com/mindcoordinator/mind/chaos/sim/engine"
 )
 
-// call is one try of an agent to get a session, and the session that comes of it: the agent's end of a stream.
+// call is one try of an agent to get a session, and then that session: the agent's end of a stream.
 type call struct {
 	l      *life
 	n      *node
 	addr   string
 	began  int64
 	up     *engine.Pipe
-	server *stream // the other end, which is the coordinator's
+	server *stream // the coordinator's end
 	over   bool
-	core   *session.Session // nil: it was not welcomed yet
-	// passing are renewals of other agents that wait for their acknowledgement.
+	core   *session.Session // nil: not welcomed yet
+	// passing are the relayed renewals of other agents that wait for their acknowledgement.
 	passing map[relayed]func()
 }
 
@@ -74,7 +74,7 @@ func (l *life) try(addr string) {
 	}
 }
 
-// finish is the end of a try, or of the session.
+// finish ends a try, or the session.
 func (c *call) finish(o session.Outcome) {
 	if c.over {
 		return
@@ -90,7 +90,7 @@ func (c *call) finish(o session.Outcome) {
 	c.l.next()
 }
 
-// hangUp ends the stream; the coordinator hears of it.
+// hangUp ends the stream, and the coordinator notices that.
 func (c *call) hangUp() {
 	c.over = true
 	if c.up != nil {
@@ -102,15 +102,16 @@ func (c *call) hangUp() {
 	}
 }
 
-// ended is the end of the stream from the other side. answered: it was said, with who leads.
+// ended is called when the coordinator ends the stream. answered: the coordinator answered, and may have named the
+// leader.
 func (c *call) ended(answered bool, leader string) {
 	c.finish(session.Outcome{Answered: answered, Leader: leader, Why: errClosed})
 }
 
-// again ends the session for another one.
+// again ends the session to begin another one.
 func (c *call) again() { c.finish(session.Outcome{Answered: true, Why: errAgain}) }
 
-// send says something in the session.
+// send sends a message in the session.
 func (c *call) send(m *v1.SessionRequest) {
 	c.up.Send(func() {
 		if c.server != nil {
@@ -119,7 +120,7 @@ func (c *call) send(m *v1.SessionRequest) {
 	})
 }
 
-// receive takes in what the leader says.
+// receive handles a message of the leader.
 func (c *call) receive(m *v1.SessionResponse) {
 	if c.over {
 		return
@@ -175,7 +176,7 @@ func (c *call) acked(ack *v1.Ack) {
 	}
 }
 
-// at has the session do something at an instant of the machine's clock.
+// at schedules an action of the session at an instant of the machine's clock.
 func (c *call) at(when time.Time, do func()) {
 	c.n.After(c.n.Until(when.UnixNano()), func() {
 		if !c.over {
@@ -212,7 +213,7 @@ func (c *call) beat() {
 	c.send(&v1.SessionRequest{Body: &v1.SessionRequest_Heartbeat{Heartbeat: &v1.Heartbeat{Seq: seq, RosterVersion: roster}}})
 }
 
-// flush sends reports, as soon as it may.
+// flush sends reports, as soon as that is allowed.
 func (l *life) flush() {
 	c := l.call
 	if c == nil || c.core == nil || l.flushing {
@@ -233,7 +234,7 @@ func (l *life) flush() {
 	}
 }
 
-// pass passes on the renewal of another agent.
+// pass relays the renewal of another agent.
 func (l *life) pass(r *v1.Renewal, done func()) {
 	name := relayed{r.GetNodeId(), r.GetSeq()}
 	c := l.call

@@ -15,12 +15,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
-// truth is what somebody knows who sees everything. Nothing in the cluster reads it.
+// truth is the true state of the world, for the checks. No part of the cluster reads it.
 type truth struct {
-	hashes  []uint64  // by log index; 0: nothing was applied there
-	view    *fsm.View // the newest that anybody has
+	hashes  []uint64  // by log index; 0: not applied
+	view    *fsm.View // the newest of any replica
 	renewed map[string]int64
-	tokens  map[rank]uint64 // of the newest process of each rank
+	tokens  map[rank]uint64 // the token of the newest process of each rank
 	kept    []ident.Job     // acknowledged submits
 }
 
@@ -33,7 +33,8 @@ func newTruth() truth {
 	return truth{renewed: map[string]int64{}, tokens: map[rank]uint64{}, view: fsm.New().View()}
 }
 
-// applied checks an entry when a replica has applied it: the first for what it does, all for doing the same.
+// applied checks an entry when a replica has applied it: for the first replica, the effect of the entry; for the
+// others, that they do the same.
 func (t *truth) applied(c *coordinator, index int, e *raft.Entry) {
 	if e.Data == nil && e.Voters == nil {
 		return
@@ -82,15 +83,15 @@ func (t *truth) applied(c *coordinator, index int, e *raft.Entry) {
 	}
 }
 
-// compare holds a replica against what others had at the same index.
+// compare compares a replica with others at the same index.
 func (t *truth) compare(c *coordinator, index int) {
 	if index < len(t.hashes) && t.hashes[index] != 0 && c.machine.View().Hash() != t.hashes[index] {
 		c.w.fail(Diverged, "%s has the hash %016x at %d, others %016x", c.Name, c.machine.View().Hash(), index, t.hashes[index])
 	}
 }
 
-// judged holds a result against the promise: a majority, and a lease that has run out. A twentieth of it is left to
-// clocks; they are wrong by a hundredth at most.
+// judged checks the promise for a lost node: a majority has voted, and the lease has expired. A tolerance of a
+// twentieth of the lease is left for clocks, which are wrong by a hundredth at most.
 func (t *truth) judged(w *world, j *work.Job, a work.AwaitedTask) {
 	if 2*int(a.Loss.Votes) <= int(a.Loss.Voters) || int(a.Loss.Voters) != len(w.coordinators) {
 		w.fail(Evidence, "%s rank %d is lost with %d of %d votes", j.ID, a.Rank, a.Loss.Votes, a.Loss.Voters)
@@ -105,7 +106,7 @@ func (t *truth) judged(w *world, j *work.Job, a work.AwaitedTask) {
 // Program implements machine.Watcher.
 func (w *world) Program(job string) (run int64, code int) { return w.users.behaviour(job) }
 
-// Started implements machine.Watcher: this is where two attempts could live at a time.
+// Started implements machine.Watcher. It checks that no two attempts are alive at the same time.
 func (w *world) Started(m *machine.Machine, r *machine.Record) {
 	w.seen.Launches++
 	if r.Spec.GetReplacement() {
@@ -131,15 +132,15 @@ func (w *world) Started(m *machine.Machine, r *machine.Record) {
 	t.tokens[name] = id.Token
 }
 
-// outage is a time in which no coordinator can do anything for any agent, while all agents are well and hear each other.
+// outage is a time in which no coordinator can serve any agent, while all agents are healthy and hear each other.
 type outage struct {
-	since int64 // 0: there is none
+	since int64 // 0: there is no outage
 }
 
-// outagePatience is after what time in an outage all agents must have noticed.
+// outagePatience is the time in an outage after which all agents must have noticed it.
 const outagePatience = 14 * time.Second
 
-// watch looks again and again whether there is an outage.
+// watch checks repeatedly whether there is an outage.
 func (w *world) watch() {
 	w.After(100*ms, func() {
 		is := w.isOutage()
@@ -182,7 +183,7 @@ func (w *world) isOutage() bool {
 	return true
 }
 
-// Lapsed implements machine.Watcher: it holds a stop against the promise that no training dies of an outage.
+// Lapsed implements machine.Watcher. It checks the promise that no training is stopped because of an outage.
 func (w *world) Lapsed(m *machine.Machine, r *machine.Record) {
 	since := time.Duration(w.Now() - w.outage.since)
 	if w.outage.since == 0 || since < outagePatience {
@@ -193,10 +194,10 @@ func (w *world) Lapsed(m *machine.Machine, r *machine.Record) {
 	}
 }
 
-// settling is how long a cluster may take after everything was mended.
+// settling is how long a cluster may take to settle after all disturbances have ended.
 const settling = 8 * minute
 
-// converge mends everything and waits for the cluster to come to rest.
+// converge ends all disturbances and waits until the cluster has settled.
 func (w *world) converge() {
 	w.heal()
 	end := w.Now() + settling
@@ -211,7 +212,7 @@ func (w *world) converge() {
 	}
 }
 
-// unsettled says what is not as it should be in the end.
+// unsettled returns the first difference from the expected final state, or "".
 func (w *world) unsettled() string {
 	c := w.leader()
 	if c == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// coordinator is a replica: a real state machine behind a modelled log, and what it does while it leads. It implements
+// coordinator is a replica: a real state machine behind a modelled log, with the work of a leader. It implements
 // raft.Host.
 type coordinator struct {
 	*engine.Proc
@@ -29,19 +29,19 @@ type coordinator struct {
 	savedAt int
 
 	term   *term
-	gossip []sight // of each agent
-	since  int64   // when its gossip began, own clock
+	gossip []sight // for each agent
+	since  int64   // when its gossip began, by its own clock
 }
 
-// sight is what one coordinator's gossip has of an agent.
+// sight is the state of an agent in one coordinator's gossip.
 type sight struct {
 	known       bool
-	heard       int64 // own clock
+	heard       int64 // when it was last heard, by the own clock
 	incarnation uint64
-	slander     int64 // own clock: until when it counts as dead, whatever it does
+	slander     int64 // until when it counts as dead, whatever it does, by the own clock
 }
 
-// suspicion is after what time gossip takes an agent for dead that it does not hear.
+// suspicion is the time without a message after which gossip considers an agent dead.
 const suspicion = 4 * second
 
 func (w *world) addCoordinators(n int) {
@@ -66,7 +66,7 @@ func (c *coordinator) Clock() int64 { return int64(float64(c.w.Now())*c.rate) + 
 // Wall implements raft.Host.
 func (c *coordinator) Wall() time.Time { return time.Unix(0, c.w.Wall()+c.skew) }
 
-// time is the monotonic clock in the form that package liveness takes.
+// time returns the time of the monotonic clock in the form that package liveness takes.
 func (c *coordinator) time() time.Time { return time.Unix(0, c.Clock()) }
 
 func (c *coordinator) boot() {
@@ -102,7 +102,7 @@ func (c *coordinator) crash() {
 	}
 }
 
-// snapshot keeps the state for the next start.
+// snapshot saves the state for the next start.
 func (c *coordinator) snapshot() {
 	var b bytes.Buffer
 	if _, err := c.machine.Snapshot().WriteTo(&b); err != nil {
@@ -123,7 +123,7 @@ func (c *coordinator) Apply(index int, e *raft.Entry) (results []any) {
 	return results
 }
 
-// propose brings a command into the log. done is called when it is applied here, or its fate is known to be unknown.
+// propose proposes a command. done is called when it is applied here, or its outcome is unknown for good.
 func (c *coordinator) propose(command kernel.Command, done func(raft.Outcome, any)) {
 	c.log.Propose(command, func(o raft.Outcome, result any) {
 		if o == raft.Unknown {
@@ -133,7 +133,7 @@ func (c *coordinator) propose(command kernel.Command, done func(raft.Outcome, an
 	})
 }
 
-// hear is a round of gossip.
+// hear makes a round of gossip.
 func (c *coordinator) hear() {
 	for i, n := range c.w.nodes {
 		if n.Live() && c.w.Reach(c.Proc, n.Proc) {
@@ -143,7 +143,7 @@ func (c *coordinator) hear() {
 	}
 }
 
-// votes is what this coordinator's gossip says of an agent.
+// votes returns this coordinator's vote on an agent, according to its gossip.
 func (c *coordinator) votes(n *node) []*v1.Vote {
 	s, now := &c.gossip[n.at], c.Clock()
 	members := []gossip.Member{

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// What coordinators are configured with, and how often a leader looks at what it has to do.
+// The configuration of coordinators, and the pace of a leader's checks.
 const (
 	heartbeat        = time.Second
 	unreachableAfter = 5 * time.Second
@@ -21,12 +21,12 @@ const (
 	lookPace = 500 * ms
 )
 
-// term is what a leader knows; all of it is lost with the term. The real liveness.Term decides.
+// term is the state of a leader, which is lost at the end of its term. The real liveness.Term decides.
 type term struct {
 	*liveness.Term
 	number   uint64
 	bench    *liveness.Bench
-	sessions []*stream // by node, nil: none
+	sessions []*stream // by node; nil: none
 	roster   *v1.Roster
 
 	renewing  bool
@@ -36,7 +36,7 @@ type term struct {
 	plannedAt int64
 	planning  bool
 	lookedAt  int64
-	looking   int // changes of nodes in flight
+	looking   int // proposed changes of nodes in flight
 	triedAt   int64
 	losing    int // ballots and proposals in flight
 	tickedAt  int64
@@ -71,7 +71,7 @@ func (c *coordinator) Deposed() {
 	}
 }
 
-// lead is one look at all that only the leader does.
+// lead does the periodic work of a leader.
 func (c *coordinator) lead() {
 	t := c.term
 	if t == nil {
@@ -114,7 +114,7 @@ func (c *coordinator) lead() {
 	}
 }
 
-// listening says whether silence means anything now. Without the fresh period there is nothing to begin again.
+// listening reports whether silence of nodes counts. Without RuleFresh the period does not begin again with the term.
 func (c *coordinator) listening() bool {
 	if c.w.without(RuleAttention | RuleFresh) {
 		return true
@@ -126,7 +126,7 @@ func (c *coordinator) listening() bool {
 	return listening
 }
 
-// settled says whether a node may be given what may be alive elsewhere.
+// settled reports whether a node may run replacements of tasks that may be alive elsewhere.
 func (c *coordinator) settled(name string) bool {
 	t, n := c.term, c.w.node(name)
 	if t == nil || n == nil || t.sessions[n.at] == nil {
@@ -138,7 +138,7 @@ func (c *coordinator) settled(name string) bool {
 	return t.Settled(name, c.time())
 }
 
-// renew confirms what had come when a proof began.
+// renew acknowledges the renewals that had arrived when a proof of leadership began.
 func (c *coordinator) renew() {
 	t := c.term
 	if t == nil || t.renewing {
@@ -167,7 +167,7 @@ func (c *coordinator) renew() {
 	})
 }
 
-// look writes down which nodes fell silent, and which are back.
+// look records which nodes have become silent, and which are back.
 func (c *coordinator) look(t *term) {
 	if t.looking > 0 {
 		return
@@ -207,7 +207,7 @@ func (c *coordinator) declareLost(t *term) {
 	}
 }
 
-// poll collects votes for up to a second, and then goes by those that came.
+// poll collects votes for up to a second, and then decides with those that arrived.
 func (c *coordinator) poll(t *term, suspect *liveness.Suspect) {
 	name := suspect.Node.ID
 	n := c.w.node(name)
@@ -264,7 +264,7 @@ func (c *coordinator) lose(t *term, command nodeverbs.LoseNode) {
 	})
 }
 
-// takeAcks writes down which rosters the agents have.
+// takeAcks records which rosters the agents have acknowledged.
 func (c *coordinator) takeAcks(t *term) {
 	if t.acking {
 		return
@@ -294,7 +294,7 @@ func (c *coordinator) takeAcks(t *term) {
 	})
 }
 
-// plan runs the real scheduler on what has changed, and every second while a replacement waits.
+// plan runs the real scheduler after changes, and every second while a replacement waits.
 func (c *coordinator) plan(t *term) {
 	v := c.machine.View()
 	if t.planning || v.Index() == t.planned && c.Clock()-t.plannedAt < second {
@@ -308,7 +308,7 @@ func (c *coordinator) plan(t *term) {
 	t.planning = true
 	left := len(result.Commands)
 	for _, command := range result.Commands {
-		// Between the plan and its entry there is time in which it may become old.
+		// The plan may be outdated when its entry is applied.
 		c.After(c.w.Within(0, c.w.knobs.planLag), func() {
 			c.propose(command, func(raft.Outcome, any) {
 				if left--; left == 0 {

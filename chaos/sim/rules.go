@@ -1,7 +1,7 @@
 package sim
 
-// Rule is a rule of the failure model that a run can do without, to see whether it is missed. The product has no switch for
-// it: the simulation undoes what the rule does, at the edge of the code that has it.
+// Rule is a rule of the failure model that a run can leave out, to see whether it is needed. The product has no switch
+// for it: the simulation undoes the effect of the rule, at the edge of the code that has it.
 type Rule uint32
 
 // The rules.
@@ -22,13 +22,13 @@ const (
 	RuleFresh
 	// RuleDurable: an agent names a roster only when it is on disk.
 	RuleDurable
-	// RuleHello: an agent says which tasks it has when it registers.
+	// RuleHello: an agent reports its tasks when it registers.
 	RuleHello
-	// RuleVotes: a node is lost only by the votes of a majority.
+	// RuleVotes: a node is declared lost only by the votes of a majority.
 	RuleVotes
-	// RuleAttention: silence does not count while the leader stood still, or had no quorum.
+	// RuleAttention: silence does not count while the leader was stopped, or had no quorum.
 	RuleAttention
-	// RuleDeadline: shims hold tasks to their deadlines.
+	// RuleDeadline: shims enforce the deadlines of tasks.
 	RuleDeadline
 	// RuleRelay: agents without a session renew through others.
 	RuleRelay

@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// needed are rules, and sets of rules that stand in for each other. The search begins a little before a seed that is known
-// to find something.
+// needed are rules, and sets of rules that can substitute for each other. The search begins shortly before a seed that
+// is known to find an overlap.
 //
-// What the simulation does not show to be needed by itself: RuleSettle and RuleHold, not even both, for an agent that was
-// silent for long has to join the roster again, which keeps replacements from it; RuleClosed without RuleRelay and RuleVotes
-// (an agent that is answered by one in session is renewed through it, and gossip hears of it); RuleHello (what is lost is
-// dead, or was never launched); RuleVotes and RuleAttention, which are there so that nothing is lost without need.
+// The simulation does not show that these rules are needed: RuleSettle and RuleHold, not even both, because an agent
+// that was silent for long has to join the roster again, which keeps replacements away from it; RuleClosed without
+// RuleRelay and RuleVotes (an agent that gets an answer from a peer with a session is renewed through it, and gossip
+// hears it); RuleHello (lost tasks are dead, or were never launched); RuleVotes and RuleAttention, whose purpose is to
+// avoid unnecessary losses.
 var needed = []struct {
 	what string
 	off  Rule
@@ -29,8 +30,8 @@ var needed = []struct {
 	{"what an earlier session ordered is launched on any renewal", RuleSession | RuleOrders | RuleReturn, 32},
 }
 
-// TestRules_eachIsNeeded switches rules off. An overlap shows that the rule was needed; a search without one shows that the
-// simulation has become too tame to show anything.
+// TestRules_eachIsNeeded leaves out rules. An overlap shows that the rule is needed; a search without a finding shows
+// that the disturbances have become too mild.
 func TestRules_eachIsNeeded(t *testing.T) {
 	const budget = 400
 	for _, rule := range needed {
@@ -47,7 +48,8 @@ func TestRules_eachIsNeeded(t *testing.T) {
 	}
 }
 
-// TestRules_explore counts what is found without a set of rules: MIND_SIM_WITHOUT in bits, MIND_SIM_SEEDS runs.
+// TestRules_explore counts the findings without a set of rules: MIND_SIM_WITHOUT has the rules as bits, MIND_SIM_SEEDS
+// the number of runs.
 func TestRules_explore(t *testing.T) {
 	if os.Getenv("MIND_SIM_WITHOUT") == "" || os.Getenv("MIND_CHAOS_SEED") != "" {
 		t.Skip("MIND_SIM_WITHOUT names no rules")

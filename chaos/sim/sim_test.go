@@ -37,7 +37,7 @@ func (s *Seen) add(o Seen) {
 	s.Outages += o.Outages
 }
 
-// TestSeeds plays seeds, a few by default; MIND_SIM_SEEDS says how many, MIND_SIM_FIRST where to begin.
+// TestSeeds runs seeds, a few by default. MIND_SIM_SEEDS is their number, MIND_SIM_FIRST the first one.
 func TestSeeds(t *testing.T) {
 	if os.Getenv("MIND_CHAOS_SEED") != "" {
 		t.Skip("one seed is asked for")
@@ -64,7 +64,7 @@ func TestSeeds(t *testing.T) {
 	if count < 50 {
 		return
 	}
-	// A quiet run shows nothing.
+	// A run without disturbances would prove nothing.
 	for what, n := range map[string]int{
 		"elections": seen.Elections, "results": seen.Results, "lost tasks": seen.Lost, "replacements": seen.Replacements,
 		"relayed renewals": seen.Relayed, "tasks that ran on": seen.RanOn, "unknown outcomes": seen.Unknown,
@@ -74,7 +74,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestOneSeed plays the seed of MIND_CHAOS_SEED, to see a finding again.
+// TestOneSeed runs the seed in MIND_CHAOS_SEED, to repeat a finding.
 func TestOneSeed(t *testing.T) {
 	if os.Getenv("MIND_CHAOS_SEED") == "" {
 		t.Skip("MIND_CHAOS_SEED names no seed")
@@ -86,7 +86,7 @@ func TestOneSeed(t *testing.T) {
 	}
 }
 
-// TestASeedIsOneRun plays seeds twice: whatever depends on anything but the seed shows in the hash of the trace.
+// TestASeedIsOneRun runs seeds twice: if anything depends on more than the seed, the hashes of the traces differ.
 func TestASeedIsOneRun(t *testing.T) {
 	hashes := map[uint64]bool{}
 	for seed := range uint64(4) {

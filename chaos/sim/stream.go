@@ -10,8 +10,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// stream is the leader's end of a session. What is said at its beginning and what is sent is decided by the real
-// coordinator/session and coordinator/liveness.
+// stream is the leader's end of a session. The real coordinator/session and coordinator/liveness decide which messages
+// are sent.
 type stream struct {
 	c    *coordinator
 	t    *term
@@ -23,9 +23,9 @@ type stream struct {
 	open, registered bool
 	presence         *liveness.Presence
 	sender           *session.Sender
-	view             uint64 // of the newest orders
+	view             uint64 // the version of the newest sent orders
 	roster, kept     uint64
-	// Without RuleOrders: the first orders, which wait until something was acknowledged.
+	// late has, without RuleOrders, the first orders, which wait for an acknowledgement.
 	late  []*v1.SessionResponse
 	acked bool
 
@@ -34,7 +34,7 @@ type stream struct {
 	committing bool
 }
 
-// hello is the first message of a session that came to a coordinator.
+// hello handles the first message of a session.
 func (c *coordinator) hello(from *call, n *node, hello *v1.Hello) {
 	down := c.Pipe(n.Proc)
 	t := c.term
@@ -72,7 +72,7 @@ func (c *coordinator) hello(from *call, n *node, hello *v1.Hello) {
 	})
 }
 
-// noLauncher: what a task runs is made up.
+// noLauncher returns no launcher, because the programs of tasks are simulated.
 func noLauncher(*fsm.View, *v1.SubmitJobRequest) *v1.Launcher { return nil }
 
 func (s *stream) welcome() {
@@ -94,7 +94,7 @@ func (s *stream) send(messages ...*v1.SessionResponse) {
 	}
 }
 
-// tell sends what is new.
+// tell sends changes.
 func (s *stream) tell() {
 	if !s.open || !s.registered {
 		return
@@ -117,14 +117,14 @@ func (s *stream) tell() {
 	}
 }
 
-// end ends the session; the agent hears of it.
+// end ends the session, and the agent notices that.
 func (s *stream) end() {
 	if s.over() {
 		s.down.Send(func() { s.call.ended(true, "") })
 	}
 }
 
-// broke is the end of a session whose coordinator died.
+// broke ends the session when its coordinator dies.
 func (s *stream) broke() {
 	if s.over() {
 		s.down.Send(func() { s.call.ended(false, "") })
@@ -143,7 +143,7 @@ func (s *stream) over() bool {
 	return true
 }
 
-// receive takes in what the agent says after its hello.
+// receive handles the agent's messages after its hello.
 func (s *stream) receive(m *v1.SessionRequest) {
 	if !s.open {
 		return
@@ -166,7 +166,7 @@ func (s *stream) receive(m *v1.SessionRequest) {
 	}
 }
 
-// relay takes in the renewal of another node.
+// relay handles the relayed renewal of another node.
 func (s *stream) relay(r *v1.Renewal) {
 	row, ok := s.c.machine.View().Node(r.GetNodeId())
 	if !ok {
@@ -182,7 +182,7 @@ func (s *stream) relay(r *v1.Renewal) {
 	}
 }
 
-// commit brings reports into the state, one command at a time.
+// commit proposes reports, one command at a time.
 func (s *stream) commit() {
 	if s.committing || len(s.inbox) == 0 || !s.open {
 		return

@@ -12,21 +12,21 @@ import (
 	"github.com/mindcoordinator/mind/chaos/sim/machine"
 )
 
-// quick is how long a word to a disk or a shim takes at most.
+// quick limits how long a request to a disk or a shim takes.
 const quick = 20 * ms
 
-// worker does what the table decides. It implements table.Work.
+// worker carries out the decisions of the table. It implements table.Work.
 type worker life
 
 func (w *worker) life() *life { return (*life)(w) }
 
-// soon has the agent do something in a moment.
+// soon schedules an action of the agent.
 func (w *worker) soon(do func()) { w.n.After(w.n.w.Within(0, quick), do) }
 
 // Fetch implements table.Work: no task has data.
 func (w *worker) Fetch(*table.Task, *v1.TaskSpec) (func(), bool) { return nil, false }
 
-// Launch implements table.Work. Some launches take their time.
+// Launch implements table.Work. Some launches take long.
 func (w *worker) Launch(t *table.Task, spec *v1.TaskSpec, _ any) {
 	n, took := w.n, quick
 	if n.w.Chance(0.5) {
@@ -62,7 +62,7 @@ func (w *worker) Attach(t *table.Task) {
 	})
 }
 
-// follower is an agent that stays with a task, as long as it lives. It implements machine.Follower.
+// follower is an agent that follows a task, as long as the agent is alive. It implements machine.Follower.
 type follower struct {
 	*life
 	task *table.Task
@@ -74,7 +74,7 @@ func (l *life) follow(t *table.Task, p *machine.Process) {
 	p.Follow(&follower{l, t})
 }
 
-// hear has the agent do something about what it was told, if it lives.
+// hear makes the agent handle an event, if it is alive.
 func (f *follower) hear(do func()) {
 	if f.current() {
 		f.n.After(0, do)
@@ -158,13 +158,13 @@ func (w *worker) Restart() {
 	})
 }
 
-// Idle implements table.Work: agents of this world die without a message.
+// Idle implements table.Work: simulated agents are only killed.
 func (w *worker) Idle() {}
 
 // mailbox is the outbox with a clock. It implements table.Outbox.
 type mailbox life
 
-// Add implements table.Outbox. What may wait for more is sent a little later.
+// Add implements table.Outbox. Reports with MayWait are sent a little later.
 func (m *mailbox) Add(reports ...*outbox.Report) {
 	l := (*life)(m)
 	wait := l.n.w.Within(0, quick)
@@ -193,7 +193,7 @@ func (k *leases) Drop(id taskid.ID) { k.book.Drop(id.Name()) }
 // Looked implements table.Leases.
 func (k *leases) Looked() { k.book.Looked() }
 
-// MayLaunch implements table.Leases. A rule that is off is one that the book is not asked about.
+// MayLaunch implements table.Leases. If a rule is off, the book is not asked about it.
 func (k *leases) MayLaunch(id taskid.ID, spec *v1.TaskSpec) (ok bool, why string) {
 	now, name := k.n.Clock(), id.Name()
 	r := lease.Request{Leased: spec.GetLeaseMs() > 0, Replacement: spec.GetReplacement() && !k.n.w.without(RuleHold)}
@@ -208,7 +208,7 @@ func (k *leases) MayLaunch(id taskid.ID, spec *v1.TaskSpec) (ok bool, why string
 	return ok, why
 }
 
-// well are GPUs that do not fail, and metrics that nobody reads.
+// well implements table.GPUs without faults, and table.Notes without metrics.
 type well struct{}
 
 // Enabled implements table.GPUs.

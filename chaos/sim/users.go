@@ -17,11 +17,11 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// users submit jobs, and change their minds. They repeat with the same key what had no answer.
+// users submit jobs, and change them. They repeat calls without an answer with the same key.
 type users struct {
 	w       *world
 	jobs    []*wish
-	pending int // submits and resumes that are not answered
+	pending int // submits and resumes without an answer
 	done    bool
 }
 
@@ -33,7 +33,7 @@ type wish struct {
 	job  jobverbs.NewJob
 }
 
-// Kinds of work.
+// The kinds of jobs.
 const (
 	workShort = iota
 	workLong
@@ -88,7 +88,7 @@ func (u *users) try(j *wish) {
 		again()
 		return
 	}
-	// The answer may be lost: then the user asks again, though the job is there.
+	// The answer may be lost: then the user submits again, although the job exists.
 	lost := !u.w.healed && u.w.Chance(0.2)
 	c.propose(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{j.job}}, func(o raft.Outcome, result any) {
 		if o != raft.Applied || lost {
@@ -110,7 +110,7 @@ func (u *users) try(j *wish) {
 	})
 }
 
-// server is a coordinator that believes that it leads.
+// server returns a coordinator that believes that it leads.
 func (u *users) server() *coordinator {
 	n := len(u.w.coordinators)
 	from := u.w.Rand.IntN(n)
@@ -122,7 +122,7 @@ func (u *users) server() *coordinator {
 	return nil
 }
 
-// meddle has users and operators change jobs, queues and nodes at random.
+// meddle makes users and operators change jobs, queues and nodes at random.
 func (u *users) meddle() {
 	w := u.w
 	w.After(w.Within(second, w.knobs.meddling), func() {
@@ -155,7 +155,7 @@ func (u *users) meddle() {
 	})
 }
 
-// rest has everybody want no more than that everything runs.
+// rest ends the changes, resumes all jobs, and enables all nodes.
 func (u *users) rest() {
 	u.done = true
 	for _, j := range u.jobs {
@@ -171,7 +171,7 @@ func (u *users) rest() {
 	}
 }
 
-// insist proposes until it is done; nil: not yet.
+// insist proposes a command until it succeeds. what returns nil while the command cannot be made yet.
 func (u *users) insist(what func() kernel.Command) {
 	u.pending++
 	var try func()
@@ -190,7 +190,7 @@ func (u *users) insist(what func() kernel.Command) {
 			u.pending--
 		})
 	}
-	// A pause that was asked for before comes to its end first.
+	// An earlier pause must end first.
 	u.w.After(90*second, try)
 }
 
@@ -208,7 +208,7 @@ func (u *users) unsettled() string {
 	return ""
 }
 
-// behaviour is how long a process wants to run, and its exit code.
+// behaviour returns how long a process runs if it is not stopped, and its exit code.
 func (u *users) behaviour(name string) (run int64, code int) {
 	w := u.w
 	for _, j := range u.jobs {

@@ -13,7 +13,7 @@ const (
 	minute = int64(time.Minute)
 )
 
-// Kinds of findings.
+// The kinds of findings.
 const (
 	Overlap   = "overlap"
 	State     = "state"
@@ -27,7 +27,7 @@ const (
 	Shared    = "shared GPU"
 )
 
-// Finding is what a run found.
+// Finding is the first violation of a run.
 type Finding struct {
 	Seed uint64
 	Kind string
@@ -36,13 +36,13 @@ type Finding struct {
 	Last string // the last events before it
 }
 
-// Error says it, and how to see it again.
+// Error implements error. It says how to repeat the finding.
 func (f *Finding) Error() string {
 	return fmt.Sprintf("seed %d, at %.3f s: %s: %s\nMIND_CHAOS_SEED=%d go test ./chaos/sim -run TestOneSeed -v\n%s",
 		f.Seed, time.Duration(f.At).Seconds(), f.Kind, f.Text, f.Seed, f.Last)
 }
 
-// Result is a run.
+// Result is the result of a run.
 type Result struct {
 	Finding *Finding
 	Hash    uint64 // of the trace
@@ -51,12 +51,12 @@ type Result struct {
 	Seen    Seen
 }
 
-// Seen counts what a run came across: a run in which nothing happens shows nothing.
+// Seen counts events of a run: a run without events proves nothing.
 type Seen struct {
 	Entries, Elections, Results, Lost, Launches, Replacements, Relayed, RanOn, Cut, Unknown, Restores, GaveUp, Outages int
 }
 
-// world is one run.
+// world is the state of one run.
 type world struct {
 	*engine.Engine
 	seed  uint64
@@ -74,7 +74,7 @@ type world struct {
 	outage outage
 }
 
-// Run plays a seed without some of the rules.
+// Run runs a seed without some of the rules.
 func Run(seed uint64, off Rule) Result {
 	w := &world{Engine: engine.New(seed), seed: seed, off: off, truth: newTruth()}
 	w.build()
@@ -85,7 +85,7 @@ func Run(seed uint64, off Rule) Result {
 	return Result{Finding: w.found, Hash: w.Trace.Hash(), Steps: w.Steps(), Virtual: w.Now(), Seen: w.seen}
 }
 
-// build draws the cluster and what will happen to it.
+// build draws the cluster and its disturbances.
 func (w *world) build() {
 	w.knobs = drawKnobs(w)
 	w.knobs.aim(w.off)
@@ -109,7 +109,7 @@ func (w *world) build() {
 	w.watch()
 }
 
-// rate is that of a clock, wrong by up to half a percent.
+// rate draws the rate of a clock, which is wrong by up to half a percent.
 func (w *world) rate() float64 { return 1 + (w.Rand.Float64()-0.5)/100 }
 
 func (w *world) node(name string) *node {
@@ -130,7 +130,7 @@ func (w *world) coordinator(name string) *coordinator {
 	return nil
 }
 
-// leader is the coordinator that leads in the newest term, as somebody who sees everything knows; nil: none.
+// leader returns the true leader of the newest term; nil: there is none.
 func (w *world) leader() *coordinator {
 	var leader *coordinator
 	for _, c := range w.coordinators {
@@ -141,7 +141,7 @@ func (w *world) leader() *coordinator {
 	return leader
 }
 
-// fail takes down a finding. Without one of the rules only overlaps count: the others may follow from its absence.
+// fail records a finding. If a rule is left out, only overlaps count: other findings may follow from its absence.
 func (w *world) fail(kind, format string, args ...any) {
 	if w.found != nil || w.off != 0 && kind != Overlap {
 		return

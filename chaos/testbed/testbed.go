@@ -1,4 +1,4 @@
-// Package testbed starts for each attack the cluster that it needs, and stops it.
+// Package testbed starts the cluster that an attack needs, and stops it.
 package testbed
 
 import (
@@ -20,7 +20,7 @@ import (
 // startWithin is how long a cluster may take to be ready, on a slow machine.
 const startWithin = 2 * time.Minute
 
-// Lacks says why an attack cannot be carried out on this machine; empty: it can.
+// Lacks returns the reason why an attack cannot be carried out on this machine; empty: it can.
 func Lacks(e scenario.Entry) string {
 	switch {
 	case e.Namespaces:
@@ -95,7 +95,7 @@ func set(ctx context.Context, arena *scenario.Arena, mind, dir string, e scenari
 	return func() error { return errors.Join(arena.Cluster.Stop(), unmount(), release()) }, nil
 }
 
-// smallDisk mounts a disk of 24 MiB where the coordinator of a `mind dev` in dir will keep its data.
+// smallDisk mounts a disk of 24 MiB on the data directory of a coordinator of a `mind dev` in dir.
 func smallDisk(dir, owner string) (*scenario.Disk, func() error, error) {
 	d := &scenario.Disk{Owner: owner, Dir: filepath.Join(dir, "data", "coordinators", owner)}
 	if err := os.MkdirAll(d.Dir, 0o700); err != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
-// throttle is a control group that bounds the processor time of what is in it.
+// throttle is a control group that limits the processor time of its processes.
 type throttle struct {
 	dir string
 	v2  bool
-	// outside is where its processes came from, and go back to.
+	// outside is the group from which its processes came, and to which they return.
 	outside string
 }
 
-// throttlePeriod is the time in which the processes get their part, in microseconds.
+// throttlePeriod is the period of the limit, in microseconds.
 const throttlePeriod = 100_000
 
-// newThrottle makes the group, or says why there can be none.
+// newThrottle makes the group, or returns the reason why it cannot.
 func newThrottle() (*throttle, error) {
 	name := testrun.Name() + "-throttle"
 	for _, root := range []string{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"} {
@@ -43,7 +43,7 @@ func newThrottle() (*throttle, error) {
 	return b, b.make("cpu.max")
 }
 
-// make makes the group, which must have a file by which it bounds.
+// make makes the group, which must have the control file for the limit.
 func (b *throttle) make(file string) error {
 	if err := os.Mkdir(b.dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("control groups that bound processor time: %w", err)
@@ -77,7 +77,7 @@ func (b *throttle) Release() error {
 	return b.write("cpu.cfs_quota_us", "-1")
 }
 
-// remove ends the group; what is left in it goes back to where it came from.
+// remove removes the group; processes that are left in it return to where they came from.
 func (b *throttle) remove() error {
 	for {
 		err := os.Remove(b.dir)
@@ -89,7 +89,7 @@ func (b *throttle) remove() error {
 			return errors.Join(err, readErr)
 		}
 		for _, pid := range strings.Fields(string(left)) {
-			// One that has ended meanwhile needs no place.
+			// This fails for a process that has ended meanwhile, which does not matter.
 			_ = os.WriteFile(filepath.Join(b.outside, "cgroup.procs"), []byte(pid), 0)
 		}
 	}

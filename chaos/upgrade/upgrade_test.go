@@ -29,7 +29,7 @@ const before = "d1ec001f"
 // next is the level that the new binary supports beside the base: the linker sets it, so nothing is compiled again.
 const next = level.Base + 1
 
-// orders are all in which three coordinators can be upgraded; the short run takes the first.
+// orders are all orders in which three coordinators can be upgraded; the short run uses the first one.
 var orders = [][]string{{"c2", "c3", "c1"}, {"c1", "c2", "c3"}, {"c1", "c3", "c2"}, {"c2", "c1", "c3"}, {"c3", "c1", "c2"}, {"c3", "c2", "c1"}}
 
 func TestUpgrade_inEveryOrder(t *testing.T) {
@@ -85,14 +85,14 @@ func TestUpgrade_inEveryOrder(t *testing.T) {
 	require.Positive(t, result.Failovers)
 }
 
-// upgrade is a cluster of which each coordinator runs one of two versions.
+// upgrade is a cluster whose coordinators each run one of two versions.
 type upgrade struct {
 	versions
 	t       *testing.T
 	cluster *procs.Cluster
 	// runs is the binary that each coordinator runs, by id.
 	runs map[string]string
-	// raised: the feature level is not held back any more.
+	// raised: the feature level may be raised, and is not held back any more.
 	raised bool
 }
 
@@ -109,7 +109,7 @@ func (u *upgrade) coordinator(id string) (procs.Component, error) {
 	return procs.Component{}, fmt.Errorf("there is no coordinator %s", id)
 }
 
-// start starts a coordinator that has ended with the binary that it is to run.
+// start starts a stopped coordinator with its binary in runs.
 func (u *upgrade) start(ctx context.Context, p procs.Component) error {
 	raise := ""
 	if u.runs[p.ID] == u.new && !u.raised {
@@ -129,7 +129,7 @@ func (u *upgrade) start(ctx context.Context, p procs.Component) error {
 	return u.cluster.WaitCaughtUp(ctx)
 }
 
-// replaceAndKillTheLeader has a coordinator run another version, and then kills the one that leads.
+// replaceAndKillTheLeader makes a coordinator run another version, and then kills the leader.
 func (u *upgrade) replaceAndKillTheLeader(id, binary string) func(context.Context, *scenario.Fight) error {
 	return func(ctx context.Context, f *scenario.Fight) error {
 		p, err := u.coordinator(id)
@@ -162,7 +162,7 @@ func (u *upgrade) replaceAndKillTheLeader(id, binary string) func(context.Contex
 	}
 }
 
-// operators is a client of one coordinator, with an operator's certificate.
+// operators returns a client of one coordinator, with an operator's certificate.
 func (u *upgrade) operators(addr string) (*client.Client, error) {
 	info, err := devcluster.ReadInfo(u.cluster.Dir)
 	if err != nil {
@@ -197,7 +197,7 @@ func (u *upgrade) ask(ctx context.Context, id string, ask func(context.Context, 
 	return fmt.Errorf("there is no coordinator %s", id)
 }
 
-// allHaveOneState compares the hashes of the coordinators at one index, whatever version they run.
+// allHaveOneState compares the hashes of all coordinators at one index, in both versions.
 func (u *upgrade) allHaveOneState(ctx context.Context, f *scenario.Fight) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -218,7 +218,8 @@ func (u *upgrade) allHaveOneState(ctx context.Context, f *scenario.Fight) error 
 			}
 			var other *v1.GetStateHashResponse
 			if other, err = hash(id, first.GetIndex()); err == nil {
-				// What comes before the dash names the fields that are hashed. Where one version has more, they are empty.
+				// The part of a hash before the dash identifies the hashed fields. If one version has more fields,
+				// these are empty.
 				if _, theirs, _ := strings.Cut(other.GetHash(), "-"); !strings.HasSuffix(first.GetHash(), "-"+theirs) {
 					return fmt.Errorf("at index %d, c1 has the state %s and %s has %s", first.GetIndex(), first.GetHash(), id, other.GetHash())
 				}
@@ -232,11 +233,11 @@ func (u *upgrade) allHaveOneState(ctx context.Context, f *scenario.Fight) error 
 		if ctx.Err() != nil {
 			return fmt.Errorf("comparing the states: %w", err)
 		}
-		time.Sleep(50 * time.Millisecond) // The index of c1 is not applied by the others yet, or not remembered any more.
+		time.Sleep(50 * time.Millisecond) // the others have not applied the index of c1 yet, or do not have its hash any more
 	}
 }
 
-// raise ends the holding back of the level on one coordinator after the other, and waits until it was raised.
+// raise allows the new level on one coordinator after the other, and waits until the level was raised.
 func (u *upgrade) raise(ctx context.Context, f *scenario.Fight) error {
 	at, err := u.level(ctx)
 	if err != nil {
@@ -281,7 +282,7 @@ func (u *upgrade) level(ctx context.Context) (at uint32, err error) {
 	return at, err
 }
 
-// anOldOneStops starts a coordinator with the old version, which must say why it cannot go on and harm nothing.
+// anOldOneStops starts a coordinator with the old version, which must exit with the reason, and do no harm.
 func (u *upgrade) anOldOneStops(id string) func(context.Context, *scenario.Fight) error {
 	return func(ctx context.Context, f *scenario.Fight) error {
 		p, err := u.coordinator(id)

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
 
-// errNoHistory is why the earlier version cannot be built.
+// errNoHistory is returned if the earlier version cannot be built.
 var errNoHistory = errors.New("the repository has not got this commit: its history is cut off (git fetch --unshallow)")
 
 // buildFrom builds mind as it was at a commit, without the job cache of its gateway.
@@ -67,10 +67,10 @@ func build(ctx context.Context, source, binary string, flags ...string) error {
 	return nil
 }
 
-// versions are two binaries, of which one at a time lies where components are started from.
+// versions are two binaries; one of them at a time is installed at the path from which components are started.
 type versions struct{ path, old, new string }
 
-// install puts a version where components are started from. Processes that run keep theirs.
+// install installs a version at the path from which components are started. Running processes keep their version.
 func (v versions) install(binary string) error {
 	next := v.path + ".next"
 	in, err := os.Open(binary)
@@ -91,7 +91,7 @@ func (v versions) install(binary string) error {
 	return os.Rename(next, v.path)
 }
 
-// configure sets a key of a component's configuration file, or takes it out when value is empty.
+// configure sets a key of a component's configuration file, or removes it if value is empty.
 func configure(p procs.Component, key, value string) error {
 	file := ""
 	for i, arg := range p.Argv {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// apt fetches Debian's packages with the means of the system, which checks them against the signed index. Nothing is
-// installed, and no rights are needed.
+// apt fetches Debian's packages with apt-get, which checks them against the signed index. It installs nothing, and
+// needs no root rights.
 type apt struct{}
 
-// kernelPackage is empty, and needs the package of the newest kernel for virtual machines.
+// kernelPackage is an empty package that depends on the newest kernel for virtual machines.
 const kernelPackage = "linux-image-cloud-amd64"
 
 var concrete = regexp.MustCompile(`(?m)^\s*Depends: (linux-image-\d\S*)`)
@@ -32,7 +32,7 @@ func (apt) into(ctx context.Context, dir string) error {
 	if name == nil {
 		return fmt.Errorf("%s depends on no kernel: %s", kernelPackage, strings.TrimSpace(string(out)))
 	}
-	// The sandbox of a download by root is a user who cannot write into the cache.
+	// Downloads by root run as a user who cannot write into the cache, unless this is set.
 	get := exec.CommandContext(ctx, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", string(name[1]), "busybox-static")
 	get.Dir = dir
 	if out, err := get.CombinedOutput(); err != nil {
@@ -41,7 +41,7 @@ func (apt) into(ctx context.Context, dir string) error {
 	return nil
 }
 
-// said is what a command wrote to stderr before it failed.
+// said returns what a failed command wrote to stderr.
 func said(err error) string {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || len(exit.Stderr) == 0 {

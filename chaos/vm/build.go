@@ -7,13 +7,13 @@ import (
 	"os/exec"
 )
 
-// module is that of this program, in whose sources the programs of a machine are.
+// module is the module of this program, which also has the programs of a machine.
 const module = "github.com/mindcoordinator/mind/"
 
-// InitPackage is the program to give to Files.Init.
+// InitPackage is the package of the program for Files.Init.
 const InitPackage = "chaos/vm/guest/init"
 
-// Build builds a program of this module so that it runs in a machine: without libraries, for its processor. flags go to go
+// Build builds a program of this module for a machine: without libraries, for its processor. flags are passed to go
 // build. It must be called in a folder of the module.
 func Build(ctx context.Context, pkg, out string, flags ...string) error {
 	args := append([]string{"build", "-buildvcs=false", "-ldflags", "-s -w", "-o", out}, flags...)

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm/guest"
 )
 
-// client speaks to the agent of one machine.
+// client calls the agent of one machine.
 type client struct {
 	base string
 	http *http.Client
@@ -67,7 +67,7 @@ func (c *client) post(ctx context.Context, path string, in, out any) error {
 	return json.Unmarshal(text, out)
 }
 
-// Status asks the agent of the machine.
+// Status asks the agent of the machine for its status.
 func (m *Machine) Status(ctx context.Context) (s guest.Status, err error) {
 	text, err := m.client.do(ctx, http.MethodGet, "/status", nil)
 	if err != nil {
@@ -76,7 +76,8 @@ func (m *Machine) Status(ctx context.Context) (s guest.Status, err error) {
 	return s, json.Unmarshal(text, &s)
 }
 
-// Run runs a command and returns its end; that is no error, whatever its exit code. When ctx ends, so does the command.
+// Run runs a command and returns its result. An exit code other than 0 is no error. When ctx ends, the command is
+// ended.
 func (m *Machine) Run(ctx context.Context, c guest.Command) (r guest.Result, err error) {
 	if err := m.client.post(ctx, "/run", c, &r); err != nil {
 		return r, fmt.Errorf("running %s in the machine: %w", strings.Join(c.Argv, " "), err)
@@ -84,7 +85,7 @@ func (m *Machine) Run(ctx context.Context, c guest.Command) (r guest.Result, err
 	return r, nil
 }
 
-// Shell runs lines of sh, and returns what they print. An exit code other than 0 is an error.
+// Shell runs lines of sh, and returns their output. An exit code other than 0 is an error.
 func (m *Machine) Shell(ctx context.Context, lines string) (string, error) {
 	r, err := m.Run(ctx, guest.Command{Argv: []string{"sh", "-ec", lines}})
 	if err == nil && r.Code != 0 {
@@ -93,13 +94,13 @@ func (m *Machine) Shell(ctx context.Context, lines string) (string, error) {
 	return string(r.Stdout), err
 }
 
-// Process goes on in the machine by itself.
+// Process is a process that runs in the machine in the background.
 type Process struct {
 	PID     int
 	machine *Machine
 }
 
-// Start starts a command that goes on by itself.
+// Start starts a command in the background.
 func (m *Machine) Start(ctx context.Context, c guest.Command) (*Process, error) {
 	var s guest.Started
 	if err := m.client.post(ctx, "/start", c, &s); err != nil {
@@ -117,7 +118,7 @@ func (p *Process) Wait(ctx context.Context) (r guest.Result, err error) {
 	return r, json.Unmarshal(text, &r)
 }
 
-// AwaitFile returns at the moment when there is a file in the machine whose name has the pattern.
+// AwaitFile returns as soon as a file exists in the machine whose name matches the pattern.
 func (m *Machine) AwaitFile(ctx context.Context, pattern string) error {
 	if err := m.client.post(ctx, "/await", guest.Await{Pattern: pattern}, &struct{}{}); err != nil {
 		return fmt.Errorf("waiting for %s in the machine: %w", pattern, err)
@@ -125,7 +126,7 @@ func (m *Machine) AwaitFile(ctx context.Context, pattern string) error {
 	return nil
 }
 
-// ReadFile reads a file of the machine. One that is not there is fs.ErrNotExist.
+// ReadFile reads a file of the machine. If there is none, the error is fs.ErrNotExist.
 func (m *Machine) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	text, err := m.client.do(ctx, http.MethodGet, "/file?path="+url.QueryEscape(path), nil)
 	if err != nil {
@@ -143,7 +144,7 @@ func (m *Machine) WriteFile(ctx context.Context, path string, text []byte, mode 
 	return nil
 }
 
-// Mount mounts a disk of the machine, such as /dev/vda, which replays its journal.
+// Mount mounts a disk of the machine, such as /dev/vda. The kernel replays its journal.
 func (m *Machine) Mount(ctx context.Context, device, dir, options string) error {
 	if options == "" {
 		options = "defaults"

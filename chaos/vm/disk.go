@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Disk is a raw file that a machine has as a disk. It outlives its machines.
+// Disk is a raw file that a machine uses as a disk. It outlives its machines.
 type Disk struct {
 	Path string
 	kit  *Kit
 }
 
-// NewDisk makes a disk of some MiB with an empty ext4 on it. The file takes no room for what was not written.
+// NewDisk makes a disk of a number of MiB with an empty ext4 on it. The file takes only the space that was written.
 func (k *Kit) NewDisk(ctx context.Context, path string, megabytes int) (*Disk, error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -25,18 +25,19 @@ func (k *Kit) NewDisk(ctx context.Context, path string, megabytes int) (*Disk, e
 	if err := errors.Join(f.Truncate(int64(megabytes)<<20), f.Close()); err != nil {
 		return nil, err
 	}
-	// All of its tables are made here, where that takes no time, and not by the kernel inside while a test runs.
+	// All tables are made here, which is fast, and not by the kernel inside during a test.
 	if out, err := exec.CommandContext(ctx, k.mkfs, "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", path).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("making a file system: %w: %s", err, out)
 	}
 	return &Disk{Path: path, kit: k}, nil
 }
 
-// Look is a disk as the next start will find it: the journal is replayed. It is a copy; the disk is left as it is.
+// Look is a copy of a disk in the state that the next start will find, with the journal replayed. The disk itself is
+// not changed.
 type Look struct {
 	path string
 	kit  *Kit
-	// Damage is what e2fsck finds wrong after the replay; empty: nothing. A power cut must not do that to ext4.
+	// Damage has the errors that e2fsck finds after the replay; empty: none. A power cut must not damage ext4.
 	Damage string
 }
 
@@ -46,7 +47,8 @@ func (d *Disk) Look(ctx context.Context, dir string) (*Look, error) {
 	if out, err := exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", d.Path, l.path).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("copying a disk: %w: %s", err, out)
 	}
-	// The journal first, and what was deleted while it was open, which is no damage: the kernel does both at its next start.
+	// This replays the journal, and removes files that were deleted while they were open, which is no damage: the
+	// kernel does both at its next start.
 	if out, code, err := l.check(ctx, "-p"); err != nil || code > fsckCorrected {
 		return l, errors.Join(err, fmt.Errorf("replaying the journal of a disk: status %d: %s", code, out))
 	}
@@ -60,7 +62,7 @@ func (d *Disk) Look(ctx context.Context, dir string) (*Look, error) {
 	return l, nil
 }
 
-// fsckCorrected is the status of e2fsck when it had something to do and did it.
+// fsckCorrected is the exit status of e2fsck after it has corrected errors.
 const fsckCorrected = 1
 
 func (l *Look) check(ctx context.Context, flags ...string) (string, int, error) {
@@ -73,7 +75,7 @@ func (l *Look) check(ctx context.Context, flags ...string) (string, int, error) 
 	return strings.TrimSpace(string(out)), cmd.ProcessState.ExitCode(), nil
 }
 
-// Dump copies a folder of the disk (all of it: "/") into dir.
+// Dump copies a folder of the disk ("/" for all of it) into dir.
 func (l *Look) Dump(ctx context.Context, from, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

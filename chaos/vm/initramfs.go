@@ -13,21 +13,21 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm/guest"
 )
 
-// baseModules are what a machine needs for its disks and its network. ext4 finds its checksums by the name of their
-// algorithm, and asks nobody to load them.
+// baseModules are the modules that a machine needs for its disks and its network. ext4 looks up its checksum algorithm
+// by name, and does not load it.
 var baseModules = []string{"virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "ext4"}
 
-// Files is what the first file system of a machine holds, beside busybox and the modules of the kernel.
+// Files are the files of a machine's initial file system, beside busybox and the modules of the kernel.
 type Files struct {
-	// Init is the program of chaos/vm/guest/init.
+	// Init is the path of the built program of chaos/vm/guest/init.
 	Init string
-	// Programs are files of this machine, which must need no libraries, by the names that they get in /bin.
+	// Programs are paths of statically linked programs, by their names in the machine's /bin.
 	Programs map[string]string
-	// Modules of the kernel to load, beyond those for disks and the network.
+	// Modules are kernel modules to load, beside those for disks and the network.
 	Modules []string
 }
 
-// etc are the small files that programs look for.
+// etc are small files that programs need.
 var etc = map[string]string{
 	"etc/passwd":        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
 	"etc/group":         "root:x:0:\nnogroup:x:65534:\n",
@@ -36,13 +36,14 @@ var etc = map[string]string{
 	"etc/nsswitch.conf": "hosts: files dns\n",
 }
 
-// WriteInitramfs writes the first file system of a machine. The owner of every file is root, as any user.
+// WriteInitramfs writes the initial file system of a machine. The owner of every file in it is root, whichever user
+// writes it.
 func (k *Kit) WriteInitramfs(path string, f Files) error {
 	var records []cpio.Record
 	for _, dir := range []string{"bin", "boot", guest.ModuleDir[1:], "dev", "etc", "proc", "root", "run", "sys", "tmp"} {
 		records = append(records, cpio.Directory(dir, 0o755))
 	}
-	// The kernel gives process 1 its console before anything is mounted.
+	// The kernel opens the console for process 1 before any file system is mounted.
 	records = append(records, cpio.CharDev("dev/console", 0o600, 5, 1), cpio.Symlink("sbin", "bin"))
 	for _, name := range sorted(etc) {
 		records = append(records, cpio.StaticFile(name, etc[name], 0o644))
@@ -77,7 +78,7 @@ func (k *Kit) WriteInitramfs(path string, f Files) error {
 		}
 		records = append(records, cpio.StaticFile(fmt.Sprintf("%s/%02d-%s.ko", guest.ModuleDir[1:], i, moduleName(file)), string(image), 0o644))
 	}
-	// Machines that are made of the same have the same file system.
+	// The same parts make the same file system.
 	cpio.MakeAllReproducible(records)
 	var out bytes.Buffer
 	w := cpio.Newc.Writer(&out)

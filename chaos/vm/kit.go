@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// Kit is what machines are made of, as found on this machine.
+// Kit has the parts of virtual machines that were found on this machine.
 type Kit struct {
-	// Kernel is the image, Modules the folder of its modules, Version what it calls itself.
+	// Kernel is the path of the image, Modules the folder of its modules, Version the kernel's version.
 	Kernel, Modules, Version string
-	// Busybox is linked statically: it runs on no libraries.
+	// Busybox is the path of a statically linked busybox.
 	Busybox string
 
 	qemu, mkfs, e2fsck, debugfs string
 }
 
-// LacksError says what must be installed or fetched before a machine can be started.
+// LacksError describes what must be installed or fetched before a machine can be started.
 type LacksError struct {
-	// Packages are names of Debian packages that have the programs that are missing.
+	// Packages are the Debian packages of the missing programs.
 	Packages []string
 	// Why is set when the kernel or busybox could not be fetched.
 	Why error
@@ -38,7 +38,7 @@ func (e *LacksError) Error() string {
 
 func (e *LacksError) Unwrap() error { return e.Why }
 
-// programs of the host, and where they come from.
+// programs are the required programs of the host, and their packages.
 var programs = []struct {
 	name, pkg string
 	path      func(*Kit) *string
@@ -49,11 +49,12 @@ var programs = []struct {
 	{"debugfs", "e2fsprogs", func(k *Kit) *string { return &k.debugfs }},
 }
 
-// FindKit looks for the programs, and takes the kernel and busybox from the cache, or fetches them into it. The error is a
-// *LacksError when something must be had first.
+// FindKit finds the programs, and takes the kernel and busybox from the cache, or fetches them into it. The error is a
+// *LacksError if a part is missing.
 func FindKit(ctx context.Context) (*Kit, error) { return findKit(ctx, apt{}) }
 
-// CachedKit is FindKit that fetches nothing: tests use what `make powercut` has fetched, and skip where it was not.
+// CachedKit is like FindKit, but fetches nothing: tests use the parts that `make powercut` has fetched, and are skipped
+// without them.
 func CachedKit(ctx context.Context) (*Kit, error) { return findKit(ctx, nobody{}) }
 
 // nobody fetches nothing.
@@ -91,7 +92,7 @@ func findKit(ctx context.Context, from fetcher) (*Kit, error) {
 	return k, nil
 }
 
-// find looks where users without root rights do not.
+// find finds a program also in folders that are not in the PATH of users without root rights.
 func find(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
@@ -112,7 +113,7 @@ func cacheDir() (string, error) {
 	return filepath.Join(dir, "mind", "vm"), nil
 }
 
-// IsLacking says whether an error means that this machine cannot run machines until something is installed or fetched.
+// IsLacking reports whether an error is a LacksError.
 func IsLacking(err error) bool {
 	var lacks *LacksError
 	return errors.As(err, &lacks)

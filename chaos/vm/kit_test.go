@@ -16,7 +16,7 @@ import (
 	"github.com/u-root/u-root/pkg/cpio"
 )
 
-// module writes what debug/elf takes for a kernel module that needs others.
+// writeModule writes a file that debug/elf can read as a kernel module with dependencies.
 func writeModule(t *testing.T, path string, needs ...string) {
 	t.Helper()
 	info := []byte("license=GPL\x00depends=" + strings.Join(needs, ",") + "\x00name=x\x00")
@@ -100,7 +100,7 @@ func TestInitramfs_holdsWhatTheMachineStartsWith(t *testing.T) {
 	require.ErrorContains(t, k.WriteInitramfs(filepath.Join(dir, "3"), files), "the program bin/gone of the machine")
 }
 
-// fetches makes packages, and counts how often.
+// fetches is a fetcher that makes packages, and counts its calls.
 type fetches struct {
 	n   int
 	err error

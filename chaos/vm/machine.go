@@ -20,28 +20,28 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm/guest"
 )
 
-// Config says what a machine is.
+// Config configures a machine.
 type Config struct {
 	Kit       *Kit
 	Initramfs string
 	// Disks are /dev/vda, /dev/vdb, ... in the machine.
 	Disks []*Disk
-	// Forward are TCP ports of the machine that are to be reached from this one, at Machine.Addr.
+	// Forward are TCP ports of the machine that are forwarded to Machine.Addr.
 	Forward []int
-	// Console is the file that takes what the kernel and process 1 print. It is appended to.
+	// Console is the file to which the output of the kernel and process 1 is appended.
 	Console string
 	// CPUs default to 2, MemoryMB to 2048.
 	CPUs, MemoryMB int
 	// Append is added to the command line of the kernel.
 	Append string
-	// ReadyWithin bounds the start; default 2 min.
+	// ReadyWithin limits the time of the start; default 2 min.
 	ReadyWithin time.Duration
 
 	// freeAddr chooses ports, in tests.
 	freeAddr func() (string, error)
 }
 
-// Machine is a virtual machine that runs, or has ended.
+// Machine is a virtual machine that runs or has ended.
 type Machine struct {
 	cfg    Config
 	addrs  map[int]string
@@ -52,15 +52,15 @@ type Machine struct {
 	client *client
 	status guest.Status
 	began  time.Time
-	// before is what was on the console before it was started.
+	// before is the length of the console file before the machine was started.
 	before int
 }
 
-// niceness of a machine: what runs beside it comes first.
+// niceness is the niceness of a machine, so that other processes take precedence.
 const niceness = 10
 
-// bootTries is how often a machine is started again: with other ports when somebody else took one in the moment between
-// choosing and using it, and when its clock is wrong.
+// bootTries limits how often the start of a machine is tried: again with other ports if another process took one after
+// it was chosen, and again if the clock of the machine is wrong.
 const bootTries = 8
 
 // Boot starts a machine and returns when its agent answers.
@@ -124,14 +124,15 @@ func (c Config) start() (*Machine, error) {
 	}
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		// Always: where the processor could do more, a machine inside a machine may hang.
+		// This is set always, also where hardware virtualisation is available, because a machine inside a machine may
+		// hang.
 		"-accel", "tcg,thread=multi",
-		// Without page tables of five levels, which only cost time here, and without an instruction that qemu 7 gets wrong: newer
-		// kernels panic by it.
+		// This excludes page tables of five levels, which only cost time here, and an instruction that qemu 7 emulates
+		// wrongly, so that newer kernels panic.
 		"-cpu", "max,-la57,-cx16",
 		"-smp", strconv.Itoa(c.CPUs), "-m", strconv.Itoa(c.MemoryMB),
 		"-kernel", c.Kit.Kernel, "-initrd", c.Initramfs,
-		// A kernel that panics starts again, and -no-reboot makes that the end of qemu.
+		// A kernel that panics restarts, and because of -no-reboot qemu exits then.
 		"-append", strings.TrimSpace("console=ttyS0 quiet loglevel=4 panic=-1 random.trust_cpu=on tsc=reliable " + c.Append),
 		"-chardev", "file,id=console,append=on,path=" + quote(console), "-serial", "chardev:console",
 		"-netdev", network, "-device", "virtio-net-pci,netdev=net,romfile=",
@@ -141,7 +142,7 @@ func (c Config) start() (*Machine, error) {
 		if err != nil {
 			return nil, err
 		}
-		// What the machine has written is in this machine's memory at once, and stays when qemu is killed.
+		// Data that the machine has written is in this machine's page cache at once, and stays when qemu is killed.
 		args = append(args, "-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,cache=writeback,file=%s", i, quote(path)),
 			"-device", fmt.Sprintf("virtio-blk-pci,drive=disk%d", i))
 	}
@@ -157,11 +158,12 @@ func (c Config) start() (*Machine, error) {
 	return m, nil
 }
 
-// quote doubles the commas of a value, as qemu wants it.
+// quote doubles the commas of a value, as qemu requires.
 func quote(value string) string { return strings.ReplaceAll(value, ",", ",,") }
 
-// keep starts qemu and waits for its end on one thread: Linux delivers the death signal when the thread that started the
-// process ends, not when the process does. The thread ends with this goroutine, and its niceness with it.
+// keep starts qemu and waits for its end on one thread: Linux delivers the death signal at the end of the thread that
+// started a process, and not at the end of that thread's process. The thread, with its niceness, ends with this
+// goroutine.
 func (m *Machine) keep(cmd *exec.Cmd, started chan<- error) {
 	runtime.LockOSThread()
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness)
@@ -176,7 +178,7 @@ func (m *Machine) keep(cmd *exec.Cmd, started chan<- error) {
 	close(m.done)
 }
 
-// freeAddr is an address at which nobody listened a moment ago.
+// freeAddr returns an address that was free a moment ago.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -185,11 +187,11 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// readyPause is the time between two looks whether the agent answers.
+// readyPause is the time between two checks whether the agent answers.
 const readyPause = 50 * time.Millisecond
 
-// awaitReady waits for the word of the agent on the console, and then asks it. To ask before would not be quicker: what is
-// sent before the network is up is repeated after seconds.
+// awaitReady waits for ReadyWord on the console, and then asks the agent. An earlier request would not be quicker:
+// packets that are sent before the network is up are repeated only after seconds.
 func (m *Machine) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ReadyWithin)
 	defer cancel()
@@ -213,11 +215,11 @@ func (m *Machine) awaitReady(ctx context.Context) error {
 	return checkClock(status.Up, time.Since(m.began))
 }
 
-// lateKernel is how long the kernel may take from the start of the machine to the start of its clock, on a slow day.
+// lateKernel limits the time from the start of the machine to the start of the kernel's clock, on a slow machine.
 const lateKernel = 10 * time.Second
 
-// checkClock compares how long the kernel says that it has been running with how long the machine has been there. The kernel
-// measures its clock at its start, and where the processors were given to others just then, it may be wrong many times over.
+// checkClock compares the kernel's uptime with the time since the start of the machine. The kernel calibrates its clock
+// at its start, and if the processors were busy just then, the clock may be wrong by a large factor.
 func checkClock(inside, here time.Duration) error {
 	if inside > here+here/10 || inside < (here-lateKernel)/2 {
 		return fmt.Errorf("%w: %v passed inside, and %v here", errClock, inside, here)
@@ -225,7 +227,7 @@ func checkClock(inside, here time.Duration) error {
 	return nil
 }
 
-// said is what is on the console since the machine was started.
+// said returns the output on the console since the machine was started.
 func (m *Machine) said() string {
 	text, err := os.ReadFile(m.cfg.Console)
 	if err != nil || len(text) < m.before {
@@ -234,7 +236,7 @@ func (m *Machine) said() string {
 	return string(text[m.before:])
 }
 
-// lastWords are the ends of what qemu and the console said.
+// lastWords returns the ends of the outputs of qemu and the console.
 func (m *Machine) lastWords() string {
 	const most = 2000
 	var b strings.Builder
@@ -247,17 +249,17 @@ func (m *Machine) lastWords() string {
 	return b.String()
 }
 
-// Addr is where a forwarded port of the machine is reached.
+// Addr returns the address at which a forwarded port of the machine is reached.
 func (m *Machine) Addr(port int) string { return m.addrs[port] }
 
-// Boot is what the agent said of the machine when it was ready.
+// Boot returns the status of the machine when it became ready.
 func (m *Machine) Boot() guest.Status { return m.status }
 
-// Done is closed when the machine has ended, however that happened.
+// Done returns a channel that is closed when the machine has ended for any reason.
 func (m *Machine) Done() <-chan struct{} { return m.done }
 
-// Cut cuts the power: the machine is gone in this instant, with all that its kernel had not written to the disks.
-// Of a machine that has ended it does nothing.
+// Cut cuts the power: the machine ends at once, and data that its kernel has not written to the disks is lost. It does
+// nothing if the machine has ended.
 func (m *Machine) Cut() error {
 	m.client.close()
 	if err := m.qemu.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -267,7 +269,7 @@ func (m *Machine) Cut() error {
 	return nil
 }
 
-// PowerOff ends the machine in order: processes are told to end, and the disks are unmounted.
+// PowerOff shuts the machine down: processes are ended, and the disks are unmounted.
 func (m *Machine) PowerOff(ctx context.Context) error {
 	if err := m.client.post(ctx, "/power-off", struct{}{}, &struct{}{}); err != nil {
 		return errors.Join(fmt.Errorf("switching the machine off: %w", err), m.Cut())

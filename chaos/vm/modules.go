@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// kernelModules knows the modules of a kernel: each says itself which others it needs.
+// kernelModules has the modules of a kernel. The file of each one names the others that it needs.
 type kernelModules struct {
 	files   map[string]string // name -> file
 	builtin map[string]bool
 }
 
-// moduleName is how the kernel calls what is in a file.
+// moduleName returns the kernel's name of the module in a file.
 func moduleName(file string) string {
 	name, _, _ := strings.Cut(filepath.Base(file), ".ko")
 	return strings.ReplaceAll(name, "-", "_")
@@ -41,8 +41,8 @@ func openModules(dir string) (*kernelModules, error) {
 	})
 }
 
-// order lists the files of some modules and of what they need, in the order in which they can be loaded. What is built into
-// the kernel needs no file.
+// order lists the files of some modules and of their dependencies, in the order in which they can be loaded. Modules
+// that are built into the kernel need no file.
 func (m *kernelModules) order(names ...string) ([]string, error) {
 	var files []string
 	done := map[string]bool{}
@@ -77,7 +77,7 @@ func (m *kernelModules) order(names ...string) ([]string, error) {
 	return files, nil
 }
 
-// needs reads the section in which a module says what it depends on.
+// needs reads the section of a module with its dependencies.
 func needs(file string) ([]string, error) {
 	image, err := readModule(file)
 	if err != nil {
@@ -103,7 +103,7 @@ func needs(file string) ([]string, error) {
 	return nil, nil
 }
 
-// readModule reads a module, which some kernels come with compressed.
+// readModule reads a module, which may be compressed.
 func readModule(file string) ([]byte, error) {
 	var tool string
 	switch filepath.Ext(file) {

@@ -16,7 +16,8 @@ import (
 	"syscall"
 )
 
-// store keeps what was fetched: DIR/unpacked holds the packages, unpacked, and DIR/sums.json says what they must be.
+// store keeps the fetched packages: DIR/unpacked has the unpacked packages, and DIR/sums.json the digests of their
+// files.
 type store struct {
 	dir   string
 	fetch fetcher
@@ -27,7 +28,7 @@ type fetcher interface {
 	into(ctx context.Context, dir string) error
 }
 
-// found is where the parts of an unpacked store lie.
+// found has the paths of the parts in an unpacked store.
 type found struct{ kernel, modules, version, busybox string }
 
 const (
@@ -35,8 +36,8 @@ const (
 	sumsFile    = "sums.json"
 )
 
-// open returns what is kept, if all of it is as it was fetched, and fetches it otherwise. Several processes may do so at
-// one time.
+// open returns the kept parts, if all of them are unchanged, and fetches them otherwise. Several processes may call it
+// at the same time.
 func (s store) open(ctx context.Context) (found, error) {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return found{}, err
@@ -58,7 +59,7 @@ func (s store) open(ctx context.Context) (found, error) {
 	return locate(filepath.Join(s.dir, unpackedDir))
 }
 
-// fill fetches and unpacks beside the place, and puts it there when it is whole.
+// fill fetches and unpacks the packages into a temporary folder, and renames that when it is complete.
 func (s store) fill(ctx context.Context) error {
 	aside, err := os.MkdirTemp(s.dir, "fetching-")
 	if err != nil {
@@ -101,7 +102,7 @@ func (s store) fill(ctx context.Context) error {
 	return os.Rename(tree, filepath.Join(s.dir, unpackedDir))
 }
 
-// prune keeps what a machine needs of the packages.
+// prune removes files of the packages that a machine does not need.
 func prune(tree string) error {
 	for _, name := range []string{"usr/share"} {
 		if err := os.RemoveAll(filepath.Join(tree, name)); err != nil {
@@ -135,7 +136,7 @@ func locate(tree string) (found, error) {
 	return f, errors.Join(errs[:]...)
 }
 
-// check compares what is kept with what was fetched.
+// check compares the kept files with their digests.
 func (s store) check() error {
 	text, err := os.ReadFile(filepath.Join(s.dir, sumsFile))
 	if err != nil {
@@ -160,7 +161,7 @@ func (s store) check() error {
 	return nil
 }
 
-// sumsOf are the SHA-256 of all files of a tree.
+// sumsOf returns the SHA-256 of all files of a tree.
 func sumsOf(tree string) (map[string]string, error) {
 	sums := map[string]string{}
 	err := filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm/guest"
 )
 
-// machine is what the tests with a real machine start from; they skip where there can be none.
+// machine returns the configuration for tests with a real machine, and skips the test if it lacks a part.
 func machine(t *testing.T) (Config, string) {
 	t.Helper()
 	if testing.Short() {
@@ -55,7 +55,7 @@ func TestMachine_keepsWhatWasSyncedAndLosesWhatWasNot(t *testing.T) {
 	t.Cleanup(func() { _ = m.Cut() })
 	require.Equal(t, 2, asked, "the port of somebody else was given up")
 	t.Logf("kernel %s, its agent was ready after %v", m.Boot().Kernel, m.Boot().Ready)
-	// Nothing is written out because of the time that has passed.
+	// With this interval the kernel writes nothing out merely because time has passed.
 	require.NoError(t, m.Mount(ctx, "/dev/vda", "/data", "commit=300"))
 	controllers, err := m.Shell(ctx, "cat /sys/fs/cgroup/cgroup.subtree_control")
 	require.NoError(t, err)

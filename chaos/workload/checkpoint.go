@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// weightsFile is what makes a checkpoint heavy.
+// weightsFile is the file of a checkpoint with Weights bytes.
 const weightsFile = "weights"
 
 // checkpoint writes the next checkpoint of this life.
@@ -20,8 +20,8 @@ func (r *run) checkpoint(step int) error {
 	return WriteCheckpoint(os.Getenv("MIND_CHECKPOINT_DIR"), r.life.Job, r.life.Attempt, step, r.spec.Weights, r.lineage)
 }
 
-// WriteCheckpoint writes a checkpoint and its line of descent beside the name that counts, and renames it. One with weights
-// is synced.
+// WriteCheckpoint writes a checkpoint with its lineage under a temporary name, and renames it. A checkpoint with
+// weights is synced.
 func WriteCheckpoint(dir, job string, attempt, step, size int, lineage string) error {
 	sync := func(path string) error {
 		if size == 0 {
@@ -59,7 +59,7 @@ func WriteCheckpoint(dir, job string, attempt, step, size int, lineage string) e
 	return sync(dir)
 }
 
-// weights are bytes that nothing else has: no part of them can be taken for another.
+// weights returns bytes that are unique to the checkpoint, in each of their parts.
 func weights(job string, attempt, step, size int) []byte {
 	var all []byte
 	for n := 0; len(all) < size; n++ {
@@ -69,7 +69,7 @@ func weights(job string, attempt, step, size int) []byte {
 	return all[:size]
 }
 
-// CheckCheckpoint reads a checkpoint with weights, and says what of it is not as it was written.
+// CheckCheckpoint reads a checkpoint with weights, and returns an error if it differs from what was written.
 func CheckCheckpoint(path, job string, attempt, step, size int) error {
 	descent, err := os.ReadFile(filepath.Join(path, lineageFile))
 	if err != nil {

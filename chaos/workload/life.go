@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Life is one process of a job, as it told of itself.
+// Life is the record of one process of a job, which the process writes itself.
 type Life struct {
 	Job     string `json:"job"`
 	Attempt int    `json:"attempt"`
@@ -21,11 +21,11 @@ type Life struct {
 	GPUs    string `json:"gpus"`
 	// Start is when it began, in nanoseconds since the machine started.
 	Start int64 `json:"start"`
-	// From is the checkpoint it resumed from, and Step the step of that.
+	// From is the checkpoint that it resumed from, and Step the step of that checkpoint.
 	From string `json:"from"`
 	Step int    `json:"step"`
 
-	// What it wrote down last: when, how many lines, and whether it ended by itself.
+	// The last state that it recorded: when, the number of lines, and whether it ended by itself.
 	Seen  int64 `json:"-"`
 	Lines int   `json:"-"`
 	Ended bool  `json:"-"`
@@ -39,7 +39,7 @@ func (l Life) progressFile(dir string) string {
 	return filepath.Join(jobDir(dir, l.Job), fmt.Sprintf("progress-%d-%d-%d", l.Attempt, l.Rank, l.PID))
 }
 
-// Lives reads who lived for a job, in the order of their starts.
+// Lives reads the lives of a job, in the order of their starts.
 func Lives(dir, job string) ([]Life, error) {
 	text, err := os.ReadFile(filepath.Join(jobDir(dir, job), livesFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,7 +51,7 @@ func Lives(dir, job string) ([]Life, error) {
 	var all []Life
 	for entry := range strings.Lines(string(text)) {
 		if !strings.HasSuffix(entry, "\n") {
-			break // it is being written
+			break // the record is being written
 		}
 		var l Life
 		if err := json.Unmarshal([]byte(entry), &l); err != nil {
@@ -71,7 +71,7 @@ func Lives(dir, job string) ([]Life, error) {
 	return all, nil
 }
 
-// Violations reads what the lives of all jobs wrote down against each other.
+// Violations reads the violations that the lives of all jobs have recorded.
 func Violations(dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "jobs", "*", violationsFile))
 	if err != nil {
@@ -88,8 +88,8 @@ func Violations(dir string) ([]string, error) {
 	return all, nil
 }
 
-// Overlaps says which lives of a job were alive at one time although they may not: two of one rank, or two of different
-// attempts. It sees what the locks cannot: ranks of a gang on different nodes.
+// Overlaps returns the lives of a job that overlapped although they must not: two of one rank, or two of different
+// attempts. It also finds overlaps that the locks cannot detect: of ranks of a gang on different nodes.
 func Overlaps(lives []Life) []string {
 	var bad []string
 	for i, a := range lives {

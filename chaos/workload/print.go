@@ -12,35 +12,35 @@ import (
 	"time"
 )
 
-// Sum is the truth about a long log: how many lines there are, and the hash over all of them.
+// Sum is the checksum of a long log: the number of lines, and the hash over all of them.
 type Sum struct {
 	Lines int
 	Hash  string
 }
 
-// Summing adds up lines.
+// Summing computes a Sum.
 type Summing struct {
 	lines int
 	hash  hash.Hash
 }
 
-// NewSumming returns the sum of no lines.
+// NewSumming returns a Summing without lines.
 func NewSumming() *Summing { return &Summing{hash: sha256.New()} }
 
-// Add takes the text of one line, without its end.
+// Add adds the text of one line, without its line end.
 func (s *Summing) Add(line []byte) {
 	s.lines++
 	s.hash.Write(line)
 	s.hash.Write([]byte{'\n'})
 }
 
-// Sum of what was added.
+// Sum returns the checksum of the added lines.
 func (s *Summing) Sum() Sum { return Sum{s.lines, hex.EncodeToString(s.hash.Sum(nil))} }
 
-// batches are how often lines are printed.
+// batches is the pause between the batches in which lines are printed.
 const batches = 20 * time.Millisecond
 
-// print prints so many lines, evenly over some time, and leaves their sum.
+// print prints s.Print lines, evenly over s.Length, and writes their sum.
 func (s Spec) print(job string, stdout io.Writer) error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s Spec) print(job string, stdout io.Writer) error {
 			due = int(float64(s.Print) * float64(passed) / float64(s.Length))
 		}
 		for ; n < due; n++ {
-			// Something that compresses badly and is never twice the same.
+			// Each line is unique, and compresses badly.
 			line = fmt.Appendf(line[:0], "printed %s %07d %016x", job, n, uint64(n+1)*0x9e3779b97f4a7c15)
 			sum.Add(line)
 			if _, err := out.Write(append(line, '\n')); err != nil {
@@ -77,7 +77,7 @@ func (s Spec) print(job string, stdout io.Writer) error {
 	return os.Rename(aside, printedFile(s.Dir, job))
 }
 
-// Printed reads the sum that a job left which printed a long log.
+// Printed reads the sum that a job with a long log has written.
 func Printed(dir, job string) (s Sum, err error) {
 	text, err := os.ReadFile(printedFile(dir, job))
 	if err != nil {

@@ -27,7 +27,7 @@ type run struct {
 	hash     string
 }
 
-// Run does the work of one job and returns its exit code. It is the body of a process of its own, which the node runs with
+// Run does the work of one job and returns its exit code. It is the main function of a process that the node runs with
 // the variables of a job.
 func Run(s Spec, stdout io.Writer) (int, error) {
 	if s.Print > 0 {
@@ -60,7 +60,7 @@ func Run(s Spec, stdout io.Writer) (int, error) {
 				if sig == syscall.SIGTERM {
 					return 128 + int(syscall.SIGTERM), r.note("stopped")
 				}
-				// A notice: there is nothing to save that the last checkpoint does not have.
+				// The signal is a notice. Nothing needs to be saved, because the last checkpoint has it all.
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (r *run) begin() error {
 		GPUs: os.Getenv("CUDA_VISIBLE_DEVICES"), From: os.Getenv("MIND_RESUME_FROM"), Node: node(os.Getenv("MIND_METRICS_FILE")),
 	}
 	if r.life.Job == "" {
-		return errors.New("MIND_JOB_ID is not set: this is what the jobs of an attack run, and nothing else")
+		return errors.New("MIND_JOB_ID is not set: this command is only for the jobs of an attack")
 	}
 	dir := jobDir(r.spec.Dir, r.life.Job)
 	for _, d := range []string{dir, filepath.Join(r.spec.Dir, "gpus")} {
@@ -109,12 +109,12 @@ func (r *run) begin() error {
 	return appendTo(filepath.Join(dir, livesFile), string(text))
 }
 
-// node is the agent's name: its folder holds the tasks, one of which has the file of metrics.
+// node returns the agent's name, which is in the path of the metrics file.
 func node(metricsFile string) string {
 	return filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(metricsFile))))
 }
 
-// sinceBoot is the time since the machine started: it goes on while the machine sleeps, and nobody can set it.
+// sinceBoot returns the time since the machine started. It includes sleep, and the clock cannot be set.
 func sinceBoot() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -123,7 +123,7 @@ func sinceBoot() int64 {
 	return t.Nano()
 }
 
-// lock takes a lock for as long as this process lives, or writes down who has it.
+// lock takes a lock until this process ends, or records a violation with its holder.
 func (r *run) lock(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -150,7 +150,7 @@ func (r *run) violation(format string, args ...any) error {
 	return appendTo(filepath.Join(jobDir(r.spec.Dir, r.life.Job), violationsFile), fmt.Sprintf(format, args...))
 }
 
-// resume reads the checkpoint to go on from; one that is not whole is a violation.
+// resume reads the checkpoint to resume from. A checkpoint that is not whole is a violation.
 func (r *run) resume() error {
 	if r.life.From == "" {
 		return nil
@@ -182,7 +182,7 @@ func (r *run) step(n int, stdout io.Writer) error {
 	return nil
 }
 
-// note replaces what is known of this life, in one write.
+// note replaces the record of this life, in one write.
 func (r *run) note(state string) error {
 	_, err := r.progress.WriteAt(fmt.Appendf(nil, "%20d %10d %-8s\n", sinceBoot(), r.life.Lines, state), 0)
 	return err

@@ -1,12 +1,12 @@
-// Package workload is what the jobs of an attack run: processes that leave evidence, and the reading of that evidence.
+// Package workload has the programs of the jobs of an attack, which leave evidence, and reads that evidence.
 //
-// The truth about a job is kept outside of Mind, in a folder on disk: who started when (by the clock that neither stops nor
-// steps), who was seen alive when, how many lines each life printed with which hash, which GPUs it held. Each life holds a
-// lock on its rank and on each of its GPUs; a lock that is already taken is two processes where one may be, and is written
-// down by the one that came second. Locks end with their process, whatever ended it.
+// The evidence is kept outside of Mind, in a folder on disk: when each process of a job started (by a clock that
+// neither stops nor steps), when it was last alive, how many lines it printed and with which hash, and which GPUs it
+// had. Each process holds a lock on its rank and on each of its GPUs. A lock that is already taken shows two processes
+// where only one may be; the second one records that. Locks end with their process, however it ends.
 //
-// Not guaranteed: anything about nodes that do not share a file system; a life that is killed within its first
-// milliseconds leaves nothing.
+// Not guaranteed: anything about nodes that do not share a file system. A life that is killed within its first
+// milliseconds leaves no evidence.
 package workload
 
 import (
@@ -24,27 +24,28 @@ import (
 type Spec struct {
 	// Dir holds the evidence of all jobs.
 	Dir string
-	// Group is finished by Finish; empty: only with all others.
+	// Group is the group for Finish; empty: only a Finish of all groups ends the job.
 	Group string
-	// Length ends the job by itself; 0: it works until Finish.
+	// Length is how long the job works; 0: until Finish.
 	Length time.Duration
-	// Every is the time of a step: a line of log, and a sign of life; default 200 ms.
+	// Every is the time of a step, in which the job prints a line and records that it is alive; default 200 ms.
 	Every time.Duration
 	// CheckpointEvery is the number of steps between checkpoints; 0: none.
 	CheckpointEvery int
-	// Weights, when it is set, is how many bytes each checkpoint has beside its line of descent; see CheckCheckpoint. Such a
-	// checkpoint is synced, files and folders, before and after it gets its name: it survives a power cut.
+	// Weights, if set, is the number of bytes that each checkpoint has beside its lineage; see CheckCheckpoint. The
+	// files and folders of such a checkpoint are synced before and after it gets its name, so it survives a power cut.
 	Weights int
-	// Exit is the exit code of a job that has done its work.
+	// Exit is the exit code of a job that has finished its work.
 	Exit int
-	// Print, when it is set, is all the work: so many lines over Length, and the sum of them as the evidence.
+	// Print, if set, is the number of lines that the job prints over Length, and is all of its work. Their sum is the
+	// evidence.
 	Print int
 }
 
 // Command is the hidden command of mind that runs a job.
 const Command = "workload"
 
-// Argv is the command line of the job.
+// Argv returns the command line of the job.
 func (s Spec) Argv(mind string) []string {
 	return []string{
 		mind, "chaos", Command, "--dir", s.Dir, "--group", s.Group, "--length", s.Length.String(), "--every", s.Every.String(),
@@ -56,7 +57,7 @@ func (s Spec) Argv(mind string) []string {
 // everybody is the group of all jobs.
 const everybody = "everybody"
 
-// Finish lets the jobs of a group end their work; an empty group is everybody.
+// Finish makes the jobs of a group end their work; an empty group stands for all jobs.
 func Finish(dir, group string) error {
 	if group == "" {
 		group = everybody
@@ -78,7 +79,7 @@ func (s Spec) finished() bool {
 	return false
 }
 
-// Where the evidence lies.
+// Names of the files with the evidence.
 const (
 	livesFile      = "lives.jsonl"
 	violationsFile = "violations"
@@ -88,7 +89,7 @@ const (
 
 func jobDir(dir, job string) string { return filepath.Join(dir, "jobs", job) }
 
-// line is line n of a life, with a hash over it and all before it.
+// line returns line n of a life, with a hash over it and all lines before it.
 func line(job string, attempt, rank, n int, before string) (text, hash string) {
 	what := fmt.Sprintf("%s %s %d %d %d", linePrefix, job, attempt, rank, n)
 	sum := sha256.Sum256([]byte(before + " " + what))
@@ -96,8 +97,8 @@ func line(job string, attempt, rank, n int, before string) (text, hash string) {
 	return what + " " + hash, hash
 }
 
-// Lines compares what was served of the log of a life with what the life counted. The last line of a life that was killed
-// may have been printed and not counted.
+// Lines compares the served log of a life with the life's own count. The last line of a killed life may have been
+// printed and not counted.
 func Lines(l Life, served []string) (lost, repeated int, why string) {
 	next, hash := 0, ""
 	for _, text := range served {

@@ -84,7 +84,7 @@ func TestOverlaps_onlyRanksOfOneAttemptMayLiveTogether(t *testing.T) {
 	}
 }
 
-// The test binary is the workload: a lock must be held by another process to be taken.
+// TestMain makes the test binary a workload: a lock only counts as taken if another process holds it.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("TEST_WORKLOAD"); dir != "" {
 		code, err := Run(Spec{Dir: dir, Every: 10 * time.Millisecond, CheckpointEvery: 5, Weights: 10_000, Exit: 7}, os.Stdout)

@@ -36,7 +36,7 @@ func StartCluster(ctx context.Context, parent string) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{dir: dir}
-	addrs := make([]string, 6) // of the peers for each other, then for clients
+	addrs := make([]string, 6) // the addresses for peers, then for clients
 	for i := range addrs {
 		if addrs[i], err = c.ports.Find("127.0.0.1", false); err != nil {
 			return nil, errors.Join(err, c.Stop())
@@ -80,7 +80,7 @@ func StartCluster(ctx context.Context, parent string) (*Cluster, error) {
 	return nil, errors.Join(fmt.Errorf("waiting for a raft leader: %w", ctx.Err()), c.Stop())
 }
 
-// Apply proposes from inside the leader.
+// Apply makes the leader propose commands itself.
 func (c *Cluster) Apply(proposers, seconds, pack int) (Result, error) {
 	var res Result
 	resp, err := http.Post(fmt.Sprintf("%s/bench?proposers=%d&seconds=%d&pack=%d", c.leader, proposers, seconds, pack), "", nil)
@@ -92,7 +92,7 @@ func (c *Cluster) Apply(proposers, seconds, pack int) (Result, error) {
 	return res, err
 }
 
-// ApplyURL takes a JSON body and answers after Apply.
+// ApplyURL returns the URL of a handler that takes a JSON body and answers after it was applied.
 func (c *Cluster) ApplyURL() string { return c.leader + "/apply" }
 
 // Stop kills the peers and removes their files.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Result is what a load of closed-loop clients achieved.
+// Result is the result of a load of closed-loop clients.
 type Result struct {
 	Ops       int           `json:"ops"`
 	Errors    int           `json:"errors"`
@@ -18,7 +18,7 @@ type Result struct {
 	Max       time.Duration `json:"max"`
 }
 
-// Drive lets n clients call op as fast as it returns, for d, after a warm-up of a fifth of d.
+// Drive makes n clients call op again as soon as it returns, for d, after a warm-up of a fifth of d.
 func Drive(n int, d time.Duration, op func(client int) error) Result {
 	var res Result
 	var mu sync.Mutex

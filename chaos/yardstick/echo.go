@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// Echo is a process with a bare net/http server that decodes JSON and encodes it again: the floor of any REST surface.
+// Echo is a process with a bare net/http server that decodes JSON and encodes it again: the least that any REST
+// interface costs.
 type Echo struct {
 	URL string
 	cmd *exec.Cmd
@@ -51,7 +52,7 @@ func (e *Echo) Stop() error {
 	if err := e.cmd.Process.Kill(); err != nil {
 		return err
 	}
-	_ = e.cmd.Wait() // it was killed
+	_ = e.cmd.Wait() // returns an error, because the process was killed
 	return nil
 }
 

@@ -1,6 +1,7 @@
-// Package yardstick is what Mind's figures are measured against: a bare hashicorp/raft cluster of three processes with
+// Package yardstick provides the yardsticks for Mind's figures: a bare hashicorp/raft cluster of three processes with
 // an empty state machine, TCP transport, raft-boltdb and fsync on. Proposers run inside the leader (the upper limit of
-// any system built on the library), or behind a bare net/http JSON server (the floor of any REST surface in front of it).
+// any system built on the library), or behind a bare net/http JSON server (the least that any REST interface in front
+// of it costs).
 package yardstick
 
 import (
@@ -80,7 +81,7 @@ func PeerMain(args []string) error {
 	return http.ListenAndServe(httpAddr, mux) //nolint:gosec // loopback, killed by its parent
 }
 
-// applyHandler is the floor of a submit API: decode JSON, apply, answer.
+// applyHandler is a minimal submit API: it decodes JSON, applies, and answers.
 func applyHandler(r *raft.Raft) http.HandlerFunc {
 	type request struct {
 		Name    string            `json:"name"`
@@ -105,8 +106,8 @@ func applyHandler(r *raft.Raft) http.HandlerFunc {
 	}
 }
 
-// benchHandler proposes inside the leader: ?proposers=N&seconds=S&pack=P. With pack > 1, up to P commands that wait at the
-// same moment share a log entry, with four entries in flight.
+// benchHandler proposes inside the leader, with the query ?proposers=N&seconds=S&pack=P. With pack > 1, up to P
+// commands that wait at the same time share a log entry, with four entries in flight.
 func benchHandler(r *raft.Raft) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		number := func(key string, fallback int) int {

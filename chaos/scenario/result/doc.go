@@ -1,4 +1,4 @@
-// Package result is what an attack found: which promises were broken, and how long writes had to wait.
+// Package result holds the result of an attack: the promises that were broken, and how long writes had to wait.
 //
-// What was not judged counts as unknown, never as kept.
+// A promise that was not checked counts as unknown, never as kept.
 package result

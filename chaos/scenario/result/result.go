@@ -9,47 +9,48 @@ import (
 	"time"
 )
 
-// Result is what an attack found.
+// Result is the result of an attack.
 type Result struct {
 	Scenario string
-	// Judged: the evidence was looked at; without that nothing is known to be kept.
+	// Judged: the evidence was checked; without that no promise counts as kept.
 	Judged bool
-	// Faults by kind.
+	// Faults has the number of faults by kind.
 	Faults map[string]int
-	// Rounds of the attack, and how often another coordinator led after one.
+	// Rounds is the number of rounds, Failovers the number of rounds after which another coordinator led.
 	Rounds, Failovers int
-	// Jobs whose truth was checked: Steady ones that ran through the attack, Submitted ones that came and went meanwhile.
+	// Steady and Submitted are the numbers of checked jobs: jobs that ran throughout the attack, and short jobs that
+	// were submitted meanwhile.
 	Steady, Submitted int
-	// Replaced are attempts that took the place of lost ones, where that was to be.
+	// Replaced is the number of attempts that replaced lost ones, as they should.
 	Replaced int
 
-	// Harmed jobs did not run as often as they should, or did not end as they should.
+	// Harmed are jobs that did not run as often as they should, or did not end as they should.
 	Harmed []string
-	// Lost jobs were acknowledged, and the cluster does not know them.
+	// Lost are jobs that were acknowledged but that the cluster does not know.
 	Lost []string
-	// Doubled keys made more than one job.
+	// Doubled are keys that made more than one job.
 	Doubled []string
-	// DoubleLive are pairs of processes that lived at one time and may not: of one job, or on one GPU.
+	// DoubleLive are pairs of processes that were alive at the same time but must not be: of one job, or on one GPU.
 	DoubleLive []string
-	// Lineage says what is wrong with checkpoints.
+	// Lineage has the errors in the lineage of checkpoints.
 	Lineage []string
-	// Leaked processes and GPUs.
+	// Leaked are processes and GPUs that were not freed.
 	Leaked []string
-	// Leaderless are times in which no coordinator led that should have, or not for long enough.
+	// Leaderless are times in which no coordinator led although one should, or not for long enough.
 	Leaderless []string
-	// Lines of logs that were compared with what was printed.
+	// Lines is the number of served lines that were compared with the printed ones.
 	Lines, LinesLost, LinesRepeated int
 	Logs                            []string
 
-	// Outages of writes: from each fault to the first accepted write that was sent after it.
+	// Outages are the outages of writes: from each fault to the first accepted write that was sent after it.
 	Outages []time.Duration
-	// ClientErrors are requests that ended in an error although they could have been answered in time.
+	// ClientErrors is the number of requests that ended in an error although they could have been answered in time.
 	ClientErrors int
-	// Notes say what the figures do not.
+	// Notes are remarks for people.
 	Notes []string
 }
 
-// Fault notes that a fault happened.
+// Fault counts a fault.
 func (v *Result) Fault(kind string) {
 	if v.Faults == nil {
 		v.Faults = map[string]int{}
@@ -57,7 +58,7 @@ func (v *Result) Fault(kind string) {
 	v.Faults[kind]++
 }
 
-// Outage returns the quantile q of the outages (1 is the longest); 0 when there were none.
+// Outage returns the quantile q of the outages (1 is the longest), or 0 if there were none.
 func (v Result) Outage(q float64) time.Duration {
 	if len(v.Outages) == 0 {
 		return 0
@@ -66,7 +67,7 @@ func (v Result) Outage(q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// Broken says which promises were broken; nil when all held.
+// Broken returns an error that names the broken promises, or nil if all were kept.
 func (v Result) Broken() error {
 	var errs []error
 	for _, p := range v.promises() {
@@ -77,10 +78,10 @@ func (v Result) Broken() error {
 	return errors.Join(errs...)
 }
 
-// Jobs is how many jobs were checked.
+// Jobs returns the number of checked jobs.
 func (v Result) Jobs() int { return v.Steady + v.Submitted }
 
-// String is the closing line of figures.
+// String returns the line with the figures.
 func (v Result) String() string {
 	kinds := make([]string, 0, len(v.Faults))
 	for _, kind := range slices.Sorted(maps.Keys(v.Faults)) {
@@ -137,7 +138,7 @@ func Sum(name string, all ...Result) Result {
 	return sum
 }
 
-// Report says for each promise whether it held, one a line.
+// Report returns, for each promise, a line that says whether it was kept.
 func (v Result) Report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d jobs checked (%d ran through the attack), %d faults, %d failovers, %d attempts replaced\n", v.Jobs(), v.Steady, v.faults(), v.Failovers, v.Replaced)

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
-// Check waits until all jobs of the fleet have ended and holds what the cluster says against the evidence.
+// Check waits until all jobs of the fleet have ended and compares their state in the cluster with the evidence.
 func (f *Fleet) Check(ctx context.Context, v *result.Result, mayReplace bool) error {
 	v.Steady += len(f.All)
 	v.ClientErrors += int(f.errors.Load())
@@ -51,7 +51,7 @@ func (f *Fleet) Check(ctx context.Context, v *result.Result, mayReplace bool) er
 		}
 		lives, err := workload.Lives(f.Dir, j.ID)
 		if err != nil || len(lives) != 1 {
-			continue // already said
+			continue // already reported
 		}
 		compareLines(v, lives[0], j.followed, "followed: ")
 	}
@@ -60,7 +60,7 @@ func (f *Fleet) Check(ctx context.Context, v *result.Result, mayReplace bool) er
 	return err
 }
 
-// harm says how a job was treated worse than promised.
+// harm returns how a job was treated worse than promised.
 func harm(j *Job, seen procs.Job, lives []workload.Life, mayReplace bool) []string {
 	var bad []string
 	say := func(format string, args ...any) { bad = append(bad, j.String()+" "+fmt.Sprintf(format, args...)) }
@@ -108,7 +108,7 @@ func (f *Fleet) checkLogs(ctx context.Context, v *result.Result, j *Job, lives [
 	for attempt, all := range byAttempt {
 		var served []procs.LogLine
 		if j.forgotten && len(all) > 1 {
-			continue // Two lives under one number: the log of the first went with the part of the log that is lost.
+			continue // two lives have this number: the log of the first one is gone, with the lost entries
 		}
 		read := func() error {
 			try, cancel := context.WithTimeout(ctx, 2*time.Minute)
@@ -133,7 +133,7 @@ func (f *Fleet) checkLogs(ctx context.Context, v *result.Result, j *Job, lives [
 	return nil
 }
 
-// compareLines holds lines that were served against what a life printed.
+// compareLines compares served lines with the lines that a life printed.
 func compareLines(v *result.Result, l workload.Life, served []string, how string) {
 	lost, repeated, why := workload.Lines(l, served)
 	v.Lines += l.Lines
@@ -144,19 +144,19 @@ func compareLines(v *result.Result, l workload.Life, served []string, how string
 	}
 }
 
-// descent checks that the checkpoints of a job are of one line: registered in the order of attempts, none of an attempt
-// after the next has begun, and each attempt resumed from the newest of those before it.
+// descent checks the lineage of the checkpoints of a job: they are registered in the order of attempts, none of an
+// attempt after the next one has begun, and each attempt resumed from the newest earlier checkpoint.
 func descent(j *Job, lives []workload.Life, registered []procs.Checkpoint) []string {
 	var bad []string
 	say := func(format string, args ...any) { bad = append(bad, j.String()+" "+fmt.Sprintf(format, args...)) }
-	// Ids come from the log, so their order is that of registration; the list itself may be in another.
+	// Ids come from the log, so they are in the order of registration, which the list need not be.
 	slices.SortFunc(registered, func(a, b procs.Checkpoint) int {
 		if d := len(a.ID) - len(b.ID); d != 0 {
 			return d
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
-	// The nodes of a gang share the folder, and each may tell of what appears there.
+	// The nodes of a gang share the folder, and each of them may report a checkpoint in it.
 	told := map[string]bool{}
 	registered = slices.DeleteFunc(registered, func(c procs.Checkpoint) bool {
 		again := told[c.Path]
@@ -184,7 +184,7 @@ func descent(j *Job, lives []workload.Life, registered []procs.Checkpoint) []str
 	return bad
 }
 
-// Leaks waits until nothing of the attack is left, and says what stays.
+// Leaks waits until no process and no leased GPU of the attack is left, and records the ones that stay.
 func (f *Fleet) Leaks(ctx context.Context, v *result.Result) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -17,21 +17,21 @@ import (
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
-// Crowd watches the log of one job through several gateways. Each watcher goes on at the next gateway, after the last id
-// that it was given, whenever its stream breaks.
+// Crowd watches the log of one job through several gateways. When its stream breaks, a watcher continues at the next
+// gateway after the last id that it got.
 type Crowd struct {
 	Job   string
 	token string
 	bases []string
 	http  *http.Client
-	// streams that were opened, all watchers together.
+	// opened is the number of streams that all watchers opened.
 	opened atomic.Int64
 	all    []*onlooker
-	// upstreams of each gateway, as it was asked now and then.
+	// upstreams are samples of how many streams of coordinators a gateway has open (Ask).
 	upstreams []int
 }
 
-// onlooker is one of the crowd: what it was given of the log.
+// onlooker is a watcher of the crowd, with the part of the log that it got.
 type onlooker struct {
 	sum  *workload.Summing
 	err  error
@@ -39,7 +39,7 @@ type onlooker struct {
 	done chan struct{}
 }
 
-// NewCrowd makes watchers of a job's log, who go from one gateway to the next.
+// NewCrowd makes watchers of a job's log that move from one gateway to the next.
 func NewCrowd(job, token string, bases []string, watchers int) *Crowd {
 	c := &Crowd{Job: job, token: token, bases: bases, http: &http.Client{Transport: &http.Transport{DisableCompression: true}}}
 	for range watchers {
@@ -48,7 +48,7 @@ func NewCrowd(job, token string, bases []string, watchers int) *Crowd {
 	return c
 }
 
-// Watch reads until all was sent.
+// Watch reads the log as watcher i until its end.
 func (c *Crowd) Watch(ctx context.Context, i int) {
 	o := c.all[i]
 	defer close(o.done)
@@ -64,7 +64,7 @@ func (c *Crowd) Watch(ctx context.Context, i int) {
 	}
 }
 
-// Parts of the events of a log, as the gateway writes them. The lines that are printed need no escapes.
+// Parts of the events of a log, as the gateway writes them. The printed lines need no escapes.
 var (
 	idStart      = []byte("id: ")
 	dataStart    = []byte("data: ")
@@ -134,7 +134,7 @@ func (c *Crowd) once(ctx context.Context, base string, o *onlooker) (over bool, 
 // silentFor is longer than the silence between two comments of a gateway.
 const silentFor = 40 * time.Second
 
-// Ask notes how many streams of coordinators the gateways have open.
+// Ask records how many streams of coordinators the gateways have open.
 func (c *Crowd) Ask(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, base := range c.bases {
@@ -158,7 +158,7 @@ func (c *Crowd) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Judge holds what the watchers were given against what was printed.
+// Judge compares the lines that the watchers got with the printed ones.
 func (c *Crowd) Judge(dir string, v *result.Result) error {
 	want, err := workload.Printed(dir, c.Job)
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package users is what a cluster has to do during an attack, and whether it did: steady jobs that run all through it, clients
-// that submit short ones meanwhile, and a crowd that watches one log.
+// Package users makes the load of a cluster during an attack, and checks the results: steady jobs that run throughout,
+// clients that submit short jobs meanwhile, and a crowd that watches one log.
 //
-// Everything is submitted under an idempotency key until its outcome is known. What the cluster says in the end is held against
-// what the processes of the jobs left outside of it. It works through REST alone, and breaks nothing.
+// Each submit is repeated under its idempotency key until its outcome is known. At the end the state of the cluster is
+// compared with the evidence that the processes of the jobs left outside of it. The package uses only REST, and makes
+// no faults.
 package users

@@ -12,60 +12,61 @@ import (
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
-// Steady are jobs that run all through an attack and end after it, each with an exit code of its own.
+// Steady configures jobs that run throughout an attack and end after it, each with its own exit code.
 type Steady struct {
-	// Jobs without a retry: whatever happens, they run once, to their end.
+	// Jobs is the number of jobs without a retry: they must run once, to their end.
 	Jobs int
-	// Replaceable jobs may be run again elsewhere when their node is lost, and never twice at a time.
+	// Replaceable is the number of jobs that may be run again elsewhere when their node is lost, but never twice at the
+	// same time.
 	Replaceable int
-	// Gangs of two nodes, replaceable.
+	// Gangs is the number of replaceable gangs of two nodes.
 	Gangs int
-	// LostAfter of the replaceable ones; 0: the default of Mind.
+	// LostAfter is the lost_after of the replaceable jobs; 0: the default of Mind.
 	LostAfter time.Duration
 	// Every is the time between two lines of a job's log; default 200 ms.
 	Every time.Duration
-	// Short jobs are not restartable either, and end while the attack goes on: as soon as the scenario says so.
+	// Short is the number of jobs without a retry that end during the attack, when the scenario says so.
 	Short int
-	// Counted says which jobs are run again by max_retries alone, as versions of mind without free restarts have it.
+	// Counted makes jobs restart only by max_retries, for versions of mind without free restarts.
 	Counted bool
 }
 
-// The groups of jobs that a scenario can end by themselves.
+// groupShort is the group of short jobs, which a scenario can end separately.
 const groupShort = "short"
 
 const gangNodes = 2
 
-// Job is one of them.
+// Job is a job of a Fleet.
 type Job struct {
 	ID, key string
 	spec    workload.Spec
 	ranks   int
-	// Replaceable: it may be run again elsewhere.
+	// Replaceable: the job may be run again elsewhere.
 	Replaceable bool
-	// forgotten: it was placed by a part of the log that is lost. It is placed again, and the numbers of its attempts with it.
+	// forgotten: the entries that placed it were lost. It is placed again, with the same attempt numbers.
 	forgotten bool
-	// followed is what a follower of its log was given, from the first line on.
+	// followed are the lines that a follower of its log got, from the first line on.
 	followed []string
 }
 
 func (j *Job) String() string { return j.key + "=" + j.ID }
 
-// Fleet is the steady jobs of one attack.
+// Fleet manages the steady jobs of one attack.
 type Fleet struct {
 	Steady
-	// Run is the name of the attack, which all names of jobs begin with; Dir is the folder of the evidence.
+	// Run is the name of the attack, with which all names of jobs begin; Dir is the folder of the evidence.
 	Run, Dir string
 	All      []*Job
 	rest     *procs.REST
 	mind     string
 	output   string         // of checkpoints, for all nodes
-	free     map[string]int // GPUs, before
+	free     map[string]int // free GPUs by node before the attack
 	readers  sync.WaitGroup
 	errors   atomic.Int64
 }
 
-// NewFleet makes what is to run through an attack; rest leads to the cluster, mind is the program of the jobs, and scratch takes
-// their evidence.
+// NewFleet makes the jobs of an attack. rest is a client of the cluster, mind the program of the jobs, and scratch the
+// folder for their evidence.
 func NewFleet(rest *procs.REST, mind, scratch, run string, s Steady) *Fleet {
 	return &Fleet{
 		Steady: s, rest: rest, mind: mind, Run: run, free: map[string]int{},
@@ -84,7 +85,7 @@ func (f *Fleet) Start(ctx context.Context, followers int) error {
 		f.free[n.ID] = n.GPUsFree
 		free += n.GPUsFree
 	}
-	free -= 2 // for the short jobs that come and go
+	free -= 2 // for the short jobs of the clients
 	for i, kind := range f.mixed() {
 		j := &Job{key: fmt.Sprintf("%s-steady-%d", f.Run, i), ranks: 1}
 		j.spec = workload.Spec{Dir: f.Dir, Every: f.Every, CheckpointEvery: 10, Exit: []int{0, 7, 13}[i%3]}
@@ -94,7 +95,7 @@ func (f *Fleet) Start(ctx context.Context, followers int) error {
 		case replaceable:
 			j.Replaceable = true
 		case gang:
-			// The first rank that fails has the others stopped.
+			// The others are stopped when the first rank fails.
 			j.Replaceable, j.ranks, j.spec.Exit = true, gangNodes, 0
 		}
 		gpus := 0
@@ -135,7 +136,7 @@ const (
 	gang
 )
 
-// mixed lists the kinds so that each node gets some of each, however the jobs are packed.
+// mixed returns the kinds in an order in which each node gets some of each, however the jobs are packed.
 func (f *Fleet) mixed() []int {
 	var all []int
 	left := []int{plain: f.Jobs, short: f.Short, replaceable: f.Replaceable, gang: f.Gangs}
@@ -177,7 +178,7 @@ func (f *Fleet) request(j *Job, gpus int) map[string]any {
 	return job
 }
 
-// Late submits jobs that start at a given time and no earlier, and that no other attempt may ever run beside.
+// Late submits jobs that start at a given time and no earlier, and whose attempts must never overlap.
 func (f *Fleet) Late(ctx context.Context, round, n int, at time.Time) error {
 	for i := range n {
 		j := &Job{key: fmt.Sprintf("%s-late-%d-%d", f.Run, round, i), ranks: 1, Replaceable: true, forgotten: true}
@@ -194,7 +195,7 @@ func (f *Fleet) Late(ctx context.Context, round, n int, at time.Time) error {
 	return nil
 }
 
-// AwaitLife waits until a process of a job has said that it lives.
+// AwaitLife waits until a process of a job has recorded that it is alive.
 func (f *Fleet) AwaitLife(ctx context.Context, j *Job) error {
 	for {
 		lives, err := workload.Lives(f.Dir, j.ID)
@@ -209,7 +210,8 @@ func (f *Fleet) AwaitLife(ctx context.Context, j *Job) error {
 	}
 }
 
-// AwaitRunning waits until an attempt (or a later one) of the job runs, as the cluster says and as its processes do.
+// AwaitRunning waits until an attempt (or a later one) of the job runs, according to both the cluster and the records
+// of its processes.
 func (f *Fleet) AwaitRunning(ctx context.Context, j *Job, attempt int) error {
 	for {
 		seen, err := f.rest.Job(ctx, j.ID)
@@ -258,7 +260,7 @@ func (f *Fleet) On(ctx context.Context, node string) ([]*Job, error) {
 	return found, nil
 }
 
-// Busiest is the node with the most jobs of the fleet, replaceable ones first.
+// Busiest returns the node with the most jobs of the fleet, of which replaceable ones count first.
 func (f *Fleet) Busiest(ctx context.Context) (string, error) {
 	count := map[string]int{}
 	best := ""
@@ -280,8 +282,8 @@ func (f *Fleet) Busiest(ctx context.Context) (string, error) {
 	return best, nil
 }
 
-// Finish lets all jobs end, and waits for the followers of their logs.
+// Finish makes all jobs end.
 func (f *Fleet) Finish() error { return workload.Finish(f.Dir, "") }
 
-// FinishShort lets the short jobs end.
+// FinishShort makes the short jobs end.
 func (f *Fleet) FinishShort() error { return workload.Finish(f.Dir, f.Run+groupShort) }

@@ -15,8 +15,8 @@ import (
 	"github.com/mindcoordinator/mind/chaos/scenario/result"
 )
 
-// Writers are clients that submit short jobs during an attack, each under an idempotency key that is repeated until it is
-// acknowledged. Each run of a job leaves a mark, so that what ran twice, or never, shows.
+// Writers are clients that submit short jobs during an attack. Each submit is repeated under its idempotency key until
+// it is acknowledged. Each run of a job leaves a mark, which shows jobs that ran twice or never.
 type Writers struct {
 	rest   *procs.REST
 	run    string // part of each key: one cluster may be attacked several times
@@ -25,23 +25,23 @@ type Writers struct {
 	errors atomic.Int64
 	probes atomic.Int64
 
-	// held is locked while nothing may be submitted.
+	// held is locked while clients must not submit.
 	held sync.RWMutex
 
 	mu           sync.Mutex
 	acknowledged map[string]string // key -> job id
-	// lossy: what is acknowledged now may be lost. Those jobs are in mayBeLost and not in acknowledged.
+	// lossy: jobs that are acknowledged may be lost. They are recorded in mayBeLost and not in acknowledged.
 	lossy     bool
 	mayBeLost map[string]string
 }
 
-// NewWriters makes clients whose jobs leave their marks in scratch; run begins every name.
+// NewWriters makes clients whose jobs leave their marks in scratch. Every name begins with run.
 func NewWriters(rest *procs.REST, run, scratch string, pause time.Duration) (*Writers, error) {
 	w := &Writers{rest: rest, run: run, marks: filepath.Join(scratch, run, "marks"), pause: pause, acknowledged: map[string]string{}, mayBeLost: map[string]string{}}
 	return w, os.MkdirAll(w.marks, 0o777)
 }
 
-// Start sets clients to work until stop is called, which waits for what is under way.
+// Start starts clients, which work until stop is called. stop waits for submits in progress.
 func (w *Writers) Start(ctx context.Context, clients int) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -62,15 +62,15 @@ func (w *Writers) Start(ctx context.Context, clients int) (stop func()) {
 	})
 }
 
-// Acknowledged is how many jobs were acknowledged, without those that may be lost.
+// Acknowledged returns the number of acknowledged jobs, without those that may be lost.
 func (w *Writers) Acknowledged() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.acknowledged)
 }
 
-// submit repeats one job under one key until it is acknowledged. The attempt that is under way when the load is stopped
-// is finished first: a key whose outcome nobody knows could not be checked.
+// submit repeats one job under one key until it is acknowledged. A submit in progress is finished before the client
+// stops: a key with an unknown outcome could not be checked.
 func (w *Writers) submit(ctx context.Context, key string, gpus int) {
 	job := procs.Command(key, gpus, "/bin/sh", "-c", `echo "$MIND_ATTEMPT" >> "$MARKS/$MIND_JOB_ID"`)
 	job["command_config"].(map[string]any)["environment"] = map[string]string{"MARKS": w.marks}
@@ -89,8 +89,8 @@ func (w *Writers) submit(ctx context.Context, key string, gpus int) {
 	w.acknowledged[key] = id
 }
 
-// Hold lets what is under way come to its end, and keeps clients from submitting more until resume is called. It returns
-// the jobs that were acknowledged so far.
+// Hold waits for submits in progress, and keeps clients from submitting until resume is called. It returns the jobs
+// that were acknowledged so far.
 func (w *Writers) Hold() (resume func(), ids []string) {
 	w.held.Lock()
 	w.mu.Lock()
@@ -101,7 +101,7 @@ func (w *Writers) Hold() (resume func(), ids []string) {
 	return sync.OnceFunc(w.held.Unlock), ids
 }
 
-// Unsure says that what is acknowledged until sure is called may be lost.
+// Unsure records that jobs that are acknowledged before sure is called may be lost.
 func (w *Writers) Unsure() (sure func()) {
 	set := func(lossy bool) {
 		w.mu.Lock()
@@ -112,11 +112,11 @@ func (w *Writers) Unsure() (sure func()) {
 	return func() { set(false) }
 }
 
-// lastTry bounds the request that is under way when an attack is stopped.
+// lastTry limits a request that is in progress when an attack is stopped.
 const lastTry = time.Minute
 
-// submitUntilKnown repeats a submit until it is acknowledged or refused for good. It does not give up when ctx ends, but
-// when then nothing answers for a while.
+// submitUntilKnown repeats a submit until it is acknowledged or refused for good. After ctx has ended, it gives up when
+// there is no answer for a while.
 func submitUntilKnown(ctx context.Context, rest *procs.REST, key string, job any, failed *atomic.Int64) (string, error) {
 	last := context.WithoutCancel(ctx)
 	var over <-chan time.Time
@@ -145,8 +145,8 @@ func submitUntilKnown(ctx context.Context, rest *procs.REST, key string, job any
 	}
 }
 
-// FirstWriteSince writes until a write sent after t is accepted, and says how long after t that was. It is a client of its
-// own: one whose request is stuck says nothing about when writes work again.
+// FirstWriteSince writes until a write sent after t is accepted, and returns how long after t that was. It is a
+// separate client: a client whose request is stuck does not show when writes work again.
 func (w *Writers) FirstWriteSince(ctx context.Context, t time.Time, within time.Duration) (time.Duration, error) {
 	probe, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -164,8 +164,8 @@ func (w *Writers) FirstWriteSince(ctx context.Context, t time.Time, within time.
 	}
 }
 
-// Verify checks that each acknowledged job is there, once, and ran once with success. Of those that may be lost it checks
-// that they end, if they are there.
+// Verify checks that each acknowledged job exists once, and ran once with success. For jobs that may be lost it checks
+// that they end, if they exist.
 func (w *Writers) Verify(ctx context.Context, v *result.Result) error {
 	v.Submitted += len(w.acknowledged)
 	v.ClientErrors += int(w.errors.Load())
@@ -200,7 +200,7 @@ func (w *Writers) Verify(ctx context.Context, v *result.Result) error {
 	return w.doubled(ctx, v)
 }
 
-// doubled lists names that more than one job has; each name of an attack is used under one key only.
+// doubled records names that more than one job has; each name of an attack is used under one key only.
 func (w *Writers) doubled(ctx context.Context, v *result.Result) error {
 	run := w.run
 	all, err := w.rest.Jobs(ctx, "")

@@ -1,8 +1,8 @@
-// Package engine is the world in which a simulation happens: virtual time, events, chance, processes, and the links between
+// Package engine provides the world of a simulation: virtual time, events, chance, processes, and the links between
 // them. All of it runs on one goroutine, from a seed.
 //
-// Time is a number, events are in a heap by time and number, chance comes from one PCG, and nothing depends on the order of a
-// map: the same seed is the same run, and its trace has the same hash.
+// Time is a number, events are in a heap ordered by time and number, all random numbers come from one PCG, and nothing
+// depends on the order of a map: the same seed is the same run, and its trace has the same hash.
 package engine
 
 import (
@@ -13,11 +13,11 @@ import (
 
 // Engine is one world. Times are nanoseconds since its beginning.
 type Engine struct {
-	// Rand is the only source of chance.
+	// Rand is the only source of random numbers.
 	Rand *rand.Rand
-	// Trace is what happened so far.
+	// Trace records the events so far.
 	Trace Trace
-	// Weather is what happens to messages.
+	// Weather configures what happens to messages.
 	Weather Weather
 
 	now     int64
@@ -28,24 +28,24 @@ type Engine struct {
 	cut     [maxProcs * maxProcs]bool
 }
 
-// New returns a world in which nothing has happened.
+// New returns a world without events.
 func New(seed uint64) *Engine {
 	return &Engine{Rand: rand.New(rand.NewPCG(seed, 0x6d696e64)), Trace: newTrace()}
 }
 
-// Now is the time.
+// Now returns the time.
 func (e *Engine) Now() int64 { return e.now }
 
-// epoch is what the wall clocks say at the beginning.
+// epoch is the time of the wall clocks at the beginning.
 const epoch = 1_700_000_000 * int64(time.Second)
 
-// Wall is what a wall clock says that is right.
+// Wall returns the time of a correct wall clock.
 func (e *Engine) Wall() int64 { return epoch + e.now }
 
-// Steps counts the events that have happened.
+// Steps returns the number of events that have happened.
 func (e *Engine) Steps() int { return e.steps }
 
-// Run has events happen until a moment, or until Stop.
+// Run runs events until a time, or until Stop.
 func (e *Engine) Run(until int64) {
 	for !e.stopped {
 		next, ok := e.queue.next(until)
@@ -60,13 +60,13 @@ func (e *Engine) Run(until int64) {
 	}
 }
 
-// Stop ends Run after the event that is happening.
+// Stop ends Run after the present event.
 func (e *Engine) Stop() { e.stopped = true }
 
-// After has something happen later.
+// After schedules an event.
 func (e *Engine) After(d int64, do func()) { e.queue.add(e.now+max(d, 0), do) }
 
-// Within draws from a range, the end excluded.
+// Within draws a number from a range, excluding its end.
 func (e *Engine) Within(from, to int64) int64 {
 	if to <= from {
 		return from
@@ -74,26 +74,26 @@ func (e *Engine) Within(from, to int64) int64 {
 	return from + e.Rand.Int64N(to-from)
 }
 
-// About draws from what is at most a tenth away.
+// About draws a duration that differs from d by at most a tenth.
 func (e *Engine) About(d time.Duration) int64 { return e.Within(int64(d-d/10), int64(d+d/10)) }
 
-// Chance is true with a probability.
+// Chance returns true with a probability.
 func (e *Engine) Chance(p float64) bool { return p > 0 && e.Rand.Float64() < p }
 
 // Pick draws one of some values.
 func Pick[T any](e *Engine, values ...T) T { return values[e.Rand.IntN(len(values))] }
 
-// Note writes an event into the trace.
+// Note adds an event to the trace.
 func (e *Engine) Note(what, a, b string, x, y uint64) { e.Trace.note(e.now, what, a, b, x, y) }
 
-// event is something that happens at a time.
+// event is a function to call at a time.
 type event struct {
 	at  int64
 	seq uint64
 	do  func()
 }
 
-// queue is the events to come, by time, then number. It implements heap.Interface.
+// queue holds the future events, ordered by time, then number. It implements heap.Interface.
 type queue struct {
 	events []event
 	seq    uint64
@@ -122,7 +122,7 @@ func (q *queue) add(at int64, do func()) {
 	heap.Push(q, event{at, q.seq, do})
 }
 
-// next takes the first event that is not after until.
+// next removes the first event, if it is not after until.
 func (q *queue) next(until int64) (event, bool) {
 	if len(q.events) == 0 || q.events[0].at > until {
 		return event{}, false

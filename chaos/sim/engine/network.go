@@ -7,9 +7,9 @@ const (
 	maxProcs = 16
 )
 
-// Weather is what happens to messages in flight, by probability.
+// Weather has the probabilities of what happens to messages in flight.
 type Weather struct {
-	// Loss and Double are of single messages. Late ones take up to 1.5 s.
+	// Loss and Double apply to single messages. Late messages take up to 1.5 s.
 	Loss, Late, Double float64
 }
 
@@ -30,37 +30,37 @@ func (e *Engine) Add(name string) *Proc {
 	return p
 }
 
-// Procs is how many there are.
+// Procs returns the number of processes.
 func (e *Engine) Procs() int { return len(e.procs) }
 
-// Start starts a process that is not up.
+// Start starts a process that does not run.
 func (p *Proc) Start() {
 	p.start++
 	p.up, p.awake = true, true
 }
 
-// Die ends it. What was to happen in it does not happen any more.
+// Die ends the process. Its scheduled events do not happen any more.
 func (p *Proc) Die() { p.up = false }
 
-// Freeze stops it as SIGSTOP does, until Thaw.
+// Freeze stops the process like SIGSTOP, until Thaw.
 func (p *Proc) Freeze() { p.awake = false }
 
-// Thaw has it go on.
+// Thaw continues the process.
 func (p *Proc) Thaw() { p.awake = true }
 
-// Up says whether it was started and has not died, Live whether it is not frozen either.
+// Up reports whether the process was started and has not died.
 func (p *Proc) Up() bool { return p.up }
 
-// Live says whether it is up and not frozen.
+// Live reports whether the process is up and not frozen.
 func (p *Proc) Live() bool { return p.up && p.awake }
 
-// After has this process do something, unless it dies before.
+// After schedules an event of this process, which does not happen if the process dies before.
 func (p *Proc) After(d int64, do func()) {
 	start := p.start
 	p.e.After(d, func() { p.hand(start, do) })
 }
 
-// Every has this process do something again and again.
+// Every schedules a periodic event of this process.
 func (p *Proc) Every(pace time.Duration, do func()) {
 	p.After(p.e.About(pace), func() {
 		do()
@@ -78,27 +78,27 @@ func (p *Proc) hand(start uint64, do func()) {
 	}
 }
 
-// Cut says whether nothing goes from one process, by its ID, to another.
+// Cut reports whether the link from one process to another, by their IDs, is cut.
 func (e *Engine) Cut(from, to int) bool { return e.cut[from*maxProcs+to] }
 
-// SetCut cuts a link in one direction, or mends it.
+// SetCut cuts a link in one direction, or restores it.
 func (e *Engine) SetCut(from, to int, cut bool) {
 	if from != to {
 		e.cut[from*maxProcs+to] = cut
 	}
 }
 
-// Mend mends each cut link with a probability.
+// Mend restores each cut link with a probability.
 func (e *Engine) Mend(p float64) {
 	for i := range e.cut {
 		e.cut[i] = e.cut[i] && !e.Chance(p)
 	}
 }
 
-// Linked says whether messages go both ways.
+// Linked reports whether the links between two processes work in both directions.
 func (e *Engine) Linked(a, b *Proc) bool { return !e.Cut(a.ID, b.ID) && !e.Cut(b.ID, a.ID) }
 
-// Reach says whether two processes hear each other, directly or through one other.
+// Reach reports whether two processes hear each other, directly or through one other process.
 func (e *Engine) Reach(a, b *Proc) bool {
 	path := e.Linked(a, b)
 	for i := 0; !path && i < len(e.procs); i++ {
@@ -108,7 +108,7 @@ func (e *Engine) Reach(a, b *Proc) bool {
 	return path
 }
 
-// latency is the time that a message takes.
+// latency draws the time that a message takes.
 func (e *Engine) latency() int64 {
 	if e.Chance(e.Weather.Late) {
 		return e.Within(20*ms, 1500*ms)
@@ -116,8 +116,8 @@ func (e *Engine) latency() int64 {
 	return e.Within(ms/2, 12*ms)
 }
 
-// Send brings one message to a process, at most once unless it is doubled. A process that is frozen gets it when it goes on;
-// one that died never does.
+// Send sends one message to a process, which arrives at most once unless it is doubled. A frozen process gets it when
+// it continues; a dead process never does.
 func (p *Proc) Send(to *Proc, do func()) {
 	e := p.e
 	if e.Chance(e.Weather.Loss) {
@@ -137,7 +137,7 @@ func (p *Proc) Send(to *Proc, do func()) {
 	}
 }
 
-// Pipe is one direction of a stream: what is sent comes in order, as late as the link is cut, or not at all.
+// Pipe is one direction of a stream: messages arrive in order, after any cut of the link, or not at all.
 type Pipe struct {
 	from, to *Proc
 	start    uint64
@@ -145,7 +145,7 @@ type Pipe struct {
 	pumping  bool
 }
 
-// Pipe makes a stream to a process as it is started now.
+// Pipe makes a stream to the present incarnation of a process.
 func (p *Proc) Pipe(to *Proc) *Pipe { return &Pipe{from: p, to: to, start: to.start} }
 
 // Send puts a message into the stream.

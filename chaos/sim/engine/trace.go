@@ -8,7 +8,7 @@ import (
 
 const remembered = 60
 
-// Trace is what happened: a hash of everything, and the end of it in words.
+// Trace records the events: a hash of all of them, and the last ones as text.
 type Trace struct {
 	hash  uint64
 	ring  [remembered]line
@@ -29,10 +29,10 @@ const (
 
 func newTrace() Trace { return Trace{hash: offset} }
 
-// Hash is that of everything.
+// Hash returns the hash of all events.
 func (t *Trace) Hash() uint64 { return t.hash }
 
-// Fold puts values into the hash.
+// Fold adds values to the hash.
 func (t *Trace) Fold(values ...uint64) {
 	for _, v := range values {
 		for range 8 {
@@ -57,7 +57,7 @@ func (t *Trace) note(at int64, what, a, b string, x, y uint64) {
 	t.count++
 }
 
-// Last is the newest events, one a line.
+// Last returns the newest events, one per line.
 func (t *Trace) Last() string {
 	var b strings.Builder
 	for i := max(0, t.count-remembered); i < t.count; i++ {

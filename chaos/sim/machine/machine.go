@@ -1,7 +1,7 @@
-// Package machine is a node without its agent, for a simulation: its power, its clocks, its disk, and the shims with their
-// programs, which go on when the agent dies.
+// Package machine simulates a node without its agent: its power, its clocks, its disk, and the shims with their
+// programs, which keep running when the agent dies.
 //
-// When a program is stopped and with which signal is decided by the real shim.Hold and shim.StopPlan. Programs are made up:
+// The real shim.Hold and shim.StopPlan decide when a program is stopped and with which signal. Programs are simulated:
 // some obey a signal, and some have to be killed.
 package machine
 
@@ -17,20 +17,20 @@ import (
 	"github.com/mindcoordinator/mind/chaos/sim/engine"
 )
 
-// Watcher sees what happens on machines, and says what programs do.
+// Watcher observes machines, and defines what programs do.
 type Watcher interface {
-	// Program is how long the program of a job wants to run, and its exit code.
+	// Program returns how long the program of a job runs if it is not stopped, and its exit code.
 	Program(job string) (run int64, code int)
-	// Started comes when a program begins to run, Lapsed when its shim begins to stop it for its deadline.
+	// Started is called when a program begins to run, Lapsed when its shim begins to stop it because of its deadline.
 	Started(m *Machine, r *Record)
 	Lapsed(m *Machine, r *Record)
 }
 
-// Machine is one.
+// Machine is a simulated machine.
 type Machine struct {
-	// Boots counts how often its power was switched on.
+	// Boots is the number of times that its power was switched on.
 	Boots int
-	// Disk survives the agent, and a cut of the power.
+	// Disk survives the death of the agent, and power cuts.
 	Disk Disk
 	// Immortal makes its shims ignore deadlines.
 	Immortal bool
@@ -43,11 +43,11 @@ type Machine struct {
 	bootAt  int64
 }
 
-// Disk is what is on it.
+// Disk is the content of the machine's disk.
 type Disk struct {
-	Starts uint64 // of the agent
+	Starts uint64 // starts of agents
 	Roster *v1.Roster
-	Tasks  []*Record // in the order of their coming
+	Tasks  []*Record // in the order in which they were created
 }
 
 // Record is the directory of a task.
@@ -67,27 +67,27 @@ func New(e *engine.Engine, name string, rate float64, w Watcher) *Machine {
 	return &Machine{name: name, engine: e, rate: rate, watcher: w}
 }
 
-// String is its name.
+// String returns the machine's name.
 func (m *Machine) String() string { return m.name }
 
-// Clock is the monotonic one; it starts from zero at each boot.
+// Clock returns the time of the monotonic clock, which starts from zero at each boot.
 func (m *Machine) Clock() int64 {
 	return int64(float64(m.engine.Now()-m.bootAt)*m.rate) + 10*int64(time.Second)
 }
 
-// Time is Clock in another form.
+// Time returns the value of Clock as a time.
 func (m *Machine) Time() time.Time { return time.Unix(0, m.Clock()) }
 
-// Until is the time until the clock says so.
+// Until returns the true time until the clock shows an instant.
 func (m *Machine) Until(clock int64) int64 { return int64(float64(clock-m.Clock())/m.rate) + 1 }
 
-// BootID is another one after each boot.
+// BootID returns an id that differs for each boot.
 func (m *Machine) BootID() string { return fmt.Sprintf("boot-%d", m.Boots) }
 
-// Powered says whether it has power.
+// Powered reports whether the machine has power.
 func (m *Machine) Powered() bool { return m.powered }
 
-// PowerOn gives it power; false: it has.
+// PowerOn switches the power on. It returns false if it was on already.
 func (m *Machine) PowerOn() bool {
 	if m.powered {
 		return false
@@ -107,12 +107,12 @@ func (m *Machine) PowerOff() {
 			r.process.alive = false
 		}
 	}
-	if m.engine.Chance(0.5) { // What is on the disk of tasks is not synced.
+	if m.engine.Chance(0.5) { // records of tasks are not synced
 		m.Disk.Tasks = nil
 	}
 }
 
-// after has the machine do something, unless its power is cut before.
+// after schedules an event of the machine, which does not happen if its power is cut before.
 func (m *Machine) after(d int64, do func()) {
 	boot := m.Boots
 	m.engine.After(d, func() {
@@ -122,12 +122,12 @@ func (m *Machine) after(d int64, do func()) {
 	})
 }
 
-// Find is the record of a task; nil: there is none.
+// Find returns the record of a task; nil: there is none.
 func (m *Machine) Find(id taskid.ID) *Record {
 	return m.find(func(r *Record) bool { return r.ID == id })
 }
 
-// Named is the record of a task by its name.
+// Named returns the record of a task by its name.
 func (m *Machine) Named(name string) *Record {
 	return m.find(func(r *Record) bool { return r.Name == name })
 }
@@ -151,7 +151,7 @@ func (m *Machine) Remove(ids []taskid.ID) {
 	m.Disk.Tasks = slices.DeleteFunc(m.Disk.Tasks, func(r *Record) bool { return slices.Contains(ids, r.ID) })
 }
 
-// Alive are the tasks of which a program runs.
+// Alive iterates over the tasks whose program runs.
 func (m *Machine) Alive(yield func(*Record) bool) {
 	for _, r := range m.Disk.Tasks {
 		if r.Alive() && !yield(r) {
@@ -160,5 +160,5 @@ func (m *Machine) Alive(yield func(*Record) bool) {
 	}
 }
 
-// Alive says whether a program of the task runs.
+// Alive reports whether the program of the task runs.
 func (r *Record) Alive() bool { return r.process != nil && r.process.alive }

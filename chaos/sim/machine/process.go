@@ -6,13 +6,13 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 )
 
-// Follower is an agent that stays with a task.
+// Follower is an agent that follows a task.
 type Follower interface {
 	Runs(pid int, at time.Time)
 	Exited(exit shim.Exit)
 }
 
-// Process is a shim with its program. Nothing of it needs the agent.
+// Process is a shim with its program. It does not need the agent.
 type Process struct {
 	m        *Machine
 	r        *Record
@@ -21,7 +21,7 @@ type Process struct {
 	plan     shim.StopPlan
 	alive    bool
 	exit     shim.Exit
-	alarm    int // the number of the newest; only that one rings
+	alarm    int // the number of the newest alarm; older ones are ignored
 	follower Follower
 }
 
@@ -33,7 +33,7 @@ func (m *Machine) Launch(r *Record, d shim.Deadline) *Process {
 	return p
 }
 
-// Attach is the shim of a task that has not ended; nil: it is gone.
+// Attach returns the shim of a task that has not ended; nil: it is gone.
 func (m *Machine) Attach(r *Record) *Process {
 	if p := r.process; p != nil && p.boot == m.Boots {
 		return p
@@ -41,10 +41,11 @@ func (m *Machine) Attach(r *Record) *Process {
 	return nil
 }
 
-// Deadline is what the shim goes by.
+// Deadline returns the deadline that the shim enforces.
 func (p *Process) Deadline() shim.Deadline { return p.hold.Deadline }
 
-// Follow has an agent hear of the task, instead of any other. It hears at once that the program runs, if it does.
+// Follow makes an agent the follower of the task, in place of any earlier one. If the program runs already, the agent
+// is notified at once.
 func (p *Process) Follow(f Follower) {
 	p.follower = f
 	if p.alive {
@@ -70,7 +71,7 @@ func (p *Process) start() {
 	p.look()
 }
 
-// endIn is when the program ends, if it lives until then.
+// endIn schedules the end of the program.
 func (p *Process) endIn(d int64, code int) {
 	p.m.after(d, func() {
 		if p.alive {
@@ -90,10 +91,10 @@ func (p *Process) Stop(r shim.StopRequest) error {
 	return nil
 }
 
-// Extend takes a deadline from an agent. The alarm is left as it is: when it rings too early, it is set again.
+// Extend takes a deadline from an agent. It does not change the alarm: an alarm that goes off too early is set again.
 func (p *Process) Extend(d shim.Deadline) { p.hold.Extend(d) }
 
-// look does what is due, and sets the alarm.
+// look does the actions that are due, and sets the alarm.
 func (p *Process) look() {
 	if !p.alive {
 		return
@@ -129,7 +130,7 @@ func (p *Process) look() {
 	})
 }
 
-// lapse is when the deadline comes before the end.
+// lapse is called when the deadline comes before the end of the program.
 func (p *Process) lapse() {
 	p.m.engine.Note("shim stops", p.m.name, p.r.ID.Job, p.r.ID.Token, uint64(p.hold.DeadBy))
 	if !p.exit.Stopped {
@@ -138,12 +139,12 @@ func (p *Process) lapse() {
 	}
 }
 
-// signal is what a program does when it is sent one: some obey, and some have to be killed, which takes its time too.
+// signal sends a signal to the program: some programs obey, and some have to be killed, which also takes time.
 func (p *Process) signal(action shim.Action) {
 	e := p.m.engine
 	switch {
 	case action == shim.ActKill && p.hold.Past(p.m.Clock()) && e.Chance(0.7):
-		p.endIn(p.m.Until(p.hold.DeadBy), 137) // as late as is allowed
+		p.endIn(p.m.Until(p.hold.DeadBy), 137) // as late as allowed
 	case action == shim.ActKill:
 		p.endIn(e.Within(0, int64(200*time.Millisecond)), 137)
 	case e.Chance(0.4):
@@ -151,7 +152,7 @@ func (p *Process) signal(action shim.Action) {
 	}
 }
 
-// end is when no process of the task is left. That is on disk before anybody is told.
+// end records that no process of the task is left. It writes that to disk before it reports it.
 func (p *Process) end() {
 	p.m.engine.Note("process ends", p.m.name, p.r.ID.Job, p.r.ID.Token, uint64(p.exit.Code))
 	p.alive, p.exit.Ended = false, p.m.engine.Wall()

@@ -1,9 +1,9 @@
-// Package raft is a model of raft in a few lines, for a simulation: terms, elections, replication by whole logs, and proofs of
+// Package raft is a small model of raft for a simulation: terms, elections, replication of whole logs, and proofs of
 // leadership. Logs, terms and votes survive a crash.
 //
-// It is not hashicorp/raft, which needs goroutines and the clock: package virtual has that one. What the model takes from it is
-// what the rest of Mind relies on: a committed entry stays, one leader a term, a proposal whose outcome is unknown, and a proof
-// of leadership that began after what it is to prove.
+// It is not hashicorp/raft, which needs goroutines and the clock; package virtual runs that. The model has the
+// properties that the rest of Mind relies on: a committed entry stays, each term has at most one leader, the outcome of
+// a proposal may be unknown, and a proof of leadership covers only events before it began.
 package raft
 
 import (
@@ -23,27 +23,28 @@ const (
 	verifyLimit = 2 * int64(time.Second)
 )
 
-// Entry is one of the log. What it says is kept in the clear beside the bytes, for the checks.
+// Entry is an entry of the log. For the checks it has the commands beside the encoded bytes.
 type Entry struct {
 	Term     uint64
-	Data     []byte // nil: nothing for the state machine
+	Data     []byte // nil: no command for the state machine
 	Commands []kernel.Command
 	Voters   []string
 }
 
 // Host is the replica around a log.
 type Host interface {
-	// Clock is its monotonic clock, Wall the other one.
+	// Clock is its monotonic clock, Wall its wall clock.
 	Clock() int64
 	Wall() time.Time
 	// Apply applies a committed entry.
 	Apply(index int, e *Entry) (results []any)
-	// Leads comes when everything that earlier leaders committed is applied, Deposed when that is over.
+	// Leads is called when the replica leads and has applied all entries of earlier leaders, Deposed when it leads no
+	// more.
 	Leads()
 	Deposed()
 }
 
-// Outcome of a proposal.
+// Outcome is the outcome of a proposal.
 type Outcome int
 
 // The outcomes.
@@ -53,18 +54,19 @@ const (
 	Unknown
 )
 
-// Config is what a log goes by.
+// Config configures a Log.
 type Config struct {
 	Engine *engine.Engine
 	Proc   *engine.Proc
 	Host   Host
-	// ID is the place of this log among the Peers.
+	// ID is the index of this log among the peers.
 	ID int
-	// LeaderLease is after what time a leader without followers notices; Lag is how late a follower may apply.
+	// LeaderLease is the time after which a leader notices that it has no followers; Lag is how late a follower may
+	// apply.
 	LeaderLease, Lag int64
 }
 
-// Log is that of one replica. Term, vote and entries are on disk; the rest is lost with the process.
+// Log is the log of one replica. Term, vote and entries are on disk; the rest is lost with the process.
 type Log struct {
 	Config
 	peers []*Log
@@ -76,24 +78,24 @@ type Log struct {
 	memory
 }
 
-// memory is what is lost with the process.
+// memory is the state that is lost with the process.
 type memory struct {
 	leads   bool
-	leader  int // as far as this replica knows; -1: it does not
+	leader  int // as far as this replica knows; -1: unknown
 	commit  int
 	done    int // entries applied
 	barrier int // the entry with which its term begins
 	granted uint64
 	match   []int
-	heardOf []int64 // when the follower's newest answer was asked for, on the own clock
+	heardOf []int64 // when the newest answered message was sent to each follower, by the own clock
 	round   uint64
 	proofs  []*proof
-	waiting []waiting // proposals whose entry is not applied yet
+	waiting []waiting // proposals whose entry was not applied yet
 	queued  []proposal
 	elect   int64
 }
 
-// proof is a round of messages that shows that nobody else was elected.
+// proof is a round of messages that shows that no other leader was elected.
 type proof struct {
 	round uint64
 	by    uint64
@@ -122,26 +124,26 @@ func Connect(logs []*Log) {
 	}
 }
 
-// Term is the newest that it knows.
+// Term returns the newest known term.
 func (l *Log) Term() uint64 { return l.term }
 
-// Done is how many entries are applied.
+// Done returns the number of applied entries.
 func (l *Log) Done() int { return l.done }
 
-// Leading says whether it was elected and has not stepped down.
+// Leading reports whether the replica was elected and has not stepped down.
 func (l *Log) Leading() bool { return l.leads }
 
-// Leader is who leads, as far as this replica knows.
+// Leader returns the leader, as far as this replica knows.
 func (l *Log) Leader() (id int, known bool) { return l.leader, l.leader >= 0 }
 
-// Boot begins after the entries that a snapshot holds.
+// Boot starts the log after the entries in a snapshot.
 func (l *Log) Boot(snapshot int) {
 	l.memory = memory{leader: -1, commit: snapshot, done: snapshot}
 	l.rest()
 	l.Proc.Every(pulse, l.tick)
 }
 
-// Crash tells the proposers that are open what they can know. The process has died.
+// Crash ends the open proposals with the outcome that their proposers can know, after the process died.
 func (l *Log) Crash() {
 	l.leads = false
 	l.dropProposals()
@@ -162,7 +164,7 @@ func (l *Log) dropProposals() {
 
 func (l *Log) majority(set uint64) bool { return 2*bits.OnesCount64(set) > len(l.peers) }
 
-// tick is the clock of the log.
+// tick is called periodically.
 func (l *Log) tick() {
 	now := l.Host.Clock()
 	if l.leads {
@@ -183,12 +185,12 @@ func (l *Log) tick() {
 
 func (l *Log) rest() { l.elect = l.Host.Clock() + l.Engine.Within(900*ms, 2000*ms) }
 
-// roundTrip sends a question to another replica and its answer back, if neither is lost.
+// roundTrip sends a request to another replica, and its answer back, if neither is lost.
 func (l *Log) roundTrip(o *Log, ask func() (answer func())) {
 	l.Proc.Send(o.Proc, func() { o.Proc.Send(l.Proc, ask()) })
 }
 
-// Campaign asks for the votes of the others.
+// Campaign asks the others for their votes.
 func (l *Log) Campaign() {
 	l.stepDown(l.term + 1)
 	l.voted, l.granted, l.leader = l.ID, 1<<l.ID, -1
@@ -250,7 +252,7 @@ func (l *Log) counted(by int, term, reply uint64, ok bool) {
 	l.replicate()
 }
 
-// stepDown goes on as a follower, in that term.
+// stepDown makes the replica a follower in a term.
 func (l *Log) stepDown(term uint64) {
 	if term > l.term {
 		l.term, l.voted, l.leader = term, -1, -1
@@ -269,7 +271,7 @@ func (l *Log) stepDown(term uint64) {
 	l.dropProposals()
 }
 
-// replicate sends the whole log to everybody: a new slice of it costs nothing.
+// replicate sends the whole log to all others, which costs nothing in a simulation.
 func (l *Log) replicate() {
 	l.round++
 	term, round, asked, commit := l.term, l.round, l.Host.Clock(), l.commit
@@ -339,7 +341,7 @@ func (l *Log) followed(by int, term, reply, round uint64, asked int64, size int,
 	}
 }
 
-// Verify proves that this replica leads, by a round of messages that begins now.
+// Verify proves that this replica leads, by a new round of messages.
 func (l *Log) Verify(done func(ok bool)) {
 	if !l.leads {
 		done(false)
@@ -356,7 +358,7 @@ func (l *Log) Verify(done func(ok bool)) {
 	})
 }
 
-// Propose brings a command into the log. done is called when it is applied here, or its fate is known to be unknown.
+// Propose proposes a command. done is called when it is applied here, or its outcome is unknown for good.
 func (l *Log) Propose(command kernel.Command, done func(Outcome, any)) {
 	if !l.leads {
 		done(NotSent, nil)
@@ -368,7 +370,7 @@ func (l *Log) Propose(command kernel.Command, done func(Outcome, any)) {
 	}
 }
 
-// flush makes one entry of what waits.
+// flush makes one entry out of the waiting commands.
 func (l *Log) flush() {
 	if !l.leads || len(l.queued) == 0 {
 		return
@@ -391,7 +393,7 @@ func (l *Log) flush() {
 	l.replicate()
 }
 
-// apply applies what is committed.
+// apply applies committed entries.
 func (l *Log) apply() {
 	for l.done < l.commit {
 		l.done++

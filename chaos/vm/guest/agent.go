@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// agent is what answers the host.
+// agent answers the requests of the host.
 type agent struct {
 	ready time.Duration
 
@@ -29,7 +29,7 @@ type agent struct {
 	started map[int]*process
 }
 
-// process was started and goes on by itself.
+// process is a process in the background.
 type process struct {
 	done   chan struct{}
 	result Result
@@ -59,7 +59,7 @@ func (a *agent) handler() http.Handler {
 	return mux
 }
 
-// up is how long the kernel has been running.
+// up returns how long the kernel has been running.
 func up() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -70,7 +70,7 @@ func up() time.Duration {
 
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the host has gone
+	_ = json.NewEncoder(w).Encode(v) // fails only if the host has disconnected
 }
 
 func refuse(w http.ResponseWriter, code int, err error) {
@@ -96,7 +96,7 @@ func (a *agent) status(w http.ResponseWriter, _ *http.Request) {
 	answer(w, s)
 }
 
-// outlive is how long the output of a command is read after its end, which its children may keep open.
+// outlive is how long the output of a command is read after its end, because its children may keep it open.
 const outlive = time.Second
 
 func order(r *http.Request) (Command, error) {
@@ -122,7 +122,7 @@ func (c Command) prepare(ctx context.Context) *exec.Cmd {
 	return cmd
 }
 
-// code reads how a process ended; an error of another kind stays one.
+// code returns the exit code of an ended process, or an error of another kind.
 func code(err error) (int, error) {
 	var exit *exec.ExitError
 	switch {
@@ -189,7 +189,7 @@ func (a *agent) start(w http.ResponseWriter, r *http.Request) {
 	answer(w, Started{PID: cmd.Process.Pid})
 }
 
-// wait answers when a process that was started has ended.
+// wait answers when a background process has ended.
 func (a *agent) wait(w http.ResponseWriter, r *http.Request) {
 	pid, _ := strconv.Atoi(r.PathValue("pid"))
 	a.mu.Lock()
@@ -206,10 +206,10 @@ func (a *agent) wait(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// awaitPause is the time between two looks for a file.
+// awaitPause is the time between two checks for a file.
 const awaitPause = time.Millisecond
 
-// await answers when there is a file whose name has the pattern.
+// await answers when a file exists whose name matches the pattern.
 func (a *agent) await(w http.ResponseWriter, r *http.Request) {
 	var what Await
 	if err := json.NewDecoder(r.Body).Decode(&what); err != nil {
@@ -277,15 +277,15 @@ func replace(path string, mode os.FileMode, r *http.Request) error {
 	return os.Rename(aside, path)
 }
 
-// endingWithin is how long processes have between SIGTERM and SIGKILL when the machine is switched off.
+// endingWithin is the time between SIGTERM and SIGKILL when the machine is switched off.
 const endingWithin = 10 * time.Second
 
-// powerOff ends all processes, writes everything out, unmounts and switches the machine off.
+// powerOff ends all processes, syncs and unmounts all file systems, and switches the machine off.
 func (a *agent) powerOff(w http.ResponseWriter, _ *http.Request) {
 	answer(w, struct{}{})
 	_ = http.NewResponseController(w).Flush()
 	go func() {
-		_ = unix.Kill(-1, unix.SIGTERM) // all but process 1 and this one
+		_ = unix.Kill(-1, unix.SIGTERM) // all processes except process 1 and this one
 		for begun := time.Now(); others() && time.Since(begun) < endingWithin; {
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -299,7 +299,7 @@ func (a *agent) powerOff(w http.ResponseWriter, _ *http.Request) {
 	}()
 }
 
-// others says whether a process lives that is neither process 1, nor this one, nor a thread of the kernel.
+// others reports whether a process is alive other than process 1, this one, and kernel threads.
 func others() bool {
 	dirs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range dirs {

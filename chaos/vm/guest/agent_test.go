@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// call asks an agent that runs in this process, and decodes its answer.
+// call sends a request to an agent in this process, and decodes its answer.
 func call(t *testing.T, ctx context.Context, url, method string, in, out any) int {
 	t.Helper()
 	text, err := json.Marshal(in)
@@ -83,7 +83,8 @@ func TestRun_endsWithItsCaller(t *testing.T) {
 	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil || zombie(pid) }, time.Minute, time.Millisecond, "its children, too")
 }
 
-// zombie says whether a process has ended and nobody has buried it: its parent was killed with it, and process 1 may be slow.
+// zombie reports whether a process has ended but was not reaped: its parent was killed with it, and process 1 may be
+// slow.
 func zombie(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || bytes.Contains(text, []byte(") Z "))

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// agentWord is the argument under which the program is the agent.
+// agentWord is the argument that makes the program the agent.
 const agentWord = "agent"
 
-// Main is the whole program. It does not return.
+// Main is the main function of the program. It does not return.
 func Main() {
 	var err error
 	switch {
@@ -27,7 +27,7 @@ func Main() {
 		if err = boot(); err == nil {
 			err = parent()
 		}
-		// Without process 1 the kernel stops; it is told to start again then, which qemu takes for its end.
+		// Without process 1 the kernel panics; it is configured to restart then, and qemu exits at a restart.
 	default:
 		err = errors.New("this is process 1 of a virtual machine, and nothing else")
 	}
@@ -50,7 +50,7 @@ var mounts = []struct {
 	{"cgroup2", "/sys/fs/cgroup", "", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
 }
 
-// environment is that of everything in the machine.
+// environment is the environment of all processes in the machine.
 var environment = []string{"PATH=/bin:/sbin:/usr/bin:/usr/sbin", "HOME=/root", "TERM=dumb", "LANG=C.UTF-8"}
 
 func boot() error {
@@ -108,7 +108,7 @@ func loadModules() error {
 	return nil
 }
 
-// busybox gives the programs of busybox their names.
+// busybox makes links with the names of busybox's programs.
 func busybox() error {
 	out, err := exec.Command("/bin/busybox", "--install", "-s", "/bin").CombinedOutput()
 	if err != nil {
@@ -117,7 +117,7 @@ func busybox() error {
 	return nil
 }
 
-// interfaceWithin bounds the wait for the network card, which appears a moment after its driver.
+// interfaceWithin limits the wait for the network card, which appears shortly after its driver.
 const interfaceWithin = 20 * time.Second
 
 func network() error {
@@ -145,7 +145,7 @@ func network() error {
 	return nil
 }
 
-// parent starts the agent and reaps every process that loses its parent, for ever.
+// parent starts the agent, and reaps every orphaned process, forever.
 func parent() error {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)

@@ -13,35 +13,37 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm"
 )
 
-// Options say what is tested.
+// Options configure a test.
 type Options struct {
 	Kit *vm.Kit
-	// Dir takes everything that is made: programs, disks, consoles, evidence.
+	// Dir is the folder for all files: programs, disks, consoles, evidence.
 	Dir string
 	// Coordinators is 1, 3 or 5; default 1. Agents default to 2.
 	Coordinators, Agents int
-	// LogStore of the coordinators is wal, boltdb, or moving: one of them at each start. Empty: what they choose, which is wal.
+	// LogStore is the log store of the coordinators: wal, boltdb, or moving, for one of them at each start. Empty: the
+	// coordinators choose, which results in wal.
 	LogStore string
-	// Changes are made to the sources of the mind inside, for this build alone.
+	// Changes are made to the sources of mind for this test.
 	Changes []Change
-	// Log is told what happens.
+	// Log logs the course of the test.
 	Log func(format string, args ...any)
 }
 
-// Bed is where power cuts happen: the disks that outlive every machine, and what machines are started from.
+// Bed is the test bed of power cuts: the disks, which outlive every machine, and the files from which machines are
+// started.
 type Bed struct {
 	Options
 	initramfs string
 	disks     []mounted
 }
 
-// mounted is a disk and the folder where the machine has it. Each member of the cluster has a disk of its own, as on machines
-// of their own: what one syncs does not make durable what another has forgotten to.
+// mounted is a disk with its mount point in the machine. Each member of the cluster has its own disk, as on separate
+// machines: a sync of one member does not make the unsynced data of another one durable.
 type mounted struct {
 	name string
 	disk *vm.Disk
-	// at is the folder in the machine; linked: it is a link to a folder of the disk. What mind dev finds made for it before its
-	// first start it takes for what is left of a cluster, and a link it does not.
+	// at is the folder in the machine; linked: it is a link to a folder of the disk. mind dev would take an existing
+	// folder for the rest of an earlier cluster, but not a link.
 	at     string
 	linked bool
 }
@@ -50,17 +52,17 @@ type mounted struct {
 const (
 	dataDir   = "/data/mind"
 	sharedDir = "/shared"
-	// evidenceDir is in memory: what the processes of one start saw of each other.
+	// evidenceDir is in memory, and has the evidence of the processes of one start.
 	evidenceDir = "/run/evidence"
 	devLog      = "/run/dev.log"
-	// linkedDir is the folder of a disk to which the folder of a member is a link.
+	// linkedDir is the folder of a disk to which a member's folder is a link.
 	linkedDir = "data"
 )
 
-// diskMB is the size of each disk. It takes room only for what is written.
+// diskMB is the size of each disk, whose file takes only the space that was written.
 const diskMB = 512
 
-// NewBed builds the programs, the first file system and the disks.
+// NewBed builds the programs, the initial file system and the disks.
 func NewBed(ctx context.Context, o Options) (*Bed, error) {
 	if o.Coordinators == 0 {
 		o.Coordinators = 1
@@ -103,7 +105,7 @@ func NewBed(ctx context.Context, o Options) (*Bed, error) {
 	return b, nil
 }
 
-// Boot starts a machine on the disks, and mounts them with options of ext4. Nothing of Mind runs yet.
+// Boot starts a machine with the disks, and mounts them with options of ext4. It does not start Mind.
 func (b *Bed) Boot(ctx context.Context, options string) (*vm.Machine, error) {
 	c := vm.Config{Kit: b.Kit, Initramfs: b.initramfs, Console: filepath.Join(b.Dir, "console"), Forward: []int{gatewayPort}}
 	for _, d := range b.disks {
@@ -113,7 +115,7 @@ func (b *Bed) Boot(ctx context.Context, options string) (*vm.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	// One call: a process takes long to start in there.
+	// All commands are run in one call, because the start of a process takes long in the machine.
 	var lines strings.Builder
 	for i, d := range b.disks {
 		device, at := "/dev/vd"+string(rune('a'+i)), d.at
@@ -135,14 +137,15 @@ func (b *Bed) Boot(ctx context.Context, options string) (*vm.Machine, error) {
 	return m, nil
 }
 
-// faultsFile says which simulated GPUs of a node are broken. It is in memory: after a cut nothing is broken any more, and
-// which stay quarantined is what the agent remembers.
+// faultsFile returns the path of the file with the faults of a node's simulated GPUs. It is in memory: after a cut no
+// GPU is faulty any more, and only the agent's record keeps GPUs quarantined.
 func faultsFile(node string) string { return "/run/gpu-faults-" + node + ".json" }
 
-// Dumped is what is on the disks while no machine runs, as the next start will find it.
+// Dumped has the contents of the disks while no machine runs, in the state that the next start will find.
 type Dumped struct{ dir string }
 
-// Dump reads all disks into a folder, which it empties first. Damage of a file system is an error: no power cut does that.
+// Dump reads all disks into a folder, which it empties first. A damaged file system is an error, because a power cut
+// must not cause that.
 func (b *Bed) Dump(ctx context.Context) (*Dumped, error) {
 	d := &Dumped{dir: filepath.Join(b.Dir, "dump")}
 	if err := os.RemoveAll(d.dir); err != nil {
@@ -164,20 +167,20 @@ func (b *Bed) Dump(ctx context.Context) (*Dumped, error) {
 	return d, nil
 }
 
-// member is the folder in which a coordinator or an agent keeps its data.
+// member returns the data folder of a coordinator or an agent.
 func (d *Dumped) member(name string) string { return filepath.Join(d.dir, name, linkedDir) }
 
-// control is the data directory of mind dev, without its members.
+// control returns the data directory of mind dev, without its members.
 func (d *Dumped) control() string {
 	return filepath.Join(d.dir, "control", strings.TrimPrefix(dataDir, "/data/"))
 }
 
-// shared is where a path of the shared disk lies.
+// shared returns the place of a path of the shared disk.
 func (d *Dumped) shared(path string) string {
 	return filepath.Join(d.dir, "shared", strings.TrimPrefix(path, sharedDir))
 }
 
-// names of the members of a kind: c or n.
+// names returns the names of the members of a kind: c or n.
 func (b *Bed) names(kind string) (names []string) {
 	for _, d := range b.disks {
 		if d.linked && strings.HasPrefix(d.name, kind) {

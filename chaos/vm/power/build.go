@@ -14,20 +14,20 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm"
 )
 
-// Change is made to one file of the sources: Old, which is there exactly once, becomes New.
+// Change is a change of one source file: Old, which must occur exactly once, becomes New.
 type Change struct{ File, Old, New string }
 
-// pace makes the mind inside take a snapshot every second or two, which it does every hour otherwise, and keep few entries
-// behind it: a cut then hits snapshots, and starts begin from them.
+// pace makes mind take a snapshot every second or two instead of every hour, and keep few entries behind it: cuts then
+// happen during snapshots, and starts begin from snapshots.
 var pace = []Change{
 	{"raftnode/config.go", "cmp.Or(c.SnapshotInterval, 60*time.Second)", "cmp.Or(c.SnapshotInterval, time.Second)"},
 	{"raftnode/config.go", "cmp.Or(c.SnapshotThreshold, 8192)", "cmp.Or(c.SnapshotThreshold, 32)"},
 	{"raftnode/config.go", "cmp.Or(c.TrailingLogs, 16384)", "cmp.Or(c.TrailingLogs, 64)"},
 }
 
-// logStores are the logs that coordinators can be given; mind dev has no flag for that. With "" they choose themselves, and
-// as their folders are new in the beginning, that is wal. With "moving" each start draws which one it has: logs are moved again
-// and again, and the power is cut meanwhile.
+// logStores are the changes that select the log store of the coordinators; mind dev has no flag for that. With "" they
+// choose themselves, which results in wal, because their folders are new at first. With "moving" each start draws a log
+// store: logs are moved repeatedly, and the power is cut meanwhile.
 var logStores = map[string][]Change{
 	"":       nil,
 	"wal":    {{"coordinator/run.go", "LogStore: s.config.LogStore,", "LogStore: \"wal\","}},
@@ -35,7 +35,7 @@ var logStores = map[string][]Change{
 	"moving": {{"coordinator/run.go", "LogStore: s.config.LogStore,", "LogStore: []string{\"wal\", \"boltdb\"}[time.Now().UnixMicro()%2],"}},
 }
 
-// root is the folder of the sources.
+// root returns the folder of the sources.
 func root(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
@@ -44,7 +44,7 @@ func root(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// apply returns the files that some changes make of the sources in root.
+// apply returns the files that some changes modify, with the changes made.
 func apply(root string, changes []Change) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, c := range changes {
@@ -63,14 +63,14 @@ func apply(root string, changes []Change) (map[string][]byte, error) {
 	return files, nil
 }
 
-// shimFile is the program that is put into mind, and what it is built from.
+// shimFile is the place of the program that is embedded in mind, and shimPackage its package.
 const (
 	shimFile    = "agent/shim/embedded/shim"
 	shimPackage = "agent/shim/alone"
 )
 
-// buildMind builds the mind of the machine, with its shim inside and some changes made. The compiler is shown the changed
-// files in the place of those in the tree, which stays as it is.
+// buildMind builds mind for the machine, with its embedded shim and some changes. The compiler gets the changed files
+// as an overlay, so the tree is not changed.
 func buildMind(ctx context.Context, dir, out string, changes []Change) error {
 	root, err := root(ctx)
 	if err != nil {

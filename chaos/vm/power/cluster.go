@@ -15,23 +15,23 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm/guest"
 )
 
-// gatewayPort is where the gateway listens in the machine.
+// gatewayPort is the port of the gateway in the machine.
 const gatewayPort = 8080
 
 // cluster is `mind dev` in a machine.
 type cluster struct {
 	machine *vm.Machine
 	process *vm.Process
-	// rest reaches the gateway, once it is ready.
+	// rest is a client of the gateway, once that is ready.
 	rest *procs.REST
-	// readyAfter is how long it took.
+	// readyAfter is how long the cluster took to be ready.
 	readyAfter time.Duration
-	// ended is closed when mind has ended; how is what is known then.
+	// ended is closed when mind has ended; how is the error then.
 	ended chan struct{}
 	how   error
 }
 
-// errDied is what a cluster is that ended by itself.
+// errDied is the error of a cluster that ended by itself.
 var errDied = errors.New("mind ended by itself")
 
 // startMind starts the cluster, and does not wait for it.
@@ -50,19 +50,19 @@ func (b *Bed) startMind(ctx context.Context, m *vm.Machine) (*cluster, error) {
 		r, err := c.process.Wait(ctx)
 		c.how = fmt.Errorf("%w with code %d", errDied, r.Code)
 		if err != nil {
-			c.how = err // the machine is gone
+			c.how = err // the machine has ended
 		}
 	}()
 	return c, nil
 }
 
-// tooSlow is what mind dev says when the machine was too slow for it, which proves nothing.
+// tooSlow is the message of mind dev on a machine that was too slow, which is no failure of Mind.
 const tooSlow = "the cluster is not ready after"
 
-// startTries is how often a cluster is started that was too slow.
+// startTries limits how often the start of a cluster is tried if the machine is too slow.
 const startTries = 8
 
-// readyWithin bounds one start of the cluster, far beyond its own limit.
+// readyWithin limits one start of the cluster. It is far longer than mind dev's own limit.
 const readyWithin = 3 * time.Minute
 
 // start starts the cluster and waits until it is ready. A cluster that cannot start is errDied.
@@ -94,10 +94,10 @@ func indent(text string) string {
 	return "          " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n          ")
 }
 
-// readyPause is the time between two looks.
+// readyPause is the time between two checks.
 const readyPause = 100 * time.Millisecond
 
-// awaitReady waits for the word of mind dev, and reads where everything is.
+// awaitReady waits until mind dev is ready, and reads its dev.json.
 func (c *cluster) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
@@ -129,7 +129,7 @@ func (c *cluster) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// died is what mind dev says of a component that ended without being told to; empty: none has.
+// died returns mind dev's message about a component that ended by itself; empty: none has.
 func (c *cluster) died(ctx context.Context) string {
 	text, err := c.machine.ReadFile(ctx, devLog)
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *cluster) died(ctx context.Context) string {
 	return ""
 }
 
-// logs are the ends of all logs in the machine, for people.
+// logs returns the ends of all logs in the machine, for people.
 func (c *cluster) logs(ctx context.Context) string {
 	text, err := c.machine.Shell(ctx, fmt.Sprintf("for f in %s %s/logs/*.log; do echo == $f; tail -n 200 $f; done", devLog, dataDir))
 	if err != nil {

@@ -26,26 +26,26 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 )
 
-// kept is what an agent has on its disk and must not forget: it only grows.
+// kept has numbers on the disk of an agent that must only grow.
 type kept struct {
 	epoch  uint64
 	roster uint64
 }
 
-// dumpCheck holds what is on the disks against what was known before the cut.
+// dumpCheck compares the contents of the disks with what was known before the cut.
 type dumpCheck struct {
 	*Dumped
 	result *result.Result
-	// before are the members' numbers as they were used before the cut.
+	// before has the numbers of the members that were in use before the cut.
 	before map[string]kept
 }
 
-// checkControl reads what mind dev itself keeps: who is who, with which secrets.
+// checkControl reads the files of mind dev itself: the members and their secrets.
 func (d dumpCheck) checkControl() {
 	whole := func(name string, parse func([]byte) error) {
 		text, err := os.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return // it was not there yet
+			return // the file did not exist yet
 		}
 		if err == nil {
 			err = parse(text)
@@ -75,7 +75,7 @@ func (d dumpCheck) checkControl() {
 	}
 }
 
-// isPEM says whether a text is a certificate or a key, whole.
+// isPEM checks that a text is a complete certificate or key.
 func isPEM(text []byte) error {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -88,7 +88,7 @@ func isPEM(text []byte) error {
 	return err
 }
 
-// relative is a path without the place of the dump.
+// relative returns a path relative to the dump.
 func (d dumpCheck) relative(name string) string {
 	rel, err := filepath.Rel(d.dir, name)
 	if err != nil {
@@ -97,11 +97,11 @@ func (d dumpCheck) relative(name string) string {
 	return rel
 }
 
-// checkCoordinator walks the log and the snapshots of a coordinator.
+// checkCoordinator reads the log and the snapshots of a coordinator.
 func (d dumpCheck) checkCoordinator(ctx context.Context, name string) error {
 	dir := d.member(name)
 	if _, err := os.Stat(filepath.Join(dir, "raft")); errors.Is(err, fs.ErrNotExist) {
-		return nil // it was not there yet
+		return nil // the file did not exist yet
 	}
 	report, err := recovery.Verify(ctx, dir, "", 0)
 	if err != nil {
@@ -116,7 +116,7 @@ func (d dumpCheck) checkCoordinator(ctx context.Context, name string) error {
 	return nil
 }
 
-// checkAgent reads what an agent keeps.
+// checkAgent reads the files of an agent.
 func (d dumpCheck) checkAgent(name string) error {
 	dir := d.member(name)
 	k, err := readKept(func(file string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, file)) })
@@ -153,14 +153,14 @@ func (d dumpCheck) checkAgent(name string) error {
 			unsynced++
 		}
 	}
-	// The file counts for nothing after a restart of the machine: its tasks are over then. How they ended is asked of the
-	// coordinators, see Job.wrongEnd.
+	// An incomplete exit does not matter after a restart of the machine: its tasks are over then. The check of their
+	// ends uses the coordinators' state, see Job.wrongEnd.
 	d.result.Count("exits", len(exits)-unsynced)
 	d.result.Count("exits_unsynced", unsynced)
 	return nil
 }
 
-// readKept reads the epoch and the roster of an agent. One that is not there is 0.
+// readKept reads the epoch and the roster version of an agent. A missing one is 0.
 func readKept(file func(string) ([]byte, error)) (k kept, err error) {
 	text, err := file("epoch")
 	switch {
@@ -193,7 +193,7 @@ func readKept(file func(string) ([]byte, error)) (k kept, err error) {
 	return k, nil
 }
 
-// checkCheckpoints reads every checkpoint that was listed as registered.
+// checkCheckpoints reads every registered checkpoint.
 func (d dumpCheck) checkCheckpoints(registered []ledger.Checkpoint) {
 	for _, c := range registered {
 		path := d.shared(c.Path)
@@ -212,7 +212,7 @@ func (d dumpCheck) checkCheckpoints(registered []ledger.Checkpoint) {
 	d.result.Count("checkpoints_read", len(registered))
 }
 
-// checkManifest compares the names and sizes of a checkpoint's files with the digest that was registered.
+// checkManifest compares the names and sizes of a checkpoint's files with the registered digest.
 func checkManifest(path, digest string) error {
 	entries, err := os.ReadDir(path) // sorted by name
 	if err != nil {

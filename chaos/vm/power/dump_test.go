@@ -44,8 +44,8 @@ func TestDump_seesFilesThatAreTornOrOld(t *testing.T) {
 		"n1/data/tasks/job_1.1.0.7/exit.json": `{"code": 7}`,
 	}
 	for name, tc := range map[string]struct {
-		change map[string]string // a text, or "" for a file that is not there
-		empty  string            // a file that is there and empty
+		change map[string]string // a text, or "" for a missing file
+		empty  string            // a file that is empty
 		broken []result.Promise
 	}{
 		"whole":                        {nil, "", nil},

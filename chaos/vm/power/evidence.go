@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
-// evidence reads what the processes of the steady jobs wrote down in this start.
+// evidence reads the evidence that the processes of the steady jobs have written in this start.
 func (t *test) evidence(ctx context.Context, c *cluster) error {
 	r, err := c.machine.Run(ctx, guest.Command{Argv: []string{"tar", "-c", "-C", evidenceDir, "."}})
 	if err != nil {

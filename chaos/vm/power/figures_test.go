@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 )
 
-// A figure that is counted and not listed would never be told, and one that is not in the docs says nothing.
+// A figure that is counted but not listed would not be printed, and every figure must be explained in the docs.
 func TestFigures_areToldAndExplained(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/operate/powercut.md")
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
-// load is what clients do to the cluster during one start of the machine.
+// load is the load of clients during one start of the machine.
 type load struct {
 	*cluster
 	ledger *ledger.Ledger
@@ -24,17 +24,18 @@ type load struct {
 	wait   sync.WaitGroup
 }
 
-// How much there is to do.
+// The amount of load.
 const (
 	submitters = 3
 	maxBatch   = 24
 	readers    = 2
-	// maxUnfinished bounds the jobs that run or shall: a machine in software does not start many processes a second.
+	// maxUnfinished limits the jobs that run or are to run: an emulated machine cannot start many processes per second.
 	maxUnfinished = 10
-	// lostAfter is far more than a slow machine is silent: only a cut loses a task.
+	// lostAfter is far longer than an agent on a slow machine is silent, so that only a cut loses a task.
 	lostAfter = 600
-	// Steady jobs write checkpoints of so many bytes. There is a new one in each start, and the oldest is canceled when there
-	// are more than so many: a job that is lost again and again pauses longer and longer before its restart.
+	// weightsBytes is the size of the checkpoints of steady jobs. Each start submits a new steady job, and the oldest
+	// one is canceled when there are more than maxSteady: the pauses before the restarts of a job that is lost
+	// repeatedly grow.
 	weightsBytes  = 96 << 10
 	maxSteady     = 3
 	steadyGroup   = "steady"
@@ -107,7 +108,7 @@ func (l *load) start(ctx context.Context) {
 	})
 	each(200*time.Millisecond, func(rng *rand.Rand, _ int) {
 		if j := l.ledger.Pick(rng, func(j *ledger.Job) bool { return j.ID != "" && j.Kind == ledger.Steady }); j != nil {
-			_ = l.ledger.ReadCheckpoints(ctx, l.rest, j.ID) // the next time
+			_ = l.ledger.ReadCheckpoints(ctx, l.rest, j.ID) // an error is ignored: it is tried again
 		}
 	})
 	each(500*time.Millisecond, func(rng *rand.Rand, _ int) {
@@ -117,7 +118,7 @@ func (l *load) start(ctx context.Context) {
 			l.ledger.SetLimit(ctx, l.rest)
 		}
 	})
-	// The others are to be under way when a GPU fails.
+	// Other jobs must be running when a GPU fails.
 	client++
 	rng := rand.New(rand.NewPCG(l.seed, uint64(l.boot)<<8|uint64(client)))
 	l.wait.Go(func() {
@@ -143,14 +144,14 @@ func (l *load) newJob(rng *rand.Rand, client, number int) *ledger.Job {
 		kind = ledger.Stubborn
 	}
 	j := &ledger.Job{Key: key(kind), Kind: kind, GPUs: rng.IntN(2)}
-	j.Code = rng.IntN(3) * (1 + rng.IntN(120)) // a third of them ends well
+	j.Code = rng.IntN(3) * (1 + rng.IntN(120)) // a third of them succeed
 	j.Body = ledger.Body(l.boot, j.Key, j.GPUs, "sh", "-c", fmt.Sprintf("sleep 0.%d; exit %d", rng.IntN(10), j.Code))
 	j.Body["scheduling_config"] = map[string]any{"restartable": kind == ledger.Stubborn, "lost_after_seconds": lostAfter}
 	return j
 }
 
-// newWaiting makes a job that waits for longer than anybody watches, with a body of any size, so that the log has entries of
-// all sizes.
+// newWaiting makes a job that waits for longer than the test runs, with a body of any size, so that the log has entries
+// of all sizes.
 func (l *load) newWaiting(rng *rand.Rand, key string) *ledger.Job {
 	j := &ledger.Job{Key: key, Kind: ledger.Waiting, Body: ledger.Body(l.boot, key, 0, "true")}
 	filler := strings.Repeat(fmt.Sprintf("%016x", rng.Uint64()), 1+rng.IntN(256))
@@ -160,7 +161,7 @@ func (l *load) newWaiting(rng *rand.Rand, key string) *ledger.Job {
 	return j
 }
 
-// newMortal makes the job that the cut ends.
+// newMortal makes a job that the cut ends.
 func (l *load) newMortal() *ledger.Job {
 	j := &ledger.Job{Key: fmt.Sprintf("%s-%d", ledger.Mortal, l.boot), Kind: ledger.Mortal, GPUs: 1}
 	j.Body = ledger.Body(l.boot, j.Key, j.GPUs, "sleep", "1000000")
@@ -168,7 +169,7 @@ func (l *load) newMortal() *ledger.Job {
 	return j
 }
 
-// newSteady makes the job that runs over the next cuts.
+// newSteady makes a job that runs across the next cuts.
 func (l *load) newSteady() *ledger.Job {
 	j := &ledger.Job{Key: fmt.Sprintf("%s-%d", ledger.Steady, l.boot), Kind: ledger.Steady, Code: l.boot % 3, GPUs: 1}
 	spec := workload.Spec{Dir: evidenceDir, Group: steadyGroup, Every: stepTime, CheckpointEvery: checkpointing, Weights: weightsBytes, Exit: j.Code}
@@ -178,10 +179,10 @@ func (l *load) newSteady() *ledger.Job {
 	return j
 }
 
-// maxAside is how many GPUs of a node are quarantined before it is enabled.
+// maxAside is the number of quarantined GPUs of a node at which it is enabled.
 const maxAside = 2
 
-// breakGPU makes a GPU of a node fail that has few of such, and enables a node that has enough.
+// breakGPU makes a GPU fail on a node with few quarantined GPUs, and enables a node with enough of them.
 func (l *load) breakGPU(ctx context.Context, rng *rand.Rand) {
 	nodes, err := l.ledger.ReadNodes(ctx, l.rest)
 	if err != nil || len(nodes) == 0 {
@@ -189,7 +190,8 @@ func (l *load) breakGPU(ctx context.Context, rng *rand.Rand) {
 	}
 	n := nodes[rng.IntN(len(nodes))]
 	for _, other := range nodes {
-		// What was broken is seen quarantined before anything else is done, so that a cut finds no node in two minds.
+		// Wait until each broken GPU is seen quarantined, so that a cut finds at most one node with a change in
+		// progress.
 		if len(l.ledger.BrokenOf(other.ID, ledger.Breaking)) > 0 || len(l.ledger.BrokenOf(other.ID, ledger.Enabling)) > 0 {
 			n = other
 			break
@@ -197,12 +199,12 @@ func (l *load) breakGPU(ctx context.Context, rng *rand.Rand) {
 	}
 	switch waiting, gone := l.ledger.BrokenOf(n.ID, ledger.Breaking), l.ledger.BrokenOf(n.ID, ledger.Aside); {
 	case len(waiting) > 0:
-		// An earlier start did not come to it, or the agent has not: it is told (again).
+		// An earlier start has not made it fail, or the agent did not notice: make it fail (again).
 		l.fail(ctx, n, waiting)
 	case len(l.ledger.BrokenOf(n.ID, ledger.Enabling)) > 0 || len(gone) >= maxAside:
-		// It must not fail again at once: what is wrong is taken away first.
+		// The fault is removed first, so that the GPU does not fail again at once.
 		if l.machine.WriteFile(ctx, faultsFile(n.ID), []byte("{}"), 0o644) == nil {
-			_ = l.ledger.Enable(ctx, l.rest, n.ID) // the next time
+			_ = l.ledger.Enable(ctx, l.rest, n.ID) // an error is ignored: it is tried again
 		}
 	default:
 		g := n.GPUs[rng.IntN(len(n.GPUs))]
@@ -213,7 +215,8 @@ func (l *load) breakGPU(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// fail makes GPUs of a node fail, waits until they are seen quarantined, and takes the reason away: the node has to remember.
+// fail makes GPUs of a node fail, waits until they are seen quarantined, and removes the fault: the node has to
+// remember it.
 func (l *load) fail(ctx context.Context, n ledger.Node, uuids []string) {
 	faults := map[string]string{}
 	for _, g := range n.GPUs {
@@ -233,5 +236,5 @@ func (l *load) fail(ctx context.Context, n ledger.Node, uuids []string) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	_ = l.machine.WriteFile(ctx, faultsFile(n.ID), []byte("{}"), 0o644) // the machine is gone
+	_ = l.machine.WriteFile(ctx, faultsFile(n.ID), []byte("{}"), 0o644) // fails only if the machine has ended
 }

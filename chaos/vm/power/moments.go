@@ -10,26 +10,26 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm/power/ledger"
 )
 
-// moment is when the power is cut.
+// moment is a moment at which the power is cut.
 type moment struct {
 	name string
 	// early moments come before the cluster is ready, and have no load.
 	early bool
-	// await returns at the moment. Whatever it waits for may not come: then it returns when ctx ends.
+	// await returns at the moment. If that does not come, it returns when ctx ends.
 	await func(ctx context.Context, s *scene)
 }
 
-// scene is one start of the machine, as the moments see it.
+// scene has the state of one start of the machine for the moments.
 type scene struct {
 	rng *rand.Rand
 	*cluster
 	events *events
 	ledger *ledger.Ledger
-	// usual is how long the cluster took to be ready at its last start.
+	// usual is how long the cluster took to become ready at its last start.
 	usual time.Duration
 }
 
-// moments are gone through in an order that the seed says, and then again.
+// moments are used in an order that the seed determines, repeatedly.
 var moments = []moment{
 	{name: "starting", early: true, await: func(ctx context.Context, s *scene) { s.pass(ctx, s.usual*6/5) }},
 	{name: "ready", await: func(ctx context.Context, s *scene) { s.pass(ctx, time.Second) }},
@@ -43,13 +43,13 @@ var moments = []moment{
 	{name: "stopping", await: awaitStopping},
 }
 
-// shortMoments are those of a short run: the hottest ones.
+// shortMoments are the moments of a short run, in which faults are most likely.
 var shortMoments = []string{"acknowledged", "snapshot", "quarantined", "registered", "ended"}
 
-// patience is how long a moment may be waited for.
+// patience limits the wait for a moment.
 const patience = 25 * time.Second
 
-// pass lets a time pass, up to so long.
+// pass waits for a random time up to most.
 func (s *scene) pass(ctx context.Context, most time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -57,7 +57,8 @@ func (s *scene) pass(ctx context.Context, most time.Duration) {
 	}
 }
 
-// after is the moment when something was learned for the n-th time in this start; a third of the time it is a little later.
+// after returns a moment at the n-th event of a kind in this start, for a random n; in a third of the cases it is a
+// little later.
 func after(e ledger.Event, least, most int) func(context.Context, *scene) {
 	return func(ctx context.Context, s *scene) {
 		s.events.await(ctx, e, least+s.rng.IntN(most-least+1))
@@ -67,14 +68,14 @@ func after(e ledger.Event, least, most int) func(context.Context, *scene) {
 	}
 }
 
-// awaitSnapshot waits until a coordinator writes a snapshot: it has another name until it is whole.
+// awaitSnapshot waits until a coordinator is writing a snapshot, which has a temporary name until it is complete.
 func awaitSnapshot(ctx context.Context, s *scene) {
 	s.pass(ctx, 4*time.Second)
-	_ = s.machine.AwaitFile(ctx, dataDir+"/coordinators/*/raft/snapshots/snapshots/*.tmp") // it did not come, then
+	_ = s.machine.AwaitFile(ctx, dataDir+"/coordinators/*/raft/snapshots/snapshots/*.tmp") // after an error there is no such moment
 	s.pass(ctx, 30*time.Millisecond)
 }
 
-// awaitStopping tells the cluster to stop, and comes while it does.
+// awaitStopping tells the cluster to stop, and returns while it is stopping.
 func awaitStopping(ctx context.Context, s *scene) {
 	s.pass(ctx, 5*time.Second)
 	s.ledger.Stopping()
@@ -82,7 +83,7 @@ func awaitStopping(ctx context.Context, s *scene) {
 	s.pass(ctx, 3*time.Second)
 }
 
-// events counts what clients learn.
+// events counts the events of clients.
 type events struct {
 	mu    sync.Mutex
 	seen  map[ledger.Event]int
@@ -97,7 +98,7 @@ type waiter struct {
 
 func newEvents() *events { return &events{seen: map[ledger.Event]int{}} }
 
-// tell notes an event. It does not wait.
+// tell counts an event. It does not wait.
 func (e *events) tell(event ledger.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -113,7 +114,7 @@ func (e *events) tell(event ledger.Event) {
 	e.waits = kept
 }
 
-// await waits for the n-th of an event.
+// await waits for the n-th event of a kind.
 func (e *events) await(ctx context.Context, event ledger.Event, n int) {
 	w := &waiter{event, n, make(chan struct{})}
 	e.mu.Lock()
@@ -129,7 +130,7 @@ func (e *events) await(ctx context.Context, event ledger.Event, n int) {
 	}
 }
 
-// deck deals moments: each once in an order of its own, and then again.
+// deck returns a function that returns all moments once in a random order, and then again in another one.
 func deck(rng *rand.Rand, of []moment) func() moment {
 	var left []moment
 	return func() moment {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Mutant is a mistake in the code of Mind that a power cut must bring to light: it shows that the checks can fail.
+// Mutant is a mistake in the code of Mind that power cuts must reveal. It shows that the checks can fail.
 type Mutant struct {
 	Name    string
 	What    string
 	Changes []Change
 }
 
-// Mutants are the known ones.
+// Mutants are the known mutants.
 var Mutants = []Mutant{
 	{
 		"log-is-not-synced", "entries are acknowledged before they are on the disk, with the log in wal/",
@@ -38,7 +38,7 @@ var Mutants = []Mutant{
 	},
 }
 
-// unsynced is a file system for raft-wal, which has no option not to sync.
+// unsynced is the source of a file system for raft-wal that does not sync: raft-wal has no option for that.
 const unsynced = `
 type unsynced struct{ types.VFS }
 

@@ -38,7 +38,7 @@ func TestApply_takesExactlyOnePlace(t *testing.T) {
 	}
 }
 
-// What is changed for the machine must be in the sources, or the power cuts test something else.
+// All changes for the machine must fit the sources, or the power cuts would test something else.
 func TestChanges_fitTheSources(t *testing.T) {
 	dir, err := root(t.Context())
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestEvents_areWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEvents()
 		e.tell(ledger.Ended)
-		e.await(t.Context(), ledger.Ended, 1) // it has been
+		e.await(t.Context(), ledger.Ended, 1) // the event has happened already
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -104,6 +104,6 @@ func TestEvents_areWaitedFor(t *testing.T) {
 		<-done
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		e.await(ctx, ledger.Quarantined, 1) // nobody waits for ever
+		e.await(ctx, ledger.Quarantined, 1) // the event never happens: the context ends the wait
 	})
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 )
 
-// Plan says how often the power is cut, and when.
+// Plan configures how often the power is cut, and when.
 type Plan struct {
 	Cuts int
 	Seed uint64
 	// Moments are names of moments; empty: all.
 	Moments []string
-	// Within ends the cuts when they have taken so long, after the first at the earliest; 0: never.
+	// Within limits the time of the cuts; at least one cut is made; 0: no limit.
 	Within time.Duration
-	// UntilBroken ends the run with the first broken promise, without waiting for the jobs.
+	// UntilBroken ends the run at the first broken promise, without waiting for the jobs.
 	UntilBroken bool
 }
 
-// MomentNames are all moments, in order.
+// MomentNames returns the names of all moments, in order.
 func MomentNames() (names []string) {
 	for _, m := range moments {
 		names = append(names, m.name)
@@ -36,14 +36,14 @@ func MomentNames() (names []string) {
 	return names
 }
 
-// ShortMoments are those for a short run.
+// ShortMoments returns the names of the moments of a short run.
 func ShortMoments() []string { return slices.Clone(shortMoments) }
 
-// mountOptions of ext4 are as strict as the standard: what is not synced may be lost, or torn. By default ext4 syncs in some
-// places where programs forget to, and hides their faults.
+// mountOptions are options with which ext4 is as strict as the standard: unsynced data may be lost, or torn. By default
+// ext4 syncs in some places where programs forget to, and hides their faults.
 var mountOptions = []string{"noauto_da_alloc,commit=30", "noauto_da_alloc,data=writeback", "noauto_da_alloc,nodelalloc", ""}
 
-// test is one run.
+// test is the state of one run.
 type test struct {
 	*Bed
 	plan   Plan
@@ -51,18 +51,18 @@ type test struct {
 	ledger *ledger.Ledger
 	rng    *rand.Rand
 	next   func() moment
-	// kept is what the agents had in use at their last start.
+	// kept has the numbers that the agents had in use at their last start.
 	kept map[string]kept
-	// token is the one that users have.
+	// token is the token of the users.
 	token string
 	boots []time.Duration
 	ready []time.Duration
 	usual time.Duration
-	// told is what was said, or counted, of what processes saw of each other. One goroutine at a time looks at that.
+	// told has the evidence that was already counted or reported. Only one goroutine at a time reads the evidence.
 	told map[string]bool
 }
 
-// Run cuts the power as planned, and holds the state after each cut against what was acknowledged. An error means that
+// Run cuts the power as planned, and compares the state after each cut with what was acknowledged. An error means that
 // there is no result.
 func (b *Bed) Run(ctx context.Context, plan Plan) (*result.Result, error) {
 	some := moments
@@ -121,7 +121,7 @@ func (t *test) round(ctx context.Context, boot int) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = m.Cut() }() // it ends in any case
+	defer func() { _ = m.Cut() }() // the machine ends in any case
 	events := newEvents()
 	t.ledger.Begin(boot, func(ledger.Event) {})
 	rng := rand.New(rand.NewPCG(t.plan.Seed, uint64(boot)))
@@ -171,7 +171,7 @@ func (t *test) boot(ctx context.Context, boot int, options string) (*vm.Machine,
 	return m, nil
 }
 
-// up starts the cluster and checks that all is there that was acknowledged.
+// up starts the cluster and checks that it has everything that was acknowledged.
 func (t *test) up(ctx context.Context, m *vm.Machine) (*cluster, error) {
 	c, err := t.start(ctx, m)
 	if err != nil {
@@ -185,14 +185,14 @@ func (t *test) up(ctx context.Context, m *vm.Machine) (*cluster, error) {
 	broken := t.result.Broken()
 	err = t.check(ctx, c)
 	if err != nil || t.result.Broken() > broken {
-		// What the cluster says of itself goes with the machine.
+		// The logs of the cluster are lost with the machine.
 		name := filepath.Join(t.Dir, fmt.Sprintf("logs-%d", len(t.boots)))
 		err = errors.Join(err, os.WriteFile(name, []byte(c.logs(ctx)), 0o644))
 	}
 	return c, err
 }
 
-// checkWithin bounds the checks through REST.
+// checkWithin limits the checks through REST.
 const checkWithin = 3 * time.Minute
 
 func (t *test) check(ctx context.Context, c *cluster) error {
@@ -201,7 +201,7 @@ func (t *test) check(ctx context.Context, c *cluster) error {
 	if err := t.ledger.ReadAll(ctx, c.rest, 0); err != nil {
 		return err
 	}
-	// Keys that were acknowledged make no other job.
+	// A submit with an acknowledged key must make no other job.
 	for range 6 {
 		if j := t.ledger.Pick(t.rng, func(j *ledger.Job) bool { return j.ID != "" }); j != nil {
 			t.ledger.Submit(ctx, c.rest, 0, j)
@@ -228,28 +228,28 @@ func (t *test) check(ctx context.Context, c *cluster) error {
 			t.result.Break(result.WentBack, "agent %s is in session with epoch %d, and was before with %d", n.ID, k.epoch, old.epoch)
 		}
 		if !n.Roster {
-			k.roster = t.kept[n.ID].roster // the leader has not heard of this one
+			k.roster = t.kept[n.ID].roster // the agent has not acknowledged this roster to the leader yet
 		}
 		t.kept[n.ID] = k
 	}
 	return errors.Join(t.ledger.CheckLimit(ctx, c.rest), t.ledger.CheckTokens(ctx, c.rest))
 }
 
-// evidencePause is the time between two looks at what the processes of jobs saw of each other.
+// evidencePause is the time between two reads of the evidence of the jobs' processes.
 const evidencePause = 2 * time.Second
 
-// work lets the clients work until the moment, and leaves the machine running. late says that the moment did not come.
+// work lets the clients work until the moment, and then cuts the power. late is set if the moment did not come.
 func (t *test) work(ctx context.Context, c *cluster, boot int, mo moment, rng *rand.Rand, events *events) (late string, err error) {
 	l := &load{cluster: c, ledger: t.ledger, boot: boot, seed: t.plan.Seed}
-	t.ledger.Begin(boot, events.tell) // what the checks have read is no event
+	t.ledger.Begin(boot, events.tell) // reads of the checks are no events
 	working, stop := context.WithCancel(ctx)
 	defer l.wait.Wait()
 	defer stop()
 	l.start(working)
 	l.wait.Go(func() {
-		// What the processes see of each other is in memory, and gone with the machine.
+		// The evidence of the processes is in memory, and lost with the machine.
 		for working.Err() == nil {
-			_ = t.evidence(working, c) // the machine is gone, or it works the next time
+			_ = t.evidence(working, c) // an error is ignored: the machine has ended, or it is tried again
 			if text := c.died(working); text != "" && !t.told[text] {
 				t.told[text] = true
 				t.result.Break(result.Dead, "in start %d a part of the cluster ended by itself: %s", boot, text)
@@ -266,11 +266,11 @@ func (t *test) work(ctx context.Context, c *cluster, boot int, mo moment, rng *r
 	if waiting.Err() != nil {
 		late = " (which did not come)"
 	}
-	// The power goes while the clients wait for answers.
+	// The power is cut while the clients wait for answers.
 	return late, c.machine.Cut()
 }
 
-// look reads the disks.
+// look reads and checks the disks.
 func (t *test) look(ctx context.Context) error {
 	d, err := t.Dump(ctx)
 	if err != nil {
@@ -292,13 +292,13 @@ func (t *test) look(ctx context.Context) error {
 	return nil
 }
 
-// endWithin is how long the jobs that run have for their end.
+// endWithin limits the time until the running jobs have ended.
 const (
 	endWithin   = 4 * time.Minute
 	cancelAfter = 15 * time.Second
 )
 
-// last starts the machine once more, lets all jobs end, and switches it off in order.
+// last starts the machine once more, waits until all jobs have ended, and shuts it down.
 func (t *test) last(ctx context.Context, boot int) error {
 	m, err := t.boot(ctx, boot, "")
 	if err != nil {
@@ -323,7 +323,7 @@ func (t *test) last(ctx context.Context, boot int) error {
 			return fmt.Errorf("waiting for %d jobs to end: %w", t.ledger.Unfinished(), err)
 		}
 		if !canceled && time.Since(began) > cancelAfter {
-			// Some pause for minutes before they are restarted, after so many cuts.
+			// After many cuts, some jobs pause for minutes before they are restarted.
 			canceled = true
 			for _, j := range t.ledger.Alive(ledger.Stubborn, ledger.Steady) {
 				t.ledger.Cancel(ending, c.rest, 0, j)

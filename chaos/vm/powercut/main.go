@@ -1,10 +1,10 @@
-// Powercut cuts the power of a virtual machine in which a cluster works, again and again, and checks after each cut that
-// nothing is lost that was acknowledged. See docs/operate/powercut.md.
+// Powercut cuts the power of a virtual machine in which a cluster works, repeatedly, and checks after each cut that
+// nothing was lost that had been acknowledged. See docs/operate/powercut.md.
 //
 //	go run ./chaos/vm/powercut [-cuts N] [-seed N] [-moments NAME,...] [-coordinators N] [-log-store NAME] [-mutant NAME] [-short] [-within TIME] [-dir DIR]
 //
-// The last line has the figures, as key=value. The exit status is 1 when a promise is broken, or when there is no result,
-// and 3 when this machine lacks what the virtual machine needs. With -mutant it is 0 when the mistake was noticed.
+// The last line has the figures, as key=value. The exit status is 1 if a promise is broken, or if there is no result,
+// and 3 if this machine lacks parts of the virtual machine. With -mutant it is 0 if the mistake was noticed.
 package main
 
 import (
@@ -31,7 +31,7 @@ const (
 	statusLacking = 3
 )
 
-// shortWithin bounds the cuts of a short run.
+// shortWithin limits the time of the cuts of a short run.
 const shortWithin = 90 * time.Second
 
 func main() {
@@ -177,7 +177,7 @@ func run(ctx context.Context, args []string) (err error) {
 	return err
 }
 
-// remove removes a folder that nobody asked for.
+// remove removes the folder of the run, unless the user has named it.
 func remove(o options, dir string) error {
 	if o.dir != "" {
 		return nil

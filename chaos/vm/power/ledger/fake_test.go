@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
 
-// fake answers like a gateway. Tests change what it remembers, as a power cut must not.
+// fake answers like a gateway. Tests change its state in ways that a power cut must not.
 type fake struct {
 	mu       sync.Mutex
 	order    []string
@@ -129,7 +129,7 @@ func (f *fake) set(id string, fields map[string]any) {
 	f.jobs[id]["revision"] = f.revision
 }
 
-// tamper changes what the cluster remembers.
+// tamper changes the state of the cluster.
 func (f *fake) tamper(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

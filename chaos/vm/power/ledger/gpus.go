@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 )
 
-// gpu is one of a node, as it is listed.
+// gpu is a GPU in the list of nodes.
 type gpu struct {
 	UUID   string `json:"uuid"`
 	Index  int    `json:"index"`
@@ -19,7 +19,7 @@ type gpu struct {
 	JobID  string `json:"job_id"`
 }
 
-// Node is one of the cluster, as it is listed.
+// Node is a node in the list of nodes.
 type Node struct {
 	ID     string `json:"node_id"`
 	State  string `json:"state"`
@@ -27,38 +27,39 @@ type Node struct {
 	GPUs   []gpu  `json:"gpus"`
 }
 
-// brokenGPU was made to fail.
+// brokenGPU is a GPU that was made to fail.
 type brokenGPU struct {
 	node  string
 	stage stage
 }
 
-// stage is what is known of a GPU that was made to fail.
+// stage is the stage of a GPU that was made to fail.
 type stage int
 
 const (
-	Breaking stage = iota // nobody has seen it quarantined
-	Aside                 // it was seen quarantined: it stays so
+	Breaking stage = iota // it was not seen quarantined yet
+	Aside                 // it was seen quarantined, and must stay so
 	Enabling              // its node was enabled, or may have been
-	back                  // it was seen healthy after that: it stays so
+	back                  // it was seen healthy after that, and must stay so
 )
 
-// Healthy is the word for a GPU that is given to jobs; fault is what it is made to fail with, and faultWord is in the
-// reason of a GPU that is quarantined for that.
+// Healthy is the health of a usable GPU; fault is the simulated fault, and faultWord is a word in the reason of a
+// quarantine because of it.
 const (
 	Healthy   = "HEALTHY"
 	Fault     = "xid 79"
 	faultWord = "xid"
 )
 
-// Breaking tells that a GPU is about to fail.
+// Breaking records that a GPU is about to fail.
 func (l *Ledger) Breaking(node string, g gpu) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.registers.gpus[g.UUID] = &brokenGPU{node: node}
 }
 
-// ReadNodes lists the nodes: a GPU that was seen quarantined is so until its node is enabled, and not after that.
+// ReadNodes lists the nodes. It checks that a GPU that was seen quarantined stays so until its node is enabled, and is
+// not quarantined again after that.
 func (l *Ledger) ReadNodes(ctx context.Context, rest *procs.REST) ([]Node, error) {
 	l.mu.Lock()
 	before := map[string]stage{}
@@ -80,7 +81,7 @@ func (l *Ledger) ReadNodes(ctx context.Context, rest *procs.REST) ([]Node, error
 		for _, g := range n.GPUs {
 			b := l.registers.gpus[g.UUID]
 			if b == nil || b.stage != before[g.UUID] {
-				continue // something happened to it while the nodes were read
+				continue // its stage has changed while the nodes were read
 			}
 			l.sawGPU(n, g, b)
 		}
@@ -89,7 +90,7 @@ func (l *Ledger) ReadNodes(ctx context.Context, rest *procs.REST) ([]Node, error
 }
 
 func (l *Ledger) sawGPU(n Node, g gpu, b *brokenGPU) {
-	// It may be quarantined for another reason, too, that passes by itself.
+	// It may also be quarantined for another reason that ends by itself.
 	ok, failed := g.Health == Healthy, g.Health != Healthy && strings.Contains(strings.ToLower(g.Reason), faultWord)
 	switch {
 	case b.stage == Breaking && failed:
@@ -108,7 +109,7 @@ func (l *Ledger) sawGPU(n Node, g gpu, b *brokenGPU) {
 	}
 }
 
-// Enable asks the GPUs of a node back.
+// Enable enables a node, so that its GPUs can be used again.
 func (l *Ledger) Enable(ctx context.Context, rest *procs.REST, node string) error {
 	l.mu.Lock()
 	for _, b := range l.registers.gpus {
@@ -125,7 +126,7 @@ func (l *Ledger) Enable(ctx context.Context, rest *procs.REST, node string) erro
 	return nil
 }
 
-// BrokenOf are the UUIDs of the GPUs of a node that have come to a stage.
+// BrokenOf returns the UUIDs of the GPUs of a node in a stage.
 func (l *Ledger) BrokenOf(node string, s stage) (uuids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

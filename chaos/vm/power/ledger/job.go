@@ -10,16 +10,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Kind is what a job is for.
+// Kind is the purpose of a job.
 type Kind string
 
 // The kinds of jobs.
 const (
-	// Waiting jobs never run: they are there to be there, with what was sent.
+	// Waiting jobs never run: they must stay in the state as they were submitted.
 	Waiting Kind = "waiting"
-	// Quick jobs run a moment and end with their code; a cut may end them, and that is their end.
+	// Quick jobs run for a moment and end with their code; a cut may end them for good.
 	Quick Kind = "quick"
-	// Stubborn jobs are the same, and are restarted until they have ended by themselves.
+	// Stubborn jobs are the same, but are restarted until they end by themselves.
 	Stubborn Kind = "stubborn"
 	// Mortal jobs run until the cut, and are not restarted.
 	Mortal Kind = "mortal"
@@ -27,34 +27,34 @@ const (
 	Steady Kind = "steady"
 )
 
-// Job is one job as its client knows it.
+// Job is a job with its client's knowledge.
 type Job struct {
 	Key  string
 	Kind Kind
 	// Code is the exit code of its program.
 	Code int
-	// GPUs is how many it asks for.
+	// GPUs is the number of GPUs that it requests.
 	GPUs int
 	Body map[string]any
-	// Boot is the start of the machine in which it was sent first.
+	// Boot is the start of the machine in which it was first submitted.
 	Boot int
 	// ID is empty as long as the submit is not acknowledged.
 	ID string
 	// canceled: a cancel was acknowledged; mayCancel: one was sent.
 	canceled, mayCancel bool
-	// seen is what the newest read said.
+	// seen is the result of the newest read.
 	seen *view
-	// canonical is what never changes, as it was first read.
+	// canonical has the fields that never change, from the first read.
 	canonical string
 }
 
-// Ended says whether the newest read said so.
+// Ended reports whether the job had ended at the newest read.
 func (j *Job) Ended() bool { return j.seen != nil && j.seen.ended() }
 
-// MayCancel says whether a cancel was sent, acknowledged or not.
+// MayCancel reports whether a cancel was sent, acknowledged or not.
 func (j *Job) MayCancel() bool { return j.mayCancel }
 
-// Body is the request for a job; boot is the start of the machine in which it is made.
+// Body returns the request for a job; boot is the start of the machine in which it is made.
 func Body(boot int, name string, gpus int, argv ...string) map[string]any {
 	args := make([]any, len(argv))
 	for i, a := range argv {
@@ -66,7 +66,7 @@ func Body(boot int, name string, gpus int, argv ...string) map[string]any {
 	}
 }
 
-// view is what one read said of a job.
+// view has the changing fields of a job from one read.
 type view struct {
 	State      string `json:"state"`
 	Stopping   string `json:"stopping"`
@@ -90,7 +90,7 @@ func (v *view) String() string {
 	return fmt.Sprintf("%s %s (attempt %d, revision %d, exit code %s, finished %q)", v.State, v.ErrorType, v.Attempt, v.Revision, code, v.FinishedAt)
 }
 
-// phase is what a client can tell of the job. LOST and PREEMPTED are seen only of jobs for which that was the end.
+// phase returns the phase of the job as far as a client can tell. LOST and PREEMPTED are only seen as final states.
 func (v *view) phase() check.Phase {
 	switch v.State {
 	case "SUCCEEDED":
@@ -111,13 +111,14 @@ func (v *view) ended() bool {
 	return p != check.Live && p != check.Canceling
 }
 
-// fixed are the fields of a job that nothing may change.
+// fixed are the fields of a job that must never change.
 var fixed = []string{
 	"job_id", "name", "tenant_id", "user_id", "priority", "queue", "labels", "training_config", "data_config", "resource_config",
 	"output_config", "scheduling_config", "command_config", "evaluation_config", "max_retries", "created_at",
 }
 
-// read takes a job of an answer apart: what was seen of it, and what must never change, in a form that can be compared.
+// read parses a job in an answer. It returns the changing fields as a view, and the fields that must never change in a
+// comparable form.
 func read(raw json.RawMessage) (id, name string, v *view, canonical string, err error) {
 	var all map[string]any
 	if err := json.Unmarshal(raw, &all); err != nil {
@@ -137,7 +138,7 @@ func read(raw json.RawMessage) (id, name string, v *view, canonical string, err 
 	return id, name, v, string(text), err
 }
 
-// lacks says what of a body that was sent an answer does not have; empty: nothing.
+// lacks returns which field of a submitted body is missing or different in an answer; empty: none.
 func lacks(sent map[string]any, canonical string) string {
 	text, err := json.Marshal(sent)
 	if err != nil {
@@ -170,7 +171,7 @@ func differs(path string, want, have any) string {
 	return ""
 }
 
-// worse says how a read contradicts an earlier one of the same job; empty: it does not.
+// worse returns how a read contradicts an earlier one of the same job; empty: it does not.
 func worse(before, now *view) string {
 	switch {
 	case before == nil:
@@ -183,15 +184,15 @@ func worse(before, now *view) string {
 	return ""
 }
 
-// wrongEnd says why an ended job may not have ended so; empty: it may. cuts is how many power cuts there were since it was
-// first sent, stopped that the cluster was told to stop since.
+// wrongEnd returns the reason why a job must not have ended like this; empty: it may. cuts is the number of power cuts
+// since it was first submitted; stopped: the cluster was told to stop since then.
 func (j *Job) wrongEnd(v *view, cuts int, stopped bool) string {
 	say := func(expected string) string { return fmt.Sprintf("ended as %s, expected was %s", v, expected) }
 	if v.phase() == check.Canceled && j.mayCancel {
 		return ""
 	}
 	lost := v.ErrorType == "NODE_LOST" && v.phase() == check.Failed
-	// A GPU may fail under a job, and a cluster that is told to stop drains its nodes.
+	// A GPU of a job may fail, and a cluster that is told to stop drains its nodes.
 	fault := v.ErrorType == "GPU_FAULT" && v.phase() == check.Failed && j.GPUs > 0 || v.ErrorType == "DRAINED" && stopped
 	state, failure := "SUCCEEDED", ""
 	if j.Code != 0 {
@@ -204,7 +205,7 @@ func (j *Job) wrongEnd(v *view, cuts int, stopped bool) string {
 			return say(fmt.Sprintf("exit code %d, or NODE_LOST by one of %d cuts", j.Code, cuts))
 		}
 	case Stubborn, Steady:
-		// Attempts that saved no checkpoint, some in a row, are the end of a job.
+		// Several attempts in a row without a checkpoint end a job.
 		fruitless := v.ErrorType == "NO_PROGRESS" && v.Retries.NodeLost+v.Retries.GPUFault >= work.MaxFruitless-1
 		if !byItself && !fruitless {
 			return say(fmt.Sprintf("exit code %d", j.Code))

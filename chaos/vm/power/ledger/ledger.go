@@ -16,8 +16,9 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 )
 
-// Ledger is what the clients know: what they sent, what was acknowledged, and what they were told. It outlives every
-// machine. All calls of clients go through it, so that each answer is held against what was known when it was asked for.
+// Ledger records the knowledge of the clients: their requests, the acknowledgements, and the answers. It outlives every
+// machine. All calls of clients go through it, so that it can compare each answer with the knowledge at the time of the
+// request.
 type Ledger struct {
 	result  *result.Result
 	history check.History
@@ -31,11 +32,11 @@ type Ledger struct {
 	// unsure are jobs whose submit had no answer.
 	unsure    map[*Job]bool
 	registers registers
-	// told is called when a client has learned something. It must neither wait nor use the ledger.
+	// told is called for each event. It must neither wait nor use the ledger.
 	told func(Event)
 }
 
-// Event is something that a client has just learned.
+// Event is an event that a client has just learned about.
 type Event string
 
 // The events.
@@ -47,29 +48,29 @@ const (
 	Quarantined  Event = "quarantined"
 )
 
-// New returns an empty one.
+// New returns an empty ledger.
 func New(v *result.Result) *Ledger {
 	return &Ledger{result: v, ids: map[string]*Job{}, unsure: map[*Job]bool{}, registers: newRegisters(), told: func(Event) {}}
 }
 
-// Begin tells that the machine was started for the n-th time, and who wants to hear of events from now on.
+// Begin records a start of the machine. boot is its number; told is called for events from here on.
 func (l *Ledger) Begin(boot int, told func(Event)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.boot, l.told = boot, told
 }
 
-// Stopping tells that the cluster is told to stop.
+// Stopping records that the cluster is being told to stop.
 func (l *Ledger) Stopping() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped = l.boot
 }
 
-// callWithin bounds a call of a client. Time passes slowly in the machine.
+// callWithin limits a call of a client. Time passes slowly in the machine.
 const callWithin = 20 * time.Second
 
-// outcome sorts an error of a call: an answer, or nothing that is known.
+// outcome returns the outcome of a call with an error: an answer, or an unknown outcome.
 func outcome(err error) check.Outcome {
 	var refused *procs.Error
 	switch {
@@ -81,7 +82,7 @@ func outcome(err error) check.Outcome {
 	return check.Unknown
 }
 
-// Submit sends a job under its key, for the first time or again.
+// Submit submits a job with its key, for the first time or again.
 func (l *Ledger) Submit(ctx context.Context, rest *procs.REST, client int, j *Job) {
 	took := l.sending(client, j)
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
@@ -89,7 +90,7 @@ func (l *Ledger) Submit(ctx context.Context, rest *procs.REST, client int, j *Jo
 	took(rest.Submit(ctx, j.Key, j.Body))
 }
 
-// SubmitBatch sends jobs in one call, each under its key.
+// SubmitBatch submits jobs in one call, each with its key.
 func (l *Ledger) SubmitBatch(ctx context.Context, rest *procs.REST, client int, jobs []*Job) {
 	var keys []string
 	var bodies []map[string]any
@@ -126,7 +127,7 @@ func (l *Ledger) SubmitBatch(ctx context.Context, rest *procs.REST, client int, 
 	}
 }
 
-// sending notes that a job is about to be sent; the function that it returns notes the answer.
+// sending records that a job is about to be submitted; the returned function records the answer.
 func (l *Ledger) sending(client int, j *Job) (took func(id string, err error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +163,7 @@ func (l *Ledger) sending(client int, j *Job) (took func(id string, err error)) {
 	}
 }
 
-// Read reads a job that was acknowledged.
+// Read reads an acknowledged job.
 func (l *Ledger) Read(ctx context.Context, rest *procs.REST, client int, j *Job) {
 	before := l.seen(j)
 	end := l.history.Begin(client, j.Key, check.Get)
@@ -195,7 +196,7 @@ func (l *Ledger) seen(j *Job) *view {
 	return j.seen
 }
 
-// take holds what a read said against what was known when it was asked for.
+// take compares the result of a read with the knowledge at the time of the request.
 func (l *Ledger) take(j *Job, before, now *view, canonical string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +222,7 @@ func (l *Ledger) take(j *Job, before, now *view, canonical string) {
 		return
 	}
 	if again := now.Retries.NodeLost - (l.boot - j.Boot); again > 0 {
-		l.result.Count("lost_again", again) // one cut cost it more than one attempt
+		l.result.Count("lost_again", again) // a cut has cost it more than one attempt
 	}
 	if text := j.wrongEnd(now, l.boot-j.Boot, l.stopped >= j.Boot); text != "" {
 		l.result.Break(result.WrongEnd, "%s (%s, first sent in start %d of %d) %s: %s", j.Key, j.ID, j.Boot, l.boot, text, now.Reason)
@@ -249,7 +250,7 @@ func (l *Ledger) Cancel(ctx context.Context, rest *procs.REST, client int, j *Jo
 	l.told(Canceled)
 }
 
-// ReadAll lists all jobs, and holds the list against what was acknowledged before it was asked for.
+// ReadAll lists all jobs, and checks that the list has all jobs that were acknowledged before the request.
 func (l *Ledger) ReadAll(ctx context.Context, rest *procs.REST, client int) error {
 	type asked struct {
 		job    *Job
@@ -280,7 +281,7 @@ func (l *Ledger) ReadAll(ctx context.Context, rest *procs.REST, client int) erro
 		names[name] = id
 		a := byID[id]
 		if a == nil || a.there {
-			continue // acknowledged later, or never; or it moved to the next page while that was asked for
+			continue // acknowledged later, or never; or it moved to another page between two requests
 		}
 		a.there = true
 		a.end(check.Answer{Outcome: check.Done, Phase: v.phase(), Revision: v.Revision})
@@ -313,7 +314,7 @@ func listJobs(ctx context.Context, rest *procs.REST) ([]json.RawMessage, error) 
 	}
 }
 
-// Pick returns a job for which ok is true, at random, or nil.
+// Pick returns a random job for which ok is true, or nil.
 func (l *Ledger) Pick(rng *rand.Rand, ok func(*Job) bool) *Job {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -329,7 +330,7 @@ func (l *Ledger) Pick(rng *rand.Rand, ok func(*Job) bool) *Job {
 	return some[rng.IntN(len(some))]
 }
 
-// TakeUnsure returns a job whose submit had no answer, for one client to send it again; or nil.
+// TakeUnsure returns a job whose submit had no answer, so that one client submits it again; or nil.
 func (l *Ledger) TakeUnsure() *Job {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -340,7 +341,7 @@ func (l *Ledger) TakeUnsure() *Job {
 	return nil
 }
 
-// Unfinished counts the jobs that run, or shall, and have not been seen to end.
+// Unfinished returns the number of jobs that run or are to run, and were not seen to end.
 func (l *Ledger) Unfinished() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -352,17 +353,17 @@ func (l *Ledger) Unfinished() (n int) {
 	return n
 }
 
-// AcknowledgedJobs is how many jobs were acknowledged.
+// AcknowledgedJobs returns the number of acknowledged jobs.
 func (l *Ledger) AcknowledgedJobs() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.ids)
 }
 
-// linearizableWithin bounds the search for an order of all calls.
+// linearizableWithin limits the search for an order of all calls.
 const linearizableWithin = time.Minute
 
-// CheckHistory holds all calls of all starts against one register per job.
+// CheckHistory checks all calls of all starts against one register per job.
 func (l *Ledger) CheckHistory() {
 	l.result.Count("calls", l.history.Len())
 	for _, text := range l.history.Linearizable(linearizableWithin) {
@@ -370,7 +371,7 @@ func (l *Ledger) CheckHistory() {
 	}
 }
 
-// Known are the jobs of a kind that were acknowledged.
+// Known returns the acknowledged jobs of a kind.
 func (l *Ledger) Known(kind Kind) (some []*Job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -382,7 +383,7 @@ func (l *Ledger) Known(kind Kind) (some []*Job) {
 	return some
 }
 
-// Alive are the jobs of some kinds that were acknowledged and not seen to end, in the order in which they were sent.
+// Alive returns the jobs of some kinds that were acknowledged and not seen to end, in the order of their submits.
 func (l *Ledger) Alive(kinds ...Kind) (some []*Job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -394,7 +395,7 @@ func (l *Ledger) Alive(kinds ...Kind) (some []*Job) {
 	return some
 }
 
-// Waiting is a job that has not ended, for people.
+// Waiting describes a job that has not ended, for people.
 func (l *Ledger) Waiting() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

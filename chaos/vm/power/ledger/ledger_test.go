@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 )
 
-// scribe is a ledger with one job of each kind, acknowledged and read.
+// scribe makes a ledger with one job of each kind, acknowledged and read.
 func scribe(t *testing.T) (*fake, *procs.REST, *Ledger, *result.Result, map[Kind]*Job) {
 	t.Helper()
 	f, rest := newFake(t)
@@ -31,7 +31,7 @@ func scribe(t *testing.T) (*fake, *procs.REST, *Ledger, *result.Result, map[Kind
 	return f, rest, l, v, jobs
 }
 
-// ended is how a job ends by itself.
+// ended returns the fields of a job that ended by itself.
 func ended(code int) map[string]any {
 	state, failure := "SUCCEEDED", ""
 	if code != 0 {
@@ -44,7 +44,7 @@ var lost = map[string]any{"state": "FAILED", "error_type": "NODE_LOST", "exit_co
 
 func TestLedger_seesWhatACutMustNotDo(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// before happens in the first start and is read, after happens while it is dark.
+		// before happens in the first start and is read, after happens during the power cut.
 		before, after func(f *fake, jobs map[Kind]*Job)
 		broken        []result.Promise
 	}{
@@ -97,7 +97,7 @@ func requireBroken(t *testing.T, v *result.Result, want ...result.Promise) {
 	if len(got) == 0 && len(want) == 0 {
 		return
 	}
-	// A register that went back, or a job that is gone, cannot be explained by any order of the calls, either.
+	// If a register went back, or a job is gone, no order of the calls explains the history either.
 	if len(want) == 1 && (want[0] == result.Missing || want[0] == result.WrongEnd) {
 		require.Contains(t, got, want[0], v)
 		require.Subset(t, []result.Promise{want[0], result.WentBack}, got, v)

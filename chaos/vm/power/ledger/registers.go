@@ -12,15 +12,16 @@ import (
 	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 )
 
-// registers are what a ledger keeps beside the jobs: checkpoints, GPUs, limits and tokens. They are guarded by its lock.
+// registers are the ledger's records of other objects than jobs: checkpoints, GPUs, limits and tokens. They are guarded
+// by its lock.
 type registers struct {
-	// checkpoints that a read has listed, by id.
+	// checkpoints are the checkpoints that were listed so far, by id.
 	checkpoints map[string]Checkpoint
-	// gpus are those that were made to fail, by UUID.
+	// gpus are the GPUs that were made to fail, by UUID.
 	gpus map[string]*brokenGPU
-	// limit of the queue: the last that was acknowledged, and the last that was sent.
+	// limitKept and limitSent are the limit of the queue that was last acknowledged, and last sent.
 	limitKept, limitSent int
-	// tokens are valid, revoked ones are not; a token whose revocation had no answer is in neither.
+	// tokens are valid tokens, revoked are revoked ones; a token whose revocation had no answer is in neither.
 	tokens, revoked map[string]string // secret -> id
 }
 
@@ -31,7 +32,7 @@ func newRegisters() registers {
 	}
 }
 
-// Checkpoint is a registered one.
+// Checkpoint is a registered checkpoint.
 type Checkpoint struct {
 	ID      string `json:"checkpoint_id"`
 	JobID   string `json:"job_id"`
@@ -42,7 +43,8 @@ type Checkpoint struct {
 	Size    int64  `json:"size_bytes"`
 }
 
-// ReadCheckpoints lists the checkpoints of a job: those that were listed before must be there, and the same.
+// ReadCheckpoints lists the checkpoints of a job. Checkpoints that were listed before must be in the list, and
+// unchanged.
 func (l *Ledger) ReadCheckpoints(ctx context.Context, rest *procs.REST, job string) error {
 	l.mu.Lock()
 	before := map[string]Checkpoint{}
@@ -88,7 +90,7 @@ func (l *Ledger) ReadCheckpoints(ctx context.Context, rest *procs.REST, job stri
 	return nil
 }
 
-// Listed are the checkpoints that were read so far.
+// Listed returns the checkpoints that were listed so far.
 func (l *Ledger) Listed() []Checkpoint {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +101,7 @@ func (l *Ledger) Listed() []Checkpoint {
 	return all
 }
 
-// limited is the queue whose limit is set again and again.
+// limited is the queue whose limit is set repeatedly.
 const limited = "limited"
 
 // SetLimit sets the limit of a queue to the next number.
@@ -119,7 +121,7 @@ func (l *Ledger) SetLimit(ctx context.Context, rest *procs.REST) {
 	l.result.Count("limits", 1)
 }
 
-// CheckLimit holds the limit of the queue against what was acknowledged. Nobody may set it meanwhile.
+// CheckLimit compares the limit of the queue with the acknowledged one. The limit must not be set meanwhile.
 func (l *Ledger) CheckLimit(ctx context.Context, rest *procs.REST) error {
 	l.mu.Lock()
 	kept, sent := l.registers.limitKept, l.registers.limitSent
@@ -148,7 +150,7 @@ func (l *Ledger) CheckLimit(ctx context.Context, rest *procs.REST) error {
 	return nil
 }
 
-// Tokens makes a token and revokes one that was made before.
+// Tokens makes a token and revokes an earlier one.
 func (l *Ledger) Tokens(ctx context.Context, rest *procs.REST) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -210,10 +212,10 @@ func (l *Ledger) CheckTokens(ctx context.Context, rest *procs.REST) error {
 	return nil
 }
 
-// guessPause is what the gateway tells those whose tokens it does not know, when there were many of them.
+// guessPause is how long the gateway tells callers to wait after many unknown tokens.
 const guessPause = time.Second
 
-// tryToken asks who a token is of, and again when too many were tried lately.
+// tryToken uses a token, and tries again if the gateway has refused it because of too many unknown tokens.
 func tryToken(ctx context.Context, rest procs.REST, secret string) error {
 	rest.Token = secret
 	for {

@@ -1,2 +1,2 @@
-// Package result counts what was held against the promises that a power cut must not break, and collects what breaks them.
+// Package result counts the checks of the promises that a power cut must not break, and collects violations.
 package result

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// Promise is one that a power cut must not break.
+// Promise is a promise that a power cut must not break.
 type Promise string
 
-// The promises; the names are those of the figures.
+// The promises. Their names are the names of figures.
 const (
 	Missing    Promise = "missing"
 	Changed    Promise = "changed"
@@ -22,14 +22,14 @@ const (
 	Dead       Promise = "dead"
 )
 
-// promises in the order of the figures, and what each says.
+// promises are in the order of the figures, with their meanings.
 var promises = []struct {
 	name Promise
 	says string
 }{
-	{Missing, "what was acknowledged is there"},
-	{Changed, "what was acknowledged is what was sent"},
-	{WentBack, "what was read, and what agents keep, never goes back"},
+	{Missing, "every acknowledged object is still there"},
+	{Changed, "every object is as it was sent"},
+	{WentBack, "no object, and no number of an agent, goes back to an earlier state"},
 	{Doubled, "no key makes two jobs"},
 	{Torn, "every file is whole"},
 	{WrongEnd, "every job ends as it must, and exit codes are exact"},
@@ -37,28 +37,28 @@ var promises = []struct {
 	{Dead, "the cluster comes back by itself"},
 }
 
-// Figures of a result, in their order; docs/operate/powercut.md says what they count.
+// Figures are the figures of a result, in order; docs/operate/powercut.md explains them.
 var Figures = []string{
 	"cuts", "acknowledged", "reads", "calls", "canceled", "checkpoints", "quarantined", "enabled", "limits", "tokens", "lives", "lost_again",
 	"files", "entries", "snapshots", "epochs", "rosters", "checkpoints_read", "exits", "exits_unsynced", "boot_p50_ms", "ready_p50_ms",
 }
 
-// Result collects broken promises, and counts what was held against them. It is safe for concurrent use.
+// Result collects broken promises, and counts the checks. It is safe for concurrent use.
 type Result struct {
 	mu     sync.Mutex
 	broken map[Promise][]string
 	counts map[string]int
 }
 
-// New returns one in which every promise is kept.
+// New returns a result without broken promises.
 func New() *Result {
 	return &Result{broken: map[Promise][]string{}, counts: map[string]int{}}
 }
 
-// maxTold bounds what is kept of one promise: the first ones tell most.
+// maxTold limits the kept violations of one promise: the first ones are the most useful.
 const maxTold = 20
 
-// Break notes a broken promise.
+// Break records a broken promise.
 func (v *Result) Break(p Promise, format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -75,7 +75,7 @@ func (v *Result) Count(figure string, n int) {
 	v.counts[figure] += n
 }
 
-// Broken is how many times a promise was broken, all promises together.
+// Broken returns how many times promises were broken, all promises together.
 func (v *Result) Broken() (n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -85,7 +85,7 @@ func (v *Result) Broken() (n int) {
 	return n
 }
 
-// Promises names all of them, in their order.
+// Promises returns all promises, in order.
 func Promises() (names []Promise) {
 	for _, p := range promises {
 		names = append(names, p.name)
@@ -93,7 +93,7 @@ func Promises() (names []Promise) {
 	return names
 }
 
-// BrokenPromises names the promises that are broken.
+// BrokenPromises returns the broken promises.
 func (v *Result) BrokenPromises() (names []Promise) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -105,7 +105,7 @@ func (v *Result) BrokenPromises() (names []Promise) {
 	return names
 }
 
-// Tell writes what is broken.
+// Tell writes the violations.
 func (v *Result) Tell(w io.Writer) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -124,7 +124,7 @@ func (v *Result) Tell(w io.Writer) {
 	}
 }
 
-// String is the line of figures: first the counts, then the promises.
+// String returns the line of figures: first the counts, then the promises.
 func (v *Result) String() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
