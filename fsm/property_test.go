@@ -199,7 +199,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) command() kernel.Command {
-	switch g.n("kind", 0, 40) {
+	switch g.n("kind", 0, 42) {
 	case 0, 1, 2, 3:
 		jobs := make([]jobverbs.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -299,6 +299,8 @@ func (g *generator) command() kernel.Command {
 		return g.promises()
 	case 39, 40:
 		return g.scheduling()
+	case 41, 42:
+		return g.any()
 	}
 	return clusterverbs.Tick{Settled: g.yes("settled")}
 }
