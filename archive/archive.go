@@ -1,6 +1,6 @@
 // Package archive stores objects outside of their node: in a shared directory or in an S3-compatible bucket.
 //
-// Contract: Open returns the Store that a URL names:
+// Contract: Open returns the Store of a URL:
 //
 //	file:///shared/dir
 //	s3://bucket/prefix?endpoint=https://host:port&region=eu-1&path_style=true
@@ -9,8 +9,8 @@
 // write; when Put has returned nil, the object is durable. Putting an object again replaces it, and a concurrent reader
 // sees the old one or the new one. Get returns ErrNotFound for a missing object, and for no other failure.
 //
-// Not guaranteed: that List sees an object that is put during the listing, and order between writers of one key. Nothing is
-// retried beyond a single call: callers decide how long to retry.
+// Not guaranteed: that List sees an object that is put during the listing, and order between writers of one key. The
+// package does not retry failed calls: callers decide how long to retry.
 package archive
 
 import (
@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// ErrNotFound says that the object does not exist.
+// ErrNotFound means that the object does not exist.
 var ErrNotFound = errors.New("no such object in the archive")
 
 // Store keeps objects. Its methods are safe for concurrent use.
@@ -39,8 +39,8 @@ type Store interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// Sweep removes what killed writers left below a folder of keys; nothing may be writing there. A bucket keeps nothing of a write
-// that was not completed.
+// Sweep removes temporary files that killed writers left below a folder of keys. No writer may use the folder
+// meanwhile. A bucket keeps nothing of an incomplete write.
 func Sweep(store Store, folder string) error {
 	if s, ok := store.(interface{ Sweep(folder string) error }); ok {
 		return s.Sweep(folder)
@@ -60,11 +60,11 @@ type Object struct {
 type Access struct {
 	KeyID  string
 	Secret string
-	// CAFile is the authority (PEM) of an endpoint with a private one; empty: those that the machine trusts.
+	// CAFile is the certificate authority (PEM) of the endpoint; empty: the authorities that the machine trusts.
 	CAFile string
 }
 
-// Open returns the store of a URL. It does not connect: a store that is unreachable now may be reachable later.
+// Open returns the store of a URL. It does not connect, because an unreachable store may become reachable later.
 func Open(address string, access Access) (Store, error) {
 	u, err := parse(address)
 	if err != nil {
@@ -76,7 +76,7 @@ func Open(address string, access Access) (Store, error) {
 	return openBucket(u, access)
 }
 
-// Check returns what is wrong with the URL of a store.
+// Check returns an error if the URL of a store is invalid.
 func Check(address string) error {
 	_, err := parse(address)
 	return err
@@ -101,7 +101,7 @@ func parse(address string) (*url.URL, error) {
 	return nil, fmt.Errorf("%q is not a URL of an archive: give file:///DIR or s3://BUCKET/PREFIX?endpoint=https://HOST:PORT", address)
 }
 
-// checkKey refuses keys that some store would treat as another key, or as a place outside of it.
+// checkKey refuses keys that some store would treat as another key, or as a path outside of it.
 func checkKey(key string) error {
 	if key == "" || len(key) > 900 {
 		return fmt.Errorf("bad key %.60q of an archive", key)
@@ -116,7 +116,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// Local returns the URL of a directory, and URLs unchanged.
+// Local returns the URL of a directory. It returns a URL unchanged.
 func Local(address string) (string, error) {
 	if address == "" || strings.Contains(address, "://") {
 		return address, nil

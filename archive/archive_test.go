@@ -42,7 +42,7 @@ func get(t *testing.T, s archive.Store, key string, offset int64) string {
 	return string(data)
 }
 
-// contract is what every store must do.
+// contract tests the contract of a store.
 func contract(t *testing.T, s archive.Store) {
 	ctx := bounded(t)
 	_, err := s.Get(ctx, "a/nothing", 0)
@@ -86,7 +86,7 @@ func contract(t *testing.T, s archive.Store) {
 	_, err = s.Get(ctx, "a/b/two", 0)
 	require.ErrorIs(t, err, archive.ErrNotFound)
 
-	// A body that ends early must leave nothing behind.
+	// A body that ends early must not leave an object.
 	require.Error(t, s.Put(ctx, "a/short", strings.NewReader("abc"), 10))
 	_, err = s.Get(ctx, "a/short", 0)
 	require.ErrorIs(t, err, archive.ErrNotFound)
@@ -100,7 +100,7 @@ func contract(t *testing.T, s archive.Store) {
 		require.Errorf(t, put(ctx, s, key, "x"), "key %q", key)
 	}
 
-	// Readers see one version or another of what is replaced, never a mixture.
+	// Readers of an object that is replaced see one version or the other, never a mixture.
 	versions := make([]string, 8)
 	for i := range versions {
 		versions[i] = strings.Repeat(fmt.Sprint(i), 200_000)
@@ -145,7 +145,7 @@ func TestDirectory_leavesNothingAside(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Join(dir, "a"))
 	require.NoError(t, err)
 	require.Empty(t, entries)
-	// What a killed writer left is no object.
+	// A temporary file of a killed writer does not count as an object.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a", ".put-1"), nil, 0o600))
 	objects, err := s.List(bounded(t), "")
 	require.NoError(t, err)
@@ -156,8 +156,8 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("torn") }
 
-// A share that is not mounted is no empty archive: nobody may conclude from it
-// that an object is not there, or write below the mount point.
+// A share that is not mounted must not look like an empty archive: readers must not conclude that an object is missing,
+// and writers must not write below the mount point.
 func TestDirectory_thatIsNotThere(t *testing.T) {
 	s, err := archive.Open("file://"+filepath.Join(t.TempDir(), "unmounted"), archive.Access{})
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 )
 
-// Checkpoints in a bucket: they are uploaded, those that retention gives up are removed, the rest can be taken out, and the
+// Checkpoints are uploaded to a bucket, those that retention gives up are removed, the others can be extracted, and the
 // job resumes from one when its node is gone.
 func TestSurvive_checkpointsInABucket(t *testing.T) {
 	t.Parallel()

@@ -64,8 +64,8 @@ func (d *directory) create(path string) (file *durable.File, err error) {
 	return file, err
 }
 
-// makeDirs makes a directory and its parents, durably. It does not make the root: a share that is not mounted must not look
-// like an empty one.
+// makeDirs makes a directory and its parents, durably. It does not make the root: an unmounted share must not look like
+// an empty one.
 func (d *directory) makeDirs(dir string) error {
 	if _, err := os.Stat(dir); err == nil || dir == d.root || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -164,7 +164,7 @@ func (d *directory) Delete(_ context.Context, key string) error {
 	return nil
 }
 
-// prune removes a directory and those above it, as long as they are empty.
+// prune removes a directory and its parents, as long as they are empty.
 func (d *directory) prune(dir string) {
 	for ; len(dir) > len(d.root) && strings.HasPrefix(dir, d.root); dir = filepath.Dir(dir) {
 		if unix.Rmdir(dir) != nil {
@@ -173,7 +173,7 @@ func (d *directory) prune(dir string) {
 	}
 }
 
-// Sweep removes what killed writers left in a directory and below.
+// Sweep removes temporary files of killed writers in a directory and below.
 func (d *directory) Sweep(dir string) error {
 	path, err := d.path(dir)
 	if err != nil {
@@ -192,7 +192,7 @@ func (d *directory) Sweep(dir string) error {
 	return nil
 }
 
-// stoppable ends a copy with its context.
+// stoppable is a reader that fails when its context ends.
 type stoppable struct {
 	ctx  context.Context
 	from io.Reader

@@ -22,7 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/archive/checkpoints"
 )
 
-// keeping is a machine that uploads its checkpoints.
+// keeping makes a machine that uploads its checkpoints.
 func (s *site) keeping(id, archiveURL string, rate int64) *machine {
 	return s.machine(id, func(c *agent.Config) {
 		c.LogArchive = agent.LogArchive{}
@@ -37,7 +37,7 @@ func (s *site) checkpoints(job string) []*v1.Checkpoint {
 	return resp.GetCheckpoints()
 }
 
-// restorable takes a checkpoint out of the archive, and compares it with the files on the node, if these are still there.
+// restorable extracts a checkpoint from the archive, and compares it with the files on the node, if they still exist.
 func (s *site) restorable(store archive.Store, c *v1.Checkpoint) error {
 	saved, err := checkpoints.Open(s.ctx(), store, c.GetArchiveKey())
 	if err != nil {
@@ -65,8 +65,8 @@ func (s *site) restorable(store archive.Store, c *v1.Checkpoint) error {
 	return nil
 }
 
-// An agent that is killed again and again while it uploads leaves no checkpoint that says DURABLE and is not, and nothing in the
-// archive that belongs to none.
+// An agent is killed repeatedly during uploads. Every DURABLE checkpoint must be in the archive, and the archive must
+// have no objects without a checkpoint.
 func TestSurvive_checkpointsOfAnAgentThatIsKilled(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "")
@@ -96,7 +96,7 @@ func TestSurvive_checkpointsOfAnAgentThatIsKilled(t *testing.T) {
 	}
 	tested := 0
 	for round := range 20 {
-		if round%5 == 2 { // now and then it lives until something has become durable
+		if round%5 == 2 { // in some rounds the agent lives until a checkpoint has become durable
 			s.eventually("a checkpoint in the archive", func() error {
 				if durable() == 0 {
 					return errors.New("none says DURABLE")
@@ -104,7 +104,7 @@ func TestSurvive_checkpointsOfAnAgentThatIsKilled(t *testing.T) {
 				return nil
 			})
 		}
-		time.Sleep(time.Duration(rand.IntN(600)) * time.Millisecond) // chance decides when it dies
+		time.Sleep(time.Duration(rand.IntN(600)) * time.Millisecond) // the agent dies at a random time
 		n1.killAgent()
 		for _, c := range s.checkpoints(id) {
 			if c.GetState() == v1.CheckpointState_DURABLE {
@@ -166,7 +166,7 @@ func TestSurvive_checkpointsOfAnAgentThatIsKilled(t *testing.T) {
 	t.Logf("%d times a checkpoint was restored between two deaths", tested)
 }
 
-// A node is lost for good. Its job goes on elsewhere, from the checkpoint in the archive.
+// A node is lost for good. Its job resumes elsewhere, from the checkpoint in the archive.
 func TestSurvive_aJobResumesFromTheArchive(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "")

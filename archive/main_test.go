@@ -31,8 +31,8 @@ import (
 
 const agentEnv = "MIND_TEST_AGENT_CONFIG"
 
-// TestMain lets the test binary be an agent (and, through package agent, a
-// shim), so that one can be killed as a machine dies.
+// TestMain makes the test binary an agent (and, through package agent, a shim), so that a test can kill agents and
+// machines.
 func TestMain(m *testing.M) {
 	if text := os.Getenv(agentEnv); text != "" {
 		var cfg agent.Config
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testrun.Main(m.Run))
 }
 
-// longstop bounds every wait: what takes longer is broken.
+// longstop limits every wait. It is far longer than any of them takes.
 const longstop = 90 * time.Second
 
 // site is one coordinator and the agents of some machines.
@@ -62,7 +62,7 @@ type site struct {
 	archive string
 	conn    *grpc.ClientConn
 	dir     string
-	// apart are machines whose disks those that are started later do not see.
+	// apart are machines whose disks are hidden from machines that are started later.
 	apart []*machine
 }
 
@@ -106,11 +106,11 @@ type machine struct {
 	site *site
 	cfg  agent.Config
 	cmd  *exec.Cmd
-	// hides are directories of other machines, which this one does not see.
+	// hides are directories of other machines, which are hidden from this one.
 	hides []string
 }
 
-// machine starts one with an agent that ships to the archive of the site.
+// machine starts a machine with an agent that ships to the archive of the site.
 func (s *site) machine(id string, change func(*agent.Config)) *machine {
 	m := &machine{site: s, cfg: agent.Config{
 		NodeID: id, DataDir: filepath.Join(s.dir, id), Coordinators: []string{s.addr}, GPUs: "none", CPUs: 4, MemMB: 4096, SpareShims: -1,
@@ -127,15 +127,15 @@ func (s *site) machine(id string, change func(*agent.Config)) *machine {
 	return m
 }
 
-// apart runs this program where some directories are empty, as on another machine.
+// apart returns a command that runs this program with some directories hidden by empty ones, as on another machine.
 func apart(t *testing.T, hides []string) *exec.Cmd {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	// unshare and the shell become the program: it has the process id of the command.
+	// unshare and the shell exec the program, so it has the process id of the command.
 	return exec.Command("unshare", append([]string{"--map-root-user", "--mount", "sh", "-ec", `for dir; do mount -t tmpfs none "$dir"; done; exec "$0"`, self}, hides...)...)
 }
 
-// boot starts the agent and waits until its node takes tasks.
+// boot starts the agent and waits until its node is ready.
 func (m *machine) boot() {
 	m.start()
 	m.site.eventually("a node that is ready", func() error {
@@ -160,7 +160,7 @@ func (m *machine) start() {
 	require.NoError(m.site.t, m.cmd.Start())
 }
 
-// killAgent kills the agent; its tasks go on.
+// killAgent kills the agent; its tasks keep running.
 func (m *machine) killAgent() {
 	if m.cmd != nil {
 		_ = m.cmd.Process.Kill()
@@ -169,7 +169,7 @@ func (m *machine) killAgent() {
 	}
 }
 
-// die ends the agent and all of its tasks at once, as a machine does.
+// die ends the agent and all of its tasks at once, like the death of a machine.
 func (m *machine) die() {
 	m.killAgent()
 	m.site.eventually("a machine on which nothing runs", func() error {
@@ -184,7 +184,8 @@ func (m *machine) die() {
 	})
 }
 
-// processes are the shims, by where they are, and the tasks with all that they started, by what they were told.
+// processes returns the shims, which it finds by their working directory, and the processes of tasks, which it finds by
+// their environment.
 func (m *machine) processes() (pids []int) {
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range procs {
@@ -199,7 +200,7 @@ func (m *machine) processes() (pids []int) {
 	return pids
 }
 
-// perish is a machine that dies and takes its disk with it.
+// perish makes the machine die and removes its disk.
 func (m *machine) perish() {
 	m.die()
 	m.site.eventually("a disk without writers", func() error { return os.RemoveAll(m.cfg.DataDir) })
@@ -207,13 +208,13 @@ func (m *machine) perish() {
 
 // forget makes the cluster forget the dead machine.
 func (m *machine) forget() {
-	m.site.eventually("a node that is forgotten", func() error { // not before it is seen to be gone
+	m.site.eventually("a node that is forgotten", func() error { // refused until the node counts as gone
 		_, err := m.site.cluster().ForgetNode(m.site.ctx(), &v1.ForgetNodeRequest{NodeId: m.cfg.NodeID})
 		return err
 	})
 }
 
-// eventually waits until something has come about; is says what there is instead.
+// eventually waits until is returns nil. Its error describes the present state.
 func (s *site) eventually(what string, is func() error) {
 	s.t.Helper()
 	for end := time.Now().Add(longstop); ; time.Sleep(20 * time.Millisecond) {
@@ -225,7 +226,7 @@ func (s *site) eventually(what string, is func() error) {
 	}
 }
 
-// submit runs a script of the shell.
+// submit submits a job that runs a shell script.
 func (s *site) submit(script string, change func(*v1.SubmitJobRequest)) string {
 	s.t.Helper()
 	req := &v1.SubmitJobRequest{

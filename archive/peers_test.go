@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 )
 
-// alone is a machine without an archive, that shares no file system with those before it.
+// alone makes a machine without an archive that shares no file system with earlier ones.
 func (s *site) alone(id string, change func(*agent.Config)) *machine {
 	s.t.Helper()
 	if exec.Command("unshare", "--map-root-user", "--mount", "true").Run() != nil {
@@ -33,7 +33,8 @@ func (s *site) alone(id string, change func(*agent.Config)) *machine {
 	return m
 }
 
-// saves makes checkpoints, and resumes with a line for each in the file told: the path, and a digest of what is in it.
+// saves is a script that makes checkpoints. When it resumes, it writes the path and a digest of the checkpoint to the
+// file told.
 const saves = `
 	told=%s
 	if [ -n "$MIND_RESUME_FROM" ]; then
@@ -87,7 +88,7 @@ func (s *site) drain(node string) {
 	require.NoError(s.t, err)
 }
 
-// lines are what the tasks of a job told, once it is over.
+// lines returns the lines that the tasks of a job wrote to the file told, once the job is over.
 func (s *site) lines(job, told string) []string {
 	s.t.Helper()
 	ended := s.awaitJob(job, over)
@@ -96,7 +97,7 @@ func (s *site) lines(job, told string) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// A node is drained. Its job goes on elsewhere, from the checkpoint that only the drained node has.
+// A node is drained. Its job resumes elsewhere, from a checkpoint that only the drained node has.
 func TestPeers_aJobResumesFromTheNodeThatHasTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "")
@@ -114,7 +115,7 @@ func TestPeers_aJobResumesFromTheNodeThatHasTheCheckpoint(t *testing.T) {
 	require.Len(t, s.checkpoints(id), 1, "what was fetched is no checkpoint of the second attempt")
 }
 
-// The agent that has the checkpoint dies while it is fetched, and comes back: the fetch goes on where it stopped.
+// The agent that has the checkpoint dies during the fetch, and comes back: the fetch continues where it stopped.
 func TestPeers_aFetchGoesOnWhenTheAgentIsBack(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "")
@@ -127,14 +128,14 @@ func TestPeers_aFetchGoesOnWhenTheAgentIsBack(t *testing.T) {
 	s.drain("n1")
 	s.midway(n2)
 	n1.killAgent()
-	n1.start() // it stays drained
+	n1.start() // the node stays drained
 	got := s.lines(id, told)
 	require.Len(t, got, 1)
 	require.Contains(t, got[0], sum)
 	require.Contains(t, got[0], n2.cfg.DataDir)
 }
 
-// midway waits until a machine has fetched some of a checkpoint, and not all.
+// midway waits until a machine has fetched a part of a checkpoint.
 func (s *site) midway(m *machine) {
 	s.t.Helper()
 	s.eventually("a part of a checkpoint", func() error {
@@ -148,7 +149,8 @@ func (s *site) midway(m *machine) {
 	})
 }
 
-// The node that has the newest checkpoint dies while it is fetched. The job starts from the beginning, and not from half of it.
+// The node that has the newest checkpoint dies during the fetch. The job starts from the beginning, and not from half a
+// checkpoint.
 func TestPeers_halfACheckpointIsNone(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "")
@@ -163,7 +165,7 @@ func TestPeers_halfACheckpointIsNone(t *testing.T) {
 	require.Equal(t, []string{"0 from the beginning"}, s.lines(id, told))
 }
 
-// Two ranks resume from one checkpoint that neither of their nodes has.
+// Two ranks resume from a checkpoint that neither of their nodes has.
 func TestPeers_allRanksResumeFromTheSameStep(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "")

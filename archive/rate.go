@@ -15,7 +15,7 @@ type Rate struct {
 	free time.Time
 }
 
-// Wait waits until so many bytes may be sent.
+// Wait waits until a number of bytes may be sent.
 func (r *Rate) Wait(ctx context.Context, bytes int) error {
 	if r.PerSecond <= 0 {
 		return ctx.Err()

@@ -25,7 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 )
 
-// follower reads a stream and keeps what it saw.
+// follower reads a stream and keeps the lines.
 type follower struct {
 	t      *testing.T
 	stream v1.JobService_StreamJobLogsClient
@@ -41,7 +41,7 @@ func (s *site) follow(req *v1.StreamJobLogsRequest) *follower {
 	return &follower{t: s.t, stream: stream}
 }
 
-// next receives once, and reports whether there was something to receive.
+// next receives one message. It returns false at the end of the stream.
 func (f *follower) next() bool {
 	resp, err := f.stream.Recv()
 	if err != nil {
@@ -60,7 +60,7 @@ func (f *follower) next() bool {
 	return true
 }
 
-// until receives until so many lines were seen.
+// until receives until the follower has n lines.
 func (f *follower) until(n int) {
 	f.t.Helper()
 	for len(f.lines) < n {
@@ -79,7 +79,7 @@ func digest(lines []string) string {
 	return fmt.Sprintf("%d lines, %x", len(lines), sha256.Sum256([]byte(strings.Join(lines, "\n"))))
 }
 
-// text is what a writer prints from one line to another.
+// text returns the lines that a writer prints, from one number to another.
 func text(from, to int) (lines []string) {
 	for i := from; i < to; i++ {
 		lines = append(lines, fmt.Sprintf("line %d of a log that must not be lost", i))
@@ -87,7 +87,7 @@ func text(from, to int) (lines []string) {
 	return lines
 }
 
-// writer prints so many lines at a time, and goes on when the next gate opens.
+// writer returns a script that prints a number of lines, waits until the next gate opens, and so on.
 func writer(gates string, counts ...int) string {
 	var b strings.Builder
 	b.WriteString("i=0\n")
@@ -107,7 +107,7 @@ func open(t *testing.T, gates string, n int) {
 	require.NoError(t, os.WriteFile(fmt.Sprintf("%s.%d", gates, n), nil, 0o600))
 }
 
-// kept waits until the archive has so much of a task, or all of it.
+// kept waits until the manifest of a task in the archive satisfies want.
 func (s *site) kept(job string, attempt int32, want func(*tasks.Manifest) bool) *tasks.Manifest {
 	s.t.Helper()
 	store, err := archive.Open(s.archive, archive.Access{})
@@ -125,7 +125,7 @@ func (s *site) kept(job string, attempt int32, want func(*tasks.Manifest) bool) 
 
 func final(m *tasks.Manifest) bool { return m.Final }
 
-// printed is true of a manifest that has at least so many lines.
+// printed returns a condition that holds if a manifest has at least n lines.
 func (s *site) printed(n int) func(*tasks.Manifest) bool {
 	store, err := archive.Open(s.archive, archive.Access{})
 	require.NoError(s.t, err)
@@ -135,7 +135,7 @@ func (s *site) printed(n int) func(*tasks.Manifest) bool {
 	}
 }
 
-// everyWay asks for a log in all ways, and compares with what was printed.
+// everyWay reads a log in all ways, and compares the results with the printed lines.
 func (s *site) everyWay(job string, want []string) {
 	s.t.Helper()
 	for name, req := range map[string]*v1.StreamJobLogsRequest{
@@ -157,7 +157,7 @@ func (s *site) everyWay(job string, want []string) {
 	}
 }
 
-// series reads the history of a job's numbers, which its node no longer has.
+// series reads the metric series of a job, which its node no longer has.
 func (s *site) series(id string) {
 	got, err := s.jobs().GetJobSeries(s.ctx(), &v1.GetJobSeriesRequest{JobId: id})
 	require.NoError(s.t, err)
@@ -202,8 +202,7 @@ func theNodeIsGone(t *testing.T, archiveURL string) {
 	s.series(id)
 }
 
-// Agents come and go while a job writes; followers change between agent and
-// archive as often as they must, and see every line once.
+// Agents die and restart while a job writes; followers switch between agent and archive, and see every line once.
 func TestSurvive_followersOfAnAgentThatComesAndGoes(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "file://"+t.TempDir())
@@ -218,7 +217,7 @@ func TestSurvive_followersOfAnAgentThatComesAndGoes(t *testing.T) {
 	for round := 1; round < len(counts); round++ {
 		s.kept(id, 1, s.printed(total))
 		n1.killAgent()
-		// The archive has what was printed; who comes now gets it, and then waits.
+		// The archive has the printed lines; a new follower gets them, and then waits.
 		late := s.follow(&v1.StreamJobLogsRequest{JobId: id})
 		late.until(total)
 		none := s.follow(&v1.StreamJobLogsRequest{JobId: id, Tail: proto.Int32(0)})
@@ -226,7 +225,7 @@ func TestSurvive_followersOfAnAgentThatComesAndGoes(t *testing.T) {
 		require.NotEmpty(t, none.cursor, "it can go on from here before its first line")
 		resumed := s.follow(&v1.StreamJobLogsRequest{JobId: id, Cursor: none.cursor})
 		resumed.lines, none.lines = text(0, total), text(0, total)
-		// The task writes on while its agent is away.
+		// The task keeps writing while its agent is down.
 		open(t, gates, round)
 		others = append(others, late, none, resumed)
 		total += counts[round]
@@ -241,7 +240,7 @@ func TestSurvive_followersOfAnAgentThatComesAndGoes(t *testing.T) {
 	}
 }
 
-// sweep runs short jobs until the agent has removed what a job left, or says that it did not.
+// sweep runs short jobs until the agent has removed the directory of a job. It returns false if the agent did not.
 func (s *site) sweep(id string, rounds int) bool {
 	for range rounds {
 		s.awaitJob(s.submit("true", nil), over)
@@ -265,7 +264,7 @@ func (s *site) awaitSwept(id string) {
 	})
 }
 
-// An agent keeps what the archive does not take, and sweeps it when it has.
+// An agent keeps directories that are not archived yet, and removes them when they are.
 func TestSurvive_whatTheAgentSwept(t *testing.T) {
 	t.Parallel()
 	mount := filepath.Join(t.TempDir(), "share")
@@ -279,7 +278,7 @@ func TestSurvive_whatTheAgentSwept(t *testing.T) {
 	s.everyWay(id, text(0, 500))
 }
 
-// One that waited long enough removes it all the same; the reader is told.
+// After the limit the agent removes the directory all the same, and readers are told.
 func TestSurvive_anArchiveThatNeverTakesAnything(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "file://"+filepath.Join(t.TempDir(), "share"))
@@ -292,8 +291,8 @@ func TestSurvive_anArchiveThatNeverTakesAnything(t *testing.T) {
 	require.ErrorContains(t, f.err, "is missing from the start: node n1 no longer has it, and the log archive fails")
 }
 
-// The archive has a part, the node is gone for good: the reader gets the part,
-// is told from where on the rest is missing, and gets the next attempt.
+// The archive has a part, and the node is gone for good: the reader gets the part, then a remark that the rest is
+// missing, and then the next attempt.
 func TestSurvive_whatIsLostIsSaid(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "file://"+t.TempDir())
@@ -318,7 +317,7 @@ func TestSurvive_whatIsLostIsSaid(t *testing.T) {
 	past := s.follow(&v1.StreamJobLogsRequest{JobId: id, Attempt: 1})
 	require.Equal(t, want[:1001], past.all())
 	require.ErrorContains(t, past.err, lost)
-	// Who has come to the second attempt is not told again of the first.
+	// A reader that resumes in the second attempt does not get the remark about the first again.
 	again := s.follow(&v1.StreamJobLogsRequest{JobId: id, Cursor: "2"})
 	require.Equal(t, text(0, 1000), again.all())
 	require.NoError(t, again.err)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// prefix of everything that ScaiMind published.
+// prefix is the prefix of all paths that ScaiMind published.
 const prefix = "/v1/modules/scaimind"
 
 // maxAnswer limits the size of an answer.
@@ -21,7 +21,7 @@ const maxAnswer = 32 << 20
 type Target struct {
 	// URL without a path, such as http://127.0.0.1:8080.
 	URL string
-	// Token has all permissions and mind:operator.
+	// Token is an API token with all permissions and mind:operator.
 	Token string
 	// HTTP is the client to use; nil: a client without a limit.
 	HTTP *http.Client
@@ -35,12 +35,12 @@ type request struct {
 	body                any
 }
 
-// answer is the answer to a call.
+// answer is the answer to a request.
 type answer struct {
 	code   int
 	header http.Header
 	raw    []byte
-	// Of the envelope; data is nil if the answer has none.
+	// The fields of the envelope. data is nil if the answer has no data.
 	status    string
 	data      json.RawMessage
 	errorCode string
@@ -112,7 +112,7 @@ func (t Target) do(ctx context.Context, r request) (*answer, error) {
 	return a, nil
 }
 
-// must makes a call that a suite needs to succeed.
+// must makes a call without whose success the suite cannot continue.
 func (t Target) must(ctx context.Context, r request, code int, out any) error {
 	a, err := t.do(ctx, r)
 	if err != nil {
@@ -127,7 +127,7 @@ func (t Target) must(ctx context.Context, r request, code int, out any) error {
 	return json.Unmarshal(a.data, out)
 }
 
-// enveloped returns what is wrong with the envelope of an answer; "" if nothing is.
+// enveloped returns a sentence about the first fault of an answer's envelope; "" if there is none.
 func (a *answer) enveloped() string {
 	switch {
 	case a.code >= 200 && a.code < 300 && a.status != "ok":

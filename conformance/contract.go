@@ -70,7 +70,7 @@ func loadContract(ctx context.Context, t Target) (*contract, error) {
 	return c, c.compiler.AddResource(documentURL, document)
 }
 
-// names of all operations, as "GET /jobs/{id}".
+// names returns the names of all operations, such as "GET /jobs/{id}".
 func (c *contract) names() []string {
 	var names []string
 	for path, operations := range c.Paths {
@@ -87,7 +87,8 @@ func (c *contract) operation(method, path string) (operation, bool) {
 	return op, ok
 }
 
-// answers returns what is wrong with an answer: an undocumented code, or a body that does not match its schema.
+// answers returns an error if an answer is not documented: if its code is not in the document, or its body does not
+// match the schema.
 func (c *contract) answers(method, path string, a *answer) error {
 	op, ok := c.operation(method, path)
 	if !ok {
@@ -121,7 +122,7 @@ func (c *contract) answers(method, path string, a *answer) error {
 	return nil
 }
 
-// bodySchema is the schema of an operation's request body; nil: it has none.
+// bodySchema returns the schema of an operation's request body; nil if it has none.
 func (c *contract) bodySchema(op operation) map[string]any {
 	if op.RequestBody == nil {
 		return nil

@@ -16,32 +16,33 @@ var (
 	viewOrEvaluate = []string{"scaimind:view", "scaimind:evaluate"}
 )
 
-// endpoint is what the documentation promises for one path and method.
+// endpoint has the promises of the documentation for one path and method.
 type endpoint struct {
 	name string // "GET /jobs/{id}"
 	may  []string
 	open bool // needs no token
-	code int  // of a successful call
-	// published: ScaiMind's own documentation describes it; otherwise it is our choice.
+	code int  // status code of a successful call
+	// published says that ScaiMind's own documentation describes the endpoint; otherwise it is our choice.
 	published bool
 	stream    bool
-	// operator: the example also needs mind:operator.
+	// operator says that the example also needs mind:operator.
 	operator bool
 
-	// id returns {id}, {name} or {framework} of a party's object for a successful call; a new one if the call changes it.
+	// id returns the value of {id}, {name} or {framework} in the path of a successful call, which names an object of
+	// the party. It is a new object if the call changes it.
 	id func(ctx context.Context, p *party) (string, error)
-	// shared: the object belongs to no tenant, so there is none of another tenant.
+	// shared says that the object belongs to no tenant, so access to objects of other tenants need not be checked.
 	shared bool
 	query  string
-	// body of a successful call; nil: none.
+	// body returns the body of a successful call; nil: it has none.
 	body func(p *party) any
-	// bodyOptional: a call without a body succeeds, too.
+	// bodyOptional says that a call without a body succeeds, too.
 	bodyOptional bool
-	// has are fields that the data of an answer must have.
+	// has lists fields that the data of an answer must have.
 	has []string
-	// skip is why no successful call is made.
+	// skip is the reason for which no successful call is made.
 	skip string
-	// raw: the answer has no envelope.
+	// raw says that the answer has no envelope.
 	raw bool
 }
 
@@ -50,7 +51,7 @@ func (e *endpoint) method() string {
 	return method
 }
 
-// template is the whole path, with its placeholder.
+// template returns the whole path, with its placeholder.
 func (e *endpoint) template() string {
 	_, path, _ := strings.Cut(e.name, " ")
 	if e.open || strings.HasPrefix(path, "/v1/") {
@@ -59,7 +60,7 @@ func (e *endpoint) template() string {
 	return prefix + path
 }
 
-// path with its placeholder filled in.
+// path returns the whole path, with an id in the place of its placeholder.
 func (e *endpoint) path(id string) string {
 	template := e.template()
 	from, to := strings.Index(template, "{"), strings.Index(template, "}")
@@ -71,7 +72,7 @@ func (e *endpoint) path(id string) string {
 
 func (e *endpoint) named() bool { return strings.Contains(e.name, "{") }
 
-// makes says whether the caller chooses the name of what is made: no name is unknown to such an endpoint.
+// makes reports whether the endpoint makes an object whose name is in the path. Such an endpoint accepts unknown names.
 func (e *endpoint) makes() bool {
 	return slices.Contains([]string{"PUT /queues/{name}", "PUT /maintenance/{name}", "PUT /reservations/{name}", "PUT /schedules/{name}"}, e.name)
 }
@@ -110,7 +111,7 @@ func ownQueue(ctx context.Context, p *party) (string, error) {
 	return p.tenant, p.target.must(ctx, request{method: "PUT", path: prefix + "/queues/" + p.tenant, token: p.all, body: map[string]any{"max_gpus": 64}}, 200, nil)
 }
 
-// yearly is a schedule that is not due while the suite runs, unless that is at New Year.
+// yearly returns a schedule that is due at New Year only, so hardly while the suite runs.
 func yearly() map[string]any {
 	return map[string]any{"cron": "@yearly", "overlap": "allow", "job": shellJob("exit 0")}
 }
@@ -143,7 +144,7 @@ var jobFields = []string{
 	"revision", "queue_position", "estimated_start_at", "array",
 }
 
-// endpoints is the contract, written by hand from the design and the published documentation, not from the code.
+// endpoints is the contract. It was written by hand from the design and the published documentation, not from the code.
 var endpoints = []endpoint{
 	{name: "POST /jobs", may: manage, code: 201, published: true, body: func(*party) any { return shellJob("exit 0") }, has: []string{"job_id", "status", "message", "estimated_wait_seconds"}},
 	{name: "POST /jobs/batch", may: manage, code: 207, body: func(*party) any { return map[string]any{"jobs": []any{shellJob("exit 0"), shellJob("exit 0")}} }, has: []string{"results", "accepted", "refused"}},

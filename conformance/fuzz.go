@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// FuzzOptions configure Fuzz.
+// FuzzOptions configures Fuzz.
 type FuzzOptions struct {
-	// Seed of the requests: the same seed draws the same ones (except ids of fixtures).
+	// Seed is the seed of the requests. Equal seeds draw equal requests, except for ids of fixtures.
 	Seed uint64
-	// Requests to send.
+	// Requests is the number of requests to send.
 	Requests int
 }
 
@@ -27,27 +27,28 @@ type FuzzReport struct {
 	Seed     uint64
 	Requests int
 	Codes    map[int]int
-	// Accepted counts, by endpoint, the requests that passed all checks.
+	// Accepted counts the requests that passed all checks, by endpoint.
 	Accepted map[string]int
-	// Memory of the gateway before and after, in bytes; 0: unknown.
+	// MemoryBefore and MemoryAfter are the memory of the gateway before and after the requests, in bytes; 0: unknown.
 	MemoryBefore, MemoryAfter int64
 	Broken                    []string
 }
 
-// MemoryGrowth is how much the gateway's memory may grow: what it keeps must not depend on what it was sent.
+// MemoryGrowth is how much the gateway's memory may grow. The limit does not depend on the number of requests, because
+// the gateway must not keep anything of a request that has ended.
 const MemoryGrowth = 512 << 20
 
-// forbidden are operations that would break the cluster, or do not end.
+// forbidden lists operations that would damage the cluster, or do not end.
 var forbidden = []string{
 	"DELETE /nodes/{id}", "DELETE /cluster/nodes/{id}", "POST /nodes/{id}/drain", "POST /cluster/nodes/{id}/drain", "GET /events",
 }
 
-// withoutEnvelope are the types of good answers that have no envelope: streams, and checkpoints.
+// withoutEnvelope lists the types of successful answers that have no envelope: streams, and checkpoints.
 var withoutEnvelope = []string{"text/event-stream", "application/x-tar"}
 
-// Fuzz sends requests that are drawn from the OpenAPI document and then damaged. No answer may be a 500, undocumented, or
-// without the envelope, and the gateway must neither die nor grow without bound. The error is for what kept it from
-// continuing.
+// Fuzz sends requests that are drawn from the OpenAPI document and then damaged. No answer may be a 500, undocumented,
+// or without the envelope, and the gateway must neither die nor grow without bound. Fuzz returns an error if it could
+// not continue.
 func Fuzz(ctx context.Context, t Target, o FuzzOptions) (report *FuzzReport, err error) {
 	c, err := loadContract(ctx, t)
 	if err != nil {
@@ -111,13 +112,13 @@ func do(ctx context.Context, t Target, q request) (*answer, error) {
 	return t.do(ctx, q)
 }
 
-// judge returns what is wrong with an answer; "": nothing.
+// judge returns a sentence about the first fault of an answer; "" if there is none.
 func judge(c *contract, method, template string, q request, a *answer) string {
 	switch {
 	case a.code == http.StatusInternalServerError:
 		return "HTTP 500: " + clip(a.raw)
 	case a.code == http.StatusNotFound && strings.HasPrefix(a.message, "there is no /"), a.code == http.StatusMethodNotAllowed:
-		return "" // the drawn id changed the path
+		return "" // the drawn id led to another path
 	}
 	if err := c.answers(method, template, a); err != nil {
 		return err.Error()
@@ -135,7 +136,7 @@ func shown(body any) string {
 	return ""
 }
 
-// cancelAll stops what the random requests started: all jobs of the tenant.
+// cancelAll cancels all jobs of the tenant, which the random requests submitted.
 func cancelAll(ctx context.Context, t Target, p *party) error {
 	for {
 		var page struct {
@@ -173,7 +174,7 @@ func cancelAll(ctx context.Context, t Target, p *party) error {
 	}
 }
 
-// memory is the gateway's own report of its memory.
+// memory returns the memory of the gateway, as it reports it.
 func memory(ctx context.Context, t Target) int64 {
 	a, err := t.do(ctx, request{method: "GET", path: "/metrics"})
 	if err != nil {
@@ -188,7 +189,7 @@ func memory(ctx context.Context, t Target) int64 {
 	return 0
 }
 
-// Print writes the report; its last line is figures.
+// Print writes the report. Its last line has the totals.
 func (f *FuzzReport) Print(w io.Writer) error {
 	for _, what := range f.Broken {
 		fmt.Fprintln(w, "BROKEN:", what)

@@ -9,28 +9,28 @@ import (
 	"strings"
 )
 
-// generator draws requests from the OpenAPI document. Most are almost valid: an obviously invalid request only reaches the
-// first check.
+// generator draws requests from the OpenAPI document. Most of them are almost valid, because an obviously invalid
+// request reaches only the first check.
 type generator struct {
 	rand     *rand.Rand
 	contract *contract
-	// ids of existing objects, and of some that do not exist.
+	// ids lists ids of objects that exist, and some of objects that do not.
 	ids []string
 }
 
-// tame are harmless values for strings that are run, opened or called: the cluster executes them.
+// tame has harmless values for strings that the cluster runs, opens or calls.
 var tame = map[string][]string{
 	"argv":               {"true", "/bin/true", "no-such-program"},
 	"distributed_argv":   {"true", "no-such-program"},
 	"command":            {"true", "exit 3", ":"},
 	"custom_script_path": {"/bin/true", "/no/such/script"},
 	"cwd":                {"/", "/no/such/folder", ""},
-	// Agents make this folder.
+	// Agents make the folder.
 	"output_dir": {"", "relative"},
 	"path":       {"file:///no/such/file", "", "nothing", "s3://", "hf://", "file://%zz", "gopher://x/y", "scaidrive://a/b"},
 	"dataset":    {"file:///no/such/file", ""},
 	"model_uri":  {"file:///no/such/model", "", "scaidrive://a/b"},
-	// A token or a quota of another tenant would reach beyond the suite's own objects.
+	// A request must not change tokens or quotas of tenants that exist.
 	"tenant_id": {"", "conformance-elsewhere"},
 }
 
@@ -41,7 +41,7 @@ var strange = []string{
 
 var numbers = []any{0, 1, -1, 2, 8, 64, 1000, 1 << 31, -(1 << 31), 1<<31 - 1, int64(1) << 62, 0.5, -0.5, 1e300, json.Number("1e400"), json.Number("99999999999999999999"), 1.0}
 
-// request draws one request. example is a valid body; nil: none is known.
+// request draws one request. example is a valid body; nil if none is known.
 func (g *generator) request(op operation, template string, example map[string]any) request {
 	var q request
 	q.path = template
@@ -62,7 +62,7 @@ func (g *generator) request(op operation, template string, example map[string]an
 		}
 		switch {
 		case p.Name == "follow":
-			query.Set("follow", "false") // otherwise a stream does not end
+			query.Set("follow", "false") // otherwise the stream would not end
 		case g.rand.IntN(3) == 0:
 			query.Add(p.Name, g.text(p.Schema))
 		}
@@ -108,7 +108,8 @@ func (g *generator) damage(raw []byte) []byte {
 	return g.harmless(raw)
 }
 
-// harmless drops damaged bodies that are still JSON: they might contain another command than those of tame.
+// harmless replaces a damaged body that is still JSON by one that is not, because it might contain other commands than
+// those in tame.
 func (g *generator) harmless(raw []byte) []byte {
 	if json.Valid(raw) {
 		return []byte(`{`)
@@ -136,7 +137,7 @@ func (g *generator) object(schema map[string]any, depth int) map[string]any {
 	return out
 }
 
-// near is a valid example with one replaced value: completely random bodies rarely pass the first checks.
+// near returns a valid example with one value replaced. Completely random bodies rarely pass the first checks.
 func (g *generator) near(example, schema map[string]any) map[string]any {
 	out := maps.Clone(example)
 	properties, _ := schema["properties"].(map[string]any)
@@ -179,7 +180,8 @@ func (g *generator) value(name string, schema map[string]any, depth int) any {
 			of, _ := schema["additionalProperties"].(map[string]any)
 			out := map[string]any{}
 			for range g.rand.IntN(3) {
-				// A program may act on any variable of its environment.
+				// A variable of the environment could change what a program does, so these have names that no program
+				// reads.
 				out[pick(g.rand, []string{"A", "team", "type", "lora_r", "k" + pick(g.rand, strange)})] = g.value("", of, depth+1)
 			}
 			return out
@@ -208,7 +210,7 @@ func (g *generator) value(name string, schema map[string]any, depth int) any {
 	return pick(g.rand, strange)
 }
 
-// text is a value of a parameter of the query.
+// text returns a value for a parameter of the query.
 func (g *generator) text(schema map[string]any) string {
 	if g.rand.IntN(4) == 0 {
 		return pick(g.rand, strange)

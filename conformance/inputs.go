@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// bodies checks invalid bodies.
+// bodies checks that invalid bodies are refused.
 func (s *suite) bodies(ctx context.Context, e *endpoint) error {
 	if e.body == nil {
 		return nil
@@ -56,7 +56,8 @@ func (s *suite) bodies(ctx context.Context, e *endpoint) error {
 	return s.wrongTypes(ctx, e, path)
 }
 
-// severalFaults checks that one answer lists all faults: those of the schema, and those of the job's contents.
+// severalFaults checks that one answer lists all faults of a request: those against the schema, and those in the
+// values.
 func (s *suite) severalFaults(ctx context.Context, e *endpoint, path string) error {
 	a, err := s.expect(ctx, e, "two unknown fields", request{
 		path: path, token: s.token(e), body: map[string]any{"no_such_field_here": 1, "nor_this_one_here": 2},
@@ -120,7 +121,7 @@ func (s *suite) wrongTypes(ctx context.Context, e *endpoint, path string) error 
 	return nil
 }
 
-// queries gives each parameter of the query invalid values.
+// queries checks that invalid values of each parameter of the query are refused.
 func (s *suite) queries(ctx context.Context, e *endpoint) error {
 	if e.open {
 		return nil
@@ -164,7 +165,7 @@ func (s *suite) queries(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// keys checks that a write under a key happens once, and that the key cannot be used for another write.
+// keys checks that a write with an idempotency key happens once, and that the key cannot be used for another write.
 func (s *suite) keys(ctx context.Context, e *endpoint) error {
 	if e.name != "POST /jobs" && e.name != "POST /jobs/batch" && e.name != "POST /evaluations" {
 		return nil

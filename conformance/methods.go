@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// methods checks that other methods are refused, and that the answer lists the allowed ones; OPTIONS asks for just that.
+// methods checks that other methods are refused with an answer that lists the allowed ones, and that OPTIONS answers
+// with that list.
 func (s *suite) methods(ctx context.Context, e *endpoint) error {
 	a, err := s.expect(ctx, &endpoint{name: e.name, open: e.open}, "PATCH", request{method: "PATCH", path: e.path("x"), token: s.own.all}, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED")
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// permissions are the four of ScaiMind.
+// permissions lists the four permissions of ScaiMind.
 var permissions = []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate"}
 
 // party is one tenant of the suite, with its tokens and objects.
 type party struct {
 	target Target
 	tenant string
-	all    string            // token with all four permissions
-	only   map[string]string // token with one permission, by that
+	all    string            // a token with all four permissions
+	only   map[string]string // tokens with one permission, by the permission
 
 	job, checkpoint string // a job that succeeded and registered a checkpoint
 	node            string
 	evaluation      string
-	token           string // id of the token all
+	token           string // the id of the token in all
 	started         []string
 }
 
@@ -82,7 +82,7 @@ func newParty(ctx context.Context, t Target, evaluations bool) (*party, error) {
 	return p, err
 }
 
-// evaluationBody asks for no GPU, so that it can run anywhere.
+// evaluationBody returns the body of an evaluation without GPUs, which can run on any node.
 func (p *party) evaluationBody() map[string]any {
 	return map[string]any{"job_id": p.job, "benchmarks": []any{map[string]any{"name": "mmlu", "num_samples": 10}}}
 }
@@ -105,7 +105,7 @@ func (p *party) get(ctx context.Context, path string, out any) error {
 // secret is the value of a variable in every job of the suite.
 const secret = "for-those-who-manage-jobs"
 
-// job is a job that runs a shell script, without a GPU.
+// shellJob returns a job that runs a shell script, without a GPU.
 func shellJob(script string) map[string]any {
 	return map[string]any{
 		"name":            "conformance",
@@ -125,7 +125,7 @@ func (p *party) submit(ctx context.Context, script string) (string, error) {
 	return made.ID, err
 }
 
-// await waits until a job has a status, and fails if it ends with another.
+// await waits until a job has a status, and fails if the job ends with another one.
 func (p *party) await(ctx context.Context, job, status string) error {
 	return poll(ctx, job+" to be "+status, func() (bool, error) {
 		var j struct {
@@ -142,7 +142,7 @@ func (p *party) await(ctx context.Context, job, status string) error {
 	})
 }
 
-// running is a job that runs until it is stopped.
+// running submits a job that runs until it is stopped, waits until it runs, and returns its id.
 func (p *party) running(ctx context.Context) (string, error) {
 	id, err := p.submit(ctx, "exec sleep 3600")
 	if err != nil {
@@ -151,7 +151,7 @@ func (p *party) running(ctx context.Context) (string, error) {
 	return id, p.await(ctx, id, "TRAINING")
 }
 
-// leave stops what the party started.
+// leave stops the jobs that the party started.
 func (p *party) leave(ctx context.Context) error {
 	var faults []error
 	for _, id := range p.started {

@@ -10,19 +10,20 @@ import (
 	"text/tabwriter"
 )
 
-// Report is what was checked, and the results.
+// Report lists the checks and their results.
 type Report struct {
 	Rows []Row
 }
 
-// Row is one endpoint.
+// Row has the results for one endpoint.
 type Row struct {
 	Endpoint  string
 	Published bool
-	// Checks that were made, and the HTTP codes that were seen, with how often.
+	// Checks is the number of checks, and Codes counts the HTTP codes of the answers.
 	Checks int
 	Codes  map[int]int
-	// Broken promises, each a sentence; Skipped is what was not checked, and why.
+	// Broken has a sentence for each broken promise, and Skipped a sentence for each check that was not made, with the
+	// reason.
 	Broken  []string
 	Skipped []string
 }
@@ -36,7 +37,7 @@ func (r *Report) Broken() int {
 	return n
 }
 
-// Print writes the coverage table, broken promises, skipped checks, and a last line of figures.
+// Print writes the coverage table, broken promises, skipped checks, and a last line with the totals.
 func (r *Report) Print(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ENDPOINT\tSOURCE\tCHECKS\tCODES SEEN\tBROKEN")

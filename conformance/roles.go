@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// identity checks that every request needs a valid token, whatever else it contains.
+// identity checks that every request without a valid token is refused, whatever else it contains.
 func (s *suite) identity(ctx context.Context, e *endpoint) error {
 	if e.open {
 		return nil
@@ -41,8 +41,8 @@ func (s *suite) identity(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// roles checks each permission alone: one that does not allow the endpoint is refused before the request is even read, one
-// that does is not.
+// roles checks each permission alone. With a permission that does not allow the endpoint, the request is refused before
+// it is read; with one that does, it is not refused.
 func (s *suite) roles(ctx context.Context, e *endpoint) error {
 	if e.open || len(e.may) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (s *suite) roles(ctx context.Context, e *endpoint) error {
 		if e.skip != "" && e.method() == "GET" {
 			continue
 		}
-		// An invalid body, or a missing object, shows that the permission was accepted.
+		// The answer about an invalid body or a missing object shows that the permission was accepted.
 		r.query = e.query
 		a, err := s.target.do(ctx, withMethod(r, e))
 		if err != nil {
@@ -77,7 +77,7 @@ func (s *suite) roles(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// tickets checks that a ticket opens an event stream, once, and nothing else.
+// tickets checks that a ticket opens an event stream once, and nothing else.
 func (s *suite) tickets(ctx context.Context, e *endpoint) error {
 	if e.open || e.method() != "GET" || e.skip != "" {
 		return nil
@@ -133,8 +133,8 @@ func (s *suite) secrets(ctx context.Context, e *endpoint) error {
 	return err
 }
 
-// placeholder is an id for requests that should fail at their permissions or their body. A tenant must be the caller's own:
-// for another one the permission would be missing.
+// placeholder returns an id for requests that should fail because of their permissions or their body. A tenant must be
+// the caller's own: with another one a permission would be missing.
 func (s *suite) placeholder(e *endpoint) string {
 	if strings.Contains(e.name, "/tenants/") {
 		return s.own.tenant
@@ -147,7 +147,7 @@ func withMethod(r request, e *endpoint) request {
 	return r
 }
 
-// unknownObjects checks ids of missing objects.
+// unknownObjects checks the answers to ids of objects that do not exist.
 func (s *suite) unknownObjects(ctx context.Context, e *endpoint) error {
 	if !e.named() || e.makes() || strings.Contains(e.name, "/tenants/") {
 		return nil // any tenant may have a quota
@@ -168,7 +168,7 @@ func (s *suite) unknownObjects(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// foreignObjects checks that objects of another tenant are answered exactly like missing ones.
+// foreignObjects checks that the answer about an object of another tenant is exactly that about a missing one.
 func (s *suite) foreignObjects(ctx context.Context, e *endpoint) error {
 	if !e.named() || e.shared || e.operator || e.id == nil || e.makes() || strings.Contains(e.name, "/tenants/") {
 		return nil

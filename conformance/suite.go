@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// suite is one run.
+// suite is one run of all checks.
 type suite struct {
 	target   Target
 	contract *contract
@@ -18,7 +18,8 @@ type suite struct {
 	row      *Row
 }
 
-// Run checks every endpoint and reports the results. The error is for what kept it from checking, not for broken promises.
+// Run checks every endpoint and reports the results. It returns an error if it could not check, not for broken
+// promises.
 func Run(ctx context.Context, t Target) (report *Report, err error) {
 	s := &suite{target: t}
 	if s.contract, err = loadContract(ctx, t); err != nil {
@@ -76,9 +77,10 @@ func (s *suite) endpoint(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// expect sends a request and checks its answer: the HTTP code, error.code (if given), and what all answers must have.
+// expect sends a request and checks its answer: the HTTP code, error.code if code is not empty, and everything that
+// holds for all answers.
 func (s *suite) expect(ctx context.Context, e *endpoint, what string, r request, http int, code string) (*answer, error) {
-	// Much longer than any call should take.
+	// This is much longer than any call should take.
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	if r.method == "" {
@@ -108,7 +110,7 @@ func (s *suite) expect(ctx context.Context, e *endpoint, what string, r request,
 	return a, nil
 }
 
-// token is one with which an example succeeds.
+// token returns a token with which the endpoint's example succeeds.
 func (s *suite) token(e *endpoint) string {
 	if e.operator {
 		return s.target.Token
@@ -116,7 +118,7 @@ func (s *suite) token(e *endpoint) string {
 	return s.own.all
 }
 
-// example is a successful request.
+// example returns a request that succeeds.
 func (s *suite) example(ctx context.Context, e *endpoint, p *party) (request, error) {
 	r := request{query: e.query, token: s.token(e)}
 	id := ""
@@ -154,7 +156,7 @@ func (s *suite) success(ctx context.Context, e *endpoint) error {
 		if r, err = s.example(ctx, e, s.own); err != nil {
 			return err
 		}
-		if strings.HasSuffix(e.name, "/drain") { // without its dry_run it drains
+		if strings.HasSuffix(e.name, "/drain") { // without dry_run in the query it drains the node
 			return nil
 		}
 		r.body = nil

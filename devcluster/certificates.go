@@ -15,7 +15,7 @@ import (
 
 const (
 	operatorID = "operator"
-	// A certificate that expires sooner than this is issued again.
+	// certificateReserve is the minimum remaining validity of a certificate. Otherwise it is issued again.
 	certificateReserve = 30 * 24 * time.Hour
 )
 
@@ -57,7 +57,7 @@ func (l *layout) issueCertificates() error {
 	return nil
 }
 
-// good reports whether a certificate can be used for a while, with the current authority: not one of an earlier authority.
+// good reports whether a certificate is valid for a while, and was issued by the current authority.
 func good(files pki.Files, authority []*x509.Certificate) bool {
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil || time.Until(pair.Leaf.NotAfter) <= certificateReserve {

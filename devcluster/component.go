@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// How long an ended component waits before it is started again.
+// restartPause is the pause before an ended component is started again.
 const restartPause = 200 * time.Millisecond
 
 // running is one process or goroutine of a component.
 type running interface {
 	Pid() int
-	// Terminate asks it to shut down.
+	// Terminate asks the component to shut down.
 	Terminate()
-	// Kill ends it at once, if possible.
+	// Kill ends the component at once, if possible.
 	Kill()
-	// Done is closed when it has ended.
+	// Done returns a channel that is closed when the component has ended.
 	Done() <-chan struct{}
-	// Err says how it ended, after Done.
+	// Err returns how the component ended, after Done.
 	Err() error
 }
 
@@ -30,12 +30,12 @@ type component struct {
 	pid     int // of the newest start; guarded by cluster.mu
 	current running
 
-	retired    context.Context // done: it is not started again
+	retired    context.Context // when it has ended, the component is not started again
 	retire     context.CancelFunc
-	terminated context.Context // done: it was told to end
+	terminated context.Context // when it has ended, the component was told to end
 	terminate  context.CancelFunc
-	over       chan struct{} // closed when it has ended for good
-	lastErr    error         // why, after over
+	over       chan struct{} // closed when the component has ended for good
+	lastErr    error         // the reason, after over
 }
 
 func (c *Cluster) newComponent(s spec) *component {

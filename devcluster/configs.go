@@ -11,8 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// keys of a component's configuration file, as listed by `mind coordinator --help` and the like; a test of the command
-// reads every file that is written here.
+// keys are the keys of a component's configuration file, as listed by `mind coordinator --help` and the like. A test of
+// the command reads every file that is written here.
 type keys map[string]any
 
 // writeConfigs writes DIR/config/NAME.yaml for each component.
@@ -48,7 +48,7 @@ func (l *layout) writeConfigs() error {
 			"gpus": gpus, "stop_tasks_on_exit": true,
 			// The other agents' directories are on this machine, too.
 			"private_dirs": []string{l.dir},
-			// Everything is on this machine, and so may the data be.
+			// All components are on this machine, and the data may be, too.
 			"data_hosts": []string{"*"}, "data_roots": l.dataRoots(),
 		}
 	}

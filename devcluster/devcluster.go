@@ -2,8 +2,8 @@
 // all in this process.
 //
 // Contract: Start returns when a leader is elected, all agents are registered and the gateway answers, or with an error
-// that names the component at fault and the end of its log. Info says where everything is (the file dev.json holds the
-// same). Stop ends everything.
+// that names the component at fault and the end of its log. Info returns the addresses and files of the components (the
+// file dev.json has the same content). Stop ends all components and tasks.
 //
 // Guarantees: child processes die with their supervisor, also if it is killed. After Stop no process of the cluster is
 // left: no component (including one that was restarted manually with its argv) and no task, including tasks of a killed
@@ -27,7 +27,7 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// Options say which cluster to run. The zero value of an optional field selects its default.
+// Options configure a cluster. The zero value of an optional field selects its default.
 type Options struct {
 	// Dir holds all state; empty: a temporary one, removed by Stop.
 	Dir string
@@ -35,8 +35,8 @@ type Options struct {
 	Coordinators int
 	// Agents is the number of nodes; 0: as in the directory, or 2; negative: none.
 	Agents int
-	// GPUs of each agent, as in the agent's configuration, such as "8xH100"; empty: as at the last start, or 8xH100. "auto"
-	// is for the first agent only, because two agents must not offer the same device.
+	// GPUs are the GPUs of each agent, as in the agent's configuration, such as "8xH100"; empty: as at the last start,
+	// or 8xH100. "auto" is for the first agent only, because two agents must not offer the same device.
 	GPUs string
 	// LogArchive keeps logs and metrics of tasks when their node is gone: a directory, or the URL of an archive. Empty: as
 	// at the last start, or none.
@@ -114,7 +114,7 @@ type Cluster struct {
 	stopErr    error
 }
 
-// Start starts a cluster and waits until it is ready. If it fails, or if ctx ends before, nothing is left running.
+// Start starts a cluster and waits until it is ready. If it fails, or if ctx ends before, no process is left running.
 func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	options, err = options.withDefaults()
 	if err != nil {
@@ -132,7 +132,7 @@ func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	if c.layout, err = openLayout(c.dir, options); err != nil {
 		return nil, err
 	}
-	// A file of an earlier start: its pids are no longer valid.
+	// Remove the file of an earlier start: its pids are no longer valid.
 	if err := removeInfo(c.dir); err != nil {
 		return nil, err
 	}
@@ -184,11 +184,11 @@ func (c *Cluster) openDir() error {
 	return durable.Sweep(dir)
 }
 
-// Dir is the directory of the state and the logs.
+// Dir returns the directory of the state and the logs.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Ended delivers the names of components that ended while the cluster was not being stopped. It drops names if they are not
-// read.
+// Ended waits for a component that ends while the cluster is not being stopped, and returns its name. Names are dropped
+// if they are not read.
 func (c *Cluster) Ended(ctx context.Context) (name string, ok bool) {
 	select {
 	case p := <-c.ended:
@@ -211,7 +211,7 @@ func (c *Cluster) stop() error {
 		p.retire()
 	}
 	within := c.options.StopWithin
-	// The agents stop their tasks when nothing can place others instead.
+	// The agents stop their tasks after no component can place others instead.
 	for _, phase := range []struct {
 		kind string
 		by   time.Duration

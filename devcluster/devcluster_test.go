@@ -27,8 +27,8 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// The test binary plays the components: what is tested here is who starts, who ends, and what is left behind. That real
-// ones become ready is tested where they can be imported, in cmd/mind.
+// TestMain makes the test binary a fake component: these tests cover starts, ends, and leftover processes. The tests of
+// cmd/mind, which can import real components, cover their readiness.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testrun.Main(m.Run))
 }
 
-// play serves what a component of this kind serves.
+// play serves the endpoints of a kind of component.
 func play(ctx context.Context, args []string) error {
 	text, err := os.ReadFile(args[2])
 	if err != nil {
@@ -91,7 +91,7 @@ func play(ctx context.Context, args []string) error {
 	return errors.Join(tell(os.Getenv("ENDS"), args[0]), server.Close())
 }
 
-// tell adds a word to a file; without a name there is none.
+// tell appends a word to a file. Without a name it does nothing.
 func tell(file, word string) error {
 	if file == "" {
 		return nil
@@ -203,8 +203,8 @@ func TestCluster_aSecondStartIsTheSameCluster(t *testing.T) {
 	require.ErrorContains(t, err, "holds a cluster of 1 coordinators")
 }
 
-// Nothing places tasks any more when the agents stop theirs: a job whose task has ended would be started again meanwhile,
-// on an agent that is still there.
+// The coordinators must not place tasks any more when the agents stop theirs: a job whose task has ended would be
+// started again meanwhile, on another agent.
 func TestCluster_stopsPlacingBeforeTheTasks(t *testing.T) {
 	ends := filepath.Join(t.TempDir(), "ends")
 	t.Setenv("ENDS", ends)
@@ -303,8 +303,8 @@ func TestCluster_childrenDieWithAKilledSupervisor(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond)
 }
 
-// TestCluster_stopSweepsWhatOthersLeft starts three processes that no component knows of: one with the argv of a component
-// that was killed, a shim, and a task. They ignore SIGTERM, save for the first.
+// TestCluster_stopSweepsWhatOthersLeft starts three processes that no component knows: one with the argv of a component
+// that was killed, a shim, and a task. The last two ignore SIGTERM.
 func TestCluster_stopSweepsWhatOthersLeft(t *testing.T) {
 	c := startCluster(t, options(t.TempDir()))
 	info := c.Info()
@@ -323,14 +323,14 @@ func TestCluster_stopSweepsWhatOthersLeft(t *testing.T) {
 
 	require.NoError(t, c.Stop())
 	for _, cmd := range []*exec.Cmd{again, shim, task} {
-		_ = cmd.Wait() // would hang if it ran on
+		_ = cmd.Wait() // would hang if the process kept running
 	}
 	require.True(t, alive(bystander.Process.Pid))
 	require.NoError(t, bystander.Process.Kill())
 	_ = bystander.Wait()
 }
 
-// Whatever of its certificates is gone or spoilt: those that are there afterwards are one authority's, with their own keys.
+// After any certificate file was removed or damaged, the new files are of one authority, with matching keys.
 func TestIssueCertificates_replacesInvalidOnes(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"the authority": func(dir string) error { return os.Remove(filepath.Join(dir, pki.CACertFile)) },

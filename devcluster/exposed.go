@@ -5,7 +5,8 @@ import (
 	"net/netip"
 )
 
-// Exposed returns where the gateway listens, and whether other machines can reach it. Everything else listens on loopback.
+// Exposed returns the address of the gateway, and whether other machines can reach it. All other components listen on
+// loopback.
 func (c *Cluster) Exposed() (addr string, exposed bool) {
 	return c.layout.HTTP, !onLoopback(c.layout.HTTP)
 }

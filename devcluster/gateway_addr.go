@@ -8,8 +8,8 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/ports"
 )
 
-// gatewayAddr finds the address of the gateway: exactly the requested one, or, for port 0, any free port. Without a
-// request: that of the last start, or the first free one from the default on.
+// gatewayAddr chooses the address of the gateway: exactly the requested one, or, for port 0, any free port. Without a
+// request, it is the address of the last start, or the first free one from the default on.
 func gatewayAddr(p *ports.Set, asked, last string) (string, error) {
 	if h, port, err := net.SplitHostPort(asked); err == nil && port == "0" {
 		return p.Find(h, false)

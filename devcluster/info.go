@@ -18,20 +18,20 @@ type Info struct {
 	CACert       string            `json:"ca_cert"`
 	Coordinators []CoordinatorInfo `json:"coordinators"`
 	Agents       []AgentInfo       `json:"agents"`
-	// Operator is the certificate that `mind raft` uses.
+	// Operator has the certificate that `mind raft` uses.
 	Operator OperatorInfo `json:"operator"`
-	// Pid of the supervisor.
+	// Pid is the process id of the supervisor.
 	Pid int `json:"pid"`
 }
 
-// GatewayInfo says where the gateway is.
+// GatewayInfo has the address and the process of the gateway.
 type GatewayInfo struct {
 	URL  string   `json:"url"`
 	Pid  int      `json:"pid"`
 	Argv []string `json:"argv"`
 }
 
-// CoordinatorInfo says where a coordinator is.
+// CoordinatorInfo has the addresses and the process of a coordinator.
 type CoordinatorInfo struct {
 	ID         string   `json:"id"`
 	Pid        int      `json:"pid"`
@@ -42,7 +42,7 @@ type CoordinatorInfo struct {
 	GossipAddr string   `json:"gossip_addr"`
 }
 
-// AgentInfo says where an agent is.
+// AgentInfo has the addresses and the process of an agent.
 type AgentInfo struct {
 	NodeID   string   `json:"node_id"`
 	Pid      int      `json:"pid"`
@@ -51,7 +51,7 @@ type AgentInfo struct {
 	HTTPAddr string   `json:"http_addr"`
 }
 
-// OperatorInfo is an operator's certificate.
+// OperatorInfo has the files of an operator's certificate.
 type OperatorInfo struct {
 	CertFile  string `json:"cert_file"`
 	KeyFile   string `json:"key_file"`
@@ -114,7 +114,7 @@ func (c *Cluster) info() Info {
 	return info
 }
 
-// publish writes dev.json, and from now on updates its pids.
+// publish writes dev.json, and from then on its pids are updated.
 func (c *Cluster) publish() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,7 +28,7 @@ const (
 	defaultHTTP = 8080
 )
 
-// layout is what a cluster keeps over restarts: its members, their ports, and the secrets.
+// layout has the settings that a cluster keeps over restarts: its members, their ports, and the secrets.
 type layout struct {
 	dir     string
 	options Options
@@ -39,7 +39,7 @@ type layout struct {
 	Agents       []member
 	GPUs         string
 	LogArchive   string `json:",omitempty"`
-	// CheckpointArchive is empty in a layout of an older version.
+	// CheckpointArchive is empty in layouts of older versions.
 	CheckpointArchive string   `json:",omitempty"`
 	DataRoots         []string `json:",omitempty"`
 	HTTP              string
@@ -57,7 +57,7 @@ type member struct {
 	Gossip string
 }
 
-// spec says how to start a component.
+// spec specifies how to start a component.
 type spec struct {
 	kind string
 	name string
@@ -115,7 +115,7 @@ func (l *layout) write() error {
 // close releases the ports for other clusters.
 func (l *layout) close() { l.ports.Close() }
 
-// fitAgents sets the agents: those of the options, or those of the last start, or two with eight GPUs each.
+// fitAgents sets the agents: the ones in the options, or those of the last start, or two with eight GPUs each.
 func (l *layout) fitAgents(o Options) {
 	n := max(o.Agents, 0)
 	if o.Agents == 0 {
@@ -158,7 +158,7 @@ func chooseArchive(into *string, address string) error {
 	return nil
 }
 
-// chooseDataRoots takes existing directories. Without any it keeps those of the last start.
+// chooseDataRoots takes existing directories. Without any it keeps the ones of the last start.
 func (l *layout) chooseDataRoots(dirs []string) error {
 	if len(dirs) == 0 {
 		return nil
@@ -177,7 +177,7 @@ func (l *layout) chooseDataRoots(dirs []string) error {
 	return nil
 }
 
-// dataRoots are the directories of local data.
+// dataRoots returns the directories of local data.
 func (l *layout) dataRoots() []string {
 	if len(l.DataRoots) > 0 {
 		return l.DataRoots
@@ -199,7 +199,7 @@ func newGossipKey() []byte { return random(32) }
 
 func random(bytes int) []byte {
 	b := make([]byte, bytes)
-	_, _ = rand.Read(b) // it never fails
+	_, _ = rand.Read(b) // never fails
 	return b
 }
 
@@ -257,7 +257,7 @@ func (l *layout) components() []spec {
 	return all
 }
 
-// url is the gateway's URL for clients on this machine.
+// url returns the gateway's URL for clients on this machine.
 func (l *layout) url() string {
 	h, port, err := net.SplitHostPort(l.HTTP)
 	if err != nil {
@@ -269,7 +269,7 @@ func (l *layout) url() string {
 	return "http://" + net.JoinHostPort(h, port)
 }
 
-// lock locks a file as long as this process lives, or until the returned function is called.
+// lock locks a file until this process ends, or the returned function is called.
 func lock(path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

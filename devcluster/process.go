@@ -14,7 +14,8 @@ import (
 var ownPid = os.Getpid()
 
 // starter starts children from one thread that lives as long as the starter. Linux delivers the death signal of a child
-// when the thread that started it ends, not when the process does; Go ends threads at any time unless they are locked.
+// when the thread that started it ends, and not when that thread's process ends; Go ends threads at any time unless
+// they are locked.
 type starter struct {
 	orders chan func()
 	gone   chan struct{}
@@ -45,9 +46,9 @@ type child struct {
 	err  error
 }
 
-// start runs argv with its output appended to DIR/logs/NAME.log. The child has its own process group, so that an interrupt
-// from the keyboard reaches only the supervisor, which then stops everything in order; and the kernel terminates it when
-// the supervisor dies, however that happens.
+// start runs argv with its output appended to DIR/logs/NAME.log. The child has its own process group, so that an
+// interrupt from the keyboard reaches only the supervisor, which then stops all components in an orderly way; and the
+// kernel terminates the child when the supervisor dies for any reason.
 func (s *starter) start(argv []string, dir, name string) (running, error) {
 	log, err := os.OpenFile(logFile(dir, name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Between two readiness checks.
+// readyPause is the pause between two readiness checks.
 const readyPause = 25 * time.Millisecond
 
-// awaitReady returns when the cluster can take a job and place it.
+// awaitReady returns when the cluster can accept a job and place it.
 func (c *Cluster) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.options.ReadyWithin, errNotReady)
 	defer cancel()

@@ -19,11 +19,11 @@ type reaper struct {
 	ended chan struct{}
 }
 
-// Hundreds of tasks may end per second, and looking for orphans means reading /proc.
+// reapPause limits how often orphans are reaped: hundreds of tasks may end per second, and each search reads /proc.
 const reapPause = 250 * time.Millisecond
 
-// newReaper spares the children for which mine is true, and all of this session: others wait for them. A task always has
-// another session.
+// newReaper returns a reaper that leaves alone children for which mine is true, and processes of this session, because
+// others wait for them. A task always has another session.
 func newReaper(mine func(pid int) bool) *reaper {
 	r := &reaper{mine: mine, stop: make(chan struct{}), ended: make(chan struct{})}
 	// If the kernel has no subreapers, orphans go to process 1 as usual.

@@ -20,7 +20,7 @@ import (
 // Older versions wrote cluster.json without a sync, so a power cut could leave it empty. Its contents are also in the
 // configurations of the components and in dev.json.
 
-// layoutFile holds the layout.
+// layoutFile returns the path of the file with the layout.
 func layoutFile(dir string) string { return filepath.Join(dir, "cluster.json") }
 
 // read loads the layout of an earlier start; found is false if there was none.
@@ -57,7 +57,7 @@ func (l *layout) read() (found bool, err error) {
 	return true, nil
 }
 
-// coordinatorDirs names the coordinators with a data directory.
+// coordinatorDirs returns the ids of the coordinators with a data directory.
 func (l *layout) coordinatorDirs() (ids []string) {
 	entries, _ := os.ReadDir(filepath.Join(l.dir, "coordinators")) // a missing directory counts as empty
 	for _, e := range entries {
@@ -157,8 +157,8 @@ func (l *layout) fromConfigs() error {
 	return nil
 }
 
-// fromInfo reads dev.json, which remains if a cluster was not stopped. It lacks the gossip key, which the components only
-// have to agree on.
+// fromInfo reads dev.json, which remains if a cluster was not stopped. The file lacks the gossip key, so a new one is
+// made.
 func (l *layout) fromInfo() error {
 	info, err := ReadInfo(l.dir)
 	if err != nil {
@@ -178,7 +178,7 @@ func (l *layout) fromInfo() error {
 		l.Agents = append(l.Agents, member{ID: a.NodeID, GRPC: a.GRPCAddr, HTTP: a.HTTPAddr})
 	}
 	if len(l.Agents) > 0 {
-		l.GPUs = "8xH100" // unknown; as in the first start
+		l.GPUs = "8xH100" // unknown: use the default
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What a power cut leaves of a cluster that an earlier version made, which wrote these files without a sync: the data of the
-// coordinators was synced, and of the rest anything may be gone.
+// An earlier version wrote these files without a sync. After a power cut only the coordinators' data is certain to be
+// complete, and any other file may be missing or empty.
 func TestCluster_anEmptyLayoutIsPutTogetherAgain(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, dir string){
 		"it is empty":     func(t *testing.T, dir string) { require.NoError(t, os.Truncate(layoutFile(dir), 0)) },
@@ -70,7 +70,7 @@ func TestCluster_aLayoutThatCannotBePutTogetherLosesNothing(t *testing.T) {
 	require.Equal(t, "jobs", string(readFile(t, data)))
 	require.Subset(t, list(t, dir), before)
 
-	// A cluster whose addresses are other ones would not find its own replicas.
+	// With other addresses the cluster would not find its own replicas.
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "config"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config", "gateway.yaml"), []byte("http_addr: 127.0.0.1:1\ntokens: [{token: t}]\n"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config", "c2.yaml"), []byte("id: c2\nraft_addr: 127.0.0.1:2\n"), 0o600))

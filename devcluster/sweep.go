@@ -12,11 +12,12 @@ import (
 
 const (
 	sweepNotice = time.Second     // between SIGTERM and SIGKILL
-	sweepWithin = 4 * time.Second // between the first SIGKILL and the report of what is left
+	sweepWithin = 4 * time.Second // between the first SIGKILL and the report of processes that are left
 )
 
-// sweep ends what is left of a cluster: components that were restarted manually with our argv, shims, and tasks. The time
-// for finding them does not count: also on a slow machine they are asked to end first, and killed before sweep gives up.
+// sweep ends the leftover processes of a cluster: components that were restarted manually with our argv, shims, and
+// tasks. The time to find them does not count: also on a slow machine they are asked to end first, and killed before
+// sweep gives up.
 func sweep(find func() []int, signal func(pid int, sig syscall.Signal), logger *slog.Logger) error {
 	var asked, killed time.Time
 	for {
@@ -45,7 +46,8 @@ func sweep(find func() []int, signal func(pid int, sig syscall.Signal), logger *
 	}
 }
 
-// leftovers finds the processes of the cluster in dir by /proc, so it needs no list that a killed agent could have kept.
+// leftovers finds the processes of the cluster in dir by /proc, so it needs no list from an agent, which may have been
+// killed.
 func leftovers(dir string, specs []spec) (pids []int) {
 	for _, p := range proc.All() {
 		if p.Pid != ownPid && !p.Zombie && belongs(p.Strings("cmdline"), p.Strings("environ"), dir, specs) {

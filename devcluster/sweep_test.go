@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where looking for processes takes longer than they are given, they get their notice first and are killed all the same.
+// Even if each search for processes takes longer than their time limits, they get SIGTERM first, and SIGKILL after
+// that.
 func TestSweep_ofASlowMachine(t *testing.T) {
 	for name, look := range map[string]time.Duration{"quick": time.Millisecond, "slow": time.Second, "very slow": 2 * sweepWithin} {
 		t.Run(name, func(t *testing.T) {

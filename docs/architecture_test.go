@@ -56,7 +56,7 @@ type roomRule struct {
 	may  []string // rooms that it may import
 }
 
-// rooms reads the table of docs/architecture.md, in its order.
+// rooms reads the table of rooms in docs/architecture.md, in its order.
 func rooms(t *testing.T) []roomRule {
 	t.Helper()
 	text, err := os.ReadFile("architecture.md")
@@ -116,7 +116,7 @@ func TestArchitecture_importsFollowTheTable(t *testing.T) {
 	}
 }
 
-// The attack is a tool of users (`mind chaos`), and of nothing that runs in a cluster.
+// Chaos is a tool for users (`mind chaos`). Nothing that runs in a cluster may depend on it.
 func TestArchitecture_nobodyImportsChaosButTheCommandLine(t *testing.T) {
 	for _, p := range listPackages(t) {
 		for _, imported := range p.Imports {
@@ -127,7 +127,8 @@ func TestArchitecture_nobodyImportsChaosButTheCommandLine(t *testing.T) {
 	}
 }
 
-// What a library is used for is decided in one place: these may be imported only under the given folders.
+// Each of these libraries may be imported only in the given folders, so that the decision how it is used is in one
+// place.
 func TestArchitecture_librariesStayWhereTheyBelong(t *testing.T) {
 	only := map[string][]string{
 		"github.com/hashicorp/raft":       {"raftnode", "chaos"},
@@ -162,7 +163,7 @@ func TestArchitecture_everyPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// A file that grows past this holds more than one idea.
+// A longer file should be split, because it has more than one subject.
 const maxFileLines = 500
 
 func TestArchitecture_filesStaySmall(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A new contributor follows CONTRIBUTING.md to the letter: what it names is there.
+// Everything that CONTRIBUTING.md names must exist, because new contributors follow it to the letter.
 func TestContributing_namesOnlyWhatExists(t *testing.T) {
 	text, err := os.ReadFile("../CONTRIBUTING.md")
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func TestContributing_namesOnlyWhatExists(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile("`([a-z0-9_.]+(?:/[A-Za-z0-9_.]+)+)`").FindAllStringSubmatch(string(text), -1) {
 		if strings.HasPrefix(m[1], "bin/") || strings.HasPrefix(m[1], "testing/") {
-			continue // what is built, and the standard library
+			continue // build outputs, and the standard library
 		}
 		_, err := os.Stat(filepath.Join("..", m[1]))
 		require.NoErrorf(t, err, "CONTRIBUTING.md names %s", m[1])
@@ -36,7 +36,7 @@ func TestContributing_namesOnlyWhatExists(t *testing.T) {
 	}
 }
 
-// makeTargets are the targets of the Makefile, each of which has a line of help.
+// makeTargets returns the targets of the Makefile, and checks that each has a line of help.
 func makeTargets(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../Makefile")

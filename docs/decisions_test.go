@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each decision has a line in the index, with its title.
+// Each decision must have a line in the index, with its title.
 func TestDecisions_areInTheirIndex(t *testing.T) {
 	index := strings.Join(strings.Fields(read(t, "decisions/README.md")), " ")
 	pages, err := filepath.Glob("decisions/[0-9]*.md")
@@ -25,13 +25,15 @@ func TestDecisions_areInTheirIndex(t *testing.T) {
 	}
 }
 
-// namedPath is a file or folder of the repository that a page names in backticks.
+// namedPath matches a path in backticks in a page.
 var namedPath = regexp.MustCompile("`([A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)+/?)`")
 
-// notPaths look like paths of the repository and are none: they are what a program makes or finds elsewhere.
+// notPaths matches paths that look like paths in the repository but are not: programs make or find these files
+// elsewhere.
 var notPaths = regexp.MustCompile(`^bin/|NAME|^pki/.*\.pem$|/\.\.\.$`)
 
-// A file or folder that a page names exists. A path counts as one of the repository if its first part is.
+// Each file or folder of the repository that a page names must exist. A path is one in the repository if its first
+// element is.
 func TestPages_nameFilesThatExist(t *testing.T) {
 	seen, wrong := 0, []string{}
 	for _, path := range files(t, ".md") {

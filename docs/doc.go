@@ -1,2 +1,2 @@
-// Package docs holds the documentation, and the tests that keep the documentation and the code from drifting apart.
+// Package docs holds the documentation, and tests that compare the documentation with the code.
 package docs

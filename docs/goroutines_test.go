@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The page of goroutines has a heading for each package that has a goroutine or a lock, and for no other.
+// The page about goroutines must have a heading for each package with goroutines or locks, and for no other package.
 func TestGoroutines_everyPackageIsNamed(t *testing.T) {
 	_, list, found := strings.Cut(read(t, "develop/goroutines.md"), "\n## Goroutines by package\n")
 	require.True(t, found, "the list of packages is gone")
@@ -36,7 +36,7 @@ func TestGoroutines_everyPackageIsNamed(t *testing.T) {
 	}
 }
 
-// concurrent are the packages with goroutines or locks.
+// concurrent returns the packages with goroutines or locks.
 func concurrent(t *testing.T) []string {
 	var all []string
 	for _, path := range files(t, ".go") {

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The hook takes messages in the imperative, and says what is wrong with others.
+// TestHook_holdsCommitMessages checks that the hook accepts messages in the imperative, and says what is wrong with
+// others.
 func TestHook_holdsCommitMessages(t *testing.T) {
 	for message, wrong := range map[string]string{
 		"scheduler: search victims once\n":            "",

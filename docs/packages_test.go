@@ -14,10 +14,11 @@ import (
 
 var update = flag.Bool("update", false, "write from the code what it is compared with: the package map, the tests that pages name, the weights")
 
-// A package that grows past this does more than one thing. The map may give a reason why one is larger.
+// A larger package should be split, because it does more than one thing. The map may have a reason why a package is
+// larger.
 const maxPackageLines = 2500
 
-// mapped is what the package map of docs/architecture.md says about one package.
+// mapped is the entry of one package in the package map of docs/architecture.md.
 type mapped struct {
 	sentence string
 	imports  []string
@@ -29,7 +30,7 @@ const (
 	mapEnds   = "```\n"
 )
 
-// packageMap reads the map; before and after are the rest of the page.
+// packageMap reads the package map. before and after are the text of the page around it.
 func packageMap(t *testing.T) (before string, packages map[string]mapped, after string) {
 	t.Helper()
 	text, err := os.ReadFile("architecture.md")
@@ -93,7 +94,7 @@ func wrap(text, indent string) string {
 	return out.String() + "\n"
 }
 
-// sentence is the first sentence of a package comment, without "Package x".
+// sentence returns the first sentence of a package comment, without "Package x".
 func sentence(p goPackage) string {
 	words := strings.SplitN(new(doc.Package).Synopsis(p.Doc), " ", 3)
 	if len(words) == 3 && (words[0] == "Package" || words[0] == "Command") {
@@ -102,7 +103,7 @@ func sentence(p goPackage) string {
 	return strings.Join(words, " ")
 }
 
-// inside lists those of the imports that are packages of this module.
+// inside returns the imports of a package that are packages of this module.
 func inside(p goPackage) []string {
 	var own []string
 	for _, imported := range p.Imports {
@@ -114,7 +115,7 @@ func inside(p goPackage) []string {
 	return own
 }
 
-// actual is the map as the code has it, with the reasons of the map as it stands.
+// actual returns the map that the code should have, with the reasons in the map stands.
 func actual(t *testing.T, stands map[string]mapped) map[string]mapped {
 	packages := map[string]mapped{}
 	for _, p := range listPackages(t) {
@@ -127,8 +128,8 @@ func actual(t *testing.T, stands map[string]mapped) map[string]mapped {
 	return packages
 }
 
-// TestPackages_theMapIsTheCode holds the package map to the code: each package, what its comment says that it does, and
-// what it imports. A new arrow between two packages is thus a line in somebody's diff.
+// TestPackages_theMapIsTheCode compares the package map with the code: the packages, the first sentence of each package
+// comment, and the imports. So a new import between two packages is visible in the diff of a change.
 func TestPackages_theMapIsTheCode(t *testing.T) {
 	before, stands, after := packageMap(t)
 	is := actual(t, stands)
@@ -176,8 +177,8 @@ func rewrite(t *testing.T, before string, packages map[string]mapped, after stri
 	require.NoError(t, os.WriteFile("architecture.md", []byte(before+mapBegins+block.String()+mapEnds+after), 0o644))
 }
 
-// TestPackages_fitAHead: a package over maxPackageLines lines, tests and generated code not counted, needs a reason in
-// the map; a reason that is no longer needed has to go.
+// TestPackages_fitAHead checks that each package over maxPackageLines lines has a reason in the map, and that no other
+// package has one. Tests and generated code do not count.
 func TestPackages_fitAHead(t *testing.T) {
 	_, stands, _ := packageMap(t)
 	for _, p := range listPackages(t) {
@@ -199,10 +200,10 @@ func TestPackages_fitAHead(t *testing.T) {
 	}
 }
 
-// TestPackages_noRoomsInACircle: folders of one room do not import each other in a circle, at any depth; the compiler
-// holds this for packages alone.
+// TestPackages_noRoomsInACircle checks that folders do not import each other in a circle, at any depth. The compiler
+// checks this only for packages.
 func TestPackages_noRoomsInACircle(t *testing.T) {
-	arrows := map[string]map[string]bool{} // folder -> folders beside it that it imports
+	arrows := map[string]map[string]bool{} // folder: the folders beside it that it imports
 	for _, p := range listPackages(t) {
 		from := strings.Split(strings.TrimPrefix(p.ImportPath, module+"/"), "/")
 		for _, imported := range inside(p) {

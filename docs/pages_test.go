@@ -17,8 +17,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 )
 
-// files are those of the repository with one of the given endings, relative to this folder. Hidden folders and build outputs are
-// left out.
+// files returns the paths of the files of the repository with one of the given endings, relative to this folder. It
+// leaves out hidden folders and build outputs.
 func files(t *testing.T, endings ...string) []string {
 	t.Helper()
 	var all []string
@@ -45,15 +45,16 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// Lines that are longer are not read.
+// Longer lines are hard to read.
 const maxColumns = 120
 
-// A code block is copied and pasted, so it may hold what cannot be broken.
+// A block of code is copied and pasted, so it may have longer lines.
 const maxCodeColumns = 160
 
 var fence = regexp.MustCompile("^ *```")
 
-// tooLong says which lines of a page are too long. A single word that is too long by itself (a URL) cannot be broken.
+// tooLong returns the lines of a page that are too long. A line with a word that is too long itself, such as a URL, is
+// not counted.
 func tooLong(page string) []string {
 	var found []string
 	code := false
@@ -79,7 +80,7 @@ func TestPages_linesFit(t *testing.T) {
 	for _, path := range files(t, ".md") {
 		for _, line := range tooLong(read(t, path)) {
 			if path == "../docs/architecture.md" && strings.HasPrefix(line, "| `") {
-				continue // one package a line, so that changes merge
+				continue // one package in each line, so that changes merge
 			}
 			wrong = append(wrong, path+": "+line)
 		}
@@ -97,7 +98,7 @@ var (
 	codes   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 )
 
-// anchors are the places of a page that a link can lead to, as GitHub names them.
+// anchors returns the anchors of a page, as GitHub makes them from its headings.
 func anchors(page string) []string {
 	var all []string
 	for _, h := range heading.FindAllStringSubmatch(codes.ReplaceAllString(page, ""), -1) {
@@ -132,7 +133,7 @@ func TestPages_linksLeadSomewhere(t *testing.T) {
 	require.Greater(t, seen, 100)
 }
 
-// Each page is in the index of who reads it.
+// Each page must be in the index, which lists pages by their readers.
 func TestPages_areInTheIndex(t *testing.T) {
 	index := read(t, "README.md")
 	for _, path := range files(t, ".md") {
@@ -145,7 +146,7 @@ func TestPages_areInTheIndex(t *testing.T) {
 	}
 }
 
-// A page that code, help or a build file names is there.
+// Each page that code, help or a build file names must exist.
 func TestPages_namedElsewhereExist(t *testing.T) {
 	named := regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
 	seen := 0
@@ -158,11 +159,11 @@ func TestPages_namedElsewhereExist(t *testing.T) {
 	require.Greater(t, seen, 20)
 }
 
-// Tests that pages name are written `folder TestName`. After a move: go test ./docs -run Pages -update corrects their
-// folders.
+// namedTest matches a test in a page, which is written `folder TestName`. After a test was moved, go test ./docs -run
+// Pages -update corrects the folder.
 var namedTest = regexp.MustCompile("`([a-z0-9/_-]+) ((?:Test|Fuzz|Benchmark)[A-Za-z0-9_]+)`")
 
-// rewrap fills the items of lists that have a line that is too long. Code is not broken.
+// rewrap breaks the lines of list items that have a line that is too long. It does not break spans of code.
 func rewrap(page string) string {
 	word := regexp.MustCompile("(?:`[^`]*`|[^\\s`])+")
 	item := regexp.MustCompile(`(?m)^- .*\n(?:  .*\n)*`)
@@ -202,7 +203,7 @@ func TestPages_rewrap(t *testing.T) {
 }
 
 func TestPages_nameTestsThatExist(t *testing.T) {
-	where := map[string][]string{} // test: folders
+	where := map[string][]string{} // the folders of each test
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
 	for _, path := range files(t, "_test.go") {
 		folder := strings.TrimPrefix(filepath.Dir(path), "../")
@@ -240,7 +241,7 @@ func TestPages_nameTestsThatExist(t *testing.T) {
 	require.Greater(t, len(slices.Collect(maps.Keys(seen))), 50)
 }
 
-// Every metric that the program has is explained.
+// The page must name every metric of the program.
 func TestPages_nameEveryMetric(t *testing.T) {
 	page := read(t, "operate/metrics.md")
 	metric := regexp.MustCompile(`(?:Name: +|NewDesc\()"(mind_[a-z_]+)"`)
@@ -257,7 +258,7 @@ func TestPages_nameEveryMetric(t *testing.T) {
 	require.Greater(t, seen, 35)
 }
 
-// The page lists the actions of the audit log by kind: `node.drain`, `.enable`.
+// The page lists the actions of the audit log by kind: `node.drain`, `.enable`. It must name every action.
 func TestPages_nameEveryAuditAction(t *testing.T) {
 	page, err := os.ReadFile("use/rest.md")
 	require.NoError(t, err)

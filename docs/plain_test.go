@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// notPlain are words and phrases that a reader stumbles over, or second names of a thing that has one already, each with what to
-// write instead. The words are regular expressions, case does not count, and a space matches a line break too.
+// notPlain lists words and phrases that are hard to understand, or that are second names of a thing, each with what to
+// write instead. The words are regular expressions without regard to case. A space also matches a line break.
 var notPlain = []struct{ words, instead string }{
 	// One term for each thing.
 	{`reigns?`, "term"},
@@ -54,7 +54,7 @@ var notPlain = []struct{ words, instead string }{
 	{`rules of the house`, "rules"},
 	{`at night`, "on call"},
 
-	// Who reads this is not always a man.
+	// Readers are not always men.
 	{`he|his|him|himself`, "they, their, them"},
 
 	// Riddles of texts that users see.
@@ -66,7 +66,7 @@ var notPlain = []struct{ words, instead string }{
 	{`speaks to nobody`, "refuses all callers"},
 }
 
-// plain says which of the words a text has.
+// plain returns the words of notPlain that a text has.
 func plain(text string) []string {
 	var found []string
 	for i, w := range notPlain {
@@ -87,7 +87,7 @@ var patterns = sync.OnceValue(func() []*regexp.Regexp {
 
 var span = regexp.MustCompile("`[^`]*`")
 
-// What stands in code is quoted: it is changed in the program first.
+// TestPlain_pages leaves out code, which is quoted from the program: words there are changed in the program first.
 func TestPlain_pages(t *testing.T) {
 	var wrong []string
 	for _, path := range files(t, ".md") {
@@ -104,7 +104,7 @@ func TestPlain_pages(t *testing.T) {
 	require.Empty(t, plain("The foreign term of a leader."))
 }
 
-// frozen are files whose texts can never change: hashes of what older versions wrote depend on them.
+// frozen lists files whose texts can never change, because hashes in the logs of older versions depend on them.
 var frozen = []string{"../fsm/reason/table.go"}
 
 func TestPlain_code(t *testing.T) {
@@ -125,7 +125,7 @@ func TestPlain_code(t *testing.T) {
 	}
 }
 
-// texts are the comments, the strings and the names of tests of a Go file.
+// texts returns the comments, the strings and the names of tests of a Go file.
 func texts(t *testing.T, path string) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)

@@ -10,10 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// starters are packages with which tests start processes.
+// starters lists packages with which tests start processes.
 var starters = []string{"os/exec", module + "/archive/s3server", module + "/chaos/procs", module + "/chaos/testbed", module + "/chaos/vm", module + "/gateway/jobcache/mariadb"}
 
-// startNothing are packages with tests that start nothing, though they could, or nothing that waits.
+// startNothing lists packages whose tests import a starter but start no process, or only processes that end by
+// themselves.
 var startNothing = map[string]string{
 	"docs":                     "asks go and git, which end",
 	"fsm/level":                "asks go, and runs what ends",
@@ -27,8 +28,8 @@ var startNothing = map[string]string{
 	"chaos/vm/power/ledger":    "its tests have a cluster in this process",
 }
 
-// What tests start ends with them, however they end: their packages go through testrun.Main, as do the programs that start
-// clusters to attack, to measure or to show them.
+// Processes that a test starts must end with it, even if it is killed. So packages whose tests start processes use
+// testrun.Main, as do the programs that start clusters to attack, measure or show them.
 func TestArchitecture_whatTestsStartEndsWithThem(t *testing.T) {
 	const testrun = module + "/devcluster/testrun"
 	starts := func(imports ...string) bool {

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A threat without a test is a promise that nothing checks. That the tests exist is checked for all pages.
+// Each threat must name tests, because a protection without a test is not checked. Another test checks that the tests
+// that pages name exist.
 func TestSecurity_everyThreatNamesTests(t *testing.T) {
 	_, threats, found := strings.Cut(read(t, "operate/security.md"), "\n## Threats\n")
 	require.True(t, found, "the list of threats is gone")

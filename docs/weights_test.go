@@ -18,15 +18,15 @@ import (
 
 const weightsFile = "develop/weights.txt"
 
-// weight is what is compiled of a module.
+// weight is the size of the part of a module that is compiled.
 type weight struct {
 	kB       int // of Go and assembler source
 	packages int
 }
 
-// weightsOf asks go which packages of other modules a program compiles on linux/amd64, whatever this machine is. It looks at
-// source only, so what is compiled already makes no difference. The standard library is left out: it is that of the Go in use.
-// The tag shim_embedded adds no import, and wants a shim that is built.
+// weightsOf returns the weights of the modules that a program compiles for linux/amd64, on any machine. Only sources
+// count, so the build cache makes no difference. The standard library is left out, because it depends on the version of
+// Go. The tag shim_embedded is not set: it adds no import, and needs a shim that was built.
 func weightsOf(t *testing.T, program string) map[string]weight {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Module,Standard,GoFiles,SFiles", program)
@@ -113,7 +113,8 @@ func readWeights(text string) (map[string]weight, error) {
 	return weights, nil
 }
 
-// heavier says what differs by more than a new patch of a module does: which modules there are, a tenth of one, and a fiftieth of all.
+// heavier returns the differences that are larger than those of a patch release: a module that is new or gone, one that
+// changed by more than a tenth, and a change of the sum by more than a fiftieth.
 func heavier(was, is map[string]weight) []string {
 	var found []string
 	differs := func(name string, was, is, tolerated int) {
@@ -139,7 +140,8 @@ func heavier(was, is map[string]weight) []string {
 	return found
 }
 
-// TestWeights_areKnown shows in a change what a new dependency, or a new version of one, adds to every build.
+// TestWeights_areKnown compares the weights with a file, so that the diff of a change shows how much a dependency adds
+// to every build.
 func TestWeights_areKnown(t *testing.T) {
 	is := weightsOf(t, "./cmd/mind")
 	if *update {

@@ -15,26 +15,28 @@ import (
 
 var errCut = errors.New("the power is gone")
 
-// model is a file system that keeps, over a power cut, what was synced, and of the rest whatever it likes: any of the changes
-// of a directory without the others, and of a file nothing, a part, or all. After so many calls the power is gone.
+// model is a file system in memory with power cuts. Synced data survives a power cut. Of the rest anything may survive:
+// any subset of the changes of a directory, and of the data of a file nothing, a part, or all. The field most is the
+// number of calls after which the power fails.
 type model struct {
 	calls, most int
 	dirs        map[string]*modelDir
 }
 
-// modelDir is a directory: its names as they are, as they are on disk, and the changes that are not on disk yet.
+// modelDir is a directory: its current names, its names on disk, and the changes that are not on disk yet.
 type modelDir struct {
 	now, disk map[string]*modelFile
 	pending   []change
 }
 
-// change gives a name to a file, or to nothing; a rename does both at once.
+// change maps names to their new files; a name that maps to nil is removed. A rename within one directory is one change
+// of two names.
 type change map[string]*modelFile
 
 type modelFile struct {
 	model *model
 	name  string
-	// data is what was written, disk what of it is on disk for sure.
+	// data is the written content, and disk the synced content.
 	data, disk []byte
 	synced     bool
 	dir        bool
@@ -146,7 +148,8 @@ func (f *modelFile) Sync() error {
 
 func (f *modelFile) Close() error { return f.model.call() }
 
-// outcomes calls see with each content that a file may have after a power cut now; absent is told as "none".
+// outcomes calls see with each content that a file may have after a power cut at this moment; for a missing file with
+// "none".
 func (m *model) outcomes(name string, see func(content string)) {
 	contents := func(f *modelFile) []string {
 		switch {
@@ -177,7 +180,7 @@ func (m *model) outcomes(name string, see func(content string)) {
 	}
 }
 
-// reachable tells whether a directory is found after a power cut: surely, perhaps, or not.
+// reachable returns whether a directory exists after a power cut: true, false, or both if both are possible.
 func (m *model) reachable(dir string) []bool {
 	if dir == "/" {
 		return []bool{true}
@@ -192,8 +195,8 @@ func (m *model) reachable(dir string) []bool {
 	return m.reachable(filepath.Dir(dir))
 }
 
-// cuts runs do with the power going after each of its calls, and returns what was found of the file then. done tells that do
-// had returned without an error.
+// cuts runs do once for each of its calls, with a power cut after that call, and returns all contents that the file may
+// have then. done holds those that it may have when do had returned without an error.
 func cuts(t *testing.T, name string, prepare, do func(s steps) error) (found []string, done map[string]bool) {
 	t.Helper()
 	seen, done := map[string]bool{}, map[string]bool{}
@@ -250,7 +253,7 @@ func TestARenamedFileIsFoundAfterAPowerCut(t *testing.T) {
 	require.Equal(t, map[string]bool{"none": true}, done)
 }
 
-// The model must tell a right order from wrong ones, or the tests above show nothing.
+// If the model accepted wrong orders of calls, the tests above would show nothing.
 func TestTheModelNoticesWrongOrders(t *testing.T) {
 	for name, wrong := range map[string]func(s steps, f file) error{
 		"renamed before it is synced": func(s steps, f file) error {

@@ -80,10 +80,10 @@ type File struct {
 // Create starts to replace a file. The caller must call Commit or Discard.
 func Create(name string, perm os.FileMode) (*File, error) { return machine.create(name, perm) }
 
-// Write implements io.Writer.
+// Write implements [io.Writer].
 func (f *File) Write(p []byte) (int, error) { return f.file.Write(p) }
 
-// Name is its temporary path until it is committed.
+// Name returns the temporary path of the file until it is committed.
 func (f *File) Name() string { return f.file.Name() }
 
 // Commit moves the file into place.
@@ -117,7 +117,7 @@ func (f *File) Discard() {
 // asidePrefix is the prefix of temporary files.
 const asidePrefix = ".new-"
 
-// Sweep removes what killed processes left in a directory. Nothing may be writing in it.
+// Sweep removes the temporary files that killed processes left in a directory. No process may be writing there.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -132,7 +132,7 @@ func Sweep(dir string) error {
 	return errors.Join(faults...)
 }
 
-// steps calls the system in the right order.
+// steps makes the system calls in an order that is safe in a power cut.
 type steps struct{ disk }
 
 var machine = steps{system{}}
@@ -143,7 +143,7 @@ var aside atomic.Uint64
 func (s steps) create(name string, perm os.FileMode) (*File, error) {
 	prefix := filepath.Join(filepath.Dir(name), asidePrefix+strconv.Itoa(os.Getpid())+"-")
 	for {
-		// A process of another machine, or of an earlier time, may have used the same number.
+		// A process on another machine, or one before this process with the same id, may have used the same number.
 		f, err := s.Create(prefix+strconv.FormatUint(aside.Add(1), 10), perm)
 		switch {
 		case err == nil:
@@ -195,7 +195,7 @@ func (s steps) mkdirAll(dir string, perm os.FileMode) error {
 	return err
 }
 
-// disk is the system calls of this package.
+// disk has the system calls that this package makes.
 type disk interface {
 	// Create makes a file that is not there.
 	Create(name string, perm os.FileMode) (file, error)
@@ -213,7 +213,7 @@ type file interface {
 	Close() error
 }
 
-// system is the real one.
+// system is the disk of this machine.
 type system struct{}
 
 func (system) Create(name string, perm os.FileMode) (file, error) {

@@ -61,11 +61,11 @@ func TestWhatIsDiscardedLeavesNothing(t *testing.T) {
 	f, err = Create(filepath.Join(dir, "f"), 0o600)
 	require.NoError(t, err)
 	require.NoError(t, f.Commit())
-	f.Discard() // changes nothing
+	f.Discard() // has no effect after Commit
 	require.FileExists(t, filepath.Join(dir, "f"))
 }
 
-// A process that was killed left a file; a later one with the same number must not stumble over it.
+// A killed process left a temporary file. A later process with the same id must choose another name.
 func TestWhatAKilledProcessLeft(t *testing.T) {
 	dir := t.TempDir()
 	for n := aside.Load(); n < aside.Load()+3; n++ {

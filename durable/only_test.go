@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Why a file may be written without this package.
+// Reasons why a file may be written without this package.
 const (
 	ofATask    = "a task directory holds nothing that is needed after a power cut: docs/develop/agent.md, \"After a power cut\""
 	ofALog     = "lines of a log: what the machine had not written is lost with it"
@@ -62,11 +62,11 @@ var elsewhere = map[string]string{
 	"raftnode/verify/source.go copyFile os.Create":              ofAScratch,
 }
 
-// notOurs are folders whose programs keep nothing that anybody relies on: attacks, examples, and tests of the documents.
+// notOurs lists folders whose programs keep no files that must survive: attacks, examples, and tests of the documents.
 var notOurs = []string{"chaos", "examples", "docs", "tools"}
 
-// writes are the functions that write, make or rename files, by the path of their package. Those that open one do so with some
-// flags only.
+// writes lists the functions that write, make or rename files, by the path of their package. A function that opens a
+// file counts only if its flags may allow writing; see opensToWrite.
 var writes = map[string][]string{
 	"os":                    {"WriteFile", "Rename", "Create", "CreateTemp", "Truncate", "Link", "Symlink", "CopyFS", "OpenFile"},
 	"io/ioutil":             {"WriteFile", "TempFile"},
@@ -74,11 +74,11 @@ var writes = map[string][]string{
 	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2", "Creat", "Rename", "Renameat", "Renameat2", "Truncate", "Link", "Linkat", "Symlink", "Symlinkat", "Mknod"},
 }
 
-// flags say that a file is opened to be written to.
+// flags lists the flags that open a file for writing.
 var flags = []string{"O_WRONLY", "O_RDWR", "O_CREATE", "O_CREAT", "O_APPEND", "O_TRUNC", "O_TMPFILE"}
 
-// TestNothingElseWritesFiles finds each call that writes, makes or renames a file outside of this package. What must survive a
-// power cut goes through this package; what need not is in the table above, with its reason.
+// TestNothingElseWritesFiles finds each call outside of this package that writes, makes or renames a file. A file that
+// must survive a power cut is written by this package; the other calls are in the table above, each with its reason.
 func TestNothingElseWritesFiles(t *testing.T) {
 	found := map[string]bool{}
 	require.NoError(t, filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
@@ -118,7 +118,7 @@ func TestNothingElseWritesFiles(t *testing.T) {
 	}
 }
 
-// writesOf lists the calls of one file, as the table names them.
+// writesOf lists the writing calls in one file, in the form of the table.
 func writesOf(t *testing.T, name string, text []byte) (calls []string) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
@@ -160,7 +160,7 @@ func writesOf(t *testing.T, name string, text []byte) (calls []string) {
 	return calls
 }
 
-// opensToWrite says whether the flags of a call may let it write: those that are no constants may.
+// opensToWrite reports whether the flags of a call may open a file for writing. Flags that are not constants may.
 func opensToWrite(call *ast.CallExpr) bool {
 	write, read := false, false
 	for _, arg := range call.Args {

@@ -9,8 +9,9 @@
 // dead. A member that leaves is in state left, not dead, if its leave message arrived. A process that starts again under
 // its name is alive with a higher incarnation. The views converge again after a partition.
 //
-// Not guaranteed: that a dead member is dead. It means that this process and those it can reach do not reach the member.
-// Suspect is this process's own suspicion; suspicions of others are not visible until they become a death.
+// Not guaranteed: that a dead member is dead. It means that this process and those it can reach do not reach the
+// member. Suspect is this process's own suspicion. Suspicions of other processes are not visible before the member is
+// declared dead.
 package gossip
 
 import (
@@ -63,18 +64,18 @@ type Config struct {
 	Name string
 	// Role is coordinator or agent.
 	Role string
-	// Bind is host:port to listen on (UDP and TCP; port 0 picks one);
-	// Advertise is where others reach it (default: what was bound).
+	// Bind is the host:port to listen on, with UDP and TCP; port 0 picks a free port. Advertise is the address at which
+	// others reach the member; empty: the bound address.
 	Bind      string
 	Advertise string
 	// SecretKey encrypts all messages: 16, 24 or 32 bytes. Without it they are not encrypted.
 	SecretKey []byte
-	// Join are addresses of any members; they are tried until one answers, and again whenever members are dead.
+	// Join lists addresses of any members. They are tried until one answers, and again whenever members are dead.
 	Join []string
-	// Meta is sent with the member; together with the name of the role and keys it must fit in 512 bytes.
+	// Meta is sent to all members. Encoded with the role and its own keys it must fit in 512 bytes.
 	Meta   map[string]string
 	Logger *slog.Logger
-	// Transport replaces UDP and TCP, in tests; nil: the real ones.
+	// Transport replaces UDP and TCP in tests; nil: UDP and TCP.
 	Transport Transport
 }
 
@@ -85,9 +86,9 @@ func (c Config) logger() *slog.Logger {
 	return cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 }
 
-// Timings. Each probeInterval one member is probed. An unanswered probe becomes a suspicion, which becomes a death after
-// suspicionMult probe intervals if others confirm it, and otherwise after suspicionMaxMult times that. So a busy member has
-// at least 2.5 s to answer with one packet, which is enough even on a machine with two busy cores.
+// Each probeInterval one member is probed. An unanswered probe becomes a suspicion, which becomes a death after
+// suspicionMult probe intervals if others confirm it, and otherwise after suspicionMaxMult times that. So a suspected
+// member has at least 2.5 s in which one answer clears it, which is enough even on a machine with two busy cores.
 const (
 	probeInterval    = 500 * time.Millisecond
 	probeTimeout     = 250 * time.Millisecond
@@ -101,8 +102,8 @@ const (
 	rejoinSlowly   = 5 * time.Second
 	// rejoinAtMost limits the addresses tried in one attempt.
 	rejoinAtMost = 5
-	// leaveTime limits each of the two phases of leaving, in which the message spreads. It is shorter than callers wait
-	// for Leave, so that nothing of a pool is left when they continue.
+	// leaveTime limits each of the two phases of leaving, in which the message spreads. It is shorter than the time
+	// that callers wait for Leave, so that the pool has stopped when they continue.
 	leaveTime = 750 * time.Millisecond
 )
 
@@ -161,7 +162,7 @@ func (p *Pool) memberlistConfig() (*memberlist.Config, error) {
 	c.SecretKey = p.cfg.SecretKey
 	if p.cfg.Transport != nil {
 		c.Transport = p.cfg.Transport
-		c.EnableCompression = false // not needed in virtual time
+		c.EnableCompression = false // costs time and saves nothing on a network in memory
 	}
 	c.ProbeInterval, c.ProbeTimeout = probeInterval, probeTimeout
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = suspicionMult, suspicionMaxMult
@@ -226,10 +227,10 @@ func (p *Pool) Members() []Member {
 // channel, which lives as long as the pool.
 func (p *Pool) Changes() <-chan struct{} { return p.view.subscribe() }
 
-// Addr is the advertised address.
+// Addr returns the advertised address.
 func (p *Pool) Addr() string { return p.list.LocalNode().Address() }
 
-// Incarnation is that of this member: higher for each start of the process.
+// Incarnation returns the incarnation of this member, which is higher for each start of the process.
 func (p *Pool) Incarnation() uint64 { return p.view.incarnation() }
 
 // SetMeta replaces this member's meta and tells the others.

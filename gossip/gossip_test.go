@@ -16,7 +16,7 @@ import (
 
 var testKey = []byte("0123456789abcdef0123456789abcdef")
 
-// longstop bounds every wait: what takes longer is broken.
+// longstop limits every wait. It is far longer than any wait of a correct pool.
 const longstop = 2 * time.Minute
 
 func join(t *testing.T, name, role string, seeds ...string) *Pool {
@@ -24,7 +24,7 @@ func join(t *testing.T, name, role string, seeds ...string) *Pool {
 	return start(t, Config{Name: name, Role: role, Join: seeds, Meta: map[string]string{"grpc": "addr of " + name}})
 }
 
-// start starts a member at an address that it can have again later.
+// start starts a member at a port that no other test uses, so that it can start there again.
 func start(t *testing.T, cfg Config) *Pool {
 	t.Helper()
 	cfg.SecretKey, cfg.Bind = testKey, porttest.Claim(t)
@@ -34,7 +34,7 @@ func start(t *testing.T, cfg Config) *Pool {
 	return p
 }
 
-// await waits on the pool's changes until the named member is as wanted.
+// await waits until ok accepts the named member in the view of a pool. wanted says in a failure what ok waits for.
 func await(t *testing.T, p *Pool, name string, wanted string, ok func(Member) bool) Member {
 	t.Helper()
 	changes := p.Changes()
@@ -81,19 +81,19 @@ func TestPool_membersKnowEachOther(t *testing.T) {
 	require.Error(t, pools[2].SetMeta(map[string]string{"grpc": strings.Repeat("x", 600)}))
 }
 
-// ether is a network in memory and in virtual time, on which members of a test meet.
+// ether is the network of a test, in memory and in virtual time.
 type ether struct {
 	t     *testing.T
 	net   *network.Network
 	hosts int
 }
 
-// inEther runs a test in a bubble.
+// inEther runs a test in a bubble of synctest, with a network.
 func inEther(t *testing.T, test func(e *ether)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// Memberlist does not wait for its probes when it ends, and at the end of a bubble time stands still.
+		// Memberlist does not wait for its last probes when it stops, and a bubble must not end before they have.
 		t.Cleanup(func() { time.Sleep(time.Minute) })
 		test(&ether{t: t, net: network.New(1)})
 	})
@@ -161,7 +161,7 @@ func TestPool_deathIsSuspectedThenSeenThenHealed(t *testing.T) {
 			t.Logf("dead for %s after %v", p.cfg.Name, m.Since.Sub(died))
 		}
 
-		// It starts again, at its address, and knows nobody: those who miss it call.
+		// n2 starts again at its address without seeds: the members that see it as dead contact it.
 		e.start(Config{Name: "n2", Role: "agent"}, host.IP())
 		for _, p := range pools {
 			m := await(t, p, "n2", "alive again", is(Alive))
@@ -186,7 +186,7 @@ func TestPool_joinIsTriedUntilSomebodyIsThere(t *testing.T) {
 	hold := join(t, "holder", "agent")
 	addr := hold.Addr()
 	require.NoError(t, hold.Leave(t.Context()))
-	n1 := join(t, "n1", "agent", addr) // nobody listens there yet
+	n1 := join(t, "n1", "agent", addr) // no member listens there yet
 	c1, err := Start(Config{Name: "c1", Role: "coordinator", Bind: addr, SecretKey: testKey})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c1.Leave(t.Context())) }()

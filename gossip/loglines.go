@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// The log line with which memberlist reports that its own probe of a member failed. It notifies its delegates of joins and
-// deaths but not of suspicions, so this line is the only report; a test verifies that it still exists.
+// Memberlist logs a line of this form when its own probe of a member failed. It notifies its delegates of joins and
+// deaths but not of suspicions, so the line is the only report of them. A test checks that memberlist still logs it.
 const (
 	suspectPrefix = "[INFO] memberlist: Suspect "
 	suspectSuffix = " has failed, no acks received"
 )
 
-// logLines is a writer for memberlist's log. All of it is debug output: the view itself logs what matters to an operator,
-// the state changes of members.
+// logLines is a writer for memberlist's log. All of it is debug output: the view logs the state changes of members,
+// which are all that an operator needs.
 type logLines struct {
 	log       *slog.Logger
 	suspected func(name string)

@@ -29,7 +29,7 @@ func (a about) encode() []byte {
 }
 
 func (a about) check() error {
-	a.Leaving = true // the longest it gets
+	a.Leaving = true // the longest form
 	if n := len(a.encode()); n > memberlist.MetaMaxSize {
 		return fmt.Errorf("gossip meta is %d bytes, at most %d", n, memberlist.MetaMaxSize)
 	}
@@ -50,7 +50,7 @@ type view struct {
 type known struct {
 	Member
 	leaving bool
-	// suspectAt is when a probe of this process was not answered.
+	// suspectAt is the time at which a probe of this process was not answered; zero: there is no suspicion.
 	suspectAt time.Time
 }
 
@@ -77,7 +77,7 @@ func (v *view) members(now time.Time) []Member {
 	return all
 }
 
-// away returns the addresses to contact: seeds without a live member, and dead members.
+// away returns the addresses to contact: those of dead members, and seeds at which no live member is.
 func (v *view) away(seeds []string, self string) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -184,7 +184,7 @@ func (v *view) suspected(name string) {
 	}
 }
 
-// NotifyPingComplete implements memberlist.PingDelegate: a direct answer.
+// NotifyPingComplete implements memberlist.PingDelegate; it is called for direct answers only.
 func (v *view) NotifyPingComplete(other *memberlist.Node, _ time.Duration, _ []byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -30,7 +30,8 @@ const (
 const (
 	authorityLifetime   = 10 * 365 * 24 * time.Hour
 	certificateLifetime = 365 * 24 * time.Hour
-	// backdate lets a machine whose clock is a little behind accept a certificate that was just issued.
+	// backdate is how long before its issue a certificate becomes valid, so that a machine whose clock is behind
+	// accepts it.
 	backdate = time.Hour
 	// keySuffix is the suffix of a key's name.
 	keySuffix = "-key"
@@ -40,16 +41,17 @@ const (
 type CA struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	// CertFile is what every component needs to verify its peers.
+	// CertFile is the path of the authority's certificate. Every component needs it to verify its peers.
 	CertFile string
 }
 
-// Files are the paths that Issue wrote, and the authority's certificate: all that a component needs.
+// Files holds the paths of all files that a component needs: its certificate and key, which Issue wrote, and the
+// authority's certificate.
 type Files struct {
 	Cert, Key, CA string
 }
 
-// FilesOf returns the paths of Issue's files for an id.
+// FilesOf returns the paths of the files that Issue writes for an id.
 func FilesOf(dir, id string) Files {
 	return Files{Cert: filepath.Join(dir, id+".pem"), Key: filepath.Join(dir, id+keySuffix+".pem"), CA: filepath.Join(dir, CACertFile)}
 }
@@ -82,7 +84,8 @@ func CreateCA(dir string) (*CA, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sign authority certificate: %w", err)
 	}
-	// The key first: an interrupted start must not leave a certificate that would be loaded without its key.
+	// writePair writes the key first, so an interrupted start does not leave a certificate without its key, which would
+	// be loaded.
 	if err := writePair(filepath.Join(dir, CACertFile), filepath.Join(dir, CAKeyFile), der, key); err != nil {
 		return nil, err
 	}
@@ -176,7 +179,7 @@ func newTemplate(subject pkix.Name, lifetime time.Duration) (*x509.Certificate, 
 	}, nil
 }
 
-// writePair writes the key before the certificate.
+// writePair writes a certificate and its key, the key first.
 func writePair(certFile, keyFile string, der []byte, key *ecdsa.PrivateKey) error {
 	keyDER, err := x509.MarshalECPrivateKey(key)
 	if err != nil {

@@ -7,19 +7,21 @@ import (
 )
 
 const (
-	// endsSoon is how long before its end a certificate is warned about, and complainPace how often.
+	// endsSoon is how long before a certificate expires the warnings begin, and complainPace is the time between two
+	// warnings.
 	endsSoon     = 30 * 24 * time.Hour
 	complainPace = 24 * time.Hour
 )
 
-// NotAfter is when the certificate in use expires.
+// NotAfter returns the time at which the certificate in use expires.
 func (k *Keys) NotAfter() time.Time {
 	cert, _ := k.current()
 	return cert.Leaf.NotAfter
 }
 
-// complain logs that peers reject the certificate, or soon will. Certificates are issued together and expire together, and
-// their own holders would not notice: peers refuse them. The caller holds mu.
+// complain logs that peers reject the certificate, or soon will. The certificates of a cluster are often issued
+// together, so they expire together; and a component does not notice that its own certificate has expired, because only
+// peers check it. The caller holds mu.
 func (k *Keys) complain(cert *tls.Certificate) {
 	now := k.now()
 	left := cert.Leaf.NotAfter.Sub(now)

@@ -8,14 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All certificates of a cluster are made on one day, and run out on one day: that is said before, and while it lasts.
+// All certificates of a cluster are issued on one day and expire on one day, so each component warns before that day,
+// and as long as its certificate is expired.
 func TestExpiry_isSaidBeforeAndAfter(t *testing.T) {
 	ca, dir := newCA(t)
 	c1 := newComponent(t, issue(t, ca, dir, "c1", RoleCoordinator))
 	end := c1.NotAfter()
 	said := func(at time.Time) (lines int, last string) {
 		c1.log.Reset()
-		for range 100 { // however often hands are shaken
+		for range 100 { // many handshakes, one warning
 			c1.clock = at
 			at = at.Add(2 * lookPace)
 			c1.NotAfter()
@@ -48,5 +49,5 @@ func TestExpiry_isSaidBeforeAndAfter(t *testing.T) {
 	c1.clock = end.Add(-300 * 24 * time.Hour)
 	c1.log.Reset()
 	require.Equal(t, certificate(t, renewed.Cert).NotAfter, c1.NotAfter(), "a look is enough to follow the files")
-	require.NotContains(t, c1.log.String(), "certificate runs out")
+	require.NotContains(t, c1.log.String(), "certificate expires soon")
 }

@@ -17,8 +17,8 @@ import (
 // lookPace limits how often handshakes check whether the files changed.
 const lookPace = time.Second
 
-// Keys are a component's certificate, key and trusted authorities, according to its files: handshakes check the files, and
-// read them again if one of them changed. Invalid files are logged, and the previous ones stay in use.
+// Keys holds a component's certificate, key and trusted authorities as its files have them: handshakes check the files,
+// and read them again if one of them changed. Invalid files are logged, and the previous content stays in use.
 type Keys struct {
 	files Files
 	log   *slog.Logger
@@ -29,7 +29,7 @@ type Keys struct {
 	cert   followed[*tls.Certificate]
 	ca     followed[*x509.CertPool] // empty for HTTPS
 
-	// The last warning, and its time; see complain.
+	// The certificate, kind and time of the last warning; see complain.
 	complainedOf  *tls.Certificate
 	complainedEnd bool
 	complained    time.Time
@@ -39,13 +39,13 @@ type Keys struct {
 type followed[T any] struct {
 	value T
 	from  []fs.FileInfo
-	fault string // the last one that was logged
+	fault string // the last fault that was logged
 }
 
-// Open reads the files. All three must be valid; later, an invalid one is only logged.
+// Open reads the files. All three must be valid. When one of them is invalid later, that is only logged.
 func Open(files Files, log *slog.Logger) (*Keys, error) {
 	if files.CA == "" {
-		// Otherwise the system's authorities would be trusted.
+		// Without this check the system's authorities would be trusted.
 		return nil, errors.New("load authority certificate: no file is named")
 	}
 	return open(files, log)
@@ -66,13 +66,13 @@ func open(files Files, log *slog.Logger) (*Keys, error) {
 	return k, nil
 }
 
-// current returns the certificate to show and the trusted authorities.
+// current returns the certificate for handshakes and the trusted authorities.
 func (k *Keys) current() (*tls.Certificate, *x509.CertPool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if now := k.now(); now.Sub(k.looked) >= lookPace || now.Before(k.looked) {
 		k.looked = now
-		// The authorities first: the certificate may be signed by a new authority.
+		// The authorities are read first, because a new authority may have signed the certificate.
 		if k.files.CA != "" {
 			again(k, &k.ca, k.readCA, "authority certificate", k.files.CA)
 		}
@@ -82,7 +82,7 @@ func (k *Keys) current() (*tls.Certificate, *x509.CertPool) {
 	return k.cert.value, k.ca.value
 }
 
-// again reads changed files. A fault is logged once, and checked again as long as it lasts.
+// again reads the files if they changed. A fault is logged once. As long as it lasts, each call checks the files again.
 func again[T any](k *Keys, f *followed[T], read func() (T, error), what string, names ...string) {
 	changed, err := follow(f, read, names...)
 	switch {
@@ -96,8 +96,8 @@ func again[T any](k *Keys, f *followed[T], read func() (T, error), what string, 
 	}
 }
 
-// follow reads the files if they changed. It checks their state before it reads them, so that a change in between is
-// noticed the next time.
+// follow reads the files if they changed. It checks their state before it reads them, so the next call notices a change
+// in between.
 func follow[T any](f *followed[T], read func() (T, error), names ...string) (changed bool, err error) {
 	infos := make([]fs.FileInfo, len(names))
 	for i, name := range names {
@@ -128,9 +128,9 @@ func sameFiles(a, b []fs.FileInfo) bool {
 	return true
 }
 
-// readPair reads certificate and key. It replaces a valid certificate only by one that is valid, too, and has the same
-// holder: with one that has expired, that no authority of the CA file signed, or that belongs to another component, the
-// component would lock itself out.
+// readPair reads the certificate and its key. A valid certificate is replaced only by a valid one of the same holder:
+// peers would reject a certificate that has expired, that no authority of the CA file signed, or that belongs to
+// another component.
 func (k *Keys) readPair() (*tls.Certificate, error) {
 	cert, err := tls.LoadX509KeyPair(k.files.Cert, k.files.Key)
 	if err != nil {
@@ -148,7 +148,7 @@ func (k *Keys) readPair() (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// accepted returns why a peer with the same authorities would reject it.
+// accepted returns why a peer with the same authorities would reject a certificate; nil if it would not.
 func (k *Keys) accepted(cert *tls.Certificate) error {
 	leaf := cert.Leaf
 	if k.ca.value == nil {
@@ -182,7 +182,7 @@ func (k *Keys) readCA() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// ReadCertificates returns all certificates of a PEM file; at least one.
+// ReadCertificates returns all certificates of a PEM file. A file without a certificate is an error.
 func ReadCertificates(name string) ([]*x509.Certificate, error) {
 	rest, err := os.ReadFile(name)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// component is what one has: its files, at names that stay, and its own clock, which stands.
+// component is a component of a cluster: its files, whose paths never change, their Keys, and a clock that only wait
+// moves.
 type component struct {
 	Files
 	*Keys
@@ -28,7 +29,7 @@ type component struct {
 	clock time.Time
 }
 
-// newComponent copies the files of a certificate to a place of the component's own.
+// newComponent makes a component with copies of the files of a certificate.
 func newComponent(t *testing.T, from Files) *component {
 	t.Helper()
 	c := &component{Files: FilesOf(t.TempDir(), "it"), clock: time.Now()}
@@ -41,7 +42,7 @@ func newComponent(t *testing.T, from Files) *component {
 	return c
 }
 
-// install replaces its files as a configuration management would.
+// install replaces the component's files as a configuration management would.
 func (c *component) install(t *testing.T, from Files) {
 	t.Helper()
 	for to, name := range map[string]string{c.Cert: from.Cert, c.Key: from.Key} {
@@ -52,7 +53,7 @@ func (c *component) install(t *testing.T, from Files) {
 	c.believe(t, from.CA)
 }
 
-// believe makes its CA file of the authorities in these files.
+// believe replaces the component's CA file by the authorities in these files.
 func (c *component) believe(t *testing.T, authorities ...string) {
 	t.Helper()
 	var bundle []byte
@@ -64,17 +65,17 @@ func (c *component) believe(t *testing.T, authorities ...string) {
 	write(t, c.CA, bundle)
 }
 
-// write replaces a file by another: whatever the resolution of its times, it is not the same one.
+// write replaces a file by a new one, so that Keys notices the change even if the modification times are equal.
 func write(t *testing.T, name string, text []byte) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(name+".new", text, 0o600))
 	require.NoError(t, os.Rename(name+".new", name))
 }
 
-// wait lets a second pass for it.
+// wait moves the component's clock by the time after which its files are checked again.
 func (c *component) wait() { c.clock = c.clock.Add(lookPace) }
 
-// meet lets two components shake hands, over TCP and gRPC as they do in earnest, and returns the error of the caller.
+// meet makes a gRPC call over TCP from one component to the other, and returns the error of the caller.
 func meet(t *testing.T, s, c *component) error {
 	t.Helper()
 	s.wait()
@@ -100,19 +101,19 @@ func TestReload_theAuthorityIsReplacedWithoutARestart(t *testing.T) {
 	c1, n1 := newComponent(t, issue(t, before, dirBefore, "c1", RoleCoordinator)), newComponent(t, issue(t, before, dirBefore, "n1", RoleAgent))
 	require.NoError(t, meet(t, c1, n1))
 
-	// One that is of the new authority alone is a stranger before, as it must be.
+	// A component with a certificate of the new authority is rejected before others trust that authority.
 	late := newComponent(t, issue(t, after, dirAfter, "n9", RoleAgent))
 	late.believe(t, before.CertFile, after.CertFile)
 	require.Error(t, meet(t, c1, late))
 
-	// Both authorities everywhere, one component after the other.
+	// The components trust both authorities, one component after the other.
 	n1.believe(t, before.CertFile, after.CertFile)
 	require.NoError(t, meet(t, c1, n1))
 	c1.believe(t, before.CertFile, after.CertFile)
 	require.NoError(t, meet(t, c1, n1))
 	require.NoError(t, meet(t, c1, late), "the bundle of a server that runs is not believed")
 
-	// New certificates, one after the other.
+	// The components get new certificates, one component after the other.
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
 	both, err := os.ReadFile(c1.CA)
 	require.NoError(t, err)
@@ -124,7 +125,7 @@ func TestReload_theAuthorityIsReplacedWithoutARestart(t *testing.T) {
 	n1.install(t, Files{renewed.Cert, renewed.Key, bundle})
 	require.NoError(t, meet(t, c1, n1))
 
-	// The old authority goes, and with it who has nothing else.
+	// The components trust only the new authority, and so reject certificates of the old one.
 	c1.believe(t, after.CertFile)
 	n1.believe(t, after.CertFile)
 	require.NoError(t, meet(t, c1, n1))
@@ -137,7 +138,7 @@ func TestReload_theAuthorityIsReplacedWithoutARestart(t *testing.T) {
 	require.NotContains(t, c1.log.String()+n1.log.String(), "level=ERROR")
 }
 
-// Code that wraps a server's configuration must also wrap the one for each handshake.
+// A server makes a configuration for each handshake, so the check of roles must be in that one too.
 func TestReload_rolesAreAskedForAfterIt(t *testing.T) {
 	ca, dir := newCA(t)
 	c1, other := newComponent(t, issue(t, ca, dir, "c1", RoleCoordinator)), newComponent(t, issue(t, ca, dir, "gw", RoleGateway))
@@ -153,7 +154,7 @@ func TestReload_rolesAreAskedForAfterIt(t *testing.T) {
 	}
 }
 
-// A ticket of an earlier connection would let in a peer of an authority that is no longer trusted.
+// With a session ticket of an earlier connection, a peer of a removed authority could connect again.
 func TestReload_nobodyComesBackByATicket(t *testing.T) {
 	ca, dir := newCA(t)
 	c1, n1 := newComponent(t, issue(t, ca, dir, "c1", RoleCoordinator)), newComponent(t, issue(t, ca, dir, "n1", RoleAgent))
@@ -268,7 +269,7 @@ func TestReload_underManyHandshakes(t *testing.T) {
 	c1, n1 := newComponent(t, issue(t, ca, dir, "c1", RoleCoordinator)), newComponent(t, issue(t, ca, dir, "n1", RoleAgent))
 	started := time.Now()
 	for _, k := range []*Keys{c1.Keys, n1.Keys} {
-		k.now = func() time.Time { return started.Add(1000 * time.Since(started)) } // so that they look often
+		k.now = func() time.Time { return started.Add(1000 * time.Since(started)) } // each handshake checks the files
 	}
 	door, caller := c1.Server(RoleAgent), n1.Client(RoleCoordinator)
 	done := make(chan error, 4)

@@ -11,8 +11,9 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Server returns the configuration of a server that accepts only peers with a certificate of the authorities, and with one
-// of the roles (none: any role; then RequireRole or PeerIdentity check it). It follows the files.
+// Server returns the configuration of a server that accepts only peers with a certificate of the authorities and with
+// one of the roles. Without roles it accepts any role, and RequireRole or PeerIdentity must check it. The configuration
+// follows the files.
 func (k *Keys) Server(roles ...string) *tls.Config {
 	config := k.door()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return k.door(), nil }
@@ -22,7 +23,7 @@ func (k *Keys) Server(roles ...string) *tls.Config {
 	return config
 }
 
-// door makes the configuration of one handshake from the current files.
+// door returns the configuration of one handshake of a server, from the current files.
 func (k *Keys) door() *tls.Config {
 	cert, pool := k.current()
 	return &tls.Config{
@@ -30,16 +31,17 @@ func (k *Keys) door() *tls.Config {
 		ClientAuth:   tls.RequireAndVerifyClientCert,
 		ClientCAs:    pool,
 		Certificates: []tls.Certificate{*cert},
-		// A session ticket would let in a peer of an authority that is no longer trusted.
+		// With a session ticket, a peer of a removed authority could connect again.
 		SessionTicketsDisabled: true,
 	}
 }
 
-// Client returns a client that calls only peers with one of the roles (none: any role).
+// Client returns a client that calls only peers with one of the roles; without roles it calls any peer.
 func (k *Keys) Client(roles ...string) *Client { return &Client{keys: k, roles: roles} }
 
-// Client is the client side of connections: it shows the certificate, and verifies that one of the authorities signed the
-// server's, that it is valid for the dialed host, and that the server has the expected role or id.
+// Client is the client side of connections. It presents the component's certificate, and verifies that one of the
+// authorities signed the server's certificate, that this is valid for the dialed host, and that the server has the
+// expected role or id.
 type Client struct {
 	keys  *Keys
 	roles []string
@@ -53,8 +55,8 @@ func (c *Client) Named(id string) *Client {
 	return &named
 }
 
-// Config returns the configuration for a handshake now, with the current authorities: a caller that dials repeatedly must
-// ask each time.
+// Config returns the configuration for one handshake, with the current authorities. A caller that dials repeatedly must
+// call Config each time.
 func (c *Client) Config() *tls.Config {
 	_, pool := c.keys.current()
 	config := &tls.Config{
@@ -79,10 +81,10 @@ func (c *Client) Config() *tls.Config {
 	return config
 }
 
-// Credentials returns the same for gRPC.
+// Credentials returns credentials for gRPC, which call Config for each handshake.
 func (c *Client) Credentials() credentials.TransportCredentials { return &calling{client: c} }
 
-// calling makes a new configuration for each handshake.
+// calling is the credentials of a client: it makes a new configuration for each handshake.
 type calling struct{ client *Client }
 
 func (c *calling) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -104,13 +106,13 @@ func (c *calling) OverrideServerName(string) error {
 	return errors.New("the name of the server cannot be overridden")
 }
 
-// LoadServerTLS is Open and Server, with faults logged to the default logger.
+// LoadServerTLS returns the configuration of Server after Open, and logs faults to the default logger.
 func LoadServerTLS(certFile, keyFile, caFile string) (*tls.Config, error) {
 	return Files{certFile, keyFile, caFile}.ServerTLS()
 }
 
-// LoadClientTLS is Open and Client for a single dial: it follows changes of the certificate, but uses the current
-// authorities.
+// LoadClientTLS returns the configuration of Client after Open. It follows changes of the certificate, but not of the
+// authorities, so it is for programs that dial once.
 func LoadClientTLS(certFile, keyFile, caFile string) (*tls.Config, error) {
 	return Files{certFile, keyFile, caFile}.ClientTLS()
 }
@@ -133,8 +135,8 @@ func (f Files) ClientTLS() (*tls.Config, error) {
 	return keys.Client().Config(), nil
 }
 
-// HTTPS returns the configuration of a public server, for browsers for example: a certificate that follows its files, and
-// no client certificates.
+// HTTPS returns the configuration of a public server, for example for browsers. Its certificate follows its files, and
+// it asks for no client certificates.
 func HTTPS(certFile, keyFile string, log *slog.Logger) (*tls.Config, *Keys, error) {
 	keys, err := open(Files{Cert: certFile, Key: keyFile}, log)
 	if err != nil {

@@ -1,15 +1,14 @@
 // Package pki creates and loads the certificates with which Mind's components authenticate each other.
 //
-// Contract: one certificate authority signs one certificate for each
-// component. The subject carries the identity: common name is the id (c1, n1,
-// gateway), organisational unit is the role (coordinator, agent, gateway,
-// operator). Both ends of a connection show a certificate, TLS 1.3 only.
+// Contract: one certificate authority signs one certificate for each component. The subject carries the identity:
+// common name is the id (c1, n1, gateway), organisational unit is the role (coordinator, agent, gateway, operator).
+// Both ends of a connection present a certificate. All connections use TLS 1.3.
 //
-// Guarantees: keys are ECDSA P-256, are written to files of mode 0600, and a
-// file is replaced atomically. Certificates, keys and the file of authorities follow their files: a change on disk is used
-// from the next handshake on (at most a second later), without a restart. A file that is damaged, does not match the
-// others, or would lock its owner out is logged, and the previous one stays in use. To change the authority: put both
-// certificates into the CA file everywhere, then reissue, then remove the old one.
+// Guarantees: keys are ECDSA P-256, are written to files of mode 0600, and a file is replaced atomically. Certificates,
+// keys and the file of authorities follow their files: handshakes use a change on disk at most a second later, without
+// a restart. A file that is damaged, does not match the others, or that peers would reject is logged, and the previous
+// one stays in use. To change the authority: put the certificates of both authorities into the CA file of each
+// component, then issue new certificates for all components, then remove the old authority from the CA files.
 //
 // Not guaranteed: revocation (a certificate is valid until it expires or its authority is removed), and anything about open
 // connections: they keep the certificates that they were opened with.
@@ -27,7 +26,7 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// The roles a certificate can carry.
+// The roles that a certificate can have.
 const (
 	RoleCoordinator = "coordinator"
 	RoleAgent       = "agent"
@@ -35,7 +34,7 @@ const (
 	RoleOperator    = "operator"
 )
 
-// ErrWrongRole is wrapped by the error of a handshake whose peer has a role that may not use this connection.
+// ErrWrongRole is wrapped by the error of a handshake with a peer that has none of the expected roles.
 var ErrWrongRole = errors.New("certificate has the wrong role")
 
 // Identity is the authenticated identity of the other end of a connection.
@@ -47,10 +46,10 @@ type Identity struct {
 // Is reports whether the identity has one of the roles.
 func (i Identity) Is(roles ...string) bool { return slices.Contains(roles, i.Role) }
 
-// String is the form used in logs: role/id.
+// String returns the identity in the form used in logs: role/id.
 func (i Identity) String() string { return i.Role + "/" + i.ID }
 
-// PeerIdentity returns the identity of the caller of a gRPC method. It is false if the call did not come over a verified
+// PeerIdentity returns the identity of the caller of a gRPC method, and false if the call did not come over a verified
 // mutual TLS connection.
 func PeerIdentity(ctx context.Context) (Identity, bool) {
 	p, ok := peer.FromContext(ctx)
@@ -64,7 +63,7 @@ func PeerIdentity(ctx context.Context) (Identity, bool) {
 	return StateIdentity(info.State)
 }
 
-// StateIdentity returns the identity of the peer of a TLS connection. It is false for a certificate that was not verified
+// StateIdentity returns the identity of the peer of a TLS connection, and false if its certificate was not verified
 // against the authority.
 func StateIdentity(state tls.ConnectionState) (Identity, bool) {
 	if len(state.VerifiedChains) == 0 || len(state.VerifiedChains[0]) == 0 {
@@ -74,7 +73,7 @@ func StateIdentity(state tls.ConnectionState) (Identity, bool) {
 	return who, who != Identity{}
 }
 
-// identityOf returns the identity in a certificate; false unless it is complete.
+// identityOf returns the identity in a certificate, and the zero Identity if it is incomplete.
 func identityOf(cert *x509.Certificate) Identity {
 	subject := cert.Subject
 	if subject.CommonName == "" || len(subject.OrganizationalUnit) != 1 {
@@ -83,8 +82,8 @@ func identityOf(cert *x509.Certificate) Identity {
 	return Identity{ID: subject.CommonName, Role: subject.OrganizationalUnit[0]}
 }
 
-// RequireRole returns a copy of the configuration that fails the handshake if the peer has none of the roles. It works for
-// both ends.
+// RequireRole returns a copy of a configuration of a client or server, with which a handshake fails if the peer has
+// none of the roles.
 func RequireRole(config *tls.Config, roles ...string) *tls.Config {
 	return demand(config, func(who Identity) error {
 		if !who.Is(roles...) {
@@ -94,8 +93,8 @@ func RequireRole(config *tls.Config, roles ...string) *tls.Config {
 	})
 }
 
-// demand adds a condition to a configuration, and to those that it makes for each handshake of a server, which replace the
-// outer one.
+// demand returns a copy of a configuration that requires a condition of the peer. A server's configuration may make
+// another one for each handshake, which replaces the outer one, so that one gets the condition too.
 func demand(config *tls.Config, allow func(Identity) error) *tls.Config {
 	strict := config.Clone()
 	before := config.VerifyConnection

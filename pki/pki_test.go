@@ -46,8 +46,8 @@ func client(t *testing.T, f Files, host string) *tls.Config {
 	return c
 }
 
-// shake lets the two ends shake hands and send a byte each, and returns what
-// each saw.
+// shake makes a handshake in memory, after which the server sends a byte to the client, and returns the connection
+// state and the error of each end.
 func shake(t *testing.T, s, c *tls.Config) (atServer, atClient tls.ConnectionState, serverErr, clientErr error) {
 	t.Helper()
 	near, far := net.Pipe()
@@ -67,8 +67,9 @@ func shake(t *testing.T, s, c *tls.Config) (atServer, atClient tls.ConnectionSta
 	return server.ConnectionState(), client.ConnectionState(), serverErr, clientErr
 }
 
-// handshake makes the refusal of a client certificate show at the client too:
-// with TLS 1.3 its handshake is over before the server looks.
+// handshake makes a handshake, after which one end sends a byte to the other. Without the byte a client would not
+// notice that the server rejects its certificate: with TLS 1.3 the client's handshake ends before the server has
+// checked it.
 func handshake(c *tls.Conn, first bool) error {
 	if err := c.Handshake(); err != nil {
 		return err
@@ -132,15 +133,15 @@ func TestTLS_strangersAreRefused(t *testing.T) {
 	c1 := issue(t, ours, dir, "c1", RoleCoordinator)
 	stranger := issue(t, theirs, theirDir, "c2", RoleCoordinator)
 
-	// Their certificate at our door; the caller trusts our authority.
+	// A caller with a certificate of another authority, which trusts our authority, calls our server.
 	caller := client(t, Files{Cert: stranger.Cert, Key: stranger.Key, CA: c1.CA}, "localhost")
 	_, _, serverErr, _ := shake(t, server(t, c1), caller)
 	require.Error(t, serverErr)
-	// Our caller at their door.
+	// Our caller calls a server with a certificate of another authority.
 	_, _, _, clientErr := shake(t, server(t, stranger), client(t, c1, "localhost"))
 	var unknown x509.UnknownAuthorityError
 	require.ErrorAs(t, clientErr, &unknown)
-	// No certificate at all.
+	// A caller without a certificate calls our server.
 	anonymous := client(t, c1, "localhost")
 	anonymous.GetClientCertificate = nil
 	_, _, serverErr, _ = shake(t, server(t, c1), anonymous)

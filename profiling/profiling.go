@@ -1,7 +1,7 @@
 // Package profiling serves profiles of the running process, as net/http/pprof makes them, to operators.
 //
-// Guarantees: an answer goes to an operator whose certificate was verified, or to a process on the same machine. Everybody
-// else gets 403 and a sentence. Nothing is registered at http.DefaultServeMux.
+// Guarantees: an answer goes to an operator whose certificate was verified, or to a process on the same machine.
+// Everybody else gets 403 and a sentence that says why. Nothing is registered with http.DefaultServeMux.
 //
 // Not guaranteed: that a proxy on the same machine is noticed when it adds none of the usual headers. The command line of the
 // process is not served: it may hold secrets.
@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// Path is below which profiles are.
+// Path is the prefix of the paths of all profiles.
 const Path = "/debug/pprof/"
 
 // Handler serves everything below Path.
@@ -46,11 +46,12 @@ func operator(r *http.Request) bool {
 	return ok && who.Is(pki.RoleOperator)
 }
 
-// proxied are what proxies add to a request that they pass on.
+// proxied lists the headers that proxies add to a request that they pass on.
 var proxied = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}
 
-// sameMachine says whether a request comes from this machine: from a loopback address, or from the very address that it went
-// to. Pages in a browser on this machine are not meant: they say which site they come from.
+// sameMachine reports whether a process on this machine made a request without a proxy: it comes from a loopback
+// address, or from the address that it was sent to. Requests of web pages in a browser on this machine do not count:
+// their headers name the site that they come from.
 func sameMachine(r *http.Request) bool {
 	for _, h := range append(proxied, "Origin", "Sec-Fetch-Site") {
 		if r.Header.Get(h) != "" {
@@ -72,7 +73,7 @@ func sameMachine(r *http.Request) bool {
 	return err == nil && to.Addr().Unmap() == from.Addr().Unmap()
 }
 
-// Beside serves profiles below Path, and leaves all else to next.
+// Beside returns a handler that serves profiles below Path, and passes all other requests to next.
 func Beside(next http.Handler) http.Handler {
 	profiles := Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

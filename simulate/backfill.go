@@ -18,7 +18,8 @@ import (
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
-// Limit gives each job the limit that its user would set: as many times too long as is drawn between two numbers.
+// Limit gives each job a limit as its user might set it: the job's duration times a random factor between least and
+// most.
 func Limit(jobs []trace.Job, least, most float64, seed uint64) {
 	draw := rand.New(rand.NewPCG(seed, 0))
 	for i := range jobs {
@@ -27,9 +28,10 @@ func Limit(jobs []trace.Job, least, most float64, seed uint64) {
 	}
 }
 
-// backfill is the part of a cluster that promises are made from.
+// backfill is the part of a cluster from which the scheduler reserves starts.
 type backfill struct {
-	// limited: some job has a limit; otherwise no start can be reserved.
+	// limited says that some job has a limit. Without limits no start can be reserved, because it is unknown when GPUs
+	// become free.
 	limited  bool
 	rows     map[ident.Job]*work.Job
 	leases   map[string][]*work.Lease
@@ -54,7 +56,7 @@ func (b *backfill) unlease(j *work.Job, node string) {
 
 func (b *backfill) started(id ident.Job) { delete(b.reserved, id) }
 
-// reserve replaces the reserved starts, and refuses what the state would refuse.
+// reserve replaces the reserved starts. Like the state it refuses to reserve a GPU for two jobs at the same time.
 func (b *backfill) reserve(c *jobverbs.PromiseStarts, now int64) error {
 	next, taken := map[ident.Job]*promises.Promise{}, promises.Calendar{}
 	for i := range c.Starts {
@@ -92,7 +94,7 @@ func (b *backfill) Job(id ident.Job) (*work.Job, bool) { j, ok := b.rows[id]; re
 // LeasesOn implements scheduler.View.
 func (b *backfill) LeasesOn(node string) iter.Seq[*work.Lease] { return slices.Values(b.leases[node]) }
 
-// ClaimOf implements scheduler.ReserveView: victims leave at once.
+// ClaimOf implements scheduler.ReserveView. There are no claims, because the victims of a preemption leave at once.
 func (b *backfill) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 
 // Node implements scheduler.View.
@@ -104,8 +106,9 @@ func (c *cluster) Node(id string) (*work.Node, bool) {
 	return c.nodes[i], true
 }
 
-// backfill plans, and promises starts to those who are left. A policy that promises without waiting is asked before each
-// placement: what comes behind a blocked job must not delay it in the same moment.
+// backfill reserves starts and plans until nothing more can be placed. If the policy reserves starts without a delay,
+// it plans one placement at a time and reserves before each: a job behind a blocked one must not delay it at the same
+// moment.
 func (r *run) backfill(ctx context.Context, opts scheduler.Options) (scheduler.Result, error) {
 	c := r.cluster
 	fill := c.policy.Backfill

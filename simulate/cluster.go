@@ -16,26 +16,27 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// cluster is the state that the scheduler sees: nodes, what is in use on them, and the jobs that wait. It is the state of
-// one run, and refuses what the real one would refuse.
+// cluster is the state of one run, as the scheduler sees it: the nodes, what is in use on them, and the waiting jobs.
+// It refuses a placement that the replicated state would refuse.
 type cluster struct {
 	nodes []*work.Node
 	at    map[string]int
-	// use is replaced, never changed: the planner sees by its address that something is new.
+	// use has a new pointer after each change of a node's use: the planner notices changes by comparing pointers.
 	use []*work.NodeUse
-	// mix counts the jobs that have arrived, by what they need.
+	// mix counts the jobs that have arrived, by shape.
 	mix map[work.Shape]int
-	// blind: the mix is not told, so places are best fit.
+	// blind hides the mix from the planner, which then places tasks by best fit.
 	blind bool
-	// classes are those with waiting jobs, in order, and lanes the parts of each by user; lines are their jobs, oldest first.
+	// classes lists the classes with waiting jobs, in order; lanes has the lanes of each class, by user; and lines has
+	// the jobs of each lane, in the order of byAge.
 	classes []work.ClassKey
 	lanes   map[work.ClassKey][]work.LaneKey
 	lines   map[work.LaneKey][]*work.Job
 	waiting int
-	// used is the GPUs in use, in thousandths, and total all that there are.
+	// used is how many GPUs are in use, and total how many there are, both in thousandths of a GPU.
 	used, total int
 	shares
-	// policy is how to decide, and now the virtual time, in Unix nanoseconds.
+	// policy is the policy of the run, and now the virtual time in Unix nanoseconds.
 	policy policy.Policy
 	now    int64
 	backfill
@@ -59,7 +60,7 @@ func newCluster(on Cluster) *cluster {
 	return c
 }
 
-// Windows are none: traces do not tell of any.
+// Windows implements scheduler.View: a trace has no windows.
 func (c *cluster) Windows() iter.Seq[*windows.Window] { return func(func(*windows.Window) bool) {} }
 
 // ClassOf implements scheduler.View.
@@ -71,7 +72,7 @@ func (c *cluster) ClassOf(j *work.Job) work.ClassKey {
 	return key
 }
 
-// laneOf is the lane that a job waits in: without fair share all jobs of a class have one.
+// laneOf returns the lane that a job waits in. Without fair share all jobs of a class wait in one lane.
 func (c *cluster) laneOf(j *work.Job) work.LaneKey {
 	if !c.fair {
 		return work.LaneKey{Class: c.ClassOf(j)}
@@ -79,7 +80,7 @@ func (c *cluster) laneOf(j *work.Job) work.LaneKey {
 	return work.LaneKey{Class: c.ClassOf(j), Tenant: j.Tenant, User: j.User}
 }
 
-// wait puts a job into its line.
+// wait puts a job into its lane.
 func (c *cluster) wait(j *work.Job) {
 	key := c.laneOf(j)
 	line := c.lines[key]
@@ -100,7 +101,7 @@ func (c *cluster) wait(j *work.Job) {
 	}
 }
 
-// leave takes a job out of its line.
+// leave takes a job out of its lane.
 func (c *cluster) leave(j *work.Job) error {
 	key := c.laneOf(j)
 	i, found := slices.BinarySearchFunc(c.lines[key], j, byAge)
@@ -121,7 +122,7 @@ func (c *cluster) leave(j *work.Job) error {
 	return nil
 }
 
-// hold gives a job its leases, all or none, if the state would.
+// hold gives a job the leases of a placement. It fails if the replicated state would refuse them.
 func (c *cluster) hold(j *work.Job, tasks []work.TaskPlacement) error {
 	if len(tasks) != max(1, int(j.Shape.Nodes)) {
 		return fmt.Errorf("%s needs %d nodes and was given %d", j.ID, j.Shape.Nodes, len(tasks))
@@ -168,7 +169,7 @@ func leaseOf(j *work.Job, t *work.Task) *work.Lease {
 	return &work.Lease{GPUs: t.GPUs, FractionMilli: j.Shape.FractionMilli, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB}
 }
 
-// byAge is the order of a lane: highest priority first, then oldest.
+// byAge compares two jobs in the order of a lane: highest priority first, then oldest.
 func byAge(a, b *work.Job) int {
 	switch {
 	case a.Priority != b.Priority:
@@ -195,7 +196,7 @@ func byClass(a, b work.ClassKey) int {
 	return 0
 }
 
-// The rest is scheduler.View.
+// The methods below implement scheduler.View.
 
 func (c *cluster) Index() uint64                           { return 0 }
 func (c *cluster) Nodes() iter.Seq[*work.Node]             { return slices.Values(c.nodes) }
@@ -205,7 +206,7 @@ func (c *cluster) ClassReason(work.ClassKey) reason.Reason { return "" }
 func (c *cluster) Policy() policy.Policy                   { return c.policy }
 func (c *cluster) Now() int64                              { return c.now }
 
-// Mix is what the jobs that have arrived ask for.
+// Mix counts the jobs that have arrived by shape.
 func (c *cluster) Mix() iter.Seq2[work.Shape, int] {
 	if c.blind {
 		return maps.All(map[work.Shape]int(nil))
@@ -232,7 +233,8 @@ func (c *cluster) Lanes(class work.ClassKey) iter.Seq[work.LaneKey] {
 // LaneJobs implements scheduler.View.
 func (c *cluster) LaneJobs(key work.LaneKey) iter.Seq[*work.Job] { return slices.Values(c.lines[key]) }
 
-// LaneJobsAfter implements scheduler.View. The job to go on from may be none: only its priority and its age count.
+// LaneJobsAfter implements scheduler.View. The job after which it begins need not wait in the lane: only its priority
+// and its age matter.
 func (c *cluster) LaneJobsAfter(key work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job {
 	line := c.lines[key]
 	if after != nil {
@@ -245,5 +247,5 @@ func (c *cluster) LaneJobsAfter(key work.LaneKey, after *work.Job, buf []*work.J
 	return buf[:copy(buf, line)]
 }
 
-// jobID names the nth job of a trace.
+// jobID returns the id of the nth job of a trace.
 func jobID(n int) ident.Job { return ident.Job(n+1) << 16 }

@@ -1,14 +1,16 @@
 // Package simulate runs the scheduler over a trace of jobs, in virtual time.
 //
-// It is the very scheduler of a cluster: scheduler.Plan, asked whenever something ends or arrives, on a view that this
-// package keeps instead of the replicated state. Each placement is checked as the state would check it.
+// It runs the scheduler of a real cluster, scheduler.Planner, whenever a job ends or arrives. The scheduler reads a
+// view that this package keeps instead of the replicated state, and each placement is checked as the state would check
+// it.
 //
-// Guarantees. Equal traces, inventories, policies and seeds give equal runs. No GPU is given twice. The scheduler is told
-// nothing that has not happened yet: of durations only those of jobs that have ended.
+// Guarantees. Equal traces, inventories, policies and seeds give equal runs. No GPU is leased to two jobs at a time.
+// The scheduler learns nothing before it has happened: it knows the durations only of jobs that have ended.
 //
-// Of a cluster with fair share, the accounts that decay, the budgets of a month and the GPUs by type are kept by the code
-// that keeps them in the state, and the planner reads them as it reads the state's.
+// For a cluster with fair share, the code of the replicated state keeps the accounts that decay, the budgets of a month
+// and the GPUs by type.
 //
-// Not simulated: the time that a start takes, failures, maintenance and reservations, and preemption for a higher priority or
-// for what a queue is guaranteed. A job that is preempted starts again from its last checkpoint, and pays for it: see [Run].
+// Not simulated: the time that a start takes, failures, maintenance, windows, and preemption for a higher priority or
+// for a queue's guarantee. A preempted job starts again from its last checkpoint, and loses the time that [Run]
+// describes.
 package simulate

@@ -12,13 +12,13 @@ import (
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
-// demanded is up to which part of the GPUs tasks are drawn.
+// demanded is the demand of all drawn tasks, as a multiple of the GPUs of the cluster.
 const demanded = 1.3
 
 // Inflate measures how well tasks are packed, as the authors of Fragmentation Gradient Descent did (USENIX ATC 2023):
-// copies of the tasks are drawn until they demand 1.3 times the GPUs of the cluster, and shuffled. They arrive one by one
-// and never leave; one that fits nowhere is dropped, but has arrived. The allocation is measured when the tasks that have
-// arrived demand the part until of all GPUs.
+// random copies of the tasks are added until they demand 1.3 times the GPUs of the cluster, and all are shuffled. They
+// arrive one by one and never leave. A task that fits nowhere is dropped, but counts as arrived. The allocation is
+// measured when the demand of the arrived tasks has reached until times the GPUs of the cluster.
 func Inflate(ctx context.Context, nodes []*work.Node, tasks []trace.Job, policy policy.Policy, seed uint64, until float64, progress func(arrived int)) (Measures, error) {
 	c := newCluster(Cluster{Nodes: nodes})
 	if c.total == 0 {
@@ -61,7 +61,7 @@ func Inflate(ctx context.Context, nodes []*work.Node, tasks []trace.Job, policy 
 	return m, nil
 }
 
-// inflated draws the tasks, in the order in which they arrive.
+// inflated returns the tasks of an inflation in the order in which they arrive.
 func inflated(tasks []trace.Job, total int, random *rand.Rand) []trace.Job {
 	most, demand := int(demanded*float64(total)), 0
 	all := append([]trace.Job{}, tasks...)

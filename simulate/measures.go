@@ -6,15 +6,15 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 )
 
-// Measures are what one run came to. Waiting is all time between submission and end in which the job made no progress that
-// it kept: in the queue, and what preemption cost it.
+// Measures holds the results of one run. The wait of a job is its time from submission to end minus its duration: the
+// time in the queue, and the time that it lost by preemption.
 type Measures struct {
 	Policy string `json:"policy"`
-	// InForce: it is the policy that the cluster has now.
+	// InForce says that it is the current policy of the cluster.
 	InForce bool   `json:"in_force,omitempty"`
 	Seed    uint64 `json:"seed"`
-	// GPUAllocationPercent is what jobs hold of all GPUs: when the last task has arrived in an inflation, on average until
-	// the last job has ended otherwise.
+	// GPUAllocationPercent is the part of all GPUs that jobs hold: in an inflation at its end, otherwise on average
+	// until the last job has ended.
 	GPUAllocationPercent    float64 `json:"gpu_allocation_percent"`
 	WaitMeanSeconds         float64 `json:"wait_mean_seconds"`
 	WaitMedianSeconds       float64 `json:"wait_median_seconds"`
@@ -23,26 +23,28 @@ type Measures struct {
 	CompletionMeanSeconds   float64 `json:"completion_mean_seconds"`
 	CompletionMedianSeconds float64 `json:"completion_median_seconds"`
 	CompletionP99Seconds    float64 `json:"completion_p99_seconds"`
-	// Utilisation is the part of all GPU time, until the last job ended, in which work was done that was kept.
+	// Utilisation is the part of all GPU time until the last job ended that was spent on work that was not lost.
 	Utilisation float64 `json:"utilisation"`
-	// Jain is Jain's index of fairness over the users' mean slowdowns: 1 is equal. A slowdown is completion divided by
-	// duration, where a duration of less than 10 seconds counts as 10: else jobs that end at once would decide alone.
+	// Jain is Jain's index of fairness over the users' mean slowdowns: 1 means that all are equal. The slowdown of a
+	// job is the time to its completion divided by its duration. Durations below 10 seconds count as 10 seconds;
+	// otherwise jobs that end at once would dominate the index.
 	Jain              float64 `json:"jain"`
 	WorstUser         string  `json:"worst_user,omitempty"`
 	WorstUserSlowdown float64 `json:"worst_user_slowdown"`
-	// JainTenants is the same index over the tenants, where jobs have one.
+	// JainTenants is the same index over the tenants, if jobs have tenants.
 	JainTenants         float64 `json:"jain_tenants,omitempty"`
 	WorstTenant         string  `json:"worst_tenant,omitempty"`
 	WorstTenantSlowdown float64 `json:"worst_tenant_slowdown,omitempty"`
 	Preemptions         int     `json:"preemptions"`
-	// PreemptionCostGPUSeconds is the GPU time that preemption lost: work since checkpoints, and restarts.
+	// PreemptionCostGPUSeconds is the GPU time that was lost by preemption: the work since the last checkpoint, and
+	// restarts.
 	PreemptionCostGPUSeconds float64 `json:"preemption_cost_gpu_seconds"`
 	Jobs                     int     `json:"jobs"`
-	// Dropped are tasks of an inflation that fit nowhere, and jobs that no limit let run.
+	// Dropped counts tasks of an inflation that fit nowhere, and jobs that a limit kept from running until the end.
 	Dropped int `json:"dropped"`
 }
 
-// seen is what a run counts while it goes on.
+// seen has what a run measures while it goes on.
 type seen struct {
 	held, lost  float64 // thousandths of GPUs times nanoseconds
 	preemptions int
@@ -57,7 +59,7 @@ func (s *seen) preempted(lost int64, gpuMilli int) {
 
 const second = 1e9
 
-// brief is the least duration that a slowdown is measured by.
+// brief is the shortest duration in the calculation of a slowdown.
 const brief = 10 * second
 
 func (r *run) measures() Measures {
@@ -113,7 +115,7 @@ func count(of map[string]*mean, who string, x float64) {
 	m.n++
 }
 
-// fairness is Jain's index over means, and the user whose mean is the largest.
+// fairness returns Jain's index over means, and the user with the largest mean.
 func fairness(of map[string]*mean) (jain float64, worst string, most float64) {
 	users := make([]string, 0, len(of))
 	for user := range of {
@@ -143,7 +145,7 @@ func average(values []float64) float64 {
 	return sum / float64(max(len(values), 1))
 }
 
-// quantile is the value below which a part of the sorted values is.
+// quantile returns the value below which a part of the sorted values lies.
 func quantile(sorted []float64, part float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -151,15 +153,15 @@ func quantile(sorted []float64, part float64) float64 {
 	return sorted[min(int(part*float64(len(sorted))), len(sorted)-1)]
 }
 
-// Policies are the policies by name, in the order in which they are shown.
+// Policies lists the names of the policies, in the order in which they are shown.
 func Policies() []string {
 	return []string{"fifo", "easy", "conservative", "shortest", "attained", "preemptive", "default"}
 }
 
-// Policy is the policy of a name.
+// Policy returns the policy of a name.
 func Policy(name string) (policy.Policy, bool) { return PolicyFrom(policy.DefaultPolicy(), name) }
 
-// PolicyFrom is the policy of a name, where all that the name does not say is as in another one.
+// PolicyFrom returns p with the settings that the name stands for.
 func PolicyFrom(p policy.Policy, name string) (policy.Policy, bool) {
 	switch name {
 	case "default":

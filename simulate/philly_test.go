@@ -13,8 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
-// TestRun_philly holds the engine to the reference simulators that the trace came with: first in, first out, where what
-// does not fit is skipped, waits 139.8 minutes on average there.
+// TestRun_philly compares the simulation with the reference simulators that the trace was published with: with first
+// in, first out, where jobs that do not fit are skipped, jobs wait 139.8 minutes on average there.
 func TestRun_philly(t *testing.T) {
 	nodes, jobs := philly(t)
 	for name, waits := range map[string]struct{ mean, p99, longest float64 }{
@@ -25,7 +25,7 @@ func TestRun_philly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			policy, _ := Policy(name)
 			r := newRun(Cluster{Nodes: nodes}, jobs, policy)
-			r.cluster.blind = name == "fifo" // as the reference simulator: best fit
+			r.cluster.blind = name == "fifo" // best fit, as in the reference simulator
 			require.NoError(t, r.all(context.Background(), func(int) {}))
 			m := r.measures()
 			t.Logf("%+v", m)
@@ -40,7 +40,7 @@ func TestRun_philly(t *testing.T) {
 	}
 }
 
-// philly is the trace, where MIND_TRACES says.
+// philly reads the trace from the folder in MIND_TRACES.
 func philly(t *testing.T) ([]*work.Node, []trace.Job) {
 	t.Helper()
 	dir := os.Getenv("MIND_TRACES")

@@ -20,23 +20,24 @@ import (
 )
 
 const (
-	// restart is what each restart of a preempted job takes; it also loses its work since its newest checkpoint, of which it
-	// saves one after each interval of work.
+	// restart is the time that each restart of a preempted job takes, and interval is the work between two of its
+	// checkpoints.
 	restart  = int64(5 * time.Minute)
 	interval = int64(30 * time.Minute)
-	// origin is when traces begin that do not say, in Unix nanoseconds: 0 means never in the rows of jobs.
+	// origin is the time at which a trace without a beginning begins, in Unix nanoseconds. It is not 0, because a time
+	// of 0 in the row of a job means never.
 	origin = int64(time.Hour)
 )
 
-// Cluster is what jobs run on.
+// Cluster is the cluster on which jobs run.
 type Cluster struct {
 	Nodes []*work.Node
-	// FairShare: users have shares, in the tree of queues and by what they had before, and quotas and limits hold. Otherwise
-	// all jobs are those of one user.
+	// FairShare says that users have fair shares, by the tree of queues and by their past use, and that quotas and
+	// limits apply. Without it all jobs count as the jobs of one user.
 	FairShare bool
 	Queues    []*work.Queue
 	Quotas    []*work.Quota
-	// Begin is when the first job may arrive; the zero time: that does not matter.
+	// Begin is the time at which the trace begins; the zero time: some fixed time.
 	Begin time.Time
 }
 
@@ -44,7 +45,7 @@ type Cluster struct {
 type run struct {
 	cluster *cluster
 	model   *predict.Model
-	decided int64 // when preemption was last decided
+	decided int64 // time of the last decision about preemption
 	jobs    []*job
 	byID    map[ident.Job]*job
 	running map[ident.Job]*job
@@ -55,19 +56,19 @@ type run struct {
 
 // job is a job of the trace, with the row that the scheduler sees.
 type job struct {
-	at    int // its place in the trace
+	at    int // its index in the trace
 	row   *work.Job
 	takes int64
-	came  int64 // when it could have begun
-	// before is how many jobs it still waits for, and then has those that wait for it.
+	came  int64 // when it could have started first
+	// before counts the jobs that it still waits for, and then lists the jobs that wait for it.
 	before int
 	then   []*job
-	done   int64 // work that is saved, or that the current attempt began with
-	pays   int64 // what the current attempt loses at its start
+	done   int64 // work that was saved before the current attempt
+	pays   int64 // the time that the current attempt loses at its start
 	ended  int64
 }
 
-// end is when an attempt ends unless it is preempted.
+// end is the time at which an attempt ends unless it is preempted.
 type end struct {
 	at      int64
 	job     *job
@@ -88,11 +89,11 @@ func (e *ends) Pop() any {
 	return last
 }
 
-// Run replays a trace: each job arrives when it did, and runs as long as it did. All may be preempted, where the policy
-// says so: a job that is preempted has lost its work since its newest checkpoint (one every 30 minutes of work), and its
-// next attempt begins with 5 minutes that are lost, too. Progress is told how many jobs have ended, now and then.
+// Run replays a trace: each job arrives when it arrived there, and runs as long. If the policy says so, jobs are
+// preempted: a preempted job loses its work since its newest checkpoint (one after each 30 minutes of work), and the
+// first 5 minutes of its next attempt. Run calls progress now and then with the number of jobs that have ended.
 //
-// With fair share jobs that no limit lets run are dropped in the end: a quota may be lower than it was when they ran.
+// With fair share, jobs that a limit never lets run are dropped in the end: a quota may have been higher when they ran.
 func Run(ctx context.Context, on Cluster, jobs []trace.Job, policy policy.Policy, progress func(ended int)) (Measures, error) {
 	r := newRun(on, jobs, policy)
 	for shape, first := range firsts(jobs) {
@@ -107,7 +108,7 @@ func Run(ctx context.Context, on Cluster, jobs []trace.Job, policy policy.Policy
 	return r.measures(), nil
 }
 
-// firsts are the shapes of jobs, each with the first job of it, in the order of the trace.
+// firsts yields the shapes of the jobs in the order of the trace, each with the index of the first job of that shape.
 func firsts(jobs []trace.Job) iter.Seq2[work.Shape, int] {
 	return func(yield func(work.Shape, int) bool) {
 		seen := map[work.Shape]bool{}
@@ -122,7 +123,7 @@ func firsts(jobs []trace.Job) iter.Seq2[work.Shape, int] {
 	}
 }
 
-// all runs from the first arrival to the last end.
+// all simulates everything from the first arrival to the last end.
 func (r *run) all(ctx context.Context, progress func(ended int)) error {
 	next, ended := 0, 0
 	for steps := 0; next < len(r.jobs) || len(r.ends) > 0; steps++ {
@@ -151,14 +152,15 @@ func (r *run) all(ctx context.Context, progress func(ended int)) error {
 	return nil
 }
 
-// arrive lets a job wait, unless it is held back until others have ended.
+// arrive puts a job into its lane, unless it depends on jobs that have not ended.
 func (r *run) arrive(j *job) {
 	if j.came = r.cluster.now; j.before == 0 {
 		r.cluster.wait(j.row)
 	}
 }
 
-// giveUp is about jobs that wait on an empty cluster: those that have used up their GPU hours go on in the next month.
+// giveUp handles jobs that wait on an empty cluster. It plans at the beginning of the next month, when quotas of GPU
+// hours begin again, and drops the jobs if none of them starts then.
 func (r *run) giveUp(ctx context.Context) error {
 	if !r.cluster.fair {
 		return fmt.Errorf("%d jobs wait on an empty cluster", r.cluster.waiting)
@@ -173,7 +175,7 @@ func (r *run) giveUp(ctx context.Context) error {
 		return err
 	}
 	if len(r.ends) == 0 {
-		r.cluster.now = was // It was in vain.
+		r.cluster.now = was // no job started
 	}
 	return nil
 }
@@ -210,7 +212,7 @@ func newRun(on Cluster, jobs []trace.Job, policy policy.Policy) *run {
 	return r
 }
 
-// rowOf is the row of the nth job of a trace.
+// rowOf returns the row of the nth job of a trace.
 func rowOf(t *trace.Job, n int, begin int64) *work.Job {
 	row := &work.Job{
 		ID: jobID(n), Tenant: "trace", User: t.User, Queue: work.DefaultQueue, Priority: 5, Shape: t.Shape, Preemptible: true,
@@ -222,13 +224,13 @@ func rowOf(t *trace.Job, n int, begin int64) *work.Job {
 	return row
 }
 
-// array is one of which not all elements run at a time.
+// array is a job array that limits how many of its elements run at a time.
 type array struct {
 	id   ident.Job
 	next uint32
 }
 
-// bound makes the nth job an element of its array.
+// bound makes the row of the nth job an element of its array.
 func (c *cluster) bound(t *trace.Job, n int, row *work.Job, arrays map[string]*array) {
 	a := arrays[t.Array]
 	if a == nil {
@@ -240,7 +242,8 @@ func (c *cluster) bound(t *trace.Job, n int, row *work.Job, arrays map[string]*a
 	a.next++
 }
 
-// CouldRun says how many nodes could hold a part of a job, and whether these are enough for it to run at all.
+// CouldRun returns how many nodes could each hold a part of a job of this shape, and whether these are enough for it to
+// run.
 func (on Cluster) CouldRun(shape work.Shape) (fit int, enough bool) {
 	for _, n := range on.Nodes {
 		if n.CouldHold(shape) {
@@ -250,10 +253,10 @@ func (on Cluster) CouldRun(shape work.Shape) (fit int, enough bool) {
 	return fit, fit >= max(1, int(shape.Nodes))
 }
 
-// comes is when something happens next.
+// comes returns the time of the next event: an arrival, an end, a decision about preemption, or a new month.
 func (r *run) comes(next int) int64 {
 	for len(r.ends) > 0 && r.ends[0].attempt != r.ends[0].job.row.Attempt {
-		heap.Pop(&r.ends) // It was preempted.
+		heap.Pop(&r.ends) // this attempt was preempted
 	}
 	var at int64
 	switch {
@@ -273,7 +276,7 @@ func (r *run) comes(next int) int64 {
 	return at
 }
 
-// finish ends the attempts whose time has come.
+// finish ends the attempts that end at or before the current time, and returns how many did.
 func (r *run) finish() (ended int) {
 	for len(r.ends) > 0 && r.ends[0].at <= r.cluster.now {
 		e := heap.Pop(&r.ends).(end)
@@ -296,7 +299,7 @@ func (r *run) finish() (ended int) {
 	return ended
 }
 
-// plan asks the scheduler, and does what it says.
+// plan runs the scheduler and carries out its decisions.
 func (r *run) plan(ctx context.Context) error {
 	opts := scheduler.Options{PerCommand: 1 << 16, Quiet: true, Model: r.model}
 	if r.cluster.policy.Preemption.Enabled && r.cluster.waiting > 0 && r.cluster.now >= r.decided+r.cluster.policy.Preemption.Every {
@@ -349,7 +352,7 @@ func (r *run) start(p work.Placement) error {
 	return nil
 }
 
-// preempt stops a job, which waits again from then on.
+// preempt stops a job, which then waits again.
 func (r *run) preempt(j *job) {
 	worked := max(r.cluster.now-j.row.StartedAt-j.pays, 0)
 	lost := worked % interval
@@ -363,7 +366,7 @@ func (r *run) preempt(j *job) {
 	r.cluster.wait(j.row)
 }
 
-// attempts are those that run, in the order of the trace.
+// attempts yields the running jobs in the order of the trace.
 func (r *run) attempts() iter.Seq[scheduler.Running] {
 	return func(yield func(scheduler.Running) bool) {
 		running := slices.SortedFunc(maps.Values(r.running), func(a, b *job) int { return cmp.Compare(a.at, b.at) })

@@ -59,7 +59,8 @@ func TestRun_waitsForWhatIsInUse(t *testing.T) {
 }
 
 func TestRun_preemptionPays(t *testing.T) {
-	// The long job has worked for 190 minutes when the short ones have come, and was saved at 180.
+	// The long job has worked for 190 minutes when the short ones arrive, and its newest checkpoint has 180 minutes of
+	// work.
 	jobs := []trace.Job{asked("seen", 8, 0, 20*time.Minute), asked("long", 8, 20*time.Minute, 40*time.Hour)}
 	for range 4 {
 		jobs = append(jobs, asked("short", 8, 205*time.Minute, 20*time.Minute))
@@ -74,7 +75,7 @@ func TestRun_preemptionPays(t *testing.T) {
 	require.Less(t, lost, policy.Preemption.Every+1, "just saved")
 	require.GreaterOrEqual(t, stopped, policy.Preemption.Protect)
 	require.InDelta(t, float64(lost+restart)*8000, r.seen.lost, 1)
-	// It ends when its work is done, what it lost is done again, and the restart and the short jobs are over.
+	// It ends when its work is done, the lost work is done again, and the restart and the short jobs are over.
 	require.Equal(t, origin+int64(20*time.Minute+40*time.Hour+4*20*time.Minute)+lost+restart, long.ended)
 }
 
@@ -83,8 +84,8 @@ func TestRun_refusesWhatNeverFits(t *testing.T) {
 	require.EqualError(t, err, `job "big" needs 1 nodes with 8 GPUs, and 0 nodes of the inventory could hold a part of it`)
 }
 
-// TestRun_properties: nobody's GPU time is lost or made, nothing runs twice at once, and equal runs are equal. That no GPU
-// is given twice is refused by the cluster of the run itself.
+// TestRun_properties checks that jobs have exactly their GPU time, that no job runs twice at a time, and that runs with
+// the same inputs are equal. It need not check that no GPU is leased twice: the cluster of the run refuses that.
 func TestRun_properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")

@@ -14,27 +14,28 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
-// shares is who has what of the cluster, and may have: the accounts of fair share, the tree of queues, and quotas. The sums
-// are those of the state, kept by the same code: accounts that decay, budgets of a month, GPUs by type.
+// shares records what users, tenants and queues hold of the cluster, and how much they may hold: the accounts of fair
+// share, the tree of queues, and quotas. The code of the replicated state keeps the accounts that decay, the budgets of
+// a month, and the GPUs by type.
 type shares struct {
-	// fair: users have lanes and accounts of their own.
+	// fair says that each user has a lane and an account.
 	fair   bool
 	queues map[string]*work.Queue
 	quotas map[string]*work.Quota
-	// metered: some quota bounds the GPU hours of a month.
+	// metered says that some quota limits the GPU hours of a month.
 	metered bool
 
 	capacity accounts.Amount
-	models   [][2]string // types of GPU with their models
+	models   [][2]string // pairs of GPU type and model
 
-	accounts []*accounts.Account // by queue, tenant and user
+	accounts []*accounts.Account // sorted by queue, tenant and user
 	usage    map[string]*work.Usage
-	// tree is what the jobs of a queue and of those below it hold, in thousandths of a GPU; tenantTypes and queueTypes have
-	// it by type of GPU.
+	// tree counts the GPUs that the jobs of a queue and of the queues below it hold, in thousandths of a GPU.
+	// tenantTypes and queueTypes count the GPUs of each type that the jobs of a tenant, and of such a queue, hold.
 	tree                    map[string]int
 	tenantTypes, queueTypes typed.Book
 	budgets                 map[string]*budgets.Budget
-	// bounds are how many elements of an array may run, live how many do.
+	// bounds is how many elements of an array may run at a time, and live is how many run.
 	bounds, live map[ident.Job]uint32
 }
 
@@ -65,7 +66,7 @@ func newShares(on Cluster) shares {
 	return s
 }
 
-// lineage lists a queue and those that it is a part of.
+// lineage yields a queue and the queues above it.
 func (s *shares) lineage(name string) iter.Seq[*work.Queue] {
 	return func(yield func(*work.Queue) bool) {
 		for range work.MaxQueueDepth {
@@ -78,7 +79,7 @@ func (s *shares) lineage(name string) iter.Seq[*work.Queue] {
 	}
 }
 
-// charge counts what a job begins to hold (1), or gives back (-1).
+// charge adds what a job begins to hold (by is 1), or subtracts what it gives back (by is -1).
 func (s *shares) charge(j *work.Job, places []work.TaskPlacement, c *cluster, by int) {
 	if !s.fair {
 		return
@@ -114,7 +115,7 @@ func (s *shares) charge(j *work.Job, places []work.TaskPlacement, c *cluster, by
 	}
 }
 
-// account charges the account of a job's user in its queue.
+// account does the same for the account of the job's user in its queue.
 func (s *shares) account(j *work.Job, c *cluster, by int) {
 	key := accounts.Key{Queue: j.Queue, Tenant: j.Tenant, User: j.User}
 	i, found := slices.BinarySearchFunc(s.accounts, key, func(a *accounts.Account, k accounts.Key) int { return a.Key().Compare(k) })
@@ -131,7 +132,7 @@ func (s *shares) account(j *work.Job, c *cluster, by int) {
 	}
 }
 
-// bars says which limit keeps a job from its leases, as the state would; empty: none.
+// bars returns the limit that keeps a job from its leases, as the state would; empty: none does.
 func (c *cluster) bars(j *work.Job) reason.Reason {
 	if q, ok := c.quotas[j.Tenant]; ok {
 		if why := cmp.Or(q.Bars(c.Usage(j.Tenant), j.Shape), q.BarsHours(c.Budget(j.Tenant).SpentBy(c.now), c.now, j.Shape)); why != "" {
@@ -146,7 +147,7 @@ func (c *cluster) bars(j *work.Job) reason.Reason {
 	return ""
 }
 
-// monthEnds is when what was used up in the month is given again; 0: no quota bounds that.
+// monthEnds returns the time at which the GPU hours of the month begin again; 0: no quota limits them.
 func (c *cluster) monthEnds() int64 {
 	if !c.metered {
 		return 0
@@ -201,7 +202,7 @@ func (s *shares) GPUModels() iter.Seq2[string, string] {
 	}
 }
 
-// Array is the row of an array of which elements have arrived: what planning reads of it.
+// Array implements scheduler.View: the row of an array with the fields that planning reads.
 func (c *cluster) Array(id ident.Job) (*work.Job, bool) {
 	most, ok := c.bounds[id]
 	return &work.Job{ID: id, MaxParallel: most, Array: &work.Array{Rows: work.ElementsWithARow{Live: c.live[id]}}}, ok

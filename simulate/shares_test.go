@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
-// of is a job of a tenant in a queue.
+// of returns a job of a tenant in a queue.
 func of(tenant, queue string, gpus int, submit, takes time.Duration) trace.Job {
 	j := asked(tenant, gpus, submit, takes)
 	j.Tenant, j.Queue, j.Priority, j.Preemptible = tenant, queue, 5, true
@@ -33,7 +33,7 @@ func runOn(t require.TestingT, on Cluster, jobs []trace.Job, policy policy.Polic
 	return r
 }
 
-// firstStarts says whose the first jobs are that start after all have come.
+// firstStarts counts by tenant the jobs that started within n hours from a time.
 func firstStarts(r *run, from time.Duration, n int) map[string]int {
 	of := map[string]int{}
 	for _, j := range r.jobs {
@@ -72,8 +72,8 @@ func TestShares_whatWasUsedCountsAndDecays(t *testing.T) {
 	require.Equal(t, map[string]int{"late": 5, "early": 5}, firstStarts(runOn(t, shared(t, 1, 8), jobs, forgets), 48*time.Hour, 10))
 }
 
-// TestMeasures_tellAnUnfairPolicy: a tenant has the cluster for days, and another one comes with short jobs. Without
-// preemption these wait for days; with it they do not.
+// TestMeasures_tellAnUnfairPolicy simulates a tenant that holds the cluster for days, and another one that submits
+// short jobs. The measures must show that these wait for days without preemption, and not with it.
 func TestMeasures_tellAnUnfairPolicy(t *testing.T) {
 	var jobs []trace.Job
 	for range 8 {
@@ -178,7 +178,8 @@ func TestRun_arraysRunSoManyAtATime(t *testing.T) {
 	require.Equal(t, r.origin+int64(3*time.Hour), r.cluster.now)
 }
 
-// TestShares_properties: at the end nobody holds anything, accounts have all that was held, and equal runs are equal.
+// TestShares_properties checks that at the end no one holds anything, that the accounts have all that was held, and
+// that runs with the same inputs are equal.
 func TestShares_properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		on := shared(t, 2, 8)

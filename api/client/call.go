@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// Call says for which caller a call is made, and with which options.
+// Call holds the caller and the options of a call.
 type Call struct {
 	Tenant string
 	User   string
@@ -37,10 +37,10 @@ type Call struct {
 type Answer struct {
 	// Index is the state index that the answer reflects; 0 when unknown.
 	Index uint64
-	// Outcome of a failed call: status.NotSent if no try had an effect, status.Unknown if one may have had, or the value of
-	// status.KeyOutcome that a coordinator gave as its reason.
+	// Outcome is the outcome of a failed call: status.NotSent if no try had an effect, status.Unknown if one may have
+	// had, or the value of status.KeyOutcome that a coordinator gave as its reason.
 	Outcome string
-	// Tries made, at least 1.
+	// Tries is the number of tries, at least 1.
 	Tries int
 }
 

@@ -1,9 +1,9 @@
 // Package client calls a cluster of coordinators as if it were one server.
 //
-// Contract: a Client is a grpc.ClientConnInterface over the addresses of any number of coordinators. It calls the leader if
-// it knows it (answers contain the leader), and any other coordinator if not; coordinators forward calls to the leader, so
-// either works. A unary call whose coordinator is gone, hangs, or has no leader is repeated at another one until it is
-// answered, until Call.RetryFor has passed, or until its context ends.
+// Contract: a Client is a grpc.ClientConnInterface over the addresses of any number of coordinators. It calls the
+// leader if it knows it from earlier answers, and otherwise any coordinator, which forwards the call to the leader. A
+// unary call whose coordinator is gone, hangs, or knows no leader is repeated at another one until it is answered,
+// until Call.RetryFor has passed, or until its context ends.
 //
 // Guarantees: a call is repeated only if that is safe: the coordinator said that it had no effect, it never left this
 // process, it only reads, or it carries an idempotency key. Any other call that fails is returned as UNAVAILABLE after one
@@ -11,9 +11,9 @@
 // caller's time.
 //
 // A stream is opened at a coordinator that answered within the last second, or that just answered a health check
-// (grpc.health.v1), so not at one that accepts connections but never answers. If a coordinator stops answering while a
-// stream is open, the connection's keepalive notices within KeepaliveTime and two seconds: the stream ends with
-// UNAVAILABLE.
+// (grpc.health.v1). So it is not opened at a coordinator that accepts connections but never answers. If a coordinator
+// stops answering while a stream is open, the connection's keepalive notices within KeepaliveTime and two seconds: the
+// stream ends with UNAVAILABLE.
 //
 // Not guaranteed: that two calls go to the same coordinator, and anything else about open streams; their users resume them
 // by cursor.
@@ -37,11 +37,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// KeepaliveTime is how often an idle connection is probed. A server must allow it (see ServerKeepalive), or it closes such
-// connections.
+// KeepaliveTime is the time between two probes of an idle connection. A server must allow it (see ServerKeepalive), or
+// it closes such connections.
 const KeepaliveTime = 10 * time.Second
 
-// Flow control windows. Fixed windows avoid the pings with which gRPC would otherwise measure the connection all the time.
+// The flow control windows are fixed. Otherwise gRPC would send pings all the time to measure the connection.
 const (
 	streamWindow = 256 << 10
 	connWindow   = 4 << 20
@@ -56,9 +56,9 @@ func ServerKeepalive() []grpc.ServerOption {
 	}
 }
 
-// Config says where the coordinators are. The zero value of an optional field selects its default.
+// Config configures a client. The zero value of an optional field selects its default.
 type Config struct {
-	// Addrs are gRPC addresses of coordinators; at least one. Leaders with other addresses are found through these.
+	// Addrs lists gRPC addresses of coordinators, at least one. Leaders at other addresses are found through these.
 	Addrs []string
 	// TLS is the client side of mutual TLS; nil: plaintext.
 	TLS *tls.Config
@@ -78,7 +78,7 @@ type Client struct {
 	config Config
 	dial   []grpc.DialOption
 	leader atomic.Pointer[leader]
-	next   atomic.Uint32 // where to start when no leader is known
+	next   atomic.Uint32 // the target to begin with when no leader is known
 
 	mu      sync.Mutex // guards writes of targets
 	targets atomic.Pointer[[]*target]
@@ -92,7 +92,7 @@ type leader struct {
 	target *target
 }
 
-// How many distinct addresses a client ever dials; answers name leaders, and must not make it grow without bound.
+// maxTargets limits the number of addresses that a client dials, because wrong answers could name ever new leaders.
 const maxTargets = 64
 
 // Dial returns a client. It connects when the first call is made.
@@ -119,7 +119,8 @@ func Dial(config Config) (*Client, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: KeepaliveTime, Timeout: 2 * time.Second, PermitWithoutStream: true}),
-		// A restarted coordinator is found again quickly; a missing one costs two connection attempts per second.
+		// With these parameters a restarted coordinator is found quickly, and a missing one costs two connection
+		// attempts per second.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 			MinConnectTimeout: time.Second,
@@ -140,13 +141,13 @@ func Dial(config Config) (*Client, error) {
 	return c, nil
 }
 
-// Jobs returns the job service of the cluster.
+// Jobs returns a client of the cluster's job service.
 func (c *Client) Jobs() v1.JobServiceClient { return v1.NewJobServiceClient(c) }
 
-// Cluster returns the cluster service.
+// Cluster returns a client of its cluster service.
 func (c *Client) Cluster() v1.ClusterServiceClient { return v1.NewClusterServiceClient(c) }
 
-// Operators returns the operator service.
+// Operators returns a client of its operator service.
 func (c *Client) Operators() v1.OperatorServiceClient { return v1.NewOperatorServiceClient(c) }
 
 // Leader returns the id and gRPC address of the last known leader; empty if none is known, or if it has stopped answering.

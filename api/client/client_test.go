@@ -61,10 +61,10 @@ func TestInvoke_aLeaderThatWasNotConfigured(t *testing.T) {
 
 func TestInvoke_outcomes(t *testing.T) {
 	cases := map[string]struct {
-		first    func(context.Context, *member) error // of the coordinator that is asked first
+		first    func(context.Context, *member) error // serves at the coordinator that is called first
 		key      string
 		ok       bool
-		attempts int64 // calls that any coordinator saw
+		attempts int64 // calls at all coordinators
 	}{
 		"not sent is repeated without a key":  {first: notSent, ok: true, attempts: 2},
 		"not sent is repeated with a key":     {first: notSent, key: "k", ok: true, attempts: 2},
@@ -107,11 +107,11 @@ func TestInvoke_outcomes(t *testing.T) {
 	}
 }
 
-// What is said of a call that failed holds for all of its tries.
+// The outcome of a failed call must be right for all of its tries together.
 func TestInvoke_outcomeOfAllTries(t *testing.T) {
 	bare := func(ctx context.Context, _ *member) error { return unavailable(ctx, "", "") }
 	for name, tc := range map[string]struct {
-		first, then func(context.Context, *member) error // nil: nobody listens
+		first, then func(context.Context, *member) error // nil: no coordinator listens
 		want        string
 	}{
 		"nobody is there":                          {nil, nil, status.NotSent},
@@ -165,7 +165,7 @@ func TestInvoke_aWedgedLeaderCostsOneTry(t *testing.T) {
 		_, _, err := submit(client, within(t, 30*time.Second), "k1")
 		require.NoError(t, err)
 		require.Less(t, time.Since(start), 2*time.Second)
-		for range 10 { // the others do not pay again
+		for range 10 { // later calls do not wait again
 			start = time.Now()
 			_, _, err = submit(client, within(t, 30*time.Second), "k")
 			require.NoError(t, err)
@@ -175,8 +175,8 @@ func TestInvoke_aWedgedLeaderCostsOneTry(t *testing.T) {
 	})
 }
 
-// The time of one try may run out at the coordinator a moment before it does here. That was taken for the coordinator's own
-// answer, and a caller that still had time was told that it was over (504 instead of 503).
+// The deadline of a try may pass at the coordinator a moment before it passes at the client. The client must treat this
+// as a try without an answer, not as the answer that the caller's time is over (503, not 504).
 func TestInvoke_aTryWhoseTimeRunsOutAtTheOtherEndIsOneThatGotNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
@@ -231,7 +231,7 @@ func TestInvoke_aDeadCoordinatorIsNotAskedAndNothingIsLost(t *testing.T) {
 		f.add("b:1", leads)
 		client := f.dial(t, Config{Addrs: []string{"a:1", "b:1"}})
 		client.learn("c0=a:1", true)
-		// Never on a connection: safe to repeat even without a key.
+		// The first try was never sent, so it can be repeated without a key.
 		_, answer, err := submit(client, within(t, time.Second), "")
 		require.NoError(t, err)
 		require.Equal(t, 2, answer.Tries)

@@ -22,9 +22,8 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// fleet is a few coordinators, scripted at the gRPC level, behind real gRPC
-// connections over memory. It is the edge of this package: what stands behind
-// it is the business of other rooms.
+// fleet is a group of fake coordinators. Their answers are scripted; the gRPC connections to them are real, but in
+// memory.
 type fleet struct {
 	mu      sync.Mutex
 	members map[string]*member
@@ -132,7 +131,7 @@ type clusterService struct {
 	v1.UnimplementedClusterServiceServer
 }
 
-// What a member may do with a call.
+// The functions below are behaviours of a member.
 
 func answers(ctx context.Context, index string, leader string) error {
 	return grpc.SetTrailer(ctx, metadata.Pairs(status.KeyIndex, index, status.KeyLeader, leader))

@@ -26,7 +26,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
-// silentUntil are the answers of a coordinator that gives none, until it is well.
+// silentUntil returns the behaviour of a coordinator that does not answer until well is set.
 func silentUntil(well *atomic.Bool) (serve func(context.Context, *member) error, health func(context.Context) (*healthpb.HealthCheckResponse, error)) {
 	serve = func(ctx context.Context, m *member) error {
 		if well.Load() {
@@ -44,7 +44,7 @@ func silentUntil(well *atomic.Bool) (serve func(context.Context, *member) error,
 	return serve, health
 }
 
-// firstOf opens a stream and returns who answers on it.
+// firstOf opens a stream and returns the address of the coordinator that answers.
 func firstOf(ctx context.Context, c *Client) (string, error) {
 	s, err := c.Jobs().StreamJobLogs(ctx, &v1.StreamJobLogsRequest{})
 	if err != nil {
@@ -102,14 +102,15 @@ func TestNewStream_whoDoesNotServeIsTheLastToBeAsked(t *testing.T) {
 			require.Equal(t, "b:1", who)
 		}
 		b.server.Stop()
-		synctest.Wait() // until the client knows, a stream opens there and breaks
+		synctest.Wait() // until the client knows, it would open a stream there, which breaks
 		who, err := firstOf(within(t, 10*time.Second), client)
 		require.NoError(t, err)
 		require.Equal(t, "a:1", who, "better than nobody")
 	})
 }
 
-// One of an older version, or that refuses the caller, answers, if not with its health.
+// A coordinator that answers a health check with an error is alive: its version may lack the service, or it refuses the
+// caller.
 func TestNewStream_anyAnswerIsOne(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied} {
 		synctest.Test(t, func(t *testing.T) {
@@ -148,7 +149,7 @@ func TestInvoke_aSilentOneIsAskedMoreAndMoreSeldom(t *testing.T) {
 	})
 }
 
-// severed is a connection that may come to a standstill: nothing is lost, and nothing arrives.
+// severed is a connection on which nothing arrives any more when still is set, although it stays open.
 type severed struct {
 	net.Conn
 	still *atomic.Bool
@@ -177,7 +178,7 @@ func (s severed) Close() error {
 	return s.Conn.Close()
 }
 
-// A stream that is open when its channel comes to a standstill does not hang for ever, and the next one goes elsewhere.
+// An open stream whose connection stops delivering ends with an error, and the next stream is opened elsewhere.
 func TestNewStream_aChannelThatStandsStillHeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
@@ -201,7 +202,7 @@ func TestNewStream_aChannelThatStandsStillHeals(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, client.Close()) }()
 		var s grpc.ServerStreamingClient[v1.StreamJobLogsResponse]
-		for f.members["a:1"].calls.Load() == 0 { // until one is open there
+		for f.members["a:1"].calls.Load() == 0 { // until a stream is open there
 			s, err = client.Jobs().StreamJobLogs(within(t, time.Hour), &v1.StreamJobLogsRequest{})
 			require.NoError(t, err)
 			synctest.Wait()
@@ -226,7 +227,7 @@ func TestNewStream_aChannelThatStandsStillHeals(t *testing.T) {
 	})
 }
 
-// serveAlone is the variable that makes this test a coordinator of its own process.
+// serveAlone is the environment variable that makes this test binary serve as a coordinator.
 const serveAlone = "MIND_TEST_SERVE_ALONE"
 
 func TestMain(m *testing.M) {
@@ -244,14 +245,14 @@ func TestMain(m *testing.M) {
 	healthpb.RegisterHealthServer(server, healthService{member: alone})
 	fmt.Println(alone.addr)
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // ends with its parent
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends when the parent ends
 		server.Stop()
 	}()
 	_ = server.Serve(listener)
 }
 
-// A coordinator whose process is stopped goes on taking connections: the kernel does. No stream opens there, and when it
-// goes on, it is used again.
+// The kernel accepts connections for a coordinator whose process is stopped. The client must not open streams there,
+// and must use the coordinator again when it continues.
 func TestNewStream_aProcessThatIsStopped(t *testing.T) {
 	var addrs []string
 	var processes []*os.Process
@@ -276,19 +277,20 @@ func TestNewStream_aProcessThatIsStopped(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 	stopped := "none yet"
-	// seen opens a few streams and says who answered on them.
-	var failed error // the last one
+	// seen opens streams until one coordinator has answered twice, and returns all that answered.
+	var failed error // of the last stream that failed
 	seen := func() map[string]bool {
 		who := map[string]bool{}
 		for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 			s, err := client.Jobs().StreamJobLogs(within(t, 2*time.Minute), &v1.StreamJobLogsRequest{})
 			if err != nil {
 				failed = err
-				continue // where a machine stands still for a second, none of them answers in time
+				continue // on a machine that stands still for a second no coordinator answers in time
 			}
 			m, err := s.Recv()
 			if err != nil {
-				// A stream at the one that is stopped ends so, by keepalive; and, where a machine stands still, one anywhere.
+				// Keepalive ends a stream at the stopped coordinator, and on a machine that stands still a stream at
+				// any coordinator.
 				at, ok := peer.FromContext(s.Context())
 				require.True(t, ok, err)
 				require.NotEqual(t, stopped, at.Addr.String(), err)
@@ -312,7 +314,7 @@ func TestNewStream_aProcessThatIsStopped(t *testing.T) {
 	}
 	stopped = addrs[0]
 	require.NoError(t, processes[0].Signal(syscall.SIGSTOP))
-	time.Sleep(freshFor) // from then on it has to answer before it is given anything
+	time.Sleep(freshFor) // afterwards it has to answer a health check first
 	for range 9 {
 		require.NotContains(t, seen(), addrs[0])
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// Pauses between rounds in which no coordinator accepted the call.
+// The shortest and the longest pause after a round in which no coordinator accepted the call.
 const (
 	minPause = 10 * time.Millisecond
 	maxPause = 100 * time.Millisecond
 )
 
-// Invoke makes one unary call; see the package comment for when it is repeated.
+// Invoke makes one unary call. The package comment says when it is repeated.
 func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	call, declared := callOf(ctx), methods.Of(method)
 	a := attempt{
@@ -85,7 +85,7 @@ func (a *attempt) run(ctx context.Context) error {
 		before := tried
 		to := a.client.pick(&tried, true)
 		if before != 0 && tried&(tried-1) == 0 {
-			// All were asked: start a new round.
+			// All coordinators were called: this is the first of a new round.
 			if !sleep(ctx, jitter(pause)) {
 				return a.failure
 			}
@@ -102,7 +102,7 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 }
 
-// do makes one try and reports whether another one is due.
+// do makes one try and reports whether the call must be tried again.
 func (a *attempt) do(ctx context.Context, to *target) (again bool, err error) {
 	a.trailer = nil
 	a.peer = peer.Peer{}
@@ -124,7 +124,7 @@ func (a *attempt) do(ctx context.Context, to *target) (again bool, err error) {
 		to.recovered()
 		return false, nil
 	}
-	// Without a peer the call was never on a connection.
+	// Without a peer the call was never sent.
 	a.touched = a.touched || a.peer.Addr != nil && one(a.trailer, status.KeyOutcome) != status.NotSent
 	switch grpcstatus.Code(err) {
 	case codes.Unavailable:
@@ -150,20 +150,21 @@ func (a *attempt) tryTimeout() time.Duration {
 const (
 	minTry = 50 * time.Millisecond
 	maxTry = 10 * time.Second
-	// slowTry is for reads that wait for nodes. It is longer than a coordinator waits for a node.
+	// slowTry is the limit for reads that wait for nodes. It is longer than a coordinator waits for a node.
 	slowTry = 25 * time.Second
 )
 
-// skew is by how much the other end may see the end of a try earlier than this one.
+// skew is how much earlier than the client a coordinator may see the end of a try.
 const skew = 250 * time.Millisecond
 
-// callerIsOut reports whether the caller's own time is over, or will be before another try is possible.
+// callerIsOut reports whether the caller's deadline has passed, or will pass before another try is possible.
 func callerIsOut(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) < minTry
 }
 
-// late decides after a try that was not answered in time, or whose coordinator says that it ran out of time.
+// late decides whether to try again after a try that was not answered in time, or whose coordinator says that its time
+// is over.
 func (a *attempt) late(ctx, try context.Context, began time.Time, to *target, err error) (bool, error) {
 	over := try.Err() != nil
 	if deadline, ok := try.Deadline(); ok && a.repeatable && grpcstatus.Code(err) == codes.DeadlineExceeded && !callerIsOut(ctx) {
@@ -178,21 +179,21 @@ func (a *attempt) late(ctx, try context.Context, began time.Time, to *target, er
 	case ctx.Err() == nil:
 		return a.repeatable, err
 	case a.failure != nil && grpcstatus.Code(err) == codes.DeadlineExceeded:
-		return false, a.failure // says more than that the time is over
+		return false, a.failure // more precise than that the time is over
 	}
 	return false, err
 }
 
-// unavailable decides after UNAVAILABLE, from a coordinator or from the transport.
+// unavailable decides whether to try again after UNAVAILABLE from a coordinator or from the transport.
 func (a *attempt) unavailable(to *target) bool {
 	switch one(a.trailer, status.KeyOutcome) {
 	case status.NotSent:
-		a.client.forget(to) // it does not lead, or no longer
+		a.client.forget(to) // it does not lead
 		return true
 	case status.Unknown:
 		return a.repeatable
 	case status.NodeSilent:
-		return false // the coordinator is well
+		return false // the coordinator works
 	}
 	// The connection failed; the error is not from a coordinator.
 	to.avoid(illBroken)
@@ -202,7 +203,7 @@ func (a *attempt) unavailable(to *target) bool {
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
 
-// sleep returns false if the context ended first.
+// sleep waits for d, and returns false if the context ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -14,8 +14,8 @@ import (
 )
 
 // NewStream opens a stream at any coordinator that answers, so that streams are spread over all of them. It tries each
-// coordinator once until one has a connection; a coordinator that reports itself as not serving is used only if no other is
-// left.
+// coordinator once until one has a connection; a coordinator that reports that it is not serving is used only if no
+// other is left.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	ctx = c.outgoing(ctx, callOf(ctx))
 	var (

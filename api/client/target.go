@@ -15,16 +15,17 @@ type target struct {
 	addr  string
 	conns []*grpc.ClientConn
 	turn  atomic.Uint32
-	// Until then (unix nanoseconds) it is used only if no other is left.
+	// ill is the time, in Unix nanoseconds, until which the coordinator is used only if no other is left.
 	ill atomic.Int64
-	// heard is when it last answered (unix nanoseconds).
+	// heard is the time of its last answer, in Unix nanoseconds.
 	heard atomic.Int64
-	// silent counts the times in a row that it did not answer.
+	// silent counts the periods in a row in which it did not answer.
 	silent atomic.Int32
 }
 
-// How long a coordinator is avoided after its connection failed, and after it did not answer in time. Each check costs a
-// caller its time, so the pauses grow while the coordinator stays silent.
+// illBroken is how long a coordinator is avoided after its connection failed, and illSilent how long after it first did
+// not answer in time. Each check costs a caller its time, so the latter doubles up to maxIllSilent while the
+// coordinator stays silent.
 const (
 	illBroken    = 200 * time.Millisecond
 	illSilent    = 1500 * time.Millisecond
@@ -52,7 +53,7 @@ func (t *target) conn() *grpc.ClientConn {
 
 func (t *target) avoid(d time.Duration) { t.ill.Store(time.Now().Add(d).UnixNano()) }
 
-// fellSilent records that it accepted a call and did not answer in time. Concurrent calls count once.
+// fellSilent records that the coordinator accepted a call and did not answer in time. Concurrent calls count once.
 func (t *target) fellSilent() {
 	if !t.healthy(time.Now().UnixNano()) {
 		return
@@ -63,7 +64,7 @@ func (t *target) fellSilent() {
 
 func (t *target) healthy(now int64) bool { return t.ill.Load() <= now }
 
-// recovered records that it answered.
+// recovered records that the coordinator answered.
 func (t *target) recovered() {
 	if t.ill.Load() != 0 {
 		t.ill.Store(0)
@@ -82,9 +83,9 @@ func (t *target) close() error {
 	return errors.Join(errs...)
 }
 
-// pick returns the coordinator to ask: the leader, unless it was already asked or is avoided; otherwise the next
-// coordinator that was not asked in this round; otherwise the leader of the next round. tried has one bit for each target
-// of this round.
+// pick returns the coordinator to call: the leader, unless it was called in this round or is avoided; otherwise the
+// next one that was not called in this round and is not avoided; otherwise the one that is avoided for the shortest
+// time. tried has a bit for each target that was called in this round; after the last one a new round begins.
 func (c *Client) pick(tried *uint64, preferLeader bool) *target {
 	targets := *c.targets.Load()
 	all := uint64(1)<<len(targets) - 1
@@ -128,8 +129,8 @@ func indexOf(targets []*target, t *target) int {
 	return -1
 }
 
-// learn records the leader that an answer named. A coordinator that carried out a call has just reached the leader. What
-// another coordinator names may be old, and is ignored if that coordinator has just failed.
+// learn records the leader that an answer named. A coordinator that carried out a call has just reached the leader. The
+// name from another coordinator may be old, and is ignored if the named leader has just failed.
 func (c *Client) learn(raw string, succeeded bool) {
 	known := c.leader.Load()
 	if known != nil && known.raw == raw {
@@ -152,14 +153,14 @@ func (c *Client) learn(raw string, succeeded bool) {
 	c.leader.CompareAndSwap(known, &leader{raw: raw, id: id, target: t})
 }
 
-// forget drops the leader if it is t.
+// forget forgets the leader if it is t.
 func (c *Client) forget(t *target) {
 	if l := c.leader.Load(); l != nil && l.target == t {
 		c.leader.CompareAndSwap(l, nil)
 	}
 }
 
-// target returns the target with an address, and creates it if there is none; nil if it cannot.
+// target returns the target with an address, and creates it if there is none. It returns nil if it cannot.
 func (c *Client) target(addr string) *target {
 	for _, t := range *c.targets.Load() {
 		if t.addr == addr {

@@ -46,7 +46,7 @@ func TestAt_isWhatParseLogSays(t *testing.T) {
 		whole, err := ParseLog(text)
 		attempt, offset, ok := At(text, 10)
 		if text == "1:0=-1" {
-			continue // the rest of a cursor is not looked at
+			continue // At does not read the rest of a cursor
 		}
 		require.Equal(t, err == nil && text != "", ok, text)
 		if ok {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// All is a position behind all events of an index.
+// All is a position after all events of an index.
 const All = math.MaxInt32
 
 // Event is the position of a watcher of events: the state index, and the position among the events of that index.
@@ -15,12 +15,12 @@ type Event struct {
 	Position int
 }
 
-// String is "index.position".
+// String returns "index.position".
 func (c Event) String() string {
 	return strconv.FormatUint(c.Index, 10) + "." + strconv.Itoa(c.Position)
 }
 
-// ParseEvent parses what String wrote.
+// ParseEvent parses the result of String.
 func ParseEvent(text string) (c Event, ok bool) {
 	a, b, found := strings.Cut(text, ".")
 	index, err1 := strconv.ParseUint(a, 10, 64)

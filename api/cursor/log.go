@@ -21,7 +21,7 @@ type Log struct {
 // maxOffset is larger than any file: agents seek to offsets, which operating systems store in 63 bits.
 const maxOffset = 1 << 62
 
-// String is "attempt:rank=offset,rank=offset".
+// String returns "attempt:rank=offset,rank=offset".
 func (c Log) String() string {
 	var b strings.Builder
 	b.WriteString(strconv.FormatUint(uint64(c.Attempt), 10))
@@ -36,7 +36,7 @@ func (c Log) String() string {
 	return b.String()
 }
 
-// ParseLog parses what String wrote; the empty text is the start of everything.
+// ParseLog parses the result of String. The empty text is the beginning of the log.
 func ParseLog(text string) (Log, error) {
 	c := Log{Offsets: map[uint16]uint64{}}
 	if text == "" {
@@ -64,7 +64,7 @@ func ParseLog(text string) (Log, error) {
 	return c, nil
 }
 
-// At reads the attempt and the offset of one rank from a cursor's text, without the rest of it.
+// At reads the attempt and the offset of one rank from a cursor's text. It does not check the rest of the text.
 func At(text string, rank uint16) (attempt uint32, offset uint64, ok bool) {
 	head, tail, _ := strings.Cut(text, ":")
 	n, err := strconv.ParseUint(head, 10, 32)

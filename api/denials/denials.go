@@ -1,11 +1,11 @@
 // Package denials counts calls that were denied before they reached the state, so that the audit log needs only a few
-// records for them, however many there are.
+// records for many of them.
 //
 // Guarantees: a Tally holds at most MaxKeys different denials, at most MaxOfTenant of one tenant (unauthenticated callers
 // count as one tenant), and a few more that stand for the rest. So a flood of denials from one tenant does not hide those
 // of others, and every denial is counted. Note takes constant time.
 //
-// Gateways, coordinators and agents report what they have counted in the same way: Tally.Report.
+// Gateways, coordinators and agents report their denials with Tally.Report.
 package denials
 
 import (
@@ -35,13 +35,14 @@ type Denial struct {
 	Tenant, User, Token string
 	// Outcome is UNAUTHENTICATED or PERMISSION_DENIED; Reason is a one-word cause.
 	Outcome, Reason string
-	// What was called, and from which address.
+	// The method or object that was denied is in What. Address is the address of the caller; from an agent, the id of
+	// its node.
 	What, Address string
-	// Job is the one to which an agent denied something; empty: it was a call.
+	// Job is the job to whose process an agent denied something; empty: a call was denied.
 	Job string
 }
 
-// Tally counts denials. The zero value is ready to use, also by many goroutines.
+// Tally counts denials. The zero value is ready to use. Many goroutines may use it at a time.
 type Tally struct {
 	mu     sync.Mutex
 	counts map[Denial]*count
@@ -78,7 +79,7 @@ func (t *Tally) Note(d Denial, request string, now time.Time) bool {
 	return c.times == 1
 }
 
-// room returns d if there is room for it, otherwise the denial that stands for it and others.
+// room returns d if there is room for it, and otherwise a denial that stands for it and others.
 func (t *Tally) room(d Denial) Denial {
 	if len(t.counts) < MaxKeys && t.of[d.Tenant] < MaxOfTenant {
 		t.of[d.Tenant]++
@@ -88,7 +89,7 @@ func (t *Tally) room(d Denial) Denial {
 	if t.of[d.Tenant] >= MaxOfTenant {
 		rest.Tenant = d.Tenant
 	}
-	if len(t.counts) >= MaxTold-1 { // There should be few reasons; if not, one stands for the rest.
+	if len(t.counts) >= MaxTold-1 { // too many different reasons
 		return Denial{Outcome: d.Outcome}
 	}
 	return rest
@@ -118,7 +119,7 @@ func (t *Tally) Take() []*v1.Denial {
 	return out
 }
 
-// cut limits a text, which may come from a stranger, and removes characters that a message cannot carry.
+// cut limits the length of a text, which may come from a stranger, and removes bytes that are not valid in a message.
 func cut(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText]

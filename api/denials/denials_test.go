@@ -39,8 +39,8 @@ func TestTally_addsUpWhatIsEqual(t *testing.T) {
 	require.NoError(t, err, "any name of an unauthenticated caller can be sent")
 }
 
-// However many there are, and however they differ, what is kept is bounded, everything is counted, and one tenant's flood
-// does not hide another's single denial.
+// A tally of any number of denials is bounded and counts all of them, and the flood of one tenant does not hide the
+// single denial of another.
 func TestTally_aFloodIsBounded(t *testing.T) {
 	var tally Tally
 	const flood = 100_000
@@ -72,7 +72,7 @@ func TestTally_aFloodIsBounded(t *testing.T) {
 	require.Equal(t, map[string]int64{"": flood, "loud": 1000, "quiet": 1}, sums)
 	require.Equal(t, 1, seen)
 
-	for i := range 10_000 { // As many tenants, and reasons that are no words of ours.
+	for i := range 10_000 { // as many tenants, and reasons that Mind does not use
 		tally.Note(Denial{Tenant: fmt.Sprint(i), Outcome: "PERMISSION_DENIED", Reason: fmt.Sprint(i)}, "", noon)
 	}
 	got = tally.Take()

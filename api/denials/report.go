@@ -7,19 +7,19 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Reports say how denials get into the audit log.
+// Reports configures how denials are reported to the audit log.
 type Reports struct {
-	// By is who denied the calls.
+	// By names the component that denied the calls.
 	By string
-	// Every is the time between two reports, and Within how long one may take. Last is how long the last one may take, which
-	// is made when the reporting ends; 0: there is none.
+	// Every is the time between two reports, and Within limits the time of a report. Last limits the time of the last
+	// report, which is made when the reporting ends; 0: there is no such report.
 	Every, Within, Last time.Duration
 	// Record records denials. If it fails they are lost, and Lost is called.
 	Record func(ctx context.Context, told []*v1.Denial) error
 	Lost   func(ctx context.Context, told []*v1.Denial, err error)
 }
 
-// Report reports what the tally has counted, until ctx ends. It makes no call when there is nothing to report.
+// Report reports the denials of the tally until ctx ends. It makes no call when there are none.
 func (t *Tally) Report(ctx context.Context, r Reports) {
 	ticker := time.NewTicker(r.Every)
 	defer ticker.Stop()

@@ -8,10 +8,10 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Evaluation is the launcher of evaluations; the others have the names of FrameworkType.
+// Evaluation is the name of the launcher of evaluations. The other launchers have the names of FrameworkType.
 const Evaluation = "EVALUATION"
 
-// Frameworks are the frameworks with a launcher, in the order of the list.
+// Frameworks lists the frameworks with a launcher, in the order in which they are shown.
 var Frameworks = []string{"HF_TRAINER", "DEEPSPEED", "FSDP", "MEGATRON", "CUSTOM", Evaluation}
 
 // Runner is the Python module that runs trainings and evaluations without a script. Nodes need to have it.
@@ -47,8 +47,8 @@ func For(job *v1.SubmitJobRequest) (framework string, distributed bool) {
 	return "", false
 }
 
-// torchrun is torchrun with the rendezvous of one attempt. It is the static rendezvous: Mind chooses rank 0, and processes
-// of another attempt cannot join, because the rendezvous is stored under the name of the attempt.
+// torchrun returns a command of torchrun with the static rendezvous, because Mind chooses rank 0. Processes of another
+// attempt cannot join, because the rendezvous is stored under the name of the attempt.
 func torchrun(what ...string) []string {
 	return append([]string{
 		"torchrun", "--nnodes={nnodes}", "--nproc_per_node={nproc_per_node}", "--node_rank={node_rank}",
@@ -56,8 +56,9 @@ func torchrun(what ...string) []string {
 	}, what...)
 }
 
-// deepspeed is the part of the deepspeed launcher that runs on each node. The deepspeed command itself needs ssh to all
-// nodes and chooses the GPUs; here each node's agent starts it with the leased GPUs.
+// deepspeed returns a command of the part of the deepspeed launcher that runs on each node. The deepspeed command
+// itself needs ssh to all nodes and chooses the GPUs. Mind's agents start this part on each node with the leased GPUs
+// instead.
 func deepspeed(what ...string) []string {
 	return append([]string{
 		"python3", "-m", "deepspeed.launcher.launch", "--world_info={deepspeed_world}", "--node_rank={node_rank}",
@@ -65,8 +66,8 @@ func deepspeed(what ...string) []string {
 	}, what...)
 }
 
-// Their hyperparameters are those of the runner's libraries, which differ from one training type to another: package
-// hyperparameters of the coordinator has them.
+// builtin has no hyperparameters: those depend on the training type, and package hyperparameters of the coordinator has
+// them.
 var builtin = []*v1.Launcher{
 	{Framework: "HF_TRAINER", Builtin: true, Argv: torchrun("-m", Runner, "train", "--config", "{config}")},
 	{Framework: "DEEPSPEED", Builtin: true, Argv: deepspeed("--module", Runner, "train", "--config", "{config}")},

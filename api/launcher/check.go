@@ -9,7 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Fault is one error of a launcher: the field, and a sentence that helps.
+// Fault is an error of a launcher: the field, and a sentence that says how to correct it.
 type Fault struct{ Field, Message string }
 
 func (f *Fault) Error() string { return f.Field + ": " + f.Message }

@@ -50,7 +50,7 @@ func FuzzExpandText(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		// Without braces a text is itself; what is taken once is taken whatever the values are.
+		// A text without braces expands to itself, and a text that expands does so with any values.
 		got, err := ExpandText(text, Values{})
 		if !strings.Contains(text, "{") {
 			require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// The page lists what there is, in the same words.
+// The page must list all placeholders, in the same words.
 func TestPlaceholders_areDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/use/launchers.md")
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-// Package launcher defines the language of launchers, which say how the processes of a framework start.
+// Package launcher defines the language of launchers, which say how to start the processes of a framework.
 //
 // A launcher is an argv (and variables) with placeholders in braces. The coordinators refuse a launcher with an unknown
 // placeholder; the agents fill placeholders in for each task. So both need the list of placeholders in this package, which
@@ -13,7 +13,7 @@ import (
 
 // Values are the values of the placeholders for one task. A missing name is empty.
 type Values struct {
-	// Texts are inserted wherever the placeholder is.
+	// Texts are inserted at the place of the placeholder.
 	Texts map[string]string
 	// Lists replace a whole argument; each element becomes an argument.
 	Lists map[string][]string
@@ -22,7 +22,7 @@ type Values struct {
 // Placeholder is a name that may be written in braces.
 type Placeholder struct {
 	Name string
-	// List: it stands for any number of arguments, so it must be a whole argument.
+	// List says that it stands for any number of arguments, so it must be a whole argument.
 	List bool
 	Says string
 }
@@ -55,7 +55,7 @@ const (
 	WorldSize      = "world_size"
 )
 
-// Placeholders are all placeholders, by name. docs/use/launchers.md has the same list, and a test compares them.
+// Placeholders lists all placeholders by name. docs/use/launchers.md has the same list, and a test compares them.
 var Placeholders = []Placeholder{
 	{Attempt, false, "number of the attempt"},
 	{Backend, false, "framework.distributed.backend; nccl when it is not given"},
@@ -119,7 +119,7 @@ func ExpandText(text string, values Values) (string, error) {
 		if !found {
 			return b.String(), nil
 		}
-		if strings.HasPrefix(after, "{") { // "{{" is a brace
+		if strings.HasPrefix(after, "{") { // "{{" stands for a brace
 			b.WriteByte('{')
 			rest = after[1:]
 			continue

@@ -1,12 +1,12 @@
-// Package methods knows the properties of each method of the services: whether it reads or writes, which components and
+// Package methods has the properties of each method of the services: whether it reads or writes, which components and
 // users may call it, its name in the audit log, and its REST routes.
 //
 // The protos declare all of them (scaimind/v1/options.proto); they are read from the descriptors once, when the program
-// starts. Nothing else in the tree repeats them: coordinators, the client and the gateway look them up here.
+// starts. They are declared nowhere else: coordinators, the client and the gateway look them up here.
 //
 // Guarantees: an undeclared method has no callers, and counts as a write.
 //
-// Not guaranteed: that a call is refused. The server of a method asks here, and refuses.
+// Not guaranteed: that a call is refused. The server of a method looks up its properties here, and refuses calls.
 package methods
 
 import (
@@ -24,7 +24,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// The roles of certificates, in the words used in certificates.
+// The roles of certificates, as certificates have them.
 const (
 	roleAgent       = "agent"
 	roleGateway     = "gateway"
@@ -41,19 +41,20 @@ var roles = map[v1.MethodRule_Role]string{
 type Method struct {
 	// Name is the full name, as gRPC has it: /package.Service/Method.
 	Name string
-	// ReadOnly: the call changes nothing, and a client may repeat it.
+	// ReadOnly says that the call changes nothing, and a client may repeat it.
 	ReadOnly bool
-	// LeaderOnly: other replicas forward it to the leader.
+	// LeaderOnly says that other replicas forward the call to the leader.
 	LeaderOnly bool
-	// Streams: the request or the answer is a stream.
+	// Streams says that the request or the answer is a stream.
 	Streams bool
 	// Callers are the roles of certificates that may call the method.
 	Callers []string
-	// ForTenant: the call is made on behalf of one tenant.
+	// ForTenant says that the call is made on behalf of one tenant.
 	ForTenant bool
-	// BeforeStart: the method is answered before a replica has its data.
+	// BeforeStart says that a replica answers the call before it has its data.
 	BeforeStart bool
-	// WaitsForNodes: asking another coordinator soon would only ask the same nodes again.
+	// WaitsForNodes says that the call waits for answers of nodes. Repeating it soon at another coordinator would only
+	// ask the same nodes again.
 	WaitsForNodes bool
 	// Permissions, one of which a user needs; none: any user may call.
 	Permissions []string
@@ -62,7 +63,7 @@ type Method struct {
 	// SecretPermissions are the permissions, one of which a user needs to see secrets in the answer; none: those for
 	// managing jobs.
 	SecretPermissions []string
-	// DataTokens: the call carries the user's tokens for ScaiDrive and ScaiAtlas.
+	// DataTokens says that the call carries the user's tokens for ScaiDrive and ScaiAtlas.
 	DataTokens bool
 	// Audit is its name in the audit log; empty: it is not audited.
 	Audit string
@@ -81,21 +82,22 @@ type Route struct {
 	Summary string
 	// Code is the HTTP status of a successful answer.
 	Code int
-	// Choice: the path was not published, or only its existence.
+	// Choice says that ScaiMind did not publish the path, or published only its existence.
 	Choice bool
-	// Batch: the route accepts the larger body.
+	// Batch says that the route accepts bodies of the larger limit.
 	Batch bool
-	// Field of the request that the variable segment of the path sets.
+	// Field is the field of the request that the variable segment of the path sets.
 	Field string
-	// Answer is the field of the response that is the answer; empty: the whole response. Echo: the answer is the request.
+	// Answer is the field of the response that is the answer; empty: the whole response. Echo says that the answer is
+	// the request.
 	Answer string
 	Echo   bool
 }
 
-// NewRequest makes an empty request message; nil for a method of other protos.
+// NewRequest returns an empty request message; nil for a method of other protos.
 func (m *Method) NewRequest() proto.Message { return fresh(m.request) }
 
-// NewReply makes an empty response message; nil for a method of other protos.
+// NewReply returns an empty response message; nil for a method of other protos.
 func (m *Method) NewReply() proto.Message { return fresh(m.reply) }
 
 func fresh(kind protoreflect.MessageType) proto.Message {
@@ -113,7 +115,7 @@ func Of(name string) *Method {
 	return &Method{Name: name, ForTenant: true}
 }
 
-// All lists the declared methods, by name.
+// All yields the declared methods by name.
 func All() iter.Seq[*Method] {
 	return func(yield func(*Method) bool) {
 		for _, name := range slices.Sorted(maps.Keys(declared)) {
@@ -126,8 +128,8 @@ func All() iter.Seq[*Method] {
 
 var declared = load()
 
-// load reads the rules of the protos. A descriptor is part of the program, so a fault in one occurs in every run: the tests
-// of this package find it.
+// load reads the rules of the protos. It panics on a fault: the descriptors are part of the program, so the tests of
+// this package find each fault.
 func load() map[string]*Method {
 	all := health()
 	protoregistry.GlobalFiles.RangeFilesByPackage(v1.File_scaimind_v1_options_proto.Package(), func(file protoreflect.FileDescriptor) bool {
@@ -177,7 +179,7 @@ func read(d protoreflect.MethodDescriptor) (*Method, error) {
 	return m, nil
 }
 
-// routesOf returns a route, and the same under its alias.
+// routesOf returns a route, and another one for its alias if it has one.
 func routesOf(declared *v1.Route) []Route {
 	r := Route{
 		Variant: declared.GetVariant(), Summary: declared.GetSummary(), Code: int(declared.GetCode()),
@@ -204,7 +206,7 @@ func routesOf(declared *v1.Route) []Route {
 	return []Route{r, alias}
 }
 
-// health are the methods of gRPC's own health service. Its protos are not ours, and cannot carry a rule.
+// health returns the methods of gRPC's health service, whose protos are not ours and cannot declare properties.
 func health() map[string]*Method {
 	all := map[string]*Method{}
 	for _, method := range []string{"Check", "Watch", "List"} {

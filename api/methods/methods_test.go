@@ -16,8 +16,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// writers are the methods that may change something. The list stands here a second time on purpose: a read that is declared by
-// mistake would be repeated by clients, and happen twice.
+// writers lists the methods that may change something. It repeats the protos on purpose: clients would repeat a write
+// that is declared as a read by mistake, and it would happen twice.
 var writers = []string{
 	v1.JobService_SubmitJob_FullMethodName, v1.JobService_SubmitJobs_FullMethodName, v1.JobService_CancelJob_FullMethodName,
 	v1.JobService_PauseJob_FullMethodName, v1.JobService_ResumeJob_FullMethodName, v1.JobService_RetryJob_FullMethodName,
@@ -63,11 +63,11 @@ func TestAll_everyMethodIsDeclaredWhole(t *testing.T) {
 	require.Equal(t, len(writers), written)
 }
 
-// silent are the writes that leave no record of their own in the audit log.
+// silent lists the writes without a record in the audit log.
 var silent = []string{
 	v1.OperatorService_TransferLeadership_FullMethodName,                                                 // changes no state
-	v1.TokenService_CreateStreamTicket_FullMethodName, v1.TokenService_RedeemStreamTicket_FullMethodName, // the same, and happens all the time
-	v1.AgentService_Session_FullMethodName, v1.PeerService_Relay_FullMethodName, // no user is behind them
+	v1.TokenService_CreateStreamTicket_FullMethodName, v1.TokenService_RedeemStreamTicket_FullMethodName, // happen very often
+	v1.AgentService_Session_FullMethodName, v1.PeerService_Relay_FullMethodName, // no user makes these calls
 }
 
 func TestAll_writesAreAudited(t *testing.T) {
@@ -123,7 +123,7 @@ func TestOf_whatNobodyDeclaredIsForNobody(t *testing.T) {
 	}
 }
 
-// A method that was added without a rule is there, and nobody may call it.
+// A method that was added without a rule is known, and has no callers.
 func TestRead_withoutARule(t *testing.T) {
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
 		Name: proto.String("new.proto"), Package: proto.String("new"), Syntax: proto.String("proto3"),

@@ -7,8 +7,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Datasets lists the datasets of an evaluation's benchmarks that nodes fetch, each once. One that is a path is on the node
-// already.
+// Datasets lists the datasets of an evaluation's benchmarks that nodes must fetch, each once. A dataset with a path is
+// on the nodes already.
 func Datasets(e *v1.EvaluationConfig) []string {
 	var fetched []string
 	for _, b := range e.GetBenchmarks() {

@@ -23,16 +23,18 @@ type Ref struct {
 	Name string
 	// Source is the data source to fetch, or the path on the node; empty: the program resolves the name.
 	Source string
-	// Default: the request does not say that the name is on the Hugging Face hub. Nodes with a configured hub fetch it from
-	// there; on other nodes the program resolves it.
+	// Default says that Source is on the Hugging Face hub only by default, because the request names no source. Nodes
+	// with a configured hub fetch the model from there; on other nodes the program resolves the name.
 	Default bool
-	// AllFormats: the program does not want the weights as safetensors, so all formats of the repository are fetched.
+	// AllFormats says that the program does not use weights in the format safetensors, so all formats of the repository
+	// are fetched.
 	AllFormats bool
 }
 
 const hubScheme = "hf://"
 
-// sources are the values of base_model.source that Mind knows. With any other value the program resolves the model.
+// sources maps the values of base_model.source that Mind knows to their kinds. With any other value the program
+// resolves the model.
 var sources = map[string]string{
 	"huggingface": "hub", "hf": "hub", "hub": "hub",
 	"scaiatlas": "scaiatlas", "atlas": "scaiatlas",
@@ -41,7 +43,7 @@ var sources = map[string]string{
 	"s3": "url", "http": "url", "https": "url", "url": "url", "uri": "url",
 }
 
-// hubID matches names of repositories on the hub; older ones have no owner.
+// hubID matches names of repositories on the hub. Names of old repositories have no owner.
 var hubID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9][A-Za-z0-9._-]{0,95})?$`)
 
 // OfTraining finds the model of a training. Its error is a sentence that says what to write instead.
@@ -92,7 +94,7 @@ func otherFormats(kwargs map[string]string) bool {
 // OfURI finds the model of an evaluation from its model_uri.
 func OfURI(uri string) (Ref, error) { return ofURL(Ref{Name: uri}, "") }
 
-// ofURL completes a URL. On the hub it names a model, unless it says otherwise.
+// ofURL completes the URL of a model. A URL of the hub without a kind names a model.
 func ofURL(ref Ref, revision string) (Ref, error) {
 	ref.Source = ref.Name
 	rest, hub := strings.CutPrefix(ref.Name, hubScheme)
@@ -135,7 +137,7 @@ func atRevision(revision string) string {
 	return "@" + url.PathEscape(revision)
 }
 
-// scaiSource is everything that a Scai service stores under a name.
+// scaiSource returns the data source for all files that a Scai service stores under a name.
 func scaiSource(scheme, name string) (string, error) {
 	var parts []string
 	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {

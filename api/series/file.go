@@ -20,19 +20,20 @@ import (
 // MaxFile limits the bytes of a file.
 const MaxFile = 1 << 20
 
-// Limits of what a file may say: more values than any task has, and the last millisecond of the year 9999.
+// The largest values in a file: a width that no task reaches, and the last millisecond of the year 9999.
 const (
 	maxWidth = 1 << 40
 	maxTime  = 253_402_300_799_999
 )
 
-// A file is the magic, a checksum of the rest, and a v1.TaskSeries. Nobody syncs it, so it may be torn after a power cut.
+// A file consists of magic, a checksum of the rest, and a v1.TaskSeries. It is not synced, so it may be torn after a
+// power cut.
 var (
 	magic      = []byte("mind series 1\n")
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// ErrDamaged says that a file has no Set.
+// ErrDamaged is returned for a file that does not hold a valid Set.
 var ErrDamaged = errors.New("damaged")
 
 // Encode returns the Set as a file.
@@ -127,7 +128,7 @@ func decode(in *v1.NumberHistory) (h *history, ok bool) {
 	return h, true
 }
 
-// within reports that a number lies between two others, all of them finite.
+// within reports whether low <= x <= high and all of them are finite.
 func within(low, high, x float64) bool {
 	return low <= x && x <= high && !math.IsInf(low, 0) && !math.IsInf(high, 0)
 }

@@ -13,17 +13,17 @@ import (
 // NoStep is the step of a value without one.
 const NoStep = -1
 
-// bucket is what some values in a row have in common.
+// bucket summarizes some consecutive values.
 type bucket struct {
-	at, step             int64 // of the last one; at in Unix milliseconds
+	at, step             int64 // of the last value; at in Unix milliseconds
 	count                int64
 	min, max, mean, last float64
 }
 
-// and is a bucket with the one that follows it.
+// and merges a bucket with the one that follows it.
 func (b bucket) and(next bucket) bucket {
 	n := b.count + next.count
-	// Weights, not sums: a sum of large values would overflow.
+	// The mean is weighted, because a sum of large values would overflow.
 	weight := float64(next.count) / float64(n)
 	mean := b.mean*(1-weight) + next.mean*weight
 	low, high := min(b.min, next.min), max(b.max, next.max)
@@ -42,7 +42,7 @@ func (b bucket) point() *v1.MetricPoint {
 	return p
 }
 
-// history is the history of one number. All of its buckets but the last have width values.
+// history is the history of one number. Each of its buckets except the last has width values.
 type history struct {
 	Number
 	width     int64
@@ -50,7 +50,7 @@ type history struct {
 	notFinite int64
 }
 
-// add takes a value, with at most so many buckets.
+// add adds a value. The history then has at most the given number of buckets.
 func (h *history) add(v Value, most int) {
 	if math.IsNaN(v.Number) || math.IsInf(v.Number, 0) {
 		h.notFinite++
@@ -58,7 +58,7 @@ func (h *history) add(v Value, most int) {
 	}
 	n := len(h.buckets)
 	if n > 0 {
-		v.At = max(v.At, h.buckets[n-1].at) // a clock was set back
+		v.At = max(v.At, h.buckets[n-1].at) // the clock was set back
 	}
 	one := bucket{at: v.At, step: v.Step, count: 1, min: v.Number, max: v.Number, mean: v.Number, last: v.Number}
 	if n > 0 && h.buckets[n-1].count < h.width {
@@ -69,7 +69,7 @@ func (h *history) add(v Value, most int) {
 	h.buckets = append(h.buckets, one)
 }
 
-// fit makes neighbours one until there are at most so many buckets.
+// fit merges neighbouring buckets until there are at most the given number.
 func (h *history) fit(most int) {
 	for len(h.buckets) > max(1, most) {
 		n := len(h.buckets)
@@ -84,7 +84,7 @@ func (h *history) fit(most int) {
 	}
 }
 
-// points are the buckets, in at most so many points.
+// points returns the history with at most the given number of points.
 func (h *history) points(most int) []*v1.MetricPoint {
 	n := len(h.buckets)
 	most = min(most, n)
@@ -100,7 +100,7 @@ func (h *history) points(most int) []*v1.MetricPoint {
 	return out
 }
 
-// Merge makes neighbouring points one until there are at most so many.
+// Merge merges neighbouring points until there are at most the given number.
 func Merge(points []*v1.MetricPoint, most int) []*v1.MetricPoint {
 	if len(points) <= most {
 		return points

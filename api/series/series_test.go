@@ -12,10 +12,10 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// draw draws the values of a history. Their time does not go back, as that of an agent does not.
+// draw draws the values of a history. As those of an agent, their times do not decrease.
 func draw(t *rapid.T, n int) (all []Value) {
 	number := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-2, 2), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64}))
-	// A short list of numbers, repeated: drawing each of thousands would be slow.
+	// The numbers are a short list, repeated, because drawing thousands would be slow.
 	some := rapid.SliceOfN(number, 1, 50).Draw(t, "numbers")
 	hasStep := rapid.Bool().Draw(t, "has steps")
 	pace := rapid.Int64Range(0, 5000).Draw(t, "pace")
@@ -60,8 +60,8 @@ func requirePoints(t require.TestingT, values []Value, got *v1.MetricSeries) {
 	require.Empty(t, finite, "values are missing")
 }
 
-// Whatever is added and however few points are asked for, each point is exact about the values that it stands for, and no
-// value is lost or counted twice; also after the file was read again, at any moment.
+// Each point must be exact about the values that it stands for, and each value must be counted once, for any values,
+// any number of points, and after the Set was written to its file and read again at any moment.
 func TestSet_pointsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := draw(t, rapid.IntRange(0, 5000).Draw(t, "values"))
@@ -109,7 +109,7 @@ func again(t require.TestingT, s *Set) *Set {
 	return read
 }
 
-// A number keeps at least half of the buckets that it may have, so a long history is not coarser than it must be.
+// A long history must use at least half of the buckets that it may have.
 func TestSet_usesItsBuckets(t *testing.T) {
 	s := New()
 	for i := range 100_000 {
@@ -121,7 +121,7 @@ func TestSet_usesItsBuckets(t *testing.T) {
 	require.Len(t, s.Select(nil, 200)[0].GetPoints(), 200)
 }
 
-// A program may report as many numbers as it likes, for as long as it likes.
+// A Set must stay bounded with any number of numbers and values.
 func TestSet_isBounded(t *testing.T) {
 	s := New()
 	for i := range 3000 {
@@ -141,7 +141,7 @@ func TestSet_isBounded(t *testing.T) {
 	require.Greater(t, total, MaxBuckets/4)
 	again(t, s)
 
-	full := New() // the most buckets that there can be
+	full := New() // a Set with as many buckets as possible
 	for i := range 16 * MostBuckets {
 		for n := range 16 {
 			full.Add(Number{Name: fmt.Sprint("n", n)}, Value{At: int64(i) * 3_000_000_000, Step: int64(i) * 1_000_000_007, Number: math.Pi * float64(i)})
@@ -153,7 +153,7 @@ func TestSet_isBounded(t *testing.T) {
 	t.Logf("the largest file has %d bytes", len(data))
 }
 
-// The file is in a directory where its task may write, and is not synced.
+// The file may have any content: it is in a directory that the task can write to, and is not synced.
 func TestDecode_acceptsOnlyWhatASetCanHave(t *testing.T) {
 	s := New()
 	for i := range 100 {

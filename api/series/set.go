@@ -10,45 +10,46 @@ import (
 )
 
 const (
-	// MaxReported and MaxMeasured limit how many numbers a Set has, of those that the program reports and of those that the
-	// agent measures.
+	// MaxReported limits how many numbers of a Set the program reports, and MaxMeasured how many the agent measures.
 	MaxReported = 256
 	MaxMeasured = 64
 	// MaxName limits the bytes of a name.
 	MaxName = 128
-	// MaxBuckets limits the buckets of a Set, and MostBuckets those of one number: with many numbers each has fewer.
+	// MaxBuckets limits the buckets of a Set, and MostBuckets those of one number. If there are many numbers, each has
+	// fewer.
 	MaxBuckets  = 16 << 10
 	MostBuckets = 1 << 10
 )
 
-// Number says which number a series is about.
+// Number identifies a number that changes over time.
 type Number struct {
 	Name string
-	// Unit is that of a number that the agent measured; empty: the program reported it.
+	// Unit is the unit of a number that the agent measured; empty: the program reported it.
 	Unit string
-	// Shared: it is of a whole GPU, of which the task has a part.
+	// Shared says that the number is about a whole GPU of which the task has only a part.
 	Shared bool
 }
 
-// Value is a number at a time.
+// Value is the value of a number at some time.
 type Value struct {
 	// At is in Unix milliseconds.
 	At int64
-	// Step is that of the training, or NoStep.
+	// Step is the step of the training, or NoStep.
 	Step   int64
 	Number float64
 }
 
 // Set has the histories of the numbers of one task. One goroutine may use it at a time.
 type Set struct {
-	// MetricsOffset is how far the metrics file is in the Set; Step is the newest step, or NoStep.
+	// MetricsOffset is the offset in the metrics file up to which its values are in the Set. Step is the newest step,
+	// or NoStep.
 	MetricsOffset, Step int64
 
 	histories map[string]*history
 	measured  int
 }
 
-// New makes an empty Set.
+// New returns an empty Set.
 func New() *Set { return &Set{Step: NoStep, histories: make(map[string]*history)} }
 
 // Add adds a value. It returns false if the Set has no room for another number.
@@ -63,7 +64,7 @@ func (s *Set) Add(n Number, v Value) bool {
 	return true
 }
 
-// open makes room for a number.
+// open adds a history for a number; nil if the Set has no room for it.
 func (s *Set) open(n Number) *history {
 	reported := len(s.histories) - s.measured
 	switch {
@@ -84,13 +85,13 @@ func (s *Set) open(n Number) *history {
 	return h
 }
 
-// each is how many buckets each number may have: a power of two.
+// each returns how many buckets each number may have, a power of two.
 func (s *Set) each() int {
 	share := MaxBuckets / max(1, len(s.histories))
 	return min(MostBuckets, 1<<(bits.Len(uint(share))-1))
 }
 
-// Newest is the time of the newest value, in Unix milliseconds; 0: there is none.
+// Newest returns the time of the newest value in Unix milliseconds; 0: there is no value.
 func (s *Set) Newest() (at int64) {
 	for _, h := range s.histories {
 		if n := len(h.buckets); n > 0 {
@@ -100,7 +101,8 @@ func (s *Set) Newest() (at int64) {
 	return at
 }
 
-// Select returns series by name, each in at most so many points. No names: all.
+// Select returns the series with the given names, each with at most the given number of points. Without names it
+// returns all series.
 func (s *Set) Select(names []string, points int) []*v1.MetricSeries {
 	var out []*v1.MetricSeries
 	for _, name := range slices.Sorted(maps.Keys(s.histories)) {

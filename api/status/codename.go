@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// CodeName is the gRPC name of a code, such as FAILED_PRECONDITION for FailedPrecondition.
+// CodeName returns the gRPC name of a code, such as FAILED_PRECONDITION for FailedPrecondition.
 func CodeName(c codes.Code) string {
 	var b strings.Builder
 	name := c.String()

@@ -6,11 +6,11 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Policy says what REST callers see of the text of a coordinator's error.
+// Policy says how REST callers see the text of a coordinator's error.
 type Policy int
 
 const (
-	// Pass shows the text: it was written for the caller.
+	// Pass shows the text, which was written for the caller.
 	Pass Policy = iota
 	// Sanitise replaces the text, because it may contain internals. The original goes to the log.
 	Sanitise
@@ -33,7 +33,7 @@ var internal = Error{
 	"internal error; the gateway's log has the details under the request id",
 }
 
-// errors is as ScaiMind published it; other codes are answered like INTERNAL, which reveals nothing.
+// errors is the table that ScaiMind published. Other codes are answered like INTERNAL, which reveals nothing.
 var errors = map[codes.Code]Error{
 	codes.OK:                 {http.StatusOK, "OK", Pass, ""},
 	codes.InvalidArgument:    {http.StatusBadRequest, "INVALID_ARGUMENT", Pass, ""},
@@ -60,10 +60,10 @@ var errors = map[codes.Code]Error{
 	codes.DataLoss:      internal,
 }
 
-// quotaExceeded is RESOURCE_EXHAUSTED with the outcome QuotaExceeded.
+// quotaExceeded is the REST form of RESOURCE_EXHAUSTED with the outcome QuotaExceeded.
 var quotaExceeded = Error{http.StatusTooManyRequests, "QUOTA_EXCEEDED", Pass, ""}
 
-// nodeSilent is UNAVAILABLE with the outcome NodeSilent.
+// nodeSilent is the REST form of UNAVAILABLE with the outcome NodeSilent.
 var nodeSilent = Error{http.StatusServiceUnavailable, "NODE_UNAVAILABLE", Pass, ""}
 
 // OfOutcome returns the REST form of a gRPC code with its outcome.

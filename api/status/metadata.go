@@ -11,9 +11,9 @@ const (
 	KeyConsistency = "x-mind-consistency"
 	// KeyForwarded is set by a coordinator that forwards a call to the leader: the call must not be forwarded again.
 	KeyForwarded = "x-mind-forwarded"
-	// KeyOperator is set for callers that may operate the cluster, after that was checked. In calls about nodes it extends
-	// the number of tasks to all tenants, and gives no right; in calls about quotas and the audit log it allows any tenant
-	// to be named.
+	// KeyOperator is set for callers that may operate the cluster, after that was checked. In calls about nodes it
+	// gives no right; the number of tasks then counts those of all tenants. In calls about quotas and the audit log it
+	// allows any tenant to be named.
 	KeyOperator = "x-mind-operator"
 	// KeyDriveToken and KeyAtlasToken are the caller's bearer tokens for ScaiDrive and ScaiAtlas, requested for this call.
 	// They are neither logged nor stored in plain text.
@@ -37,14 +37,16 @@ const (
 
 // Values of KeyOutcome and KeyConsistency.
 const (
-	// NotSent: the call had no effect and never will; it may be repeated.
+	// NotSent says that the call had no effect and never will. It may be repeated.
 	NotSent = "not_sent"
-	// Unknown: the call may have taken effect, or may still do so; repeat it only with its idempotency key.
+	// Unknown says that the call may have had an effect, or may still have one. Repeat it only with its idempotency
+	// key.
 	Unknown = "unknown"
-	// QuotaExceeded: a quota forbids it. Repeating it is useless until one of the tenant's jobs has ended, or the quota was
-	// raised.
+	// QuotaExceeded says that a quota forbids the call. Repeating it is useless until one of the tenant's jobs has
+	// ended, or the quota was raised.
 	QuotaExceeded = "quota_exceeded"
-	// NodeSilent: the coordinators answer, but the node that was to be asked does not. Another coordinator would say the same.
+	// NodeSilent says that the node that the call needs does not answer, although the coordinators do. Another
+	// coordinator would answer the same.
 	NodeSilent = "node_silent"
 
 	Linearizable = "linearizable"

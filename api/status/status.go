@@ -9,7 +9,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// row is the status of a job in a state. A wildcard phase or considered matches all values; the first matching row counts.
+// row is the status of a job in a state. A wildcard phase or considered matches all values. The first matching row
+// counts.
 type row struct {
 	state      v1.JobState_Value
 	phase      v1.JobPhase_Value // UNSPECIFIED: any
@@ -51,8 +52,8 @@ func (r row) matches(state v1.JobState_Value, phase v1.JobPhase_Value, considere
 	return r.considered == either || (r.considered == yes) == considered
 }
 
-// Of returns the status of a job: phase matters while it is RUNNING, considered (has a scheduler pass looked at it?) while
-// it is QUEUED. It is UNSPECIFIED for an unknown state.
+// Of returns the status of a job, UNSPECIFIED for an unknown state. phase matters while the job is RUNNING. considered
+// says that a scheduler pass has considered the job; it matters while the job is QUEUED.
 func Of(state v1.JobState_Value, phase v1.JobPhase_Value, considered bool) v1.JobStatus_Value {
 	for _, r := range rows {
 		if r.matches(state, phase, considered) {
@@ -79,7 +80,8 @@ type Filter struct {
 	states   uint32
 }
 
-// NewFilter returns the filter for any of the given statuses; none given: all jobs. Unknown statuses match no job.
+// NewFilter returns a filter for jobs with any of the given statuses, and for all jobs if none is given. Unknown
+// statuses match no job.
 func NewFilter(wanted ...v1.JobStatus_Value) Filter {
 	f := Filter{some: len(wanted) > 0}
 	for _, s := range wanted {
@@ -108,7 +110,7 @@ func (f Filter) Match(state v1.JobState_Value, phase v1.JobPhase_Value, consider
 	return f.All() || (f.State(state) && f.statuses&(1<<Of(state, phase, considered)) != 0)
 }
 
-// States returns the states that can have the status, in order.
+// States returns the states in which a job can have one of the statuses, in order.
 func States(wanted v1.JobStatus_Value) []v1.JobState_Value {
 	var out []v1.JobState_Value
 	for _, r := range rows {

@@ -11,8 +11,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// What the design says, state by state; the phase matters in RUNNING only, and
-// whether the scheduler has seen the job in QUEUED only.
+// expected returns the status of the design. The phase matters only in RUNNING, and considered only in QUEUED.
 func expected(state, phase string, considered bool) string {
 	switch state {
 	case "QUEUED":
@@ -112,7 +111,7 @@ func TestOfCode_everyCode(t *testing.T) {
 		codes.Unavailable: "503 UNAVAILABLE friendly", codes.DeadlineExceeded: "504 DEADLINE_EXCEEDED friendly",
 	}
 	policy := map[Policy]string{Pass: "pass", Sanitise: "sanitise", Friendly: "friendly"}
-	for c := codes.Code(0); c < 20; c++ { // three past the last
+	for c := codes.Code(0); c < 20; c++ { // up to three that do not exist
 		expect, ok := want[c]
 		if !ok {
 			expect = "500 INTERNAL sanitise"

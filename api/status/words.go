@@ -12,8 +12,8 @@ var jobIs = regexp.MustCompile(`\b(job_[0-9a-z]+(?:\[\d+\])?) is (QUEUED|ALLOCAT
 // InWords replaces states by the status that users see: "job_1 is SUCCEEDED" becomes "job_1 is COMPLETED". of returns the
 // status of a job in a state.
 //
-// The state itself keeps its own words: refusals are in its audit log, which replicas compare, so versions with different
-// words would disagree. They are translated when they are read.
+// In the replicated state, refusals name states: they are in the audit log, which replicas compare, so versions with
+// different words would disagree. InWords translates them when they are read.
 func InWords(text string, of func(job string, state v1.JobState_Value) v1.JobStatus_Value) string {
 	return jobIs.ReplaceAllStringFunc(text, func(said string) string {
 		m := jobIs.FindStringSubmatch(said)

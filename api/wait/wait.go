@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// For returns after d, or when ctx ends.
+// For returns after d, or when ctx ends if that is earlier.
 func For(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -3,15 +3,17 @@
 //	KEY/parts/SHA256
 //	KEY/manifest.json
 //
-// Contract: Save puts the files of a checkpoint below its key, Open finds one, Saved reads it, and Remove removes it. One
-// writer at a time uses a key. Extract takes a checkpoint out of the tar archive that Saved makes, and Digest says what it is.
+// Contract: Save puts the files of a checkpoint below its key, Open finds a checkpoint, Saved reads it, and Remove
+// removes it. Only one writer at a time may use a key. Extract extracts a checkpoint from the tar archive that Saved
+// makes, and Digest returns its content digest.
 //
-// Guarantees: the manifest is put last and removed first, so a checkpoint is in the archive completely or not at all. Files
-// are cut into parts that are named by their SHA-256; a Save that was interrupted puts only what is missing. Save compares
-// what it sends with the digests, and fails with ErrChanged if the files change meanwhile. What is read is compared with the
-// digests, too. No name and no link in a manifest leads out of the checkpoint: Open refuses such a manifest.
+// Guarantees: the manifest is put last and removed first, so a checkpoint is in the archive completely or not at all.
+// Files are split into parts that are named by their SHA-256; after an interrupted Save, the next one puts only the
+// missing parts. Save compares the bytes that it sends with the digests, and fails with ErrChanged if the files change
+// meanwhile. Reads are compared with the digests, too. No name and no link in a manifest leads out of the checkpoint:
+// Open refuses such a manifest.
 //
-// Not guaranteed: directories without files, owners, times and extended attributes are not kept.
+// Not kept: directories without files, owners, times and extended attributes.
 package checkpoints
 
 import (
@@ -34,7 +36,7 @@ import (
 )
 
 const (
-	// partSize is the size of all parts of a file but its last.
+	// partSize is the size of all parts of a file except the last.
 	partSize = 64 << 20
 	// maxFiles limits the files of a checkpoint, maxManifest the size of the manifest.
 	maxFiles    = 100_000
@@ -45,9 +47,9 @@ const (
 )
 
 var (
-	// ErrChanged says that the files are not, or no longer, those that were to be saved.
+	// ErrChanged means that the files are not, or no longer, the ones to save.
 	ErrChanged = errors.New("its files have changed")
-	// errDamaged says that the archive has not what was put there.
+	// errDamaged means that the contents of the archive differ from what was put there.
 	errDamaged = errors.New("the archive's copy is damaged")
 )
 
@@ -58,14 +60,14 @@ type File struct {
 	Size int64  `json:"size,omitempty"`
 	// Mode has the permissions.
 	Mode uint32 `json:"mode,omitempty"`
-	// Link is where a link leads in the end, relative to the checkpoint; empty: a file.
+	// Link is the final target of a link, relative to the checkpoint; empty: it is a file.
 	Link string `json:"link,omitempty"`
 	// SHA256 and Parts are set by Save.
 	SHA256 string   `json:"sha256,omitempty"`
 	Parts  []string `json:"parts,omitempty"`
 }
 
-// manifest is the text of manifest.json.
+// manifest is the content of manifest.json.
 type manifest struct {
 	Version  int   `json:"version"`
 	PartSize int64 `json:"part_size"`
@@ -76,7 +78,7 @@ type manifest struct {
 	Files  []File `json:"files"` // sorted by path
 }
 
-// digestOf is the content digest: over the names, sizes and contents of files, sorted by path.
+// digestOf returns the content digest: a digest over the names, sizes and contents of files, sorted by path.
 func digestOf(files []File) string {
 	h := sha256.New()
 	for i := range files {
@@ -90,7 +92,7 @@ func digestOf(files []File) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// size is that of all files.
+// size returns the size of all files.
 func (m *manifest) size() (total int64) {
 	for i := range m.Files {
 		total += m.Files[i].Size
@@ -98,7 +100,7 @@ func (m *manifest) size() (total int64) {
 	return total
 }
 
-// parts maps the parts to their sizes.
+// parts returns the sizes of the parts, by name.
 func (m *manifest) parts() map[string]int64 {
 	all := make(map[string]int64)
 	for i := range m.Files {
@@ -110,7 +112,7 @@ func (m *manifest) parts() map[string]int64 {
 	return all
 }
 
-// check returns what is wrong with a manifest: an archive is written by others, too.
+// check returns an error if a manifest is invalid: other programs can write to the archive, too.
 func (m *manifest) check() error {
 	if m.Version != 1 || m.PartSize <= 0 {
 		return fmt.Errorf("its manifest has version %d, which this version of Mind does not read", m.Version)
@@ -188,7 +190,8 @@ func find(files []File, name string) (int, bool) {
 	return slices.BinarySearchFunc(files, name, func(f File, name string) int { return strings.Compare(f.Path, name) })
 }
 
-// Open finds a checkpoint in an archive. It returns archive.ErrNotFound if it is not there, or not completely.
+// Open finds a checkpoint in an archive. It returns archive.ErrNotFound if the checkpoint does not exist or is
+// incomplete.
 func Open(ctx context.Context, store archive.Store, key string) (*Saved, error) {
 	body, err := store.Get(ctx, key+"/"+manifestName, 0)
 	if err != nil {
@@ -214,9 +217,9 @@ func Open(ctx context.Context, store archive.Store, key string) (*Saved, error) 
 	return s, nil
 }
 
-// Remove removes all that is below a key.
+// Remove removes all objects below a key.
 func Remove(ctx context.Context, store archive.Store, key string) error {
-	// Without its manifest nobody takes the rest for a checkpoint.
+	// Without the manifest the rest does not count as a checkpoint.
 	if err := store.Delete(ctx, key+"/"+manifestName); err != nil {
 		return err
 	}

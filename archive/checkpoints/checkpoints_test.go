@@ -20,7 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/archive"
 )
 
-// folder is an archive in a directory, and counts what is put.
+// folder is an archive in a directory that counts puts.
 type folder struct {
 	archive.Store
 	dir   string
@@ -37,7 +37,7 @@ func (f *folder) Put(ctx context.Context, key string, body io.Reader, size int64
 	return f.Store.Put(ctx, key, body, size)
 }
 
-// Sweep implements what package archive looks for.
+// Sweep implements the method that archive.Sweep uses.
 func (f *folder) Sweep(folder string) error { return archive.Sweep(f.Store, folder) }
 
 func newFolder(t *testing.T) *folder {
@@ -136,7 +136,7 @@ func TestSave_andReadAgain(t *testing.T) {
 		}
 	}
 
-	// Another Save finds it, without the files.
+	// Another Save finds the checkpoint, without reading the files.
 	puts := f.puts.Load()
 	missing := memory{}.source()
 	same, err := Save(t.Context(), f, "k/c1", missing)
@@ -144,7 +144,7 @@ func TestSave_andReadAgain(t *testing.T) {
 	require.Equal(t, s.Digest(), same.Digest())
 	require.Equal(t, puts, f.puts.Load())
 
-	// Flat has copies in the place of links.
+	// Flat has copies in place of links.
 	flat := map[string]int64{}
 	for _, file := range s.Flat() {
 		flat[file.Path] = file.Size
@@ -163,7 +163,7 @@ func TestSave_andReadAgain(t *testing.T) {
 	require.ErrorIs(t, err, archive.ErrNotFound)
 }
 
-// Wherever a Save breaks, nothing counts as a checkpoint, and the next try puts only what is missing.
+// After an interruption at any point, nothing counts as a checkpoint, and the next Save puts only the missing parts.
 func TestSave_goesOn(t *testing.T) {
 	whole := memory{}
 	for i := range 12 {
@@ -179,7 +179,7 @@ func TestSave_goesOn(t *testing.T) {
 		names, _ := under(t, f)
 		f.after = 0
 		f.puts.Store(0)
-		// What a killed writer leaves.
+		// This is the temporary file of a killed writer.
 		require.NoError(t, os.WriteFile(filepath.Join(f.dir, "k/c1/parts/.new-7-1"), []byte("half"), 0o600))
 		s, err := Save(t.Context(), f, "k/c1", whole.source())
 		require.NoError(t, err)
@@ -191,7 +191,7 @@ func TestSave_goesOn(t *testing.T) {
 	}
 }
 
-// An earlier try has put other contents under the same names.
+// An earlier try has put parts of other contents, which are removed.
 func TestSave_removesPartsOfOtherContents(t *testing.T) {
 	f := newFolder(t)
 	f.after = 1
@@ -204,7 +204,7 @@ func TestSave_removesPartsOfOtherContents(t *testing.T) {
 	require.Equal(t, size, s.Stored())
 }
 
-// Files that change while they are saved leave nothing that counts, at whatever moment they do.
+// If files change at any moment of a Save, nothing counts as a checkpoint.
 func TestSave_noticesChanges(t *testing.T) {
 	for name, change := range map[string]func(m memory, from *Source){
 		"between digest and transfer": func(m memory, from *Source) {
@@ -241,7 +241,7 @@ func TestSave_noticesChanges(t *testing.T) {
 	}
 }
 
-// A part that was changed in the archive is never given out as if it were whole.
+// Reading a part that was changed in the archive fails.
 func TestTar_noticesDamage(t *testing.T) {
 	for name, text := range map[string]string{"longer": "secondsecond", "other": "SECOND", "shorter": "sec"} {
 		f := newFolder(t)
@@ -258,7 +258,7 @@ func TestTar_noticesDamage(t *testing.T) {
 	}
 }
 
-// A manifest is read as if an attacker had written it.
+// Open does not trust manifests.
 func TestOpen_refusesHostileManifests(t *testing.T) {
 	file := func(path string) File { return File{Path: path, SHA256: strings.Repeat("0", 64)} }
 	part := File{Path: "a", Size: 3, SHA256: strings.Repeat("0", 64), Parts: []string{"../../../etc/passwd"}}

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// Digest is the content digest of a checkpoint in a tar archive.
+// Digest returns the content digest of a checkpoint in a tar archive.
 func Digest(from io.Reader) (string, error) {
 	return untar(from, func(_ File, body io.Reader) error {
 		_, err := io.Copy(io.Discard, body)
@@ -25,8 +25,8 @@ func Digest(from io.Reader) (string, error) {
 	})
 }
 
-// Extract takes a checkpoint out of a tar archive into a new directory, which is there completely or not at all. The archive
-// may come from anybody: nothing is written outside of the directory. digest is the one that it must have.
+// Extract extracts a checkpoint from a tar archive into a new directory, which is created completely or not at all. The
+// archive is not trusted: nothing is written outside of the directory. digest is the required content digest.
 func Extract(from io.Reader, dir, digest string) (err error) {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fmt.Errorf("%s is there already: name a new directory", dir), err)
@@ -51,7 +51,7 @@ func Extract(from io.Reader, dir, digest string) (err error) {
 	var links []File
 	got, err := untar(from, func(f File, body io.Reader) error {
 		if f.Link != "" {
-			links = append(links, f) // last, so that nothing is written through them
+			links = append(links, f) // made last, so that no file is written through a link
 			return nil
 		}
 		return extract(root, f, body)
@@ -80,7 +80,7 @@ func Extract(from io.Reader, dir, digest string) (err error) {
 	return durable.RenameTree(aside, dir)
 }
 
-// extract writes one file.
+// extract writes one file into the directory.
 func extract(root *os.Root, f File, body io.Reader) error {
 	if err := root.MkdirAll(path.Dir(f.Path), 0o755); err != nil {
 		return err
@@ -128,7 +128,7 @@ func untar(from io.Reader, visit func(f File, body io.Reader) error) (string, er
 		}
 		files = append(files, f)
 	}
-	// What follows the end mark belongs to the archive, too: a writer that is not read to its end does not end well.
+	// Bytes after the end mark belong to the archive, too: a writer that is not read to its end fails.
 	if _, err := io.Copy(io.Discard, from); err != nil {
 		return "", fmt.Errorf("the archive of the checkpoint is not complete: %w", err)
 	}

@@ -34,7 +34,7 @@ func TestExtract(t *testing.T) {
 	require.Equal(t, os.FileMode(0o640), info.Mode().Perm())
 	require.ErrorContains(t, Extract(bytes.NewReader(text.Bytes()), at, s.Digest()), "already")
 
-	// Whatever is missing or wrong, there is no directory.
+	// If anything is missing or wrong, no directory is created.
 	where := t.TempDir()
 	for name, bad := range map[string]struct {
 		text   []byte
@@ -51,7 +51,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// An archive is taken apart as if an attacker had made it.
+// Extract does not trust archives.
 func TestExtract_refusesHostileArchives(t *testing.T) {
 	for name, headers := range map[string][]tar.Header{
 		"above":          {{Name: "../a", Typeflag: tar.TypeReg}},

@@ -2,14 +2,14 @@ package checkpoints
 
 import "strings"
 
-// Copy is a file in a place that has no links.
+// Copy is a file in a list without links.
 type Copy struct {
-	// Path is where it is there; it differs from that of File if File is in the place of a link.
+	// Path is its path in the list. It differs from the path of File if it takes the place of a link.
 	Path string
 	File File
 }
 
-// Flat returns files with copies in the place of links. A link to a directory gets the files below it, but not the links to
+// Flat returns files with copies in place of links. A link to a directory gets the files below it, but not the links to
 // directories there. The files must be sorted, and have passed Check.
 func Flat(files []File) (flat []Copy) {
 	for i := range files {

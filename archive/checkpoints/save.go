@@ -24,24 +24,24 @@ type Opened interface {
 	io.Closer
 }
 
-// Source is what Save saves.
+// Source is a checkpoint to save.
 type Source struct {
 	// Registered is the digest under which the checkpoint was registered.
 	Registered string
 	// List lists the files. It is called before and after they are read, and must fail with ErrChanged if they are not
-	// those that were registered.
+	// the registered ones.
 	List func(context.Context) ([]File, error)
-	// Open opens one of them.
+	// Open opens one of the files.
 	Open func(path string) (Opened, error)
 	// Workers is how many parts are sent at a time; 0: 4.
 	Workers int
-	// Wait is called before so many bytes are sent; nil: it does not wait.
+	// Wait is called before a number of bytes is sent; nil: sending is not delayed.
 	Wait func(ctx context.Context, bytes int) error
-	// Progress is called with the number of bytes that are in the archive; nil: nobody is told.
+	// Progress, if not nil, is called with the number of bytes that are in the archive.
 	Progress func(done int64)
 }
 
-// Save puts a checkpoint below a key, unless it is there already.
+// Save puts a checkpoint below a key, unless it exists there already.
 func Save(ctx context.Context, store archive.Store, key string, from Source) (*Saved, error) {
 	old, err := Open(ctx, store, key)
 	if err == nil && old.m.Registered == from.Registered {
@@ -63,7 +63,7 @@ func Save(ctx context.Context, store archive.Store, key string, from Source) (*S
 	return Open(ctx, store, key)
 }
 
-// complete reports whether all parts are there.
+// complete reports whether all parts exist.
 func (s *Saved) complete(ctx context.Context) (bool, error) {
 	have, err := listed(ctx, s.store, s.key)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Saved) complete(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// listed maps the parts below a key to their sizes.
+// listed returns the sizes of the parts below a key, by name.
 func listed(ctx context.Context, store archive.Store, key string) (map[string]int64, error) {
 	objects, err := store.List(ctx, key+"/"+partsFolder)
 	if err != nil {
@@ -90,7 +90,7 @@ func listed(ctx context.Context, store archive.Store, key string) (map[string]in
 	return have, nil
 }
 
-// save is one Save.
+// save is the state of one Save.
 type save struct {
 	Source
 	store archive.Store
@@ -174,7 +174,7 @@ type piece struct {
 	digest   string
 }
 
-// put puts the parts that are not there, and removes those that an earlier try has put of other contents.
+// put puts the missing parts, and removes parts of other contents that an earlier try has put.
 func (s *save) put(ctx context.Context) error {
 	have, err := listed(ctx, s.store, s.key)
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *save) put(ctx context.Context) error {
 	return each(ctx, s.Workers, len(pieces), func(ctx context.Context, i int) error { return s.send(ctx, pieces[i]) })
 }
 
-// send puts one part. It is kept only if what was read has the digest that names it.
+// send puts one part. It is kept only if the bytes that were read have the digest in its name.
 func (s *save) send(ctx context.Context, p piece) error {
 	file, err := s.Open(p.path)
 	if err != nil {
@@ -240,13 +240,13 @@ func (s *save) arrived(size int64) {
 	}
 }
 
-// stall is how long an archive may take for some bytes of a part.
+// stall is how long an archive may take to accept some bytes of a part.
 const stall = 2 * time.Minute
 
 var errStalled = fmt.Errorf("the archive took nothing for %s", stall)
 
-// outgoing reads a part while it is put, no faster than wait allows. It fails before the last bytes if the part does not have
-// its digest: then the archive does not get the object.
+// outgoing reads a part while it is put, no faster than wait allows. It fails before the last bytes if the digest of
+// the part is wrong, so that the archive does not store the object.
 type outgoing struct {
 	ctx    context.Context
 	from   io.Reader
@@ -277,7 +277,7 @@ func (o *outgoing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// reading stops when its context ends.
+// reading is a reader that fails when its context ends.
 type reading struct {
 	ctx  context.Context
 	from io.Reader

@@ -23,16 +23,16 @@ type Saved struct {
 	text  int64 // bytes of the manifest
 }
 
-// Digest is the content digest.
+// Digest returns the content digest.
 func (s *Saved) Digest() string { return s.m.Digest }
 
-// Registered is the digest under which the checkpoint was registered.
+// Registered returns the digest under which the checkpoint was registered.
 func (s *Saved) Registered() string { return s.m.Registered }
 
-// Size is that of its files.
+// Size returns the size of its files.
 func (s *Saved) Size() int64 { return s.m.size() }
 
-// Stored is how many bytes it takes in the archive.
+// Stored returns the number of bytes that it takes in the archive.
 func (s *Saved) Stored() int64 {
 	total := s.text
 	for _, size := range s.m.parts() {
@@ -41,10 +41,10 @@ func (s *Saved) Stored() int64 {
 	return total
 }
 
-// Files are its files, sorted by path. The caller must not change them.
+// Files returns its files, sorted by path. The caller must not change them.
 func (s *Saved) Files() []File { return s.m.Files }
 
-// Flat returns its files with copies in the place of links, for a place that has no links.
+// Flat returns its files with copies in place of links.
 func (s *Saved) Flat() (flat []File) {
 	for _, c := range Flat(s.m.Files) {
 		f := c.File
@@ -127,7 +127,8 @@ func (r *reader) Close() error {
 	return r.part.Close()
 }
 
-// Tar writes the checkpoint as a tar archive, all files changed at one time. What it has written is worthless after an error.
+// Tar writes the checkpoint as a tar archive in which all files have the same change time. After an error the output is
+// useless.
 func (s *Saved) Tar(ctx context.Context, to io.Writer, changed time.Time) error {
 	w := tar.NewWriter(to)
 	for _, f := range s.m.Files {

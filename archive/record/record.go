@@ -1,9 +1,8 @@
-// Package record is the format of a task's log, on its node and in an archive: a line of text is
+// Package record defines the format of a task's log, on its node and in an archive: a line of text is
 //
 //	<unix nanoseconds> <kind> <text>\n
 //
-// The package is part of the shim, whose start is on the path of every launch:
-// it imports little.
+// The package is part of the shim, whose start delays every launch, so it imports little.
 package record
 
 import (
@@ -12,7 +11,7 @@ import (
 	"strconv"
 )
 
-// Kind says where a record comes from.
+// Kind is the source of a record.
 type Kind byte
 
 // The kinds of records.
@@ -38,7 +37,7 @@ var (
 	replacement  = []byte("\uFFFD")
 )
 
-// Parse parses a record without its line end. A damaged record is not hidden: it becomes a remark, and ok is false.
+// Parse parses a record without its line end. A damaged record becomes a remark, and ok is false.
 func Parse(line []byte) (e Entry, ok bool) {
 	e, err := parse(line)
 	if err != nil {
@@ -47,7 +46,7 @@ func Parse(line []byte) (e Entry, ok bool) {
 	return e, true
 }
 
-// Removed is the remark about a removed part of a log. It is at the offset where the log continues.
+// Removed returns a remark about a removed part of a log. Its offset is the one at which the log continues.
 func Removed(from, to uint64) Entry {
 	return Entry{Offset: to, Kind: Remark, Text: "mind: " + strconv.FormatUint(to-from, 10) + " bytes of log were removed by the size limit"}
 }

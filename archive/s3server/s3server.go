@@ -28,9 +28,9 @@ const longstop = 60 * time.Second
 
 // Server is a running server.
 type Server struct {
-	// URL is its endpoint.
+	// URL is the URL of the endpoint.
 	URL string
-	// CAFile is the authority of its certificate.
+	// CAFile is the certificate authority of the server.
 	CAFile string
 
 	t         testing.TB
@@ -69,7 +69,7 @@ func binary(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A test runs in the folder of its package. Paths in the program do not help: -trimpath shortens them.
+	// A test runs in the folder of its package. The source paths in the binary cannot be used: -trimpath shortens them.
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		path := filepath.Join(dir, "bin", "tools", "versitygw")
 		if _, err := os.Stat(path); err == nil {
@@ -80,7 +80,7 @@ func binary(t testing.TB) string {
 	return ""
 }
 
-// Restart starts the server again, at the same address with the same objects.
+// Restart starts the server again, with the same address and objects.
 func (s *Server) Restart() {
 	s.t.Helper()
 	args := []string{"--port", s.addr, "--access", KeyID, "--secret", Secret, "--quiet"}

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// notNumbers are Python's texts for numbers that JSON does not have.
+// notNumbers matches Python's texts for numbers that JSON does not have.
 var notNumbers = regexp.MustCompile(`-?\b(NaN|Infinity)\b`)
 
-// PlainJSON returns a line of metrics as a standard JSON object, or nil. Losses do become NaN, and then users must see it:
-// such values become null.
+// PlainJSON returns a line of metrics as a standard JSON object, or nil. NaN and infinite values become null: losses do
+// become NaN, and users must see that line.
 func PlainJSON(line []byte) []byte {
 	if len(line) == 0 || line[0] != '{' {
 		return nil
@@ -26,11 +26,11 @@ func PlainJSON(line []byte) []byte {
 	return line
 }
 
-// maxGarbage limits how much of a line is shown that is not a JSON object.
+// maxGarbage limits how much of a line that is not a JSON object is shown.
 const maxGarbage = 4 << 10
 
-// MetricsText is what readers get of a line of metrics: a standard JSON object, or the unchanged text; long says that there
-// was more of it. The gateway makes {"line": "..."} of text that is not a JSON object.
+// MetricsText returns a line of metrics for readers: a standard JSON object, or the unchanged text. long: the line was
+// truncated. The gateway turns text that is not a JSON object into {"line": "..."}.
 func MetricsText(line []byte, long bool) string {
 	if !long {
 		if plain := PlainJSON(line); plain != nil {
@@ -45,7 +45,7 @@ func MetricsText(line []byte, long bool) string {
 	return text
 }
 
-// MetricsLimit is the last line of metrics that exceed the reading limit.
+// MetricsLimit returns the last line for metrics that exceed the size limit.
 func MetricsLimit(bytes int64) string {
 	return fmt.Sprintf("mind: the task's metrics are longer than %d MiB: the rest is not read (metrics_bytes of the agent)", bytes>>20)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/archive/record"
 )
 
-// ErrDamaged says that a part does not match its manifest.
+// ErrDamaged means that a part does not match its manifest.
 var ErrDamaged = errors.New("part of the archive is damaged")
 
 // lines reads the lines of a stream, part by part.
@@ -24,11 +24,11 @@ type lines struct {
 	offset   uint64
 	part     Part
 	data     []byte
-	// begun is the start of a line that does not end in its part: it is longer than readers accept.
+	// begun is the start of a line that does not end in its part.
 	begun []byte
 }
 
-// seek goes to an offset. An offset inside a line is moved to the line's end.
+// seek moves to an offset. An offset inside a line is moved to the line's end.
 func (l *lines) seek(ctx context.Context, offset uint64) error {
 	l.offset = offset
 	p, ok := l.covering()
@@ -39,7 +39,7 @@ func (l *lines) seek(ctx context.Context, offset uint64) error {
 	if err != nil {
 		return err
 	}
-	// Starting one byte early shows whether a line ends exactly here.
+	// The byte before the offset shows whether a line ends there.
 	at := offset - p.Offset - 1
 	if end := bytes.IndexByte(data[at:], '\n'); end >= 0 {
 		l.offset = p.Offset + at + uint64(end) + 1
@@ -49,7 +49,7 @@ func (l *lines) seek(ctx context.Context, offset uint64) error {
 	return nil
 }
 
-// covering returns the part that holds the next byte, or the next part.
+// covering returns the part that contains the next byte, or the next part.
 func (l *lines) covering() (Part, bool) {
 	for _, p := range l.manifest.Parts(l.stream) {
 		if l.offset < p.End() {
@@ -59,8 +59,7 @@ func (l *lines) covering() (Part, bool) {
 	return Part{}, false
 }
 
-// fetch reads a part. It may have grown since the manifest was written: what it
-// holds in front is the same.
+// fetch reads a part. The object may have grown since the manifest was written; its beginning is unchanged.
 func (l *lines) fetch(ctx context.Context, p Part) ([]byte, error) {
 	if l.data != nil && l.part == p {
 		return l.data, nil
@@ -68,7 +67,7 @@ func (l *lines) fetch(ctx context.Context, p Part) ([]byte, error) {
 	key := partKey(l.manifest.Task, l.stream, p.Offset)
 	body, err := l.store.Get(ctx, key, 0)
 	if errors.Is(err, archive.ErrNotFound) {
-		return nil, fmt.Errorf("%s is not there: %w", key, ErrDamaged) // though the manifest says so
+		return nil, fmt.Errorf("%s is not there: %w", key, ErrDamaged) // although the manifest names it
 	}
 	if err != nil {
 		return nil, err
@@ -85,8 +84,9 @@ func (l *lines) fetch(ctx context.Context, p Part) ([]byte, error) {
 	return data, nil
 }
 
-// each calls take for the lines from the offset on, without their ends, until take has had enough or all was read, which it
-// tells. Of a line that is longer than a part only the beginning is taken. gap is called when bytes are missing.
+// each calls take for the lines from the offset on, without their line ends, until take returns false or all lines were
+// read; all reports which. Of a line that is longer than a part only the beginning is passed. gap is called when bytes
+// are missing.
 func (l *lines) each(ctx context.Context, gap func(from, to uint64) (more bool), take func(line []byte, long bool, p Part) (more bool)) (all bool, err error) {
 	for {
 		p, ok := l.covering()
@@ -127,7 +127,7 @@ func (l *lines) each(ctx context.Context, gap func(from, to uint64) (more bool),
 	}
 }
 
-// ReadSeries reads the histories of a task's numbers. None: archive.ErrNotFound.
+// ReadSeries reads the metric series of a task. If there are none, the error is archive.ErrNotFound.
 func ReadSeries(ctx context.Context, store archive.Store, m *Manifest) ([]byte, error) {
 	if m.Series == nil {
 		return nil, fmt.Errorf("the series of attempt %d, rank %d of job %s: %w", m.Attempt, m.Rank, m.Job, archive.ErrNotFound)
@@ -139,32 +139,32 @@ func ReadSeries(ctx context.Context, store archive.Store, m *Manifest) ([]byte, 
 	return l.fetch(ctx, *m.Series)
 }
 
-// maxSeries bounds what is read as the series of a task.
+// maxSeries limits the size of the series of a task.
 const maxSeries = 16 << 20
 
-// LogReader reads a log out of the archive. It is used by one goroutine.
+// LogReader reads a log from the archive. Only one goroutine may use it.
 type LogReader struct {
 	lines lines
 	since int64
 }
 
-// NewLogReader returns a reader at the beginning of the log.
+// NewLogReader returns a reader at the start of the log.
 func NewLogReader(store archive.Store, m *Manifest) *LogReader {
 	return &LogReader{lines: lines{store: store, manifest: m, stream: Log}}
 }
 
-// Since makes the reader leave out what was printed before.
+// Since makes the reader skip records that were printed before a time.
 func (r *LogReader) Since(unixNanos int64) { r.since = unixNanos }
 
-// Offset is the position of the next record.
+// Offset returns the offset of the next record.
 func (r *LogReader) Offset() uint64 { return r.lines.offset }
 
-// SeekOffset goes to an offset that an entry carried.
+// SeekOffset moves to an offset from an entry.
 func (r *LogReader) SeekOffset(ctx context.Context, offset uint64) error {
 	return r.lines.seek(ctx, offset)
 }
 
-// SeekTail goes to where n records are left.
+// SeekTail moves to n records before the end.
 func (r *LogReader) SeekTail(ctx context.Context, n int) error {
 	parts := r.lines.manifest.Log
 	r.lines.offset = r.lines.manifest.End(Log)
@@ -183,15 +183,14 @@ func (r *LogReader) SeekTail(ctx context.Context, n int) error {
 }
 
 const (
-	// maxBatch bounds the bytes of what one call of Next returns, but for its last line.
+	// maxBatch limits the bytes that one call of Next returns, except for the last line.
 	maxBatch = 1 << 20
-	// maxMetric is the longest line of metrics that is read whole; keptOfLong is how much is kept of a longer one.
+	// maxMetric is the longest line of metrics that is read whole; keptOfLong is how much of a longer line is kept.
 	maxMetric  = 1 << 20
 	keptOfLong = 1 << 10
 )
 
-// Next returns the next records, at most limit. None and no error means that
-// the archive has no more.
+// Next returns the next records, at most limit. An empty result without an error means that the archive has no more.
 func (r *LogReader) Next(ctx context.Context, limit int) (entries []record.Entry, err error) {
 	size := 0
 	gap := func(from, to uint64) bool {
@@ -215,20 +214,20 @@ func (r *LogReader) Next(ctx context.Context, limit int) (entries []record.Entry
 type Metric struct {
 	// Offset is the position after the line.
 	Offset uint64
-	// Text is a JSON object; or anything else that a program wrote there (see MetricsText).
+	// Text is a JSON object, or any other text that the program wrote (see MetricsText).
 	Text      string
 	UnixNanos int64
 }
 
-// MetricsReader reads metrics out of the archive. It is used by one goroutine.
+// MetricsReader reads metrics from the archive. Only one goroutine may use it.
 type MetricsReader struct{ lines lines }
 
-// NewMetricsReader returns a reader that goes on after an offset.
+// NewMetricsReader returns a reader that begins after an offset.
 func NewMetricsReader(store archive.Store, m *Manifest, offset uint64) *MetricsReader {
 	return &MetricsReader{lines{store: store, manifest: m, stream: Metrics, offset: offset}}
 }
 
-// Next returns the next lines, at most limit. None and no error means that there are no more.
+// Next returns the next lines, at most limit. An empty result without an error means that there are no more.
 func (r *MetricsReader) Next(ctx context.Context, limit int) (found []Metric, err error) {
 	size := 0
 	last := int64(0)
@@ -244,7 +243,7 @@ func (r *MetricsReader) Next(ctx context.Context, limit int) (found []Metric, er
 		return len(found) < limit && size < maxBatch
 	})
 	if m := r.lines.manifest; err == nil && all && m.Final && m.MetricsLimit > 0 && r.lines.offset <= uint64(m.MetricsLimit) {
-		r.lines.offset = uint64(m.MetricsLimit) + 1 // said once, also to who comes again with this offset
+		r.lines.offset = uint64(m.MetricsLimit) + 1 // returned once, also to a reader that resumes with this offset
 		found = append(found, Metric{Offset: r.lines.offset, Text: MetricsLimit(m.MetricsLimit), UnixNanos: last})
 	}
 	return found, err

@@ -1,24 +1,20 @@
-// Package tasks lays out in an archive what tasks wrote: their logs and their
-// metrics, in parts, and a manifest for each task.
+// Package tasks lays out the output of tasks in an archive: logs and metrics in parts, and a manifest for each task.
 //
 //	manifests/JOB/ATTEMPT/RANK/TOKEN.json
 //	parts/JOB/ATTEMPT/RANK/TOKEN/log/OFFSET
 //	parts/JOB/ATTEMPT/RANK/TOKEN/metrics/OFFSET
 //	parts/JOB/ATTEMPT/RANK/TOKEN/series/SLOT
 //
-// Contract: one writer, the agent of the task's node, puts parts and, after
-// them, a manifest that names them; any number of readers read what the
-// manifest names. A part holds whole lines, byte for byte as the node keeps
-// them, and its offset is that of its first byte in the log as it would be
-// unrotated: a reader goes from the node to the archive and back by offset.
+// Contract: one writer, the agent of the task's node, puts parts and, after them, a manifest that names them; any
+// number of readers read the named parts. A part has whole lines, byte for byte as on the node, and its offset is the
+// offset of its first byte in the whole log, including removed segments: a reader can switch between the node and the
+// archive by offset.
 //
-// Guarantees: what a manifest names is there and has the digest that it says;
-// a reader checks that. A manifest that is final names all that the task wrote
-// and its node still had.
+// Guarantees: the parts in a manifest exist and have their digests, which readers check. A final manifest names all
+// output of the task that its node still had.
 //
-// Not guaranteed: that the archive has what a living task wrote last. Nothing
-// is ever removed here: a lifecycle rule of the bucket, or a cleanup job for the
-// directory, decides how long old jobs are kept.
+// Not guaranteed: that the archive has the newest output of a running task. The package never removes objects: a
+// lifecycle rule of the bucket, or a cleanup job for the directory, decides how long old jobs are kept.
 package tasks
 
 import (
@@ -35,7 +31,7 @@ import (
 	"github.com/mindcoordinator/mind/archive"
 )
 
-// Task names a task. Nobody else's parts have its token.
+// Task identifies a task. Its token makes its parts unique.
 type Task struct {
 	Job     string `json:"job"`
 	Attempt int32  `json:"attempt"`
@@ -43,7 +39,7 @@ type Task struct {
 	Token   uint64 `json:"token"`
 }
 
-// Stream is one of the things that a task writes.
+// Stream is one of the outputs of a task.
 type Stream string
 
 // The streams of a task.
@@ -52,8 +48,8 @@ const (
 	Metrics Stream = "metrics"
 )
 
-// series is where the histories of a task's numbers are. They are one file, which changes as a whole: a new one is put into
-// the other of two slots, so that a reader finds that of the manifest that it has read.
+// series is the stream of the metric series. They are one file, which changes as a whole: a new version is put into the
+// other one of two slots, so that a reader still finds the version in the manifest that it has read.
 const series Stream = "series"
 
 const seriesSlots = 2
@@ -67,32 +63,31 @@ type Part struct {
 	UnixNanos int64 `json:"unix_nanos,omitempty"`
 }
 
-// End is the offset behind the part.
+// End returns the offset behind the part.
 func (p Part) End() uint64 { return p.Offset + p.Size }
 
-// formatVersion is that of manifests and parts.
+// formatVersion is the version of the format of manifests and parts.
 const formatVersion = 1
 
-// Manifest says what of a task is in the archive.
+// Manifest lists the archived output of a task.
 type Manifest struct {
 	Version int `json:"version"`
 	Task
 	Node string `json:"node"`
-	// Parts of each stream, in the order of their offsets. Where one does not
-	// begin at the end of the one before, the node's retention bound took what
-	// was between.
+	// The parts of each stream, in the order of their offsets. A gap between two parts was removed by the node's size
+	// limit before it was archived.
 	Log     []Part `json:"log,omitempty"`
 	Metrics []Part `json:"metrics,omitempty"`
-	// MetricsLimit is set when the task wrote more metrics than are read: the offset from which on they are not.
+	// MetricsLimit is the offset from which on metrics are not read, if the task wrote more.
 	MetricsLimit int64 `json:"metrics_limit,omitempty"`
-	// Series is the file with the histories of the task's numbers; its offset is its slot.
+	// Series is the file with the metric series; its offset is its slot.
 	Series *Part `json:"series,omitempty"`
-	// Final: the task has ended, and this is all that it left.
+	// Final: the task has ended, and this is all of its output.
 	Final     bool  `json:"final"`
 	UnixNanos int64 `json:"unix_nanos"`
 }
 
-// Parts returns those of a stream.
+// Parts returns the parts of a stream.
 func (m *Manifest) Parts(s Stream) []Part {
 	if s == Metrics {
 		return m.Metrics
@@ -100,7 +95,7 @@ func (m *Manifest) Parts(s Stream) []Part {
 	return m.Log
 }
 
-// End is how far a stream is kept.
+// End returns the offset at which the archived part of a stream ends.
 func (m *Manifest) End(s Stream) uint64 {
 	parts := m.Parts(s)
 	if len(parts) == 0 {
@@ -109,8 +104,7 @@ func (m *Manifest) End(s Stream) uint64 {
 	return parts[len(parts)-1].End()
 }
 
-// PutPart keeps a part and returns it as the manifest names it. A part that has
-// grown since may be put again.
+// PutPart stores a part and returns its entry for the manifest. A part that has grown may be put again.
 func PutPart(ctx context.Context, store archive.Store, t Task, s Stream, offset uint64, data []byte) (Part, error) {
 	sum := sha256.Sum256(data)
 	part := Part{Offset: offset, Size: uint64(len(data)), SHA256: hex.EncodeToString(sum[:])}
@@ -120,7 +114,7 @@ func PutPart(ctx context.Context, store archive.Store, t Task, s Stream, offset 
 	return part, nil
 }
 
-// PutSeries keeps the histories of a task's numbers, and returns them as the manifest names them. old is what it names now.
+// PutSeries stores the metric series of a task, and returns their entry for the manifest. old is the present entry.
 func PutSeries(ctx context.Context, store archive.Store, t Task, old *Part, data []byte) (*Part, error) {
 	slot := uint64(0)
 	if old != nil {
@@ -130,7 +124,7 @@ func PutSeries(ctx context.Context, store archive.Store, t Task, old *Part, data
 	return &part, err
 }
 
-// PutManifest keeps the manifest.
+// PutManifest stores the manifest.
 func PutManifest(ctx context.Context, store archive.Store, m *Manifest) error {
 	m.Version = formatVersion
 	data, err := json.Marshal(m)
@@ -140,11 +134,11 @@ func PutManifest(ctx context.Context, store archive.Store, m *Manifest) error {
 	return store.Put(ctx, manifests(m.Job, m.Attempt, m.Rank)+fmt.Sprintf("%020d.json", m.Token), bytes.NewReader(data), int64(len(data)))
 }
 
-// maxManifest bounds what is read as one.
+// maxManifest limits the size of a manifest.
 const maxManifest = 16 << 20
 
-// Find returns the manifest of a task, or archive.ErrNotFound. Several tokens
-// of one attempt cannot be, but if they were, the newest is meant.
+// Find returns the manifest of a task, or archive.ErrNotFound. An attempt has only one token; if it had several, the
+// newest would count.
 func Find(ctx context.Context, store archive.Store, job string, attempt, rank int32) (*Manifest, error) {
 	objects, err := store.List(ctx, manifests(job, attempt, rank))
 	if err != nil {

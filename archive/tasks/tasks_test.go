@@ -42,7 +42,7 @@ func TestFind(t *testing.T) {
 	require.EqualValues(t, 6, found.Token)
 }
 
-// What is not as the manifest says must not be shown as if it were.
+// A part that differs from its manifest is reported as damaged.
 func TestReader_noticesDamage(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"a changed byte": func(path string) error { return os.WriteFile(path, []byte("1 o 0ne\n2 e two\n"), 0o600) },
@@ -65,7 +65,7 @@ func TestReader_noticesDamage(t *testing.T) {
 	}
 }
 
-// A batch is bounded in bytes: it becomes one message.
+// A batch is limited in bytes, because it becomes one message.
 func TestReader_boundsItsBatches(t *testing.T) {
 	store, m := keep(t, t.TempDir())
 	line := "4 o " + strings.Repeat("x", 60_000) + "\n"

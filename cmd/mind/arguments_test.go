@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
 
-// Whatever is wrong with the arguments of a command, it says in one line what it takes and how that looks, and ends with 2.
+// For any wrong arguments, a command prints one line with the arguments that it takes and an example, and exits with 2.
 func TestArguments_everyCommandSaysWhatItTakes(t *testing.T) {
 	commands, refusals := 0, 0
 	walk(newRoot(), func(c *cobra.Command) {
@@ -48,7 +48,7 @@ func TestArguments_examples(t *testing.T) {
 		"quota frobnicate":    `there is no command mind quota "frobnicate": it is one of clear, list, set, show`,
 		"job a b":             `mind job takes JOB, and was given "a" "b"; for example: mind job job_1a2b`,
 		"queuse":              `there is no command mind "queuse": did you mean mind queue or queues?`,
-		"frobnicate":          `there is no command mind "frobnicate"; mind --help lists what there is`,
+		"frobnicate":          `there is no command mind "frobnicate"; mind --help lists the commands`,
 		"tls init":            "mind tls init needs --dir; for example: mind tls init --dir pki",
 		"job a " + long:       `mind job takes JOB, and was given "a" "` + long[:120] + `..."; for example: mind job job_1a2b`,
 		"evaluations compare": "mind evaluations compare needs EVALUATION EVALUATION...; for example: mind evaluations compare eval_1a2c eval_1a2d",
@@ -60,7 +60,7 @@ func TestArguments_examples(t *testing.T) {
 		require.Error(t, err, line)
 		require.Equal(t, want, err.Error(), line)
 	}
-	for _, line := range []string{"quota", "chaos --help", "launchers"} { // A group by itself says what it has.
+	for _, line := range []string{"quota", "chaos --help", "launchers"} { // a group without a command lists its commands
 		root := newRoot()
 		var out bytes.Buffer
 		root.SetOut(&out)

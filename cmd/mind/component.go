@@ -16,15 +16,15 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/settings"
 )
 
-// component is a daemon of Mind as a command: its keys, and the function that runs it.
+// component is a daemon of Mind: its keys, and the function that runs it.
 type component struct {
 	name    string
 	short   string
 	example string
 	keys    []settings.Key
-	// settle, if set, derives settings once the keys are read.
+	// settle, if set, derives settings after the keys were read.
 	settle func() error
-	// identity names the component in its log, once the keys are read.
+	// identity returns the name of the component for its log, after the keys were read.
 	identity func() string
 	run      func(context.Context, *slog.Logger) error
 	// gcPercent is the garbage collector's target percentage; 0: the runtime's default. GOGC, if set, overrides it.

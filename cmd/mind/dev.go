@@ -123,7 +123,7 @@ func warnExposed(w io.Writer, cluster *devcluster.Cluster) {
 	if !exposed {
 		return
 	}
-	_, port, _ := net.SplitHostPort(addr) // it listens there
+	_, port, _ := net.SplitHostPort(addr) // valid, because the gateway listens there
 	fmt.Fprintf(w, `mind: warning: the gateway listens on %s, which other machines may reach
   - It speaks HTTP without TLS: anyone who can read the network can read the token, and with the token run commands here as %s.
   - It serves /health, /health/ready, /metrics and /openapi.json without a token; everything else needs the token.
@@ -139,7 +139,7 @@ func accountName() string {
 	return "user " + strconv.Itoa(os.Getuid())
 }
 
-// runInProcess runs a component in this process, as `mind ARGS...` would.
+// runInProcess runs a component in this process, like `mind ARGS...`.
 func runInProcess(ctx context.Context, args []string) error {
 	root := newRoot()
 	root.SetArgs(args)

@@ -22,7 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster"
 )
 
-// typed says what would be wrong with a command line, short of running it.
+// typed returns the error of a command line, without running it.
 func typed(args []string) error {
 	cmd, rest, err := newRoot().Find(args)
 	if err != nil {
@@ -68,7 +68,7 @@ var (
 	longFlag = regexp.MustCompile(`--[a-z][a-z-]+`)
 )
 
-// In running text arguments are often left out, but commands and flags are named as they are.
+// In running text arguments are often left out, but commands and flags must exist.
 func TestDocs_nameOnlyCommandsAndFlagsThatExist(t *testing.T) {
 	seen, wrong := 0, []string{}
 	for _, file := range pages(t) {
@@ -78,7 +78,7 @@ func TestDocs_nameOnlyCommandsAndFlagsThatExist(t *testing.T) {
 			seen++
 			plain := strings.ReplaceAll(span[1], `\|`, "|")
 			if plain == "device probe" || plain == "shim" {
-				continue // processes that call themselves so; nobody types it
+				continue // names of processes, which users do not type
 			}
 			ours, _, _ := strings.Cut(plain, " -- ")
 			cmd, rest, err := newRoot().Find(strings.Fields(ours))
@@ -98,7 +98,7 @@ func TestDocs_nameOnlyCommandsAndFlagsThatExist(t *testing.T) {
 	require.Greater(t, seen, 50)
 }
 
-// request reads a call of curl, or of the name that docs/use/rest.md gives it.
+// request parses a call of curl, or of the shell function for it in docs/use/rest.md.
 func request(e example, base string) (method, address, body string, headers map[string]string, ok bool) {
 	if e.words[0] != "curl" && e.words[0] != "call" {
 		return
@@ -145,8 +145,8 @@ func request(e example, base string) (method, address, body string, headers map[
 	return method, address, body, headers, strings.HasPrefix(address, base)
 }
 
-// Each request of the documentation is sent to a real gateway. It may answer that there is no such job; it may not answer
-// that the path, the method or the body is unknown.
+// Each request in the documentation is sent to a real gateway. The answer may be that the job does not exist, but not
+// that the path, the method or the body is invalid.
 func TestDocs_everyRequestIsTaken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a cluster")

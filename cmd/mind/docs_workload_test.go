@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The example of docs/use/workloads.md does what the page says, and the page names every variable that a task is told.
+// The example in docs/use/workloads.md works as described, and the page names every variable of a task.
 func TestDocs_theExampleOfAWorkload(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a cluster")

@@ -1,5 +1,6 @@
-// Command mind is all of Mind in one program: coordinator, agent, gateway, a whole cluster on one machine, and the command
-// line for jobs, nodes and queues. It holds flags, configuration files and wiring; the packages do the work.
+// Command mind is all of Mind in one program: coordinator, agent, gateway, a whole cluster on one machine, and the
+// command line for jobs, nodes and queues. This package has only flags, configuration files and wiring; the packages do
+// the work.
 package main
 
 import (
@@ -28,11 +29,11 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:]))
 }
 
-// A second interrupt later than this after the first ends the program at once.
+// impatience is the time after the first interrupt from which on a second one ends the program at once.
 const impatience = time.Second
 
-// obey shuts the program down in order at the first signal. A second SIGTERM changes nothing: `timeout` and similar
-// programs send two at once, and every shutdown here is bounded. A second Ctrl-C means that the user does not want to wait.
+// obey shuts the program down at the first signal. A second SIGTERM changes nothing: `timeout` and similar programs
+// send two at once, and every shutdown here is bounded. A second Ctrl-C means that the user does not want to wait.
 func obey(signals <-chan os.Signal, cancel func(), exit func(int)) {
 	<-signals
 	cancel()

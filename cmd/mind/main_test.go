@@ -61,7 +61,7 @@ func theBinary(t *testing.T) string {
 	return path
 }
 
-// walk visits the commands that users see, and that are ours.
+// walk visits the visible commands, except cobra's own.
 func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 	for _, c := range cmd.Commands() {
 		if !c.Hidden && c.Name() != "completion" && c.Name() != "help" {
@@ -111,7 +111,7 @@ func TestComponents_helpListsEveryKey(t *testing.T) {
 	}
 }
 
-// TestDev_writesConfigurationsThatTheComponentsTake lets devcluster write its files and reads them as the commands do.
+// TestDev_writesConfigurationsThatTheComponentsTake makes devcluster write its files, and reads them like the commands.
 func TestDev_writesConfigurationsThatTheComponentsTake(t *testing.T) {
 	var mu sync.Mutex
 	faults, read := map[string]error{}, map[string]bool{}
@@ -226,7 +226,7 @@ func TestObey_onlyAnImpatientInterruptCutsTheShutdownShort(t *testing.T) {
 		signals <- syscall.SIGTERM
 		<-ctx.Done()
 		signals <- syscall.SIGTERM
-		signals <- os.Interrupt // with the first one, as from a terminal to a whole group
+		signals <- os.Interrupt // together with the first one, as a terminal sends it to a process group
 		synctest.Wait()
 		time.Sleep(impatience)
 		signals <- syscall.SIGTERM
@@ -242,7 +242,7 @@ type mindDev struct {
 	cmd      *exec.Cmd
 	info     devcluster.Info
 	dir      string
-	messages string // the file with what it says on stderr
+	messages string // the file with its stderr
 }
 
 func startDev(t *testing.T, args ...string) *mindDev {
@@ -285,7 +285,7 @@ func (d *mindDev) cli(t *testing.T, args ...string) (stdout, stderr string, code
 func (d *mindDev) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, d.cmd.Process.Signal(syscall.SIGTERM))
-	_ = d.cmd.Process.Signal(syscall.SIGTERM) // as `timeout` does
+	_ = d.cmd.Process.Signal(syscall.SIGTERM) // like `timeout`
 	require.NoError(t, d.cmd.Wait())
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	require.NoError(t, err)
@@ -336,7 +336,7 @@ func TestDev_runsJobsThroughTheCommandLine(t *testing.T) {
 		_, stderr, code = d.cli(t, args...)
 		require.Zero(t, code, "%v: %s", args, stderr)
 	}
-	_, stderr, code = d.cli(t, "submit", "--", "sleep", "600") // runs when everything is stopped
+	_, stderr, code = d.cli(t, "submit", "--", "sleep", "600") // runs when the cluster is stopped
 	require.Zero(t, code, stderr)
 	d.stop(t)
 }

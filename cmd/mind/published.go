@@ -15,7 +15,7 @@ import (
 )
 
 // published are the keys of a gateway under the names that ScaiMind published, so that existing configurations keep
-// working. Each stands for keys of ours; a configuration that sets both must set both to the same value.
+// working. Each stands for keys of Mind; a configuration that sets both must set both to the same value.
 type published struct {
 	host          string
 	port          int
@@ -36,7 +36,7 @@ func (p *published) keys() []settings.Key {
 	}
 }
 
-// into copies the values to the keys that they stand for.
+// into copies the values to the fields of the keys that they stand for.
 func (p *published) into(c *gateway.Config) error {
 	var faults []error
 	differ := func(ours, theirs string) {
@@ -79,7 +79,7 @@ func (p *published) into(c *gateway.Config) error {
 	return errors.Join(faults...)
 }
 
-// seconds is a duration written as a number of seconds.
+// seconds is a duration that is written as a number of seconds.
 type seconds time.Duration
 
 func (s *seconds) SetText(text string) error {

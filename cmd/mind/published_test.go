@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/oidc"
 )
 
-// gatewayOf reads a file as `mind gateway` does.
+// gatewayOf reads a file like `mind gateway`.
 func gatewayOf(t *testing.T, file string, env map[string]string) (gateway.Config, error) {
 	t.Helper()
 	c, p := gateway.Config{}, published{}

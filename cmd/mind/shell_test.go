@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// example is one command of the documentation, as a shell would hand it over.
+// example is a command in the documentation, after parsing by a shell.
 type example struct {
 	file  string
 	words []string
@@ -21,7 +21,7 @@ func (e example) String() string { return e.file + ": " + strings.Join(e.words, 
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
 
-// pages are the files of the documentation.
+// pages returns the files of the documentation.
 func pages(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -34,7 +34,7 @@ func pages(t *testing.T) []string {
 	return all
 }
 
-// examples are all commands of all shell blocks of the documentation.
+// examples returns all commands in the shell blocks of the documentation.
 func examples(t *testing.T) []example {
 	t.Helper()
 	var all []example
@@ -53,18 +53,18 @@ func examples(t *testing.T) []example {
 	return all
 }
 
-// shell takes a text apart as far as documentation needs it: words, quotes, comments, separators, redirections, and
-// commands within $( ), which are found too and stand for the word VALUE.
+// shell parses the subset of the shell's language that the documentation uses: words, quotes, comments, separators,
+// redirections, and commands within $( ), which are also found, and become the word VALUE.
 type shell struct {
 	text  string
 	at    int
 	found [][]string
 }
 
-// Words before a command that are none of it.
+// before are words before a command that are not part of it.
 var before = []string{"do", "then", "else", "!", "time", "sudo", "exec", "if", "while", "until"}
 
-// commands reads up to the character that ends it, or to the end of the text.
+// commands parses commands up to a closing character, or to the end of the text.
 func (s *shell) commands(until byte) {
 	var words []string
 	end := func() {

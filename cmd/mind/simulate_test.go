@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDev_simulatesItsOwnHistory: a cluster of real processes, jobs of two tenants, and a policy that is set or refused by what
-// it would have done to them.
+// TestDev_simulatesItsOwnHistory runs jobs of two tenants on a cluster of real processes, and sets policies only if a
+// simulation shows that they would not have been worse for these jobs.
 func TestDev_simulatesItsOwnHistory(t *testing.T) {
 	d := startDev(t, "--coordinators", "1", "--agents", "1")
 	run := func(code int, args ...string) (stdout, stderr string) {
@@ -29,7 +29,7 @@ func TestDev_simulatesItsOwnHistory(t *testing.T) {
 	run(0, "submit", "--array", "0-5%2", "--gpus", "1", "--wait", "--", "true")
 	run(0, "submit", "--token", beta.Token, "--gpus", "2", "--wait", "--", "true")
 	run(0, "submit", "--token", beta.Token, "--gpus", "8", "--time-limit", "1h", "--", "sleep", "600")
-	for _, limit := range []string{"10h", "1m", "1m"} { // They wait.
+	for _, limit := range []string{"10h", "1m", "1m"} { // these jobs wait
 		run(0, "submit", "--gpus", "8", "--time-limit", limit, "--", "sleep", "600")
 	}
 
@@ -69,7 +69,7 @@ func TestDev_simulatesItsOwnHistory(t *testing.T) {
 	require.Regexp(t, `MEASURE +in force +new`, out)
 	require.Regexp(t, `(?m)^order +SHORTEST`, out)
 
-	out, stderr = run(1, trial("FIFO", "--min-jobs", "5")...) // The short ones would wait for the long one.
+	out, stderr = run(1, trial("FIFO", "--min-jobs", "5")...) // the short jobs would wait for the long one
 	require.Regexp(t, `not set: mean-wait would go from .* to .* % worse, and --tolerance is 5%\. Change less, `, stderr)
 	require.Regexp(t, `MEASURE +in force +new`, out)
 	out, _ = run(0, "policy", "show")

@@ -26,7 +26,7 @@ func (k *base64Key) SetText(text string) error {
 
 func (k *base64Key) SetNode(node *yaml.Node) error { return k.SetText(node.Value) }
 
-// peers are the first voters; ID=RAFT/GRPC/HTTP,... as text.
+// peers are the first voters; the text form is ID=RAFT/GRPC/HTTP,...
 type peers []coordinator.Peer
 
 func (p *peers) SetText(text string) error {
@@ -63,7 +63,7 @@ func (p *peers) SetNode(node *yaml.Node) error {
 	return nil
 }
 
-// tokens are bearer tokens; TOKEN=TENANT/USER/PERMISSION+PERMISSION,... as text.
+// tokens are bearer tokens; the text form is TOKEN=TENANT/USER/PERMISSION+PERMISSION,...
 type tokens []gateway.StaticToken
 
 func (t *tokens) SetText(text string) error {

@@ -1,9 +1,9 @@
-// Package ports finds ports of this machine for components that start later, so that no two clusters use the same.
+// Package ports finds ports of this machine for components that start later, so that no two clusters use the same port.
 //
-// A component that is restarted, also after a crash, must find its port free. A port that was only found free once may be
-// in use by then: the kernel uses ports from 32768 up for outgoing connections, and another cluster looks for ports at the
-// same time. So ports are chosen below those of the kernel, and each is claimed as long as its cluster lives, whether its
-// component runs or not. Claims end with the process that made them. Only programs that use this package honour them.
+// A component that is restarted, also after a crash, must find its port free. A port that was only free once may be in
+// use by then: the kernel uses ports from 32768 up for outgoing connections, and another cluster may look for ports at
+// the same time. So ports are chosen below the kernel's, and each is claimed as long as its cluster lives, whether its
+// component runs or not. Claims end with the process that made them. Only programs that use this package respect them.
 package ports
 
 import (
@@ -14,26 +14,27 @@ import (
 	"strconv"
 )
 
-// Where ports are looked for.
+// The range in which ports are chosen.
 const (
 	lowest  = 20000
 	highest = 32767
 )
 
-// Set is the ports of one cluster. The zero value is empty.
+// Set holds the ports of one cluster. The zero value is empty.
 type Set struct {
 	claims  []io.Closer
 	sockets []io.Closer
 }
 
-// Take takes an address, with its UDP port if wanted, or returns why it is not free. No program can listen there until
-// Release.
+// Take takes an address, with its UDP port if wanted. It returns an error if the address is not free. No program can
+// listen there until Release.
 func (s *Set) Take(addr string, udp bool) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return err
 	}
-	// An abstract socket: it is in the same network namespace as the port, leaves no file, and ends with its process.
+	// The claim is an abstract socket: it is in the same network namespace as the port, leaves no file, and ends with
+	// its process.
 	claim, err := net.Listen("unix", "@mind-port-"+port)
 	if err != nil {
 		return fmt.Errorf("port %s belongs to another cluster: %w", port, err)
@@ -65,7 +66,7 @@ func (s *Set) Keep(addr, host string, udp bool) (string, error) {
 	return s.Find(host, udp)
 }
 
-// Find takes any address on the host that is free.
+// Find takes any free address on the host.
 func (s *Set) Find(host string, udp bool) (string, error) {
 	for range 200 {
 		addr := net.JoinHostPort(host, strconv.Itoa(lowest+rand.IntN(highest-lowest)))

@@ -25,7 +25,7 @@ func TestSet_neverTheSameTwice(t *testing.T) {
 	}
 }
 
-// A component that is down has not given its port away.
+// The port of a component that is down stays claimed.
 func TestSet_aPortIsClaimedWhileNobodyListens(t *testing.T) {
 	var one, other Set
 	defer one.Close()

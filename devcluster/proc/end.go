@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kill sends SIGKILL to the process, and to no other one of its number. It is no error that it has ended.
+// Kill sends SIGKILL to the process, and never to a later process with the same id. It is no error if the process has
+// ended.
 func (p Process) Kill() error {
 	fd, err := unix.PidfdOpen(p.Pid, 0)
 	if err == nil {
 		defer unix.Close(fd)
-		// The number may have become another's before it was opened, and not after.
+		// The id may have been reused before the process was opened, but not after that.
 		if !p.Runs() {
 			return nil
 		}
@@ -25,7 +26,7 @@ func (p Process) Kill() error {
 	return nil
 }
 
-// Ends waits for the end of the process, and reports whether it came in time.
+// Ends waits for the end of the process, and reports whether it ended in time.
 func (p Process) Ends(within time.Duration) bool {
 	fd, err := unix.PidfdOpen(p.Pid, 0)
 	if err != nil {
@@ -38,7 +39,7 @@ func (p Process) Ends(within time.Duration) bool {
 		if left <= 0 {
 			return false
 		}
-		// An interrupted wait goes on.
+		// An interrupted wait continues.
 		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
 	}
 	return true

@@ -1,4 +1,5 @@
-// Package proc lists the processes of this machine, and says which of them run for an agent whose data lies in a directory.
+// Package proc lists the processes of this machine, and finds the ones that run for an agent with its data in a
+// directory.
 package proc
 
 import (
@@ -12,7 +13,8 @@ import (
 // Process is the /proc entry of a process.
 type Process struct {
 	Pid, Parent, Session int
-	// Started is when it was started, in ticks since the machine was: no later process of the same number has the same.
+	// Started is when it was started, in ticks since the start of the machine. It distinguishes the process from later
+	// ones with the same id.
 	Started uint64
 	Zombie  bool
 }
@@ -29,14 +31,14 @@ func All() []Process {
 		if err != nil {
 			continue
 		}
-		if p, ok := Of(pid); ok { // else it ended meanwhile
+		if p, ok := Of(pid); ok { // otherwise the process has ended meanwhile
 			all = append(all, p)
 		}
 	}
 	return all
 }
 
-// Of returns a process, which may have ended without anybody having asked how.
+// Of returns a process, which may be a zombie.
 func Of(pid int) (Process, bool) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -64,13 +66,13 @@ func parseStat(text string) (Process, bool) {
 	}, true
 }
 
-// Runs reports whether the process still runs, and is not another one of its number.
+// Runs reports whether the process still runs, and its id was not reused.
 func (p Process) Runs() bool {
 	current, ok := Of(p.Pid)
 	return ok && current.Started == p.Started && !current.Zombie
 }
 
-// Strings are what a file of the process holds: its command line ("cmdline") or its environment ("environ").
+// Strings returns the strings in a file of the process: its command line ("cmdline") or its environment ("environ").
 func (p Process) Strings(file string) []string {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Pid), file))
 	if err != nil || len(text) == 0 {
@@ -79,8 +81,8 @@ func (p Process) Strings(file string) []string {
 	return strings.Split(string(bytes.TrimSuffix(text, []byte{0})), "\x00")
 }
 
-// RunsFor reports whether a process with this command line and environment is the shim or the task of an agent whose data
-// lies below dir. Shims have nothing in their environment that says so, and tasks nothing in their command line.
+// RunsFor reports whether a process with this command line and environment is the shim or the task of an agent whose
+// data is below dir. For shims the command line shows it, and for tasks the environment.
 func RunsFor(dir string, argv, environ []string) bool {
 	under := dir + "/"
 	if len(argv) > 2 && argv[1] == "shim" {

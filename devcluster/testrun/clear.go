@@ -17,18 +17,19 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/proc"
 )
 
-// ignoreSignals: only the end of the run ends its watcher, and nobody may be left to read what it says.
+// ignoreSignals makes the watcher ignore signals, because only the end of the run may end it, and SIGPIPE, because its
+// output may have no reader any more.
 func ignoreSignals() {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 }
 
-// clearUp ends and removes what is left of the run in dir.
+// clearUp ends the leftover processes of the run in dir and removes its leftover files.
 func clearUp(dir string, inOrder bool) error {
 	ended, err := endProcesses(dir)
 	if len(ended) > 0 {
 		fmt.Fprintf(os.Stderr, "testrun: killed what the run in %s left: %s\n", dir, strings.Join(ended, ", "))
 	}
-	// Runs within this one have no processes any more, and perhaps namespaces.
+	// Runs inside this one have no processes any more, but may have left namespaces.
 	errs := []error{err, sweepDead(dir), removeNamespaces(filepath.Base(dir)), removeGroups(filepath.Base(dir)), unmount(dir)}
 	if inOrder {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
@@ -39,10 +40,10 @@ func clearUp(dir string, inOrder bool) error {
 	return errors.Join(append(errs, os.RemoveAll(dir))...)
 }
 
-// patience is how long a process that was killed may take to end, which is long only when its disk does not answer.
+// patience is how long a killed process may take to end, which is long only if its disk does not answer.
 const patience = time.Minute
 
-// endProcesses kills the processes of a run until there are none, and returns what they were.
+// endProcesses kills the processes of a run until there are none, and returns their descriptions.
 func endProcesses(dir string) (ended []string, err error) {
 	for {
 		left := processesOf(dir)
@@ -66,7 +67,7 @@ func endProcesses(dir string) (ended []string, err error) {
 	}
 }
 
-// processesOf are the processes that bear the mark of a run, and their descendants.
+// processesOf returns the marked processes of a run, and their descendants.
 func processesOf(dir string) []proc.Process {
 	all := slices.DeleteFunc(proc.All(), func(p proc.Process) bool { return p.Pid == os.Getpid() })
 	of := map[int]bool{}
@@ -86,15 +87,16 @@ func processesOf(dir string) []proc.Process {
 	return slices.DeleteFunc(all, func(p proc.Process) bool { return !of[p.Pid] || p.Zombie })
 }
 
-// marked reports whether a process has its temporary files in the directory of a run, or runs for an agent that has its data
-// there. That it looks into the directory is not enough: a shell may.
+// marked reports whether a process has its temporary files in the directory of a run, or runs for an agent that has its
+// data there. A process that only uses the directory, such as a shell, is not marked.
 func marked(dir string, argv, environ []string) bool {
 	return proc.RunsFor(dir, argv, environ) || slices.ContainsFunc(environ, func(v string) bool {
 		return v == "TMPDIR="+dir || strings.HasPrefix(v, "TMPDIR="+dir+"/")
 	})
 }
 
-// namespaces is where ip(8) keeps the names of network namespaces: each is a mount of the namespace over an empty file.
+// namespaces is the directory in which ip(8) keeps the names of network namespaces: each is a mount of the namespace
+// over an empty file.
 const namespaces = "/run/netns"
 
 // removeNamespaces removes the network namespaces of a run, and with them the links that end there.
@@ -104,7 +106,7 @@ func removeNamespaces(run string) error {
 	for _, path := range names {
 		err := unix.Unmount(path, unix.MNT_DETACH)
 		if errors.Is(err, unix.EINVAL) {
-			err = nil // it was killed before the mount
+			err = nil // ip was killed before the mount
 		}
 		errs = append(errs, err, os.Remove(path))
 	}
@@ -134,7 +136,7 @@ func removeGroups(run string) error {
 	return errors.Join(errs...)
 }
 
-// unmount takes away what is mounted below a directory, the last one first.
+// unmount unmounts all file systems below a directory, the last one first.
 func unmount(dir string) error {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -1,21 +1,20 @@
-// Package testrun ends what tests have started, also when they are killed: processes, network namespaces, mounts, control
-// groups and temporary files.
+// Package testrun cleans up after tests, even if they are killed: it ends their processes and removes their network
+// namespaces, mounts, control groups and temporary files.
 //
-// Contract: the TestMain of a package whose tests start processes returns through Main, and so does the main of a program
-// that starts clusters to attack or to show them. Main gives the run a directory of its own for temporary files. By this
-// directory the run is known: programs inherit it as TMPDIR, agents pass TMPDIR on to their tasks, and shims, which get
-// nothing of their agent's environment, name a directory below it in their command line.
+// Contract: the TestMain of a package whose tests start processes returns through Main, and so does the main function
+// of a program that starts clusters to attack or to show them. Main gives the run its own directory for temporary
+// files. This directory identifies the run: programs inherit it as TMPDIR, agents pass TMPDIR on to their tasks, and
+// shims, which do not get their agent's environment, have a directory below it in their command line.
 //
-// How: a watcher, this program once more, waits for a lock that the run holds. The kernel gives it up when the run ends,
-// however it ends. Then the watcher kills every process of the run with all descendants, and removes what bears the name of
-// the run. Should the watcher be killed as well, the next run on this machine finds a lock that nobody holds, and does the
-// same.
+// How: a watcher, which is another process of this program, waits for a lock that the run holds. The kernel releases
+// the lock when the run ends for any reason. Then the watcher kills every process of the run with all descendants, and
+// removes everything that has the name of the run. If the watcher was killed as well, the next run on this machine
+// finds the released lock, and does the same.
 //
-// Guarantees: nothing is touched that does not bear the name of the run, nor anything of a run that goes on. What a run that
-// returned from Main has left in its directory stays there: it was kept for somebody to look at. The directory of a run
-// that was killed is removed.
+// Guarantees: only processes and files of ended runs are touched. Files that a run left in its directory when it
+// returned from Main stay there, so that they can be examined. The directory of a run that was killed is removed.
 //
-// Not guaranteed: the end of a process that has neither the environment of the run nor a parent that has it.
+// Not guaranteed: the end of a process if neither the process nor its parent has the environment of the run.
 package testrun
 
 import (
@@ -33,25 +32,25 @@ import (
 )
 
 const (
-	// watchEnv tells this program to be the watcher of a run, whose directory is its value. It must not begin as what RunsFor
-	// and marked look for.
+	// watchEnv makes this program the watcher of a run, whose directory is its value. It must not begin like the
+	// variables that RunsFor and marked look for.
 	watchEnv = "TESTRUN_WATCH"
-	// watchLock is the file descriptor by which a watcher waits.
+	// watchLock is the file descriptor of the lock for a watcher.
 	watchLock = 3
-	// prefix begins the names of runs.
+	// prefix is the prefix of the names of runs.
 	prefix = "mind-run-"
-	// lockName is the file in the directory of a run that the run holds a lock on.
+	// lockName is the name of the lock file in the directory of a run.
 	lockName = "lock"
 )
 
-// name is the name of this process's run.
+// name is the name of the run of this process.
 var name = "mind-" + strconv.Itoa(os.Getpid())
 
-// Name begins the name of whatever the run makes that has a name on the whole machine, such as a network namespace, followed
-// by a dash.
+// Name returns the name of the run. Followed by a dash, it must be the prefix of all machine-wide names that the run
+// makes, such as names of network namespaces.
 func Name() string { return name }
 
-// Main does what run does, and returns its exit code when nothing is left of what it has started.
+// Main calls run, and returns its exit code when all processes that it started have ended.
 func Main(run func() int) int {
 	if dir := os.Getenv(watchEnv); dir != "" {
 		return watch(dir)
@@ -69,7 +68,7 @@ func Main(run func() int) int {
 	return code
 }
 
-// lease is what this process holds while its run goes on.
+// lease has the lock and the watcher of this process's run.
 type lease struct {
 	path    string // of the lock
 	lock    *os.File
@@ -85,7 +84,7 @@ func begin() (*lease, error) {
 		return nil, fmt.Errorf("finding the directory for temporary files: %w", err)
 	}
 	if err := sweepDead(base); err != nil {
-		fmt.Fprintln(os.Stderr, "testrun:", err) // which is no fault of this run
+		fmt.Fprintln(os.Stderr, "testrun:", err) // only reported: the error is not of this run
 	}
 	dir, err := os.MkdirTemp(base, prefix)
 	if err != nil {
@@ -109,7 +108,7 @@ func hold(dir string) (*lease, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return nil, errors.Join(fmt.Errorf("locking the directory of this run: %w", err), lock.Close())
 	}
-	// Nobody sees the file before it is locked.
+	// The file gets its name after it was locked.
 	if err := os.Rename(path+".new", path); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -124,7 +123,7 @@ func hold(dir string) (*lease, error) {
 	w.Dir = "/"
 	w.Stderr = os.Stderr
 	w.ExtraFiles = []*os.File{waits}
-	// What is sent to this process and to all that belongs to it does not reach the watcher.
+	// Signals to this process's session do not reach the watcher.
 	w.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := w.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the watcher of this run: %w", err), lock.Close())
@@ -132,16 +131,16 @@ func hold(dir string) (*lease, error) {
 	return &lease{path: path, lock: lock, watcher: w}, nil
 }
 
-// end says that the run ends in order, and waits for the watcher.
+// end tells the watcher that the run has ended normally, and waits for it.
 func (l *lease) end() error {
 	err := errors.Join(os.Remove(l.path), l.lock.Close())
-	if waited := l.watcher.Wait(); waited != nil && !errors.Is(waited, syscall.ECHILD) { // a cluster of this process may bury it
+	if waited := l.watcher.Wait(); waited != nil && !errors.Is(waited, syscall.ECHILD) { // a cluster in this process may have reaped it
 		err = errors.Join(err, fmt.Errorf("the watcher of the run: %w", waited))
 	}
 	return err
 }
 
-// watch waits for the end of a run, and clears up after it.
+// watch waits for the end of a run, and cleans up after it.
 func watch(dir string) int {
 	ignoreSignals()
 	lock := os.NewFile(watchLock, lockName)
@@ -156,8 +155,8 @@ func watch(dir string) int {
 	return 0
 }
 
-// await takes the lock of a run that has ended, and says whether it ended in order: then the file is there no more. It also
-// is not when somebody else has cleared up.
+// await takes the lock of a run that has ended. inOrder reports whether the lock file was removed: the run has ended
+// normally, or another process has cleaned up.
 func await(lock *os.File, how int) (inOrder bool, err error) {
 	for {
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|how)
@@ -175,7 +174,7 @@ func await(lock *os.File, how int) (inOrder bool, err error) {
 	return stat.Nlink == 0, nil
 }
 
-// sweepDead clears up after the runs in base whose process was killed, and their watcher with it.
+// sweepDead cleans up after the runs in base that were killed together with their watcher.
 func sweepDead(base string) error {
 	entries, err := os.ReadDir(base)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -203,13 +202,13 @@ func own(info fs.FileInfo) bool {
 func sweepIfDead(dir string) error {
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil // it begins, or has ended in order, or is gone
+		return nil // the run is starting, has ended normally, or is gone
 	}
 	defer lock.Close()
 	cleared, err := await(lock, unix.LOCK_NB)
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK) || cleared:
-		return nil // it goes on, or somebody else is clearing up, or has
+		return nil // the run continues, or another process is cleaning up or has done so
 	case err != nil:
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/proc"
 )
 
-// roleEnv tells this program to be something else than the tests.
+// roleEnv makes this program play a role instead of running the tests.
 const roleEnv = "TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -35,16 +35,16 @@ func TestMain(m *testing.M) {
 	os.Exit(Main(m.Run))
 }
 
-// scene is what a run says of itself.
+// scene describes a run.
 type scene struct {
 	Dir string
-	// Ours are its processes, by what they are.
+	// Ours are its processes, by their roles.
 	Ours map[string]proc.Process
-	// Bystander only looks into its directory.
+	// Bystander is a process that only uses its directory.
 	Bystander proc.Process
 }
 
-// play is a run that starts a few processes, and then does what it reads.
+// play is the main function of a run that starts a few processes, and then obeys its input.
 func play() int {
 	dir := os.TempDir()
 	s := scene{Dir: dir, Ours: map[string]proc.Process{}}
@@ -81,7 +81,7 @@ func play() int {
 		if err := os.Mkdir(filepath.Join(dir, "disk"), 0o700); err != nil {
 			panic(err)
 		}
-		_ = unix.Mount("tmpfs", filepath.Join(dir, "disk"), "tmpfs", 0, "size=1m") // where root may not, nothing is to be undone
+		_ = unix.Mount("tmpfs", filepath.Join(dir, "disk"), "tmpfs", 0, "size=1m") // without the rights to mount, there is nothing to undo
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(s); err != nil {
 		panic(err)
@@ -98,7 +98,7 @@ func play() int {
 	return 0
 }
 
-// playing is such a run.
+// playing is a run of play.
 type playing struct {
 	scene
 	cmd    *exec.Cmd
@@ -112,7 +112,7 @@ func startRun(t *testing.T) *playing {
 	r.cmd.Env = append(os.Environ(), roleEnv+"=run")
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var err error
-	r.stdin, err = r.cmd.StdinPipe() // with this process, the run ends as well
+	r.stdin, err = r.cmd.StdinPipe() // so the run ends with this process
 	require.NoError(t, err)
 	stdout, err := r.cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func startRun(t *testing.T) *playing {
 	return r
 }
 
-// tell makes the run do what its word says, waits for its end and that of its watcher, and returns what they said.
+// tell sends a word to the run, waits until the run and its watcher have ended, and returns their output.
 func (r *playing) tell(t *testing.T, word string) string {
 	t.Helper()
 	_, err := fmt.Fprintln(r.stdin, word)
@@ -153,13 +153,13 @@ func (r *playing) requireAll(t *testing.T, run bool) {
 		if run {
 			require.True(t, p.Runs(), what)
 		} else {
-			require.True(t, p.Ends(time.Minute), what) // one that dies by itself may take a moment longer than its run
+			require.True(t, p.Ends(time.Minute), what) // a process that ends by itself may take a moment longer than its run
 		}
 	}
 	require.True(t, r.Bystander.Runs(), "it belongs to nobody here")
 }
 
-// watcher is the one of the run.
+// watcher returns the watcher of the run.
 func (r *playing) watcher(t *testing.T) proc.Process {
 	t.Helper()
 	all := proc.All()
@@ -196,7 +196,7 @@ func TestMain_leavesNothingOfARunThatDies(t *testing.T) {
 
 func TestMain_keepsTheFilesOfARunThatEnds(t *testing.T) {
 	r := startRun(t)
-	// A run of a program that this one has started, and that was killed with its watcher.
+	// This is a run of a program that this run has started, and that was killed with its watcher.
 	within := filepath.Join(r.Dir, prefix+"within")
 	require.NoError(t, os.Mkdir(within, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(within, lockName), nil, 0o600))
@@ -209,7 +209,7 @@ func TestMain_keepsTheFilesOfARunThatEnds(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(r.Dir, lockName))
 }
 
-// Where the watcher was killed as well, the next run clears up; and it lets those alone that go on.
+// If the watcher was killed as well, the next run cleans up, but does not touch runs that continue.
 func TestMain_sweepsWhatAnEarlierRunLeft(t *testing.T) {
 	dead, live := startRun(t), startRun(t)
 	require.Equal(t, filepath.Dir(dead.Dir), filepath.Dir(live.Dir))
@@ -229,7 +229,7 @@ func TestMain_sweepsWhatAnEarlierRunLeft(t *testing.T) {
 	live.requireAll(t, true)
 }
 
-// A run that has just made its directory has no lock yet.
+// A run that has just made its directory has no lock file yet.
 func TestSweepDead_letsAloneWhatIsNoDeadRun(t *testing.T) {
 	base := t.TempDir()
 	begins := filepath.Join(base, prefix+"begins")

@@ -184,14 +184,14 @@ func TestRun_savesAtASignalAndIsResumed(t *testing.T) {
 			under(t, dir, "", Options{Steps: 10}, nil)
 			at10 := filepath.Join(dir, "checkpoints", "checkpoint-10")
 
-			// One that goes on from 10 and is stopped before its first step has nothing new to save.
+			// A training that resumes from step 10 and is stopped before its first step has nothing new to save.
 			stop := make(chan os.Signal, 1)
 			stop <- signal
 			out := under(t, dir, at10, Options{Steps: 20}, stop)
 			require.Contains(t, out, "saving and leaving")
 			require.NotContains(t, out, "saved")
 
-			// One that is stopped somewhere on the way saves where it is.
+			// A training that is stopped at a step without a checkpoint saves one of that step.
 			elsewhere := t.TempDir()
 			stop = make(chan os.Signal, 1)
 			tr := newTrainer(ownCorpus(t), 1, 8)

@@ -19,14 +19,15 @@ const (
 	magic     = uint64(0x317470636d6c6863) // "chlmcpt1"
 )
 
-// stateHeader begins a state file. The weights and both moments follow, then a CRC-32 of everything before it.
+// stateHeader is the beginning of a state file. The weights and both moments follow it, and then a CRC-32 of all this.
 type stateHeader struct {
 	Magic, Seed, Step, Letters, Batch, Params uint64
 	Loss                                      float64
 }
 
-// save writes the checkpoint of this step under dir and returns its path. The name appears only when the whole of it is on
-// the disk. One of that name that is there already is left alone: the same step of the same seed has the same bytes.
+// save writes the checkpoint of the current step to a directory in dir and returns its path. The directory gets its
+// name only when all of it is on the disk. A checkpoint that exists is not written again: the same step of the same
+// seed has the same bytes.
 func (t *trainer) save(dir string) (path string, err error) {
 	path = filepath.Join(dir, fmt.Sprintf("checkpoint-%d", t.Step))
 	if _, err := os.Stat(path); err == nil {
@@ -66,7 +67,7 @@ func (t *trainer) encode() []byte {
 	var b bytes.Buffer
 	parts := []any{t.header(), t.model.params, t.first, t.moved}
 	for _, part := range parts {
-		// Into memory, and of types of a fixed size: it cannot fail.
+		// This cannot fail: it writes types of a fixed size into memory.
 		_ = binary.Write(&b, binary.LittleEndian, part)
 	}
 	return binary.LittleEndian.AppendUint32(b.Bytes(), crc32.ChecksumIEEE(b.Bytes()))
@@ -79,8 +80,8 @@ func (t *trainer) header() stateHeader {
 	}
 }
 
-// load goes on from a checkpoint directory. One that is of another seed, batch or text is refused: it would go on, but not
-// exactly.
+// load restores the training from a checkpoint directory. It refuses a checkpoint with another seed, batch or text,
+// because the training would not continue exactly.
 func (t *trainer) load(dir string) error {
 	b, err := os.ReadFile(filepath.Join(dir, stateFile))
 	if errors.Is(err, fs.ErrNotExist) {

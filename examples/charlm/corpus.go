@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// corpus is a text as small numbers, the last tenth of it kept aside to judge by.
+// corpus is a text whose characters are numbers. The model does not learn from the last tenth; evaluate uses it.
 type corpus struct {
-	letters []rune // in order; the number of a letter is its place here
+	letters []rune // in order; the number of a letter is its index
 	train   []uint8
 	held    []uint8
 }
@@ -33,8 +33,8 @@ func newCorpus(text string) (*corpus, error) {
 	return &corpus{letters: letters, train: numbers[:cut], held: numbers[cut:]}, nil
 }
 
-// batch fills places with where the contexts of a step begin. It depends on seed and step and on nothing before, which is
-// what lets a resumed training see the batches that it would have seen.
+// batch fills places with the positions at which the contexts of a step begin. They depend only on seed and step, so a
+// resumed training gets the same batches as one that never stopped.
 func (c *corpus) batch(seed uint64, step int, places []int) {
 	random := rand.New(rand.NewPCG(seed, uint64(step)))
 	for i := range places {

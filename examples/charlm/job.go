@@ -6,7 +6,8 @@ import (
 	"os"
 )
 
-// Job is what Mind tells a process about the job that it is. Outside of Mind all of it is empty.
+// Job has the information that Mind gives a process about its job. All fields are empty when Mind did not start the
+// process.
 type Job struct {
 	CheckpointDir string
 	ResumeFrom    string
@@ -14,8 +15,8 @@ type Job struct {
 	EventsFile    string
 }
 
-// jobFromEnvironment reads Mind's variables. In a job of several nodes, every rank trains the same, and the first one alone
-// speaks and saves.
+// jobFromEnvironment reads Mind's variables. In a job of several nodes all ranks train the same model, and only rank 0
+// reports and saves.
 func jobFromEnvironment() Job {
 	job := Job{ResumeFrom: os.Getenv("MIND_RESUME_FROM")}
 	if rank := os.Getenv("MIND_NODE_RANK"); rank == "" || rank == "0" {
@@ -36,7 +37,7 @@ func (j Job) event(name string, fields map[string]any) error {
 	return appendLine(j.EventsFile, line)
 }
 
-// appendLine adds one line in one write, so that a reader never sees half of one.
+// appendLine appends a line in one write, so that a reader never sees half of a line.
 func appendLine(path string, fields map[string]any) error {
 	if path == "" {
 		return nil

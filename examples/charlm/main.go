@@ -1,11 +1,11 @@
-// Command charlm trains a small character language model, in pure Go, on one core. It is what `make demo` runs as a job, and
-// an example of how a training program behaves under Mind:
+// Command charlm trains a small character language model, in pure Go, on one core. `make demo` runs it as a job. It is
+// an example of how a training program should behave under Mind:
 //
 //   - it appends metrics and events to the files that Mind names in the environment;
-//   - it writes each checkpoint to one side and renames it when it is whole;
-//   - it goes on from MIND_RESUME_FROM, and a resumed training makes the same losses, to the bit, as one that never stopped;
-//   - at SIGUSR1, Mind's notice before a stop, it saves a checkpoint and exits with code 0; at SIGTERM or SIGINT without a
-//     notice it saves too, and exits with 143 or 130: nobody else can say that it has not finished.
+//   - it writes each checkpoint under a temporary name and renames it when it is complete;
+//   - it resumes from MIND_RESUME_FROM, and a resumed training has exactly the same losses as one that never stopped;
+//   - at SIGUSR1, Mind's notice before a stop, it saves a checkpoint and exits with code 0; at SIGTERM or SIGINT it
+//     saves one and exits with 143 or 130, because the exit code alone shows that the training has not finished.
 //
 // It runs by hand too: without Mind's variables it prints its losses and writes no checkpoints.
 package main
@@ -25,7 +25,7 @@ import (
 //go:embed text.txt
 var ownText string
 
-// Options are the flags. Nothing here but Seed, Batch and the text changes what is learned.
+// Options holds the flags. Of these only Seed, Batch and the text affect the weights at a step.
 type Options struct {
 	Steps           int
 	CheckpointEvery int
@@ -65,7 +65,7 @@ func main() {
 	}
 }
 
-// run trains to the last step, or to the first signal.
+// run trains until the last step or the first signal.
 func run(o Options, job Job, out io.Writer, stop <-chan os.Signal) error {
 	text := ownText
 	if o.Text != "" {

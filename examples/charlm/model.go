@@ -7,19 +7,20 @@ import (
 
 const (
 	context = 24  // characters that the model sees
-	embed   = 12  // numbers by which it knows a character
-	hidden  = 128 // units between
+	embed   = 12  // length of a character's embedding
+	hidden  = 128 // units of the hidden layer
 )
 
-// model is Bengio's: the embeddings of the last characters side by side, one hidden layer, a softmax over the next one.
-// All weights lie in one slice, so that the optimizer and the checkpoint need not know the parts.
+// model is Bengio's neural language model: the concatenated embeddings of the last characters, one hidden layer, and a
+// softmax over the next character. All weights are in one slice, so that the optimizer and the checkpoint need not know
+// the parts.
 type model struct {
 	letters int
 	params  []float64
 	weights
 }
 
-// weights are the parts of one flat slice; a gradient has the same ones.
+// weights has the parts of a slice of all weights, or of their gradient.
 type weights struct {
 	embedding []float64 // letters x embed
 	w1        []float64 // context*embed x hidden
@@ -50,7 +51,7 @@ func partsOf(flat []float64, letters int) weights {
 func newModel(letters int, seed uint64) *model {
 	m := &model{letters: letters, params: make([]float64, sizeOf(letters))}
 	m.weights = partsOf(m.params, letters)
-	random := rand.New(rand.NewPCG(seed, math.MaxUint64)) // no step has this number
+	random := rand.New(rand.NewPCG(seed, math.MaxUint64)) // no step uses this sequence
 	fill := func(w []float64, spread float64) {
 		for i := range w {
 			w[i] = random.NormFloat64() * spread
@@ -62,7 +63,7 @@ func newModel(letters int, seed uint64) *model {
 	return m
 }
 
-// scratch is what one prediction leaves for the way back.
+// scratch has the memory of predict and learn: what a prediction computes is used for its gradient.
 type scratch struct {
 	x, h, p    []float64
 	dh, dx, dz []float64
@@ -75,7 +76,7 @@ func (m *model) newScratch() *scratch {
 	}
 }
 
-// predict leaves in s.p how probable each letter is after seen, which has context letters.
+// predict sets s.p to the probabilities of all letters after seen, which has context letters.
 func (m *model) predict(seen []uint8, s *scratch) {
 	for i, letter := range seen {
 		copy(s.x[i*embed:(i+1)*embed], m.embedding[int(letter)*embed:])
@@ -94,7 +95,7 @@ func (m *model) predict(seen []uint8, s *scratch) {
 	softmax(s.p)
 }
 
-// learn adds to g the gradient of the loss at one place, times weight, and returns that loss in nats.
+// learn adds to g the gradient of the loss of one prediction, times weight, and returns that loss in nats.
 func (m *model) learn(seen []uint8, next uint8, weight float64, g *weights, s *scratch) float64 {
 	m.predict(seen, s)
 	loss := -math.Log(s.p[next])
@@ -135,7 +136,7 @@ func softmax(z []float64) {
 	}
 }
 
-// axpy is y += a*x.
+// axpy adds a*x to y.
 func axpy(y []float64, a float64, x []float64) {
 	x = x[:len(y)]
 	for i := range y {
@@ -150,7 +151,7 @@ func add(y, x []float64) {
 	}
 }
 
-// dot keeps four sums, because one would wait for itself at every addition.
+// dot returns the scalar product. It keeps four sums, because with one each addition would wait for the one before it.
 func dot(a, b []float64) float64 {
 	b = b[:len(a)]
 	var s0, s1, s2, s3 float64

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// session is one run of the program: the training loop and what it says meanwhile.
+// session is one run of the program: the training loop and its reports.
 type session struct {
 	Options
 	job  Job
@@ -57,12 +57,13 @@ func (s *session) run() error {
 	return nil
 }
 
-// stoppedError ends a training that was told to stop, and has saved.
+// stoppedError is the error of a training that a signal stopped, after it saved a checkpoint.
 type stoppedError struct{ signal os.Signal }
 
 func (e *stoppedError) Error() string { return "stopped by a signal: " + e.signal.String() }
 
-// code is the exit code that a shell would give, save for Mind's notice: there, leaving is what was asked for.
+// code returns the exit code that a shell would report for the signal, and 0 for Mind's notice, because the program did
+// what the notice asks for.
 func (e *stoppedError) code() int {
 	if number, ok := e.signal.(syscall.Signal); ok && number != syscall.SIGUSR1 {
 		return 128 + int(number)
@@ -70,7 +71,7 @@ func (e *stoppedError) code() int {
 	return 0
 }
 
-// rest waits the delay of a step and returns the signal that came meanwhile, if one did.
+// rest waits for the delay of a step, and returns the signal that arrived meanwhile, nil if none did.
 func (s *session) rest() os.Signal {
 	if s.StepDelay <= 0 {
 		select {
@@ -88,8 +89,8 @@ func (s *session) rest() os.Signal {
 	}
 }
 
-// tell prints the loss line of this step. The lines are numbered by their step, so that a reader of the log can see
-// that none is missing and none is there twice.
+// tell reports the loss of the current step. The line in the log has the number of the step, so a reader of the log can
+// see that no line is missing and none is there twice.
 func (s *session) tell() {
 	now := time.Now()
 	speed := float64((s.t.Step-s.toldStep)*len(s.t.places)) / max(now.Sub(s.toldAt).Seconds(), 1e-9)
@@ -109,8 +110,8 @@ func (s *session) phase(name string) {
 	s.complain(s.job.event("phase", map[string]any{"phase": name}))
 }
 
-// save writes a checkpoint, once a step. One that cannot be written ends the training: going on would be a promise that
-// nothing is lost, and it would be false.
+// save writes a checkpoint of the current step, unless it was already written. If that fails the training must end,
+// because users rely on its checkpoints.
 func (s *session) save() error {
 	if s.job.CheckpointDir == "" || s.t.Step == s.lastSave {
 		return nil
@@ -129,7 +130,7 @@ func (s *session) save() error {
 	return nil
 }
 
-// complain says once that metrics or events cannot be written. Losing them does not hurt the training.
+// complain prints the first error of writing metrics or events. The training continues without them.
 func (s *session) complain(err error) {
 	if err != nil && !s.faultTold {
 		s.faultTold = true

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// The schedule of the learning rate looks at the step only, never at how many are to come: a training of 20 steps that is
-// then resumed to 40 must be the same as one of 40.
+// The learning rate depends only on the step, not on the number of steps: a training of 20 steps that is then resumed
+// up to 40 must equal one of 40.
 const (
 	peakRate = 4e-3
 	warmup   = 20
@@ -18,14 +18,15 @@ const (
 	smooth  = 0.95
 )
 
-// trainer is all that a checkpoint has to keep (model, moments, Step, Loss) and what it works with.
+// trainer has the state of a training, which a checkpoint keeps (the weights, both moments, Step and Loss), and its
+// working memory.
 type trainer struct {
 	corpus *corpus
 	seed   uint64
 	model  *model
 
 	Step  int
-	Loss  float64 // smoothed over some twenty steps, in nats
+	Loss  float64 // in nats, smoothed over about twenty steps
 	first []float64
 	moved []float64
 
@@ -46,7 +47,7 @@ func newTrainer(c *corpus, seed uint64, batch int) *trainer {
 	return t
 }
 
-// rate is the learning rate of a step, from 1.
+// rate returns the learning rate of a step; the first step is 1.
 func rate(step int) float64 {
 	if step < warmup {
 		return peakRate * float64(step) / warmup
@@ -54,7 +55,7 @@ func rate(step int) float64 {
 	return peakRate / math.Sqrt(1+float64(step-warmup)/halfLife)
 }
 
-// step takes one step down the hill.
+// step makes one step of gradient descent.
 func (t *trainer) step() {
 	t.Step++
 	clear(t.gradient)
@@ -82,7 +83,7 @@ func (t *trainer) adam(rate float64) {
 	}
 }
 
-// evaluate is the loss on the text that was kept aside.
+// evaluate returns the loss on the text that the model has not learned from.
 func (t *trainer) evaluate() float64 {
 	held, sum, n := t.corpus.held, 0.0, 0
 	for at := 0; at+context < len(held); at++ {
@@ -93,9 +94,9 @@ func (t *trainer) evaluate() float64 {
 	return sum / float64(max(n, 1))
 }
 
-// write lets the model go on by itself after the first words of the text.
+// write returns n characters with which the model continues the first characters of the text.
 func (t *trainer) write(n int) string {
-	const coolness = 0.8 // below 1, the likely letters get likelier
+	const coolness = 0.8 // below 1 probable letters become more probable
 	seen := append([]uint8(nil), t.corpus.train[:context]...)
 	random := rand.New(rand.NewPCG(t.seed, uint64(t.Step)))
 	var text []rune

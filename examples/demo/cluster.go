@@ -30,8 +30,8 @@ type cluster struct {
 	revived []*exec.Cmd
 }
 
-// apart is how processes are started: in a group of their own, so that an interrupt reaches this program alone, which then
-// stops them in order.
+// apart starts a process in a process group of its own, so that an interrupt from a terminal reaches only this program,
+// which then stops the processes in order.
 var apart = &syscall.SysProcAttr{Setpgid: true}
 
 func startCluster(ctx context.Context, mind, dir, log string) (*cluster, error) {
@@ -78,7 +78,7 @@ func startCluster(ctx context.Context, mind, dir, log string) (*cluster, error) 
 	return nil, errors.Join(err, c.stop(context.Background()))
 }
 
-// kill sends SIGKILL to a coordinator, after a look that the pid is still its own.
+// kill sends SIGKILL to a coordinator, after it has checked that the pid still is that coordinator's.
 func (c *cluster) kill(id string) (devcluster.CoordinatorInfo, error) {
 	for _, r := range c.info.Coordinators {
 		if r.ID != id {
@@ -93,7 +93,7 @@ func (c *cluster) kill(id string) (devcluster.CoordinatorInfo, error) {
 	return devcluster.CoordinatorInfo{}, fmt.Errorf("dev.json names no coordinator %q", id)
 }
 
-// revive starts a killed coordinator again, as anybody could from dev.json.
+// revive starts a killed coordinator again, with its arguments in dev.json.
 func (c *cluster) revive(r devcluster.CoordinatorInfo) error {
 	log, err := os.OpenFile(filepath.Join(c.dir, "logs", r.ID+".log"), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *cluster) revive(r devcluster.CoordinatorInfo) error {
 	return nil
 }
 
-// stop ends the cluster with SIGTERM and looks for what is left of it.
+// stop ends the cluster with SIGTERM, and returns an error if a process is left.
 func (c *cluster) stop(ctx context.Context) error {
 	select {
 	case <-c.ended:
@@ -135,12 +135,12 @@ func (c *cluster) stop(ctx context.Context) error {
 		return fmt.Errorf("mind dev did not end well (%w); see %s", c.err, c.log)
 	}
 	for _, cmd := range c.revived {
-		_ = cmd.Wait() // mind dev has ended it: it sweeps what others started with its argv
+		_ = cmd.Wait() // mind dev has ended it, because it has the arguments of one of its processes
 	}
 	return c.leftovers()
 }
 
-// leftovers looks through all processes for one that has the data directory in its command line or environment.
+// leftovers returns an error if some process has the data directory in its command line or environment.
 func (c *cluster) leftovers() error {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// build makes the programs of the story, unless the tests are to be short.
+// build builds the programs of the story. It skips the test in short mode.
 func build(t *testing.T) settings {
 	t.Helper()
 	if testing.Short() {
@@ -44,7 +44,7 @@ func TestDemo_failsWhenTheTrainingDoes(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), s), "the training is FAILED")
 }
 
-// The checks of the story must be able to fail.
+// TestVerify_findsWhatIsWrong checks that the checks of the story can fail.
 func TestVerify_findsWhatIsWrong(t *testing.T) {
 	lines := func(steps ...int) (all []line) {
 		for _, step := range steps {

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster"
 )
 
-// probe submits a small job under a key of its own and returns how long the answer took.
+// probe submits a small job with an idempotency key, and returns how long the answer took.
 func (s *story) probe(ctx context.Context, n int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -27,7 +27,7 @@ func (s *story) probe(ctx context.Context, n int) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// leader is who leads, as the cluster says.
+// leader returns the id of the leader, as the gateway reports it.
 func (s *story) leader(ctx context.Context) (string, error) {
 	var got struct {
 		Leader string `json:"leader"`
@@ -41,7 +41,7 @@ func (s *story) leader(ctx context.Context) (string, error) {
 	return got.Leader, nil
 }
 
-// leads asks one coordinator whether it leads: its metric says so.
+// leads reports whether a coordinator leads, according to its metrics.
 func leads(ctx context.Context, r devcluster.CoordinatorInfo) bool {
 	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
@@ -62,8 +62,8 @@ func leads(ctx context.Context, r devcluster.CoordinatorInfo) bool {
 	return false
 }
 
-// killLeader kills the leader, and measures what that costs: the time to a new leader, and the wait of a write that is
-// sent at this moment.
+// killLeader kills the leader, and measures the time until there is a new leader, and the wait of a write that is sent
+// at the moment of the kill.
 func (s *story) killLeader(ctx context.Context) error {
 	var err error
 	for n := range 3 {
@@ -132,7 +132,7 @@ func (s *story) successor(ctx context.Context, killedAt time.Time) (successor, e
 	return successor{}, errors.New("no coordinator leads 30 s after the leader was killed")
 }
 
-// revive brings the dead one back and waits until it has caught up.
+// revive starts the killed coordinator again and waits until it has caught up.
 func (s *story) revive(ctx context.Context, dead devcluster.CoordinatorInfo) error {
 	began := time.Now()
 	if err := s.cluster.revive(dead); err != nil {

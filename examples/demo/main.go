@@ -1,8 +1,8 @@
-// Command demo tells what Mind is for, on one machine and in about a minute: a training job runs on a cluster of three
-// coordinators, the leader of the three is killed in the middle, and the training does not notice.
+// Command demo shows on one machine, in about a minute, what Mind is for: a training job runs on a cluster of three
+// coordinators, their leader is killed in the middle, and the training goes on undisturbed.
 //
-// Nothing is staged: the processes, the signals and the figures are real, and every claim that it makes at the end is
-// checked first. It exits with 0 only when all of them hold.
+// The processes, the signals and the figures are real. The program checks each claim before it prints it at the end,
+// and exits with 0 only if all claims hold.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
-// settings are the flags.
+// settings holds the flags.
 type settings struct {
 	mind, charlm string
 	steps        int

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster"
 )
 
-// rest speaks to the gateway as any client would.
+// rest is a client of the gateway's REST API.
 type rest struct {
 	base, token string
 	http        http.Client
@@ -81,8 +81,8 @@ func (j *job) over() bool {
 // event is one event of a stream.
 type event struct{ id, name, data string }
 
-// stream reads the events of a path until the gateway says that it has ended. One that breaks goes on after the last
-// event that was seen.
+// stream reads the events of a path until the gateway says that the stream has ended. If the stream breaks, it
+// continues after the last event that take accepted.
 func (r *rest) stream(ctx context.Context, path string, take func(event) error) error {
 	last := ""
 	for {
@@ -98,7 +98,8 @@ func (r *rest) stream(ctx context.Context, path string, take func(event) error) 
 	}
 }
 
-// streamOnce returns no error when it is worth trying again.
+// streamOnce reads one stream until it ends or breaks. ended says that the gateway ended it. If it broke and can be
+// continued, streamOnce returns no error.
 func (r *rest) streamOnce(ctx context.Context, path string, last *string, take func(event) error) (ended bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+path, nil)
 	if err != nil {

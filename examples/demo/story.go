@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// story is what happens, and what is kept of it for the end.
+// story runs the demonstration, and keeps the results for its end.
 type story struct {
 	*teller
 	settings
@@ -26,8 +26,8 @@ type story struct {
 	killed    string
 	status    string
 	newLeader time.Duration // from the kill to a new leader
-	waited    time.Duration // what a write that began at the kill waited
-	usual     time.Duration // what one takes otherwise
+	waited    time.Duration // how long a write that began at the kill took
+	usual     time.Duration // how long a write takes otherwise
 	steps     [2]int64      // at the kill, and when the write was answered
 	verified  []string
 }
@@ -81,7 +81,7 @@ func (s *story) live(step int64, loss float64) {
 	s.now("training  [%s%s]  step %3d  loss %.3f", strings.Repeat("#", done), strings.Repeat(".", width-done), step, loss)
 }
 
-// submit hands the training to the cluster with the command line, as a user would.
+// submit submits the training with the command line, as a user would.
 func (s *story) submit(ctx context.Context) error {
 	args := []string{
 		"submit", "--name", "charlm", "--gpus", "2", "--idempotency-key", "demo-training", "--cwd", s.workDir, "--", s.charlm,
@@ -103,7 +103,7 @@ func (s *story) submit(ctx context.Context) error {
 	return nil
 }
 
-// until waits for something about the training, and tells each change of its status on the way.
+// until waits until happened accepts the training job, and prints each change of its status meanwhile.
 func (s *story) until(ctx context.Context, what string, happened func(*job) bool) error {
 	for {
 		var j job
@@ -128,7 +128,7 @@ func (s *story) until(ctx context.Context, what string, happened func(*job) bool
 
 func (s *story) tellStatus(j *job) {
 	if j.Status == s.status || j.Status == "CHECKPOINTING" {
-		return // it takes milliseconds, and is told when the checkpoint is registered
+		return // takes milliseconds; a line is printed when the checkpoint is registered
 	}
 	s.status = j.Status
 	where := ""

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// teller writes the story: each line with the seconds since the beginning. On a terminal the live line is overwritten by
-// what comes next; elsewhere only one in a while is written.
+// teller prints the story, each line with the seconds since the beginning. On a terminal the next line overwrites a
+// live line. Elsewhere live lines are printed at most once in livePause.
 type teller struct {
 	mu       sync.Mutex
 	w        io.Writer
 	began    time.Time
 	terminal bool
-	live     bool // the cursor stands on a live line
+	live     bool // the cursor is on a live line
 	lastLive time.Time
 }
 
-// On what is not a terminal, a live line is a line, so there must not be many.
+// Where nothing is overwritten there must not be many live lines.
 const livePause = 2 * time.Second
 
 func newTeller(w *os.File) *teller {
@@ -47,7 +47,7 @@ func (t *teller) write(text string) {
 	fmt.Fprint(t.w, text)
 }
 
-// now shows what is the case at this moment.
+// now prints a live line, which shows the current state.
 func (t *teller) now(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// The lines of charlm, and what the training must come to.
+// The number of steps between two loss lines of charlm, by how much the loss must fall, and the longest time between
+// two lines.
 const (
 	logEvery     = 10
 	mustFallBy   = 1.0
 	longestPause = 5 * time.Second
 )
 
-// verify checks every claim. What fails is an error that says what was found.
+// verify checks every claim. If a claim does not hold, it returns an error that says what it found.
 func (s *story) verify(ctx context.Context) error {
 	for _, claim := range []struct {
 		check func(context.Context) (string, error)
@@ -39,7 +40,7 @@ func (s *story) verify(ctx context.Context) error {
 	return nil
 }
 
-// everyJobOnce waits for the probes to end and compares all jobs of the cluster with those that were acknowledged.
+// everyJobOnce waits until all jobs have ended, and compares the jobs of the cluster with those that were acknowledged.
 func (s *story) everyJobOnce(ctx context.Context) (string, error) {
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		var got struct {
@@ -96,8 +97,8 @@ func (s *story) oneAttempt(ctx context.Context) (string, error) {
 	return fmt.Sprintf("the training ran in one attempt; between two lines of its log never more than %s passed", took(pause)), nil
 }
 
-// everyLineOnce compares the steps that were streamed, over the failover, with those that the program must have printed,
-// and with the log as it is read now.
+// everyLineOnce compares the steps that the program must have printed with those that were streamed over the failover,
+// and with those in the stored log.
 func (s *story) everyLineOnce(ctx context.Context) (string, error) {
 	var want []int
 	for step := logEvery; step <= s.settings.steps; step += logEvery {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// watch follows the metrics and the log of the training from their beginning to their end, over the failover.
+// watch reads the streams of the training's metrics and log from beginning to end, over the failover.
 type watch struct {
 	rest *rest
 	job  string
@@ -26,7 +26,7 @@ type watch struct {
 	errs   []error
 }
 
-// line is a loss line of the log: which step, and when the shim saw it.
+// line is a loss line of the log: its step, and the time at which the shim read it.
 type line struct {
 	step int
 	at   time.Time
@@ -36,7 +36,7 @@ func newWatch(r *rest, job string) *watch {
 	return &watch{rest: r, job: job, done: make(chan struct{})}
 }
 
-// start begins to watch; the returned function ends it and waits.
+// start starts watching. The returned function stops the watch and waits for its end.
 func (w *watch) start(ctx context.Context, live func(step int64, loss float64)) func() {
 	ctx, w.stop = context.WithCancel(ctx)
 	w.follow(ctx, "/metrics/stream", func(e event) error {
@@ -104,7 +104,7 @@ func lossLine(data string) (line, bool, error) {
 	return line{step, l.Timestamp}, true, err
 }
 
-// wait returns when both streams said that they have ended.
+// wait waits until both streams have ended, and returns their errors.
 func (w *watch) wait(ctx context.Context) error {
 	select {
 	case <-w.done:

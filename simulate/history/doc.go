@@ -1,6 +1,7 @@
-// Package history makes a trace of what a cluster did: of the jobs that its state still has, with the nodes, queues, quotas and
-// the policy of today.
+// Package history makes a trace from the jobs that a cluster's state still has, with the current nodes, queues, quotas
+// and policy.
 //
-// What the state cannot know is guessed, and counted: how long jobs go on that are not over is predicted as the scheduler
-// predicts it, and how long elements of arrays took whose rows are gone is taken from the others of their array.
+// Durations that the state does not have are estimated. The remaining time of a job that has not ended is the
+// scheduler's prediction. An array element without a row gets the median duration of those elements of its array whose
+// rows remain. [About] says how many there are.
 package history

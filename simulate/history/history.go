@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
-// View is what is read of the state. *fsm.View implements it.
+// View is the part of the state that Of reads. *fsm.View implements it.
 type View interface {
 	Now() int64
 	Nodes() iter.Seq[*work.Node]
@@ -30,35 +30,36 @@ type View interface {
 // History is the past of a cluster.
 type History struct {
 	Cluster simulate.Cluster
-	Jobs    []trace.Job // by arrival
+	Jobs    []trace.Job // in the order of their arrival
 	Policy  policy.Policy
 	About   About
 }
 
-// About says what a history has, and what it has not.
+// About says what a history contains, and what it leaves out.
 type About struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 	Nodes int       `json:"nodes"`
-	// NodesOut are nodes that are lost or drained.
+	// NodesOut lists nodes that were left out, because they are lost or drained.
 	NodesOut []string `json:"nodes_left_out,omitempty"`
 	Jobs     int      `json:"jobs"`
-	// Finished ended by themselves or were stopped; Running and Waiting are not over. Carried were there before Since: they
-	// arrive when it begins, with what was left of them.
+	// Finished counts jobs that have ended or are paused; Running and Waiting count the others. Carried counts, among
+	// all of these, the jobs that arrived before Since: in the history they arrive at Since, with the work that
+	// remained at that time.
 	Finished int `json:"finished"`
 	Running  int `json:"running"`
 	Waiting  int `json:"waiting"`
 	Carried  int `json:"carried_over,omitempty"`
-	// Forgotten are elements of arrays, among the finished jobs, of which the state only knows that they ended.
+	// Forgotten counts, among the finished jobs, array elements without a row, whose durations are estimated.
 	Forgotten int `json:"forgotten_elements,omitempty"`
-	// NeverRan and TooLarge are left out: jobs that ended without having run or are not due yet, and jobs that the nodes of
-	// today could not hold.
+	// NeverRan and TooLarge count jobs that were left out: those that ended without having run or are not due yet, and
+	// those that the current nodes could not hold.
 	NeverRan int `json:"left_out_never_ran,omitempty"`
 	TooLarge int `json:"left_out_too_large,omitempty"`
 	Tenants  int `json:"tenants"`
 }
 
-// Of reads the history of a cluster since a time; the zero time: all that there is.
+// Of reads the history of a cluster since a time; the zero time: the whole history.
 func Of(v View, since time.Time) *History {
 	h := &History{Policy: v.Policy(), Cluster: simulate.Cluster{FairShare: true}}
 	for n := range v.Nodes() {
@@ -75,7 +76,7 @@ func Of(v View, since time.Time) *History {
 	}
 	for j := range v.Jobs(false, 0) {
 		switch _, _, element := j.ID.Element(); {
-		case element: // With its array.
+		case element: // r.array reads the elements.
 		case j.Array != nil:
 			r.array(j)
 		default:
@@ -86,14 +87,15 @@ func Of(v View, since time.Time) *History {
 	return h
 }
 
-// inService is a node as it is when nothing is wrong with it. That it cannot be reached at the moment says nothing of the past.
+// inService returns a node as it is when it is healthy: whether it can be reached at the moment does not matter for the
+// past.
 func inService(n *work.Node) *work.Node {
 	return &work.Node{
 		ID: n.ID, Hostname: n.Hostname, GPUs: n.GPUs, CPUs: n.CPUs, MemMB: n.MemMB, Labels: n.Labels, State: v1.NodeState_READY,
 	}
 }
 
-// learn is what the scheduler could know of durations.
+// learn returns the model of durations that the scheduler could have learned from the jobs that succeeded.
 func learn(v View) *predict.Model {
 	var ended []*work.Job
 	for j := range v.Jobs(false, 0) {
@@ -109,7 +111,7 @@ func learn(v View) *predict.Model {
 	return m
 }
 
-// reader goes through the jobs.
+// reader turns the jobs of a state into the jobs of a trace.
 type reader struct {
 	*History
 	view       View
@@ -117,10 +119,10 @@ type reader struct {
 	model      *predict.Model
 	holds      map[work.Shape]bool
 	tenants    map[string]bool
-	arrivals   []int64 // of each job, Unix nanoseconds
+	arrivals   []int64 // of each job, in Unix nanoseconds
 }
 
-// array takes the elements of an array as jobs.
+// array reads each element of an array as a job.
 func (r *reader) array(a *work.Job) {
 	var took []int64
 	for e := range r.view.ElementStates(a) {
@@ -147,7 +149,7 @@ func (r *reader) array(a *work.Job) {
 		case !row.Terminal():
 			r.job(&row, id, a)
 		case typical == 0 || e.State == v1.JobState_CANCELED:
-			r.About.NeverRan++ // Or nothing is known of it.
+			r.About.NeverRan++ // or its duration cannot be estimated
 		case r.since == 0 || row.CreatedAt >= r.since:
 			if r.take(&row, id, a, typical, row.CreatedAt) {
 				r.About.Finished++
@@ -157,7 +159,7 @@ func (r *reader) array(a *work.Job) {
 	}
 }
 
-// job takes a job with how long it ran, or is expected to.
+// job reads one job, with the time that it has run and, if it has not ended, the time that it is expected to run.
 func (r *reader) job(j *work.Job, id string, array *work.Job) {
 	over := j.Terminal() || j.State == v1.JobState_PAUSED
 	arrived, left, ran := max(j.CreatedAt, j.NotBefore), r.now, scheduler.Attained(j, r.now)
@@ -195,15 +197,16 @@ func (r *reader) job(j *work.Job, id string, array *work.Job) {
 	}
 }
 
-// shortest is the least that a job takes: one whose start and end were reported together took no time in the log.
+// shortest is the shortest duration of a job in a history. The log may have one time for the start and the end of a
+// job, if they were reported together.
 const shortest = int64(time.Millisecond)
 
-// hasRun says whether a job ever had a process.
+// hasRun reports whether a job ever had a process.
 func hasRun(j *work.Job) bool {
 	return j.StartedAt != 0 || slices.ContainsFunc(j.Past, func(p work.PastAttempt) bool { return p.StartedAt != 0 })
 }
 
-// ranBefore is how long a job had run at a time.
+// ranBefore returns how long a job had run before a time.
 func ranBefore(j *work.Job, now, at int64) (ran int64) {
 	for i := range j.Past {
 		if p := &j.Past[i]; p.StartedAt > 0 {
@@ -220,7 +223,7 @@ func ranBefore(j *work.Job, now, at int64) (ran int64) {
 	return ran
 }
 
-// take puts a job into the trace, if the nodes could hold it.
+// take adds a job to the trace if the nodes could hold it, and reports whether it did.
 func (r *reader) take(j *work.Job, id string, array *work.Job, takes, arrived int64) bool {
 	holds, known := r.holds[j.Shape]
 	if !known {
@@ -250,11 +253,11 @@ func (r *reader) take(j *work.Job, id string, array *work.Job, takes, arrived in
 	return true
 }
 
-// finish brings the jobs into the order of their arrival.
+// finish sorts the jobs by their arrival, and completes About.
 func (r *reader) finish() {
 	begin := r.now
 	if len(r.arrivals) > 0 {
-		begin = slices.Min(r.arrivals) // Not Since: what was before the first job is no time in which GPUs were left unused.
+		begin = slices.Min(r.arrivals) // Not at Since: the time before the first job must not count as time in which GPUs were idle.
 	}
 	for i := range r.Jobs {
 		r.Jobs[i].Submit = time.Duration(r.arrivals[i] - begin)

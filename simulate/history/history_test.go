@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
-// past is a state by its rows.
+// past is a View of some rows.
 type past struct {
 	now      int64
 	nodes    []*work.Node
@@ -41,7 +41,7 @@ func (p *past) ElementStates(array *work.Job) iter.Seq[work.ElementState] {
 
 var began = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// at is a time of the history, in Unix nanoseconds.
+// at returns the time some minutes after the beginning, in Unix nanoseconds.
 func at(minutes int) int64 { return began.Add(time.Duration(minutes) * time.Minute).UnixNano() }
 
 func (p *past) add(state v1.JobState_Value, created, started, finished int, change func(*work.Job)) *work.Job {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// mostNamed bounds the nodes that are named.
+// mostNamed limits how many nodes a note names.
 const mostNamed = 5
 
-// Notes are sentences that say what was simulated, and what was guessed or left out.
+// Notes returns sentences that say what was simulated, and what was estimated or left out.
 func (a *About) Notes() []string {
 	notes := []string{fmt.Sprintf("%s of %s on %s, from %s to %s: %d finished, %d running, %d waiting",
 		count(a.Jobs, "job"), count(a.Tenants, "tenant"), count(a.Nodes, "node"), a.Since.Format(time.DateTime), a.Until.Format(time.DateTime)+" UTC",

@@ -35,7 +35,7 @@ func OpenBNodes(r io.Reader) ([]*work.Node, error) {
 	return nodes, t.err
 }
 
-// OpenBJobs reads pods: name, cpu_milli, memory_mib, num_gpu and gpu_milli; where the file has them, gpu_spec,
+// OpenBJobs reads pods: name, cpu_milli, memory_mib, num_gpu and gpu_milli; and, if the file has them, gpu_spec,
 // creation_time and deletion_time, in seconds.
 func OpenBJobs(r io.Reader) ([]Job, error) {
 	t, err := newTable(r, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// perNode is the size of the nodes that Philly's jobs are for: larger ones take whole nodes, as a gang.
+// perNode is the number of GPUs of the nodes in Philly. A larger job is a gang on whole nodes.
 const perNode = 8
 
 // Philly reads jobs: job_id, user, num_gpu, submit_time and duration, in minutes. Jobs without GPUs are left out.
@@ -45,10 +45,11 @@ func Philly(r io.Reader) ([]Job, error) {
 	return jobs, t.err
 }
 
-// WritePhilly writes jobs in the format that [Philly] reads; those that need no whole GPU are left out.
+// WritePhilly writes jobs in the format that [Philly] reads, and returns how many it wrote, and how many it left out
+// because they need no whole GPU.
 func WritePhilly(w io.Writer, jobs []Job) (written, left int, err error) {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"job_id", "user", "num_gpu", "submit_time", "duration"}) // Flush reports it.
+	_ = out.Write([]string{"job_id", "user", "num_gpu", "submit_time", "duration"}) // Flush reports the error.
 	minutes := func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Minute), 10) }
 	for i := range jobs {
 		j := &jobs[i]

@@ -1,8 +1,8 @@
-// Package trace reads what clusters and their jobs were like: inventories of nodes and lists of jobs, as CSV files.
+// Package trace reads and writes CSV files about real clusters: inventories of nodes and lists of jobs.
 //
-// Two formats are known, each with the columns that its authors published; other columns are ignored, and their order
-// does not matter. openb is Alibaba's cluster-trace-gpu-v2023, nodes and pods. philly is Microsoft's Philly trace as
-// derived by the authors of Chronus, jobs only.
+// There are two formats, each with the columns that its authors published. Other columns are ignored, and the order of
+// columns does not matter. openb is Alibaba's cluster-trace-gpu-v2023, nodes and pods. philly is Microsoft's Philly
+// trace as derived by the authors of Chronus, jobs only.
 package trace
 
 import (
@@ -22,26 +22,28 @@ import (
 type Job struct {
 	ID   string
 	User string
-	// Shape is what it needs. CPUs count in thousandths where the trace does: so they do in the inventory of that format.
+	// Shape has the resources that the job needs. In the format openb, CPUs are in thousandths, in jobs and in the
+	// inventory.
 	Shape  work.Shape
-	Submit time.Duration // from the beginning of the trace
+	Submit time.Duration // since the beginning of the trace
 	Takes  time.Duration
-	// Limit is after what time its user would have it stopped; 0: no limit is told.
+	// Limit is the time after which its user would have it stopped; 0: unknown.
 	Limit time.Duration
 
-	// What follows is known of the jobs of a cluster, and not told by the files. Without a tenant a job belongs to the one
-	// tenant and the one queue of a trace, has the priority of those that do not say, and may be preempted.
+	// The fields below are set for jobs of a cluster's history, not for those of a file. A job without a tenant belongs
+	// to the one tenant and the one queue of a trace, has the default priority, and may be preempted.
 	Tenant, Queue, Name string
 	Priority            uint8
 	Preemptible         bool
-	// Array names the array that it is an element of, of which MaxParallel may run at a time; 0: all.
+	// Array is the id of the array that the job is an element of; empty: none. MaxParallel elements of the array may
+	// run at a time; 0: all.
 	Array       string
 	MaxParallel uint32
-	// After are the jobs that it waits for.
+	// After lists the ids of the jobs that it waits for.
 	After []string
 }
 
-// Node makes a node of an inventory.
+// Node returns a node of an inventory.
 func Node(id string, gpus int, model string, cpus, memMB uint32) (*work.Node, error) {
 	if gpus < 0 || gpus > work.MaxGPUs {
 		return nil, fmt.Errorf("node %q has %d GPUs: 0 to %d can be simulated", id, gpus, work.MaxGPUs)
@@ -53,10 +55,10 @@ func Node(id string, gpus int, model string, cpus, memMB uint32) (*work.Node, er
 	return n, nil
 }
 
-// ErrEmpty is a file without a line after its header.
+// ErrEmpty is returned for a file without a line after its header.
 var ErrEmpty = errors.New("the file has no line after its header")
 
-// table reads a CSV file by the names of its columns. The first error sticks.
+// table reads a CSV file by the names of its columns. It keeps the first error.
 type table struct {
 	reader *csv.Reader
 	column map[string]int
@@ -83,7 +85,7 @@ func newTable(r io.Reader, columns ...string) (*table, error) {
 	return t, nil
 }
 
-// next moves to the next line; false: there is none, or an error.
+// next moves to the next line, and reports whether there is one and there was no error.
 func (t *table) next() bool {
 	if t.err != nil {
 		return false
@@ -97,7 +99,7 @@ func (t *table) next() bool {
 	return err == nil
 }
 
-// text is a column's text; empty where the file does not have the column.
+// text returns the text in a column; empty if the file does not have the column.
 func (t *table) text(column string) string {
 	if i, ok := t.column[column]; ok && i < len(t.row) {
 		return strings.TrimSpace(t.row[i])
@@ -105,7 +107,7 @@ func (t *table) text(column string) string {
 	return ""
 }
 
-// number is a whole number from least to most.
+// number returns the whole number in a column, which must be from least to most.
 func (t *table) number(column string, least, most int64) int64 {
 	n, err := strconv.ParseInt(t.text(column), 10, 64)
 	if t.err == nil && (err != nil || n < least || n > most) {

@@ -11,8 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
 
-// explainArguments makes every command below root answer wrong arguments, a missing flag or an unknown subcommand with what
-// it takes and an example. Cobra's own messages leave that to the reader.
+// explainArguments makes every command below root answer wrong arguments, a missing flag or an unknown subcommand with
+// the arguments that it takes and an example, which Cobra's own messages lack.
 func explainArguments(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		explainArguments(c)
@@ -51,8 +51,8 @@ func noSuchCommand(cmd *cobra.Command, name string) error {
 			all = append(all, c.Name())
 		}
 	}
-	if !cmd.HasParent() { // There are too many for one line.
-		return fmt.Errorf("there is no command %s %s; %s --help lists what there is", cmd.CommandPath(), quoted(name), cmd.CommandPath())
+	if !cmd.HasParent() { // the root has too many for one line
+		return fmt.Errorf("there is no command %s %s; %s --help lists the commands", cmd.CommandPath(), quoted(name), cmd.CommandPath())
 	}
 	return fmt.Errorf("there is no command %s %s: it is one of %s", cmd.CommandPath(), quoted(name), strings.Join(all, ", "))
 }

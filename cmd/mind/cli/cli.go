@@ -1,10 +1,10 @@
-// Package cli is the command line of Mind. It speaks REST to a gateway, and gRPC to the coordinators for operators'
-// commands on single replicas.
+// Package cli implements the command line of Mind. It calls a gateway over REST, and the coordinators over gRPC for
+// operators' commands on single replicas.
 //
 // Contract: exit code 0: done; 1: refused or failed; 2: misuse; 130: interrupted. `submit --wait` and `submit --follow`
 // exit with the code of the job, or with 75 if it was canceled or lost. Results go to stdout as a table, JSON or YAML.
-// Errors go to stderr, as one line that says what to do, or as a list of everything that is wrong with a request. Each
-// write carries an idempotency key, so it is safe to repeat it when the connection breaks.
+// Errors go to stderr, as one line that says what to do, or as a list of all faults of a request. Each write carries an
+// idempotency key, so it can be repeated safely when the connection breaks.
 package cli
 
 import (

@@ -25,7 +25,8 @@ func refuseUnknownHelp(root *cobra.Command) {
 	}
 }
 
-// flagMisuse says which values a flag takes; the error of the standard library names the parsing function instead.
+// flagMisuse returns an error with the values that a flag takes; the standard library's error names the parsing
+// function instead.
 func flagMisuse(cmd *cobra.Command, err error) error {
 	text := err.Error()
 	var invalid *pflag.InvalidValueError

@@ -5,7 +5,7 @@
 // variable overrides the file, and the file overrides the default. An undeclared key in the file is an error that names the
 // line, and so is a value that does not parse.
 //
-// Not guaranteed: that the configuration makes sense as a whole. That is for the component's own Validate.
+// Not guaranteed: that the configuration is valid as a whole. The component's own Validate checks that.
 package settings
 
 import (
@@ -22,22 +22,22 @@ import (
 
 // Key declares one setting.
 type Key struct {
-	// Name in the file, such as "data_dir".
+	// Name is the name in the file, such as "data_dir".
 	Name string
 	// Help is a sentence that gives unit and default.
 	Help string
-	// Into is where the value goes: a pointer to a string, bool, int, int64, time.Duration, []string or
-	// map[string]string, or a Value.
+	// Into receives the value: a pointer to a string, bool, int, int64, time.Duration, []string or map[string]string,
+	// or a Value.
 	Into any
-	// Secret values belong in the file or the variable; the help says so.
+	// Secret: the value should be in the file or the variable, as the help says.
 	Secret bool
 }
 
-// Value is a setting of a type of its own.
+// Value is a setting of another type.
 type Value interface {
-	// SetText takes the form of flags and variables.
+	// SetText sets the value from the text of a flag or variable.
 	SetText(string) error
-	// SetNode takes the form of the file.
+	// SetNode sets the value from a node of the file.
 	SetNode(*yaml.Node) error
 }
 
@@ -47,7 +47,7 @@ func (k Key) Variable() string { return "MIND_" + strings.ToUpper(k.Name) }
 // Flag returns the name of the flag of a key, without dashes.
 func (k Key) Flag() string { return strings.ReplaceAll(k.Name, "_", "-") }
 
-// Set is the keys of one component, bound to one set of flags.
+// Set has the keys of one component, bound to a set of flags.
 type Set struct {
 	keys  []Key
 	flags map[string]*flagValue
@@ -71,7 +71,7 @@ func Bind(fs *pflag.FlagSet, keys []Key) *Set {
 	return s
 }
 
-// flagValue keeps what a flag was given until Load.
+// flagValue keeps the text of a flag until Load.
 type flagValue struct {
 	kind  string
 	text  string
@@ -85,8 +85,8 @@ func (v *flagValue) Set(text string) error {
 	return nil
 }
 
-// Load fills the fields: from the file (none when its name is empty), then from the environment, then from the flags.
-// It returns all faults that it finds, joined.
+// Load fills the fields: from the file (none if its name is empty), then from the environment, then from the flags. It
+// returns all faults, joined.
 func (s *Set) Load(file string, lookup func(string) (string, bool)) error {
 	var faults []error
 	if file != "" {
@@ -146,7 +146,7 @@ func (s *Set) loadFile(file string) (faults []error) {
 	return faults
 }
 
-// didYouMean finds the most similar key; the usual slip is a dash for an underscore.
+// didYouMean suggests the most similar key; the usual mistake is a dash instead of an underscore.
 func (s *Set) didYouMean(name string) string {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
 	best, distance := "", 3

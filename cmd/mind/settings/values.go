@@ -97,7 +97,7 @@ func plain(err error) error {
 	return err
 }
 
-// Split takes a comma-separated list apart; empty parts are dropped.
+// Split splits a comma-separated list, and drops empty parts.
 func Split(text string) []string {
 	var parts []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -108,7 +108,7 @@ func Split(text string) []string {
 	return parts
 }
 
-// Pairs takes "k=v" apart, each.
+// Pairs parses texts of the form "k=v".
 func Pairs(texts []string) (map[string]string, error) {
 	pairs := map[string]string{}
 	for _, text := range texts {
@@ -124,7 +124,7 @@ func Pairs(texts []string) (map[string]string, error) {
 	return pairs, nil
 }
 
-// DecodeStrictly decodes a part of the file; a field that into does not have is an error.
+// DecodeStrictly decodes a part of the file. A field that into does not have is an error.
 func DecodeStrictly(node *yaml.Node, into any) error {
 	text, err := yaml.Marshal(node)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package porttest gives tests addresses to listen on that nobody else is given meanwhile.
+// Package porttest gives tests addresses to listen on that no other test gets meanwhile.
 package porttest
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/ports"
 )
 
-// Claim returns an address for a program that must be told where to listen, its UDP port included. It is the test's until the
-// test ends, whether the program runs or not.
+// Claim returns an address for a program that must be told where to listen, its UDP port included. The address is
+// claimed until the test ends, whether the program runs or not.
 func Claim(t testing.TB) string {
 	t.Helper()
 	var set ports.Set
@@ -25,13 +25,14 @@ func Claim(t testing.TB) string {
 	return addr
 }
 
-// Sockets are the TCP network of a coordinator in this process. Its listeners are open before anybody knows their addresses,
-// on ports that the kernel chose, and each is handed over once: a coordinator that was stopped cannot listen there again.
+// Sockets is the TCP network of a coordinator in this process. Its listeners are opened before their addresses are
+// used, on ports that the kernel chose, and each is handed over once: a coordinator that was stopped cannot listen
+// there again.
 type Sockets struct {
 	opened sync.Map // listeners by address
 }
 
-// Open returns an address at which a listener waits to be handed over.
+// Open opens a listener to be handed over, and returns its address.
 func (s *Sockets) Open(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,7 +44,7 @@ func (s *Sockets) Open(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// Dial reaches any address.
+// Dial connects to any address.
 func (s *Sockets) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", addr)
 }

@@ -66,7 +66,8 @@ func ContextCommand() *cobra.Command {
 	return cmd
 }
 
-// warnOfVariables warns when the environment names another cluster: it comes before the current context.
+// warnOfVariables warns if the environment names another cluster, because variables take precedence over the current
+// context.
 func warnOfVariables(w io.Writer, name, addr string) {
 	for _, variable := range []string{"MIND_ADDR", "MIND_DEV"} {
 		value := os.Getenv(variable)

@@ -100,7 +100,7 @@ func TestContexts_refuseABadFileAndBadValues(t *testing.T) {
 	require.JSONEq(t, `{"contexts":[]}`, stdout)
 }
 
-// What a variable of the environment names comes before the current context: a switch says so.
+// Variables of the environment take precedence over the current context: a switch of the context warns of that.
 func TestContext_warnsOfVariables(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("MIND_DEV", "")

@@ -90,7 +90,7 @@ func TestTLS_overwritesOnlyWhenForced(t *testing.T) {
 		require.Equal(t, 1, code)
 		require.Contains(t, stderr, "--force")
 	}
-	// Either file alone is reason enough.
+	// One existing file is enough for a refusal.
 	require.NoError(t, os.Remove(filepath.Join(dir, "n1.pem")))
 	_, _, code := clitest.Run(t, "tls", "issue", "--dir", dir, "--role", "agent", "--id", "n1")
 	require.Equal(t, 1, code)
@@ -135,7 +135,7 @@ func TestTLS_refusals(t *testing.T) {
 			require.Contains(t, stderr, c.want)
 		})
 	}
-	// An authority whose key is kept elsewhere is not replaced by accident.
+	// An authority whose key is stored elsewhere must not be replaced by accident.
 	text, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(filepath.Join(dir, "ca-key.pem")))
@@ -153,7 +153,7 @@ func TestTLS_helpTeachesTheWholeSequence(t *testing.T) {
 	for _, want := range []string{"tls init", "--id c3", "--id n3", "--role gateway", "--role operator", "cert_file", "both.pem"} {
 		require.Contains(t, help, want)
 	}
-	// What it teaches works, but for the rotation, which leaves things open.
+	// The printed example works, except the rotation, which has placeholders.
 	t.Chdir(t.TempDir())
 	_, sequence, _ := strings.Cut(help, "a gateway on the first:\n")
 	sequence, _, _ = strings.Cut(sequence, "Copy to each machine")
@@ -167,7 +167,7 @@ func TestTLS_helpTeachesTheWholeSequence(t *testing.T) {
 	require.Equal(t, 9, n)
 }
 
-// A name that is given although it is always there, or twice, is there once.
+// A name that is given twice, or although it is always included, is in the certificate once.
 func TestTLSIssue_namesEachHostOnce(t *testing.T) {
 	dir := t.TempDir()
 	clitest.Done(t, "tls", "init", "--dir", dir)

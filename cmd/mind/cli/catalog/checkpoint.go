@@ -31,7 +31,7 @@ func newCheckpoint() *cobra.Command {
 	return cmd
 }
 
-// checkpointView is a checkpoint as the gateway shows it.
+// checkpointView is a checkpoint as the gateway returns it.
 type checkpointView struct {
 	ID        string      `json:"checkpoint_id"`
 	Job       string      `json:"job_id"`
@@ -185,7 +185,7 @@ func pullFile(from io.Reader, name, digest string) error {
 	return file.Commit()
 }
 
-// watched says now and then how much has arrived.
+// watched is a reader that prints from time to time how much has arrived.
 type watched struct {
 	from       io.Reader
 	to         io.Writer

@@ -1,6 +1,6 @@
 // Package catalog holds the commands for launchers, checkpoints and evaluations.
 //
-// An evaluation is a job with results; what it shares with other jobs comes from package jobs.
+// An evaluation is a job with results; the code that it shares with other jobs is in package jobs.
 package catalog
 
 import "github.com/spf13/cobra"

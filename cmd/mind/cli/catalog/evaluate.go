@@ -87,7 +87,7 @@ func (o *evaluateOptions) bind(cmd *cobra.Command) {
 	f.StringArrayVar(&o.datasets, "dataset", nil, "BENCHMARK=URI: dataset to use for a benchmark; repeatable")
 	f.StringArrayVar(&o.parameters, "param", nil, "KEY=VALUE for all benchmarks, such as temperature=0.0; repeatable")
 	f.StringVar(&o.checkpoint, "checkpoint", "", "checkpoint of the job to score (default: the newest)")
-	_ = cmd.RegisterFlagCompletionFunc("checkpoint", jobs.CompleteCheckpointsOf) // it fails only for a flag that is not there, or twice
+	_ = cmd.RegisterFlagCompletionFunc("checkpoint", jobs.CompleteCheckpointsOf) // fails only for an unknown flag, or if called twice
 	f.StringVar(&o.model, "model", "", "location of the job's model, if it is not in a checkpoint")
 	f.StringVar(&o.name, "name", "", "name of the evaluation (default: made from what is scored)")
 	f.IntVar(&o.gpus, "gpus", 1, "GPUs; 0 for none")
@@ -157,7 +157,7 @@ func (o *evaluateOptions) request(flags *pflag.FlagSet, args []string) (map[stri
 	if len(resources) > 0 {
 		into := body.In("resource_config")
 		if len(into) == 0 && !flags.Changed("gpu-fraction") {
-			into["gpu_count"] = o.gpus // Beside other resources, the gateway takes a missing GPU count for 0.
+			into["gpu_count"] = o.gpus // if other resources are set, the gateway uses 0 for a missing GPU count
 		}
 		for field, v := range resources {
 			into[field] = v

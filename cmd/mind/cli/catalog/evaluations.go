@@ -48,7 +48,7 @@ type evaluation struct {
 	FinishedAt   *time.Time `json:"finished_at"`
 }
 
-// workload is the job of the evaluation, as far as the answer describes it.
+// workload returns the job of the evaluation, as far as the answer describes it.
 func (e *evaluation) workload() *jobs.Job {
 	return &jobs.Job{ID: e.Workload, Name: e.Name, Status: e.Status, ErrorType: e.ErrorType, ErrorMessage: e.ErrorMessage, Reason: e.Reason, FinishedAt: e.FinishedAt}
 }

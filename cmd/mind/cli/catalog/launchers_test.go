@@ -28,7 +28,7 @@ func TestLaunchers_listShowSetReset(t *testing.T) {
 	require.Zero(t, code)
 	require.Regexp(t, `distributed\s+torchrun \{script\}\nenvironment\s+A=b\ntraining types\s+any\nhyperparameters\s+lr\nset\s+\d+d ago by ann\n`, out)
 
-	// What show writes, set takes.
+	// set accepts the output of show.
 	out, _, code = clitest.Run(t, "launchers", "show", "FSDP", "-o", "yaml")
 	require.Zero(t, code)
 	file := filepath.Join(t.TempDir(), "fsdp.yaml")

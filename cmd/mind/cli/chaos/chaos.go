@@ -138,7 +138,7 @@ Promised: as for kill-leader.`,
 func newChaosWorkload() *cobra.Command {
 	var s workload.Spec
 	cmd := &cobra.Command{
-		Use: workload.Command, Short: "What the jobs of an attack run", Hidden: true, Args: cobra.NoArgs,
+		Use: workload.Command, Short: "Run the work of a job of an attack", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			code, err := workload.Run(s, os.Stdout)
 			if err != nil || code == 0 {
@@ -179,7 +179,7 @@ func (f *chaosFlags) attack(cmd *cobra.Command, a scenario.Attack) error {
 	}, a)
 }
 
-// opener gives an arena its cluster, and a function that ends it.
+// opener sets the cluster of an arena, and returns a function that ends it.
 type opener func(ctx context.Context, scratch string, arena *scenario.Arena) (stop func() error, err error)
 
 // with runs the attack on the cluster that open returns.
@@ -216,7 +216,7 @@ func (f *chaosFlags) with(cmd *cobra.Command, open opener, a scenario.Attack) (e
 	err = errors.Join(err, stop())
 	var noSpare *procs.NoSpareError
 	if errors.As(err, &noSpare) && v.Rounds == 0 {
-		return err // Nothing was done.
+		return err // the attack was not started
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), v.Report())
 	fmt.Fprintln(cmd.OutOrStdout(), v)

@@ -105,7 +105,7 @@ func Fails(t *testing.T, args ...string) string {
 	return stderr
 }
 
-// HangingUp starts a server that closes each connection without an answer, as a server of another protocol may.
+// HangingUp starts a server that closes each connection without an answer, like a server of another protocol.
 func HangingUp(t *testing.T) (addr string) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func Squeeze(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// RunAsked runs mind with a person at the keyboard.
+// RunAsked runs mind with the input of a user at a terminal.
 func RunAsked(t *testing.T, in string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	root := &cobra.Command{Use: "mind", SilenceErrors: true, SilenceUsage: true}

@@ -11,7 +11,7 @@ import (
 // byType are limits of GPUs by type.
 type byType map[string]int
 
-// String is "A100=8, H100=16"; "none" without any.
+// String returns "A100=8, H100=16", or "none".
 func (t byType) String() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(t)) {
@@ -23,7 +23,7 @@ func (t byType) String() string {
 	return strings.Join(all, ", ")
 }
 
-// Set reads limits of a flag, such as H100=16,A100=64.
+// Set parses the limits of a flag, such as H100=16,A100=64.
 func (t *byType) Set(text string) error {
 	if *t == nil {
 		*t = byType{}
@@ -42,10 +42,10 @@ func (t *byType) Set(text string) error {
 	return nil
 }
 
-// Type names the form in the help.
+// Type returns the form of the value for the help.
 func (t *byType) Type() string { return "TYPE=GPUS" }
 
-// of is what is held of each type, with the limits: "A100: 4 of any, H100: 2 of 16".
+// of formats the GPUs in use of each type, with the limits: "A100: 4 of any, H100: 2 of 16".
 func (t byType) of(held map[string]float64) string {
 	names := map[string]bool{}
 	for name := range held {

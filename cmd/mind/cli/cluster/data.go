@@ -31,7 +31,7 @@ hf://datasets/OWNER/NAME, scaidrive://SHARE/PATH or scaiatlas://SHARE/PATH. Both
 	return cmd
 }
 
-// sourceCheck is what a node found out about one source.
+// sourceCheck is the result of a node's check of one source.
 type sourceCheck struct {
 	Path    string `json:"path"`
 	Valid   bool   `json:"valid"`

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// drained is the answer to a drain: the node, and what will happen to each job on it.
+// drained is the answer to a drain: the node, and the effect on each job on it.
 type drained struct {
 	node
 	Effects []struct {

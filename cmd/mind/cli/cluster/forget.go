@@ -67,7 +67,7 @@ node joins again when its agent starts.`,
 	return cmd
 }
 
-// confirmForget asks the user to type the name of the node, and refuses when stdin is not a terminal.
+// confirmForget asks the user to type the name of the node, and refuses if stdin is not a terminal.
 func confirmForget(cmd *cobra.Command, id string, n *node) error {
 	in := cmd.InOrStdin()
 	if _, file := in.(*os.File); file && !render.IsTerminal(in) {

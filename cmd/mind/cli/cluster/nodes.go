@@ -30,7 +30,7 @@ type node struct {
 	Version  string            `json:"agent_version"`
 	LastSeen *time.Time        `json:"last_seen_at"`
 	Tasks    int               `json:"tasks"`
-	// Since when the node is UNREACHABLE or LOST, and until when a drain lets its tasks run.
+	// AwaySince is since when the node is UNREACHABLE or LOST, Deadline until when a drain lets its tasks run.
 	AwaySince *time.Time `json:"unreachable_since"`
 	Deadline  *time.Time `json:"drain_deadline"`
 }
@@ -40,7 +40,7 @@ type domain struct {
 	Name  string `json:"name"`
 }
 
-// in lists the domains of a node, innermost first: "leaf l3, spine s1".
+// in formats the domains of a node, innermost first: "leaf l3, spine s1".
 func (n *node) in() string {
 	var in []string
 	for _, d := range n.Domains {
@@ -62,7 +62,8 @@ type gpu struct {
 	MemoryUsedMB *int64   `json:"memory_used_mb"`
 }
 
-// measured says whether the utilization is known. A simulated GPU has none, unless the file that simulates faults gives it one.
+// measured reports whether the utilization is known. A simulated GPU has none, unless the file with its simulated
+// faults sets one.
 func (g *gpu) measured() bool {
 	return g.Utilization != nil && (!g.Simulated || *g.Utilization > 0)
 }
@@ -83,7 +84,7 @@ func (g *gpu) memory() string {
 	return render.Size(*g.MemoryUsedMB<<20) + " of " + render.Size(g.MemoryMB<<20)
 }
 
-// busy is the mean over the GPUs whose utilization is known.
+// busy returns the mean utilization of the GPUs for which it is known.
 func busy(gpus []gpu) *float64 {
 	sum, known := 0.0, 0
 	for _, g := range gpus {
@@ -146,7 +147,7 @@ Python, which takes a few seconds.`,
 	return cmd
 }
 
-// nodeTable lists nodes in so many columns of a terminal; 0: any number.
+// nodeTable lists nodes within a width in columns of the terminal; 0: any width.
 func nodeTable(w io.Writer, nodes []node, width int) error {
 	head := []string{"NODE", "STATE", "GPUS", "FREE", "BUSY", "CPUS", "MEMORY", "TASKS", "SEEN", "VERSION"}
 	grouped := slices.ContainsFunc(nodes, func(n node) bool { return len(n.Domains) > 0 })
@@ -182,7 +183,7 @@ func gpuTable(w io.Writer, gpus []gpu, width int) error {
 // maxIll is the number of unhealthy GPUs that the row of a node lists.
 const maxIll = 3
 
-// why explains why a node is not simply ready.
+// why returns the reason why a node is not simply ready.
 func (n *node) why() string {
 	var parts []string
 	if n.AwaySince != nil {

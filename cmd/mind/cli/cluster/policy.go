@@ -18,11 +18,11 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/simulate"
 )
 
-// policyKeys are the values of the policy, by name, with what they mean.
+// policyKeys are the names of the policy's values, with their meanings.
 var policyKeys = [][2]string{
-	{"order", "who comes first among the waiting jobs of one user with the same priority: FIFO (the oldest), SHORTEST (the one that is predicted to need the least time) or ATTAINED (the one that has had the least GPU time)"},
-	{"half_life_seconds", "after how long what was used counts half for fair share"},
-	{"aging_step_seconds", "the waiting that is worth one step of priority; 0: none is"},
+	{"order", "which of the waiting jobs of one user with the same priority comes first: FIFO (the oldest), SHORTEST (the one that is predicted to need the least time) or ATTAINED (the one that has had the least GPU time)"},
+	{"half_life_seconds", "the age at which GPU time counts half for fair share"},
+	{"aging_step_seconds", "the waiting time that counts as one step of priority; 0: waiting does not count"},
 	{"preemption.enabled", "true: a preemptible job may also be preempted for one of the same priority that comes first by the order; false: only for a higher priority"},
 	{"preemption.protect_seconds", "how long an attempt is left alone from its start"},
 	{"preemption.ratio", "how many times more GPU time the victim must be predicted to need still than the job that gets its GPUs"},
@@ -118,7 +118,7 @@ The keys:
 	return cmd
 }
 
-// policyBody makes the request of KEY=VALUE arguments.
+// policyBody makes the request body from KEY=VALUE arguments.
 func policyBody(args []string) (map[string]any, error) {
 	body := map[string]any{}
 	for _, arg := range args {

@@ -16,7 +16,7 @@ func TestPolicy_showAndSet(t *testing.T) {
 	g.On("PUT /policy", clitest.Answer(200, policy))
 	out, stderr, code := clitest.Run(t, "policy", "show")
 	require.Zero(t, code, stderr)
-	require.Regexp(t, `(?m)^half_life_seconds\s+604800\s+after how long`, out)
+	require.Regexp(t, `(?m)^half_life_seconds\s+604800\s+the age at which`, out)
 	require.Regexp(t, `(?m)^preemption\.ratio\s+16\s`, out)
 
 	_, stderr, code = clitest.Run(t, "policy", "set", "order=shortest", "preemption.enabled=true", "preemption.ratio=4", "half_life_seconds=86400")

@@ -22,7 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/simulate/history"
 )
 
-// trial is a new policy that is set only if it would not have been worse.
+// trial simulates a new policy, which is set only if it would not have been worse.
 type trial struct {
 	on                 bool
 	measure, tolerance string
@@ -30,7 +30,7 @@ type trial struct {
 	source             simulate.Source
 }
 
-// trialFlags go with --after-simulating alone.
+// trialFlags are only valid with --after-simulating.
 var trialFlags = []string{"measure", "tolerance", "min-jobs", "since", "coordinators", "cert", "key", "ca", "secret", "timeout"}
 
 func (t *trial) bind(cmd *cobra.Command) {
@@ -43,7 +43,7 @@ func (t *trial) bind(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("measure", cobra.FixedCompletions(simulate.JudgedBy(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// check refuses flags that cannot be meant.
+// check refuses invalid combinations of flags.
 func (t *trial) check(flags *pflag.FlagSet) error {
 	if !t.on {
 		for _, name := range trialFlags {
@@ -83,7 +83,7 @@ func (t *trial) run(ctx context.Context, cmd *cobra.Command, c *rest.Client, out
 		return err
 	}
 	if h.Policy.Changes(&next) == "nothing" {
-		return nil // What is set already is no worse.
+		return nil // the policy is in force already
 	}
 	if err := t.enough(h); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (t *trial) run(ctx context.Context, cmd *cobra.Command, c *rest.Client, out
 	return err
 }
 
-// enough refuses to judge by too few jobs.
+// enough returns an error if the history has too few jobs for a judgement.
 func (t *trial) enough(h *history.History) error {
 	if n := h.About.Finished; n < t.minJobs {
 		return fmt.Errorf("not set: only %d finished jobs are known since %s, which is too few to judge by (--min-jobs %d). Take a longer time with --since, lower --min-jobs, or set it without --after-simulating",
@@ -124,7 +124,7 @@ func (t *trial) enough(h *history.History) error {
 	return nil
 }
 
-// changed is a policy with the values of a request.
+// changed returns a policy with the values of a request.
 func changed(p policy.Policy, body map[string]any) (policy.Policy, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -138,7 +138,7 @@ func changed(p policy.Policy, body map[string]any) (policy.Policy, error) {
 	return p, err
 }
 
-// revision is that of the policy in force.
+// revision returns the revision of the policy in force.
 func revision(ctx context.Context, c *rest.Client) (uint64, error) {
 	var p struct {
 		Revision rest.Number `json:"revision"`

@@ -87,7 +87,7 @@ jobs is in the way, or if it is unknown how long they take.`,
 	return cmd
 }
 
-// queue is a queue with what the caller's tenant has in it.
+// queue is a queue, with the jobs of the caller's tenant.
 type queue struct {
 	Name    string  `json:"name"`
 	Parent  string  `json:"parent"`
@@ -110,13 +110,13 @@ func newQueues() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:   "queues",
 		Short: "List, create, change and delete queues",
-		Long: `Lists the queues as a tree, with what your tenant has in each.
+		Long: `Lists the queues as a tree, with the jobs and GPUs of your tenant in each.
 
-SHARE is the part of the cluster that is a queue's due while there is work in all queues: its weight beside the queues with the
-same parent, times the share of the parent. A queue may have more while others have no work. LATELY is how many GPUs your tenant
-held in it lately, as a mean in which what was half_life_seconds ago counts half (mind policy show): together with what is held
-now, fair share goes by it. GUARANTEED is what a queue gets back from others when it has work, and BORROWED what its jobs hold
-beyond that, over all tenants; only operators see it.`,
+SHARE is a queue's share of the cluster while all queues have work: its weight relative to the queues with the same parent, times
+the share of the parent. A queue may have more while others have no work. LATELY is the mean number of GPUs that your tenant held
+in it lately, in which use counts half after half_life_seconds (mind policy show): fair share considers it together with the GPUs
+that are held now. GUARANTEED are the GPUs that a queue gets back from others when it has work, and BORROWED the GPUs that its
+jobs hold beyond that, over all tenants; only operators see these two.`,
 		Example: `  mind queues
   mind queues put research --weight 2 --max-gpus 64
   mind queues put vision --parent research
@@ -157,7 +157,7 @@ beyond that, over all tenants; only operators see it.`,
 	return cmd
 }
 
-// eachBelow calls f for the queues below one ("": all), each followed by those below it.
+// eachBelow calls f for the queues below a parent ("": all), each followed by its own descendants.
 func eachBelow(queues []queue, parent string, depth int, f func(q *queue, depth int)) {
 	for i := range queues {
 		if q := &queues[i]; q.Parent == parent {
@@ -176,8 +176,8 @@ func newQueuesPut() *cobra.Command {
 		Short: "Create or change a queue",
 		Long: `Creates a queue, or replaces the settings of an existing one: a setting that is not given gets its default.
 
---weight is what is due to the queue beside the queues with the same parent: one with weight 3 gets three times as much as one
-with weight 1 while there is work in both.
+--weight is the share of the queue relative to the queues with the same parent: a queue with weight 3 gets three times as much
+as one with weight 1 while both have work.
 
 --parent makes it a part of another queue. Jobs may be in both; those of the parent itself are beside its other queues, with
 weight 1.
@@ -185,10 +185,10 @@ weight 1.
 --max-gpus limits the GPUs that all jobs of the queue and of the queues below it hold together, across tenants. Lowering it stops
 no job: the queue starts no job until enough jobs have ended. --max-gpus-by-type does the same for types of GPU.
 
---guaranteed-gpus is what the queue gets when it has work: until then others may use it. Then preemptible jobs of queues that hold
-more than they are guaranteed give it back, whatever their priority, those of the most saturated queue first. A job that is not
-preemptible is never stopped: what it has borrowed comes back when it ends. The parts of a queue are guaranteed at most what the
-queue is.`,
+--guaranteed-gpus is the number of GPUs that the queue gets when it has work; until then others may use them. Then preemptible
+jobs of queues that hold more than they are guaranteed give GPUs back, whatever their priority, those of the most saturated queue
+first. A job that is not preemptible is never stopped: the GPUs that it has borrowed come back when it ends. The guarantees of
+the parts of a queue are limited by the guarantee of the queue.`,
 		Example: `  mind queues put research --weight 2
   mind queues put vision --parent research
   mind queues put batch --max-gpus 64

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// quota is what a tenant may use, and what it uses. A nil limit means no limit.
+// quota has the limits and the usage of a tenant. A nil limit means no limit.
 type quota struct {
 	Tenant     string             `json:"tenant_id"`
 	MaxGPUs    *int               `json:"max_gpus"`
@@ -56,7 +56,7 @@ for another tenant; the token of mind dev has both.`,
 	return cmd
 }
 
-// quotaPath is the REST path of a tenant's quota; without a tenant, that of the caller's own.
+// quotaPath returns the REST path of a tenant's quota; without a tenant, of the caller's own.
 func quotaPath(args []string) string {
 	tenant := "-"
 	if len(args) > 0 {

@@ -13,7 +13,7 @@ func TestQuota_showSetClear(t *testing.T) {
 	g := clitest.NewGateway(t)
 	acme := `{"tenant_id":"acme","max_gpus":16,"max_running_jobs":null,"max_jobs":0,"gpus":3.5,"running_jobs":4,"jobs":12,"max_gpus_by_type":{"H100":8},"max_gpu_hours":500,"gpus_by_type":{"A100":2,"H100":1.5},"gpu_hours":480.25,"updated_by":"olga"}`
 	g.On("GET /tenants/-/quota", clitest.Answer(200, acme))
-	g.On("GET /tenants/a/b/quota", clitest.Answer(200, acme)) // escaped on the way, so that it is one segment
+	g.On("GET /tenants/a/b/quota", clitest.Answer(200, acme)) // the client escapes it, so that it is one segment
 	g.On("GET /quotas", clitest.Answer(200, `{"quotas":[`+acme+`,{"tenant_id":"guests","max_gpus":null,"gpus":0}]}`))
 	g.On("PUT /tenants/acme/quota", clitest.Answer(200, acme))
 	g.On("DELETE /tenants/acme/quota", clitest.Answer(200, `{"tenant_id":"acme"}`))
@@ -30,7 +30,7 @@ func TestQuota_showSetClear(t *testing.T) {
 	require.Zero(t, code)
 	require.Regexp(t, `(?m)^guests\s+0 of any\s+0 of any\s+0 of any\s+0\.0 of any\s*$`, out)
 
-	// What is not given is no limit, and 0 is one.
+	// A missing flag means no limit, and 0 is a limit.
 	_, stderr, code := clitest.Run(t, "quota", "set", "acme", "--max-gpus", "0", "--max-jobs", "1000")
 	require.Zero(t, code, stderr)
 	require.JSONEq(t, `{"max_gpus":0,"max_jobs":1000}`, g.Bodies[len(g.Bodies)-1])

@@ -101,7 +101,7 @@ func jobsInWords(byState map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
-// worked formats the utilization of all GPUs, as the gateway counts it. It counts simulated ones, which have no sensors.
+// worked formats the utilization of all GPUs according to the gateway, which includes simulated GPUs without sensors.
 func worked(mean *float64, nodes []node) string {
 	simulated, others := false, false
 	for _, n := range nodes {
@@ -132,7 +132,7 @@ func memory(gpus []gpu) string {
 	return render.Size(used<<20) + " of " + render.Size(all<<20)
 }
 
-// printTop writes a page for so many columns of a terminal; 0: any number.
+// printTop writes a page within a width in columns of the terminal; 0: any width.
 func printTop(ctx context.Context, c *rest.Client, w io.Writer, width int) error {
 	var cluster clusterSummary
 	if _, err := c.Get(ctx, "/cluster", nil, &cluster); err != nil {

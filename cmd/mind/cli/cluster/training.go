@@ -20,10 +20,10 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// maxAsked is how many nodes are asked at the same time.
+// maxAsked limits how many nodes are asked at the same time.
 const maxAsked = 16
 
-// training is what a node can train.
+// training describes which trainings can run on a node.
 type training struct {
 	Node     string            `json:"node_id"`
 	Problem  string            `json:"problem"`
@@ -39,7 +39,7 @@ type training struct {
 	} `json:"cells"`
 }
 
-// showTraining asks the nodes what they can train.
+// showTraining asks the nodes which trainings can run on them, and shows the answers.
 func showTraining(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, nodes []node) error {
 	found, all := make([]training, len(nodes)), make([]json.RawMessage, len(nodes))
 	var wg sync.WaitGroup
@@ -68,13 +68,13 @@ func showTraining(ctx context.Context, cmd *cobra.Command, c *rest.Client, outpu
 }
 
 const (
-	// trainingPatience is how long nodes are asked that are still looking, and trainingPause how long it is between two
-	// questions.
+	// trainingPatience is how long a node is asked while it is still checking, and trainingPause the pause between two
+	// requests.
 	trainingPatience = 2 * time.Minute
 	trainingPause    = time.Second
 )
 
-// askTraining asks a node until it has looked.
+// askTraining asks a node until it has finished its check.
 func askTraining(ctx context.Context, c *rest.Client, node string, into *training) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, trainingPatience)
 	defer cancel()
@@ -86,12 +86,12 @@ func askTraining(ctx context.Context, c *rest.Client, node string, into *trainin
 		}
 		wait.For(ctx, trainingPause)
 		if ctx.Err() != nil {
-			return data, nil // It says that it is still looking.
+			return data, nil // the answer says that the node is still checking
 		}
 	}
 }
 
-// trainingTable has a row for each training type of a node, and below it what is missing.
+// trainingTable writes a row for each training type of a node, with the missing parts below it.
 func trainingTable(w io.Writer, nodes []training) error {
 	frameworks := []string{"HF_TRAINER", "FSDP", "DEEPSPEED", "MEGATRON", "EVALUATION"}
 	t := render.NewTable(w, append([]string{"NODE", "TYPE"}, frameworks...)...)

@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// window is what is arranged for some nodes.
+// window is a reservation or a maintenance of some nodes.
 type window struct {
 	Name   string    `json:"name"`
 	From   time.Time `json:"from"`
@@ -31,7 +31,7 @@ type window struct {
 	State  string    `json:"state"`
 }
 
-// span are the flags that say when a window is.
+// span has the flags for the time of a window.
 type span struct {
 	from string
 	last time.Duration
@@ -162,7 +162,7 @@ It requires the permission scaimind:cluster_admin, and mind:operator for another
 	f := cmd.Flags()
 	f.IntVar(&gpus, "gpus", 0, "number of GPUs; whole nodes are reserved, as few as have them")
 	f.StringVar(&gpuType, "gpu-type", "", "type of the GPUs, such as H100")
-	f.StringVar(&tenant, "tenant", "", "who may use them (default: your own tenant)")
+	f.StringVar(&tenant, "tenant", "", "the tenant that may use them (default: your own)")
 	f.StringSliceVar(&nodes, "nodes", nil, "only of these nodes: ids, or patterns with * and ?")
 	f.StringVar(&reason, "reason", "", "what for")
 	when.bind(cmd)

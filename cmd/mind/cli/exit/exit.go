@@ -12,7 +12,7 @@ import (
 
 // The exit codes.
 const (
-	// exitFailed: the command was refused or failed.
+	// Failed: the command was refused or failed.
 	Failed     = 1
 	codeMisuse = 2
 	// NoResult is EX_TEMPFAIL: the job was canceled or lost, so it has no exit code to pass on.
@@ -68,7 +68,7 @@ func Report(w io.Writer, err error) int {
 	return Failed
 }
 
-// isMisuse recognizes the errors that cobra creates, which have no type.
+// isMisuse recognizes the errors of cobra, which have no type.
 func isMisuse(err error) bool {
 	for _, start := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires ", "required flag", "invalid argument"} {
 		if strings.HasPrefix(err.Error(), start) {
@@ -90,7 +90,7 @@ func OneLine(err error) string {
 // stopped ends a command that the user interrupted.
 type stopped struct{ text string }
 
-// Interrupted is the error of a command that the user interrupted; text says how far it got.
+// Interrupted returns the error of a command that the user interrupted; text says how far it got.
 func Interrupted(text string) error { return &stopped{text} }
 
 func (s *stopped) Error() string { return s.text }

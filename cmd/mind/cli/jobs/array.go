@@ -48,7 +48,7 @@ func (a *array) addTo(f *render.Facts) {
 	f.Add("elements", a.String())
 }
 
-// followArray waits for the end of an array, and says whenever the counts of its elements have changed.
+// followArray waits for the end of an array, and prints the counts of its elements when they change.
 func followArray(ctx context.Context, c *rest.Client, w io.Writer, id string) error {
 	last := ""
 	j, _, err := rest.Poll(ctx, c, "/jobs/"+url.PathEscape(id), func(j *Job) (bool, error) {
@@ -64,7 +64,7 @@ func followArray(ctx context.Context, c *rest.Client, w io.Writer, id string) er
 	return j.Exit()
 }
 
-// element is one of an array.
+// element is an element of an array.
 type element struct {
 	ID         string     `json:"job_id"`
 	Status     string     `json:"status"`

@@ -36,11 +36,11 @@ func completeFlags(cmd *cobra.Command) {
 		"topology-level": fixed("clique", "leaf", "spine", "block"),
 		"retry-on":       fixed("node_lost", "gpu_fault", "launch_failed", "data_fetch", "exit"),
 	} {
-		_ = cmd.RegisterFlagCompletionFunc(flag, complete) // it fails only for a flag that is not there, or twice
+		_ = cmd.RegisterFlagCompletionFunc(flag, complete) // fails only for an unknown flag, or if called twice
 	}
 }
 
-// completeQueueFlag completes names of queues for a flag, whatever was typed before it.
+// completeQueueFlag completes names of queues for a flag.
 func completeQueueFlag(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return rest.CompleteNames(cmd, nil, "/queues", "queues", "name", "")
 }

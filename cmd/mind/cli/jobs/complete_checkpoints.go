@@ -13,10 +13,12 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// completeJobs is the number of jobs whose checkpoints are offered where no job is named: the newest that have some. Each is a call.
+// completeJobs is the number of jobs whose checkpoints are offered if no job is named: the newest with checkpoints.
+// Each one is a call.
 const completeJobs = 8
 
-// CompleteCheckpoints completes the id of a checkpoint as the first argument: of the newest jobs, without those that were given up.
+// CompleteCheckpoints completes the id of a checkpoint as the first argument: of the newest jobs, without checkpoints
+// that were given up.
 func CompleteCheckpoints(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -24,7 +26,8 @@ func CompleteCheckpoints(cmd *cobra.Command, args []string, _ string) ([]cobra.C
 	return completeCheckpoints(cmd, nil)
 }
 
-// CompleteCheckpointsOf completes the id of a checkpoint for a flag: of the jobs among the arguments, else of the newest jobs.
+// CompleteCheckpointsOf completes the id of a checkpoint for a flag: of the jobs among the arguments, or otherwise of
+// the newest jobs.
 func CompleteCheckpointsOf(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return completeCheckpoints(cmd, args)
 }
@@ -56,7 +59,7 @@ func completeCheckpoints(cmd *cobra.Command, ids []string) ([]cobra.Completion, 
 	return slices.Concat(found...), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// checkpointsOf lists the checkpoints of a job, the newest first. If it cannot, there are none.
+// checkpointsOf lists the checkpoints of a job, the newest first. It returns none if the call fails.
 func checkpointsOf(ctx context.Context, c *rest.Client, job string) (found []cobra.Completion) {
 	var got struct {
 		Checkpoints []struct {

@@ -58,7 +58,7 @@ func control(cmd *cobra.Command, action string, flags func(*pflag.FlagSet), body
 		flags(cmd.Flags())
 	}
 	if cmd.Flags().Lookup("checkpoint") != nil {
-		_ = cmd.RegisterFlagCompletionFunc("checkpoint", CompleteCheckpointsOf) // it fails only for a flag that is not there, or twice
+		_ = cmd.RegisterFlagCompletionFunc("checkpoint", CompleteCheckpointsOf) // fails only for an unknown flag, or if called twice
 	}
 	return cmd
 }

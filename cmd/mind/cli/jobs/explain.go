@@ -28,7 +28,7 @@ type explained struct {
 	At              *moment    `json:"at"`
 }
 
-// moment is the earlier one that an explanation is of.
+// moment is the earlier time that an explanation is about.
 type moment struct {
 	Index   uint64    `json:"index"`
 	Time    time.Time `json:"time"`
@@ -73,7 +73,7 @@ type whatIf struct {
 	Obstacles      []obstacle `json:"obstacles"`
 }
 
-// checks say what keeps a task off a node.
+// checks are descriptions of the checks that exclude a node for a task.
 var checks = map[string]string{
 	"LOST": "lost", "UNREACHABLE": "unreachable", "DRAINED": "drained or being drained", "UNFIT": "unable to start tasks", "LABELS": "without the labels",
 	"GPU_TYPE": "without GPUs of the type", "GPU_MEMORY": "GPUs with too little memory", "GPU_COUNT": "too few such GPUs",
@@ -93,7 +93,7 @@ func newExplain() *cobra.Command {
 ahead; when it starts, if that is known; and single changes with which it would start now, each of which was planned by
 the scheduler. The estimated start is made of the jobs of your tenant alone, so it is the earliest possible one.
 
---what-if asks what would become of it with something different, without changing anything. The keys:
+--what-if explains what would happen to it with a change, without changing anything. The keys:
   gpus, nodes               GPUs over all nodes, and the number of nodes
   gpu_fraction, gpu_type    part of one GPU; type of the GPUs, empty for any
   gpu_memory_mb, cpus, memory_mb
@@ -144,7 +144,7 @@ from now. Coordinators keep some thousands of entries; one that does not reach b
 	return cmd
 }
 
-// say is the answer for people.
+// say formats the answer for people.
 func (e *explained) say(job string) string {
 	var b strings.Builder
 	b.WriteString(e.At.say())
@@ -175,12 +175,12 @@ func (e *explained) say(job string) string {
 		t.Flush()
 	}
 	if e.RemediesOmitted {
-		b.WriteString("\nWhat would let it start now is not looked for again so soon: ask again in a minute.\n")
+		b.WriteString("\nChanges that would let it start now are not searched for again so soon: ask again in a minute.\n")
 	}
 	return b.String()
 }
 
-// say says which moment an answer is of, and what had happened last.
+// say formats the moment of an answer, and the last change before it.
 func (m *moment) say() string {
 	if m == nil {
 		return ""
@@ -196,7 +196,7 @@ func (m *moment) say() string {
 	return b.String()
 }
 
-// how says how to make the change of a remedy.
+// how returns the command that makes the change of a remedy.
 func (r *remedy) how(job string) string {
 	switch {
 	case r.Operator:
@@ -209,7 +209,7 @@ func (r *remedy) how(job string) string {
 	return "--what-if " + strings.Join(r.Answer.Suppose, " --what-if ")
 }
 
-// facts lists obstacles, but for what was said.
+// facts lists obstacles, except those that were already mentioned.
 func facts(obstacles []obstacle, said []string) string {
 	var b strings.Builder
 	for i := range obstacles {
@@ -229,7 +229,7 @@ func facts(obstacles []obstacle, said []string) string {
 	return b.String()
 }
 
-// say is the answer for people.
+// say formats the answer for people.
 func (a *whatIf) say(job string) string {
 	var b strings.Builder
 	with := strings.Join(a.Suppose, " ")

@@ -17,26 +17,27 @@ import (
 )
 
 const (
-	// useWithin limits how long `mind job` waits for the GPUs' use: it asks the job's nodes, and one of them may be dead.
+	// useWithin limits how long `mind job` waits for the use of GPUs: it asks the job's nodes, and one of them may be
+	// dead.
 	useWithin = 2 * time.Second
-	// maxUseIndex is the number of GPUs of a node of which the use is asked, by name: an answer has 100 names at most.
+	// maxUseIndex is the number of GPUs of a node whose use is requested, by name: an answer has at most 100 names.
 	maxUseIndex = 32
-	// maxUseRanks is the number of ranks whose use is shown, maxUseRows that of GPUs: of more, each rank has one row.
+	// maxUseRanks limits the ranks whose use is shown, maxUseRows the GPUs: with more GPUs, each rank has one row.
 	maxUseRanks = 32
 	maxUseRows  = 16
 )
 
-// gpuUse is what one GPU did for an attempt. A number is nil where its sensor was not read.
+// gpuUse is the use of one GPU by an attempt. A value is nil if its sensor was not read.
 type gpuUse struct {
 	rank, gpu                  int
 	utilization, memory, power *use
 	shared                     bool
 }
 
-// use is the newest value of a sensor, with the mean and the greatest of the attempt.
+// use has the newest value of a sensor, and the mean and the maximum of the attempt.
 type use struct{ last, mean, most float64 }
 
-// printUse shows what the GPUs of a job's current attempt do, or did.
+// printUse shows the use of GPUs by a job's current attempt.
 func printUse(ctx context.Context, c *rest.Client, w io.Writer, j *Job) error {
 	if j.Resources.GPUs == 0 && j.Resources.Share == 0 || j.StartedAt == nil {
 		return nil
@@ -62,7 +63,7 @@ func printUse(ctx context.Context, c *rest.Client, w io.Writer, j *Job) error {
 	return err
 }
 
-// noUse says why there are no numbers of a running job's GPUs.
+// noUse returns the reason why there are no numbers about a running job's GPUs.
 func noUse(ctx context.Context, c *rest.Client, j *Job) string {
 	var node struct {
 		GPUs []struct {
@@ -76,7 +77,7 @@ func noUse(ctx context.Context, c *rest.Client, j *Job) string {
 	return "no sensor was read yet; agents read them every 5 s"
 }
 
-// useTable shows a row for each GPU, or for each rank.
+// useTable writes a row for each GPU, or for each rank.
 func useTable(w io.Writer, j *Job, all []gpuUse) error {
 	byRank := len(all) > maxUseRows
 	t := render.NewTable(w, "RANK", "GPU", "BUSY (MEAN)", "MEMORY (PEAK)", "POWER (MEAN)")
@@ -113,7 +114,7 @@ func useTable(w io.Writer, j *Job, all []gpuUse) error {
 	return err
 }
 
-// sum adds up what a sensor of some GPUs says, and counts those that have it.
+// sum adds up the values of a sensor of some GPUs, and counts the GPUs that have it.
 func sum(some []gpuUse, sensor func(gpuUse) *use) (total use, of float64) {
 	for _, one := range some {
 		if u := sensor(one); u != nil {
@@ -123,10 +124,10 @@ func sum(some []gpuUse, sensor func(gpuUse) *use) (total use, of float64) {
 	return total, of
 }
 
-// ranks is the number of tasks of the job.
+// ranks returns the number of tasks of the job.
 func (j *Job) ranks() int { return max(int(j.Resources.Nodes), len(j.Nodes)) }
 
-// readUse reads the use of the GPUs from the histories that their agents keep, one point of each.
+// readUse reads the use of GPUs from the series on their nodes, one point of each.
 func readUse(ctx context.Context, c *rest.Client, j *Job) ([]gpuUse, error) {
 	query := url.Values{"points": {"1"}, "attempt": {strconv.Itoa(j.Attempt)}}
 	for gpu := range maxUseIndex {

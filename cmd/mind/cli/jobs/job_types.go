@@ -57,7 +57,7 @@ type Job struct {
 	} `json:"command_config"`
 }
 
-// retries counts the attempts that were followed by another one, by the cause of their end.
+// retries has the numbers of attempts that were followed by another one, by the cause of their end.
 type retries struct {
 	NodeLost     int `json:"node_lost"`
 	GPUFault     int `json:"gpu_fault"`
@@ -110,7 +110,7 @@ func (j *Job) retried() string {
 	return text
 }
 
-// Over says whether the job has ended for good.
+// Over reports whether the job has ended for good.
 func (j *Job) Over() bool {
 	switch j.Status {
 	case "COMPLETED", "FAILED", "CANCELLED":
@@ -121,7 +121,7 @@ func (j *Job) Over() bool {
 	return false
 }
 
-// Exit is the exit code that `submit --wait` passes on.
+// Exit returns the error with the exit code for `submit --wait`.
 func (j *Job) Exit() error {
 	switch {
 	case j.Status == "COMPLETED":
@@ -142,7 +142,7 @@ func (j *Job) Exit() error {
 	return exit.With(code, fmt.Errorf("%s failed: %s%s; see %s", j.ID, j.ErrorType, render.Because(j.ErrorMessage), logs))
 }
 
-// GPUsWanted formats the GPUs that the job asks for, such as 8xH100.
+// GPUsWanted formats the requested GPUs of the job, such as 8xH100.
 func (j *Job) GPUsWanted() string {
 	if j.Resources.Share > 0 {
 		return fmt.Sprintf("%g %s", j.Resources.Share, j.Resources.GPUType)
@@ -156,8 +156,8 @@ func (j *Job) GPUsWanted() string {
 	return fmt.Sprintf("%dx%s", j.Resources.GPUs, j.Resources.GPUType)
 }
 
-// Steps formats the progress of the job, such as 120/1000; empty if the job does not report it. That of an array is how many of
-// its elements are over.
+// Steps formats the progress of the job, such as 120/1000; empty if the job does not report it. For an array it is the
+// number of elements that are over.
 func (j *Job) Steps() string {
 	switch {
 	case j.Array != nil:

@@ -29,7 +29,7 @@ func TestJobs_fetchesPagesUntilTheLimit(t *testing.T) {
 	require.Contains(t, stderr, "130 of 500")
 }
 
-// A page of a list that compares labels may be empty, and not the last.
+// A page of a list with a label filter may be empty without being the last.
 func TestJobs_goesOnAfterAPageThatIsEmpty(t *testing.T) {
 	g := clitest.NewGateway(t)
 	g.On("GET /jobs", func(w http.ResponseWriter, r *http.Request) {

@@ -70,7 +70,7 @@ connection breaks, it resumes without gap or repeat.`,
 	return cmd
 }
 
-// logs writes the log of a job. With follow it returns when the job has ended.
+// printLogs writes the log of a job. With follow it returns when the job has ended.
 func printLogs(ctx context.Context, c *rest.Client, w io.Writer, id string, o logOptions) error {
 	var j Job
 	if _, err := c.Get(ctx, "/jobs/"+url.PathEscape(id), nil, &j); err != nil {
@@ -178,17 +178,17 @@ func newMetrics() *cobra.Command {
 	return cmd
 }
 
-// metricsLine prints lines of metrics in columns, one for each metric. It holds the width of each column so far.
+// metricsLine formats lines of metrics in columns, one for each metric. It has the width of each column so far.
 type metricsLine map[string]int
 
-// text shows a line of metrics with the step first.
+// text formats a line of metrics with the step first.
 func (l metricsLine) text(data string) string {
 	var fields map[string]any
 	if json.Unmarshal([]byte(data), &fields) != nil {
 		return render.Printable(data)
 	}
 	if line, ok := fields["line"].(string); ok && len(fields) == 1 {
-		return render.Printable(line) // not metrics: the program wrote something else to the file
+		return render.Printable(line) // not metrics: the program wrote other text to the file
 	}
 	var b strings.Builder
 	for _, name := range sorted(fields) {
@@ -226,7 +226,7 @@ func figure(v any) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return fmt.Sprint(v) // It came from JSON, so this does not happen.
+		return fmt.Sprint(v) // impossible: the value came from JSON
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

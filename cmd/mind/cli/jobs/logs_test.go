@@ -30,12 +30,12 @@ func TestLogs_aBrokenStreamGoesOnWithoutGapOrRepeat(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 		}
 		switch len(resumed) {
-		case 1: // breaks in the middle of an event
+		case 1: // the stream breaks in the middle of an event
 			write(logEvent(1) + ": keepalive\n\n" + logEvent(2) + strings.TrimSuffix(logEvent(3), "\n"))
 			panic(http.ErrAbortHandler)
-		case 2: // the gateway shuts down in order
+		case 2: // the gateway shuts down
 			write(logEvent(3) + ": this gateway is shutting down\n\n")
-		case 3: // another one that has no coordinator yet
+		case 3: // another gateway that has no coordinator yet
 			clitest.Refuse(503, "UNAVAILABLE", "no coordinator leads")(w, r)
 		default:
 			write(logEvent(4) + streamEnd)
@@ -47,8 +47,8 @@ func TestLogs_aBrokenStreamGoesOnWithoutGapOrRepeat(t *testing.T) {
 	require.Equal(t, []string{"", "k2", "k3", "k3"}, resumed)
 }
 
-// With --tail 0 the first line comes after the stream began: the gateway says where, and a stream that breaks before it goes
-// on from there.
+// With --tail 0 the gateway sends the position at which the stream begins, and a stream that breaks before its first
+// line resumes there.
 func TestLogs_aStreamThatBreaksBeforeItsFirstLine(t *testing.T) {
 	g := clitest.NewGateway(t)
 	g.On("GET /jobs/job_1", clitest.Answer(200, `{"job_id":"job_1","status":"TRAINING"}`))
@@ -117,7 +117,7 @@ func TestMetrics_pointAndStream(t *testing.T) {
 	require.Equal(t, "step 200  loss 2.25  tokens_per_second 12345.7\n", stdout)
 }
 
-// Whatever a program writes is shown as JSON would write it, in the same order each time.
+// Values that are no plain numbers are shown as JSON, always in the same order.
 func TestMetrics_showsWhatIsNoPlainNumber(t *testing.T) {
 	g := clitest.NewGateway(t)
 	const metrics = `{"step":12345678,"loss":0.123456789,"grad":null,"nested":{"b":[1,2.5],"a":"<x>"},"done":true,"tokens":1234567.8,"lr":3e-5,"phase":"warm up","huge":1e300,"note":"a\u001b[31mb"}`

@@ -20,7 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// metricSeries is the history of one number of one task.
+// metricSeries is a metric series of one task.
 type metricSeries struct {
 	Name      string `json:"name"`
 	Attempt   int    `json:"attempt"`
@@ -51,15 +51,15 @@ type plotOptions struct {
 }
 
 const (
-	// redrawEvery is the pause between two charts of a job that is followed.
+	// redrawEvery is the pause between two charts with --follow.
 	redrawEvery = 2 * time.Second
-	// Where it is unknown how large the terminal is.
+	// plainWidth and plainHeight are used if the size of the terminal is unknown.
 	plainWidth, plainHeight = 100, 20
-	// tallest bounds a chart: a line is not easier to read for being taller.
+	// tallest limits the height of a chart: more height does not make it easier to read.
 	tallest = 24
 )
 
-// plotMetrics draws the history of a job's numbers; with follow it draws them again until the job has ended.
+// plotMetrics draws the metric series of a job; with follow it redraws them until the job has ended.
 func plotMetrics(ctx context.Context, c *rest.Client, w io.Writer, id string, o plotOptions) error {
 	if len(o.names) == 0 {
 		o.names = []string{"loss"}
@@ -121,7 +121,7 @@ func charts(ctx context.Context, c *rest.Client, w io.Writer, id string, o plotO
 	return b.String(), nil
 }
 
-// noSeries says which series there are instead.
+// noSeries returns an error that lists the existing series.
 func noSeries(ctx context.Context, c *rest.Client, path string, names []string) error {
 	var all jobSeries
 	if _, err := c.Get(ctx, path, url.Values{"points": {"1"}, "rank": {"0"}}, &all); err != nil {
@@ -138,7 +138,7 @@ func noSeries(ctx context.Context, c *rest.Client, path string, names []string) 
 	return fmt.Errorf("the job has no history of %s; name one that it has: %s", render.Printable(strings.Join(names, ", ")), strings.Join(there, ", "))
 }
 
-// marks are those of attempts.
+// marks are the marks of attempts, in order.
 const marks = "123456789abcdefghijklmnopqrstuvwxyz"
 
 func chart(name string, all []metricSeries, o plotOptions, width, height int, color bool) string {
@@ -211,7 +211,7 @@ func label(s metricSeries) string {
 	return text
 }
 
-// size is that of the terminal.
+// size returns the size of the terminal.
 func size(w io.Writer) (width, height int) {
 	if file, ok := w.(*os.File); ok {
 		if at, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ); err == nil && at.Col > 0 && at.Row > 0 {

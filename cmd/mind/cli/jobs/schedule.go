@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// schedule is a schedule as REST shows it.
+// schedule is a schedule as the gateway returns it.
 type schedule struct {
 	Name     string      `json:"name"`
 	User     string      `json:"user_id"`
@@ -47,7 +47,8 @@ func newSchedule() *cobra.Command {
 		Use:     "schedule",
 		Aliases: []string{"schedules"},
 		Short:   "Submit jobs again and again, and list what is scheduled",
-		Long: `Lists the schedules of the tenant. A schedule submits a job at the times of a cron expression, in the name of who put it.
+		Long: `Lists the schedules of the tenant. A schedule submits a job at the times of a cron expression, in the name of the user
+who put the schedule.
 
 It runs once for each of its times, whichever coordinator leads. While the job of an earlier run is not over, a run is
 skipped, unless --overlap says otherwise. Times that pass while no coordinator leads are made up for by one run.
@@ -88,7 +89,7 @@ The jobs of a schedule: mind jobs --label schedule=NAME`,
 	return cmd
 }
 
-// next is when it is due next, in the zone of the schedule.
+// next formats when the schedule is due next, in its time zone.
 func (s *schedule) next() string {
 	if s.Paused || s.Next == nil {
 		return "paused"
@@ -96,7 +97,7 @@ func (s *schedule) next() string {
 	return s.Next.In(s.zone()).Format("2006-01-02 15:04 MST")
 }
 
-// zone is that of its cron expression; UTC if this machine does not know it.
+// zone returns the time zone of the schedule, or UTC if this machine does not know it.
 func (s *schedule) zone() *time.Location {
 	if zone, err := time.LoadLocation(s.Timezone); err == nil {
 		return zone
@@ -104,7 +105,7 @@ func (s *schedule) zone() *time.Location {
 	return time.UTC
 }
 
-// others counts the runs that submitted nothing.
+// others formats the numbers of runs that submitted no job.
 func (s *schedule) others() string {
 	var out []string
 	for _, one := range []struct {
@@ -154,7 +155,7 @@ remembered.`,
 	})
 	f := cmd.Flags()
 	o.bind(cmd)
-	for _, name := range []string{"wait", "follow", "idempotency-key"} { // They are about one job.
+	for _, name := range []string{"wait", "follow", "idempotency-key"} { // flags about a single job
 		_ = f.MarkHidden(name)
 	}
 	f.StringVar(&cron, "cron", "", `when it runs, such as "30 2 * * 1-5" or @daily`)
@@ -168,7 +169,7 @@ remembered.`,
 func newScheduleShow() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:     "show NAME",
-		Short:   "Show a schedule: when it runs, and what became of its last run",
+		Short:   "Show a schedule: when it runs, and the outcome of its last run",
 		Example: `  mind schedule show nightly`,
 		Args:    cobra.ExactArgs(1),
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
@@ -232,7 +233,7 @@ func newScheduleDelete() *cobra.Command {
 
 func schedulePath(name string) string { return "/schedules/" + url.PathEscape(name) }
 
-// printSchedule calls, and prints the schedule that is the answer.
+// printSchedule makes a call, and prints the schedule in the answer.
 func printSchedule(ctx context.Context, cmd *cobra.Command, c *rest.Client, output, method, path string, body map[string]any) error {
 	var (
 		got  schedule

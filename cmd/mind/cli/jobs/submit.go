@@ -83,13 +83,13 @@ Flags after the first word of the command belong to the command.`,
 		}
 		return nil
 	})
-	// Flags after the first word of the command belong to it, even without "--".
+	// Flags after the first word of the command belong to the command, even without "--".
 	cmd.Flags().SetInterspersed(false)
 	o.bind(cmd)
 	return cmd
 }
 
-// flagsOf lists what looks like flags of mind submit in a command.
+// flagsOf lists the words of a command that look like flags of mind submit.
 func flagsOf(flags *pflag.FlagSet, command []string) (found []string) {
 	for i, word := range command {
 		name, long := strings.CutPrefix(word, "--")
@@ -108,7 +108,7 @@ func interrupted(err error, id string) error {
 	return err
 }
 
-// wait waits for the end of the job and returns how it ended.
+// waitForJob waits for the end of the job and returns how it ended.
 func waitForJob(ctx context.Context, c *rest.Client, id string) error {
 	j, _, err := rest.Poll(ctx, c, "/jobs/"+url.PathEscape(id), func(j *Job) (bool, error) { return j.Over(), nil })
 	if err != nil {

@@ -19,7 +19,7 @@ func TestSubmit_printsTheIDAloneAndSendsAgainUnderTheSameKey(t *testing.T) {
 	tries := 0
 	g.On("POST /jobs", func(w http.ResponseWriter, r *http.Request) {
 		if tries++; tries == 1 {
-			panic(http.ErrAbortHandler) // the connection breaks, and nobody knows whether the job was taken
+			panic(http.ErrAbortHandler) // the connection breaks, and it is unknown whether the job was submitted
 		}
 		clitest.Answer(201, `{"job_id":"job_7","status":"PENDING","message":""}`)(w, r)
 	})
@@ -89,7 +89,7 @@ func TestSubmit_waitExitsAsTheJobDoes(t *testing.T) {
 	}
 }
 
-// full is a disk with no room left.
+// full is a writer to a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, os.ErrClosed }

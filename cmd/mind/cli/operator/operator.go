@@ -1,5 +1,5 @@
-// Package operator connects commands to the coordinators themselves, with an operator's certificate: without a gateway, and
-// for all tenants.
+// Package operator connects commands directly to the coordinators, with an operator's certificate: without a gateway,
+// and for all tenants.
 //
 // The coordinators' secret is sent only to servers with a coordinator's certificate.
 package operator
@@ -23,7 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// Flags are the flags that select the coordinators, and say who calls.
+// Flags are the flags that select the coordinators and the caller's certificate.
 type Flags struct {
 	Coordinators, Cert, Key, CA, Secret string
 	// Timeout is the time limit of a call.
@@ -41,7 +41,7 @@ func (o *Flags) Bind(cmd *cobra.Command, timeout time.Duration) {
 	f.DurationVar(&o.Timeout, "timeout", timeout, "time limit of the call")
 }
 
-// Dial connects to the coordinators given by the flags, or to those of a `mind dev`.
+// Dial connects to the coordinators given by the flags, or to the ones of a `mind dev`.
 func (o *Flags) Dial() (*coordinators.Client, error) {
 	config, err := o.Config()
 	if err != nil {
@@ -50,7 +50,7 @@ func (o *Flags) Dial() (*coordinators.Client, error) {
 	return coordinators.Dial(config)
 }
 
-// Config says how to reach the coordinators.
+// Config returns the configuration of a client of the coordinators.
 func (o *Flags) Config() (coordinators.Config, error) {
 	config := coordinators.Config{Addrs: settings.Split(o.Coordinators), Secret: o.Secret}
 	if config.Secret == "" {
@@ -114,7 +114,7 @@ func (o *Flags) Explain(err error) error {
 	return fmt.Errorf("no coordinator carried out the call: %s (%s)%s", s.Message(), strings.ToLower(s.Code().String()), hint)
 }
 
-// advice says what to do about a connection error. gRPC reports these errors only as text.
+// advice returns what to do about a connection error. gRPC reports these errors only as text.
 func (o *Flags) advice(text string) string {
 	for _, known := range []struct{ says, advice string }{
 		{"expired", "`mind tls show` shows how long certificates are valid: replace the expired one, or correct the clock of this machine"},

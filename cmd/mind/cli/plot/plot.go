@@ -2,9 +2,9 @@
 //
 // Contract: a Chart has lines, each of points from left to right; Draw returns it as text, with its axes and a legend.
 //
-// Guarantees: the text is no wider than the Chart's width, unless that is too small for its axes, and has as many rows
-// whatever the points are. A point's range from low to high is drawn, so an outlier is seen however many values it hides
-// among. Numbers that cannot be drawn are left out.
+// Guarantees: the text is no wider than the Chart's width, unless that is too small for its axes, and its number of
+// rows does not depend on the points. A point's range from low to high is drawn, so an outlier is visible among any
+// number of values. Numbers that cannot be drawn are left out.
 package plot
 
 import (
@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Point is a point of a line, and the range of the values that it stands for.
+// Point is a point of a line, with the range of the values that it stands for.
 type Point struct {
 	X, Y, Low, High float64
 }
@@ -28,11 +28,11 @@ type Line struct {
 	Points []Point
 }
 
-// Chart is what is drawn.
+// Chart is a chart to draw.
 type Chart struct {
 	Title string
 	Lines []Line
-	// Width and Height are those of the whole text without the legend.
+	// Width and Height are the size of the whole text without the legend.
 	Width, Height int
 	// Log: the scale of Y is logarithmic.
 	Log bool
@@ -45,15 +45,15 @@ type Chart struct {
 const (
 	leastWidth  = 10
 	leastHeight = 3
-	// dotsAcross and dotsDown are those of a braille character.
+	// dotsAcross and dotsDown are the numbers of dots of a braille character.
 	dotsAcross, dotsDown = 2, 4
 	blank                = 0x2800
 )
 
-// bits of the dots of a braille character, by column and row.
+// bits are the bits of the dots of a braille character, by column and row.
 var bits = [dotsAcross][dotsDown]uint8{{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}
 
-// colors are ANSI colours that are seen on dark and on light.
+// colors are ANSI colours that are visible on dark and light backgrounds.
 var colors = []int{36, 33, 35, 32, 34, 31}
 
 // Draw returns the chart as text.
@@ -87,7 +87,7 @@ func (c *Chart) Draw() string {
 	left, right := text(x.low), text(x.high)
 	gap := width - utf8.RuneCountInString(left) - utf8.RuneCountInString(right)
 	if gap < 1 {
-		left, right, gap = "", "", 0 // better none than one of two
+		left, right, gap = "", "", 0 // there is no room for both, so draw neither
 	}
 	fmt.Fprintf(&b, "%*s └%s\n%*s  %s%s%s\n", margin, "", strings.Repeat("─", width), margin, "", left, strings.Repeat(" ", gap), right)
 	for i, line := range c.Lines {
@@ -101,7 +101,7 @@ type span struct{ low, high float64 }
 
 func (s *span) take(x float64) { s.low, s.high = min(s.low, x), max(s.high, x) }
 
-// widen makes room where all numbers are the same.
+// widen widens a span if all numbers are the same.
 func (s *span) widen() {
 	if s.low == s.high {
 		room := max(math.Abs(s.low)/10, 1e-9)
@@ -109,13 +109,13 @@ func (s *span) widen() {
 	}
 }
 
-// share is where in the span a number lies, from 0 to 1. Halves do not overflow.
+// share returns the position of a number in the span, from 0 to 1. It uses halves, which do not overflow.
 func (s span) share(x float64) float64 { return (x/2 - s.low/2) / (s.high/2 - s.low/2) }
 
-// at is the number at a share.
+// at returns the number at a share.
 func (s span) at(share float64) float64 { return s.low*(1-share) + s.high*share }
 
-// ranges returns those of the points that can be drawn.
+// ranges returns the ranges of the points that can be drawn.
 func (c *Chart) ranges() (x, y span, ok bool) {
 	x, y = span{math.Inf(1), math.Inf(-1)}, span{math.Inf(1), math.Inf(-1)}
 	for _, line := range c.Lines {
@@ -135,7 +135,7 @@ func (c *Chart) ranges() (x, y span, ok bool) {
 	return x, y, ok
 }
 
-// scaled is a point on the scale of the chart.
+// scaled returns a point on the scale of the chart.
 func (c *Chart) scaled(p Point) (_ Point, drawn bool) {
 	if c.Log {
 		if p.Y <= 0 {
@@ -154,7 +154,7 @@ func (c *Chart) scaled(p Point) (_ Point, drawn bool) {
 	return p, true
 }
 
-// value is a number of the scale as it was given.
+// value returns the original number for a number on the scale.
 func (c *Chart) value(y float64) float64 {
 	if c.Log {
 		return math.Pow(10, y)
@@ -194,14 +194,14 @@ type cell struct {
 	pen  int
 }
 
-// paper is the area inside of the axes.
+// paper is the area inside the axes.
 type paper struct {
 	width, height int
 	cells         []cell
 	x, y          span
 }
 
-// dot is where a point lies, in dots from the upper left.
+// dot returns the position of a point, in dots from the upper left.
 func (p *paper) dot(x, y float64) (col, row int) {
 	across, down := p.width*dotsAcross-1, p.height*dotsDown-1
 	col = int(math.Round(p.x.share(x) * float64(across)))
@@ -223,7 +223,7 @@ func (p *paper) stroke(fromCol, fromRow, toCol, toRow, pen int) {
 
 func abs(n int) int { return max(n, -n) }
 
-// row is one row of characters.
+// row returns one row of characters.
 func (p *paper) row(n int, color bool) string {
 	var b strings.Builder
 	for _, at := range p.cells[n*p.width : (n+1)*p.width] {

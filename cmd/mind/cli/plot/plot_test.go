@@ -45,7 +45,7 @@ func TestDraw_aLogarithmicScale(t *testing.T) {
 	require.Equal(t, "loss\n(nothing to draw)\n", c.Draw())
 }
 
-// Whatever the numbers are, the chart is as large as it should be.
+// The chart has the right size for any numbers.
 func TestDraw_anyNumbers(t *testing.T) {
 	number := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-1, 1), rapid.SampledFrom([]float64{0, math.NaN(), math.Inf(1), math.MaxFloat64, -math.MaxFloat64, 5e-324}))
 	point := rapid.Custom(func(t *rapid.T) Point {

@@ -98,7 +98,7 @@ func peerRole(p *v1.Peer) string {
 	return "follower"
 }
 
-// contact is how long ago a coordinator last answered the leader.
+// contact formats how long ago a coordinator last answered the leader.
 func contact(p *v1.Peer) string {
 	switch {
 	case p.LastContactMs == nil:

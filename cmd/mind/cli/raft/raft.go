@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 )
 
-// operator holds the flags of the commands that talk to the coordinators directly.
+// operator holds the flags of the commands that call the coordinators directly.
 type operator struct {
 	connection.Flags
 	output string

@@ -29,8 +29,8 @@ func (p *peersOf) ListPeers(context.Context, *v1.ListPeersRequest) (*v1.ListPeer
 	return &v1.ListPeersResponse{AnsweredBy: "c1"}, nil
 }
 
-// The secret is sent to coordinators only: an agent of the same machine, which has a certificate for the host too, may have
-// taken the port of a coordinator that is down.
+// The secret is sent to coordinators only: an agent on the same machine, which also has a certificate for the host, may
+// have taken the port of a coordinator that is down.
 func TestRaft_speaksToCoordinatorsOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	clitest.Done(t, "tls", "init", "--dir", dir)

@@ -28,8 +28,8 @@ func newRaftRecover() *cobra.Command {
 elected. Run it on the coordinator with the newest data (mind raft verify shows the last index) while that coordinator is
 stopped. Then start it as usual; the others join automatically when they are started with empty data directories.
 
-Everything in the log of this coordinator is kept, including every acknowledged job in it. What only the lost coordinators had
-is lost. To make sure that nothing runs twice, fencing tokens, ids and terms start beyond any that the old cluster can have
+Everything in the log of this coordinator is kept, including every acknowledged job in it. Entries
+that only the lost coordinators had are lost. To make sure that nothing runs twice, fencing tokens, ids and terms start beyond any that the old cluster can have
 issued, and jobs are placed again only when every node has come back and reported what it runs, or was forgotten (mind node
 forget). Running tasks keep running, and nodes come back by themselves.
 
@@ -95,7 +95,7 @@ func parseVoters(texts []string) ([]data.Server, error) {
 	return voters, nil
 }
 
-// whoami names the user who runs this command, for the audit log.
+// whoami returns the name of the user who runs this command, for the audit log.
 func whoami() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

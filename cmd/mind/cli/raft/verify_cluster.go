@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-// reachTime limits the attempt to reach one coordinator.
+// reachTime limits a try to reach one coordinator.
 const reachTime = 3 * time.Second
 
 // clusterReport is the result of `mind raft verify` for a running cluster.
@@ -85,13 +85,13 @@ func verifyCluster(cmd *cobra.Command, o *operator) error {
 	return nil
 }
 
-// alone dials one coordinator and no other.
+// alone dials one coordinator only.
 func alone(config coordinators.Config, addr string) (*coordinators.Client, error) {
 	config.Addrs = []string{addr}
 	return coordinators.Dial(config)
 }
 
-// askMember asks one coordinator what it knows.
+// askMember asks one coordinator for its state.
 func askMember(ctx context.Context, config coordinators.Config, p *v1.Peer) memberReport {
 	m := memberReport{ID: p.GetId(), GRPCAddr: p.GetGrpcAddr(), Voter: p.GetVoter()}
 	if m.GRPCAddr == "" {
@@ -177,8 +177,8 @@ func (r *clusterReport) compare(ctx context.Context, config coordinators.Config)
 		c, err := alone(config, m.GRPCAddr)
 		if err == nil {
 			var got *v1.GetStateHashResponse
-			// The hash at an index that is no longer remembered cannot be compared; the replicas compare their states among
-			// themselves all the time.
+			// If the hash at an index is no longer kept, it cannot be compared here; the replicas compare their states
+			// regularly anyway.
 			if got, err = c.Operators().GetStateHash(ctx, &v1.GetStateHashRequest{Index: at}); err == nil {
 				m.Hash, m.HashAt = got.GetHash(), got.GetIndex()
 			}
@@ -248,7 +248,7 @@ func reachMembers(ctx context.Context, r *verify.Report) []string {
 	}
 	calls.Wait()
 	slices.Sort(texts)
-	// The coordinator whose data this is counts as one more.
+	// The stopped coordinator itself counts as one more.
 	if majority := voters/2 + 1; voters > 0 && there+1 < majority {
 		texts = append(texts, fmt.Sprintf("note: %d of %d voters answer; with this one that is no majority (%d): no leader can be elected until others are back. If they are lost for good, see `mind raft recover --help`",
 			there, voters, majority))

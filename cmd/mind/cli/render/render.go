@@ -52,8 +52,8 @@ func Value(w io.Writer, output string, v any) error {
 	return Data(w, output, text)
 }
 
-// Printable makes text from others (names, reasons, messages) safe for a terminal: one line, without control characters and
-// without characters that change the direction of text.
+// Printable makes text from other users and programs (names, reasons, messages) safe for a terminal: one line, without
+// control characters and without characters that change the direction of text.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -76,7 +76,7 @@ func NewFacts(w io.Writer) *Facts {
 	return &Facts{t: &Table{w: w}}
 }
 
-// Fit makes the list no wider than so many columns; 0: no limit.
+// Fit limits the width of the list in columns; 0: no limit.
 func (f *Facts) Fit(width int) *Facts {
 	f.t.Fit(width)
 	return f
@@ -126,7 +126,7 @@ func IsTerminal(stream any) bool {
 	if !ok {
 		return false
 	}
-	// Only a terminal has these settings; /dev/null is a character device too.
+	// Only a terminal has these settings; a check for a character device would also match /dev/null.
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
 }
@@ -162,7 +162,7 @@ func Line(w io.Writer, output, data string) error {
 	return Data(w, output, json.RawMessage(data))
 }
 
-// Because formats a reason in brackets, to follow what it explains.
+// Because formats a reason in brackets, to be appended to a text.
 func Because(reason string) string {
 	if reason == "" {
 		return ""

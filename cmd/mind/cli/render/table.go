@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// gap is what stands between two columns.
+	// gap is the space between two columns.
 	gap = "  "
-	// leastLast is the least width of a last column whose text goes on in further lines.
+	// leastLast is the minimum width of a last column whose text is wrapped.
 	leastLast = 20
 )
 
-// Table is columns of text. They are aligned over all rows, whatever cells are empty.
+// Table is a table of text. Its columns are aligned over all rows, also if cells are empty.
 type Table struct {
 	w     io.Writer
 	rows  [][]string
 	width int      // most columns of the terminal; 0: no limit
-	spare []string // headers of what is left out first when there is a limit
+	spare []string // headers of columns that are left out first, if there is a limit
 }
 
 // NewTable begins a table with its header.
@@ -32,8 +32,9 @@ func NewTable(w io.Writer, header ...string) *Table {
 	return t
 }
 
-// Fit makes the table no wider than so many columns; 0: no limit. Columns with the headers of spare are left out, one after
-// the other, while it is too wide. Then the text of the last column goes on in further lines. What does not fit is cut.
+// Fit limits the width of the table in columns of the terminal; 0: no limit. While the table is too wide, columns with
+// the headers in spare are left out, one after the other. Then the text of the last column is wrapped. Lines that are
+// still too wide are cut.
 func (t *Table) Fit(width int, spare ...string) *Table {
 	t.width, t.spare = width, spare
 	return t
@@ -64,7 +65,7 @@ func (t *Table) Flush() error {
 			widths = t.widths()
 		}
 	}
-	last := 0 // width of the last column; 0: as its texts are
+	last := 0 // width of the last column; 0: the width of its texts
 	if over := total(widths) - t.width; t.width > 0 && over > 0 && len(widths) > 0 && widths[len(widths)-1]-over >= leastLast {
 		last = widths[len(widths)-1] - over
 	}
@@ -77,7 +78,7 @@ func (t *Table) Flush() error {
 	return err
 }
 
-// widths are those of the columns.
+// widths returns the widths of the columns.
 func (t *Table) widths() (widths []int) {
 	for _, row := range t.rows {
 		for i, c := range row {
@@ -98,7 +99,7 @@ func total(widths []int) int {
 	return sum
 }
 
-// write adds a row, whose last cell goes on below when its column has a width.
+// write adds a row, whose last cell is wrapped if its column has a width.
 func (t *Table) write(b *strings.Builder, row []string, widths []int, last int) {
 	var line strings.Builder
 	lines := []string{""}
@@ -121,7 +122,7 @@ func (t *Table) write(b *strings.Builder, row []string, widths []int, last int) 
 	}
 }
 
-// folded breaks a text between words where it would be wider.
+// folded wraps a text between words to a width.
 func folded(text string, width int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
@@ -136,7 +137,7 @@ func folded(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// cut shortens a line to a width; 0: it stays.
+// cut truncates a line to a width; 0: no limit.
 func cut(line string, width int) string {
 	if runes := []rune(line); width > 0 && len(runes) > width {
 		return string(runes[:max(0, width-1)]) + "…"
@@ -144,7 +145,7 @@ func cut(line string, width int) string {
 	return line
 }
 
-// Width is how many columns a terminal has; 0: it is no terminal, or does not say.
+// Width returns the number of columns of a terminal; 0: it is no terminal, or the number is unknown.
 func Width(stream any) int {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -157,7 +158,8 @@ func Width(stream any) int {
 	return int(size.Col)
 }
 
-// Colored says whether text on a stream may have colours: it is a terminal that knows them, and its user wants them.
+// Colored reports whether text on a stream may have colours: the stream is a terminal that supports them, and its user
+// wants them.
 func Colored(stream any) bool {
 	return IsTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cells that are empty, at the end of a row too, do not move the columns of others.
+// Empty cells, also at the end of a row, do not move the columns of other rows.
 func TestTable_isAlignedWhateverIsEmpty(t *testing.T) {
 	var b strings.Builder
 	table := NewTable(&b, "JOB", "NODES", "REASON")
@@ -65,7 +65,7 @@ func TestWidth_ofWhatIsNoTerminal(t *testing.T) {
 	require.False(t, Colored(f))
 }
 
-// The end of a terminal that programs hold is one, too.
+// The program's end of a pseudo terminal counts as a terminal.
 func TestColored_asTheUserWants(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {

@@ -26,10 +26,10 @@ func AsObject(v any) map[string]any {
 	return m
 }
 
-// Just is the value of a flag that is sent unchanged.
+// Just returns a function that returns a flag's value unchanged.
 func Just(v any) func() (any, error) { return func() (any, error) { return v, nil } }
 
-// Seconds is the value of a flag that is sent in whole seconds.
+// Seconds returns a function that returns a flag's duration in whole seconds.
 func Seconds(d time.Duration) func() (any, error) {
 	return func() (any, error) {
 		if d < 0 {

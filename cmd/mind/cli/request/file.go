@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 )
 
-// No valid request is nearly as large. The limit stops at a device or a pipe that never ends.
+// fileLimit is far larger than any valid request. It stops reads from a device or a pipe that never ends.
 const fileLimit = 8 << 20
 
 // Read reads a YAML or JSON file with the body of a request; "-" is stdin. Its contents are sent as written: a date stays
@@ -74,7 +74,7 @@ func readInput(file string) ([]byte, error) {
 	return text, nil
 }
 
-// asWritten keeps YAML from reading text as a time or a number where JSON would not.
+// asWritten keeps YAML from interpreting text as a time or a number if JSON would not.
 func asWritten(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		switch tag := n.ShortTag(); {

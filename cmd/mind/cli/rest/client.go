@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// A gateway answers within its own time limit, which is shorter.
+	// callTimeout is longer than the gateway's own time limit.
 	callTimeout = 60 * time.Second
-	// How often a call is tried when its connection breaks, and the pause between tries.
+	// tries limits how often a call is tried if its connection breaks, and tryPause is the pause between tries.
 	tries    = 4
 	tryPause = 300 * time.Millisecond
 )
 
-// Client speaks REST to one gateway.
+// Client is a client of one gateway's REST interface.
 type Client struct {
 	base, token string
-	// stale: reads take the state of one coordinator.
+	// stale: reads may return the state of any coordinator.
 	stale bool
 	http  *http.Client
 }
@@ -63,16 +63,16 @@ func NewClient(t target.Flags) (*Client, error) {
 // NewKey creates an idempotency key, so that a write may be sent twice.
 func NewKey() string {
 	b := make([]byte, 15)
-	_, _ = rand.Read(b) // it never fails
+	_, _ = rand.Read(b) // never fails
 	return "cli-" + strings.ToLower(base32.StdEncoding.EncodeToString(b))
 }
 
-// Get reads; into may be nil. It returns the raw data for -o json and yaml.
+// Get makes a read; into may be nil. It returns the raw data for -o json and yaml.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, into any) (json.RawMessage, error) {
 	return c.Call(ctx, http.MethodGet, path, query, nil, "", into)
 }
 
-// Post writes, under a key.
+// Post makes a write with a key.
 func (c *Client) Post(ctx context.Context, path string, body any, key string, into any) (json.RawMessage, error) {
 	if key == "" {
 		key = NewKey()
@@ -158,7 +158,7 @@ func (c *Client) once(ctx context.Context, method, path string, query url.Values
 
 func (c *Client) request(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Request, error) {
 	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		// A string that is not a single path segment would address something else.
+		// A string that is not a single path segment would address another path.
 		if segment == "" || segment == "." || segment == ".." {
 			return nil, exit.Misuse(fmt.Errorf("there is nothing with the id %q: ids are like job_1a2b", segment))
 		}
@@ -184,7 +184,7 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 }
 
 // broke reports whether the connection broke before the answer was complete. A connection that was never made does not
-// count: the user should hear at once that no gateway listens.
+// count: the user should learn at once that no gateway listens.
 func broke(err error) bool {
 	var r *refusal
 	return !errors.As(err, &r) && !errors.Is(err, syscall.ECONNREFUSED) &&

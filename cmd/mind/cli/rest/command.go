@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/target"
 )
 
-// Command makes a command that talks REST; run gets a client and the format given with -o.
+// Command makes a command that uses the REST interface; run gets a client and the format given with -o.
 func Command(cmd *cobra.Command, run func(ctx context.Context, cmd *cobra.Command, c *Client, output string, args []string) error) *cobra.Command {
 	var t target.Flags
 	var output string

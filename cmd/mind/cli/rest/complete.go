@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/target"
 )
 
-// A completion takes no longer than this.
+// completeWithin limits the time of a completion.
 const completeWithin = time.Second
 
 // CompleteNames completes the first argument of a command with the items that a path lists: the field id of each, described
@@ -35,7 +35,7 @@ func CompleteNames(cmd *cobra.Command, args []string, path, list, id, about stri
 	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// ForCompletion makes the client of a completion, with a short timeout; nil if it cannot.
+// ForCompletion makes a client for a completion, with a short timeout. It returns nil if it cannot.
 func ForCompletion(cmd *cobra.Command) (*Client, context.Context, context.CancelFunc) {
 	ctx := cmd.Context()
 	if ctx == nil {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Download opens what a path gives that is not JSON, and its headers. The caller closes it.
+// Download opens the answer of a path that is not JSON, and returns its headers. The caller closes it.
 func (c *Client) Download(ctx context.Context, path string) (io.ReadCloser, http.Header, error) {
 	req, err := c.request(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
 
-// Errors say what to do. This file covers the errors that the gateway answers and those of the connection to it.
+// Errors say what to do. This file has the errors in answers of the gateway, and errors of the connection to it.
 
-// refusal is an error that the gateway answered.
+// refusal is an error in an answer of the gateway.
 type refusal struct {
 	status  int
 	code    string
 	message string
 	// advice says how to find the right name when an object does not exist.
 	advice string
-	// read: the call was a read without --stale, which would have got an answer.
+	// read: the call was a read without --stale, and would have got an answer with it.
 	read bool
 }
 
@@ -65,7 +65,7 @@ func (c *Client) refused(method, path string, status int, text []byte) error {
 // giveGateway is the advice when the server is not a gateway.
 const giveGateway = "give the address of a gateway, not one of a coordinator or an agent"
 
-// whereToLook says how to list the objects of the kind that a path is about.
+// whereToLook returns the command that lists the kind of objects of a path.
 func whereToLook(path string) string {
 	for _, known := range []struct{ start, advice string }{
 		{"/jobs/", "`mind jobs` lists those of your tenant"},
@@ -99,7 +99,7 @@ func (r *refusal) Error() string {
 		text += ": " + r.advice
 	case r.code == "NODE_UNAVAILABLE":
 	case r.status == http.StatusServiceUnavailable:
-		text, _, _ = strings.Cut(text, "; try again") // that advice is for programs
+		text, _, _ = strings.Cut(text, "; try again") // this advice is for programs
 		text = strings.TrimSuffix(text, ": try again")
 		text += ": try again in a moment; if that does not help, check `mind raft peers`"
 		if r.read {
@@ -153,7 +153,7 @@ func (c *Client) advised(err error) error {
 	return fmt.Errorf("talking to %s: %w", c.base, err)
 }
 
-// certificateAdvice says what to do about a certificate that is rejected.
+// certificateAdvice returns what to do about a rejected certificate.
 func certificateAdvice(err error, whose string) string {
 	var (
 		unknown x509.UnknownAuthorityError

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 )
 
-// Number is a whole number that JSON may carry as a string, as it does with some 64-bit numbers.
+// Number is an integer that may be a string in JSON, as some 64-bit numbers are.
 type Number int64
 
 func (n *Number) UnmarshalJSON(text []byte) error {

@@ -13,8 +13,8 @@ import (
 // pageSize is the number of items requested at a time.
 const pageSize = 100
 
-// List reads pages of a path until it has limit items or there are no more; name is the field that holds them. It returns
-// each item decoded and as the gateway wrote it. A page may be empty without being the last.
+// List reads pages of a path until it has limit items or there are no more; name is the field that holds them. It
+// returns each item both decoded and in its original form. A page may be empty without being the last.
 func List[T any](ctx context.Context, c *Client, path, name string, query url.Values, limit int) (all []T, raw []json.RawMessage, total Count, err error) {
 	raw = []json.RawMessage{}
 	for len(all) < limit {
@@ -60,7 +60,7 @@ type Count struct {
 	AtLeast bool `json:"total_count_is_minimum"`
 }
 
-// More says on stderr that there are more items than were shown.
+// More prints on stderr that not all items were shown.
 func (n Count) More(cmd *cobra.Command, shown int) {
 	switch {
 	case n.AtLeast:
@@ -70,7 +70,7 @@ func (n Count) More(cmd *cobra.Command, shown int) {
 	}
 }
 
-// Of is a list as JSON, with its total.
+// Of returns a list as JSON, with its total.
 func (n Count) Of(name string, raw []json.RawMessage) map[string]any {
 	return map[string]any{name: raw, "total_count": n.Total, "total_count_is_minimum": n.AtLeast}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 )
 
-// The pause between two reads grows from the first to the second.
+// The pause between two reads grows from pollPause to pollPauseMax.
 const (
 	pollPause    = 50 * time.Millisecond
 	pollPauseMax = time.Second

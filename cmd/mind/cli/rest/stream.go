@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// The gateway sends a comment at least every 15 s, so a stream that is silent for longer than this is dead.
+	// streamSilence is how long a stream may be silent: the gateway sends a comment at least every 15 s.
 	streamSilence = 50 * time.Second
 	reopenPause   = 500 * time.Millisecond
-	// How long a stream is reopened while no gateway answers.
+	// reopenFor is how long reopening a stream is tried while no gateway answers.
 	reopenFor = 5 * time.Minute
 )
 
@@ -28,7 +28,7 @@ type Event struct {
 	id, Name, Data string
 }
 
-// errEnded ends a stream regularly: the gateway said that everything was sent.
+// errEnded is the regular end of a stream: the gateway has sent everything.
 var errEnded = errors.New("stream ended")
 
 // Stream passes on the events of a path until the gateway ends the stream. When the connection breaks, it reopens the
@@ -66,9 +66,9 @@ func (c *Client) Stream(ctx context.Context, path string, query url.Values, take
 		case errors.As(err, &r) && r.status != http.StatusServiceUnavailable && r.status != http.StatusGatewayTimeout && r.status != http.StatusTooManyRequests:
 			return err
 		case last == "" && time.Since(since) < reopenPause && !errors.As(err, &r) && err != nil && !broke(err):
-			return c.advised(err) // it was never open
+			return c.advised(err) // the stream was never open
 		case !heard && try == tries && broke(err) && err != nil:
-			return c.advised(err) // a server answers that is not a gateway
+			return c.advised(err) // the server is not a gateway
 		case time.Since(since) > reopenFor:
 			return fmt.Errorf("the stream broke and cannot be reopened: %w", c.advised(err))
 		}
@@ -121,7 +121,7 @@ func (c *Client) streamOnce(ctx context.Context, path string, query url.Values, 
 	return readEvents(answer.Body, func() { silence.Reset(streamSilence) }, take)
 }
 
-// readEvents parses a stream. Each line is a sign of life. It returns io.ErrUnexpectedEOF when the stream breaks.
+// readEvents parses a stream, and calls alive for each line. It returns io.ErrUnexpectedEOF if the stream breaks.
 func readEvents(r io.Reader, alive func(), take func(Event) error) error {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	var e Event

@@ -16,13 +16,13 @@ import (
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
-// ofTraces and ofClusters are the flags that go with one source of jobs alone.
+// ofTraces and ofClusters are the flags that are only valid with one source of jobs.
 var (
 	ofTraces   = []string{"trace", "inventory", "nodes", "format", "seed", "until-demand", "limits"}
 	ofClusters = []string{"since", "save", "coordinators", "cert", "key", "ca", "secret", "timeout"}
 )
 
-// checkSource refuses flags that do not go together.
+// checkSource refuses invalid combinations of flags.
 func (o *options) checkSource(flags *pflag.FlagSet) error {
 	given := func(names []string) string {
 		if i := slices.IndexFunc(names, flags.Changed); i >= 0 {
@@ -42,7 +42,7 @@ func (o *options) checkSource(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// runCluster runs the history of the cluster: under the policy in force, and under those that were named.
+// runCluster runs the history of the cluster, under the policy in force and under the named ones.
 func (o *options) runCluster(ctx context.Context, stderr io.Writer) (results, error) {
 	h, err := o.source.Fetch(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (o *options) runCluster(ctx context.Context, stderr io.Writer) (results, er
 	for _, name := range names {
 		policy, _ := simulate.PolicyFrom(h.Policy, name)
 		if len(o.policies) == 0 && h.Policy.Changes(&policy) == "nothing" {
-			continue // It is in the first column.
+			continue // the first column has it already
 		}
 		if m, err = runHistory(ctx, stderr, h, name, policy); err != nil {
 			return res, err
@@ -77,7 +77,7 @@ func (o *options) runCluster(ctx context.Context, stderr io.Writer) (results, er
 	return res, nil
 }
 
-// printNotes says what of a cluster was simulated.
+// printNotes prints which part of a cluster's history was simulated.
 func (o *options) printNotes(w io.Writer, res *results) {
 	if res.History == nil {
 		return

@@ -22,7 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/simulate/history"
 )
 
-// Source is where a history comes from, and how much of it.
+// Source selects the coordinators that send a history, and the part of it to use.
 type Source struct {
 	operator.Flags
 	Since string
@@ -34,11 +34,11 @@ func (s *Source) Bind(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.Since, "since", "", "only what happened since: a duration such as 72h or 30d, or a time such as 2026-01-31T08:00:00Z (default: all that the cluster remembers)")
 }
 
-// fetchTries is how often the state is asked for, when the coordinator that sends it goes away.
+// fetchTries limits how often the state is requested if the connection to its coordinator breaks.
 const fetchTries = 3
 
-// Fetch reads the history of the cluster: its whole state, which the coordinators send to operators only. It is read in memory
-// and written nowhere.
+// Fetch reads the history of the cluster: its whole state, which the coordinators send to operators only. It is kept in
+// memory only.
 func (s *Source) Fetch(ctx context.Context) (*history.History, error) {
 	since, err := parseSince(s.Since, time.Now())
 	if err != nil {
@@ -85,12 +85,12 @@ func received(ctx context.Context, c *coordinators.Client) (*fsm.View, error) {
 	from := &parts{next: stream.Recv}
 	v, _, err := recovery.Read(from)
 	if from.err != nil && !errors.Is(from.err, io.EOF) {
-		return nil, from.err // It says more than that the state ends early.
+		return nil, from.err // more useful than the error that the state ends early
 	}
 	return v, err
 }
 
-// parts reads a stream as one text.
+// parts is a reader of the bytes of a stream.
 type parts struct {
 	next func() (*v1.SaveSnapshotResponse, error)
 	rest []byte
@@ -110,7 +110,7 @@ func (p *parts) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// parseSince is the time of a flag; the zero time for none.
+// parseSince parses the time of a flag; it returns the zero time for none.
 func parseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

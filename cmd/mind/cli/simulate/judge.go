@@ -14,12 +14,12 @@ import (
 	"github.com/mindcoordinator/mind/simulate/history"
 )
 
-// judged are the measures by which one policy can be called worse than another, by the name that --measure takes.
+// judged are the measures by which policies can be compared, with their names for --measure.
 var judged = []struct {
 	name, means string
 	of          func(*simulate.Measures) float64
 	text        func(float64) string
-	// more: more of it is better. least is what counts as no difference.
+	// more: a larger value is better. A difference up to least does not count.
 	more  bool
 	least float64
 }{
@@ -32,7 +32,7 @@ var judged = []struct {
 	{"worst-tenant", "the mean slowdown of the tenant that is served worst", func(m *simulate.Measures) float64 { return m.WorstTenantSlowdown }, decimal(2), false, 0},
 }
 
-// JudgedBy lists the measures that a policy can be judged by.
+// JudgedBy lists the measures by which policies can be compared.
 func JudgedBy() []string {
 	var names []string
 	for i := range judged {
@@ -41,7 +41,7 @@ func JudgedBy() []string {
 	return names
 }
 
-// JudgedHelp says what each measure means, a line for each.
+// JudgedHelp returns a line for each measure with its meaning.
 func JudgedHelp() string {
 	var b strings.Builder
 	for i := range judged {
@@ -50,8 +50,8 @@ func JudgedHelp() string {
 	return b.String()
 }
 
-// Judge says by how much a run is worse than another one by a measure, in words; empty: it is not, beyond the tolerance, which
-// is a part of the first.
+// Judge compares two runs by a measure. It returns, in words, by how much the second one is worse, or "" if it is not
+// worse by more than the tolerance, a fraction of the first one's value.
 func Judge(name string, was, is *simulate.Measures, tolerance float64) (string, error) {
 	for i := range judged {
 		m := &judged[i]
@@ -75,7 +75,7 @@ func Judge(name string, was, is *simulate.Measures, tolerance float64) (string, 
 	return "", exit.Misuse(fmt.Errorf("--measure %s: it must be %s", name, strings.Join(JudgedBy(), ", ")))
 }
 
-// ParseTolerance is the part that a text such as "5%" means.
+// ParseTolerance parses a fraction such as "5%".
 func ParseTolerance(text string) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
 	if err != nil || !(n >= 0 && n <= 100) {
@@ -93,7 +93,7 @@ func Compare(ctx context.Context, stderr io.Writer, h *history.History, next pol
 	return was, is, err
 }
 
-// PrintComparison says what was simulated, and prints runs side by side.
+// PrintComparison prints the simulated part of the history, and the runs side by side.
 func PrintComparison(w io.Writer, h *history.History, runs []simulate.Measures) error {
 	for _, note := range h.About.Notes() {
 		fmt.Fprintln(w, note)
@@ -102,7 +102,7 @@ func PrintComparison(w io.Writer, h *history.History, runs []simulate.Measures) 
 	return printTable(w, runs)
 }
 
-// inForce names the present policy of a cluster among those that are shown.
+// inForce is the title of the present policy of a cluster.
 const inForce = "in force"
 
 // runHistory runs a history under one policy.

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/simulate"
 )
 
-// measure is one figure of a run, as tables and charts show it.
+// measure is a figure of runs for tables and charts.
 type measure struct {
 	name string
 	of   func(*simulate.Measures) float64
@@ -47,7 +47,7 @@ func decimal(places int) func(float64) string {
 	return func(v float64) string { return strconv.FormatFloat(v, 'f', places, 64) }
 }
 
-// title names a run; its seed only where several were drawn.
+// title returns the title of a run, which includes the seed only if there are several.
 func title(runs []simulate.Measures, i int) string {
 	for _, r := range runs {
 		if r.Seed != runs[0].Seed {
@@ -57,7 +57,7 @@ func title(runs []simulate.Measures, i int) string {
 	return runs[i].Policy
 }
 
-// printTable has a column for each run.
+// printTable writes a table with a column for each run.
 func printTable(w io.Writer, runs []simulate.Measures) error {
 	header := []string{"MEASURE"}
 	for i := range runs {
@@ -92,7 +92,8 @@ const (
 	longest   = 420
 )
 
-// drawSVG has a group of bars for each measure, one bar for each run; the longest of a group is as wide as the chart.
+// drawSVG draws a group of bars for each measure, with one bar for each run; the longest bar of a group is as wide as
+// the chart.
 func drawSVG(w io.Writer, runs []simulate.Measures) error {
 	var b bytes.Buffer
 	y := rowHeight

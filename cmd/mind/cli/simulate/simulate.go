@@ -1,4 +1,5 @@
-// Package simulate is `mind simulate`: what the scheduler would do with a trace of jobs, under one policy or several.
+// Package simulate implements `mind simulate`: it simulates the scheduler with a trace of jobs, under one policy or
+// several.
 package simulate
 
 import (
@@ -34,7 +35,7 @@ type options struct {
 	source                                  Source
 }
 
-// results is what is written as JSON.
+// results are the results in JSON.
 type results struct {
 	History *history.About      `json:"history,omitempty"`
 	Runs    []simulate.Measures `json:"runs"`
@@ -179,14 +180,14 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (results, error) {
 			m.Policy, m.Seed = name, uint64(seed)
 			res.Runs = append(res.Runs, m)
 			if o.format == "philly" {
-				break // Nothing is drawn.
+				break // no random numbers are used
 			}
 		}
 	}
 	return res, nil
 }
 
-// limit is the range of --limits.
+// limit returns the range of --limits.
 func (o *options) limit() (least, most float64, err error) {
 	if o.limits == "" {
 		return 0, 0, nil
@@ -205,7 +206,7 @@ func (o *options) limit() (least, most float64, err error) {
 	return least, most, nil
 }
 
-// progress says on stderr how far a long run is.
+// progress prints the progress of a long run on stderr.
 func progress(w io.Writer, policy string, jobs int) func(int) {
 	const pause = 5 * time.Second
 	said := time.Now()

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// Context says how to reach one cluster.
+// Context has the address and the credentials of one cluster.
 type Context struct {
 	Addr   string `yaml:"addr,omitempty"`
 	Token  string `yaml:"token,omitempty"`

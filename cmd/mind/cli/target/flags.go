@@ -24,7 +24,7 @@ const APIPath = "/v1/modules/scaimind"
 type Flags struct {
 	Addr, Token, CaCert, Context string
 	Stale                        bool
-	// warnings may be nil.
+	// Warnings is the writer for warnings; nil: none.
 	Warnings io.Writer
 }
 
@@ -67,8 +67,8 @@ func (t *Flags) Resolve() (Context, error) {
 	return found, nil
 }
 
-// remembered fills in what the context or the `mind dev` knows about the cluster. A token belongs to the cluster that
-// issued it: it is not used with another address.
+// remembered fills in missing fields from the context or the `mind dev`. A token belongs to the cluster that issued it:
+// it is not used with another address.
 func (t *Flags) remembered(found *Context) error {
 	dev := os.Getenv("MIND_DEV")
 	switch {
@@ -95,7 +95,7 @@ func (t *Flags) remembered(found *Context) error {
 			found.Fill(Context{Addr: info.Gateway.URL, Token: info.Token, Dev: dev})
 		}
 	case found.Addr != "" && found.Token != "":
-		// Nothing is left open.
+		// No field is missing.
 	default:
 		all, err := ReadContexts()
 		if err != nil {
@@ -133,8 +133,7 @@ func (t *Flags) warnOfReaders(c Context) {
 	}
 }
 
-// ParseAddress normalizes the address of a gateway as people write it: with or without a scheme, and with the path of the
-// API.
+// ParseAddress normalizes the address of a gateway, which may lack a scheme or contain the path of the API.
 func ParseAddress(text string) (string, error) {
 	plain := strings.TrimSpace(text)
 	if ip := net.ParseIP(plain); ip != nil && strings.Contains(plain, ":") {
@@ -150,7 +149,7 @@ func ParseAddress(text string) (string, error) {
 	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(plain, "/"), APIPath), "/"), nil
 }
 
-// SameAddress reports whether two texts are the same address.
+// SameAddress reports whether two strings are the same address.
 func SameAddress(a, b string) bool {
 	a, errA := ParseAddress(a)
 	b, errB := ParseAddress(b)
