@@ -14,14 +14,15 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/stream"
 )
 
-// Links that are made from now on know the authorities of now, at both ends, and still let in coordinators only.
+// New connections use the authorities that are in the CA files at that time, at both ends, and still accept only
+// coordinators.
 func TestTransport_aReplacedAuthorityIsFollowed(t *testing.T) {
 	before, err := pki.CreateCA(t.TempDir())
 	require.NoError(t, err)
 	after, err := pki.CreateCA(t.TempDir())
 	require.NoError(t, err)
 	dir := t.TempDir()
-	// component makes one whose CA file is one of its own.
+	// component makes a stream with a certificate of ca and a CA file of its own.
 	component := func(ca *pki.CA, id, role string, believes ...*pki.CA) (*stream.Stream, pki.Files) {
 		files, err := ca.Issue(dir, id, role)
 		require.NoError(t, err)
@@ -66,7 +67,7 @@ func TestTransport_aReplacedAuthorityIsFollowed(t *testing.T) {
 	require.Error(t, speak(c2, c1))
 	believe(t, files1.CA, before, after)
 	believe(t, files2.CA, before, after)
-	// Files are looked at once a second.
+	// Files are checked at most once a second.
 	require.Eventually(t, func() bool { return speak(c1, c2) == nil && speak(c2, c1) == nil }, time.Minute, 20*time.Millisecond)
 	require.Error(t, speak(n1, c1), "an agent speaks raft")
 	require.ErrorContains(t, speak(c1, n1), "no coordinator")

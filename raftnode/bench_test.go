@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nothing is a state machine that answers each command with nothing.
+// nothing is a state machine that does nothing.
 type nothing struct{}
 
 func (nothing) Apply(_ uint64, entry []byte) []any {
@@ -33,14 +33,14 @@ func (nothing) Snapshot() (Snapshot, error)         { return &chainSnapshot{}, n
 func (nothing) Restore(io.Reader) error             { return nil }
 func (nothing) StoreConfiguration(uint64, []string) {}
 
-// rawFSM is the same for raft itself.
+// rawFSM is a state machine for plain hashicorp/raft that does nothing.
 type rawFSM struct{}
 
 func (rawFSM) Apply(*raft.Log) any                 { return nil }
 func (rawFSM) Snapshot() (raft.FSMSnapshot, error) { return nil, raft.ErrNothingNewToSnapshot }
 func (rawFSM) Restore(io.ReadCloser) error         { return nil }
 
-// load lets proposers share b.N calls of one write and reports the rate.
+// load distributes b.N calls of write among proposers and reports the rate.
 func load(b *testing.B, proposers int, write func() error) {
 	var left atomic.Int64
 	left.Store(int64(b.N))
@@ -61,8 +61,8 @@ func load(b *testing.B, proposers int, write func() error) {
 	b.ReportMetric(float64(b.N)/time.Since(began).Seconds(), "ops/s")
 }
 
-// rawCluster is hashicorp/raft as its defaults have it, on loopback TCP with
-// boltdb and fsync: the yardstick.
+// rawCluster starts hashicorp/raft with its defaults, on loopback TCP with boltdb and fsync, for comparison, and
+// returns the replica that leads.
 func rawCluster(b *testing.B) *raft.Raft {
 	b.Helper()
 	quiet := hclog.NewNullLogger()
@@ -102,8 +102,7 @@ func rawCluster(b *testing.B) *raft.Raft {
 	return nil
 }
 
-// tcpCluster opens three nodes on loopback TCP and returns them, the leader
-// first.
+// tcpCluster opens three nodes on loopback TCP and returns them with the leader first.
 func tcpCluster(tb testing.TB, tune func(id string, c *Config)) []*Node {
 	tb.Helper()
 	var configs []Config
@@ -114,7 +113,7 @@ func tcpCluster(tb testing.TB, tune func(id string, c *Config)) []*Node {
 		if tune != nil {
 			tune(id, &cfg)
 		}
-		// The list of members needs the ports before the nodes are open.
+		// The ports must be known before the nodes are opened, because they are in the list of members.
 		s, err := listen(cfg.withDefaults())
 		require.NoError(tb, err)
 		cfg.Stream = s
@@ -184,8 +183,8 @@ func BenchmarkReadIndex(b *testing.B) {
 	}
 }
 
-// BenchmarkFollowerApply is how long after an answered write a follower shows
-// it, on an otherwise idle cluster: what CommitTimeout decides.
+// BenchmarkFollowerApply measures the time from the answer to a write until a follower has applied it, on an otherwise
+// idle cluster. It depends on CommitTimeout.
 func BenchmarkFollowerApply(b *testing.B) {
 	for _, timeout := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond} {
 		b.Run(timeout.String(), func(b *testing.B) {

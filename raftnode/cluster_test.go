@@ -20,13 +20,13 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/memnet"
 )
 
-// chain is a state machine whose state is the hash chain of everything applied,
-// so that two replicas agree exactly when they applied the same.
+// chain is a state machine whose state is the hash chain of all applied entries, so two replicas have equal states only
+// if they applied the same entries.
 type chain struct {
 	mu     sync.Mutex
 	state  chainState
 	voters []string
-	// block, when set, is received from before each entry is applied.
+	// block, if it is not nil, delays each entry until something can be received from it.
 	block chan struct{}
 }
 
@@ -36,10 +36,10 @@ type chainState struct {
 	Commands []string
 }
 
-// chainResult is what the chain answers to a command.
+// chainResult is the result of a command of a chain.
 type chainResult struct {
 	Command string
-	Nth     int // how many commands were applied before
+	Nth     int // the number of commands before it
 }
 
 func packChain(_ time.Time, commands [][]byte) []byte {
@@ -118,8 +118,7 @@ func (s *chainSnapshot) WriteTo(to io.Writer) (int64, error) {
 }
 func (s *chainSnapshot) Release() {}
 
-// cluster is replicas on a network in memory, with real log stores, inside a
-// bubble of virtual time.
+// cluster is a group of replicas on a network in memory, with log stores on disk, in virtual time.
 type cluster struct {
 	t     *testing.T
 	net   *memnet.Network
@@ -149,7 +148,7 @@ func runCluster(t *testing.T, count int, tune func(id string, c *Config), fn fun
 	})
 }
 
-// start opens a replica; the members are its bootstrap list.
+// start opens a replica with a list of members for Bootstrap.
 func (c *cluster) start(id string, members []string) *Node {
 	c.t.Helper()
 	stream, err := c.net.Listen(addrOf(id))
@@ -194,7 +193,7 @@ func (c *cluster) stopAll() {
 	}
 }
 
-// leader waits until a replica leads, among those named (all when none is).
+// leader waits until one of the named replicas leads, or any replica if none is named.
 func (c *cluster) leader(among ...string) *Node {
 	c.t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -229,7 +228,8 @@ func (c *cluster) propose(n *Node, command string) Applied {
 	return a
 }
 
-// agree waits until every running replica applied index, and compares states.
+// agree waits until every running replica has applied index, requires that their states are equal, and returns the
+// state.
 func (c *cluster) agree(index uint64) chainState {
 	c.t.Helper()
 	var want *chainState

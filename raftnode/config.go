@@ -17,117 +17,108 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/stream"
 )
 
-// StateMachine is what a node replicates.
+// StateMachine is a state machine that a node can replicate.
 type StateMachine = machine.StateMachine
 
 // Snapshot is a state that does not change while it is written.
 type Snapshot = machine.Snapshot
 
-// Server is one replica: its id and the address its raft listener advertises.
+// Server is one replica: its id and the address that its raft listener advertises.
 type Server struct {
 	ID   string
 	Addr string
 }
 
-// Log stores that Config.LogStore can name.
+// The values of Config.LogStore.
 const (
 	StoreWAL  = store.WAL
 	StoreBolt = store.Bolt
 )
 
-// Config says how a node takes part. The zero value of every field but ID, Dir,
-// Pack and an address means its default.
+// Config configures a node. The zero value of each field selects its default, except for ID, Dir, Pack and BindAddr,
+// which are required.
 type Config struct {
-	// ID names this replica for ever.
+	// ID is the id of this replica. It must never change.
 	ID string
 	// Dir holds the log and the snapshots.
 	Dir string
-	// BindAddr is host:port to listen on; AdvertiseAddr is where the others
-	// reach it (default: the address that was bound).
+	// BindAddr is the host:port to listen on. AdvertiseAddr is the address at which the others reach this replica;
+	// empty: the bound address.
 	BindAddr      string
 	AdvertiseAddr string
-	// ServerTLS and ClientTLS secure the links between replicas; both or
-	// neither. Whatever they verify, the peer's certificate must also carry
-	// the role of a coordinator. DialTLS, when set, is asked before each
-	// handshake and stands for ClientTLS: so authorities can change.
+	// ServerTLS and ClientTLS secure the links between replicas; give both or neither. The peer's certificate must
+	// always have the role of a coordinator, in addition to what they verify. DialTLS, if it is not nil, replaces
+	// ClientTLS: it is called before each handshake, so that authorities can change.
 	ServerTLS *tls.Config
 	ClientTLS *tls.Config
 	DialTLS   func() *tls.Config
-	// Bootstrap is the first membership: 1, 3 or 5 servers, the same list on
-	// each of them. It is used only by a node that has no state yet. Empty:
-	// the node waits until a leader adds it.
+	// Bootstrap is the first membership: 1, 3 or 5 servers, the same list on each of them. Only a node without state
+	// uses it. Without the list such a node waits until a leader adds it.
 	Bootstrap []Server
-	// MayBootstrap is asked before Bootstrap is used, with nothing started
-	// yet; it may take its time. False: there is a cluster already, and the
-	// node waits until a leader adds it. nil: always.
+	// MayBootstrap is called before Bootstrap is used and before anything is started, so it may take long. It returns
+	// false if there is a cluster already; then the node waits until a leader adds it. nil means that Bootstrap may be
+	// used.
 	MayBootstrap func() (bool, error)
 	// LogStore is StoreWAL or StoreBolt: a log of the other kind is moved when the node is opened. Empty: see store.Config.
 	LogStore string
 
-	// HeartbeatTimeout (400 ms) is how long a follower waits for its leader
-	// before it stands for election (up to twice this), ElectionTimeout (400
-	// ms) how long an election may take, LeaderLease (400 ms) how long a leader
-	// goes on without hearing from a majority. A follower is silent while its
-	// disk writes, so a lease is also how slow a write may be before it costs
-	// the leader its office. On a machine that is slow the replica lengthens all
-	// three by itself, up to a heartbeat timeout of MaxTimeout (16 times
-	// HeartbeatTimeout); see pace.
+	// HeartbeatTimeout (400 ms) is how long a follower waits for its leader before it stands for election; it waits up
+	// to twice as long. ElectionTimeout (400 ms) limits the time of an election. LeaderLease (400 ms) is how long a
+	// leader leads without answers of a majority. A follower does not answer while its disk writes, so writes that take
+	// longer than the lease make the leader step down. On a slow machine the replica lengthens all three, up to a
+	// heartbeat timeout of MaxTimeout (16 times HeartbeatTimeout); see package pace.
 	HeartbeatTimeout time.Duration
 	ElectionTimeout  time.Duration
 	LeaderLease      time.Duration
 	MaxTimeout       time.Duration
-	// CommitTimeout (10 ms) bounds how long after the last write of a burst the
-	// followers learn that it is committed (up to twice this). The price is an
-	// empty message to each follower at this pace, and at a twentieth of it once
-	// nothing was proposed for a second.
+	// CommitTimeout (10 ms) is how long after the last write of a burst the followers learn that it is committed; it
+	// may take up to twice as long. The leader sends each follower an empty message once in this time, and 20 times
+	// less often after a second without a proposal.
 	CommitTimeout time.Duration
-	// LinkTimeout (3 s) bounds dialling a peer and one message to it.
+	// LinkTimeout (3 s) limits the time for dialling a peer, and for one message to it.
 	LinkTimeout time.Duration
 
-	// A snapshot is taken when SnapshotThreshold (8192) entries came since the
-	// last, looked at every SnapshotInterval (60 s, up to twice that);
-	// TrailingLogs (16384) entries are kept behind it, for replicas that lag, and so that the log continues the snapshot before
-	// it, too: what is kept of the past begins there (package replay).
+	// A snapshot is taken when there are SnapshotThreshold (8192) entries since the last one. This is checked every
+	// SnapshotInterval (60 s, up to twice that). The log keeps TrailingLogs (16384) entries before a snapshot, for
+	// replicas that lag, and for package replay: it can reach states since the oldest snapshot that the log continues.
 	SnapshotInterval  time.Duration
 	SnapshotThreshold uint64
 	TrailingLogs      uint64
 
-	// Pack makes one log entry of commands; it is called on the leader.
+	// Pack packs commands into one log entry. It is called on the leader.
 	Pack func(now time.Time, commands [][]byte) []byte
-	// MaxBacklog (16384) commands and MaxBacklogBytes (64 MiB) may wait to be
-	// packed; past that Propose answers ErrBacklogFull.
+	// MaxBacklog (16384) and MaxBacklogBytes (64 MiB) limit the number and size of the commands that wait to be packed.
+	// Beyond these limits Propose returns ErrBacklogFull.
 	MaxBacklog      int
 	MaxBacklogBytes int
-	// An entry takes commands up to MaxEntryBytes (512 KiB) and
-	// MaxEntryCommands (1024). A larger command travels alone, up to
-	// MaxCommandBytes (8 MiB).
+	// MaxEntryBytes (512 KiB) and MaxEntryCommands (1024) limit the size and number of the commands in one entry. A
+	// larger command has an entry of its own, up to MaxCommandBytes (8 MiB).
 	MaxEntryBytes    int
 	MaxEntryCommands int
 	MaxCommandBytes  int
-	// MaxInFlight (2) entries may be in flight to commit. While there is
-	// room a command is sent at once; while there is none commands pile up
-	// into the next entry.
+	// MaxInFlight (2) limits the number of entries that are sent and not applied yet. While there are fewer, a command
+	// is sent at once; otherwise commands gather for the next entry.
 	MaxInFlight int
 
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer
 
-	// Network carries the connections, with TLS on top (default TCP).
+	// Network carries the connections below TLS; nil: TCP.
 	Network stream.Network
-	// Stream replaces the listener and the dialler, TLS included, in tests.
+	// Stream replaces the listener and the dialler, including TLS, in tests.
 	Stream raft.StreamLayer
 	// Stores replaces the log and the snapshots below Dir, in tests.
 	Stores func() (Store, raft.SnapshotStore, error)
-	// WrapStore may put a faulty disk between the node and its log, in tests.
+	// WrapStore wraps the log store, in tests with a faulty disk.
 	WrapStore func(Store) Store
-	// Now stamps entries (default time.Now).
+	// Now is the time for Pack; nil: time.Now.
 	Now func() time.Time
 }
 
 // Store is where a node keeps its log and its votes.
 type Store = store.Store
 
-// withDefaults fills what was left at zero.
+// withDefaults sets fields that are zero to their defaults.
 func (c Config) withDefaults() Config {
 	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, 400*time.Millisecond)
 	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, 400*time.Millisecond)
@@ -151,7 +142,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate joins everything that is wrong with the configuration.
+// Validate returns all faults of the configuration.
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }

@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// contacts remembers when each of the others last acknowledged this replica as
-// their leader, and how far their logs reached then. Heartbeats keep it fresh.
+// contacts stores when each of the other replicas last acknowledged this one as its leader, and where its log ended
+// then. Heartbeats update it.
 type contacts struct {
 	mu   sync.Mutex
 	last map[string]contact
@@ -20,7 +20,7 @@ type contact struct {
 	index uint64 // of the last entry in its log
 }
 
-// heard takes down an answer to a message of a term.
+// heard records an answer in the term in which the message was sent.
 func (c *contacts) heard(id string, resp *raft.AppendEntriesResponse) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,7 +30,7 @@ func (c *contacts) heard(id string, resp *raft.AppendEntriesResponse) {
 	c.last[id] = contact{at: time.Now(), term: resp.Term, index: resp.LastLog}
 }
 
-// of returns the newest answer in a term; the zero value: there was none.
+// of returns the newest answer in a term, or the zero value if there was none.
 func (c *contacts) of(id string, term uint64) contact {
 	c.mu.Lock()
 	defer c.mu.Unlock()

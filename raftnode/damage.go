@@ -9,8 +9,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// explainStart says what it means that raft cannot start from what is on disk: its snapshots are damaged, and the log does
-// not reach back to one that is whole. (Both are not whole only together; raft itself tells neither.)
+// explainStart explains an error with which raft did not start because snapshots are damaged: either no snapshot can be
+// read, or the log does not reach back to one that can. Other errors are returned unchanged. The messages of raft do
+// not say this.
 func (n *Node) explainStart(err error, snapshots raft.SnapshotStore) error {
 	list, listErr := snapshots.List()
 	if listErr != nil || len(list) == 0 {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// gate counts the calls that wait for an answer of raft, and lets the node wait
-// until none is left. The zero value is open.
+// gate counts the calls that wait for an answer of raft, so that the node can wait until none is left. The zero value
+// is open.
 type gate struct {
 	mu     sync.Mutex
 	closed bool
@@ -14,7 +14,7 @@ type gate struct {
 	empty  chan struct{} // made when closed
 }
 
-// enter reports false when the gate is closed; leave must follow true.
+// enter returns false if the gate is closed. If it returns true, leave must be called.
 func (g *gate) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

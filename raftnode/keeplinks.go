@@ -7,11 +7,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// keepLinks asks the other servers for an answer now and then, as long as this
-// replica does not lead. So a connection to each of them is open when it stands
-// for election, which therefore waits for no handshake, and it knows how long
-// they take before that matters. It asks more often while there is no leader. A
-// leader has its heartbeats.
+// keepLinks probes the other servers regularly while this replica does not lead, and more often while no replica leads.
+// So when it stands for election it has an open connection to each of them, which saves handshakes, and knows how long
+// they take to answer. A leader needs no probes, because it sends heartbeats.
 func (n *Node) keepLinks() {
 	tick := time.NewTicker(n.cfg.HeartbeatTimeout / 2)
 	defer tick.Stop()

@@ -11,8 +11,8 @@ import (
 
 var errDisk = errors.New("disk is broken")
 
-// brokenDisk fails the writes that its switch says, once each: the next write
-// would succeed again, as after a failed sync it does on real disks.
+// brokenDisk fails the next write if failNext is set. The write after that would succeed again, as after a failed sync
+// on a real disk.
 type brokenDisk struct {
 	Store
 	failNext atomic.Bool
@@ -68,7 +68,7 @@ func TestLatch_leaderWhoseDiskFailsStopsForGood(t *testing.T) {
 		require.Equal(t, []string{"before", "after"}, c.agree(at).Commands)
 		require.Equal(t, written, disks[id].writes.Load(), "it wrote on")
 
-		// On a disk that works it comes back and agrees.
+		// The replica starts again on a disk that works.
 		c.start(id, c.ids)
 		c.agree(at)
 	})
@@ -97,8 +97,8 @@ func TestLatch_termThatCannotBeWrittenStopsTheNodeNotTheProcess(t *testing.T) {
 		others := c.others(leader.cfg.ID)
 		disks[others[0]].failNext.Store(true)
 		disks[others[1]].failNext.Store(true)
-		c.net.Isolate(addrOf(leader.cfg.ID)) // the others stand for election, and write their terms
-		// Once one of them has stopped the other has nobody to stand with.
+		c.net.Isolate(addrOf(leader.cfg.ID)) // the others stand for election, and write their new terms
+		// When one of them has stopped, the other cannot win an election.
 		first := c.nodes[others[0]]
 		select {
 		case <-first.Done():

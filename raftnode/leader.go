@@ -11,29 +11,26 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// errPeriodOver is the cause of the context of a leader-only loop that ended.
+// errPeriodOver is the cause of a period's context when the period has ended.
 var errPeriodOver = errors.New("no longer the leader")
 
-// transferPause is how long a new leader waits before it tries its barrier
-// again while raft hands leadership on.
+// transferPause is the pause before a new leader tries its barrier again while raft transfers leadership.
 const transferPause = 20 * time.Millisecond
 
-// period is one term of leadership of this replica.
+// period is a term in which this replica leads.
 //
-// Raft announces the end of a period and the start of the next on one
-// unbuffered channel, and stands still until each is received. So while a
-// context lives, nothing of a later period has happened on this replica, and
-// "the context lives" means the same as "the term is the same".
+// Raft announces the end of a period and the start of the next one on an unbuffered channel, and waits until each
+// announcement is received. So before the context of a period is canceled, nothing of a later period has happened on
+// this replica: as long as the context is not canceled, the term is the same.
 type period struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// ready is closed once every entry of earlier terms is applied here; term
-	// is set before.
+	// ready is closed when every entry of earlier terms is applied here. term is set before that.
 	ready chan struct{}
 	term  uint64
 }
 
-// watchLeadership turns raft's announcements into terms.
+// watchLeadership begins and ends periods as raft announces them.
 func (n *Node) watchLeadership() {
 	for {
 		select {
@@ -65,13 +62,12 @@ func (n *Node) endPeriod() {
 	}
 }
 
-// establish commits a barrier: only a leader that has committed an entry of its
-// own term knows what is committed.
+// establish commits a barrier: only a leader that has committed an entry of its own term knows which entries are
+// committed.
 func (n *Node) establish(r *period) {
 	for r.ctx.Err() == nil {
-		// Read before the barrier is handed over: a leader steps down before
-		// its term changes, so if this is already a later term, the barrier
-		// fails.
+		// The term is read before the barrier is sent. A leader steps down before its term changes, so if this is
+		// already a later term, the barrier fails.
 		term := n.raft.CurrentTerm()
 		err := n.barrier()
 		switch {
@@ -127,11 +123,9 @@ func (n *Node) ruling() (*period, bool) {
 	}
 }
 
-// Lead runs fn each time this replica leads, from when everything that earlier
-// leaders committed is applied. The context of fn ends when leadership does;
-// Lead waits for fn to return before anything else. An fn that returns earlier
-// is not called again until the next term. Lead returns when ctx ends or the
-// node stops.
+// Lead calls fn in each term in which this replica leads, after it has applied everything that earlier leaders
+// committed. The context of fn is canceled when leadership ends, and Lead waits until fn has returned. If fn returns
+// earlier, it is not called again before the next term. Lead returns when ctx ends or the node stops.
 func (n *Node) Lead(ctx context.Context, fn func(ctx context.Context, term uint64)) {
 	changes, unsubscribe := n.LeaderChanges()
 	defer unsubscribe()
@@ -158,15 +152,14 @@ func rule(ctx context.Context, r *period, fn func(ctx context.Context, term uint
 	fn(ctx, r.term)
 }
 
-// LeaderChanges returns a channel that is signalled after each change of who
-// leads or of whether this replica does. Signals that nobody received yet
-// become one. Call stop when done.
+// LeaderChanges returns a channel that is signalled after each change of the leader, and when this replica begins or
+// ceases to lead. Signals that were not received are merged. The caller must call stop.
 func (n *Node) LeaderChanges() (changes <-chan struct{}, stop func()) {
 	return n.changes.subscribe()
 }
 
-// observe listens to raft. The filter of an observer is called on raft's own
-// goroutine for every observation, so none is dropped; it must not block.
+// observe signals each change of the leader. It uses the filter of an observer, because raft calls it for every
+// observation and drops none. Raft calls it on its own goroutine, so it must not block.
 func (n *Node) observe() {
 	n.raft.RegisterObserver(raft.NewObserver(nil, false, func(o *raft.Observation) bool {
 		if _, ok := o.Data.(raft.LeaderObservation); ok {
@@ -176,13 +169,12 @@ func (n *Node) observe() {
 	}))
 }
 
-// Timeout is how long this replica now waits for its leader before it stands for
-// election (up to twice this): Config.HeartbeatTimeout on a machine that keeps
-// up. What waits for a majority should wait for longer.
+// Timeout returns how long this replica currently waits for its leader before it stands for election; it waits up to
+// twice as long. On a machine that is fast enough it is Config.HeartbeatTimeout. A caller that waits for a majority
+// should wait longer than this.
 func (n *Node) Timeout() time.Duration { return n.pacing.timeout() }
 
-// Transfer hands leadership to the server, or when id is empty to the most up to
-// date of those that answer.
+// Transfer transfers leadership to a voter; if id is empty, to the most up to date of those that answer.
 func (n *Node) Transfer(ctx context.Context, id string) error {
 	if !n.gate.enter() {
 		return ErrStopped
@@ -199,8 +191,7 @@ func (n *Node) Transfer(ctx context.Context, id string) error {
 	return fmt.Errorf("%w: hand leadership over: %s is not a voter", ErrNotSent, id)
 }
 
-// handOver hands leadership to a voter, or when none is given to one that raft
-// picks.
+// handOver transfers leadership to a voter; if none is given, to one that raft picks.
 func (n *Node) handOver(ctx context.Context, to Peer) error {
 	if to.ID == "" {
 		return n.transferred(await(ctx, n.raft.LeadershipTransfer()))
@@ -208,9 +199,9 @@ func (n *Node) handOver(ctx context.Context, to Peer) error {
 	return n.transferred(await(ctx, n.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Addr))))
 }
 
-// heir is who should lead next: of the voters that answer, the one that has most
-// of the log, or else answered last. Raft would go by what it has sent, also to
-// one that is gone. An empty Peer says that none answers.
+// heir returns the voter that should lead next: of those that answer, the one with the longest log, and of several such
+// the one that answered last. Raft would pick by the entries that it has sent, even if the voter is gone. If no voter
+// answers, heir returns an empty Peer.
 func (n *Node) heir() (best Peer) {
 	since := time.Now().Add(-2 * n.Timeout())
 	for _, p := range n.Peers() {
@@ -235,7 +226,7 @@ func (n *Node) transferred(err error) error {
 	}
 }
 
-// subscriptions are channels that are signalled together.
+// subscriptions is a set of channels that are signalled together.
 type subscriptions struct {
 	mu   sync.Mutex
 	subs map[chan struct{}]struct{}

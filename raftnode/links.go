@@ -12,7 +12,7 @@ import (
 
 var errSevered = errors.New("raft transport is closed")
 
-// links is a stream layer that knows its open connections and can close them.
+// links is a stream layer that can close all of its open connections.
 type links struct {
 	raft.StreamLayer
 	pacing *pacing
@@ -20,7 +20,7 @@ type links struct {
 	mu     sync.Mutex
 	closed bool
 	open   map[net.Conn]struct{}
-	// dialled is when the newest connection to each address was ready.
+	// dialled is the time at which the newest connection to each address was ready.
 	dialled map[raft.ServerAddress]time.Time
 	err     error
 }
@@ -72,8 +72,8 @@ func (l *links) Close() error {
 	open := l.open
 	l.open = nil
 	l.mu.Unlock()
-	// Without the lock: closing a TLS connection writes a farewell, and must
-	// not keep the others waiting.
+	// The connections are closed without the lock and concurrently, because closing a TLS connection writes to it,
+	// which may take time.
 	var closing sync.WaitGroup
 	for c := range open {
 		closing.Go(func() { _ = c.Close() })
@@ -86,16 +86,15 @@ func (l *links) Close() error {
 	return err
 }
 
-// dialledAt is when the newest connection to addr was ready.
+// dialledAt returns the time at which the newest connection to addr was ready.
 func (l *links) dialledAt(addr raft.ServerAddress) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dialled[addr]
 }
 
-// link is a connection that leaves the list when it is closed. What raft waits for
-// on it, it waits for at least two timeouts: a connection that is given up costs
-// another handshake, and handshakes keep a slow machine slow.
+// link is a connection of links. All deadlines on it are at least two timeouts away: for a connection that is given up
+// another handshake is needed, and handshakes keep a slow machine slow.
 type link struct {
 	net.Conn
 	owner *links
@@ -115,7 +114,7 @@ func (c *link) Close() error {
 	return c.Conn.Close()
 }
 
-// atLeast puts a deadline off that is too soon for this machine.
+// atLeast returns a deadline that is at least two timeouts away; the zero time stays zero.
 func (l *links) atLeast(t time.Time) time.Time {
 	if patient := time.Now().Add(2 * l.pacing.timeout()); !t.IsZero() && t.Before(patient) {
 		return patient

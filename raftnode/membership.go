@@ -9,8 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// membershipTime bounds how long a change of membership waits for the one
-// before it.
+// membershipTime limits how long a change of membership waits for the one before it.
 const membershipTime = 10 * time.Second
 
 // Peer is one server of the membership, as this replica knows it.
@@ -19,9 +18,8 @@ type Peer struct {
 	Addr   string
 	Voter  bool
 	Leader bool
-	// Heard is when the server last answered this replica, in the term in
-	// which this replica leads; zero: it has not, or this replica does not
-	// lead. For the replica itself it is now.
+	// Heard is the time at which the server last answered this replica in the term in which this replica leads; zero:
+	// it has not answered, or this replica does not lead. For the replica itself it is the current time.
 	Heard time.Time
 	// LastIndex is the end of the server's log at that time.
 	LastIndex uint64
@@ -49,9 +47,8 @@ func (n *Node) Peers() []Peer {
 	return peers
 }
 
-// AddLearner adds a server that is sent the log and has no vote. The server
-// should be running with no state of another cluster. Only the leader can; the
-// outcomes are those of Propose.
+// AddLearner adds a server that receives the log and has no vote. The server should be running, without state of
+// another cluster. Only the leader can do this. The outcomes are those of Propose.
 func (n *Node) AddLearner(ctx context.Context, id, addr string) error {
 	if id == "" || addr == "" {
 		return fmt.Errorf("%w: add learner: id and address are needed", ErrNotSent)
@@ -62,8 +59,8 @@ func (n *Node) AddLearner(ctx context.Context, id, addr string) error {
 	})
 }
 
-// AddVoter gives a learner its vote, adds a server, or changes the address of
-// one. Only the leader can; the outcomes are those of Propose.
+// AddVoter gives a learner a vote, adds a server with a vote, or changes the address of a server. Only the leader can
+// do this. The outcomes are those of Propose.
 func (n *Node) AddVoter(ctx context.Context, id, addr string) error {
 	if id == "" || addr == "" {
 		return fmt.Errorf("%w: add voter: id and address are needed", ErrNotSent)
@@ -74,9 +71,8 @@ func (n *Node) AddVoter(ctx context.Context, id, addr string) error {
 	})
 }
 
-// RemoveServer takes a server out of the membership. A leader that removes
-// itself stops once that is committed; any other server that is removed keeps
-// running without a voice until somebody stops it.
+// RemoveServer removes a server from the membership. A leader that removes itself stops when the change is committed.
+// Any other removed server keeps running without a vote until it is stopped.
 func (n *Node) RemoveServer(ctx context.Context, id string) error {
 	err := n.changeMembership(ctx, "remove server", func() raft.IndexFuture {
 		n.pacing.sending()
@@ -92,7 +88,7 @@ func (n *Node) changeMembership(ctx context.Context, what string, change func() 
 	if !n.gate.enter() {
 		return ErrStopped
 	}
-	// The gate is left when raft has answered, not when the caller gives up.
+	// gate.leave must be called when raft has answered, even if the caller has given up before.
 	answer := make(chan error, 1)
 	n.running.Go(func() {
 		defer n.gate.leave()
@@ -109,8 +105,8 @@ func (n *Node) changeMembership(ctx context.Context, what string, change func() 
 	}
 }
 
-// TakeSnapshot writes a snapshot now and drops the log behind it. It is no
-// error when there is nothing new to write.
+// TakeSnapshot writes a snapshot and removes the log before it, except for TrailingLogs entries. It is not an error if
+// there are no new entries.
 func (n *Node) TakeSnapshot(ctx context.Context) error {
 	if !n.gate.enter() {
 		return ErrStopped
@@ -122,7 +118,7 @@ func (n *Node) TakeSnapshot(ctx context.Context) error {
 	return nil
 }
 
-// Stats is a node at a glance.
+// Stats summarizes the state of a node.
 type Stats struct {
 	// State is Follower, Candidate, Leader or Shutdown.
 	State        string
@@ -136,7 +132,7 @@ type Stats struct {
 	Backlog int
 }
 
-// Stats may be called at any time; its fields are read one after the other.
+// Stats returns the current figures, which are read one after the other. It may be called at any time.
 func (n *Node) Stats() Stats {
 	id, addr := n.Leader()
 	return Stats{

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the node's figures; they are kept even when nobody registers them.
+// metrics has the node's metrics. They are updated even if they are not registered.
 type metrics struct {
 	registerer    prometheus.Registerer
 	registered    []prometheus.Collector
@@ -54,7 +54,7 @@ func newMetrics(n *Node) *metrics {
 	return m
 }
 
-// close lets a node that is opened again in the same process register again.
+// close unregisters the metrics, so that a node that is opened again in the same process can register them.
 func (m *metrics) close() {
 	for _, c := range m.registered {
 		m.registerer.Unregister(c)

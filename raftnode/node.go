@@ -21,22 +21,20 @@ import (
 )
 
 const (
-	// appendBatch bounds the entries of one message to a follower. Entries are
-	// packed already, so a follower that lags is sent at most this many times
-	// MaxEntryBytes at once: more would not arrive within LinkTimeout.
+	// appendBatch limits the number of entries in one message to a follower. Each of them may have MaxEntryBytes, so
+	// more would not arrive within LinkTimeout.
 	appendBatch = 64
-	// logCache keeps the newest entries in memory, so that replication does
-	// not read back what was just written.
+	// logCache is the number of newest entries that are kept in memory, so that replication need not read them from
+	// disk.
 	logCache = 128
-	// snapshotsKept is the newest and one to fall back on.
+	// snapshotsKept is the number of snapshots that are kept: the newest, and one for the case that the newest is
+	// damaged.
 	snapshotsKept = 2
-	// drainTime bounds the wait for writes in flight when a fault, and not
-	// a caller with a deadline, stops the node.
+	// drainTime limits the wait for writes in flight when the node stops.
 	drainTime = 5 * time.Second
 )
 
-// ErrRemoved is the reason of a node that stopped because it was removed from
-// the membership.
+// ErrRemoved is the error of a node that stopped because it was removed from the membership; see Err.
 var ErrRemoved = errors.New("this replica was removed from the membership")
 
 // Node is one replica.
@@ -59,12 +57,12 @@ type Node struct {
 	changes subscriptions
 	notify  chan bool
 
-	// background is the context of every goroutine of the node.
+	// background is the context of all goroutines of the node.
 	background context.Context
 	end        context.CancelFunc
 	running    sync.WaitGroup
 
-	// opened is closed when Open is about to return.
+	// opened is closed at the end of Open.
 	opened   chan struct{}
 	stopOnce sync.Once
 	stopping chan struct{}
@@ -72,8 +70,8 @@ type Node struct {
 	cause    error // written before done is closed
 }
 
-// Open starts a replica: it restores the state machine from the newest
-// snapshot, joins the others and applies what was committed.
+// Open starts a replica: it restores the state machine from the newest snapshot, connects to the other replicas and
+// applies committed entries.
 func Open(cfg Config, sm StateMachine) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -114,7 +112,7 @@ func (n *Node) start() error {
 		return err
 	}
 	n.snapshots = snapshots
-	// The stores sync what they write, and not the names of the files that they have just made.
+	// The stores sync the files that they write, but not the directory with the names of new files.
 	if err := durable.SyncDir(n.cfg.Dir); err != nil {
 		return fmt.Errorf("sync data directory: %w", err)
 	}
@@ -149,7 +147,7 @@ func (n *Node) start() error {
 	return nil
 }
 
-// openStores opens the log and the snapshots on disk.
+// openStores opens the stores of the log and the snapshots on disk.
 func (n *Node) openStores() (Store, raft.SnapshotStore, error) {
 	disk, err := store.Open(store.Config{Dir: n.cfg.Dir, Log: n.cfg.LogStore, Logger: n.log})
 	if err != nil {
@@ -165,8 +163,8 @@ func (n *Node) openStores() (Store, raft.SnapshotStore, error) {
 	return disk, snapshots, nil
 }
 
-// newRaft starts raft. It panics when it cannot write its term, which before
-// anything runs is only an error.
+// newRaft starts raft. Raft panics when it cannot write its term; newRaft returns this as an error, because nothing
+// runs yet.
 func newRaft(cfg *raft.Config, fsm raft.FSM, logs raft.LogStore, stable raft.StableStore, snapshots raft.SnapshotStore, t raft.Transport) (r *raft.Raft, err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -198,14 +196,14 @@ func (n *Node) raftConfig() *raft.Config {
 	c.NotifyCh = n.notify
 	c.Logger = hostlog.New(n.log)
 	c.NoLegacyTelemetry = true
-	// Raft forgets to answer some of the writes that it holds when it shuts
-	// itself down. The node does that instead, once they are answered: see stop.
+	// When raft shuts itself down it does not answer some of its pending writes. So the node stops raft itself after it
+	// was removed, when writes are answered: see RemoveServer and unwind.
 	c.ShutdownOnRemove = false
 	return c
 }
 
-// begins says whether this replica is one of those that begin a cluster: it has
-// no state, and somebody has said that there is none elsewhere.
+// begins reports whether this replica must bootstrap a cluster: it has a Bootstrap list and no state, and MayBootstrap
+// allows it.
 func (n *Node) begins(logs raft.LogStore, snapshots raft.SnapshotStore) (bool, error) {
 	if len(n.cfg.Bootstrap) == 0 {
 		return false, nil
@@ -237,25 +235,23 @@ func (n *Node) bootstrap(logs raft.LogStore, snapshots raft.SnapshotStore) error
 	return nil
 }
 
-// diskFailed runs on the goroutine whose write failed.
+// diskFailed stops the node after a failed write. It runs on the goroutine of that write.
 func (n *Node) diskFailed(err error) {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		err = fmt.Errorf("%w: the disk of %s is full; make room on it and start this coordinator again, nothing that was acknowledged is lost",
 			err, n.cfg.Dir)
 	}
 	n.log.Error("disk write failed, this replica stops", "error", err)
-	// First the links, so that nothing this replica believes to have written
-	// is told to anybody.
+	// The links are closed first, so that this replica acknowledges nothing that it may not have written.
 	if n.transport != nil {
 		n.transport.sever()
 	}
 	n.stop(context.Background(), fmt.Errorf("write to disk: %w", err))
 }
 
-// Shutdown hands leadership over when this replica has it, and stops. Writes
-// in flight are answered; new ones are refused with ErrStopped. It returns
-// when every goroutine has ended, or with ctx's error before that; stopping
-// then goes on.
+// Shutdown transfers leadership if this replica leads, and stops the node. Writes in flight are answered; new ones are
+// refused with ErrStopped. Shutdown returns when all goroutines have ended. If ctx ends before, it returns the error of
+// ctx, and stopping continues.
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.stop(ctx, nil)
 	select {
@@ -266,10 +262,10 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Done is closed when the node has stopped, by Shutdown or by a fault.
+// Done returns a channel that is closed when the node has stopped, because of Shutdown or a fault.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Err says why the node stopped: nil before Done is closed and after Shutdown.
+// Err returns why the node stopped. It is nil before Done is closed, and after Shutdown.
 func (n *Node) Err() error {
 	select {
 	case <-n.done:
@@ -293,9 +289,8 @@ func (n *Node) stop(ctx context.Context, cause error) {
 	})
 }
 
-// unwind stops the parts in the order that loses nothing. Raft leaves some
-// futures unanswered for ever when it is shut down under them, so everything
-// that waits on one is let out first.
+// unwind stops the parts of the node in order. Raft never answers some futures that are pending when it is shut down,
+// so unwind first waits, for at most drainTime, until no call waits for a future.
 func (n *Node) unwind(ctx context.Context) {
 	drain, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
@@ -334,8 +329,7 @@ func (n *Node) closeParts() error {
 	return errors.Join(errs...)
 }
 
-// await waits for one of raft's futures. When ctx ends first the future is left
-// to its goroutine, which ends when raft answers.
+// await waits for a future of raft. If ctx ends first, a goroutine goes on waiting until raft answers.
 func await(ctx context.Context, f raft.Future) error {
 	answer := make(chan error, 1)
 	go func() { answer <- f.Error() }()

@@ -80,7 +80,7 @@ func TestNode_survivesTheDeathOfTheLeader(t *testing.T) {
 			leader := c.leader()
 			c.agree(c.propose(leader, fmt.Sprint("before ", i)).Index)
 			died := time.Now()
-			c.net.Isolate(addrOf(leader.cfg.ID)) // dies without leaving
+			c.net.Isolate(addrOf(leader.cfg.ID)) // fails without a shutdown
 			next := c.leader(c.others(leader.cfg.ID)...)
 			c.propose(next, fmt.Sprint("after ", i))
 			require.Less(t, time.Since(died), 2*time.Second)
@@ -142,13 +142,13 @@ func TestNode_laggingReplicaIsBroughtUpBySnapshot(t *testing.T) {
 			c.propose(leader, fmt.Sprint(i))
 		}
 		require.NoError(t, leader.TakeSnapshot(t.Context()))
-		time.Sleep(time.Millisecond) // virtual; snapshots are named by the clock
+		time.Sleep(time.Millisecond) // virtual; the names of snapshots have the time
 		require.NoError(t, leader.TakeSnapshot(t.Context()), "nothing new is no error")
 		at := c.propose(leader, "after").Index
 		c.start(lagging, c.ids)
 		require.Len(t, c.agree(at).Commands, 51)
 
-		// And a restart begins at the snapshot.
+		// A restarted replica begins with the snapshot.
 		c.stop(lagging)
 		n := c.start(lagging, c.ids)
 		require.NotZero(t, n.AppliedIndex())
@@ -177,7 +177,7 @@ func TestNode_joinAndLeave(t *testing.T) {
 		require.ErrorAs(t, c.nodes[c.others(leader.cfg.ID)[0]].RemoveServer(t.Context(), "c5"), &not)
 		require.ErrorIs(t, leader.AddVoter(t.Context(), "", ""), ErrNotSent)
 
-		// The leader removes itself: it stops, the others go on.
+		// A leader that removes itself stops, and the others go on.
 		require.NoError(t, leader.RemoveServer(t.Context(), leader.cfg.ID))
 		<-leader.Done()
 		require.ErrorIs(t, leader.Err(), ErrRemoved)
@@ -206,14 +206,14 @@ func TestNode_handsLeadershipOverAtShutdown(t *testing.T) {
 	})
 }
 
-// Leadership goes to a voter that answers, whichever others are away.
+// Leadership is transferred to a voter that answers, whichever voter does not.
 func TestNode_transferToWhoAnswers(t *testing.T) {
 	for away := range 2 {
 		runCluster(t, 3, nil, func(t *testing.T, c *cluster) {
 			leader := c.leader()
 			others := c.others(leader.cfg.ID)
 			c.stop(others[away])
-			time.Sleep(200 * time.Millisecond) // virtual: some heartbeats
+			time.Sleep(200 * time.Millisecond) // virtual; enough for some heartbeats
 			require.NoError(t, leader.Transfer(t.Context(), ""))
 			require.Equal(t, others[1-away], c.leader(others[1-away]).cfg.ID)
 		})

@@ -7,13 +7,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ErrNotSent matches every error of a write that was certainly not written and
-// may be sent again.
+// ErrNotSent matches every error of a write that certainly was not and will not be written, and may be sent again.
 var ErrNotSent = errors.New("not sent")
 
-// ErrUnknownOutcome matches every error of a write that may have been written,
-// or may yet be. Only a command that the state machine recognises as a repeat
-// may be sent again.
+// ErrUnknownOutcome matches every error of a write that may have been or may yet be written. It may be sent again only
+// if the state machine recognises repeated commands.
 var ErrUnknownOutcome = errors.New("outcome unknown")
 
 // Errors of writes that were not sent. All match ErrNotSent.
@@ -23,11 +21,9 @@ var (
 	ErrStopped         = fmt.Errorf("%w: this replica has stopped", ErrNotSent)
 )
 
-// NotLeaderError says that this replica does not lead, and who does as far as
-// it knows. It matches ErrNotSent.
+// NotLeaderError says that this replica does not lead, and names the leader that it knows. It matches ErrNotSent.
 type NotLeaderError struct {
-	// LeaderID and LeaderAddr (a raft address) are empty when nobody is known
-	// to lead.
+	// LeaderID and LeaderAddr (a raft address) are empty if no leader is known.
 	LeaderID   string
 	LeaderAddr string
 }
@@ -42,7 +38,7 @@ func (e *NotLeaderError) Error() string {
 // Is makes the error match ErrNotSent.
 func (e *NotLeaderError) Is(target error) bool { return target == ErrNotSent }
 
-// writeOutcome is the outcome of a write by its error from hashicorp/raft.
+// writeOutcome is the outcome of a write that failed with an error of hashicorp/raft.
 type writeOutcome int
 
 const (
@@ -52,13 +48,13 @@ const (
 	outcomeStopped
 )
 
-// outcomes lists every sentinel error of hashicorp/raft, also those that a write
-// cannot meet today, so that none is ever classified by accident. What is not
-// in the table (an error of the log store, say) is unknown: the safe answer.
+// outcomes has every sentinel error of hashicorp/raft, including those that no write returns today, so that each is
+// classified on purpose. The outcome of an error that is not in the table, such as one of the log store, is unknown,
+// which is safe.
 var outcomes = map[error]writeOutcome{
-	// A follower or candidate hands back what it was given, untouched.
+	// A follower or candidate refuses the entry.
 	raft.ErrNotLeader: outcomeNotLeader,
-	// The leader hands back what it was given before it touched its log.
+	// The leader refuses the entry before it writes to its log.
 	raft.ErrLeadershipTransferInProgress: outcomeNotSent,
 	// The command never entered raft's queue.
 	raft.ErrEnqueueTimeout: outcomeNotSent,
@@ -66,17 +62,17 @@ var outcomes = map[error]writeOutcome{
 	raft.ErrLeadershipLost: outcomeUnknown,
 	// The log was replaced while the entry was in flight.
 	raft.ErrAbortedByRestore: outcomeUnknown,
-	// Raft stopped while it had the entry, or before: it does not say which.
+	// Raft stopped before or after it received the entry.
 	raft.ErrRaftShutdown: outcomeStopped,
 
-	// About membership, bootstrap and snapshots: refused before the log.
+	// These are about membership, bootstrap and snapshots. Raft refuses before it writes to its log.
 	raft.ErrLeader:               outcomeNotSent,
 	raft.ErrNotVoter:             outcomeNotSent,
 	raft.ErrCantBootstrap:        outcomeNotSent,
 	raft.ErrNothingNewToSnapshot: outcomeNotSent,
 	raft.ErrUnsupportedProtocol:  outcomeNotSent,
 
-	// Of links and log stores: they say nothing about the entry.
+	// These are errors of links and log stores, which say nothing about the entry.
 	raft.ErrTransportShutdown:               outcomeUnknown,
 	raft.ErrPipelineShutdown:                outcomeUnknown,
 	raft.ErrPipelineReplicationNotSupported: outcomeUnknown,
@@ -92,8 +88,7 @@ func classify(err error) writeOutcome {
 	return outcomeUnknown
 }
 
-// writeError turns an error of a write that raft was given into the error of
-// the caller.
+// writeError returns the error for the caller of a write that failed in raft.
 func (n *Node) writeError(err error) error {
 	switch classify(err) {
 	case outcomeNotLeader:
@@ -101,7 +96,7 @@ func (n *Node) writeError(err error) error {
 	case outcomeNotSent:
 		return fmt.Errorf("%w: %w", ErrNotSent, err)
 	default:
-		// Stopped counts as unknown here: raft had the entry.
+		// outcomeStopped counts as unknown, because raft may have received the entry.
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}
 }
@@ -109,8 +104,8 @@ func (n *Node) writeError(err error) error {
 func (n *Node) notLeader() error {
 	id, addr := n.Leader()
 	if id == n.cfg.ID {
-		// Raft still names this replica for a moment after it stepped down;
-		// sending the caller back here would be a loop.
+		// For a moment after this replica stepped down raft still names it as the leader, and the caller would try it
+		// again and again.
 		id, addr = "", ""
 	}
 	return &NotLeaderError{LeaderID: id, LeaderAddr: addr}

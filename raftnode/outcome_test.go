@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exportedSentinels parses the source of hashicorp/raft for its Err variables.
+// exportedSentinels returns the names of the Err variables in the source of hashicorp/raft.
 func exportedSentinels(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/hashicorp/raft").Output()
@@ -48,7 +48,7 @@ func exportedSentinels(t *testing.T) []string {
 	return names
 }
 
-// byName repeats the names, because Go cannot look a variable up by name.
+// byName has the variables by name, because Go cannot look them up.
 var byName = map[string]error{
 	"ErrAbortedByRestore":                raft.ErrAbortedByRestore,
 	"ErrCantBootstrap":                   raft.ErrCantBootstrap,
@@ -94,7 +94,7 @@ func TestWriteError_threeOutcomes(t *testing.T) {
 			require.Equal(t, !sent, errors.Is(got, ErrNotSent), "%v", err)
 		}
 		require.ErrorIs(t, n.writeError(errors.New("of the disk")), ErrUnknownOutcome)
-		// This replica must never be named as the one to go to.
+		// The error must never name this replica as the leader.
 		require.Equal(t, &NotLeaderError{}, n.writeError(raft.ErrNotLeader))
 	})
 	require.Equal(t, outcomeUnknown, classify(raft.ErrLeadershipLost))

@@ -12,20 +12,18 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/pace"
 )
 
-// pacing tells pace what happens, and raft what pace decides.
+// pacing passes the observations of this replica to pace, and the decisions of pace to raft.
 //
-// Raft has one timeout for two things: how long a follower waits for its leader,
-// and, a tenth of it, how often a leader speaks. So a replica that leads has the
-// base, however patient it would be as a follower: its followers may have
-// started just now, and have the base too. Its patience goes into its lease.
+// Raft uses the heartbeat timeout for two things: a follower waits for its leader this long, and a leader sends
+// heartbeats at a tenth of it. So a replica that leads uses the base, even if it would wait longer as a follower: its
+// followers may have just started and use the base, too. Only its lease is longer.
 //
-// A leader that stepped down by itself, because it heard too little of the
-// others, also has the base until somebody leads. They still take it for their
-// leader and would vote for nobody else, so it should stand first.
+// A leader that stepped down because it had too few answers also uses the base until there is a leader. The others
+// still take it for their leader and would vote for no other replica, so it should stand for election first.
 type pacing struct {
 	cfg Config
 	log *slog.Logger
-	// Set by begin, before which only answered and timeout are called.
+	// raft and leader are set by begin. Before begin only answered and timeout are called.
 	raft   *raft.Raft
 	leader pace.LeaderTimes
 
@@ -34,27 +32,27 @@ type pacing struct {
 	trips    pace.RoundTrips
 	leads    bool
 	resigned bool
-	term     uint64 // in which it leads, or resigned
+	term     uint64 // the term in which it leads, or resigned
 	looked   time.Time
 	told     raft.ReloadableConfig
 
-	// now is what pace said last.
+	// now is the last timeout of pace, in nanoseconds.
 	now atomic.Int64
 
-	// sent is when the last entry was proposed here, in nanoseconds since 1970; quiet: that is a while ago, and the
-	// followers are told at a slower pace what is committed.
+	// sent is the time at which the last entry was proposed here, in Unix nanoseconds. quiet says that this is longer
+	// ago than quietAfter, so that the empty messages are sent less often.
 	sent  atomic.Int64
 	quiet atomic.Bool
 }
 
-// A leader that was asked to write nothing for quietAfter has nothing to tell its followers but that it is there, which
-// heartbeats do. From then on its empty messages come quietPace times less often.
+// A leader without a proposal for quietAfter sends its empty messages quietPace times less often: its followers know
+// what is committed, and heartbeats show that it still leads.
 const (
 	quietAfter = time.Second
 	quietPace  = 20
 )
 
-// sending is told that an entry is about to be proposed.
+// sending must be called before an entry is proposed.
 func (p *pacing) sending() {
 	p.sent.Store(time.Now().UnixNano())
 	if p.quiet.Load() {
@@ -64,8 +62,8 @@ func (p *pacing) sending() {
 	}
 }
 
-// hush sets the pace of the empty messages; the lock is held. It says that it is quiet before it looks whether it is: so an
-// entry that comes in between is seen here, or sees it.
+// hush sets the interval of the empty messages. The caller holds the lock. It sets quiet before it reads sent: so it
+// notices an entry that is proposed concurrently, or sending notices that quiet is set.
 func (p *pacing) hush() {
 	was := p.quiet.Swap(true)
 	quiet := p.leads && time.Since(time.Unix(0, p.sent.Load())) >= quietAfter
@@ -84,15 +82,15 @@ func newPacing(cfg Config, log *slog.Logger) *pacing {
 	return p
 }
 
-// begin takes raft up, before it says anything.
+// begin sets the raft whose times are changed.
 func (p *pacing) begin(r *raft.Raft) {
 	p.raft, p.leader, p.told = r, pace.TimesOf(r), r.ReloadableConfig()
 }
 
-// timeout is how long this replica waits for the others now.
+// timeout returns how long this replica currently waits for the others.
 func (p *pacing) timeout() time.Duration { return time.Duration(p.now.Load()) }
 
-// answered is told that a peer answered what it was asked at began.
+// answered notes that a peer answered a message that was sent at began.
 func (p *pacing) answered(addr string, began time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +100,7 @@ func (p *pacing) answered(addr string, began time.Time) {
 	}
 }
 
-// run looks at raft eight times in the shortest timeout.
+// run checks raft eight times in the shortest timeout.
 func (p *pacing) run(ctx context.Context) {
 	period := p.cfg.HeartbeatTimeout / 8
 	tick := time.NewTicker(period)
@@ -129,7 +127,7 @@ func (p *pacing) look(period time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	// A process that gets no processor is slow, whatever it sees of the others.
+	// If this process does not get a processor in time, the machine is slow, even if the others answer quickly.
 	if !p.looked.IsZero() {
 		p.pace.Delayed(now, now.Sub(p.looked)-period)
 	}
@@ -152,23 +150,23 @@ func (p *pacing) look(period time.Duration) {
 	p.hush()
 }
 
-// leading is called when this replica begins or ceases to lead. Raft waits
-// meanwhile.
+// leading is called when this replica begins or ceases to lead.
 func (p *pacing) leading(leads bool) {
 	term := p.raft.CurrentTerm()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.resigned = p.leads && !leads && term == p.term
 	p.leads, p.term = leads, term
-	p.sent.Store(time.Now().UnixNano()) // a new leader has something to tell
+	p.sent.Store(time.Now().UnixNano()) // a new leader is not quiet
 	p.hush()
-	// What a leader has, raft would not take for a follower, nor change it.
+	// ReloadConfig would refuse the longer lease of a leader for a follower, and does not change it, so the lease is
+	// set back here.
 	p.leader.Set(p.cfg.LeaderLease, p.cfg.ElectionTimeout)
 	p.told = raft.ReloadableConfig{}
 	p.tell()
 }
 
-// tell gives raft the times of the moment; the lock is held.
+// tell sets the current times in raft. The caller holds the lock.
 func (p *pacing) tell() {
 	timeout := p.pace.Timeout()
 	if before := p.timeout(); timeout != before {

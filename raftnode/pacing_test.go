@@ -15,7 +15,8 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/memnet"
 )
 
-// slow makes every replica as patient as answers that took half of timeout would, until the cluster was calm for 20 s.
+// slow sets the timeout of every replica, as answers after half of it would. It stays until the cluster was calm for 20
+// s.
 func (c *cluster) slow(timeout time.Duration) {
 	for _, n := range c.nodes {
 		n.slow(timeout)
@@ -29,10 +30,10 @@ func (n *Node) slow(timeout time.Duration) {
 	n.pacing.tell()
 }
 
-// leads says whether a replica is raft's leader.
+// leads reports whether a replica is raft's leader.
 func leads(n *Node) bool { return n.raft.State() == raft.Leader }
 
-// A leader goes on for as long as its followers would wait for it, and no longer.
+// A leader must lead as long as its followers would wait for it, and no longer.
 func TestPacing_theLeaseOfALeader(t *testing.T) {
 	for timeout, goesOn := range map[time.Duration]time.Duration{
 		400 * time.Millisecond:  300 * time.Millisecond,
@@ -53,7 +54,8 @@ func TestPacing_theLeaseOfALeader(t *testing.T) {
 	}
 }
 
-// A follower that has just started has the base, and hears enough of a leader that would wait for longer itself.
+// A leader with a long timeout must send heartbeats often enough for a follower that has just started and uses the
+// base.
 func TestPacing_aLeaderSpeaksAtTheBase(t *testing.T) {
 	runCluster(t, 3, nil, func(t *testing.T, c *cluster) {
 		leader := c.leader()
@@ -76,7 +78,8 @@ func TestPacing_aLeaderSpeaksAtTheBase(t *testing.T) {
 	})
 }
 
-// Followers that wait for a leader which has stepped down vote for nobody else meanwhile: so it stands again soon.
+// Followers that wait for a leader that has stepped down vote for no other replica, so that replica must stand for
+// election again soon.
 func TestPacing_whoSteppedDownStandsFirst(t *testing.T) {
 	runCluster(t, 3, nil, func(t *testing.T, c *cluster) {
 		leader := c.leader()
@@ -91,7 +94,7 @@ func TestPacing_whoSteppedDownStandsFirst(t *testing.T) {
 	})
 }
 
-// After a cut, answers arrive that are seconds old. They do not say that the others are slow.
+// After a cut, answers arrive that are seconds old. They must not count as delays.
 func TestPacing_cutsAreNoDelays(t *testing.T) {
 	runCluster(t, 3, nil, func(t *testing.T, c *cluster) {
 		for range 10 {
@@ -108,7 +111,7 @@ func TestPacing_cutsAreNoDelays(t *testing.T) {
 	})
 }
 
-// Followers keep connections open, so that an election needs no handshake.
+// Followers must keep connections open, so that an election needs no handshake.
 func TestKeepLinks_anElectionNeedsNoHandshake(t *testing.T) {
 	var closed atomic.Bool
 	tune := func(_ string, cfg *Config) { cfg.Stream = &noDials{cfg.Stream, &closed} }
@@ -126,7 +129,7 @@ func TestKeepLinks_anElectionNeedsNoHandshake(t *testing.T) {
 	})
 }
 
-// noDials refuses new connections while it is told to.
+// noDials refuses new connections while closed is set.
 type noDials struct {
 	raft.StreamLayer
 	closed *atomic.Bool
@@ -139,7 +142,7 @@ func (s *noDials) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, 
 	return s.StreamLayer.Dial(to, timeout)
 }
 
-// A server that is not a member yet has no term. A probe does not tell it of a leader.
+// A server that is not a member yet has no term. A probe must not make it believe in a leader.
 func TestKeepLinks_tellsNewcomersNothing(t *testing.T) {
 	runCluster(t, 1, nil, func(t *testing.T, c *cluster) {
 		newcomer := c.start("c2", nil)
@@ -167,9 +170,10 @@ func TestLinks_deadlinesAreThoseOfASlowMachine(t *testing.T) {
 	})
 }
 
-// An answer of a later term says that the others have gone on without this replica, and not how slow they are.
+// An answer of a later term must not count as a delay: it shows that the others have gone on without this replica, not
+// that they are slow.
 func TestTransport_whichAnswersCountAsSlow(t *testing.T) {
-	const term = 5 // in which the replica asks
+	const term = 5 // the term of the messages
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
 	heartbeat := func(tr *transport) error {
 		return tr.AppendEntries("b", "b:1", &raft.AppendEntriesRequest{RPCHeader: header, Term: term}, &raft.AppendEntriesResponse{})
@@ -219,7 +223,7 @@ func TestTransport_whichAnswersCountAsSlow(t *testing.T) {
 				require.NoError(t, tc.ask(a))
 				var want time.Duration
 				if tc.counts {
-					want = time.Second // and not the time of dialling
+					want = time.Second // without the time of dialling
 				}
 				require.Equal(t, want, a.pacing.pace.Longest())
 				require.NoError(t, errors.Join(a.Close(), b.Close()))
@@ -228,7 +232,7 @@ func TestTransport_whichAnswersCountAsSlow(t *testing.T) {
 	}
 }
 
-// slowToDial takes two seconds for a connection.
+// slowToDial needs two seconds for a new connection.
 type slowToDial struct{ raft.StreamLayer }
 
 func (s *slowToDial) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {

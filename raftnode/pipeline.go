@@ -7,18 +7,15 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// pipeline carries entries to one follower. It differs from raft's own in two
-// things.
+// pipeline sends entries to one follower. It differs from raft's own pipeline in two ways.
 //
-// It ends itself when it takes nothing for too long. Raft stops to read
-// from a pipeline once a follower refused an entry, and may send once more after
-// that: the sender then waits for ever. The follower gets heartbeats and no
-// entries any more, and the replica's shutdown never ends. Seen in virtual time,
-// and by others (grafana/pyroscope pull request 5518, hashicorp/raft issue 612).
+// It closes itself when a message cannot be sent for too long. Raft stops reading from a pipeline after a follower has
+// refused an entry, but may send once more, and then the sender would wait for ever: the follower would get heartbeats
+// but no entries, and Shutdown would not return. Tests in virtual time have shown this, and others have reported it
+// (grafana/pyroscope pull request 5518, hashicorp/raft issue 612).
 //
-// And it ends itself at the first message that fails. Raft does not look at the
-// error of a message: it would take the failure for contact with the follower, and
-// a leader that was cut off would go on for a second lease.
+// And it closes itself after the first message that failed. Raft does not check the error of a message: it would count
+// the failure as contact with the follower, and a leader that was cut off would lead for a second lease.
 type pipeline struct {
 	raft.AppendPipeline
 	patience time.Duration
@@ -28,7 +25,7 @@ type pipeline struct {
 	closed chan struct{}
 }
 
-// newPipeline returns a pipeline that must be closed.
+// newPipeline returns a pipeline, which must be closed.
 func newPipeline(p raft.AppendPipeline, patience time.Duration) *pipeline {
 	q := &pipeline{AppendPipeline: p, patience: patience, done: make(chan raft.AppendFuture), closed: make(chan struct{})}
 	go q.pass()
@@ -42,7 +39,7 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 	return p.AppendPipeline.AppendEntries(args, resp)
 }
 
-// pass passes on what the follower answers.
+// pass passes the follower's answers to raft.
 func (p *pipeline) pass() {
 	for {
 		select {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// parked is a pipeline that takes nothing.
+// parked is a pipeline in which no message can be sent.
 type parked struct {
 	raft.AppendPipeline
 	answers chan raft.AppendFuture
@@ -35,7 +35,7 @@ func (p *parked) Close() error {
 	return nil
 }
 
-// answer is what became of a message.
+// answer is the future of a message.
 type answer struct {
 	raft.AppendFuture
 	err error
@@ -61,7 +61,7 @@ func TestPipeline_failuresAreNoContact(t *testing.T) {
 		inner.answers <- answered
 		require.Same(t, answered, <-p.Consumer())
 		inner.answers <- &answer{err: errors.New("connection reset")}
-		<-inner.closed // raft's next message fails
+		<-inner.closed // so the next message of raft fails
 		select {
 		case <-p.Consumer():
 			t.Fatal("raft was told of a message that failed")

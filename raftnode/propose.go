@@ -9,20 +9,18 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// enqueueTime bounds how long raft may refuse to look at an entry.
+// enqueueTime limits how long an entry waits until raft accepts it.
 const enqueueTime = 5 * time.Second
 
-// Applied is the answer to a command: what the state machine returned for it,
-// and the index of the entry that carried it.
+// Applied is the answer to a command: its result from the state machine, and the index of its entry.
 type Applied struct {
 	Result any
 	Index  uint64
 }
 
-// Propose replicates a command and returns its own result once it is applied
-// here. When ctx ends before the command was packed it is not sent; after that
-// the outcome is unknown. The bytes must not change until Propose returns, and
-// after an unknown outcome never.
+// Propose replicates a command, and returns its result when it is applied on this replica. If ctx ends before the
+// command is packed, the command is not sent; if ctx ends later, the outcome is unknown. The caller must not change the
+// bytes before Propose returns, and never after an unknown outcome.
 func (n *Node) Propose(ctx context.Context, command []byte) (Applied, error) {
 	if n.raft.State() != raft.Leader {
 		if n.stopped() {
@@ -43,7 +41,7 @@ func (n *Node) Propose(ctx context.Context, command []byte) (Applied, error) {
 		return Applied{}, fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
 	}
 	select {
-	case <-p.answered: // both happened: an answer is worth more
+	case <-p.answered: // both happened: return the answer
 		return p.applied, p.err
 	default:
 		return Applied{}, fmt.Errorf("%w: %w", ErrUnknownOutcome, context.Cause(ctx))
@@ -62,10 +60,10 @@ func (n *Node) stopped() bool {
 // proposal is one waiting command.
 type proposal struct {
 	command  []byte
-	waiting  bool // in the queue, not yet packed; under proposer.mu
+	waiting  bool // in the queue, not packed yet; guarded by proposer.mu
 	applied  Applied
 	err      error
-	answered chan struct{} // closed after applied and err were set
+	answered chan struct{} // closed after applied and err are set
 }
 
 func (p *proposal) answer(applied Applied, err error) {
@@ -73,30 +71,29 @@ func (p *proposal) answer(applied Applied, err error) {
 	close(p.answered)
 }
 
-// flight is an entry in flight.
+// flight is an entry that was sent to raft and is not answered.
 type flight struct {
 	batch  []*proposal
 	future raft.ApplyFuture
 	sent   time.Time
 }
 
-// proposer gathers commands into entries. One goroutine packs, so that entries
-// are formed in order; one answers. Flights holds what is in flight; its
-// capacity is what makes commands pile up, and so packs them, when the disks
-// are slower than the callers.
+// proposer packs commands into entries. One goroutine packs, so that entries have the order of the commands, and one
+// answers. When MaxInFlight entries are in flight, because the disks are slower than the callers, further commands
+// gather in the queue, and so are packed together.
 type proposer struct {
 	node *Node
 
 	mu     sync.Mutex
 	queue  []*proposal
-	count  int // of queue, without what was withdrawn
+	count  int // number of commands in queue that were not withdrawn
 	bytes  int
 	closed bool
 
 	wake    chan struct{}
 	room    chan struct{}
 	flights chan flight
-	// given is closed when nobody will be answered any more by raft.
+	// given is closed when raft will not answer any more.
 	given chan struct{}
 }
 
@@ -124,7 +121,7 @@ func (q *proposer) enqueue(ctx context.Context, command []byte) (*proposal, erro
 	switch {
 	case q.closed:
 		return nil, ErrStopped
-	// A command may always wait alone: the bytes bound must not refuse it for ever.
+	// A single command may always wait, because MaxBacklogBytes must not refuse it for ever.
 	case q.count >= cfg.MaxBacklog, q.count > 0 && q.bytes+len(command) > cfg.MaxBacklogBytes:
 		return nil, ErrBacklogFull
 	}
@@ -138,7 +135,7 @@ func (q *proposer) enqueue(ctx context.Context, command []byte) (*proposal, erro
 	return p, nil
 }
 
-// withdraw takes a command out that is not packed yet.
+// withdraw withdraws a command, and returns false if it is packed already.
 func (q *proposer) withdraw(p *proposal) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -196,7 +193,7 @@ func (q *proposer) pack() {
 	}
 }
 
-// next waits for commands. Nil means that the proposer is closed.
+// next waits for commands. It returns nil when the proposer is closed.
 func (q *proposer) next() []*proposal {
 	for {
 		if batch := q.take(); batch != nil {
@@ -258,7 +255,7 @@ func (q *proposer) land(f flight) {
 	index := f.future.Index()
 	results, _ := f.future.Response().([]any)
 	if len(results) != len(f.batch) {
-		// The entry is applied; what it did to each command cannot be told.
+		// The entry is applied, but the result of each command is unknown.
 		q.node.log.Error("state machine returned the wrong number of results",
 			"index", index, "commands", len(f.batch), "results", len(results))
 		for _, p := range f.batch {
@@ -271,7 +268,7 @@ func (q *proposer) land(f flight) {
 	}
 }
 
-// close refuses new commands and those that still wait.
+// close refuses new commands, and answers those in the queue with ErrStopped.
 func (q *proposer) close() {
 	q.mu.Lock()
 	q.closed = true
@@ -294,7 +291,7 @@ func (q *proposer) close() {
 	}
 }
 
-// abandon answers what raft left unanswered when it stopped: unknown.
+// abandon answers the entries that raft did not answer before it stopped; their outcome is unknown.
 func (q *proposer) abandon() { close(q.given) }
 
 func (q *proposer) isClosed() bool {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stuck opens a single replica whose state machine applies nothing until the
-// returned function is called, so that entries stay in flight.
+// stuck runs fn with a single replica whose state machine applies nothing until release is called, so that entries stay
+// in flight.
 func stuck(t *testing.T, tune func(*Config), fn func(t *testing.T, c *cluster, n *Node, release func())) {
 	runCluster(t, 1, func(_ string, cfg *Config) {
 		cfg.MaxInFlight = 1
@@ -73,7 +73,7 @@ func TestPropose_backlogIsBounded(t *testing.T) {
 func TestPropose_backlogIsBoundedInBytes(t *testing.T) {
 	stuck(t, func(cfg *Config) { cfg.MaxBacklogBytes = 10 }, func(t *testing.T, c *cluster, n *Node, release func()) {
 		c.proposeAside(t.Context(), n, "in flight")
-		c.proposeAside(t.Context(), n, strings.Repeat("x", 20)) // alone it may wait
+		c.proposeAside(t.Context(), n, strings.Repeat("x", 20)) // a single command may wait
 		_, err := n.Propose(t.Context(), []byte("y"))
 		require.ErrorIs(t, err, ErrBacklogFull)
 		release()
@@ -97,7 +97,7 @@ func TestPropose_entriesAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stuck(t, tune, func(t *testing.T, c *cluster, n *Node, release func()) {
 				var answers []<-chan outcome
-				for range 9 { // one alone, then two full entries
+				for range 9 { // an entry with one command, then two full ones
 					answers = append(answers, c.proposeAside(t.Context(), n, strings.Repeat("x", 10)))
 				}
 				release()

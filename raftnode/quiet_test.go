@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// countingStream counts the messages that a replica begins or answers.
+// countingStream counts the writes to the connections that a replica dials.
 type countingStream struct {
 	raft.StreamLayer
 	writes *atomic.Int64
@@ -31,7 +31,7 @@ func (c countingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Followers learn soon what is committed; a leader that commits nothing does not tell them so a hundred times a second.
+// A leader that commits nothing must send few messages, and yet followers must learn soon when an entry is committed.
 func TestPacing_aQuietLeaderSpeaksSeldom(t *testing.T) {
 	written := map[string]*atomic.Int64{"c1": {}, "c2": {}, "c3": {}}
 	tune := func(id string, cfg *Config) { cfg.Stream = countingStream{cfg.Stream, written[id]} }
@@ -41,7 +41,7 @@ func TestPacing_aQuietLeaderSpeaksSeldom(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			before := written[leader.cfg.ID].Load()
 			time.Sleep(10 * time.Second)
-			// A heartbeat goes to each follower every 40 to 80 ms.
+			// The leader sends each follower a heartbeat every 40 to 80 ms.
 			require.Less(t, written[leader.cfg.ID].Load()-before, int64(500), "messages in ten quiet seconds")
 
 			at := c.propose(leader, "x").Index

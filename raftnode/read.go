@@ -7,12 +7,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// readAt is an index at which a read is linearizable, and the term in which this was so.
+// readAt is an index at which a read is linearizable, and the term in which that was established.
 type readAt struct{ index, term uint64 }
 
-// ReadIndex returns an index such that a replica that has applied it shows
-// every write answered before the call, and the term in which this was so. Only
-// the leader knows; others answer a NotLeaderError.
+// ReadIndex returns an index such that the state of a replica that has applied it has every write that was answered
+// before the call, and the term in which that was established. Only the leader knows it. Other replicas return a
+// NotLeaderError.
 func (n *Node) ReadIndex(ctx context.Context) (index, term uint64, err error) {
 	if n.leading.Load() == nil {
 		if n.stopped() {
@@ -37,8 +37,8 @@ func (n *Node) ReadIndex(ctx context.Context) (index, term uint64, err error) {
 	return at.index, at.term, err
 }
 
-// verify takes the commit index first and proves leadership afterwards. In the
-// other order a new leader could commit in between.
+// verify reads the commit index first, and then confirms leadership. In the other order a new leader could commit
+// entries in between.
 func (n *Node) verify() (readAt, error) {
 	r := n.leading.Load()
 	if r == nil {
@@ -51,12 +51,10 @@ func (n *Node) verify() (readAt, error) {
 	}
 	mark := n.transport.acks.mark()
 	index := n.raft.CommitIndex()
-	// VerifyLeader sends every replica a heartbeat, but believes the first
-	// answers that come in, also to messages sent before it was called, and
-	// counts replicas without a vote. A replica that answered before it
-	// elected somebody else would vouch for a deposed leader. So it only
-	// triggers the heartbeats here, and the answers are counted by what they
-	// answer.
+	// VerifyLeader sends every replica a heartbeat. But it counts the first answers that arrive, even if they are
+	// answers to messages from before the call, and it counts replicas without a vote. So an answer of a replica that
+	// has elected another leader since would confirm a deposed leader. Therefore VerifyLeader only triggers the
+	// heartbeats here, and quorum counts the voters that answered messages sent after mark.
 	if err := await(n.background, n.raft.VerifyLeader()); err != nil {
 		return readAt{}, n.notLeader()
 	}
@@ -69,18 +67,16 @@ func (n *Node) verify() (readAt, error) {
 	return readAt{index, r.term}, nil
 }
 
-// WaitApplied returns once this replica has applied index: an index that
-// ReadIndex or Propose returned, here or on another replica.
+// WaitApplied waits until this replica has applied index, which ReadIndex or Propose returned on any replica.
 func (n *Node) WaitApplied(ctx context.Context, index uint64) error {
 	return n.machine.Wait(ctx, index, n.stopping, ErrStopped)
 }
 
-// AppliedIndex is the highest index that this replica has applied.
+// AppliedIndex returns the highest index that this replica has applied.
 func (n *Node) AppliedIndex() uint64 { return n.machine.Applied() }
 
-// acks remembers which replicas acknowledged this one as their leader, and how
-// recent the message was that they answered. Age is counted in marks, not in
-// time: clocks play no part.
+// acks stores which replicas acknowledged this one as their leader, and when the message was sent that they answered.
+// That time is a mark, a counter, so clocks do not matter.
 type acks struct {
 	mu      sync.Mutex
 	now     uint64
@@ -90,7 +86,7 @@ type acks struct {
 
 type ack struct{ mark, term uint64 }
 
-// mark separates what is sent before from what is sent after.
+// mark begins a new mark and returns it: messages that are sent later have this mark or a higher one.
 func (a *acks) mark() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -119,9 +115,8 @@ func (a *acks) acknowledged(id string, mark, term uint64) {
 	}
 }
 
-// quorum waits until a majority of the voters acknowledged, in term, messages
-// sent after mark. The replica itself is one of the voters unless it is absent
-// from the list.
+// quorum waits until a majority of the voters has acknowledged, in term, messages that were sent after mark began. This
+// replica counts as one if it is a voter.
 func (a *acks) quorum(ctx context.Context, mark, term uint64, voters voterSet) error {
 	for {
 		a.mu.Lock()

@@ -29,8 +29,8 @@ func TestReadIndex_everyReplicaShowsWhatWasAnsweredBefore(t *testing.T) {
 	})
 }
 
-// A new leader's log ends with an entry that no state machine sees. An index
-// that can be waited for must not point at it.
+// The log of a new leader ends with an entry that no state machine sees, so no replica can wait for its index.
+// ReadIndex must not return it.
 func TestReadIndex_canBeWaitedForOnAnIdleClusterAfterAnElection(t *testing.T) {
 	runCluster(t, 3, nil, func(t *testing.T, c *cluster) {
 		leader := c.leader()
@@ -77,14 +77,13 @@ func TestReadIndex_contextEnds(t *testing.T) {
 	})
 }
 
-// raft.VerifyLeader believes any answer that comes in after it was called, also
-// one given before the replica elected somebody else. Here one such answer
-// arrives late: raft is fooled, and ReadIndex must not be.
+// raft.VerifyLeader counts any answer that arrives after the call, even if the replica sent it before it elected
+// another leader. Here such an answer arrives late: raft takes it for a confirmation, and ReadIndex must not.
 func TestReadIndex_lateAnswersProveNothing(t *testing.T) {
 	tune := func(id string, cfg *Config) {
 		cfg.LinkTimeout = time.Minute
 		cfg.HeartbeatTimeout, cfg.ElectionTimeout, cfg.LeaderLease = 2*time.Second, 2*time.Second, time.Second
-		if id == "c1" { // slow to notice that it is deposed
+		if id == "c1" { // does not notice for a while that it is deposed
 			cfg.HeartbeatTimeout, cfg.ElectionTimeout, cfg.LeaderLease = 20*time.Second, 20*time.Second, 20*time.Second
 		}
 	}
@@ -96,12 +95,12 @@ func TestReadIndex_lateAnswersProveNothing(t *testing.T) {
 		old := c.leader("c1")
 		c.agree(old.AppliedIndex())
 		for _, id := range []string{"c2", "c3"} {
-			c.nodes[id].transport.CloseStreams() // so that they have no link of their own to c1
+			c.nodes[id].transport.CloseStreams() // so that they have no connection to c1
 		}
 		time.Sleep(10 * time.Second) // c1 connects again
 		c.net.Cut("c2:1", "c1:1")
 		c.net.Cut("c3:1", "c1:1")
-		early := old.raft.VerifyLeader() // heartbeats go out, and the answers are held up
+		early := old.raft.VerifyLeader() // heartbeats are sent, and their answers do not arrive yet
 		time.Sleep(100 * time.Millisecond)
 		c.net.Cut("c1:1", "c2:1")
 		c.net.Cut("c1:1", "c3:1")
@@ -162,7 +161,7 @@ func TestAcks_quorum(t *testing.T) {
 				a := &acks{}
 				for id, got := range tc.acked {
 					a.acknowledged(id, got.mark, got.term)
-					a.acknowledged(id, got.mark-1, got.term) // older ones change nothing
+					a.acknowledged(id, got.mark-1, got.term) // older answers change nothing
 					a.acknowledged(id, got.mark+9, got.term-1)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -16,7 +16,7 @@ import (
 
 func newReplayed() verify.Replay { return replayedChain{&chain{}} }
 
-// recovering is what recovers from the data of one replica of a test.
+// recovering returns the configuration of a recovery from the data of one replica.
 func (c *cluster) recovering(from string, voters ...string) recovery.Config {
 	cfg := recovery.Config{
 		Dir: filepath.Join(c.dir, from), New: newReplayed,
@@ -28,7 +28,8 @@ func (c *cluster) recovering(from string, voters ...string) recovery.Config {
 	return cfg
 }
 
-// Two disks of three are lost. What the third has goes on, under indices and terms that nobody has seen.
+// Two of three disks are lost. A new life begins with the data of the third, with indices and terms that were never
+// used.
 func TestRecover_oneOfThreeGoesOn(t *testing.T) {
 	for _, store := range []string{StoreBolt, StoreWAL} {
 		for _, snapshot := range []bool{false, true} {
@@ -71,7 +72,7 @@ func TestRecover_oneOfThreeGoesOn(t *testing.T) {
 					require.Equal(t, "a new life", commands[30])
 					require.Len(t, leader.Peers(), 1)
 
-					// The others come back with nothing, and learn all of it.
+					// The other replicas start without data, and receive all of it.
 					for _, id := range []string{"c1", "c2"} {
 						c.start(id, nil)
 						require.NoError(t, leader.AddLearner(t.Context(), id, addrOf(id)))
@@ -84,7 +85,7 @@ func TestRecover_oneOfThreeGoesOn(t *testing.T) {
 	}
 }
 
-// A second recovery begins beyond the first, whatever happened in between.
+// Each recovery must begin with a higher index than any life before it has reached.
 func TestRecover_eachLifeBeginsBeyondAllBefore(t *testing.T) {
 	runCluster(t, 1, nil, func(t *testing.T, c *cluster) {
 		var ends []uint64
@@ -124,7 +125,7 @@ func TestRecover_refuses(t *testing.T) {
 	require.ErrorIs(t, recovering(func(*recovery.Config) {}), recovery.ErrDamaged)
 }
 
-// saved is a chain that took some commands, as a saved state.
+// saved returns a chain with some commands, and its saved state.
 func saved(t *testing.T, commands int) (*chain, []byte) {
 	sm := &chain{}
 	for i := range commands {
@@ -150,7 +151,7 @@ func TestSaved_readsBackWhatItWrote(t *testing.T) {
 	}
 }
 
-// Whatever happens to a file, what it holds is either all that was saved or nothing.
+// A file that was changed or cut off in any place must be refused.
 func TestSaved_noticesEveryDamage(t *testing.T) {
 	_, file := saved(t, 3)
 	for cut := range file {
@@ -192,7 +193,7 @@ func TestRestore_beginsANewLife(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-// The leader knows of each of the others when it last answered, and how far its log is.
+// The leader must know when each of the other replicas last answered, and where its log ends.
 func TestPeers_whoAnswers(t *testing.T) {
 	runCluster(t, 3, nil, func(t *testing.T, c *cluster) {
 		leader := c.leader()

@@ -2,7 +2,7 @@ package raftnode
 
 import "github.com/mindcoordinator/mind/raftnode/replay"
 
-// Past is what this replica keeps of the past, to be replayed.
+// Past returns the log and the snapshots of this replica, for package replay.
 func (n *Node) Past() replay.Source {
 	return replay.Source{Log: n.store, Snapshots: n.snapshots, Applied: n.AppliedIndex()}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-// A replica whose newest snapshot was cut off goes on from the one before, as long as its log reaches back to that; where it
-// does not, it says so and does not start: a state with a hole in it must never be served.
+// A replica whose newest snapshot is damaged begins with the one before, if its log reaches back to that. Otherwise it
+// must not start, because its state would lack entries, and must say why.
 func TestOpen_withDamagedSnapshots(t *testing.T) {
 	for name, tc := range map[string]struct {
 		trailing uint64

@@ -18,10 +18,11 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/pace"
 )
 
-// starved is a machine that is 20 times slower than a busy one. On a busy one the way of a message from one replica's
-// raft to that of another takes 2 to 25 ms, most of it waiting for a processor, and a write to disk 1 to 10 ms; here it is
-// 40 to 500 ms and 20 to 200 ms. A new connection costs four such ways more, for TCP and TLS. So an answer takes up to 1.2 s,
-// the first one on a connection up to 3 s, and a vote, which is written down three times, half a second more.
+// starved is a machine that is 20 times slower than a busy one. On a busy machine a message takes 2 to 25 ms from the
+// raft of one replica to that of another, most of it waiting for a processor, and a write to disk takes 1 to 10 ms. On
+// the starved machine it is 40 to 500 ms and 20 to 200 ms. A new connection needs four messages more, for TCP and TLS.
+// So an answer takes up to 1.2 s, the first one on a connection up to 3 s, and a vote, with three writes to disk, half
+// a second more.
 type starved struct {
 	mu   sync.Mutex
 	rand *rand.Rand
@@ -66,7 +67,7 @@ func (l *starvedStream) Dial(to raft.ServerAddress, timeout time.Duration) (net.
 	return l.StreamLayer.Dial(to, timeout-handshake)
 }
 
-// starvedStore is its disk, without the disk.
+// starvedStore is the machine's disk: a store in memory with its delays.
 type starvedStore struct {
 	*raft.InmemStore
 	machine *starved
@@ -93,7 +94,7 @@ func (s *starvedStore) IsMonotonic() bool { return false }
 
 func (s *starvedStore) Close() error { return nil }
 
-// runStarved starts three replicas on the machine, one after the other, and runs fn.
+// runStarved starts three replicas on a starved machine, one after the other, and runs fn.
 func runStarved(t *testing.T, seed uint64, slow bool, fn func(t *testing.T, m *starved, c *cluster)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,14 +117,14 @@ func runStarved(t *testing.T, seed uint64, slow bool, fn func(t *testing.T, m *s
 	})
 }
 
-// watched is what was seen of leadership during a time.
+// watched has the observations of leadership during a time.
 type watched struct {
 	reigns     int
-	last       time.Duration // when the last one began
+	last       time.Duration // since the beginning, when the last term began
 	leaderless time.Duration
 }
 
-// watch looks who leads, for a time in which the leader writes something twice a second.
+// watch observes for a time which replica leads. Twice a second it has the leader write something.
 func (c *cluster) watch(d time.Duration) (w watched) {
 	const pace = 10 * time.Millisecond
 	var ruling *period
@@ -153,8 +154,8 @@ func (c *cluster) watch(d time.Duration) (w watched) {
 	return w
 }
 
-// With timeouts of 400 ms no answer comes in time here: most of these clusters have no leader for a minute, and none keeps
-// one.
+// Without longer timeouts no answer would arrive in time here: with 400 ms most of these clusters have no leader within
+// a minute, and none keeps one.
 func TestStarved_aLeaderWithinTenSecondsAndForLong(t *testing.T) {
 	const seeds = 24
 	late, changed := 0, 0
@@ -174,7 +175,7 @@ func TestStarved_aLeaderWithinTenSecondsAndForLong(t *testing.T) {
 			})
 		})
 	}
-	// Raft draws its timeouts by chance, and votes may be split more than once: one in a hundred takes longer.
+	// Raft draws timeouts at random, and votes may be split more than once: one cluster in a hundred takes longer.
 	require.LessOrEqual(t, late, 3, "of %d clusters that started", seeds)
 	require.LessOrEqual(t, changed, 3, "of %d clusters that had a leader", seeds)
 }
@@ -208,6 +209,7 @@ func TestStarved_comesAndGoes(t *testing.T) {
 			})
 		})
 	}
-	// Raft draws its timeouts by chance: of 1,200 such clusters most had a leader all the time, and the latest one after 8.1 s.
+	// Raft draws timeouts at random: most of 1,200 such clusters had a leader all the time, and the slowest had one
+	// after 8.1 s.
 	require.LessOrEqual(t, late, 1, "of %d clusters that became slow", seeds)
 }

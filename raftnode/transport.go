@@ -12,29 +12,26 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/stream"
 )
 
-// pooledLinks are idle connections kept to each peer: one each for heartbeats,
-// replication and votes.
+// pooledLinks is the number of idle connections to each peer: one each for heartbeats, replication and votes.
 const pooledLinks = 3
 
-// transport is raft's network transport with three differences.
+// transport is raft's network transport with these differences.
 //
-// Heartbeats take no short cut. NetworkTransport would hand them to raft on the
-// connection's own goroutine, where they change term and state while the main
-// loop is in the middle of using both; replicas' logs can then diverge
-// (hashicorp/raft issue 695, open at the time of writing). With the handler
-// never set every message goes through the main loop. The price: a follower
-// that waits for its disk does not answer heartbeats meanwhile, so the timeouts
-// must be longer than a slow write. NewRaft discards the handler's absence.
+// Heartbeats go through the main loop of raft. NetworkTransport would call raft's handler on the goroutine of the
+// connection. There heartbeats change term and state while the main loop uses them, so that the logs of replicas can
+// diverge (hashicorp/raft issue 695, open at the time of writing). SetHeartbeatHandler ignores the handler, which raft
+// does not notice. The cost is that a follower does not answer heartbeats while it waits for its disk, so the timeouts
+// must be longer than a slow write.
 //
-// And it notes who acknowledged this replica as leader, for linearizable reads
-// and to tell which of the others are there, and how long they take to answer.
+// It records which replicas acknowledged this one as their leader, for linearizable reads and for Peers, and how long
+// they took to answer.
 type transport struct {
 	*raft.NetworkTransport
 	links    *links
 	acks     acks
 	contacts contacts
 	pacing   *pacing
-	// patience bounds how long a pipeline may take nothing.
+	// patience limits how long sending in a pipeline may block.
 	patience time.Duration
 }
 
@@ -71,17 +68,17 @@ func listen(cfg Config) (*stream.Stream, error) {
 	return stream.Listen(c)
 }
 
-// SetHeartbeatHandler does nothing; see transport.
+// SetHeartbeatHandler implements raft.Transport and ignores the handler; see transport.
 func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
-// AppendEntries carries the heartbeats; entries mostly travel in the pipeline.
+// AppendEntries implements raft.Transport. Raft uses it for heartbeats; it sends most entries in a pipeline.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	mark, began := t.acks.sending(), time.Now()
 	if err := t.NetworkTransport.AppendEntries(id, target, args, resp); err != nil {
 		return err
 	}
-	// Success is not asked for: a follower that refuses entries which do not
-	// fit its log still follows. One that has moved on answers its own term.
+	// resp.Success does not matter: a follower that refuses entries because they do not fit its log still follows. A
+	// replica that follows a later leader answers with its own term.
 	if resp.Term == args.Term {
 		t.acks.acknowledged(string(id), mark, args.Term)
 		t.contacts.heard(string(id), resp)
@@ -112,23 +109,21 @@ func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, arg
 	return err
 }
 
-// probe asks for an answer that changes nothing. The message is an empty one of a
-// leader of term 0, which there never is: who has a term refuses it, and who has
-// none, a server that waits to be joined, learns of a leader without a name, which
-// is what it knew.
+// probe sends a message that changes nothing, and waits for the answer. It is an empty message of a leader of term 0,
+// which no leader has. A server with a term refuses it. A server without a term, which waits to become a member, only
+// records a leader without a name, which is what it has already.
 func (t *transport) probe(id raft.ServerID, target raft.ServerAddress, term uint64) {
 	began := time.Now()
 	args := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}
 	var resp raft.AppendEntriesResponse
-	// A failure is for those to tell who need the link.
+	// A failure is not reported here: it matters only to calls that need the link.
 	if err := t.NetworkTransport.AppendEntries(id, target, args, &resp); err == nil && resp.Term <= term {
 		t.answered(target, began)
 	}
 }
 
-// answered tells how long a peer took to answer, without dialling. An answer of a
-// later term than was asked in is not told: the others have gone on, and were not
-// slow, but cut off from this replica.
+// answered records how long a peer took to answer, without the time of dialling. The callers skip answers of a term
+// later than that of the message: such a peer was not slow but cut off from this replica.
 func (t *transport) answered(target raft.ServerAddress, began time.Time) {
 	if dialled := t.links.dialledAt(target); dialled.After(began) {
 		began = dialled
@@ -145,11 +140,10 @@ func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAd
 	return newPipeline(p, t.patience), nil
 }
 
-// Close ends every connection too, which NetworkTransport would leave to
-// the other end.
+// Close also closes all connections, which NetworkTransport would leave to the other ends.
 func (t *transport) Close() error {
 	return errors.Join(t.NetworkTransport.Close(), t.links.Close())
 }
 
-// sever ends all communication with the other replicas at once.
+// sever closes all connections with the other replicas at once.
 func (t *transport) sever() { _ = t.Close() }

@@ -45,7 +45,7 @@ func TestTransport_replicasSpeakMutualTLS(t *testing.T) {
 		}
 		return false
 	}
-	for end := time.Now().Add(time.Minute); !taken(); time.Sleep(20 * time.Millisecond) { // until one of them leads
+	for end := time.Now().Add(time.Minute); !taken(); time.Sleep(20 * time.Millisecond) { // until a replica leads
 		require.True(t, time.Now().Before(end), "nobody takes a write: %v", said)
 	}
 	for _, n := range nodes {
@@ -64,7 +64,7 @@ func TestTransport_replicasSpeakMutualTLS(t *testing.T) {
 			require.NoError(t, raw.SetDeadline(time.Now().Add(30*time.Second)))
 			c.ServerName = "localhost"
 			conn := tls.Client(raw, c)
-			// TLS 1.3 tells the client of its refusal after its own handshake.
+			// With TLS 1.3 a client learns of a refusal only after its own handshake.
 			if err = conn.Handshake(); err == nil {
 				_, err = conn.Read(make([]byte, 1))
 			}
@@ -121,14 +121,13 @@ func TestStream_silentCallerHoldsNobodyUp(t *testing.T) {
 	silent, err := net.Dial("tcp", s.Addr().String())
 	require.NoError(t, err)
 	defer silent.Close()
-	conn, err := s.Accept() // returns although nothing was said
+	conn, err := s.Accept() // returns although the caller has sent nothing
 	require.NoError(t, err)
 	_, err = conn.Read(make([]byte, 1))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// Followers that wait for their disks are silent: heartbeats take no short cut.
-// That must not cost the leader its office.
+// Followers that wait for their disks do not answer heartbeats. The leader must not step down because of that.
 func TestNode_slowDisksCauseNoElections(t *testing.T) {
 	const slow = 250 * time.Millisecond
 	var mu sync.Mutex
@@ -210,7 +209,7 @@ func TestMetrics_tellWhatTheNodeDoes(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1.0, leaders)
-		// A second start in the same process registers again.
+		// A replica that starts again in the same process can register its metrics again.
 		c.stop("c1")
 		c.start("c1", c.ids)
 		families, err := registries["c1"].Gather()

@@ -22,7 +22,7 @@ const (
 	boltMetaBytes = 64
 )
 
-// logPages finds the pages of a BoltDB file that the newest commit reaches, by the kind of page.
+// logPages returns the pages of a BoltDB file that the newest commit reaches, by their kind.
 func logPages(t *testing.T, path string) (pageSize int, leaves, branches []uint64) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true})
@@ -100,8 +100,8 @@ func TestVerify_damagedBoltPages(t *testing.T) {
 	})
 }
 
-// TestVerify_anyByteOfABoltFile flips bytes all over: whatever it is, it ends, and it is told, or the entries are intact,
-// or the change is within an entry.
+// TestVerify_anyByteOfABoltFile flips bytes in the whole file. Each time the verification must end, and must find a
+// flaw, unless all entries are intact or the change is within an entry.
 func TestVerify_anyByteOfABoltFile(t *testing.T) {
 	dir, _ := written(t, StoreBolt, 4096, 40)
 	whole, err := os.ReadFile(store.BoltPath(dir))
@@ -113,7 +113,7 @@ func TestVerify_anyByteOfABoltFile(t *testing.T) {
 	for at := 0; at < len(whole); at += 509 {
 		places[at] = true
 	}
-	for _, leaf := range leaves { // every byte of the heads of pages, and of the places of their elements
+	for _, leaf := range leaves { // every byte of the headers of pages and of their first elements
 		for at := 0; at < 128; at++ {
 			places[int(leaf)*pageSize+at] = true
 		}
@@ -139,7 +139,7 @@ const (
 	frameHeader   = 8
 )
 
-// commitsOf says where the commits of a segment end.
+// commitsOf returns the ends of the commits of a segment.
 func commitsOf(b []byte) (ends []int) {
 	for at := segmentHeader; at+frameHeader <= len(b); {
 		switch kind, n := b[at], binary.LittleEndian.Uint32(b[at+4:]); kind {
@@ -167,7 +167,7 @@ func TestVerify_damagedWAL(t *testing.T) {
 	middle, tail := commits[20], commits[len(commits)-1]
 	tests := map[string]struct {
 		damage func(b []byte)
-		says   string // "" when it is sound
+		says   string // "": there is no flaw
 	}{
 		"a flipped byte in an entry":    {func(b []byte) { b[middle+frameHeader+3] ^= 1 }, "what comes after them is whole (the checksum of bytes"},
 		"a flipped kind of frame":       {func(b []byte) { b[middle] ^= 0x40 }, "and what comes after them is whole"},
@@ -221,7 +221,7 @@ func TestOpen_refusesADamagedLog(t *testing.T) {
 			copy(b[int(leaves[0])*pageSize:], strings.Repeat("torn page. ", pageSize/11))
 			return b
 		},
-		// BoltDB would go on from the other one, and the newest commit would be gone.
+		// BoltDB would use the other meta page, and lose the newest commit.
 		"meta page 0":       func(b []byte) []byte { clear(b[:pageSize]); return b },
 		"meta page 1":       func(b []byte) []byte { clear(b[pageSize : 2*pageSize]); return b },
 		"half of it":        func(b []byte) []byte { return b[:len(b)/2] },
@@ -242,7 +242,7 @@ func TestOpen_refusesADamagedLog(t *testing.T) {
 	flipIn(t, segments[0], func(b []byte) { b[3000] ^= 1 })
 	require.ErrorContains(t, open(t, dir, StoreWAL), segments[0]+" is damaged")
 	flipIn(t, segments[0], func(b []byte) { b[3000] ^= 1 })
-	// Of the newest write, too. A crash while another one is written is no damage.
+	// A flipped bit in the newest write is damage, too. A write after it that a crash cut short is not.
 	newest := func(b []byte) int { commits := commitsOf(b); return commits[len(commits)-2] + frameHeader + 3 }
 	flipIn(t, segments[0], func(b []byte) { b[newest(b)] ^= 1 })
 	require.ErrorContains(t, open(t, dir, StoreWAL), segments[0]+" is damaged")

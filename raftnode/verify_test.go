@@ -21,7 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-// replayedChain is the chain as Verify wants it.
+// replayedChain makes a chain a verify.Replay.
 type replayedChain struct{ *chain }
 
 func (c replayedChain) Hash() string { return hex.EncodeToString(c.state.Hash[:8]) }
@@ -60,7 +60,8 @@ func problems(r *verify.Report) string {
 	return string(raw)
 }
 
-// written is the data of a replica that took so many commands, with snapshots on the way, and the state it came to.
+// written returns the data directory of a replica that has executed a number of commands and taken snapshots, and its
+// last state.
 func written(t *testing.T, store string, trailing uint64, commands int) (dir string, last chainState) {
 	tune := func(_ string, c *Config) { c.LogStore, c.TrailingLogs = store, trailing }
 	runCluster(t, 1, tune, func(t *testing.T, c *cluster) {
@@ -139,7 +140,7 @@ func TestVerify_refusesWhatIsInUseOrNotThere(t *testing.T) {
 	require.ErrorContains(t, err, "it must be boltdb or wal")
 }
 
-// handmade writes a log with nothing of raft's care.
+// handmade writes a log without raft, so that it may be inconsistent.
 func handmade(t *testing.T, term uint64, entries ...*raft.Log) string {
 	dir := t.TempDir()
 	bolt, err := raftboltdb.NewBoltStore(store.BoltPath(dir))
@@ -238,7 +239,7 @@ func TestVerify_damagedSnapshots(t *testing.T) {
 			path := filepath.Join(s, "state.bin")
 			flipIn(t, path, func(b []byte) {
 				at := strings.Index(string(b), `"Hash":[`) + len(`"Hash":[`)
-				b[at] = map[bool]byte{true: '2', false: '1'}[b[at] == '1'] // another first digit, and no other length
+				b[at] = map[bool]byte{true: '2', false: '1'}[b[at] == '1'] // another first digit of the same length
 			})
 			raw, err := os.ReadFile(path)
 			require.NoError(t, err)
@@ -276,7 +277,7 @@ func describe(t *testing.T, snapshot string, change func(*verify.StoredSnapshot)
 }
 
 func TestVerify_theNewestSnapshotIsDamagedAndTheLogReachesTheOlder(t *testing.T) {
-	dir, last := written(t, StoreBolt, 60, 100) // the log begins between the snapshots
+	dir, last := written(t, StoreBolt, 60, 100) // the log begins between the two snapshots
 	names, err := os.ReadDir(verify.SnapshotsPath(dir))
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(filepath.Join(verify.SnapshotsPath(dir), names[1].Name(), "state.bin"), 10))

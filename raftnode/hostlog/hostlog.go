@@ -1,4 +1,5 @@
-// Package hostlog gives libraries of HashiCorp a logger that writes to slog, quietly.
+// Package hostlog makes loggers for the libraries of HashiCorp, which write to slog with lower levels and few
+// repetitions.
 package hostlog
 
 import (
@@ -13,13 +14,11 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// repeatAfter is how long the same warning stays unsaid: during an outage raft
-// warns of each heartbeat that fails.
+// repeatAfter is how long a warning is not repeated. During an outage raft warns of each heartbeat that fails.
 const repeatAfter = 5 * time.Second
 
-// bridge is an hclog.Logger that writes to slog, quietly: raft's information is
-// debugging to us, and its errors, most of them peers that are away, are
-// warnings. What stops a node the node itself reports.
+// bridge is an hclog.Logger that writes to slog. It logs raft's information as debug messages. Raft's errors, most of
+// which are about peers that cannot be reached, it logs as warnings: a node itself reports the errors that stop it.
 type bridge struct {
 	log  *slog.Logger
 	name string
@@ -27,7 +26,7 @@ type bridge struct {
 	said *said
 }
 
-// said remembers when each warning was last written.
+// said has the time at which each warning was last written.
 type said struct {
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -49,7 +48,7 @@ func (s *said) recently(msg string) bool {
 	return false
 }
 
-// Log implements hclog.Logger, like all below.
+// Log implements hclog.Logger, as do the methods below.
 func (b *bridge) Log(level hclog.Level, msg string, args ...any) {
 	to := slog.LevelDebug
 	if level >= hclog.Warn {

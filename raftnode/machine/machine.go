@@ -1,7 +1,7 @@
-// Package machine puts a state machine into the shape that raft wants, and says how far it has come.
+// Package machine adapts a state machine to hashicorp/raft, and lets callers wait until an index is applied.
 //
-// Guarantees: entries are applied in their order, once for each time that raft hands them over. What waits for an index goes on
-// when the state has it, and not before. A snapshot carries the index that its state has.
+// Guarantees: entries are applied in their order, once for each time that raft delivers them. Wait returns without an
+// error only when the state has the index. A snapshot has the index of its state.
 //
 // Not guaranteed: anything about what a state machine does with an entry.
 package machine
@@ -15,22 +15,20 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// snapshotMagic opens every snapshot file; the index that the state has
-// follows, then the state machine's own bytes.
+// snapshotMagic begins every snapshot file. The index of the state follows, and then the bytes of the state machine.
 const snapshotMagic = "mindraft"
 
-// StateMachine is what a node replicates. Apply, Snapshot, Restore and
-// StoreConfiguration are called from one goroutine at a time.
+// StateMachine is a state machine that a node can replicate. Its methods are called from one goroutine at a time.
 type StateMachine interface {
 	// Apply applies one committed entry, as it was packed, and returns
 	// one result for each of its commands, in their order.
 	Apply(index uint64, entry []byte) []any
-	// Snapshot returns the state as of now. It must be quick: nothing is
-	// applied until it returns. Writing the snapshot runs beside Apply.
+	// Snapshot returns the current state. It must be quick, because nothing is applied until it returns. The snapshot
+	// is written concurrently with Apply.
 	Snapshot() (Snapshot, error)
 	// Restore replaces the state.
 	Restore(io.Reader) error
-	// StoreConfiguration is told the ids of the voters as of index.
+	// StoreConfiguration is called with the ids of the voters since index.
 	StoreConfiguration(index uint64, voters []string)
 }
 
@@ -40,29 +38,27 @@ type Snapshot interface {
 	Release()
 }
 
-// Machine is a StateMachine in the shape that raft wants, and the index that it
-// has reached.
+// Machine adapts a StateMachine to raft, and knows the index up to which entries are applied.
 //
-// An entry without data is a barrier: it is for the node, and the state machine
-// does not see it. Barriers are ordinary entries and not raft's own kind,
-// because raft reports to nobody that it passed one of those: after a barrier
-// of this kind every index that a leader of this term commits is an index that
-// all replicas are told of, and can wait for.
+// An entry without data is a barrier of the node, which the state machine does not see. It is an ordinary entry, and
+// not a barrier of raft, because raft does not report to its state machine that it has passed one of those. After a
+// barrier of this kind, all replicas can wait for every index that a leader of this term commits.
 type Machine struct {
 	sm      StateMachine
 	applied target
 }
 
-// New wraps a state machine in its first state.
+// New returns a Machine for a state machine in its initial state.
 func New(sm StateMachine) *Machine { return &Machine{sm: sm} }
 
-// State is what was given to New.
+// State returns the state machine that was given to New.
 func (m *Machine) State() StateMachine { return m.sm }
 
-// Applied is the highest index that was applied.
+// Applied returns the highest index that was applied.
 func (m *Machine) Applied() uint64 { return m.applied.current() }
 
-// Wait returns nil once an index is applied, or early: with the cause of ctx, or with why when stopped is closed.
+// Wait waits until index is applied. It returns early with the cause of ctx when ctx ends, and with why when stopped is
+// closed.
 func (m *Machine) Wait(ctx context.Context, index uint64, stopped <-chan struct{}, why error) error {
 	return m.applied.wait(ctx, index, stopped, why)
 }
@@ -70,8 +66,7 @@ func (m *Machine) Wait(ctx context.Context, index uint64, stopped <-chan struct{
 // Apply implements raft.FSM; raft calls ApplyBatch instead.
 func (m *Machine) Apply(entry *raft.Log) any { return m.ApplyBatch([]*raft.Log{entry})[0] }
 
-// ApplyBatch implements raft.BatchingFSM. Each response is the []any of the
-// entry's results.
+// ApplyBatch implements raft.BatchingFSM. The response for a command is the []any of the entry's results.
 func (m *Machine) ApplyBatch(entries []*raft.Log) []any {
 	responses := make([]any, len(entries))
 	for i, entry := range entries {

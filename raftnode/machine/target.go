@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// target lets many goroutines wait until an index is reached, without polling.
+// target lets goroutines wait until an index is reached.
 type target struct {
 	mu      sync.Mutex
 	reached uint64
@@ -17,7 +17,7 @@ type waiters struct {
 	ready chan struct{}
 }
 
-// reach says that everything up to index is done.
+// reach records that all indices up to index are reached.
 func (t *target) reach(index uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -36,8 +36,8 @@ func (t *target) current() uint64 {
 	return t.reached
 }
 
-// wait returns nil once index is reached, or errors early: with ctx's cause, or
-// with why when stopped is closed.
+// wait waits until index is reached. It returns early with the cause of ctx when ctx ends, and with why when stopped is
+// closed.
 func (t *target) wait(ctx context.Context, index uint64, stopped <-chan struct{}, why error) error {
 	t.mu.Lock()
 	if index <= t.reached {

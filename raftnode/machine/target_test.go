@@ -44,7 +44,7 @@ func TestTarget_wakesThoseWhoAreReached(t *testing.T) {
 		woken := map[uint64]int{}
 		for i := range uint64(30) {
 			go func() {
-				index := i/3 + 1 // three wait for each
+				index := i/3 + 1 // three goroutines wait for each index
 				if target.wait(t.Context(), index, nil, nil) == nil {
 					mu.Lock()
 					woken[index]++

@@ -10,7 +10,7 @@ import (
 
 var errTimeout = os.ErrDeadlineExceeded
 
-// conn is one end of a connection: it reads one pipe and writes the other.
+// conn is one end of a connection: it reads from one pipe and writes to the other.
 type conn struct {
 	in, out *pipe
 }
@@ -18,7 +18,7 @@ type conn struct {
 func (c *conn) Read(b []byte) (int, error)  { return c.in.read(b) }
 func (c *conn) Write(b []byte) (int, error) { return c.out.write(b) }
 
-// Close ends both directions: the other end reads what had arrived, then EOF.
+// Close closes both directions. The other end can still read what was sent, and then gets EOF.
 func (c *conn) Close() error {
 	c.in.close(true)
 	c.out.close(false)
@@ -42,8 +42,8 @@ type pipe struct {
 
 	mu       sync.Mutex
 	segments []segment
-	writer   bool // closed by who writes: EOF after the last byte
-	reader   bool // closed by who reads
+	writer   bool // closed by its writer: EOF after the last byte
+	reader   bool // closed by its reader
 	deadline time.Time
 	changed  chan struct{}
 }
@@ -117,8 +117,8 @@ func (p *pipe) read(b []byte) (int, error) {
 	}
 }
 
-// poll takes what can be read now, or says for how long at most to wait (0: for
-// ever) and what else ends the wait.
+// poll reads available bytes. If there are none, it returns the longest time to wait (0: for ever), and a channel whose
+// closing also ends the wait.
 func (p *pipe) poll(b []byte, open bool) (n int, wait time.Duration, changed <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

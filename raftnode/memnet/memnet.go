@@ -1,10 +1,8 @@
-// Package memnet is a network in memory for replicas under test: a stream layer
-// for raft whose links can be cut one way or both ways, at any moment.
+// Package memnet implements a network in memory for tests of replicas: a stream layer for raft whose links can be cut
+// in one or both directions at any time.
 //
-// Contract: a cut link loses nothing. What was sent waits, as TCP would have it
-// wait, and arrives when the link is joined again, unless an end was closed or
-// gave up at its deadline before. Dialling needs both directions and runs into
-// its timeout without them.
+// Contract: a cut link loses nothing. As with TCP, sent bytes wait and arrive when the link is joined again, unless an
+// end was closed before. Dialling needs both directions; if one of them is cut, it fails at its timeout.
 //
 // It uses only channels, mutexes and timers, so it works in a synctest bubble.
 // Not modelled: bandwidth, limited buffers, reordering between connections.
@@ -33,29 +31,29 @@ type Network struct {
 
 type direction struct{ from, to string }
 
-// New returns a network without delay or cuts.
+// New returns a network without delays and cuts.
 func New() *Network {
 	return &Network{listeners: map[string]*Stream{}, cut: map[direction]bool{}, changed: make(chan struct{}), delay: func() time.Duration { return 0 }}
 }
 
-// SetDelay sets how long everything sent from now on is in flight.
+// SetDelay sets the delay of everything that is sent after the call.
 func (n *Network) SetDelay(d time.Duration) { n.SetDelays(func() time.Duration { return d }) }
 
-// SetDelays asks how long each piece that is sent from now on is in flight. On one connection the pieces arrive in
-// order; so one waits for the slowest before it. Delays is called by one goroutine at a time.
+// SetDelays sets a function that returns the delay of each write after the call. The writes to a connection arrive in
+// order, so one waits for slower ones before it. delays is called by one goroutine at a time.
 func (n *Network) SetDelays(delays func() time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.delay = delays
 }
 
-// Cut stops what from sends to to.
+// Cut holds back everything that from sends to to.
 func (n *Network) Cut(from, to string) { n.set(true, direction{from, to}) }
 
-// Join lets what from sends to to pass again.
+// Join ends a cut: everything that from sends to to arrives again.
 func (n *Network) Join(from, to string) { n.set(false, direction{from, to}) }
 
-// Isolate cuts the address off from all others, both ways.
+// Isolate cuts all links of an address, in both directions.
 func (n *Network) Isolate(addr string) {
 	n.mu.Lock()
 	var all []direction
@@ -68,7 +66,7 @@ func (n *Network) Isolate(addr string) {
 	n.set(true, all...)
 }
 
-// Heal joins everything.
+// Heal ends all cuts.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -94,8 +92,7 @@ func (n *Network) wake() {
 	n.changed = make(chan struct{})
 }
 
-// flows reports whether the direction is open, and a channel that is closed
-// when that may have changed.
+// flows reports whether a direction is not cut, and returns a channel that is closed when that may have changed.
 func (n *Network) flows(d direction) (bool, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,7 +111,7 @@ func (n *Network) Listen(addr string) (*Stream, error) {
 	return s, nil
 }
 
-// Stream is one end point; it implements raft.StreamLayer.
+// Stream is the end point at one address. It implements raft.StreamLayer.
 type Stream struct {
 	network  *Network
 	addr     string

@@ -41,7 +41,7 @@ func TestNetwork_cutHoldsBackAndJoinDelivers(t *testing.T) {
 		_, err = far.Read(buf)
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 
-		_, err = far.Write([]byte("back")) // the other way is open
+		_, err = far.Write([]byte("back")) // the other direction is not cut
 		require.NoError(t, err)
 		got, err := near.Read(buf)
 		require.NoError(t, err)

@@ -9,25 +9,22 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// LeaderTimes are the times of a leader that raft reads again each time it needs
-// them, and lets nobody change, at least not to these: how long the leader goes
-// on without hearing from a majority, its lease, and how long handing over may
-// take. Raft refuses a lease that is longer than the heartbeat timeout. That is
-// a rule for a cluster with one heartbeat timeout. Ours must speak as often as
-// followers with a short one need it, and go on as long as those with a long one
-// would follow.
+// LeaderTimes changes times of a leader that raft reads again each time it needs them, but does not let callers change:
+// the lease, which is how long the leader leads without answers of a majority, the time that a transfer of leadership
+// may take, and the commit timeout. Raft refuses a lease that is longer than the heartbeat timeout, because it expects
+// that all replicas have the same heartbeat timeout. Here they differ: a leader must send heartbeats often enough for
+// followers with a short timeout, and lead as long as followers with a long timeout would wait for it.
 //
-// So this writes into raft's configuration, where raft writes itself: an
-// atomic.Value with a raft.Config. No promise of ours rests on a leader's lease:
-// reads and renewals count the answers of a majority (see read.go). Raft only uses
-// it to end a term that has lost its majority.
+// So LeaderTimes writes to the atomic.Value in which raft keeps its raft.Config. No guarantee of Mind depends on the
+// lease of a leader: reads and renewals count the answers of a majority (see read.go). Raft uses it only to make a
+// leader without a majority step down.
 type LeaderTimes struct{ conf *atomic.Value }
 
-// confField is where raft keeps its configuration. A raft that keeps it elsewhere
-// leaves leaders the lease that they started with; TestLeaderTimes notices.
+// confField is the field in which raft keeps its configuration. If a version of raft keeps it elsewhere, LeaderTimes
+// has no effect, and TestLeaderTimes fails.
 var confField, confFound = reflect.TypeFor[raft.Raft]().FieldByName("conf")
 
-// TimesOf returns those of a replica.
+// TimesOf returns the LeaderTimes of a replica.
 func TimesOf(r *raft.Raft) LeaderTimes {
 	if !confFound || confField.Type != reflect.TypeFor[atomic.Value]() {
 		return LeaderTimes{}
@@ -35,7 +32,8 @@ func TimesOf(r *raft.Raft) LeaderTimes {
 	return LeaderTimes{(*atomic.Value)(unsafe.Add(unsafe.Pointer(r), confField.Offset))}
 }
 
-// Set may run at any time, but not beside ReloadConfig or SetCommit.
+// Set sets the lease and the election timeout. It may be called at any time, but not concurrently with ReloadConfig or
+// SetCommit.
 func (l LeaderTimes) Set(lease, election time.Duration) {
 	if l.conf == nil {
 		return
@@ -46,8 +44,9 @@ func (l LeaderTimes) Set(lease, election time.Duration) {
 	}
 }
 
-// SetCommit changes how long after the last entry followers learn that it is committed. A leader sends an empty message to
-// each of them at this pace, for ever. It may run at any time, but not beside ReloadConfig or Set.
+// SetCommit sets how long after the last entry followers learn that it is committed. The leader sends each of them an
+// empty message at this interval, for ever. It may be called at any time, but not concurrently with ReloadConfig or
+// Set.
 func (l LeaderTimes) SetCommit(d time.Duration) {
 	if l.conf == nil {
 		return

@@ -1,10 +1,11 @@
-// Package pace decides how long a replica waits for the others, from what it sees of them. It has no clock, goroutine or
-// randomness of its own: it is told when things happened.
+// Package pace decides how long a replica waits for the others, from the delays that it observes. It has no clock,
+// goroutine or randomness: its callers say when things happened.
 //
-// Guarantees: on a machine that keeps up the timeouts are the base, and come back to it when a slow machine has become quiet.
-// Stops and cuts, however often, do not lengthen them. They never exceed a limit.
+// Guarantees: on a machine that is fast enough the timeout is the base, and it returns to the base after a slow machine
+// has become fast again. Stopped processes and cut links do not lengthen it, however often they occur. It never exceeds
+// a limit.
 //
-// Not guaranteed: that replicas agree. Nothing is unsafe when they do not.
+// Not guaranteed: that replicas have the same timeout. Safety does not depend on it.
 package pace
 
 import (
@@ -13,59 +14,51 @@ import (
 )
 
 const (
-	// margin is how many times the longest delay a timeout must be. The
-	// timeout is doubled until it is.
+	// margin is the least ratio of a timeout to the longest delay. The timeout is doubled until it has this ratio.
 	margin = 2
-	// notable: a delay is notable from this fraction of the timeout on. Without
-	// notable delays half the timeout would still be four times what is needed.
+	// notable is the ratio of the timeout to the shortest delay that is notable. Without notable delays even half of
+	// the timeout would be four times as long as the longest delay.
 	notable = 8
-	// Most is how many times the base the timeout may become, unless it is
-	// configured.
+	// Most is the largest ratio of the timeout to the base, unless another one is configured.
 	Most = 16
-	// blind is the same for failed elections alone. They do not say how long is
-	// long enough. And replicas on quiet machines that were cut off from each other
-	// should find a leader soon after the cut.
+	// blind is the same for a timeout that only failed elections lengthen. They do not show which timeout would be long
+	// enough. And replicas on fast machines that were cut off from each other should elect a leader soon after the cut.
 	blind = 4
 
-	// A delay counts when there was another one before it, within delaysWithin: a
-	// process that was stopped once, or a link that was cut, is no slow machine.
+	// A delay counts only if there was another one within delaysWithin before it: a process that was stopped once, or a
+	// link that was cut, does not mean that the machine is slow.
 	delaysWithin = 15 * time.Second
-	// stops: nor is one that was stopped again and again. A delay of more than so
-	// many timeouts is a stop: a slow machine shows shorter ones first, which
-	// lengthen the timeout.
+	// A delay of more than stops timeouts does not count, so that a process that is stopped repeatedly does not count
+	// as slow either. A slow machine has shorter delays before that, which lengthen the timeout.
 	stops = 5
-	// The timeout is halved after CalmFor without a notable delay, and every
-	// HalvePace from then on.
+	// The timeout is halved after CalmFor without a notable delay, and then again after each HalvePace.
 	CalmFor   = 20 * time.Second
 	HalvePace = 3 * time.Second
 )
 
-// Pace says how long a replica waits for the others: a base on a machine that
-// keeps up, and up to most on one that does not. It is told what this replica
-// sees and when, and has no clock, goroutine or randomness of its own.
+// Pace decides how long a replica waits for the others: the base on a machine that is fast enough, and up to most on a
+// slower one.
 //
-// Two things lengthen the timeout. One is delays: how long round trips took that
-// succeeded in the end. Only they prove that a leader or a voter was given up too
-// soon. The other is elections that failed for lack of answers. What was learnt
-// without a leader is forgotten soon after there is one: the cause may have been
-// replicas that started one after the other, or a cut.
+// Two things lengthen the timeout. The first is delays of round trips that succeeded in the end: only they prove that a
+// leader or a voter was given up too soon. The second is elections that failed because answers were missing. Soon after
+// there is a leader, the timeout is no longer lengthened by anything that happened without one, because the cause may
+// have been replicas that started one after the other, or a cut.
 //
-// Each replica decides for itself. Nothing is unsafe when they disagree: a
-// replica with a short timeout asks the others whether they would vote for it,
-// and those who hear a leader would not.
+// Each replica decides for itself. It is safe if their timeouts differ: a replica with a short timeout first asks the
+// others whether they would vote for it, and replicas that hear a leader would not.
 type Pace struct {
 	base, most time.Duration
-	// measured is the timeout that delays under a leader ask for, guessed the one
-	// that was found without one.
+	// measured is the timeout because of delays while there was a leader, and guessed the timeout because of delays and
+	// failed elections without a leader.
 	measured, guessed time.Duration
-	// largest is the longest delay lately, at the time at which it was noted.
+	// largest is the longest recent delay, with the time at which it was noted.
 	largest delay
-	// noted is when the last notable delay was, halved when measured was.
+	// noted is the time of the last notable delay, and halved the time at which measured was last halved.
 	noted, halved time.Time
-	// alone is since when nobody leads, or since guessed was last lengthened;
-	// led since when somebody does.
+	// alone is the time since which no replica leads, or at which guessed was last lengthened. led is the time since
+	// which a replica leads.
 	alone, led time.Time
-	// contact is the last one with the leader of a term.
+	// contact is the last contact with the leader of a term.
 	contact leaderContact
 }
 
@@ -80,23 +73,23 @@ type leaderContact struct {
 	at     time.Time
 }
 
-// New returns the pace of a machine that keeps up.
+// New returns the Pace of a machine that is fast enough.
 func New(base, most time.Duration) *Pace {
 	return &Pace{base: base, most: max(base, most), measured: base, guessed: base}
 }
 
-// Timeout is how long to wait.
+// Timeout returns how long to wait.
 func (p *Pace) Timeout() time.Duration { return max(p.measured, p.guessed) }
 
-// Longest is the longest delay that was noted lately.
+// Longest returns the longest recent delay.
 func (p *Pace) Longest() time.Duration { return p.largest.took }
 
-// Lengthen makes the timeout at least so long, as delays of half of it would.
+// Lengthen sets the timeout, as delays of half of it would.
 func (p *Pace) Lengthen(now time.Time, timeout time.Duration) {
 	p.measured, p.noted = max(timeout, p.base), now
 }
 
-// Delayed notes how long a round trip took that has just succeeded.
+// Delayed notes a round trip that has just succeeded, and how long it took.
 func (p *Pace) Delayed(now time.Time, took time.Duration) {
 	if took < p.Timeout()/notable || took > stops*p.Timeout() {
 		return
@@ -108,8 +101,7 @@ func (p *Pace) Delayed(now time.Time, took time.Duration) {
 		p.largest = delay{now, took}
 		return
 	case now.Add(-took).Before(before.at):
-		// They have one cause, perhaps: what waited for a link, say, comes all at
-		// once.
+		// Both delays may have the same cause: for example, all messages that waited for a link arrive at once.
 		if took > before.took {
 			p.largest.took = took
 		}
@@ -126,8 +118,8 @@ func (p *Pace) Delayed(now time.Time, took time.Duration) {
 	}
 }
 
-// Heard notes the last contact with a leader, as often as it is looked at. A
-// leader speaks, and it is looked at, several times in a quarter of the base.
+// Heard notes the time of the last contact with a leader, and must be called regularly. Heartbeats and calls of Heard
+// come several times in a quarter of the base.
 func (p *Pace) Heard(now time.Time, leader string, term uint64, at time.Time) {
 	before := p.contact
 	p.contact = leaderContact{leader, term, at}
@@ -136,8 +128,8 @@ func (p *Pace) Heard(now time.Time, leader string, term uint64, at time.Time) {
 	}
 }
 
-// Leaderless notes that nobody is known to lead. An election and its repetition
-// fit into four timeouts.
+// Leaderless notes that no leader is known. If this lasts for four timeouts, in which an election and its repetition
+// fit, the timeout is doubled.
 func (p *Pace) Leaderless(now time.Time) {
 	p.led = time.Time{}
 	if p.alone.IsZero() {
@@ -152,8 +144,7 @@ func (p *Pace) Leaderless(now time.Time) {
 	}
 }
 
-// UnderLeader notes that somebody leads and is heard, this replica itself
-// included.
+// UnderLeader notes that there is a leader with contact to this replica, or that this replica leads.
 func (p *Pace) UnderLeader(now time.Time) {
 	p.alone = time.Time{}
 	if p.led.IsZero() {
@@ -167,16 +158,15 @@ func (p *Pace) UnderLeader(now time.Time) {
 	}
 }
 
-// RoundTrips knows how long the other voters last took to answer.
+// RoundTrips has the times that the other voters last took to answer.
 type RoundTrips struct {
-	// Voters are their addresses.
+	// Voters lists the addresses of the other voters.
 	Voters []string
 	last   map[string]delay
 }
 
-// Answered notes that a peer answered, and says within how long this replica and
-// those who were fastest, a majority together, had answered; ok is false as long
-// as not that many did.
+// Answered notes that a peer answered, and returns the time within which a majority had answered: this replica, and the
+// fastest of the others. ok is false if fewer have answered recently.
 func (r *RoundTrips) Answered(now time.Time, peer string, took time.Duration) (majority time.Duration, ok bool) {
 	if !slices.Contains(r.Voters, peer) {
 		return 0, false
@@ -191,7 +181,7 @@ func (r *RoundTrips) Answered(now time.Time, peer string, took time.Duration) (m
 			all = append(all, d.took)
 		}
 	}
-	others := (len(r.Voters) + 1) / 2 // with this replica more than half
+	others := (len(r.Voters) + 1) / 2 // more than half together with this replica
 	if len(all) < others {
 		return 0, false
 	}

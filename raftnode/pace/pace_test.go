@@ -11,7 +11,7 @@ import (
 
 const paceBase = 400 * time.Millisecond
 
-// paced is a pace with a time of its own.
+// paced is a Pace with a clock.
 type paced struct {
 	*Pace
 	now time.Time
@@ -23,13 +23,13 @@ func newPaced() *paced {
 
 func (p *paced) pass(d time.Duration) *paced { p.now = p.now.Add(d); return p }
 
-// took lets a round trip begin now and succeed after d.
+// took simulates a round trip that takes d.
 func (p *paced) took(d time.Duration) *paced {
 	p.pass(d).Delayed(p.now, d)
 	return p
 }
 
-// under lets time pass under a leader that is heard, and alone without one.
+// under lets time pass with a leader, and alone without one.
 func (p *paced) under(d time.Duration) *paced { return p.look(d, p.UnderLeader) }
 func (p *paced) alone(d time.Duration) *paced { return p.look(d, p.Leaderless) }
 
@@ -159,8 +159,9 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Whatever happens, the timeout is the base doubled some times, and not above its bound; it gets longer only when told of a
-// delay or of the want of a leader, and shorter only under a leader; and after a calm time under one it is the base.
+// With any events the timeout must be the base doubled a number of times, and within its limit. Only delays and the
+// lack of a leader may lengthen it, and only time under a leader may shorten it. After a calm time under a leader it
+// must be the base.
 func TestPace_always(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 7))

@@ -1,11 +1,11 @@
-// Package recovery begins a new life of a cluster, when a majority of its voters is gone for good: from the log of one replica,
-// or from a saved state, which it also writes.
+// Package recovery begins a new life of a cluster when a majority of its voters is lost for good: from the data of one
+// replica, or from a saved state. It also writes saved states.
 //
-// Guarantees: what was there before is kept beside the new data. The two are swapped in one step: a crash at any moment leaves the old
-// data or the new, whole. Terms and indices of a new life are beyond those of every life before. A saved state that is damaged
-// or cut off is noticed.
+// Guarantees: the old data is kept beside the new data. The two are swapped in one step, so a crash at any moment
+// leaves the old data or the new, complete. Terms and indices of a new life are higher than those of all lives before.
+// A saved state that is damaged or cut off is refused.
 //
-// Not guaranteed: that voters of the old life never run again with their data. The caller sees to that.
+// Not guaranteed: that voters of the old life never run again with their data. The caller must ensure that.
 package recovery
 
 import (
@@ -21,19 +21,17 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-// Config says from what a new life of a cluster begins, and who votes in
-// it.
+// Config describes the new life of a cluster, and the data that it begins from.
 type Config struct {
 	// Dir, LogStore and New are those of verify.Config.
 	Dir      string
 	LogStore string
 	New      func() verify.Replay
-	// Voters of the new life. Each of them must be empty, or hold an older part
-	// of the same log.
+	// Voters lists the voters of the new life. Each of them must have no data, or an older part of the same log.
 	Voters []Server
-	// Begin makes the first entry of the new life.
+	// Begin returns the first entry of the new life.
 	Begin func() []byte
-	// Now is the time (default time.Now).
+	// Now returns the current time; nil: time.Now.
 	Now func() time.Time
 }
 
@@ -67,38 +65,36 @@ type Server struct {
 	Addr string
 }
 
-// Life is how a new life begins.
+// Life describes the beginning of a new life.
 type Life struct {
 	Index uint64 `json:"index"`
 	Term  uint64 `json:"term"`
 	Hash  string `json:"hash"`
-	// Result is what the state machine answered to the first entry.
+	// Result is the result of the first command from the state machine.
 	Result any `json:"-"`
 }
 
-// Recovery is what Recover did.
+// Recovery is the result of Recover.
 type Recovery struct {
 	Life
-	// Before is what it was recovered from.
+	// Before is the report about the data that it began from.
 	Before *verify.Report `json:"before"`
-	// Kept is where the data lies as it was.
+	// Kept is the directory with the old data.
 	Kept string `json:"kept"`
 }
 
-// ErrDamaged says that data cannot be recovered from, because package verify finds
-// something wrong with it.
+// ErrDamaged says that data cannot be used for a recovery, because package verify found a flaw in it.
 var ErrDamaged = errors.New("the data is damaged")
 
-// exitTime is how long a process that was just killed may take to be gone.
+// exitTime is how long a process that was just killed may take to exit.
 const exitTime = 2 * time.Second
 
-// Recover begins a new life of a cluster from the data of one replica that does
-// not run, when a majority of the voters is gone for good. All that this replica
-// has in its log is taken for committed. The replica's data is swapped with
-// that of the new life in one step, and kept beside it.
+// Recover begins a new life of a cluster from the data of one replica that does not run, when a majority of the voters
+// is lost for good. All entries in the log of this replica count as committed. The replica's data is swapped with the
+// data of the new life in one step, and kept beside it.
 //
-// The caller sees to it that the voters of the old life that are not among the
-// new ones never run again with the data that they have.
+// The caller must ensure that voters of the old life that are not voters of the new one never run again with their
+// data.
 func Recover(ctx context.Context, cfg Config) (*Recovery, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -135,7 +131,7 @@ func Recover(ctx context.Context, cfg Config) (*Recovery, error) {
 	if err := s.write(aside); err != nil {
 		return nil, fmt.Errorf("write the new life: %w", err)
 	}
-	// From here on the new life is in its place; what remains is a name.
+	// After this swap the new life is in place. Only the old data must still get its name.
 	if err := durable.SwapNames(aside, cfg.Dir); err != nil {
 		return nil, fmt.Errorf("put the new life in the place of the old: %w", err)
 	}
@@ -145,7 +141,7 @@ func Recover(ctx context.Context, cfg Config) (*Recovery, error) {
 	return r, nil
 }
 
-// begin applies the first entry of the new life.
+// begin applies the first entry of the new life to the state.
 func (s *seed) begin(cfg Config, index, term uint64) (Life, error) {
 	s.index, s.term = nextLife(index, term, cfg.Now())
 	var answers []any

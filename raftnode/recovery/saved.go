@@ -17,8 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-// A saved state is a file that somebody keeps, and that a new life can begin
-// from:
+// A saved state is a file that users keep outside of the cluster, and from which a new life can begin:
 //
 //	magic    8 bytes, "MINDSAVE"
 //	version  2 bytes, big endian: 1
@@ -29,20 +28,20 @@ const (
 	savedMagic   = "MINDSAVE"
 	savedVersion = 1
 	savedChunk   = 256 << 10
-	savedHeader  = 1 << 20 // bytes at most
+	savedHeader  = 1 << 20 // the most bytes of a header
 )
 
-// ErrNotSaved says that something is no saved state, or not a whole one.
+// ErrNotSaved says that a file is not a saved state, or not a complete one.
 var ErrNotSaved = errors.New("not a whole saved state")
 
-// Saved says what is in a saved state.
+// Saved describes a saved state.
 type Saved struct {
 	// Program is the version of mind that wrote it.
 	Program string `json:"program"`
-	// By is the replica that wrote it, At when.
+	// By is the id of the replica that wrote it, and At is when it did.
 	By string    `json:"by"`
 	At time.Time `json:"at"`
-	// Stale: it may lack what was acknowledged before At.
+	// Stale says that it may lack writes that were acknowledged before At.
 	Stale   bool            `json:"stale,omitempty"`
 	Index   uint64          `json:"index"`
 	Term    uint64          `json:"term"`
@@ -50,7 +49,7 @@ type Saved struct {
 	Members []verify.Member `json:"members"`
 }
 
-// Save writes a state, and what is to be said of it.
+// Save writes a saved state with its description.
 func Save(w io.Writer, about Saved, state machine.Snapshot) error {
 	sum := sha256.New()
 	out := io.MultiWriter(w, sum)
@@ -89,8 +88,8 @@ func (c chunkWriter) Write(b []byte) (int, error) {
 	return c.w.Write(b)
 }
 
-// Load reads a saved state into a state machine. The state counts only when
-// there is no error: the sum comes last.
+// Load reads a saved state into a state machine. After an error the state must not be used, because the checksum is
+// read last.
 func Load(from io.Reader, into machine.StateMachine) (Saved, error) {
 	var about Saved
 	r := &summedReader{r: bufio.NewReaderSize(from, savedChunk), sum: sha256.New()}
@@ -134,7 +133,7 @@ func Load(from io.Reader, into machine.StateMachine) (Saved, error) {
 	return about, nil
 }
 
-// summedReader adds up what is read.
+// summedReader computes the checksum of the bytes that are read.
 type summedReader struct {
 	r   *bufio.Reader
 	sum hash.Hash
@@ -154,7 +153,7 @@ func (r *summedReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// chunkReader reads chunks up to the empty one.
+// chunkReader reads the content of chunks up to the empty one.
 type chunkReader struct {
 	r    *summedReader
 	left uint64
@@ -180,7 +179,7 @@ func (c *chunkReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// end requires that nothing is left.
+// end returns an error if there are unread bytes.
 func (c *chunkReader) end() error {
 	if n, err := io.Copy(io.Discard, c); err != nil {
 		return err

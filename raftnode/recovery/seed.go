@@ -17,22 +17,20 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
-// A life of a cluster is what happens between its first entry, or a recovery,
-// and the loss of its quorum. Indices are fencing tokens and parts of ids, and
-// terms tell agents which leader is the newer one, so none may be used in two
-// lives. A new life begins beyond all that an earlier one can have reached:
-// with the seconds since 1970 as its term, and 1<<lifeShift times that as its
-// index. (An earlier life has had less than one election a second, and less
-// than 16,384 entries a second, on the average of all its time.)
+// A life of a cluster begins with its first entry or a recovery, and ends with the loss of its quorum. Indices are
+// fencing tokens and parts of ids, and from terms agents learn which of two leaders is newer, so no two lives may use
+// the same ones. A new life begins beyond all that an earlier life can have reached: with the seconds since 1970 as its
+// term, and 1<<lifeShift times that as its index. (On average an earlier life had less than one election and less than
+// 16,384 entries a second.)
 const lifeShift = 14
 
-// nextLife is where a life begins after one that came to an index and a term.
+// nextLife returns the first index and term of a life after one that reached an index and a term.
 func nextLife(index, term uint64, now time.Time) (uint64, uint64) {
 	seconds := uint64(max(now.Unix(), 0))
 	return max(index+1, seconds<<lifeShift), max(term+1, seconds)
 }
 
-// seed is the whole data of a replica at the beginning of a life.
+// seed is the data of a replica at the beginning of a life.
 type seed struct {
 	logStore    string
 	index, term uint64
@@ -40,7 +38,7 @@ type seed struct {
 	machine     *machine.Machine
 }
 
-// write makes the data in a new directory. All of it is on disk when it returns.
+// write writes the data to a new directory. All of it is on disk when write returns.
 func (s *seed) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -73,7 +71,7 @@ func (s *seed) write(dir string) error {
 	return durable.SyncDir(dir)
 }
 
-// put makes the data in dir, where there is none yet.
+// put writes the data to dir, which must not exist.
 func (s *seed) put(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is there already (%w)", dir, errors.Join(err, fs.ErrExist))

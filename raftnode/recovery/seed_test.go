@@ -12,7 +12,7 @@ func TestNextLife(t *testing.T) {
 	index, term := nextLife(5000, 7, now)
 	require.Equal(t, uint64(1_800_000_000)<<14, index)
 	require.Equal(t, uint64(1_800_000_000), term)
-	// A clock that stands, or was set back, still leads on.
+	// The index and the term increase even if the clock stands still or was set back.
 	again, later := nextLife(index+10, term+3, now)
 	require.Equal(t, index+11, again)
 	require.Equal(t, term+4, later)

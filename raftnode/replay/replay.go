@@ -1,11 +1,12 @@
-// Package replay brings a state machine of its own to an earlier state of a replica that runs: it restores a snapshot and
-// applies the log behind it.
+// Package replay computes an earlier state of a running replica in another state machine: it restores a snapshot and
+// applies the log after it.
 //
-// Guarantees: it only reads, and what runs is not held up: raft and the state machine of the replica are not asked for
-// anything. The state at an index is the one that every replica had there. It ends with its context.
+// Guarantees: it only reads the log and the snapshots, and does not delay the replica's raft and state machine. The
+// state at an index is the one that every replica had there. A replay ends when its context ends.
 //
-// Not guaranteed: that a moment can be reached. Only the newest snapshots are kept, and the log behind the oldest of them that
-// the log still continues; TooOldError says from where on. (Package verify replays a log that nobody uses.)
+// Not guaranteed: that a moment can be reached. A replica keeps only the newest snapshots, and the log after the oldest
+// of them. TooOldError names the oldest moment that can be reached. (Package verify replays the log of a replica that
+// does not run.)
 package replay
 
 import (
@@ -21,49 +22,50 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-// State is a state machine that the log is replayed into.
+// State is a state machine into which a log can be replayed.
 type State interface {
 	machine.StateMachine
-	// Now is the time of the state; it never goes back.
+	// Now returns the time of the state, which never decreases.
 	Now() time.Time
-	// TimeOf is the time of an entry.
+	// TimeOf returns the time of an entry.
 	TimeOf(entry []byte) time.Time
 }
 
-// Moment is a place in the log: that of an entry, or, without an index, the one before the time of the state passes Time.
+// Moment is a position in the log: after the entry Index, or, if that is 0, after the last entry before the first one
+// that is later than Time.
 type Moment struct {
 	Index uint64
 	Time  time.Time
 }
 
-// Source is what a replica keeps.
+// Source is the log and the snapshots of a replica.
 type Source struct {
 	Log       raft.LogStore
 	Snapshots raft.SnapshotStore
-	// Applied is the index up to which entries are certain.
+	// Applied is the index up to which entries are applied, and so committed.
 	Applied uint64
 }
 
-// TooOldError says which is the oldest moment that can be reached.
+// TooOldError says that a moment cannot be reached, and names the oldest one that can.
 type TooOldError struct{ Oldest Moment }
 
 func (e *TooOldError) Error() string {
 	return fmt.Sprintf("the oldest state that can be reached is that of entry %d (%s)", e.Oldest.Index, e.Oldest.Time.UTC().Format(time.RFC3339))
 }
 
-// TooNewError says which entry is the last one yet.
+// TooNewError says that an entry does not exist yet, and names the last one.
 type TooNewError struct{ Newest uint64 }
 
 func (e *TooNewError) Error() string { return fmt.Sprintf("the last entry yet is %d", e.Newest) }
 
-// ErrMoved says that what was to be read was removed meanwhile, because newer snapshots were taken.
+// ErrMoved says that a snapshot or an entry was removed while it was needed, because newer snapshots were taken.
 var ErrMoved = errors.New("the log was shortened while it was read")
 
-// tries is how often a replay is begun again when what it reads is removed under it.
+// tries limits how often a replay is tried when it fails with ErrMoved.
 const tries = 3
 
-// To brings a fresh state to a moment. It returns the state, and the index of the last entry that it has or that changes
-// nothing in it.
+// To replays the log up to a moment into a state that fresh returns. It returns the state, and the index of the last
+// entry up to the moment.
 func To[S State](ctx context.Context, from Source, to Moment, fresh func() S) (S, uint64, error) {
 	var none S
 	if to.Index > from.Applied {
@@ -106,13 +108,14 @@ func once[S State](ctx context.Context, from Source, to Moment, fresh func() S) 
 	return s, 0, errors.New("there is no snapshot that the log continues")
 }
 
-// base is what the log can be replayed onto: a snapshot, or, without an id, the state before the first entry.
+// base is a state onto which the log can be replayed: that of a snapshot, or, without an id, the state before the first
+// entry.
 type base struct {
 	id    string
 	index uint64
 }
 
-// bases lists them, the newest first: the log behind it is the shortest.
+// bases returns all bases, the newest first, because the least entries must be replayed onto it.
 func (f Source) bases() (all []base, err error) {
 	first, err := f.Log.FirstIndex()
 	if err != nil {
@@ -137,7 +140,7 @@ func (f Source) bases() (all []base, err error) {
 	return all, nil
 }
 
-// restore reads a snapshot.
+// restore restores a base into a state machine.
 func (f Source) restore(ctx context.Context, b base, into *machine.Machine) error {
 	if b.id == "" {
 		return nil
@@ -153,7 +156,7 @@ func (f Source) restore(ctx context.Context, b base, into *machine.Machine) erro
 	return context.Cause(ctx)
 }
 
-// apply applies the entries after an index, up to the moment.
+// apply applies the entries after index at up to a moment, and returns the index of the last one.
 func (f Source) apply(ctx context.Context, to Moment, m *machine.Machine, s State, at uint64) (uint64, error) {
 	end := to.Index
 	if end == 0 {
@@ -190,7 +193,7 @@ func (f Source) apply(ctx context.Context, to Moment, m *machine.Machine, s Stat
 	return at, nil
 }
 
-// bounded reads until its context ends.
+// bounded is a reader that fails when its context has ended.
 type bounded struct {
 	ctx context.Context
 	io.ReadCloser

@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/machine"
 )
 
-// list is a state machine that remembers its entries: each is its time, in seconds, and a byte of text.
+// list is a state machine that keeps its entries. An entry is a byte with its time in seconds, and text.
 type list struct {
 	Seconds int64
 	Text    string
@@ -49,7 +49,7 @@ func (s *saved) WriteTo(w io.Writer) (int64, error) {
 }
 func (s *saved) Release() {}
 
-// history is a log, and snapshots of what it comes to.
+// history is a log with snapshots.
 type history struct {
 	t    *testing.T
 	m    *machine.Machine
@@ -72,7 +72,7 @@ func (h *history) write(of raft.LogType, data string) {
 	}
 }
 
-// command appends one with a time.
+// command appends a command with a time.
 func (h *history) command(seconds byte, text string) {
 	h.write(raft.LogCommand, string([]byte{seconds})+text)
 }
@@ -95,9 +95,9 @@ func TestTo_entriesAndTimes(t *testing.T) {
 	h.command(20, "b") // 4
 	h.snapshot()
 	h.write(raft.LogCommand, "") // a barrier
-	h.command(19, "d")           // 6: its leader's clock is behind
+	h.command(19, "d")           // 6: the clock of its leader is behind
 	h.command(30, "e")
-	h.snapshot() // of 7
+	h.snapshot() // at index 7
 	h.command(40, "f")
 
 	at := func(to Moment) (string, uint64) {
@@ -126,7 +126,7 @@ func TestTo_entriesAndTimes(t *testing.T) {
 	require.ErrorAs(t, err, &ahead)
 	require.EqualValues(t, 8, ahead.Newest)
 
-	// The log is shortened: the older snapshot is of use only as long as the log continues it.
+	// The log is shortened. The older snapshot can be used only as long as the log continues it.
 	require.NoError(t, h.from.Log.DeleteRange(1, 4))
 	text, _ := at(Moment{Index: 5})
 	require.Equal(t, "cab", text)
@@ -144,7 +144,7 @@ func TestTo_entriesAndTimes(t *testing.T) {
 	require.Equal(t, "cabde", text)
 }
 
-// shortened is a log of which the beginning is removed the first time that somebody has looked where it begins.
+// shortened is a log whose beginning is removed after the first call of FirstIndex.
 type shortened struct {
 	raft.LogStore
 	t      *testing.T

@@ -1,9 +1,9 @@
-// Package round lets callers share an answer that is expensive to get.
+// Package round lets concurrent callers share an expensive question.
 //
-// Guarantees: the question that answers a call was asked after the call began. So a call joins the round that has not started,
-// never the one in flight, and there are at most two rounds at a time, one of them waiting.
+// Guarantees: the question for a caller is asked after its call began. So a call joins the next round, never the one in
+// flight. There are at most two rounds at a time, one of which has not started.
 //
-// Not guaranteed: that a round is asked when all its callers have gone.
+// Not guaranteed: that a round is skipped when all of its callers have given up.
 package round
 
 import (
@@ -11,22 +11,22 @@ import (
 	"sync"
 )
 
-// Rounds share answers of a kind. The zero value is ready.
+// Rounds runs the rounds of one question. The zero value is ready to use.
 type Rounds[T any] struct {
 	mu   sync.Mutex
 	next *Round[T]
 	busy bool
 }
 
-// Round is one question.
+// Round is one round: the question is asked once for all callers that joined it.
 type Round[T any] struct {
 	done   chan struct{}
 	answer T
 	err    error
 }
 
-// Join joins the next round. run is called when somebody has to run the rounds: it calls Run on a goroutine, or returns false,
-// and then nobody can join.
+// Join joins the next round. If no goroutine runs the rounds, it calls run, which must start a goroutine that calls
+// Run, or return false. Then Join returns false.
 func (r *Rounds[T]) Join(run func() bool) (next *Round[T], ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *Rounds[T]) Join(run func() bool) (next *Round[T], ok bool) {
 	return next, true
 }
 
-// Run asks for one round after the other until nobody waits.
+// Run asks the question for one round after the other until there is no next round.
 func (r *Rounds[T]) Run(ask func() (T, error)) {
 	for {
 		r.mu.Lock()
@@ -60,7 +60,7 @@ func (r *Rounds[T]) Run(ask func() (T, error)) {
 	}
 }
 
-// Wait returns the answer of the round, or the cause of ctx before that.
+// Wait waits for the answer of the round, and returns the cause of ctx if ctx ends first.
 func (r *Round[T]) Wait(ctx context.Context) (answer T, err error) {
 	select {
 	case <-r.done:

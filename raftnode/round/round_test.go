@@ -21,7 +21,7 @@ func TestRounds_aCallIsAnsweredByAQuestionOfAfterIt(t *testing.T) {
 			return next
 		}
 		first := join()
-		synctest.Wait() // it is asked
+		synctest.Wait() // until the question is asked
 		second, third := join(), join()
 		require.NotSame(t, first, second, "it may have been asked before the call")
 		require.Same(t, second, third)
@@ -38,7 +38,7 @@ func TestRounds_aCallIsAnsweredByAQuestionOfAfterIt(t *testing.T) {
 		_, err = third.Wait(t.Context())
 		require.EqualError(t, err, "no leader")
 		synctest.Wait()
-		fourth := join() // somebody has to run again
+		fourth := join() // starts a goroutine again
 		answer <- nil
 		n, err = fourth.Wait(t.Context())
 		require.NoError(t, err)

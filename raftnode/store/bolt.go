@@ -13,8 +13,8 @@ import (
 const (
 	boltMagic      = 0xED0CDAED
 	boltVersion    = 2
-	boltHeader     = 16 // of a page
-	boltElement    = 16 // of a branch or leaf
+	boltHeader     = 16 // bytes of the header of a page
+	boltElement    = 16 // bytes of an element of a branch or leaf
 	boltMetaBytes  = 64
 	boltBranch     = 0x01
 	boltLeaf       = 0x02
@@ -23,31 +23,31 @@ const (
 	boltNoFreelist = ^uint64(0)
 )
 
-// BoltWalk goes through a BoltDB file from the newest commit down.
+// BoltWalk is the result of reading all pages of a BoltDB file that the newest commit reaches.
 type BoltWalk struct {
 	file     *os.File
 	size     int64
 	pageSize int64
-	// highest is the number of pages that the commit knows of.
+	// highest is the number of pages according to the commit.
 	highest uint64
 	seen    map[uint64]bool
 	buckets map[string][]uint64
-	// keysIn counts the keys of each bucket; marked: it has the mark.
+	// keysIn counts the keys of each bucket, and marked says that the file has the mark.
 	keysIn map[string]int
 	marked bool
 
 	Flaws []Flaw
-	// Unreadable: BoltDB must not be let near it.
+	// Unreadable says that BoltDB must not open the file.
 	Unreadable bool
 }
 
-// Flaw is something that is wrong in a file. Index is that of the first entry that it hits, where that is known.
+// Flaw is a fault of a file. Index is the index of the first entry that it affects; 0: unknown.
 type Flaw struct {
 	Index   uint64
 	Problem string
 }
 
-// maxFlaws bounds a report: what is broken all through need not be told entry by entry.
+// maxFlaws limits the flaws of a file, because a file with many flaws need not be described entry by entry.
 const maxFlaws = 100
 
 type boltMeta struct {
@@ -56,7 +56,7 @@ type boltMeta struct {
 	tx                   uint64
 }
 
-// WalkBolt returns an error only when the file cannot be read at all.
+// WalkBolt reads a BoltDB file. It returns an error only if the file cannot be read at all.
 func WalkBolt(path string) (*BoltWalk, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -95,14 +95,14 @@ func (w *BoltWalk) damage(key []byte, format string, args ...any) {
 	}
 }
 
-// Has says whether there is a bucket.
+// Has reports whether the file has a bucket.
 func (w *BoltWalk) Has(bucket string) bool { _, ok := w.buckets[bucket]; return ok }
 
-// Indices are those of the entries of the log, in order.
+// Indices returns the indices of the entries of the log, in order.
 func (w *BoltWalk) Indices() []uint64 { return w.buckets[boltLogs] }
 
-// metas reads the two pages of which one names the newest commit. BoltDB goes on from the other one when one is damaged,
-// and silently loses a commit by that.
+// metas reads the two meta pages, one of which names the newest commit. If one of them is damaged, BoltDB uses the
+// other one without a message, and may lose a commit.
 func (w *BoltWalk) metas() (boltMeta, bool) {
 	var sound []boltMeta
 	first, err := w.meta(0)
@@ -153,7 +153,7 @@ func (w *BoltWalk) meta(at int64) (boltMeta, error) {
 	return m, nil
 }
 
-// page reads a page that a parent names, with what it overflows into.
+// page reads a page that its parent names, with its overflow pages.
 func (w *BoltWalk) page(id uint64, key []byte) ([]byte, bool) {
 	if id < 2 || id >= w.highest {
 		w.damage(key, "a page is said to be number %d of %d", id, w.highest)
@@ -189,7 +189,7 @@ func (w *BoltWalk) page(id uint64, key []byte) ([]byte, bool) {
 	return page, true
 }
 
-// freelist reads the list of free pages, where there is one.
+// freelist checks the list of free pages.
 func (w *BoltWalk) freelist(id uint64) {
 	page, ok := w.page(id, nil)
 	if ok && binary.NativeEndian.Uint16(page[8:]) != boltFreelist {
@@ -197,14 +197,14 @@ func (w *BoltWalk) freelist(id uint64) {
 	}
 }
 
-// bucket walks the tree below a root page. name is "" for the root bucket, whose values are the others.
+// bucket walks the tree below a root page. name is "" for the root bucket, whose values are the other buckets.
 func (w *BoltWalk) bucket(root uint64, name string) {
 	if page, ok := w.page(root, nil); ok {
 		w.tree(page, root, name, nil, nil)
 	}
 }
 
-// tree walks a page: its keys lie from low up to, but not including, high.
+// tree walks a page whose keys must be at least low and less than high.
 func (w *BoltWalk) tree(page []byte, id uint64, name string, low, high []byte) {
 	order := binary.NativeEndian
 	flags, count := order.Uint16(page[8:]), int(order.Uint16(page[10:]))
@@ -258,7 +258,7 @@ func (w *BoltWalk) tree(page []byte, id uint64, name string, low, high []byte) {
 	}
 }
 
-// leaf takes down one key and its value.
+// leaf records one key with its value.
 func (w *BoltWalk) leaf(name string, id uint64, flags uint32, key, value []byte) {
 	switch {
 	case name == "" && flags&boltIsBucket != 0:

@@ -7,16 +7,17 @@ import (
 	"os"
 )
 
-// checkBolt reads every page of a log that is there before anything else uses it. The library takes the process down when
-// it meets a page that is not what it should be, or never comes back; and where the page that names the newest commit is
-// damaged it goes on from the commit before. A replica that forgot what it has acknowledged would let the others lose it
-// too. Here damage becomes an error that says what to do.
+// checkBolt checks every page of an existing BoltDB file before the library opens it. On a damaged page the library
+// ends the process or never returns, and if the page with the newest commit is damaged, it uses the commit before. A
+// replica that forgets entries that it has acknowledged may cause the others to lose them, too. So checkBolt returns an
+// error that says what to do.
 //
-// It finds torn, foreign and missing pages. A changed bit within an entry is not found here: pages carry no checksums.
+// It finds torn, foreign and missing pages. It does not find a changed bit within an entry, because pages have no
+// checksums.
 func checkBolt(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
-		return nil // it is yet to be made
+		return nil // will be made
 	}
 	if err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// checkWAL holds the list of segments to what can be in it and the segments to their checksums, and mends what a crash may have
-// left of the newest one. The library takes damage in the newest segment for a write that a crash cut short, and drops it with
-// all that came after it.
+// checkWAL checks the list of segments and the checksums of all segments, and repairs the newest segment after a crash.
+// The library takes damage in the newest segment for a write that a crash cut short, and drops it and all writes after
+// it.
 func (c Config) checkWAL() error {
 	dir := WALPath(c.Dir)
 	path := filepath.Join(dir, walMetaFile)
@@ -35,12 +35,12 @@ func (c Config) checkWAL() error {
 	return errors.Join(err, meta.Close())
 }
 
-// Segment is what was found of one segment.
+// Segment is the result of checking one segment.
 type Segment struct {
 	Name string
-	// Err is what is wrong with it.
+	// Err is a fault of the segment; nil: there is none.
 	Err error
-	// Torn: what follows its first End bytes is a write that was not finished, and that the next start drops.
+	// Torn says that after the first End bytes there is an unfinished write, which the next start drops.
 	Torn bool
 	End  int
 
@@ -48,7 +48,8 @@ type Segment struct {
 	tail bool
 }
 
-// CheckSegments reads the segments of a log, in the folder of a log that nobody uses. The list of them must be sound.
+// CheckSegments checks the segments of a log, in a folder that no process uses. If the list of segments has a fault, it
+// returns an error.
 func CheckSegments(dir string) ([]Segment, error) {
 	meta := &metadb.BoltMetaDB{}
 	state, err := meta.Load(dir)
@@ -61,8 +62,9 @@ func CheckSegments(dir string) ([]Segment, error) {
 	return checkSegments(dir, state), nil
 }
 
-// checkList looks for what cannot be in the list of segments. The library removes segments that are not listed, and begins
-// again one that is listed and missing: a number that has changed would cost all its entries.
+// checkList returns an error if the list of segments is not possible. The library removes segments that are not listed,
+// and makes listed ones that are missing, so after a change of a number in the list the entries of a segment would be
+// lost.
 func checkList(dir string, state types.PersistentState) error {
 	listed, last := map[uint64]string{}, len(state.Segments)-1
 	for i, s := range state.Segments {
@@ -110,7 +112,7 @@ func checkSegments(dir string, state types.PersistentState) (found []Segment) {
 		s.walk, s.Err = walkSegment(s.Name)
 		s.Torn, s.End = s.walk.torn, s.walk.end
 		if errors.Is(s.Err, os.ErrNotExist) && s.tail {
-			continue // it is named first and made later
+			continue // the list names a segment before it is made
 		}
 		if s.Err == nil {
 			s.Err = s.fits(info)
@@ -120,11 +122,11 @@ func checkSegments(dir string, state types.PersistentState) (found []Segment) {
 	return found
 }
 
-// fits compares a segment with the list.
+// fits compares a segment with its description in the list.
 func (s Segment) fits(info types.SegmentInfo) error {
 	w, header := s.walk, s.walk.header
 	switch {
-	// Its size was allocated before the first write to it was acknowledged.
+	// All of its size was allocated before the first write to it was acknowledged.
 	case w.end > 0 && w.size < int(info.SizeLimit):
 		return fmt.Errorf("it has %d bytes and should have %d: it was cut off", w.size, info.SizeLimit)
 	case w.end > 0 && (header.BaseIndex != info.BaseIndex || header.ID != info.ID || header.Codec != info.Codec):
@@ -141,7 +143,7 @@ func (s Segment) fits(info types.SegmentInfo) error {
 	return nil
 }
 
-// mendSegments refuses damaged segments, and mends the newest one.
+// mendSegments returns an error if a segment is damaged, and repairs the newest segment.
 func (c Config) mendSegments(meta *metadb.BoltMetaDB, state types.PersistentState) error {
 	dir := WALPath(c.Dir)
 	if err := checkList(dir, state); err != nil {
@@ -158,12 +160,12 @@ func (c Config) mendSegments(meta *metadb.BoltMetaDB, state types.PersistentStat
 	return nil
 }
 
-// mendTail makes a newest segment that a crash has left in the middle of something usable. Both faults are the library's: it
-// takes a segment with an index for sealed, also when the write that sealed it was cut short; and it does not go on with a
-// sealed segment that is not yet known as sealed. In either case it would refuse every write.
+// mendTail repairs the newest segment after a crash, because of two faults of the library. The library takes a segment
+// with an index for sealed, even if the write that sealed it was cut short. And it does not continue after a sealed
+// segment that is not listed as sealed. In both cases it would refuse all writes.
 func (c Config) mendTail(meta *metadb.BoltMetaDB, state types.PersistentState, name string, walk segmentWalk) error {
 	if walk.end == 0 && walk.size < int(state.Segments[len(state.Segments)-1].SizeLimit) {
-		// On a full disk it was made and not allocated. The library would write to it as it is.
+		// On a full disk the segment was made but not allocated. The library would use it.
 		c.Logger.Info("the newest segment of the log was not made to its end: it is begun again", "segment", name)
 		return c.do("remove an unfinished segment", func() error {
 			return errors.Join(os.Remove(name), durable.SyncDir(filepath.Dir(name)))
@@ -194,7 +196,7 @@ func (c Config) mendTail(meta *metadb.BoltMetaDB, state types.PersistentState, n
 	return c.do("finish the rotation", func() error { return meta.CommitState(state) })
 }
 
-// clearFrom replaces what follows in a file by zeros.
+// clearFrom replaces the bytes of a file from end on by zeros.
 func clearFrom(name string, end, size int) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {

@@ -16,7 +16,8 @@ func TestSegmentSize(t *testing.T) {
 	require.Equal(t, minSegment, segmentSize(1<<20))
 }
 
-// On a full disk a log takes writes until its segment is full. Then it says why, and what it has taken is there.
+// On a full disk a log accepts writes until its segment is full. Then a write must fail with the reason, and all
+// accepted entries must be kept.
 func TestStore_onAFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("a disk that can be filled is a small tmpfs, which only root can mount")

@@ -7,9 +7,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Latch stands between raft and its store. After the first failed write it lets
-// nothing through any more: what a disk holds after a failed sync is unknown,
-// also when the next sync succeeds.
+// Latch is a Store that refuses all writes after the first failed one: after a failed sync the content of a disk is
+// unknown, even if the next sync succeeds.
 type Latch struct {
 	Store
 	tripped func(error)
@@ -19,18 +18,18 @@ type Latch struct {
 	closed bool
 }
 
-// NewLatch returns a latch that calls tripped once, on the goroutine of the write that failed, before raft learns of it.
+// NewLatch returns a latch that calls tripped once, on the goroutine of the failed write and before raft gets its
+// error.
 func NewLatch(s Store, tripped func(error)) *Latch { return &Latch{Store: s, tripped: tripped} }
 
-// guard runs a write unless one has failed.
+// guard runs a write, unless an earlier one has failed.
 func (l *Latch) guard(write func() error) error {
 	if err := l.failure(); err != nil {
 		return err
 	}
 	err := write()
 	if err == nil {
-		// Another write may have failed meanwhile; then this one counts for
-		// nothing either.
+		// If another write has failed meanwhile, this one counts as failed, too.
 		return l.failure()
 	}
 	l.mu.Lock()
@@ -72,11 +71,9 @@ func (l *Latch) Set(key, value []byte) error {
 	return l.guard(func() error { return l.Store.Set(key, value) })
 }
 
-// SetUint64 implements raft.StableStore. Raft panics when it cannot write its
-// term, on its own goroutine, and would take the process down before the node
-// could stop in order. So after the latch fell this reports success: by then the
-// links are cut, no entry can be stored, and nothing that raft concludes leaves
-// the process.
+// SetUint64 implements raft.StableStore. It never returns an error: raft would panic on its own goroutine if it could
+// not write its term, and end the process before the node has stopped in order. This is safe, because after a failed
+// write the links are closed and no entry can be stored, so no decision of raft leaves the process.
 func (l *Latch) SetUint64(key []byte, value uint64) error {
 	_ = l.guard(func() error { return l.Store.SetUint64(key, value) })
 	return nil

@@ -11,12 +11,12 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// levelFile is the note of the feature level, beside the log. The state has the level as well, but the log must be opened
-// before there is a state.
+// levelFile is the file beside the log in which the feature level is noted. The state has the level, too, but the log
+// must be opened before there is a state.
 const levelFile = "feature-level"
 
-// NoteLevel notes that the cluster has reached a feature level. The note is on disk when it returns. It is never lowered, and
-// not written again when it says so already.
+// NoteLevel notes that the cluster has reached a feature level. The note is on disk when it returns. A noted level is
+// never lowered, and the file is not written if it has this level already.
 func NoteLevel(dir string, level uint32) error {
 	if noted, err := NotedLevel(dir); err == nil && noted >= level {
 		return nil
@@ -27,7 +27,7 @@ func NoteLevel(dir string, level uint32) error {
 	return nil
 }
 
-// NotedLevel is the level that NoteLevel noted; 0: none. A damaged note is an error.
+// NotedLevel returns the level that NoteLevel noted; 0: none. A damaged file is an error.
 func NotedLevel(dir string) (uint32, error) {
 	name := filepath.Join(dir, levelFile)
 	text, err := os.ReadFile(name)

@@ -35,7 +35,7 @@ func TestNoteLevel(t *testing.T) {
 	require.EqualValues(t, 14, noted())
 }
 
-// Any changed bit is found: a note that says 3 where 2 was noted would move the log too early.
+// Any changed bit must be found, because a note of a higher level than the noted one would move the log too early.
 func TestNotedLevel_damaged(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, NoteLevel(dir, 3))
@@ -60,7 +60,7 @@ func TestNotedLevel_damaged(t *testing.T) {
 	require.EqualValues(t, 3, level, "a damaged note is not written again")
 }
 
-// Every kind of directory, with every note, under every configuration.
+// TestOpen_choosesTheLog opens each kind of directory with each configuration.
 func TestOpen_choosesTheLog(t *testing.T) {
 	entries := entriesFrom(1, 20)
 	directories := map[string]func(*testing.T) string{

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrInUse says that another process uses the data.
+// ErrInUse says that another process is using the data.
 var ErrInUse = errors.New("the data is in use")
 
-// lockPause is how long to wait before another try at a lock.
+// lockPause is the pause before another try to lock.
 const lockPause = 50 * time.Millisecond
 
-// Lock keeps replicas away from a directory until unlock is called, for those who only read. It waits for a replica that
-// still runs.
+// Lock locks a directory for reading: no replica can use it before unlock is called. If a replica is using it, Lock
+// waits up to within for its end.
 func Lock(dir string, place Place, within time.Duration) (unlock func(), err error) {
 	return lockShared(place.lock(dir), within)
 }

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// copyBytes and copyEntries bound what is written at once when a log is moved.
+	// copyBytes and copyEntries limit the size and number of entries in one write when a log is moved.
 	copyBytes   = 4 << 20
 	copyEntries = 1024
-	// tellEvery is how often a move that takes its time says how far it is.
+	// tellEvery is the time between two progress messages of a move.
 	tellEvery = 5 * time.Second
 )
 
-// move brings the directory into the shape that the configuration asks for. Whatever it is interrupted at, the next call goes
-// on or begins again: until raft.db is renamed everything is as before, and from then on everything is as it should be.
+// move moves the log and the votes to the places in the configuration. If it is interrupted at any step, the next call
+// continues or begins again: until raft.db is renamed the old places count, and afterwards the new ones.
 //
-//	there is                          what is done
-//	nothing                           raft.db is made, as of Bolt
+//	found                             action
+//	nothing                           raft.db is made, with an empty log
 //	votes in wal-meta.db              raft.db is made with these votes and the mark; wal-meta.db is marked
 //	Bolt, and WAL is wanted           the log is written to wal/; raft.db is replaced by one with the votes and the mark
 //	WAL, and Bolt is wanted           raft.db is replaced by one with the votes and the log
-//	Bolt, and Bolt is wanted          what is left of wal/ is removed
+//	Bolt, and Bolt is wanted          the rest of wal/ is removed
 func (c Config) move(place Place) error {
 	for _, left := range []string{asidePath(c.Dir), oldWALPath(c.Dir)} {
 		if err := os.RemoveAll(left); err != nil {
@@ -89,7 +89,7 @@ func (c Config) do(what string, f func() error) error {
 	return f()
 }
 
-// check refuses damaged data. A log in wal/ that stays there is checked when it is opened.
+// check returns an error if data to be moved is damaged. A log in wal/ that stays there is checked when it is opened.
 func (c Config) check(p Place) error {
 	if p.Log != "" && !p.VotesInWAL {
 		if err := checkBolt(BoltPath(c.Dir)); err != nil {
@@ -102,13 +102,13 @@ func (c Config) check(p Place) error {
 	return nil
 }
 
-// votes are what a replica has promised to others.
+// votes holds the current term of a replica and its last vote.
 type votes struct {
 	term, votedTerm uint64
 	votedFor        []byte
 }
 
-// Keys of the votes, as raft has them.
+// The keys of the votes in raft.
 var (
 	keyTerm      = []byte("CurrentTerm")
 	keyVotedTerm = []byte("LastVoteTerm")
@@ -130,7 +130,8 @@ func readVotes(s raft.StableStore) (v votes, err error) {
 	return v, nil
 }
 
-// unlessUnset lets pass that a key was never set. The stores tell that by an error that says so, and nothing else.
+// unlessUnset returns nil for the error about a key that was never set. The stores return it with this text, and
+// without a type.
 func unlessUnset(err error) error {
 	if err != nil && err.Error() == "not found" {
 		return nil
@@ -152,8 +153,8 @@ func (v votes) write(s raft.StableStore) error {
 	return errors.Join(errs...)
 }
 
-// writeBolt puts a new raft.db into the place of the one that is there: with votes, with the mark, and with the entries of a
-// log, or none.
+// writeBolt replaces raft.db by a new one with the votes, with the mark if marked is set, and with the entries of a log
+// if entries is not nil.
 func (c Config) writeBolt(v votes, marked bool, entries raft.LogStore) error {
 	aside := asidePath(c.Dir)
 	err := c.do("make raft.db.new", func() error {
@@ -202,11 +203,11 @@ func (c Config) toWAL() error {
 	if err = errors.Join(err, from.Close()); err != nil {
 		return err
 	}
-	// From here on the log is in wal/.
+	// With the rename in writeBolt the log in wal/ becomes the log of the replica.
 	return c.writeBolt(v, true, nil)
 }
 
-// writeWAL makes wal/ with the entries of another log. Files in it are left of a move that was interrupted.
+// writeWAL makes wal/ with the entries of another log. It first removes a folder that an interrupted move has left.
 func (c Config) writeWAL(entries raft.LogStore) error {
 	if err := c.removeWAL(); err != nil {
 		return err
@@ -258,7 +259,7 @@ func (c Config) removeWAL() error {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	// The folder gets another name first: half of one would be misread.
+	// The folder is renamed first, because a folder that is removed halfway would be misread.
 	old := oldWALPath(c.Dir)
 	return c.do("remove wal/", func() error {
 		if err := os.RemoveAll(old); err != nil {
@@ -274,7 +275,7 @@ func (c Config) removeWAL() error {
 	})
 }
 
-// copyLog writes all entries of one log to another that has none, and compares them.
+// copyLog copies all entries of one log to another, empty one, and compares them.
 func (c Config) copyLog(to, from raft.LogStore) error {
 	first, err := from.FirstIndex()
 	last, lastErr := from.LastIndex()

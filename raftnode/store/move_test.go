@@ -18,7 +18,7 @@ import (
 
 var someVotes = votes{term: 7, votedTerm: 6, votedFor: []byte("c2:7402")}
 
-// entriesFrom makes entries of several sizes; the first index of a log is not always 1.
+// entriesFrom returns n entries of different sizes.
 func entriesFrom(first uint64, n int) (list []*raft.Log) {
 	for i := first; i < first+uint64(n); i++ {
 		list = append(list, &raft.Log{
@@ -40,7 +40,7 @@ func open(t *testing.T, dir, kind string, change ...func(*Config)) *opened {
 	return s.(*opened)
 }
 
-// filled is a directory with a log of a kind, and with votes.
+// filled returns a directory with a log of a kind and with votes.
 func filled(t *testing.T, kind string, entries []*raft.Log) string {
 	dir := t.TempDir()
 	s := open(t, dir, kind)
@@ -52,7 +52,7 @@ func filled(t *testing.T, kind string, entries []*raft.Log) string {
 	return dir
 }
 
-// before is a directory as earlier versions of Mind left it.
+// before returns the same as earlier versions of Mind wrote it.
 func before(t *testing.T, kind string, entries []*raft.Log) string {
 	dir := t.TempDir()
 	var s interface {
@@ -100,7 +100,8 @@ func requireHolds(t *testing.T, s *opened, entries []*raft.Log) {
 	require.Equal(t, someVotes, v)
 }
 
-// requireWorks appends an entry, and finds it again.
+// requireWorks checks that a directory has the entries and the votes, and that an appended entry is there after opening
+// it again.
 func requireWorks(t *testing.T, dir, kind string, entries []*raft.Log) {
 	t.Helper()
 	s := open(t, dir, kind)
@@ -157,8 +158,8 @@ func TestOpen_movesTheLog(t *testing.T) {
 
 var errCrash = errors.New("the process is killed")
 
-// A process that is killed in the middle of a move leaves what it had written. Whichever kind is asked for next, everything
-// is there.
+// A process may be killed at each step of a move. The next start must find all entries and votes, with each kind of log
+// in its configuration.
 func TestOpen_killedAtEachStepOfAMove(t *testing.T) {
 	entries := entriesFrom(5, 1100) // two batches and several segments
 	for _, m := range moves {
@@ -178,7 +179,7 @@ func TestOpen_killedAtEachStepOfAMove(t *testing.T) {
 	}
 }
 
-// Twice: the second time in the middle of what the first has left.
+// A process may be killed in a move, and the next one while it moves the log back.
 func TestOpen_killedAgainInTheMoveBack(t *testing.T) {
 	entries := entriesFrom(1, 30)
 	for _, from := range []string{WAL, Bolt} {
@@ -196,8 +197,8 @@ func TestOpen_killedAgainInTheMoveBack(t *testing.T) {
 	}
 }
 
-// crashAt opens a directory, and ends as a killed process does at a step: what is open is not closed in order. It reports
-// whether there was such a step.
+// crashAt opens a directory and simulates that the process is killed at a step: files are not closed in order. It
+// reports whether there was such a step.
 func crashAt(t *testing.T, dir, kind string, at int) bool {
 	t.Helper()
 	left := at
@@ -231,7 +232,7 @@ func TestOpen_logsOfBothKindsOfAnEarlierVersion(t *testing.T) {
 		_, err := Open(Config{Dir: dir, Log: kind})
 		require.ErrorContains(t, err, "a log of both kinds")
 	}
-	// Moving one away settles it.
+	// After one of them is removed, the other is used.
 	require.NoError(t, os.RemoveAll(WALPath(dir)))
 	requireWorks(t, dir, WAL, entriesFrom(1, 10))
 }
@@ -263,8 +264,8 @@ func TestOpen_oneProcessAtATime(t *testing.T) {
 	require.NoError(t, flock(lock, 2))
 }
 
-// The versions before this one must not take a directory for theirs whose log has moved: they would forget what they have
-// acknowledged. They walk the file as WalkBolt does, and know no mark.
+// Versions that do not know the mark must refuse a directory whose log was moved, or they would forget entries that
+// they have acknowledged. They check the file as WalkBolt does.
 func TestMark_isDamageToThoseWhoDoNotKnowIt(t *testing.T) {
 	dir := filled(t, WAL, entriesFrom(1, 10))
 	for _, path := range []string{BoltPath(dir), filepath.Join(WALPath(dir), walMetaFile)} {
@@ -274,7 +275,7 @@ func TestMark_isDamageToThoseWhoDoNotKnowIt(t *testing.T) {
 		require.True(t, w.marked)
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
-		// As if the name were another one, which nobody knows.
+		// With another name the mark is as unknown to this version as to those.
 		require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(raw, []byte(mark), []byte(mark[:len(mark)-1]+"!")), 0o600))
 		w, err = WalkBolt(path)
 		require.NoError(t, err)

@@ -10,29 +10,29 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// The mark is a bucket without content, in the bucket of the votes. In raft.db it says that the log is in wal/, in
-// wal-meta.db that the votes are in raft.db. Its name is for the versions of Mind that knew neither: they refuse a file with a
-// bucket there, and tell its name.
+// mark is the name of an empty bucket in the bucket of the votes. In raft.db it says that the log is in wal/, and in
+// wal-meta.db that the votes are in raft.db. Versions of Mind that do not know these places refuse a file with such a
+// bucket, and print its name.
 const mark = "the log has moved: before you start an older version of mind here, start this version once with log_store: boltdb"
 
-// Buckets of the votes.
+// The buckets of the votes and of the log.
 const (
 	boltVotes = "conf"
 	boltLogs  = "logs"
 	walVotes  = metadb.StableBucket
 )
 
-// Place says where a directory keeps its log and its votes.
+// Place describes where the log and the votes in a directory are.
 type Place struct {
-	// Log is WAL or Bolt; empty: there is none yet.
+	// Log is WAL or Bolt; empty: there is no log yet.
 	Log string
-	// VotesInWAL: the votes are in wal-meta.db, where earlier versions kept them.
+	// VotesInWAL says that the votes are in wal-meta.db, where earlier versions stored them.
 	VotesInWAL bool
 
 	walMarked bool
 }
 
-// Lock is the file that a running replica has locked.
+// lock returns the path of the file that a running replica has locked.
 func (p Place) lock(dir string) string {
 	if p.VotesInWAL {
 		return filepath.Join(WALPath(dir), walMetaFile)
@@ -40,8 +40,9 @@ func (p Place) lock(dir string) string {
 	return BoltPath(dir)
 }
 
-// Find says where a directory keeps its log. It changes nothing, and can be used while a replica runs. Damage does not
-// keep it from an answer. want is what to answer when earlier versions have left a log of each kind; empty: that is an error.
+// Find returns the place of the log in a directory. It changes nothing, and can be called while a replica runs and if
+// the data is damaged. If earlier versions have left a log of each kind, it returns the place of kind want, or an error
+// if want is empty.
 func Find(dir, want string) (Place, error) {
 	bolt, err := peek(BoltPath(dir), boltVotes)
 	if err != nil {
@@ -70,7 +71,7 @@ func Find(dir, want string) (Place, error) {
 	return Place{}, nil
 }
 
-// peeked is what can be seen of a BoltDB file without trusting it.
+// peeked has the facts about a BoltDB file that can be read without the library.
 type peeked struct {
 	there, marked, unreadable bool
 	votes, entries            int
@@ -79,7 +80,7 @@ type peeked struct {
 func peek(path, votes string) (peeked, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 {
-		return peeked{}, nil // it is yet to be made
+		return peeked{}, nil // will be made
 	}
 	if err != nil {
 		return peeked{}, err
@@ -91,7 +92,7 @@ func peek(path, votes string) (peeked, error) {
 	return peeked{there: true, marked: walk.marked, unreadable: walk.Unreadable, votes: walk.keysIn[votes], entries: len(walk.Indices())}, nil
 }
 
-// setMark marks a file, unless it is marked.
+// setMark adds the mark to a file, if it does not have it.
 func setMark(path, votes string) error {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTime, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
 	if err != nil {

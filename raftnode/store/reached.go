@@ -15,14 +15,13 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// keyReached is where raft.db has the index that a log in wal/ has reached at least. A segment that was removed, or cut off to
-// nothing, looks like one that was listed and not yet made; and of the entries that are gone nothing else speaks. The index is
-// written when the log is opened and closed, with the first write after that, and with the first write into each segment: so
-// each segment that was written to is known here before that write is acknowledged. It costs one more write in every 16 MiB
-// of log.
+// keyReached is the key in raft.db for an index that a log in wal/ has certainly reached. Without it a segment that was
+// removed or emptied would look like one that was listed and not yet made, and nothing would show that its entries are
+// lost. The index is written when the log is opened and closed, with the first write after opening, and with the first
+// write to each segment, before that write is acknowledged. It costs one more write for every 16 MiB of log.
 var keyReached = []byte("LogReached")
 
-// CheckReached says whether a log in wal/ ends before an entry that it is known to have had.
+// CheckReached returns an error if a log in wal/ ends before the index that it has reached.
 func CheckReached(votes raft.StableStore, log raft.LogStore) error {
 	reached, err := readReached(votes)
 	if err != nil {
@@ -50,8 +49,8 @@ func checkReached(reached uint64, log raft.LogStore) error {
 	return nil
 }
 
-// beginReached refuses a log that has lost its end. What a process wrote that was killed before it could sync is synced: from
-// here on it counts as written.
+// beginReached returns an error if the log has lost its end. It syncs the newest segment, because entries that a killed
+// process has written but not synced count as written from then on.
 func (s *segments) beginReached(c Config) error {
 	if err := CheckReached(s.votes, s.WAL); err != nil {
 		return damaged(WALPath(c.Dir), err)
@@ -68,8 +67,9 @@ func (s *segments) beginReached(c Config) error {
 	return s.reach(last)
 }
 
-// wrote is called after each write, with its last entry. A new segment is begun in the background, and may be listed before
-// the write that filled the one before is here: so what counts is whether the newest segment has an entry that was noted.
+// wrote is called after each write, with the index of its last entry. A new segment is begun in the background, and may
+// be listed before wrote is called for the write that filled the segment before. So wrote notes the index unless an
+// entry of the newest segment was noted before, or the write was to an older segment.
 func (s *segments) wrote(last uint64) error {
 	newest := s.newest.Load()
 	s.mu.Lock()
@@ -82,7 +82,7 @@ func (s *segments) wrote(last uint64) error {
 }
 
 func syncSegments(c Config) error {
-	names, err := filepath.Glob(filepath.Join(WALPath(c.Dir), "*.wal")) // in the order of their entries
+	names, err := filepath.Glob(filepath.Join(WALPath(c.Dir), "*.wal")) // sorted by their entries
 	if err != nil || len(names) == 0 {
 		return fmt.Errorf("find the newest segment: %w", errors.Join(err, fs.ErrNotExist))
 	}
@@ -96,7 +96,7 @@ func syncSegments(c Config) error {
 	return durable.SyncDir(WALPath(c.Dir))
 }
 
-// reach notes that the log has an entry. It is only raised.
+// reach notes that the log has an entry. It never lowers the noted index.
 func (s *segments) reach(index uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *segments) reach(index uint64) error {
 	return s.setReached(index)
 }
 
-// retreat notes that entries from low on will be removed. It comes before they are.
+// retreat lowers the noted index before the end of the log is removed, from low to high.
 func (s *segments) retreat(low, high uint64) error {
 	first, err := s.FirstIndex()
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *segments) setReached(index uint64) error {
 	return nil
 }
 
-// listWatch tells where the newest segment begins.
+// listWatch is the list of segments. It stores in newest where the newest segment begins.
 type listWatch struct {
 	*metadb.BoltMetaDB
 	newest *atomic.Uint64

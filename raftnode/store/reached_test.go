@@ -11,8 +11,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// killed is what a process leaves that is killed after it has written entries, one at a time; stopped is what it leaves when it
-// stops in order.
+// killed returns two directories of a process that has written entries, one at a time: as it leaves them when it is
+// killed, and when it stops in order.
 func killed(t *testing.T, n int) (killed, stopped string) {
 	t.Helper()
 	dir := filled(t, WAL, nil)
@@ -25,7 +25,7 @@ func killed(t *testing.T, n int) (killed, stopped string) {
 	return left, dir
 }
 
-// The newest segment is gone, or has nothing any more: both look like a segment that was listed and not yet made.
+// A newest segment that was removed or emptied looks like one that was listed and not yet made. It must be refused.
 func TestOpen_theNewestSegmentIsGone(t *testing.T) {
 	lose := map[string]func(name string) error{
 		"removed":          os.Remove,
@@ -60,7 +60,8 @@ func TestOpen_theNewestSegmentIsGone(t *testing.T) {
 	}
 }
 
-// After a stop in order even the loss of the newest write is found, as of a disk that did not write what it should have.
+// After a stop in order even the loss of the newest write must be found, which happens on a disk that reports a write
+// too early.
 func TestOpen_theNewestWriteIsGoneAfterAStop(t *testing.T) {
 	dir := filled(t, WAL, nil)
 	s := open(t, dir, WAL)
@@ -77,7 +78,8 @@ func TestOpen_theNewestWriteIsGoneAfterAStop(t *testing.T) {
 	require.ErrorContains(t, err, "it ends at entry 10, and has reached entry 11 before")
 }
 
-// What raft removes from the end of its log is not missed, also when the process is killed at any point of it.
+// Entries that raft has removed from the end of its log must not count as lost, even if the process is killed at any
+// step of that.
 func TestOpen_afterTheEndWasRemoved(t *testing.T) {
 	all := entriesFrom(1, 60)
 	for _, low := range []uint64{1, 2, 30, 60} {
@@ -105,7 +107,8 @@ func requireOpens(t *testing.T, dir string, last uint64) {
 	require.NoError(t, s.Close())
 }
 
-// Entries that a killed process had written and not yet synced count from the next start on, so that start syncs them.
+// Entries that a killed process had written but not synced count as written after the next start, so the start must
+// sync them.
 func TestOpen_syncsWhatItFinds(t *testing.T) {
 	dir, _ := killed(t, 3)
 	var steps []string
@@ -114,7 +117,7 @@ func TestOpen_syncsWhatItFinds(t *testing.T) {
 	require.Contains(t, steps, "sync what was written")
 }
 
-// Any bit of the list of segments: nothing is lost, or it is said.
+// After a bit of the list of segments has changed, Open must fail, or all entries must be there.
 func TestOpen_anyBitOfTheListOfSegments(t *testing.T) {
 	entries := entriesFrom(1, 90)
 	dir := filled(t, WAL, entries)
@@ -129,7 +132,7 @@ func TestOpen_anyBitOfTheListOfSegments(t *testing.T) {
 	refused := 0
 	for at := range list {
 		changed := bytes.Clone(list)
-		changed[at] ^= 1 << (at % 4) // of a digit to another one, most often
+		changed[at] ^= 1 << (at % 4) // mostly turns a digit into another one
 		spoiled := copyDir(t, dir)
 		b := bytes.ReplaceAll(whole, list, changed)
 		require.NotEqual(t, whole, b)
@@ -144,7 +147,8 @@ func TestOpen_anyBitOfTheListOfSegments(t *testing.T) {
 		last, err := s.LastIndex()
 		require.NoError(t, err)
 		require.Equal(t, entries[len(entries)-1].Index, last, "byte %d, %q", at, changed[max(0, at-30):at+1])
-		// Where the log begins is nowhere else, but raft does not start when entries are missing behind its snapshot.
+		// The beginning of the log is stored nowhere else. But raft does not start if entries after its snapshot are
+		// missing.
 		require.LessOrEqual(t, first, last)
 		for index := first; index <= last; index++ {
 			_, err := readEntry(s, index)
@@ -155,7 +159,7 @@ func TestOpen_anyBitOfTheListOfSegments(t *testing.T) {
 	require.Greater(t, refused, len(list)/3)
 }
 
-// listIn is the newest list of segments in wal-meta.db.
+// listIn returns the current list of segments in wal-meta.db.
 func listIn(t *testing.T, path string) (list []byte) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
@@ -169,14 +173,14 @@ func listIn(t *testing.T, path string) (list []byte) {
 	return list
 }
 
-// A segment that is full is followed by a new one in the background, which may be listed before the write that filled the old
-// one looks: that write is not one into the new segment.
+// A new segment is begun in the background, and may be listed before wrote is called for the write that filled the old
+// one. That write must not count as the first one to the new segment.
 func TestReached_theFirstWriteIntoEachSegmentIsNoted(t *testing.T) {
 	dir := filled(t, WAL, nil)
 	s := open(t, dir, WAL)
 	require.NoError(t, s.StoreLogs(entriesFrom(1, 10)))
 	log := s.wal
-	log.newest.Store(12) // listed, while entry 11 is written into the segment before
+	log.newest.Store(12) // listed while entry 11 is written to the segment before
 	require.NoError(t, s.StoreLogs(entriesFrom(11, 1)))
 	require.Less(t, log.reached, uint64(12))
 	require.NoError(t, s.StoreLogs(entriesFrom(12, 1)))

@@ -15,7 +15,8 @@ import (
 
 const walMetaFile = metadb.FileName
 
-// The format of a segment: a header, then frames of 8 bytes and what they hold, filled up to 8 bytes.
+// A segment is a header and then frames. A frame is a header of 8 bytes and its payload, padded to a multiple of 8
+// bytes.
 const (
 	segmentHeader = 32
 	frameHeader   = 8
@@ -23,23 +24,23 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// segmentWalk is what a segment holds.
+// segmentWalk is the result of reading a segment.
 type segmentWalk struct {
 	size int
-	// header is what it says of itself; zero: it is empty.
+	// header is the description of the segment in its file; zero: the file is empty.
 	header types.SegmentInfo
-	// end is where the last whole commit ends; 0: there is none.
+	// end is the end of the last complete commit; 0: there is none.
 	end int
-	// entries are those of whole commits.
+	// entries is the number of entries in complete commits.
 	entries int
-	// index is where the index of a sealed segment begins; 0: the segment is not sealed.
+	// index is the beginning of the index of a sealed segment; 0: the segment is not sealed.
 	index int
-	// torn: after the last whole commit there is something of a write that was not finished.
+	// torn says that there are bytes of an unfinished write after the last complete commit.
 	torn bool
 }
 
-// walkSegment holds every commit of a segment to its checksum. What follows the last commit and is no whole commit is a
-// write that a crash cut short, if it looks like one: see cutShort.
+// walkSegment reads a segment and checks the checksum of every commit. Bytes after the last complete commit must look
+// like a write that a crash cut short: see cutShort.
 func walkSegment(name string) (segmentWalk, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -57,7 +58,7 @@ func walkBytes(b []byte) (w segmentWalk, err error) {
 	w.header = types.SegmentInfo{
 		BaseIndex: binary.LittleEndian.Uint64(b[8:]), ID: binary.LittleEndian.Uint64(b[16:]), Codec: binary.LittleEndian.Uint64(b[24:]),
 	}
-	from, end := 0, segmentHeader // of the commits so far; the first one counts the header in
+	from, end := 0, segmentHeader // of the commits so far; the first one includes the header
 	for {
 		c, err := nextCommit(b, from, end)
 		if c.whole {
@@ -81,7 +82,7 @@ func walkBytes(b []byte) (w segmentWalk, err error) {
 	}
 }
 
-// laterCommit finds a commit that another, whole one follows.
+// laterCommit returns the position of a commit frame at or after from that a complete commit follows.
 func laterCommit(b []byte, from int) (at int, ok bool) {
 	for at = from; at+frameHeader <= len(b); at += frameHeader {
 		if binary.LittleEndian.Uint32(b[at:]) != uint32(segment.FrameCommit) {
@@ -94,14 +95,15 @@ func laterCommit(b []byte, from int) (at int, ok bool) {
 	return 0, false
 }
 
-// commit is what was written at once.
+// commit describes the frames of one write.
 type commit struct {
 	whole          bool
 	end            int
 	entries, index int
 }
 
-// nextCommit goes from one commit to the end of the next. Without a whole commit and without an error nothing was begun.
+// nextCommit reads the commit after another one. If the commit is not complete and there is no error, no write was
+// begun there.
 func nextCommit(b []byte, from, at int) (c commit, err error) {
 	begin := at
 	for at+frameHeader <= len(b) {

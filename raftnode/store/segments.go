@@ -14,25 +14,25 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// segments is a log of the kind WAL, with the library's gaps closed.
+// segments is a log of the kind WAL that works around faults of the library.
 type segments struct {
 	*wal.WAL
 	log   *slog.Logger
 	votes raft.StableStore
 	begin *beginWatch
-	// newest is the index of the first entry that the newest segment has, or will have.
+	// newest is the index of the first entry in the newest segment, even if it is not written yet.
 	newest atomic.Uint64
-	// first: nothing was written since the log was opened.
+	// first says that nothing was written since the log was opened.
 	first atomic.Bool
-	// failed: what is on disk since a write failed is unknown.
+	// failed says that a write has failed, so that the content of the disk is unknown.
 	failed atomic.Bool
 
 	mu      sync.Mutex
 	reached uint64
 }
 
-// beginWatch remembers why a segment could not be begun, as on a full disk. The library only logs it, and says at the next write
-// that the segment before is sealed.
+// beginWatch remembers why a segment could not be begun, for example on a full disk. The library only logs the reason;
+// its error at the next write says only that the segment before is sealed.
 type beginWatch struct {
 	*segment.Filer
 
@@ -59,7 +59,7 @@ func (w *beginWatch) failure() error {
 	return w.err
 }
 
-// GetLog implements raft.LogStore. The library goes on to show entries of the newest segment that were deleted.
+// GetLog implements raft.LogStore. The library would still return entries that were deleted from the newest segment.
 func (s *segments) GetLog(index uint64, entry *raft.Log) error {
 	first, err := s.FirstIndex()
 	if err != nil {
@@ -74,8 +74,9 @@ func (s *segments) GetLog(index uint64, entry *raft.Log) error {
 // StoreLog implements raft.LogStore.
 func (s *segments) StoreLog(entry *raft.Log) error { return s.StoreLogs([]*raft.Log{entry}) }
 
-// StoreLogs implements raft.LogStore. Raft goes on behind a snapshot that it has installed, and empties the log before. When
-// it was killed in between, or could not, the log still ends before the snapshot. The library would refuse the gap for ever.
+// StoreLogs implements raft.LogStore. After raft has installed a snapshot it empties the log and continues after the
+// snapshot. If it was killed before it emptied the log, or could not empty it, the log ends before the snapshot, and
+// the library would refuse the gap for ever. So StoreLogs removes the entries before a gap.
 func (s *segments) StoreLogs(entries []*raft.Log) error {
 	if len(entries) > 0 {
 		if err := s.closeGap(entries[0].Index); err != nil {
@@ -107,7 +108,7 @@ func (s *segments) DeleteRange(low, high uint64) error {
 	return err
 }
 
-// Close notes how far the log reaches.
+// Close notes the last index of the log before it closes it.
 func (s *segments) Close() error {
 	var err error
 	if !s.failed.Load() {

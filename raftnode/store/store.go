@@ -23,30 +23,31 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/hostlog"
 )
 
-// Kinds of log.
+// The kinds of log.
 const (
 	WAL  = "wal"
 	Bolt = "boltdb"
 )
 
-// Store is where a node keeps its log and its votes.
+// Store stores the log and the votes of a node.
 type Store interface {
 	raft.LogStore
 	raft.StableStore
-	// IsMonotonic says that the log must not have gaps.
+	// IsMonotonic reports whether the log must not have gaps.
 	raft.MonotonicLogStore
 	Close() error
 }
 
-// Config says what to open.
+// Config configures a store.
 type Config struct {
-	// Dir exists.
+	// Dir is the data directory, which must exist.
 	Dir string
-	// Log is WAL, which is the default, or Bolt: a log of the other kind is moved.
+	// Log is WAL, the default, or Bolt. A log of the other kind is moved.
 	Log    string
 	Logger *slog.Logger
 
-	// step is called before each thing that changes the directory, in tests. An error ends Open as a crash would.
+	// step is called before each change of the directory, in tests. If it returns an error, Open stops there as in a
+	// crash.
 	step func(what string) error
 	// segmentBytes is the size of a segment, in tests.
 	segmentBytes int
@@ -64,17 +65,18 @@ func (c Config) withDefaults() Config {
 }
 
 const (
-	// lockTime bounds the wait for another process that still uses the directory.
+	// lockTime limits the wait for another process that still uses the directory.
 	lockTime = 10 * time.Second
-	// maxSegment is allocated for a segment when it is begun, less on a small disk. At the start each segment is read whole.
+	// maxSegment is the size that is allocated for a segment when it is begun; on a small disk it is less. Each start
+	// reads all segments, one at a time, into memory.
 	maxSegment = 16 << 20
 	minSegment = 256 << 10
 )
 
-// segmentSize leaves a small disk room for snapshots, and for some segments.
+// segmentSize returns the size of a segment, which on a small disk leaves room for snapshots and other segments.
 func segmentSize(disk uint64) int { return int(min(max(disk/64, minSegment), maxSegment)) }
 
-// diskSize is that of the file system of a directory. When it is unknown, the disk counts as a large one.
+// diskSize returns the size of the file system of a directory. If it is unknown, the disk counts as large.
 func diskSize(dir string) uint64 {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil || s.Blocks == 0 {
@@ -83,14 +85,14 @@ func diskSize(dir string) uint64 {
 	return s.Blocks * uint64(s.Bsize)
 }
 
-// BoltPath is the file of the votes, and of a log of the kind Bolt.
+// BoltPath returns the path of the file with the votes, and with a log of the kind Bolt.
 func BoltPath(dir string) string { return filepath.Join(dir, "raft.db") }
 
-// WALPath is the folder of a log of the kind WAL.
+// WALPath returns the path of the folder with a log of the kind WAL.
 func WALPath(dir string) string { return filepath.Join(dir, "wal") }
 
-// Open opens the log and the votes in a directory, and moves the log when it is of another kind than the one asked for.
-// Every write is synced to disk before it returns; there is no option not to.
+// Open opens the log and the votes in a directory, and moves the log if it is not of the configured kind. Every write
+// is synced to disk before it returns.
 func Open(cfg Config) (Store, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Log != "" && cfg.Log != WAL && cfg.Log != Bolt {
@@ -123,7 +125,7 @@ func openLocked(cfg Config) (*opened, error) {
 	}
 	s := &opened{LogStore: votes, votes: votes}
 	if cfg.Log == WAL {
-		// Also one that was written a moment ago: its last segment may have been full.
+		// A log that was just moved is checked, too, because its last segment may be full.
 		if err := cfg.checkWAL(); err != nil {
 			return nil, errors.Join(err, votes.Close())
 		}
@@ -135,7 +137,7 @@ func openLocked(cfg Config) (*opened, error) {
 	return s, nil
 }
 
-// openSegments opens a log of the kind WAL for use.
+// openSegments opens a log of the kind WAL for the replica.
 func (c Config) openSegments(votes raft.StableStore) (*segments, error) {
 	s := &segments{votes: votes, log: c.Logger, begin: newBeginWatch(WALPath(c.Dir))}
 	var err error
@@ -153,8 +155,7 @@ func openBolt(path string) (*raftboltdb.BoltStore, error) {
 		Path: path,
 		BoltOptions: &bbolt.Options{
 			Timeout: lockTime,
-			// The list of free pages is not written with each commit but
-			// found again at opening.
+			// The list of free pages is not written with each commit, but computed when the file is opened.
 			NoFreelistSync: true,
 			FreelistType:   bbolt.FreelistMapType,
 		},
@@ -166,16 +167,16 @@ func (c Config) openWAL(meta types.MetaStore, files types.SegmentFiler) (*wal.WA
 		wal.WithSegmentSize(c.segmentBytes))
 }
 
-// openUnwatched opens a log of the kind WAL to move it.
+// openUnwatched opens a log of the kind WAL for a move.
 func (c Config) openUnwatched() (*wal.WAL, error) {
 	return c.openWAL(&metadb.BoltMetaDB{}, segment.NewFiler(WALPath(c.Dir), walfs.New()))
 }
 
-// opened is a log and the votes, in one store or in two.
+// opened is the Store that Open returns: the log and the votes, in one file or in two places.
 type opened struct {
 	raft.LogStore
 	votes *raftboltdb.BoltStore
-	wal   *segments // nil: the log is with the votes
+	wal   *segments // nil: the log is in the file of the votes
 	lock  *os.File
 }
 
@@ -207,7 +208,7 @@ func (s *opened) Close() error {
 	return errors.Join(errs...)
 }
 
-// lockDir keeps other processes out of a directory until the file is closed.
+// lockDir locks a directory until the returned file is closed.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -220,7 +221,7 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// Begin makes the store of a replica that begins in term, in a directory that has none.
+// Begin makes a store with a term in a directory without one.
 func Begin(cfg Config, term uint64) error {
 	s, err := Open(cfg)
 	if err != nil {

@@ -9,17 +9,19 @@ import (
 	"github.com/hashicorp/raft-wal/segment"
 )
 
-// sectorBytes is what disks write whole or not at all. (Most write 4096 bytes so.)
+// sectorBytes is the size of the blocks that disks write completely or not at all. (For most disks it is 4096 bytes.)
 const sectorBytes = 512
 
-// cutShort tells a write that a crash cut short from one that was whole once and is damaged now. The first was never
-// acknowledged, and is dropped. The second may have been, and dropping it could lose what a majority has agreed on.
+// cutShort distinguishes a write that a crash cut short from one that was complete and was damaged later. The former
+// was never acknowledged, and is dropped. The latter may have been acknowledged, and dropping it could lose entries
+// that a majority has accepted.
 //
-// A segment is zeros until it is written. So of a write that was cut short some sectors are there as they were written, and
-// at least one is zeros still. nil: the write may be one. Otherwise the error says why it is not.
+// A segment consists of zeros until it is written. So in a write that was cut short some sectors have their content,
+// and at least one still has zeros. cutShort returns nil if the write may have been cut short. Otherwise the error says
+// why it was not.
 //
-// The write begins at byte from, its frames at byte at; in the first write of a segment the header is between. What is
-// written ends before byte written. next is the index of its first entry.
+// The write begins at byte from and its frames at byte at; in the first write of a segment the header is between them.
+// No byte from written on is written. next is the index of the first entry of the write.
 func cutShort(b []byte, written, from, at int, next uint64) error {
 	missing := func(at int) bool {
 		begin := at / sectorBytes * sectorBytes
@@ -29,7 +31,7 @@ func cutShort(b []byte, written, from, at int, next uint64) error {
 	for at+frameHeader <= len(b) {
 		if missing(at) {
 			if at < written {
-				return nil // the sector of this frame
+				return nil // the sector of this frame is missing
 			}
 			break
 		}
@@ -59,19 +61,20 @@ func cutShort(b []byte, written, from, at int, next uint64) error {
 			return fmt.Errorf("byte %d begins a frame of an unknown kind", at)
 		}
 	}
-	// The last frame goes on where nothing is written. If what is written ends like a whole write, its length is wrong.
+	// The last frame extends beyond the written bytes. If these end like a complete write, the length of a frame is
+	// wrong.
 	if end := (written - 1) &^ 7; end+frameHeader <= len(b) && end > from && binary.LittleEndian.Uint32(b[end:]) == uint32(segment.FrameCommit) {
 		return errors.New("its end is there, and a length in it is wrong")
 	}
 	return nil
 }
 
-// beginsFrame says whether the beginning of a payload, as far as it lies in one sector, is that of an entry of an index, or of
-// the index of a segment.
+// beginsFrame reports whether the part of a payload in its first sector begins like an entry with an index, or like the
+// index of a segment.
 func beginsFrame(payload []byte, kind uint32, index uint64) bool {
-	want := binary.AppendUvarint(nil, index) // an entry begins with its index
+	want := binary.AppendUvarint(nil, index) // the payload of an entry begins with its index
 	if kind == uint32(segment.FrameIndex) {
-		want = binary.LittleEndian.AppendUint32(nil, segmentHeader) // the index with where the first entry is
+		want = binary.LittleEndian.AppendUint32(nil, segmentHeader) // the index of a segment begins with the position of the first entry
 	}
 	n := min(len(payload), len(want))
 	return bytes.Equal(payload[:n], want[:n])

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// writtenSegment is the content of a newest segment, and where its last write begins: of several entries, one of them longer
-// than a sector. Its entries are noise, or zeros.
+// writtenSegment returns the content of a newest segment, and where its last write begins. That write has several
+// entries, one of them longer than a sector. The data of the entries is noise or zeros.
 func writtenSegment(t *testing.T, before int, zeros bool) (b []byte, last segmentWalk, begins int) {
 	t.Helper()
 	dir := filled(t, WAL, nil)
@@ -42,8 +42,8 @@ func writtenSegment(t *testing.T, before int, zeros bool) (b []byte, last segmen
 	return b[:last.end/4096*4096+2*4096], last, begins
 }
 
-// Whichever bit of a segment changes, also in its newest write and in the header of the file: it is not taken for a write that
-// a crash cut short.
+// A changed bit anywhere in a segment, including its newest write and its header, must not be taken for a write that a
+// crash cut short.
 func TestWalkSegment_anyBit(t *testing.T) {
 	for _, before := range []int{0, 1, 6} {
 		b, last, _ := writtenSegment(t, before, false)
@@ -56,7 +56,7 @@ func TestWalkSegment_anyBit(t *testing.T) {
 	}
 }
 
-// What changes where nothing was written yet costs no entry.
+// A changed bit after the last write must not affect any entry.
 func TestWalkSegment_anyBitBehindTheEnd(t *testing.T) {
 	b, last, _ := writtenSegment(t, 6, false)
 	for bit := last.end * 8; bit < (last.end+3*sectorBytes)*8; bit++ {
@@ -68,7 +68,7 @@ func TestWalkSegment_anyBitBehindTheEnd(t *testing.T) {
 	}
 }
 
-// Garbage in place of any sector, and of any page, is damage.
+// Garbage in place of any sector or page must be found.
 func TestWalkSegment_garbage(t *testing.T) {
 	b, last, _ := writtenSegment(t, 6, false)
 	for _, size := range []int{sectorBytes, 4096} {
@@ -81,14 +81,15 @@ func TestWalkSegment_garbage(t *testing.T) {
 	}
 }
 
-// A crash leaves any of the sectors of the newest write, in any order, and zeros in place of the others.
+// A crash may leave any subset of the sectors of the newest write, with zeros in place of the others. Such a write must
+// be dropped.
 func TestWalkSegment_cutShort(t *testing.T) {
 	for _, zeros := range []bool{false, true} {
 		for _, before := range []int{0, 1, 6} {
 			b, last, begins := writtenSegment(t, before, zeros)
 			first, sectors := begins/sectorBytes, (last.end-1)/sectorBytes-begins/sectorBytes+1
 			require.LessOrEqual(t, sectors, 12)
-			for there := range 1<<sectors - 1 { // all but all of them
+			for there := range 1<<sectors - 1 { // all subsets but the complete one
 				cut := bytes.Clone(b)
 				for i := range sectors {
 					if there&(1<<i) == 0 {
@@ -98,7 +99,7 @@ func TestWalkSegment_cutShort(t *testing.T) {
 				}
 				w, err := walkBytes(cut)
 				if zeros && bytes.Equal(cut, b) {
-					continue // what is missing was zeros
+					continue // the missing sectors had zeros
 				}
 				require.NoError(t, err, "sectors %b of %d", there, sectors)
 				require.Equal(t, before, w.entries)

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/hostlog"
 )
 
-// stuckMeta is a wal-meta.db that a crash keeps from learning of what follows.
+// stuckMeta is a wal-meta.db that is not written any more when stuck is set, as if the process had been killed.
 type stuckMeta struct {
 	*metadb.BoltMetaDB
 	stuck atomic.Bool
@@ -30,8 +30,8 @@ func (m *stuckMeta) CommitState(s types.PersistentState) error {
 	return m.BoltMetaDB.CommitState(s)
 }
 
-// A segment is sealed in its file first, and in wal-meta.db by a goroutine later. The library does not go on when the process
-// ended in between.
+// A segment is sealed first in its file, and later by a goroutine in wal-meta.db. If the process ended in between, the
+// library refuses writes.
 func TestOpen_afterACrashBetweenSealAndRotation(t *testing.T) {
 	dir := filled(t, WAL, nil)
 	meta := &stuckMeta{BoltMetaDB: &metadb.BoltMetaDB{}}
@@ -53,8 +53,8 @@ func TestOpen_afterACrashBetweenSealAndRotation(t *testing.T) {
 	requireWorks(t, copyDir(t, dir), Bolt, append(stored, entriesFrom(lastOf(stored)+1, 1)...))
 }
 
-// A write that seals a segment may be cut short by a crash at the end of any sector. What was acknowledged before it is there,
-// and the log takes writes again.
+// A crash may cut short a write that seals a segment, at the end of any sector. All entries that were acknowledged
+// before must be there, and the log must accept writes.
 func TestOpen_afterACrashWithinTheWriteThatSeals(t *testing.T) {
 	dir := filled(t, WAL, nil)
 	require.NoError(t, os.RemoveAll(WALPath(dir)))
@@ -86,7 +86,7 @@ func TestOpen_afterACrashWithinTheWriteThatSeals(t *testing.T) {
 		require.NoError(t, os.Truncate(name, info.Size()))
 		if cut%sectorBytes != 0 && cut != before && cut != sealed {
 			if _, err := walkSegment(name); err != nil {
-				continue // no crash leaves that
+				continue // a crash does not leave this
 			}
 		}
 		cuts++
@@ -170,7 +170,8 @@ func TestOpen_damagedSegments(t *testing.T) {
 	}
 }
 
-// A log whose writes are not synced looks like any other until the power fails, so the switch itself is looked at.
+// Before a power failure a log whose writes are not synced looks like any other, so the test checks the options
+// themselves.
 func TestStore_syncsEveryWrite(t *testing.T) {
 	s := open(t, t.TempDir(), Bolt)
 	defer func() { require.NoError(t, s.Close()) }()
@@ -180,7 +181,7 @@ func TestStore_syncsEveryWrite(t *testing.T) {
 	}
 }
 
-// Raft empties a log that must not have gaps when it installs a snapshot, and goes on behind it.
+// When raft installs a snapshot, it empties a log that must not have gaps, and continues after the snapshot.
 func TestStore_goesOnBehindASnapshot(t *testing.T) {
 	dir := filled(t, WAL, entriesFrom(1, 100))
 	s := open(t, dir, WAL)
@@ -192,7 +193,7 @@ func TestStore_goesOnBehindASnapshot(t *testing.T) {
 	requireWorks(t, dir, Bolt, append(entriesFrom(500, 10), entriesFrom(510, 1)...))
 }
 
-// When it is killed before it has emptied the log, the log ends before the snapshot.
+// If raft is killed before it has emptied the log, the log ends before the snapshot.
 func TestStore_goesOnBehindASnapshotThatItWasKilledAt(t *testing.T) {
 	dir := filled(t, WAL, entriesFrom(1, 100))
 	s := open(t, dir, WAL)
@@ -213,7 +214,7 @@ func TestStore_whatIsDeletedIsNotRead(t *testing.T) {
 	}
 }
 
-// What a leader of another term overwrites is cut off at the end.
+// When a leader of another term overwrites entries, they are first removed from the end of the log.
 func TestStore_cutsOffItsEnd(t *testing.T) {
 	all := entriesFrom(1, 300)
 	for _, keep := range []int{299, 150, 1} {

@@ -1,7 +1,7 @@
 // Package stream carries raft over TCP, with mutual TLS.
 //
-// Guarantees: with TLS configured, both ends of a connection have shown a certificate of a coordinator. A caller that sends
-// nothing holds up nobody, and is cut off after a while.
+// Guarantees: with TLS configured, both ends of a connection have presented the certificate of a coordinator. A caller
+// that sends nothing does not delay others, and its connection is closed after a while.
 package stream
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// coordinatorRole is the organisational unit in a replica's certificate.
+// coordinatorRole is the organisational unit in the certificate of a replica.
 const coordinatorRole = "coordinator"
 
 // Stream implements raft.StreamLayer.
@@ -25,7 +25,7 @@ type Stream struct {
 	listener      net.Listener
 	advertise     address
 	server        *tls.Config
-	client        func() *tls.Config // nil: plain
+	client        func() *tls.Config // nil: without TLS
 	handshakeTime time.Duration
 	network       Network
 	dialing       context.Context
@@ -38,13 +38,13 @@ type address string
 func (address) Network() string  { return "tcp" }
 func (a address) String() string { return string(a) }
 
-// Network is where a replica listens and how it reaches the others. Addresses have the form host:port.
+// Network is the network on which a replica listens and dials. Addresses have the form host:port.
 type Network interface {
 	Listen(addr string) (net.Listener, error)
 	Dial(ctx context.Context, addr string) (net.Conn, error)
 }
 
-// TCP is the real network.
+// TCP is the network of the operating system.
 type TCP struct{}
 
 // Listen implements Network.
@@ -55,21 +55,22 @@ func (TCP) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", addr)
 }
 
-// Config says where to listen, and with which certificates.
+// Config has the addresses and the certificates of a Stream.
 type Config struct {
-	// Network (nil: TCP) is what BindAddr and the addresses of the others belong to.
+	// Network is the network of BindAddr and of the addresses of the others; nil: TCP.
 	Network Network
-	// BindAddr is host:port to listen on. AdvertiseAddr is where the others reach it; empty: the address that was bound.
+	// BindAddr is the host:port to listen on. AdvertiseAddr is the address at which the others reach it; empty: the
+	// bound address.
 	BindAddr, AdvertiseAddr string
-	// Server and Client secure the connections; both or neither. Client is asked before each handshake.
+	// Server and Client secure the connections; give both or neither. Client is called before each handshake.
 	Server *tls.Config
 	Client func() *tls.Config
-	// HandshakeTime bounds a handshake that another replica began. That one gives up by itself, so this only ends
-	// connections that send nothing.
+	// HandshakeTime limits a handshake that another replica began. A replica gives up earlier itself, so this only
+	// closes connections that send nothing.
 	HandshakeTime time.Duration
 }
 
-// Listen begins to listen.
+// Listen starts listening.
 func Listen(cfg Config) (*Stream, error) {
 	if cfg.Network == nil {
 		cfg.Network = TCP{}
@@ -98,9 +99,8 @@ func Listen(cfg Config) (*Stream, error) {
 	return s, nil
 }
 
-// requireCoordinator refuses peers whose certificate has another role: an agent
-// of the same cluster is signed by the same authority, and must not be able to
-// speak raft.
+// requireCoordinator returns a configuration that refuses peers whose certificate has another role: the same authority
+// also signs agents of the cluster, which must not send messages of raft.
 func requireCoordinator(config *tls.Config) *tls.Config {
 	if config == nil {
 		return nil
@@ -122,7 +122,7 @@ func requireCoordinator(config *tls.Config) *tls.Config {
 		}
 		return nil
 	}
-	// What a server makes for one handshake stands for all that is around it.
+	// The configuration that a server makes for one handshake replaces this one.
 	if forClient := config.GetConfigForClient; forClient != nil {
 		strict.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			made, err := forClient(hello)
@@ -135,9 +135,8 @@ func requireCoordinator(config *tls.Config) *tls.Config {
 	return strict
 }
 
-// Accept implements net.Listener. The handshake is left to the first read,
-// which raft does on the connection's own goroutine, so that a silent caller
-// keeps nobody waiting.
+// Accept implements net.Listener. The handshake is made by the first read, which raft calls on a goroutine of the
+// connection, so that a caller that sends nothing does not delay others.
 func (s *Stream) Accept() (net.Conn, error) {
 	c, err := s.listener.Accept()
 	if err != nil {
@@ -185,18 +184,17 @@ func (s *Stream) Close() error {
 	return s.listener.Close()
 }
 
-// Addr is the advertised address: raft tells it to the others as its own.
+// Addr returns the advertised address, which raft sends to the others as its own.
 func (s *Stream) Addr() net.Addr { return s.advertise }
 
-// noDelay is Go's default; said here because commit latency depends on it.
+// noDelay sets TCP_NODELAY. That is Go's default; it is set explicitly because commit latency depends on it.
 func noDelay(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetNoDelay(true)
 	}
 }
 
-// accepted is an incoming connection that does its handshake at the first read,
-// within bounded time.
+// accepted is an incoming connection whose first read makes the handshake, in limited time.
 type accepted struct {
 	*tls.Conn
 	within time.Duration

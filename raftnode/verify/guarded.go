@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// Guarded runs f. What damaged data makes it panic or fault on becomes an error.
+// Guarded runs f, and turns a panic or a memory fault because of damaged data into an error.
 func Guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -10,21 +10,21 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/machine"
 )
 
-// replayer goes through a log once, entry by entry.
+// replayer reads a log once, entry by entry.
 type replayer struct {
 	r   *Report
 	cfg Config
-	// m is the state so far, nil when nothing is replayed (any more). It is that of all entries up to at.
+	// m has the state after all entries up to at. It is nil if the log is not replayed, or not any further.
 	m  *machine.Machine
 	at uint64
-	// decoder is a state machine that is only asked whether it understands entries.
+	// decoder is a state machine that only decodes entries.
 	decoder Replay
-	// ahead are the sound snapshots that are still to be passed.
+	// ahead lists the sound snapshots after at.
 	ahead []SnapshotReport
 }
 
-// verifyLog reads every entry, and replays what can be replayed. It returns the state that the log comes to; nil: it comes
-// to none, or a snapshot is newer.
+// verifyLog reads every entry, and replays the log as far as possible. It returns the state at the end of the log, or
+// nil if there is none or a snapshot is newer.
 func verifyLog(ctx context.Context, r *Report, cfg Config, s *source) (*machine.Machine, error) {
 	var sound []SnapshotReport
 	for _, snap := range r.Snapshots {
@@ -37,7 +37,7 @@ func verifyLog(ctx context.Context, r *Report, cfg Config, s *source) (*machine.
 		return nil, err
 	}
 	var lastIndex, lastTerm uint64
-	terms := map[uint64]uint64{} // of the entries that snapshots end with
+	terms := map[uint64]uint64{} // of the last entries of snapshots
 	for _, snap := range r.Snapshots {
 		terms[snap.Index] = 0
 	}
@@ -82,7 +82,7 @@ func verifyLog(ctx context.Context, r *Report, cfg Config, s *source) (*machine.
 	return p.m, nil
 }
 
-// begin chooses what the log is replayed onto: the oldest state that it continues.
+// begin chooses the state onto which the log is replayed: the oldest one that it continues.
 func (p *replayer) begin(indices []uint64, sound []SnapshotReport) error {
 	if len(indices) == 0 {
 		return nil
@@ -110,7 +110,7 @@ func (p *replayer) begin(indices []uint64, sound []SnapshotReport) error {
 	return nil
 }
 
-// stop ends the replay: what follows cannot be put onto what there is.
+// stop ends the replay, because the following entries cannot be applied to the state.
 func (p *replayer) stop() { p.m = nil }
 
 func readEntry(log raft.LogStore, index uint64) (*raft.Log, error) {
@@ -127,7 +127,7 @@ func readEntry(log raft.LogStore, index uint64) (*raft.Log, error) {
 	return entry, nil
 }
 
-// entry looks at one entry and applies it if its turn has come.
+// entry checks one entry, and applies it if the state does not have it yet.
 func (p *replayer) entry(entry *raft.Log) {
 	r := p.r
 	err := Guarded(func() error {
@@ -168,7 +168,7 @@ func (p *replayer) entry(entry *raft.Log) {
 	r.State.Replayed++
 }
 
-// pass compares the state with the snapshots up to an index, and takes down the hash that was asked for.
+// pass compares the state at index with a snapshot there, and records its hash if index is Config.At.
 func (p *replayer) pass(index uint64) {
 	if p.m == nil || p.at != index {
 		return
@@ -185,7 +185,7 @@ func (p *replayer) pass(index uint64) {
 	}
 }
 
-// end says what the replica would come to.
+// end completes the StateReport after the last entry.
 func (p *replayer) end(sound []SnapshotReport) {
 	r := p.r
 	if p.m != nil {

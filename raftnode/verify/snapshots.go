@@ -19,16 +19,16 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/machine"
 )
 
-// StoredSnapshot is what raft keeps beside the bytes of a snapshot.
+// StoredSnapshot is the description that raft stores beside the bytes of a snapshot.
 type StoredSnapshot struct {
 	raft.SnapshotMeta
 	CRC []byte
 }
 
-// SnapshotsPath is the folder of the snapshots in that of a replica.
+// SnapshotsPath returns the folder of the snapshots in the directory of a replica.
 func SnapshotsPath(dir string) string { return filepath.Join(dir, "snapshots", "snapshots") }
 
-// verifySnapshots restores every snapshot into a state machine of its own.
+// verifySnapshots restores each snapshot into a new state machine.
 func verifySnapshots(ctx context.Context, r *Report, cfg Config) {
 	entries, err := os.ReadDir(SnapshotsPath(cfg.Dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +49,7 @@ func verifySnapshots(ctx context.Context, r *Report, cfg Config) {
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
-	// The log, where it goes on, has the last word.
+	// Later changes of membership in the log replace these members.
 	if n := len(r.Snapshots); n > 0 {
 		r.Members = r.Snapshots[n-1].members
 	}
@@ -88,7 +88,7 @@ func verifySnapshot(r *Report, cfg Config, id string) {
 	}
 }
 
-// RestoreSnapshot reads one snapshot whole. meta is nil when not even that can be read.
+// RestoreSnapshot reads one snapshot and checks it. meta is nil if the description cannot be read.
 func RestoreSnapshot(cfg Config, id string) (m *machine.Machine, meta *StoredSnapshot, err error) {
 	err = Guarded(func() error {
 		dir := filepath.Join(SnapshotsPath(cfg.Dir), id)

@@ -20,11 +20,11 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
-// source is a log, and votes, that are read and not written.
+// source is a log and votes that are only read.
 type source struct {
-	log   raft.LogStore    // nil: it is too damaged to be read
-	votes raft.StableStore // nil: likewise
-	// indices are those of its entries, in order.
+	log   raft.LogStore    // nil: too damaged to be read
+	votes raft.StableStore // nil: too damaged, too
+	// indices lists the indices of the entries, in order.
 	indices []uint64
 	close   func()
 }
@@ -44,11 +44,11 @@ func openSource(r *Report, place store.Place, dir string) (*source, error) {
 	return s, nil
 }
 
-// sourceLockTime bounds the wait for BoltDB's own lock, which others who read may share.
+// sourceLockTime limits the wait for BoltDB's lock, which readers share.
 const sourceLockTime = 10 * time.Second
 
-// openBolt looks at every page that the newest commit reaches before it lets BoltDB read the file: on a damaged
-// page BoltDB panics, runs off the mapped file or descends for ever.
+// openBolt checks every page that the newest commit reaches before it opens the file with BoltDB, which panics on a
+// damaged page, reads beyond the mapped file or does not end.
 func (s *source) openBolt(r *Report, path string, logs bool) error {
 	walk, err := store.WalkBolt(path)
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *source) openBolt(r *Report, path string, logs bool) error {
 	return nil
 }
 
-// openWAL checks the checksums of all segments, and opens a copy: opening one mends it, and what is looked at here must stay
-// as it is.
+// openWAL checks the checksums of all segments, and opens a copy of the log, because opening a log repairs it, and the
+// original must not change.
 func (s *source) openWAL(r *Report, data string, votes bool) error {
 	dir := store.WALPath(data)
 	meta := filepath.Join(dir, metadb.FileName)
@@ -177,7 +177,7 @@ func (s *source) openWAL(r *Report, data string, votes bool) error {
 	return nil
 }
 
-// copyFile leaves holes where there is nothing: segments are as long as they may become from the beginning.
+// copyFile copies a file and leaves holes in place of zeros, because a segment has its full length from the beginning.
 func copyFile(to, from string) error {
 	in, err := os.Open(from)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package verify reads the data directory of a replica that does not run: it walks the log and the snapshots, replays them, and
-// says what is wrong.
+// Package verify checks the data directory of a replica that does not run: it reads the log and the snapshots, replays
+// the log, and reports flaws.
 //
-// Guarantees: it changes nothing, and refuses while a replica uses the data. It finds gaps, terms that go back, what cannot be
-// decoded, wrong checksums, and snapshots that do not belong to the log.
+// Guarantees: it changes nothing, and refuses while a replica uses the data. It finds gaps, terms that decrease,
+// entries that cannot be decoded, wrong checksums, and snapshots that do not belong to the log.
 //
-// Not guaranteed: that a change of bytes in BoltDB is found that still makes a valid entry. BoltDB has no checksums of its
-// pages; such a change shows in the hash, when that is compared with another replica's.
+// Not guaranteed: that a change of bytes in BoltDB is found if the entry is still valid. BoltDB has no checksums of its
+// pages. Such a change is found by comparing the hash with that of another replica.
 package verify
 
 import (
@@ -22,33 +22,33 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
-// ErrInUse says that a replica still runs on the data that was to be verified.
+// ErrInUse says that a replica still uses the data.
 var ErrInUse = store.ErrInUse
 
-// Replay is a state machine that a log is replayed into.
+// Replay is a state machine into which a log can be replayed.
 type Replay interface {
 	machine.StateMachine
-	// Decode says whether an entry can be understood, and changes nothing.
+	// Decode returns an error if an entry cannot be decoded. It changes nothing.
 	Decode(entry []byte) error
-	// Hash is the hash of the state, as replicas compare it.
+	// Hash returns the hash of the state, which replicas compare.
 	Hash() string
-	// Check lists what does not hold of the state.
+	// Check returns the invariants that the state breaks.
 	Check() []string
 }
 
-// Config says what to verify.
+// Config names the data to verify.
 type Config struct {
-	// Dir is that of the replica.
+	// Dir is the data directory of the replica.
 	Dir string
-	// LogStore is store.WAL or store.Bolt; empty: whichever is there.
+	// LogStore is store.WAL or store.Bolt; empty: the kind that is there.
 	LogStore string
-	// New makes a state machine in its first state.
+	// New returns a state machine in its initial state.
 	New func() Replay
-	// At is an index at which the hash is wanted besides that at the end; 0: none.
+	// At is an index whose hash is reported in addition to the hash at the end; 0: none.
 	At uint64
 }
 
-// Flaw is something that is wrong, and its place.
+// Flaw is a fault of the data, with its place.
 type Flaw struct {
 	// Where is "log", "log store", "state" or the id of a snapshot.
 	Where   string `json:"where"`
@@ -57,21 +57,21 @@ type Flaw struct {
 	Problem string `json:"problem"`
 }
 
-// Report is what was found.
+// Report has the results of a verification.
 type Report struct {
 	Dir       string           `json:"dir"`
 	LogStore  string           `json:"log_store"`
 	Log       LogReport        `json:"log"`
 	Snapshots []SnapshotReport `json:"snapshots"`
 	State     StateReport      `json:"state"`
-	// Members are those of the newest membership on this disk, committed or not.
+	// Members lists the servers of the newest membership in the data, committed or not.
 	Members []Member `json:"members"`
 	Flaws   []Flaw   `json:"flaws"`
-	// Notes are worth knowing, and not wrong.
+	// Notes lists observations that are not flaws.
 	Notes []string `json:"notes"`
 }
 
-// Sound says whether nothing is wrong.
+// Sound reports whether there are no flaws.
 func (r *Report) Sound() bool { return len(r.Flaws) == 0 }
 
 // Member is one server of a membership.
@@ -90,14 +90,14 @@ func MembersOf(c raft.Configuration) []Member {
 	return members
 }
 
-// LogReport sums up the log and the votes.
+// LogReport summarizes the log and the votes.
 type LogReport struct {
 	FirstIndex uint64 `json:"first_index"`
 	FirstTerm  uint64 `json:"first_term"`
 	LastIndex  uint64 `json:"last_index"`
 	LastTerm   uint64 `json:"last_term"`
 	Entries    int    `json:"entries"`
-	// Commands are the entries for the state machine, Configurations the changes of membership.
+	// Commands counts the entries for the state machine, and Configurations the changes of membership.
 	Commands       int    `json:"commands"`
 	Configurations int    `json:"configurations"`
 	CurrentTerm    uint64 `json:"current_term"`
@@ -105,7 +105,7 @@ type LogReport struct {
 	VotedFor       string `json:"voted_for"`
 }
 
-// SnapshotReport is one snapshot.
+// SnapshotReport describes one snapshot.
 type SnapshotReport struct {
 	ID      string   `json:"id"`
 	Index   uint64   `json:"index"`
@@ -113,15 +113,15 @@ type SnapshotReport struct {
 	Version int      `json:"version"`
 	Bytes   int64    `json:"bytes"`
 	Voters  []string `json:"voters"`
-	// Hash is that of the state in it; empty when it could not be restored.
+	// Hash is the hash of its state; empty if it could not be restored.
 	Hash  string `json:"hash"`
 	Sound bool   `json:"sound"`
 
 	members []Member
 }
 
-// StateReport is the state that a replica would come to. The end of a log need not be committed yet: two replicas are to
-// be compared at an index that both have, and that is committed.
+// StateReport describes the state that a replica with this data would have at the end of its log. The last entries need
+// not be committed, so compare two replicas at an index that both have and that is committed.
 type StateReport struct {
 	// From is the snapshot that the log was replayed onto; empty: it was replayed from its first entry.
 	From     string `json:"from"`
@@ -129,12 +129,12 @@ type StateReport struct {
 	Term     uint64 `json:"term"`
 	Hash     string `json:"hash"`
 	Replayed int    `json:"replayed"`
-	// AtIndex and AtHash are what Config.At asked for.
+	// AtIndex is Config.At, and AtHash the hash there.
 	AtIndex uint64 `json:"at_index,omitempty"`
 	AtHash  string `json:"at_hash,omitempty"`
 }
 
-// maxFlaws bounds a report: what is broken all through need not be told entry by entry.
+// maxFlaws limits a report, because data with many flaws need not be described entry by entry.
 const maxFlaws = 100
 
 func (r *Report) flaw(where string, index, term uint64, format string, args ...any) {
@@ -156,9 +156,9 @@ const (
 	inState = "state"
 )
 
-// Data walks the log and the snapshots of a replica. It reads every entry and every snapshot, replays the log onto the oldest
-// snapshot that it continues, compares what comes of it with the newer snapshots, and checks the invariants of the state. An
-// error means that it could not look; what it found wrong is in the report.
+// Data verifies the data of a replica. It reads every entry and every snapshot, replays the log onto the oldest
+// snapshot that it continues, compares the states with newer snapshots, and checks the invariants of the last state. It
+// returns an error if it could not read the data; flaws are in the report.
 func Data(ctx context.Context, cfg Config) (*Report, error) {
 	h, err := Hold(ctx, cfg, 0)
 	if err != nil {
@@ -168,15 +168,16 @@ func Data(ctx context.Context, cfg Config) (*Report, error) {
 	return h.Report, nil
 }
 
-// Held is data that was verified, and that nobody else can use before Unlock is called.
+// Held is data that was verified and is locked until Unlock is called.
 type Held struct {
 	Report *Report
-	// Machine is the state that the log comes to; nil: it comes to none, or a snapshot is newer.
+	// Machine has the state at the end of the log; nil: there is none, or a snapshot is newer.
 	Machine *machine.Machine
 	Unlock  func()
 }
 
-// Hold verifies data as Data does. A replica that uses it has so much time to end.
+// Hold verifies data as Data does, and keeps it locked. If a replica uses the data, Hold waits up to within for its
+// end.
 func Hold(ctx context.Context, cfg Config, within time.Duration) (held *Held, err error) {
 	place, err := findStore(cfg)
 	if err != nil {
@@ -218,7 +219,7 @@ func Hold(ctx context.Context, cfg Config, within time.Duration) (held *Held, er
 	return &Held{Report: r, Machine: m, Unlock: unlock}, nil
 }
 
-// findStore says where the log lies.
+// findStore returns the place of the log.
 func findStore(cfg Config) (store.Place, error) {
 	switch cfg.LogStore {
 	case "", store.Bolt, store.WAL:
@@ -227,7 +228,7 @@ func findStore(cfg Config) (store.Place, error) {
 	}
 	place, err := store.Find(cfg.Dir, cfg.LogStore)
 	if _, statErr := os.Stat(store.BoltPath(cfg.Dir)); err == nil && place.Log == "" && statErr == nil {
-		place.Log = store.Bolt // an empty file, as of one that was only just made, or was cut to nothing
+		place.Log = store.Bolt // an empty file, which was just made or was cut off
 	}
 	switch {
 	case err != nil:
@@ -240,7 +241,7 @@ func findStore(cfg Config) (store.Place, error) {
 	return place, nil
 }
 
-// verifyVotes looks at what the replica has promised to others.
+// verifyVotes checks the term and the votes of the replica.
 func verifyVotes(r *Report, s raft.StableStore) {
 	number := func(key string) uint64 {
 		var v uint64
@@ -248,7 +249,7 @@ func verifyVotes(r *Report, s raft.StableStore) {
 			v, err = s.GetUint64([]byte(key))
 			return err
 		})
-		// The stores tell "never set" by an error that says so, and nothing else.
+		// For a key that was never set the stores return an error with this text.
 		if err != nil && err.Error() != "not found" {
 			r.flaw(inStore, 0, 0, "%s cannot be read: %v", key, err)
 		}
