@@ -233,7 +233,7 @@ func TestArray_othersWaitForItAndForItsElements(t *testing.T) {
 	require.Zero(t, w.job(anyway).Held)
 }
 
-// arrayModel is what must become of each element.
+// arrayModel computes how each element must end.
 type arrayModel struct {
 	state    map[ident.Job]v1.JobState_Value
 	attempts map[ident.Job]uint32

@@ -45,7 +45,7 @@ func TestAudit_recordsWhatPeopleDid(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	who := &access.Actor{Tenant: "ops", User: "root", Token: 5, Request: "req-7"}
-	w.submit(oneGPU()) // Nobody's doing.
+	w.submit(oneGPU()) // An action of the cluster.
 	res := do[jobverbs.SubmitJobsResult](w, jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{oneGPU(), {Tenant: "acme", Name: "bad", Priority: 99, Shape: work.Shape{GPUs: 1}}}, Actor: &access.Actor{Token: 8}})
 	id := res.Results[0].Job
 	w.do(

@@ -119,7 +119,7 @@ func TestAwaits_limitWhereTheNextAttemptGoes(t *testing.T) {
 	require.False(t, w.job(id).Replacement())
 }
 
-// What counts is the roster that the lost node has on disk, not the one of the moment of the declaration: it asks nobody who
+// The roster that counts is the one that the lost node has on disk, not the one of the moment of the declaration: it asks nobody who
 // joined in between before it lets its task run on.
 func TestAwaits_nobodyWhoJoinedAfterTheLostNodeLastHeard(t *testing.T) {
 	w := newWorld(t)

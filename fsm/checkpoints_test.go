@@ -101,7 +101,7 @@ func TestResumePoints_areTheNewestOfTheJobsOwn(t *testing.T) {
 	require.Equal(t, []ident.Checkpoint{saved[7], saved[6], saved[5], saved[4], saved[3]}, w.resumePoints(id))
 	require.Equal(t, saved[7], w.job(id).ResumeFrom)
 
-	// What a user chooses comes before all that was there when it was chosen, and stays chosen.
+	// The checkpoint that a user chooses comes before all that were there then, and stays chosen.
 	w.do(jobverbs.ControlJob{Job: id, Action: work.ActionPause})
 	w.do(jobverbs.ControlJob{Job: id, Action: work.ActionResume, Checkpoint: saved[2]})
 	require.Equal(t, []ident.Checkpoint{saved[2]}, w.resumePoints(id))

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
-// registry is what all domains have registered.
+// registry has the records and commands of all domains.
 var registry = kernel.Register(fsm.Domains()...)
 
 func TestDocs_nameEveryCommandAndRecord(t *testing.T) {

@@ -59,7 +59,7 @@ func TestEvaluation_resultsReplaceEachOther(t *testing.T) {
 	want := []string{`arc {"accuracy":0.7} 100 @1`, `mmlu {"accuracy":0.5} 100 @2`, `humaneval  0 no sandbox@2`}
 	require.Equal(t, want, w.results(id))
 
-	// Who was replaced is not believed any more.
+	// An attempt that was replaced is not believed any more.
 	fenced := w.m.View().Fenced()
 	late := do[jobverbs.ReportResult](w, jobverbs.ReportTasks{Node: "n1", Reports: []jobverbs.TaskReport{
 		{Job: id, Attempt: first.Attempt, Token: first.Token, Kind: jobverbs.ReportEvaluation, Benchmark: "mmlu", Metrics: `{"accuracy":1}`},

@@ -23,7 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 )
 
-// fields are what a version of mind knew: the paths of CBOR keys, by "command 1" and "record 30".
+// fields are the fields that a version of mind knew: the paths of CBOR keys, by "command 1" and "record 30".
 type fields map[string]map[string]bool
 
 // readFields reads a file below testdata/levels. Each was made with MIND_WRITE_FIELDS by the version that had the level first, and

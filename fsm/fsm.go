@@ -47,7 +47,7 @@ type (
 // Machine applies log entries.
 type Machine = kernel.Machine[View, event.Event]
 
-// registry is what the domains have registered.
+// registry has the records and commands of the domains.
 var registry = kernel.Register(Domains()...)
 
 // New returns a Machine in the state before the first log entry.

@@ -25,7 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
-// The files under testdata/golden are what released versions wrote. They are made once, with MIND_WRITE_GOLDEN=level1, and
+// The files under testdata/golden were written by earlier versions. They are made once, with MIND_WRITE_GOLDEN=level1, and
 // never again: a version that cannot replay them cannot be rolled out over what is on disk.
 const goldenDir = "testdata/golden"
 
@@ -108,7 +108,7 @@ func writeGolden(t *testing.T, dir string) {
 	w.index += 3
 	w.do(clusterverbs.NoteSnapshot{By: "c1"}, clusterverbs.Recover{Voters: w.m.View().Voters(), From: "c1", Actor: &access.Actor{User: "root"}})
 	w.back("n2")
-	// What the story does not need is in the log all the same, with nothing in it.
+	// Commands that the story does not need are in the log all the same, with nothing in them.
 	told := map[string]bool{}
 	for _, e := range w.log {
 		commands, err := registry.Decode(e.Data)

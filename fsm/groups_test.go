@@ -83,7 +83,7 @@ func TestJobGroups_findWhatAWalkOverAllJobsFinds(t *testing.T) {
 			at := rapid.IntRange(0, len(want)-1).Draw(t, "from")
 			require.Equal(t, want[at:], ids(slices.Collect(v.JobsOfGroups(groups, false, want[at]))))
 			require.Equal(t, backwards[len(want)-1-at:], ids(slices.Collect(v.JobsOfGroups(groups, true, want[at]))))
-			for j := range v.JobsOfGroups(groups, false, 0) { // who stops early gets no more
+			for j := range v.JobsOfGroups(groups, false, 0) { // a reader that stops early gets no more
 				require.Equal(t, want[0], j.ID)
 				break
 			}

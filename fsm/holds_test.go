@@ -28,7 +28,7 @@ func runningGang(t *testing.T) (*world, ident.Job) {
 	return w, id
 }
 
-// hold is what is held for a job.
+// hold returns the claim of a job.
 func (w *world) hold(id ident.Job) *claims.Claim {
 	c, ok := w.m.View().ClaimOf(id)
 	require.True(w.t, ok, "nothing is held for %s", id)
@@ -53,7 +53,7 @@ func (w *world) breaksDown(id ident.Job, rank uint16, cause v1.ErrorType_Value) 
 	}
 }
 
-// What the survivors had is kept for the job alone, from the entry on in which its leases end; with what it is missing it
+// The places of the survivors are kept for the job alone, from the entry on in which its leases end; with what it is missing it
 // goes on, each rank where it was.
 func TestHold_keepsWhatTheSurvivorsHad(t *testing.T) {
 	w, id := runningGang(t)

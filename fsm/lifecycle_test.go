@@ -158,7 +158,7 @@ func TestGang_failsAsOne(t *testing.T) {
 	require.Equal(t, running, j.State)
 	require.Equal(t, v1.StopReason_GANG, j.Stop)
 	require.Equal(t, 3, w.m.View().LeaseCount(), "leases end together")
-	// What follows from the first failure is not the cause.
+	// Failures that follow from the first one are not the cause.
 	w.report(id, 0, jobverbs.ReportEnded, exit(143))
 	w.report(id, 2, jobverbs.ReportEnded, exit(137), failed(v1.ErrorType_EXIT_NONZERO, "killed"))
 	j = w.job(id)

@@ -65,7 +65,7 @@ func TestNode_unreachableKeepsItsTasks(t *testing.T) {
 	w.setNode(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeUnreachable, Reason: "no renewal for 3 s"})
 	require.Equal(t, v1.NodeState_UNREACHABLE, w.nodeState("n1"))
 	require.Equal(t, allocated, w.job(id).State)
-	// What it says late is still believed: it holds the lease.
+	// Its late reports are still believed: it holds the lease.
 	require.Equal(t, 1, w.report(id, 0, jobverbs.ReportRunning).Applied)
 	w.setNode(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeReachable})
 	require.Equal(t, v1.NodeState_READY, w.nodeState("n1"))

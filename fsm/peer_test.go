@@ -113,7 +113,7 @@ func TestPeer_theLossIsTheAttempts(t *testing.T) {
 	require.Equal(t, "n1", c.Tasks[0].Node)
 }
 
-// What a user asks for meanwhile stands.
+// The request of a user meanwhile stands.
 func TestPeer_canceledStaysCanceled(t *testing.T) {
 	w := cluster(t)
 	id := pair(w, work.RetryPolicy{On: work.RetryAll})

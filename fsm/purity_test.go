@@ -73,7 +73,7 @@ func TestPurity_seesWhatItShould(t *testing.T) {
 	}))
 }
 
-// sources knows the types of the standard library and of the packages here. What comes from elsewhere (enums, trees) is left
+// sources knows the types of the standard library and of the packages here. Names from elsewhere (enums, trees) are left
 // unknown: that is quick, and a range over something unknown is reported.
 type sources struct {
 	standard types.Importer
@@ -163,7 +163,7 @@ func impurities(t *testing.T, files map[string]string) []string {
 	}
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
 	conf := types.Config{Importer: known, Error: func(error) {}}
-	// What does not check (an unused import of a test above) does not matter: the types of the rest are known.
+	// Sources that do not type-check (an unused import of a test above) do not matter: the types of the rest are known.
 	_, _ = conf.Check("fsm", fset, parsed, info)
 
 	report := func(n ast.Node, what string) {

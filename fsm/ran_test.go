@@ -47,7 +47,7 @@ func TestRanLike(t *testing.T) {
 	require.Equal(t, []ident.Job{second, first}, like(w.m))
 	require.Empty(t, slices.Collect(w.m.View().RanLike("nobody", "train-1")))
 
-	// What succeeds only when it is tried again does not count.
+	// Jobs that succeed only in a later attempt do not count.
 	w.do(jobverbs.ControlJob{Tenant: "acme", Job: failed, Action: work.ActionRetry})
 	w.place(failed, "n1")
 	w.run(failed)

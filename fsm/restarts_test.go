@@ -245,7 +245,7 @@ func TestRestart_usersNeedNotWait(t *testing.T) {
 	require.True(t, w.job(id).Waiting())
 }
 
-// What one node cannot launch another may; what two cannot is a mistake in the request.
+// Another node may launch a program that one node cannot; what two cannot is a mistake in the request.
 func TestRestart_aLaunchIsTriedOnAnotherNode(t *testing.T) {
 	for _, cause := range []v1.ErrorType_Value{v1.ErrorType_LAUNCH_FAILED, v1.ErrorType_MODEL_NOT_FOUND, v1.ErrorType_DATA_FETCH} {
 		t.Run(cause.String(), func(t *testing.T) {
@@ -333,7 +333,7 @@ func TestNode_isUnfitWhileItsAgentSaysSo(t *testing.T) {
 	require.Equal(t, v1.NodeState_READY, w.nodeState("n1"))
 }
 
-// What has trained before had its data then: a source that does not answer now is asked again.
+// A job that has trained before had its data then: a source that does not answer now is asked again.
 func TestRestart_dataThatWasThereIsAskedForAgain(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)

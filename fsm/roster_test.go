@@ -115,7 +115,7 @@ func TestAckRoster_onlyGrowsAndBelievesNothingImpossible(t *testing.T) {
 	n.RosterAcked = 1 << 60
 	w.do(nodeverbs.RegisterNode{Node: n})
 	require.Equal(t, newest, w.row("n1").RosterAcked)
-	// What the state decides is not taken from the registration.
+	// Fields that the state decides are not taken from the registration.
 	n.RosterSince, n.EnabledAt, n.LostSince, n.UnreachableSince = 77, 77, 77, 77
 	n.ID = "n3"
 	w.do(nodeverbs.RegisterNode{Node: n})

@@ -33,7 +33,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 )
 
-// story is a short log in which every kind of row comes to be.
+// story is a short log with every kind of row.
 func story(t require.TestingT) *world {
 	w := newWorld(t)
 	w.node("n1", 8)

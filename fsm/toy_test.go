@@ -63,7 +63,7 @@ func notesOf(s *kernel.State) *notes { return kernel.PartOf[*notes](s) }
 
 const (
 	recordNote = 1001
-	// topicNote is what events of the toy are about.
+	// topicNote is the topic of the toy's events.
 	topicNote event.Topic = "note"
 )
 

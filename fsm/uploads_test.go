@@ -41,7 +41,7 @@ func TestUploads_aJobThatSavesFasterThanItUploads(t *testing.T) {
 	require.Len(t, durable, 8)
 }
 
-// What no longer gets on is not kept for its upload.
+// A checkpoint whose upload makes no progress is not kept for it.
 func TestUploads_thatFailAreNotKept(t *testing.T) {
 	w := newWorld(t)
 	w.archivist("n1")

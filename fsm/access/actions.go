@@ -7,7 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// Actor is on whose behalf a command was proposed. A command without one is the cluster's own doing, and is not audited.
+// Actor is on whose behalf a command was proposed. A command without one is of the cluster itself, and is not audited.
 type Actor struct {
 	Tenant string `cbor:"1,keyasint,omitempty"`
 	User   string `cbor:"2,keyasint,omitempty"`
@@ -17,7 +17,7 @@ type Actor struct {
 	Request string `cbor:"4,keyasint,omitempty"`
 }
 
-// AuditAction is what somebody did. The numbers are in logs and snapshots: append only.
+// AuditAction names an action of a caller. The numbers are in logs and snapshots: append only.
 type AuditAction uint8
 
 // Kind says in which of the logs an action is kept: what every user does all day is in one of its own, and so is what
@@ -54,7 +54,7 @@ func DefineAction(number uint8, name string, kind Kind) AuditAction {
 var (
 	AuditTokenCreate = DefineAction(12, "token.create", AboutOperation)
 	AuditTokenRevoke = DefineAction(13, "token.revoke", AboutOperation)
-	// AuditAccessDeny are calls that came to nothing before they reached the state; one record stands for many.
+	// AuditAccessDeny are calls that were denied before they reached the state; one record stands for many.
 	AuditAccessDeny = DefineAction(20, "access.deny", AboutDenials)
 )
 

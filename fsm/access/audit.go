@@ -37,7 +37,7 @@ type AuditRecord struct {
 	User   string      `cbor:"6,keyasint,omitempty"`
 	Token  ident.Token `cbor:"7,keyasint,omitempty"`
 	Action AuditAction `cbor:"8,keyasint,omitempty"`
-	// Job or Object is what it was done to.
+	// Job or Object names the target of the action.
 	Job    ident.Job `cbor:"9,keyasint,omitempty"`
 	Object string    `cbor:"10,keyasint,omitempty"`
 	// kernel.Code is that of the refusal; 0: it was done.
@@ -198,8 +198,8 @@ func (t *auditLogs) put(r *AuditRecord) {
 	t.of(r.Action).append(auditEntry{*r, xxhash.Sum64(t.scratch)}, t.bound())
 }
 
-// Record writes down one thing that somebody did, or was refused. What nobody did (who is nil) is the cluster's own doing,
-// and is not audited.
+// Record writes down one thing that somebody did, or was refused. A nil actor means that the cluster acted by itself: that
+// is not audited.
 func Record(tx *kernel.Tx, who *Actor, r AuditRecord, refused *kernel.Refusal) {
 	if who == nil {
 		return

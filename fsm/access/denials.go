@@ -24,7 +24,7 @@ type Denial struct {
 	// kernel.Code is kernel.CodeUnauthenticated or kernel.CodePermissionDenied, Reason why in a word.
 	Code   kernel.Code `cbor:"4,keyasint,omitempty"`
 	Reason string      `cbor:"5,keyasint,omitempty"`
-	// What was called for, and From where: empty where it was many.
+	// The name of the method, and the address of the caller; empty if there were several.
 	What string `cbor:"6,keyasint,omitempty"`
 	From string `cbor:"7,keyasint,omitempty"`
 	// Count of them, within Lasted nanoseconds.

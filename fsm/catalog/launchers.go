@@ -1,8 +1,8 @@
 // Package catalog has the launchers: how the processes of each framework start, where operators have replaced what mind
 // comes with.
 //
-// It bounds how many there are and how large they are. What a launcher may say, and what its placeholders mean, is decided
-// before it comes here.
+// It bounds how many there are and how large they are. Its contents, and the meaning of its placeholders, are checked before
+// it comes here.
 package catalog
 
 import (
@@ -34,7 +34,7 @@ type Launcher struct {
 	Environment     map[string]string `cbor:"4,keyasint,omitempty"`
 	Hyperparameters []string          `cbor:"5,keyasint,omitempty"`
 	TrainingTypes   []string          `cbor:"6,keyasint,omitempty"`
-	// Tenant and User are who put it.
+	// Tenant and User put it.
 	Tenant    string `cbor:"7,keyasint,omitempty"`
 	User      string `cbor:"8,keyasint,omitempty"`
 	UpdatedAt int64  `cbor:"9,keyasint,omitempty"`
@@ -117,7 +117,7 @@ func putLauncher(tx *kernel.Tx, c *PutLauncher) LauncherResult {
 	return LauncherResult{Launcher: &l}
 }
 
-// validate keeps the state small. What a launcher may say is decided before it comes here.
+// validate keeps the state small. Its contents are checked before it comes here.
 func (l *Launcher) validate() *kernel.Refusal {
 	switch {
 	case l.Framework == "" || len(l.Framework) > maxFrameworkName:
@@ -162,7 +162,7 @@ func deleteLauncher(tx *kernel.Tx, c *DeleteLauncher) LauncherResult {
 	return LauncherResult{}
 }
 
-// AuditLauncherPut and AuditLauncherDelete are what the audit log calls the commands.
+// AuditLauncherPut and AuditLauncherDelete are the actions in the audit log.
 var (
 	AuditLauncherPut    = access.DefineAction(18, "launcher.put", access.AboutOperation)
 	AuditLauncherDelete = access.DefineAction(19, "launcher.delete", access.AboutOperation)

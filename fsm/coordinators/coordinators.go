@@ -120,7 +120,7 @@ func KeepOnly(tx *kernel.Tx, stay []string) {
 	}
 }
 
-// AuditCoordinatorJoin and AuditCoordinatorRemove are what the audit log calls the commands.
+// AuditCoordinatorJoin and AuditCoordinatorRemove are the actions in the audit log.
 var (
 	AuditCoordinatorJoin   = access.DefineAction(16, "coordinator.join", access.AboutOperation)
 	AuditCoordinatorRemove = access.DefineAction(17, "coordinator.remove", access.AboutOperation)

@@ -46,7 +46,7 @@ func raise(tx *kernel.Tx, c *RaiseLevel) RaiseLevelResult {
 	return RaiseLevelResult{Level: c.To}
 }
 
-// AuditLevelRaise is what the audit log calls a raise.
+// AuditLevelRaise is the action of a raise in the audit log.
 var AuditLevelRaise = access.DefineAction(23, "level.raise", access.AboutOperation)
 
 func auditRaise(tx *kernel.Tx, c *RaiseLevel, result RaiseLevelResult) {

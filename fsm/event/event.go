@@ -1,4 +1,4 @@
-// Package event says what watchers of the state are told of a change.
+// Package event has the events that watchers of the state get.
 //
 // There is one kind of event for all domains, because watchers follow one order: (Index, Pos) orders all events of the
 // log, the same on every replica. A domain that has changes of its own adds a topic, and fills in Tenant and Name. Events

@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 )
 
-// Command is one change of the state, as plain data. What it does is what its domain registered for its number.
+// Command is one change of the state, as plain data. Its domain has registered the function that applies it, for its number.
 type Command interface {
 	// CommandNumber is its type in log entries. Numbers are append-only: never reused, never changed.
 	CommandNumber() uint16
@@ -43,8 +43,8 @@ type CommandDef struct {
 	audit func(tx *Tx, c Command, result any)
 }
 
-// Define makes a command known: its name, what applies it, and what writes down who gave it and how it went (nil: it is no
-// command of people). The result of apply is what the proposer gets.
+// Define makes a command known: its name, the function that applies it, and the one that records its actor and result (nil: it is no
+// command of people). The proposer gets the result of apply.
 func Define[T, R any, P interface {
 	*T
 	Command
@@ -83,7 +83,7 @@ var decMode = func() cbor.DecMode {
 		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
 		IndefLength:       cbor.IndefLengthForbidden,
 		TagsMd:            cbor.TagsForbidden,
-		// What was accepted into the log must not stop the replicas: text is not checked again.
+		// An entry that was accepted into the log must not stop the replicas: text is not checked again.
 		UTF8:             cbor.UTF8DecodeInvalid,
 		MaxArrayElements: 1 << 24,
 		MaxMapPairs:      1 << 24,

@@ -1,7 +1,7 @@
 // Package kernel applies log entries to a replicated state that is made of domains. It knows none of them.
 //
-// It owns the machine, the form of log entries and snapshots, tables with a running hash, log time, ids, and the list of
-// who votes. A domain registers what it has with a [Domain]: records, commands, timers, and what must hold of it.
+// It owns the machine, the form of log entries and snapshots, tables with a running hash, log time, ids, and the list of the
+// voters. A domain registers what it has with a [Domain]: records, commands, timers, and what must hold of it.
 //
 // Contract. A [Machine] is driven by one goroutine (Apply, StoreConfiguration, Restore); anybody may call View and
 // Snapshot at any time. Every log entry is applied whole, and the resulting view is published once.

@@ -29,7 +29,7 @@ type Domain struct {
 // Report takes down one finding of a check.
 type Report func(format string, args ...any)
 
-// Part is what a domain keeps in a state: a pointer to a struct of tables.
+// Part is the tables of a domain in a state: a pointer to a struct of tables.
 type Part interface {
 	// Freeze returns an immutable copy, for a view. It costs a little for each table that changed.
 	Freeze(to *State) Part

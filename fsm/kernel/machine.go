@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Machine applies log entries. One goroutine drives it; View and Snapshot may be called by anybody. V is what readers of
-// the state are given, E what watchers are told of a change.
+// Machine applies log entries. One goroutine drives it; View and Snapshot may be called by anybody. V is the type of views,
+// E the type of events.
 type Machine[V, E any] struct {
 	config    Config[V, E]
 	st        *State
@@ -21,7 +21,7 @@ type Config[V, E any] struct {
 	Registry *Registry
 	// View makes what readers are given of a frozen state.
 	View func(v *View) *V
-	// Restored is what watchers are told when the whole state was replaced.
+	// Restored returns the event of a state that was replaced as a whole.
 	Restored func(index uint64) E
 }
 
@@ -66,7 +66,7 @@ func (m *Machine[V, E]) Apply(index uint64, entry []byte) []any {
 	return results
 }
 
-// StoreConfiguration remembers who votes. It is a change at a log index like any other.
+// StoreConfiguration stores the voters. It is a change at a log index like any other.
 func (m *Machine[V, E]) StoreConfiguration(index uint64, voters []string) {
 	b := m.st.base
 	b.Index = max(b.Index, index)

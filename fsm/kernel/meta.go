@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 )
 
-// Base is what the kernel itself keeps: the part of the meta row that is there whatever the domains are.
+// Base has the fields of the kernel itself: the part of the meta row that is there whatever the domains are.
 type Base struct {
 	// Index is that of the last entry; it is in the header of snapshots, not in the hash.
 	Index uint64 `cbor:"-"`

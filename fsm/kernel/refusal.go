@@ -22,7 +22,7 @@ const (
 type Refusal struct {
 	Code   Code
 	Reason reason.Reason
-	// Quota: a quota is what forbids it. Only that being raised, or something ending, changes it.
+	// Quota: a quota forbids it. Only that being raised, or something ending, changes it.
 	Quota bool
 }
 

@@ -91,7 +91,7 @@ func (x *Index[T]) DescendFrom(t T, yield func(T) bool) { x.tree.DescendLessOrEq
 // AscendRange calls yield for what is from t on and before end, upwards, until it returns false.
 func (x *Index[T]) AscendRange(t, end T, yield func(T) bool) { x.tree.AscendRange(t, end, yield) }
 
-// Row is what a table holds: pointers to structs that do not change once they are in.
+// Row is a row of a table: pointers to structs that do not change once they are in.
 type Row interface {
 	comparable
 	Hashed

@@ -11,7 +11,7 @@ type Tx struct {
 	audited uint32
 	// level is that at which the entry was written.
 	level level.Level
-	// events is a *[]E, where E is what watchers of this machine are told.
+	// events is a *[]E, where E is the type of events of this machine.
 	events any
 }
 

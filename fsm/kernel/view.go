@@ -13,7 +13,7 @@ type View struct {
 	sum   uint64
 }
 
-// State is what domains make their views of.
+// State returns the state that domains make their views of.
 func (v *View) State() *State { return v.state }
 
 // Index is that of the last entry in this view.

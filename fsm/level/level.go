@@ -5,7 +5,7 @@
 // it. The level is raised when all coordinators support the next one (package upgrade of the coordinator), and it never
 // falls. Before it is raised, each coordinator can go back to the version of mind that it ran before.
 //
-// What depends on the level asks a [Gate]. The gates are one table, so that a level says in one place what it brings.
+// Code that depends on the level asks a [Gate]. The gates are one table, so that a level says in one place what it brings.
 package level
 
 import "fmt"

@@ -2,7 +2,7 @@ package level
 
 import "fmt"
 
-// Newest is the highest level that the code of this version of mind knows. What a program supports is Supported, which differs in
+// Newest is the highest level that the code of this version of mind knows. Supported returns the levels of a program, which differ in
 // the program that `make upgrade` upgrades to.
 const Newest Level = 1
 

@@ -179,7 +179,7 @@ const (
 	MembershipChanged
 )
 
-// What the audit log says of something that was done.
+// Messages of the audit log.
 const (
 	Vouched Code = iota + 550
 	Forced

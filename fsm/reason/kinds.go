@@ -32,7 +32,7 @@ func (k Kind) wire() byte {
 	return 'i'
 }
 
-// definition is what the state knows of a code.
+// definition describes a code.
 type definition struct {
 	name string
 	// kinds are those of the parameters.

@@ -21,7 +21,7 @@ const mark = "\x01"
 // Text is a reason in somebody's own words. It can never be taken for a coded one.
 func Text(s string) Reason { return Reason(strings.TrimLeft(s, mark)) }
 
-// New makes a coded reason. The arguments are what the code's parameters are: texts and ids, numbers, states, reasons.
+// New makes a coded reason. The arguments are the code's parameters: texts and ids, numbers, states, reasons.
 // One that does not fit the code is kept as it is: Valid finds it.
 func New(c Code, args ...any) Reason {
 	if len(args) == 0 && int(c) < len(plain) {
@@ -149,7 +149,7 @@ func (r Reason) parse() (Code, []Param, bool) {
 	return Code(n), params, true
 }
 
-// Plain is the text of a reason without a code. Of one that New would not make, it is what can be shown of it.
+// Plain is the text of a reason without a code. For a reason that New would not make, it returns the part that can be shown.
 func (r Reason) Plain() string { return strings.TrimLeft(string(r), mark) }
 
 // Valid says what is wrong with a reason; nil: it is empty, text, or a code that is known with parameters of its kinds,

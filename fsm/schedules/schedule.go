@@ -6,7 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
-// Overlap says what becomes of a run while the job of the one before is not over.
+// Overlap says whether a schedule runs while the job of its last run is not over.
 type Overlap uint8
 
 // The ways to overlap.
@@ -19,7 +19,7 @@ const (
 	Replace
 )
 
-// Outcome is what became of a run.
+// Outcome says how a run ended.
 type Outcome uint8
 
 // The outcomes.
@@ -53,7 +53,7 @@ type Key struct{ Tenant, Name string }
 type Schedule struct {
 	Tenant string `cbor:"1,keyasint,omitempty"`
 	Name   string `cbor:"2,keyasint,omitempty"`
-	// User is in whose name the jobs are submitted: who put the schedule last.
+	// User is the user who put the schedule last; the jobs are submitted in this name.
 	User string `cbor:"3,keyasint,omitempty"`
 	// Cron and Zone say when, to the leader.
 	Cron string `cbor:"4,keyasint,omitempty"`
@@ -67,7 +67,7 @@ type Schedule struct {
 	Paused      bool  `cbor:"10,keyasint,omitempty"`
 	// Next is when it is due next; Unix nanoseconds.
 	Next int64 `cbor:"11,keyasint,omitempty"`
-	// Last is the newest run: For which time it was due, When it came, what became of it and why.
+	// Last is the newest run: For which time it was due, when it came, its outcome and the reason.
 	LastFor     int64         `cbor:"12,keyasint,omitempty"`
 	LastAt      int64         `cbor:"13,keyasint,omitempty"`
 	LastOutcome Outcome       `cbor:"14,keyasint,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 )
 
-// PutSchedule makes a schedule, or changes one. What is known of its runs stays.
+// PutSchedule makes a schedule, or changes one. The figures of its runs stay.
 type PutSchedule struct {
 	Tenant      string            `cbor:"1,keyasint,omitempty"`
 	Name        string            `cbor:"2,keyasint,omitempty"`
@@ -27,7 +27,7 @@ type PutSchedule struct {
 	Next        int64             `cbor:"11,keyasint,omitempty"`
 	// IfRevision is the revision of the schedule that the change was made from; 0: whatever there is.
 	IfRevision uint64 `cbor:"12,keyasint,omitempty"`
-	// Note is what the audit log says of the change.
+	// Note is the message of the change in the audit log.
 	Note  string        `cbor:"13,keyasint,omitempty"`
 	Actor *access.Actor `cbor:"14,keyasint,omitempty"`
 }

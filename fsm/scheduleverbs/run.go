@@ -18,7 +18,7 @@ const maxRunReason = 2048
 // RunSchedules runs schedules that are due, each for itself.
 type RunSchedules struct {
 	Runs []Run `cbor:"1,keyasint,omitempty"`
-	// Actor is who runs a schedule by hand.
+	// Actor runs a schedule by hand.
 	Actor *access.Actor `cbor:"2,keyasint,omitempty"`
 }
 
@@ -38,7 +38,7 @@ type Run struct {
 	Passed uint64 `cbor:"5,keyasint,omitempty"`
 	// Next is when it is due after For.
 	Next int64 `cbor:"6,keyasint,omitempty"`
-	// Job is what it submits; nil: Refusal says why there is none. Its tenant, user and credentials are those of the schedule.
+	// Job is the job that it submits; nil: Refusal says why there is none. Its tenant, user and credentials are those of the schedule.
 	Job     *jobverbs.NewJob `cbor:"7,keyasint,omitempty"`
 	Refusal reason.Reason    `cbor:"8,keyasint,omitempty"`
 }
@@ -48,7 +48,7 @@ type RunsResult struct {
 	Results []RunResult
 }
 
-// RunResult is what became of a run. With a Refusal it is no run, and has changed nothing.
+// RunResult is the outcome of a run. With a Refusal it is no run, and has changed nothing.
 type RunResult struct {
 	Outcome schedules.Outcome
 	Job     ident.Job

@@ -1,6 +1,6 @@
 package work
 
-// Action is what ControlJob does.
+// Action says what ControlJob does.
 type Action uint8
 
 // The actions on a job.

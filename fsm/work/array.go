@@ -7,7 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
-// Array is the elements of an array: which wait, and what became of those that are over. An element is a job with a row of
+// Array is the elements of an array: which wait, and the results of those that are over. An element is a job with a row of
 // its own from its first placement until some time after its end; the sets have those without one. So an array costs one
 // row, however many elements wait or have ended.
 type Array struct {
@@ -89,7 +89,7 @@ func (a *Array) Clone() *Array {
 	return &c
 }
 
-// Count counts an element with a row that comes to be as j is, or (by -1) is not any more.
+// Count counts an element whose new row is j, or (by -1) whose old row was.
 func (c *ElementsWithARow) Count(j *Job, by int32) {
 	at := &c.Failed
 	switch {
@@ -107,7 +107,7 @@ func (c *ElementsWithARow) Count(j *Job, by int32) {
 	*at += uint32(by)
 }
 
-// Fold takes down what became of an element whose row goes. The array must be a copy of its own.
+// Fold records the end of an element whose row goes. The array must be a copy of its own.
 func (a *Array) Fold(j *Job) {
 	_, n, _ := j.ID.Element()
 	a.Rows.Count(j, -1)
@@ -152,7 +152,7 @@ func (a *Array) Again(n uint32) bool {
 	return true
 }
 
-// Element is what the row of an element is when it begins to wait.
+// Element returns the row of an element that begins to wait.
 func (j *Job) Element(n uint32) *Job {
 	e := *j
 	e.ID, e.Array = j.ID.At(n), nil

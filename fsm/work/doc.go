@@ -6,6 +6,6 @@
 // scheduler plans by the same rules by which the state is held to a plan. Package tables keeps the rows and all that is
 // derived from them; the verbs decide what a command does.
 //
-// Guarantees. Every field of a row is in its hash. The table of transitions is all that a job's state ever does. What an older
-// version wrote is read as it was meant: CBOR keys, command numbers and causes are only ever added.
+// Guarantees. Every field of a row is in its hash. The table of transitions is all that a job's state ever does. Rows of an
+// older version are read as they were meant: CBOR keys, command numbers and causes are only ever added.
 package work

@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
-// GPUMatches says whether a GPU is what the shape asks for: one of its types or models by name, and its memory.
+// GPUMatches says whether a GPU is of a type that the shape asks for: one of its types or models by name, and its memory.
 func GPUMatches(g *GPU, s *Shape) bool {
 	if s.GPUMemMB > g.MemMB {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// JobGroup is what jobs have in common that lists ask for. Each job is in one group, and each group knows how many it has: so a
+// JobGroup is the fields of jobs by which lists filter. Each job is in one group, and each group knows how many it has: so a
 // list finds its page and its total without looking at other jobs.
 type JobGroup struct {
 	Tenant   string

@@ -11,7 +11,7 @@ type TypeNeed struct {
 	Milli int
 }
 
-// TypesOf is what the tasks of a shape at places hold of each type of GPU; node finds a node.
+// TypesOf returns the GPUs of each type that the tasks of a shape hold at places; node finds a node.
 func TypesOf(places []TaskPlacement, s Shape, node func(string) (*Node, bool)) []TypeNeed {
 	each := 1000
 	if s.FractionMilli > 0 {

@@ -57,7 +57,7 @@ func (j *Job) Release(now int64) {
 	}
 }
 
-// HoldReason is what the row of a job says while it is held.
+// HoldReason is the reason in the row of a job while it is held.
 func HoldReason(j *Job) reason.Reason {
 	switch {
 	case j.Held&HoldDependency != 0:

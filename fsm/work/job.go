@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 )
 
-// Job is what a user asked for, and where it stands. Rows are immutable once they are in the state.
+// Job is the request of a user and its state. Rows are immutable once they are in the state.
 type Job struct {
 	ID       ident.Job `cbor:"1,keyasint"`
 	Tenant   string    `cbor:"2,keyasint,omitempty"`
@@ -19,7 +19,7 @@ type Job struct {
 	Priority uint8     `cbor:"6,keyasint,omitempty"`
 	// Spec is the job as it was submitted (a marshalled SubmitJobRequest), opaque here.
 	Spec []byte `cbor:"7,keyasint,omitempty"`
-	// Shape is what it needs.
+	// Shape is the resources that it needs.
 	Shape       Shape             `cbor:"8,keyasint,omitempty"`
 	Labels      map[string]string `cbor:"9,keyasint,omitempty"`
 	Retry       RetryPolicy       `cbor:"10,keyasint,omitempty"`
@@ -77,9 +77,9 @@ type Job struct {
 	// ChosenAt is the newest attempt when a user last chose ResumeFrom: the checkpoints of the attempts up to it are passed
 	// over in favour of that one.
 	ChosenAt uint32 `cbor:"44,keyasint,omitempty"`
-	// Credentials are what the job fetches its data with: sealed, opaque here, and gone when it is terminal.
+	// Credentials are used by the job to fetch its data: sealed, opaque here, and gone when it is terminal.
 	Credentials []byte `cbor:"45,keyasint,omitempty"`
-	// Streak is what its last attempts came to.
+	// Streak counts consecutive failed attempts without progress.
 	Streak Streak `cbor:"46,keyasint,omitempty"`
 	// SettlesAt is when no attempt of it that was lost with a part of the log can be alive any more, Unix nanoseconds; set
 	// with HoldRecovery.
@@ -168,7 +168,7 @@ type Ending struct {
 	Loss *Loss `cbor:"6,keyasint,omitempty"`
 }
 
-// Progress is what the workload says of itself.
+// Progress is reported by the workload.
 type Progress struct {
 	Step  int64 `cbor:"1,keyasint,omitempty"`
 	Total int64 `cbor:"2,keyasint,omitempty"`

@@ -30,7 +30,7 @@ const (
 	MaxQuota = math.MaxInt32
 )
 
-// What a job gets that does not say (nanoseconds), and the limits of what it may ask.
+// Defaults (nanoseconds) and limits of the values of a job.
 const (
 	DefaultLostAfter   = 60 * 1e9
 	DefaultGiveUpAfter = 24 * 60 * 60 * 1e9

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
-// GPUMilli is what the lease holds, in thousandths of a GPU.
+// GPUMilli is the size of the lease, in thousandths of a GPU.
 func (l *Lease) GPUMilli() int {
 	if l.FractionMilli > 0 {
 		return int(l.FractionMilli)
@@ -73,7 +73,7 @@ type Node struct {
 	UpdatedAt        int64  `cbor:"15,keyasint,omitempty"`
 	Revision         uint64 `cbor:"16,keyasint,omitempty"`
 	UnreachableSince int64  `cbor:"17,keyasint,omitempty"`
-	// Incarnation is what gossip calls this start of the agent: a vote about an older one says nothing. 0: unknown.
+	// Incarnation numbers this start of the agent in gossip: a vote about an older one says nothing. 0: unknown.
 	Incarnation uint64 `cbor:"18,keyasint,omitempty"`
 	// RosterSince is the index at which it joined the roster; 0: it is not on it.
 	RosterSince uint64 `cbor:"19,keyasint,omitempty"`
@@ -116,7 +116,7 @@ type GPU struct {
 	Simulated    bool               `cbor:"11,keyasint,omitempty"`
 }
 
-// NodeUse is what the leases on a node take of it, and what claims keep of it.
+// NodeUse is the part of a node that leases and claims take.
 type NodeUse struct {
 	// Exclusive is the set of GPUs leased whole.
 	Exclusive uint64
@@ -125,21 +125,21 @@ type NodeUse struct {
 	Milli       [MaxGPUs]uint16
 	CPUs, MemMB uint32
 	Tasks       int
-	// Claimed is what is kept for jobs that wait for others to leave. GPUs in it may still be leased.
+	// Claimed is kept for jobs that wait for others to leave. GPUs in it may still be leased.
 	Claimed Claimed
 }
 
-// FreeCPUs is what is left of the CPUs of the node.
+// FreeCPUs is the number of free CPUs of the node.
 func (u *NodeUse) FreeCPUs(n *Node) uint32 {
 	return uint32(max(0, int64(n.CPUs)-int64(u.CPUs)-int64(u.Claimed.CPUs)))
 }
 
-// FreeMemMB is what is left of the memory of the node.
+// FreeMemMB is the free memory of the node.
 func (u *NodeUse) FreeMemMB(n *Node) uint32 {
 	return uint32(max(0, int64(n.MemMB)-int64(u.MemMB)-int64(u.Claimed.MemMB)))
 }
 
-// Claimed is what claims keep of a node.
+// Claimed is the part of a node that a claim keeps.
 type Claimed struct {
 	GPUs        uint64
 	CPUs, MemMB uint32
@@ -183,7 +183,7 @@ type Queue struct {
 	Revision  uint64 `cbor:"5,keyasint,omitempty"`
 	// MaxGPUs bounds the GPUs that the leases of its jobs hold together; 0: no limit.
 	MaxGPUs uint32 `cbor:"6,keyasint,omitempty"`
-	// Parent is the queue that it is a part of; empty: none. What its jobs hold counts for the parent, too.
+	// Parent is the queue that it is a part of; empty: none. The GPUs of its jobs count for the parent, too.
 	Parent string `cbor:"7,keyasint,omitempty"`
 	// Moved is the index at which it got this parent: what was granted before it was not measured by the parent's limit.
 	Moved uint64 `cbor:"8,keyasint,omitempty"`
@@ -193,7 +193,7 @@ type Queue struct {
 	Guaranteed uint32 `cbor:"10,keyasint,omitempty"`
 }
 
-// Amount is what the node has.
+// Amount is the size of the node.
 func (n *Node) Amount() accounts.Amount {
 	return accounts.Amount{GPUMilli: 1000 * uint64(len(n.GPUs)), CPUs: uint64(n.CPUs), Mem: accounts.Mem(uint64(n.MemMB))}
 }
@@ -206,7 +206,7 @@ func (n *Node) Timer() int64 {
 	return 0
 }
 
-// DrainReason is what the row of a node says while it is drained.
+// DrainReason is the reason in the row of a node while it is drained.
 func DrainReason(d *Drain) reason.Reason {
 	switch {
 	case d == nil:

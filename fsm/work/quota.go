@@ -37,7 +37,7 @@ func Unfinished(c Counts) int {
 	return n
 }
 
-// Said is what a queue is set to.
+// Said is the message of the audit log for a queue that was put.
 func (q *Queue) Said() reason.Reason {
 	if len(q.MaxByType) > 0 || q.Guaranteed != 0 {
 		said := []string{"weight " + strconv.Itoa(int(max(q.Weight, 1)))}
@@ -61,9 +61,9 @@ func (q *Queue) Said() reason.Reason {
 	return reason.New(reason.QueueSetTo, max(q.Weight, 1), q.MaxGPUs)
 }
 
-// Usage is what a tenant has, as far as quotas go.
+// Usage is the use of the cluster by a tenant that quotas limit.
 type Usage struct {
-	// GPUMilli is what its leases hold, in thousandths of a GPU.
+	// GPUMilli is the sum of its leases, in thousandths of a GPU.
 	GPUMilli int
 	// Running is its jobs with leases, Unfinished all that are not over.
 	Running, Unfinished int
@@ -157,7 +157,7 @@ func (q *Queue) BarsType(name string, held, need int) reason.Reason {
 	return reason.New(reason.QueueOfType, q.Name, most, name, need)
 }
 
-// Said is what the limits are set to.
+// Said is the message of the audit log for limits that were put.
 func (q *Quota) Said() reason.Reason {
 	limit := func(most *int32) int32 {
 		if most == nil {

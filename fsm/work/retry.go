@@ -17,7 +17,7 @@ const (
 
 	// RetryInfrastructure is every cause but the exit of the job's own process.
 	RetryInfrastructure = RetryNodeLost | RetryGPUFault | RetryLaunchFailed | RetryDataFetch
-	// RetryAll is what retry_on means when it is absent.
+	// RetryAll is the meaning of an absent retry_on.
 	RetryAll = RetryInfrastructure | RetryExit
 )
 
@@ -58,7 +58,7 @@ func (j *Job) RetryLeft(cause RetryCause) bool {
 	return j.Spent() < uint32(j.Retry.Max)
 }
 
-// Streak is what the last attempts of a job came to, since it was submitted or a user retried it.
+// Streak counts consecutive failed attempts of a job without progress, since it was submitted or a user retried it.
 type Streak struct {
 	// Restarts in a row, each after an attempt that failed and lasted for less than steadyAfter.
 	Restarts uint32 `cbor:"1,keyasint,omitempty"`

@@ -28,7 +28,7 @@ const (
 	TopologySingleNode uint8 = 2
 )
 
-// Shape is what a job needs, normalised, so that jobs which need the same compare equal.
+// Shape is the resources that a job needs, normalised so that jobs which need the same compare equal.
 type Shape struct {
 	// Nodes is the size of the gang, at least 1. All else is per node.
 	Nodes uint16 `cbor:"1,keyasint,omitempty"`
@@ -44,7 +44,7 @@ type Shape struct {
 	Topology uint8  `cbor:"8,keyasint,omitempty"`
 	// Selector is "k=v,k=v" with sorted keys: labels that the node must have.
 	Selector string `cbor:"9,keyasint,omitempty"`
-	// Between is what a gang asks of the domains of Level, a label of nodes.
+	// Between is the demand of a gang on the domains of Level, a label of nodes.
 	Between domains.Between `cbor:"16,keyasint,omitempty"`
 	Level   string          `cbor:"17,keyasint,omitempty"`
 	// Segment is how many consecutive ranks have to be in the same domain; 0: all. Only with domains.Same.
@@ -60,7 +60,7 @@ func (s Shape) PlacesMore() bool {
 	return s.Between != domains.Anywhere || s.Level != "" || s.Segment != 0 || s.Exclude != "" || s.Loose
 }
 
-// OneTask is what one task needs of its node, wherever that is.
+// OneTask is the shape of one task on any node.
 func (s Shape) OneTask() Shape {
 	s.Nodes, s.Topology, s.Selector = 1, TopologyAny, ""
 	return s.anywhere()
@@ -117,12 +117,12 @@ func (s Shape) CPUDemand() uint32 {
 	return s.CPUs
 }
 
-// GPUMilli is what all tasks of this shape hold together, in thousandths of a GPU.
+// GPUMilli is the sum over all tasks of this shape, in thousandths of a GPU.
 func (s Shape) GPUMilli() int {
 	return max(1, int(s.Nodes)) * (1000*int(s.GPUs) + int(s.FractionMilli))
 }
 
-// Amount is what all tasks of this shape hold together.
+// Amount is the sum over all tasks of this shape.
 func (s Shape) Amount() accounts.Amount {
 	nodes := max(1, uint64(s.Nodes))
 	return accounts.Amount{

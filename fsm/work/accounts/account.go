@@ -59,7 +59,7 @@ func (a *Amount) appendFields(f kernel.Fields) kernel.Fields {
 	return f.Num(a.GPUMilli).Num(a.CPUs).Num(a.Mem)
 }
 
-// Account is what one user of a tenant has had in one queue. Rows are immutable once they are in the state.
+// Account is the use of one queue by one user of a tenant. Rows are immutable once they are in the state.
 type Account struct {
 	Queue  string `cbor:"1,keyasint,omitempty"`
 	Tenant string `cbor:"2,keyasint,omitempty"`
@@ -68,7 +68,7 @@ type Account struct {
 	Used Amount `cbor:"4,keyasint,omitempty"`
 	// At is in Unix milliseconds of log time.
 	At int64 `cbor:"5,keyasint,omitempty"`
-	// Holds is what the leases of the user's jobs in the queue hold since then.
+	// Holds is the sum of the leases of the user's jobs in the queue since then.
 	Holds Amount `cbor:"6,keyasint,omitempty"`
 }
 
@@ -108,7 +108,7 @@ func Expires(at int64, life Life) int64 { return at*1e6 + keptFor*int64(life) }
 // UsageBits is how many bits of a Usage are after the point.
 const UsageBits = 20
 
-// Usage is what counts for fair share: the mean of what was held lately, plus what is held now. It is an amount with
+// Usage is the use that counts for fair share: the mean of what was held lately, plus what is held now. It is an amount with
 // UsageBits bits after the point.
 type Usage Amount
 

@@ -154,7 +154,7 @@ func (b *Bank) Faded(now int64, life Life) *Account {
 	return a
 }
 
-// CheckAccounts reports what does not hold of the accounts at a time: held is what the jobs of each user hold.
+// CheckAccounts reports what does not hold of the accounts at a time: held is the sum of the leases of each user's jobs.
 func (b *Bank) CheckAccounts(held map[Key]Amount, now int64, report kernel.Report) {
 	listed := 0
 	for a := range b.Accounts() {

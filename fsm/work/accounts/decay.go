@@ -48,7 +48,7 @@ func times(v, factor uint64) uint64 {
 	return (hi+carry)<<1 | lo>>63
 }
 
-// left is what is left of 1 after a time: 2^-(t/half).
+// left is the part of 1 that is left after a time: 2^-(t/half).
 func left(t, half uint64) uint64 {
 	whole, rest := t/half, t%half
 	if whole > 62 {
@@ -59,7 +59,7 @@ func left(t, half uint64) uint64 {
 	f = times(f, powers[1][x>>47&0xff])
 	f = times(f, powers[2][x>>39&0xff])
 	f = times(f, powers[3][x>>31&0xff])
-	// What is left of x is so small that 2^-x is 1 - x ln 2.
+	// The rest of x is so small that 2^-x is 1 - x ln 2.
 	f -= times(f, times(x&(1<<31-1), ln2))
 	return f >> whole
 }
@@ -70,13 +70,13 @@ type Life int64
 // half is a half-life in the unit of times, milliseconds.
 func (l Life) half() uint64 { return uint64(max(int64(l)/1e6, 1)) }
 
-// span is the sum that holding 1 for ever comes to: the half-life, divided by ln 2.
+// span is the limit of the sum when 1 is held for ever: the half-life, divided by ln 2.
 func (l Life) span() uint64 {
 	hi, lo := bits.Mul64(l.half(), log2e)
 	return max(hi<<1|lo>>63, 1)
 }
 
-// after is what a sum has become after a time in which so much was held, and f is what is left of 1.
+// after is a sum after a time in which so much was held; f is the part of 1 that is left.
 func (l Life) after(sum, held, f uint64) uint64 {
 	sum = times(sum, f)
 	if held == 0 {

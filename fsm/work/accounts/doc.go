@@ -2,7 +2,7 @@
 // decay, so that what was used long ago counts less.
 //
 // An account has, for GPUs, CPUs and memory, the sum of amount times time, in which what is a half-life old counts half,
-// two half-lives a quarter. Divided by what holding one unit for ever would come to, the sum is a mean: how much the user
+// two half-lives a quarter. Divided by its limit when one unit is held for ever, the sum is a mean: how much the user
 // held lately. It is brought up to date only when what the user holds changes, so an entry of the log touches the accounts
 // of the jobs in it and no others.
 //

@@ -9,16 +9,16 @@ import (
 // Hour is one GPU for an hour, in the unit of Budget.Used.
 const Hour = uint64(1000 * 3_600_000)
 
-// Budget is what the jobs of a tenant had in a month. Rows are immutable once they are in the state.
+// Budget is the GPU time of a tenant in a month. Rows are immutable once they are in the state.
 type Budget struct {
 	Tenant string `cbor:"1,keyasint,omitempty"`
 	// Month is when the month began, in Unix milliseconds.
 	Month int64 `cbor:"2,keyasint,omitempty"`
-	// Used is what was held in it, in thousandths of a GPU times milliseconds, as of At.
+	// Used is the GPU time of the month as of At, in thousandths of a GPU times milliseconds.
 	Used uint64 `cbor:"3,keyasint,omitempty"`
 	// At is in Unix milliseconds of log time.
 	At int64 `cbor:"4,keyasint,omitempty"`
-	// Holds is what the leases of its jobs hold since then, in thousandths of a GPU.
+	// Holds is the sum of the leases of its jobs since then, in thousandths of a GPU.
 	Holds uint64 `cbor:"5,keyasint,omitempty"`
 	// Granted is the index at which GPUs were last granted, and Before what was used in the month up to then.
 	Granted uint64 `cbor:"6,keyasint,omitempty"`
@@ -45,7 +45,7 @@ func (b *Budget) Settle(now int64) {
 	b.At = ms
 }
 
-// SpentBy is what was used in the month of a time, in Unix nanoseconds, up to then. A nil row has used nothing.
+// SpentBy is the GPU time used in the month of a time, in Unix nanoseconds, up to then. A nil row has used nothing.
 func (b *Budget) SpentBy(now int64) uint64 {
 	if b == nil {
 		return 0

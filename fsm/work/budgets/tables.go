@@ -70,7 +70,7 @@ func Touch(l *Meter, tenant string, granted bool) {
 	l.touched[tenant] = was || granted
 }
 
-// Settle brings the rows of the touched tenants up to date; holds is what a tenant holds now, in thousandths of a GPU.
+// Settle brings the rows of the touched tenants up to date; holds returns the GPUs that a tenant holds now, in thousandths.
 func Settle(l *Meter, now int64, index uint64, holds func(tenant string) int) {
 	if len(l.order) == 0 {
 		return
@@ -116,7 +116,7 @@ func (l *Meter) NextMonth() (int64, bool) {
 	return e.at, ok
 }
 
-// CheckBudgets reports what does not hold of the rows: holds is what a tenant holds, limit the hours that its quota allows and the
+// CheckBudgets reports what does not hold of the rows: holds returns the GPUs that a tenant holds, limit the hours that its quota allows and the
 // index at which it was set (false: no limit).
 func (l *Meter) CheckBudgets(now int64, holds func(tenant string) int, limit func(tenant string) (int32, uint64, bool), report kernel.Report) {
 	for b := range l.Budgets() {

@@ -6,11 +6,11 @@ import "iter"
 
 const (
 	perPage = 256
-	// perChain is how many changes are kept together. Who keeps a view for long thereby keeps that many changes at most.
+	// perChain is how many changes are kept together. A reader that keeps a view for long thereby keeps that many changes at most.
 	perChain = 64 * perPage
 )
 
-// Log is what one goroutine writes. Readers have marks in it.
+// Log is written by one goroutine. Readers have marks in it.
 type Log[T any] struct{ end Mark[T] }
 
 // Mark is a place in a log: what came before it is in the view that has it. It may be read while the log is written.

@@ -11,8 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/changes"
 )
 
-// TestBetween_isWhatWasAdded compares the changes between any two marks with a list of all. What is not known is so for a
-// reason: there are more than a chain holds since the first mark, or the second one is older.
+// TestBetween_isWhatWasAdded compares the changes between any two marks with a list of all. A difference is unknown for one
+// of these reasons: there are more than a chain holds since the first mark, or the second one is older.
 func TestBetween_isWhatWasAdded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := changes.New[int]()

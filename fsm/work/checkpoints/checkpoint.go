@@ -51,7 +51,7 @@ type Checkpoint struct {
 	StoredBytes   int64  `cbor:"20,keyasint,omitempty"`
 	// Reason says why it is in its state, where that is not plain.
 	Reason reason.Reason `cbor:"21,keyasint,omitempty"`
-	// Left is what is still to be removed of it; only of an EXPIRED one.
+	// Left lists the parts of it that are still to be removed; only of an EXPIRED one.
 	Left Left `cbor:"22,keyasint,omitempty"`
 }
 
@@ -133,13 +133,13 @@ func (c *Checkpoint) AppendFields(f kernel.Fields) kernel.Fields {
 	return f.Text(c.ContentDigest).Int(c.StoredBytes).Text(string(c.Reason)).Num(uint64(c.Left))
 }
 
-// Leftover is what the archive may still have of a checkpoint that is no longer in the state.
+// Leftover is a copy that the archive may still have of a checkpoint that is no longer in the state.
 type Leftover struct {
 	ID ident.Checkpoint `cbor:"1,keyasint,omitempty"`
 	// Node is the one that may have put it there.
 	Node string `cbor:"2,keyasint,omitempty"`
 	Key  string `cbor:"3,keyasint,omitempty"`
-	// StoredBytes is what it takes there, as far as is known.
+	// StoredBytes is its size there, as far as is known.
 	StoredBytes int64 `cbor:"4,keyasint,omitempty"`
 }
 

@@ -14,7 +14,7 @@ const (
 	maxUploads = 40
 )
 
-// Nodes is what there is to know of the nodes.
+// Nodes tells about nodes.
 type Nodes interface {
 	// HasArchive says whether the agent of a node has an archive.
 	HasArchive(node string) bool

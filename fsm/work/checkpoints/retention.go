@@ -53,7 +53,7 @@ func (r Retention) Score(metrics string) uint64 {
 	return bits | 1<<63
 }
 
-// saved is what a job saved of one step, on one node or on several.
+// saved has the checkpoints of one step, on one node or on several.
 type saved struct {
 	rows   []*Checkpoint
 	newest ident.Checkpoint
@@ -61,7 +61,7 @@ type saved struct {
 	keep   bool
 }
 
-// durable says whether the archive has all of it. What several nodes see of one directory is there once.
+// durable says whether the archive has all of it. A directory that several nodes share is there once.
 func (s *saved) durable() bool {
 	for _, c := range s.rows {
 		if !c.Durable() && !slices.ContainsFunc(s.rows, func(o *Checkpoint) bool { return o.Durable() && o.SameFiles(c) }) {
@@ -74,7 +74,7 @@ func (s *saved) durable() bool {
 // Excess lists those of a job's checkpoints that retention gives up, oldest first. all has the checkpoints by age, needed says
 // what something else depends on.
 //
-// What several nodes have saved of one step stays or goes together. Pinned ones and models stay. So does the newest one that
+// The checkpoints of one step on several nodes stay or go together. Pinned ones and models stay. So does the newest one that
 // is DURABLE, until a newer one is; and the uploads that are under way since then, or a job that saves faster than it
 // uploads would never have any. Of those that do not get on, the oldest stays.
 func (r Retention) Excess(all []*Checkpoint, needed func(ident.Checkpoint) bool) []*Checkpoint {

@@ -113,7 +113,7 @@ func Freeze(t *Tables) Tables {
 	}
 }
 
-// todoOf is what there may be to do with a row, and where that is listed; nil: nothing.
+// todoOf returns the work that a row may need, and the list that has it; nil: nothing.
 func (t *Tables) todoOf(c *Checkpoint) (*kernel.Index[todo], todo) {
 	switch {
 	case c.Uploads():
@@ -175,7 +175,7 @@ func DropLeftover(t *Tables, l *Leftover) {
 	t.stored -= l.StoredBytes
 }
 
-// Need keeps in step who needs which checkpoints: a job needed those of was, and needs those of is. 0 is none.
+// Need keeps the list of the checkpoints that jobs need: a job needed those of was, and needs those of is. 0 is none.
 func Need(t *Tables, job ident.Job, was, is [2]ident.Checkpoint) {
 	if was == is {
 		return
@@ -265,7 +265,7 @@ func (t *Tables) ResumePoints(job ident.Job, after uint32, from ident.Checkpoint
 // CheckpointCount is how many there are in a state.
 func (t *Tables) CheckpointCount(s v1.CheckpointState_Value) int { return t.counts[s&7] }
 
-// ArchiveBytes is what checkpoints take in the archive, as far as agents have said.
+// ArchiveBytes is the size of the checkpoints in the archive, as far as agents have said.
 func (t *Tables) ArchiveBytes() int64 { return t.stored }
 
 // AtPath iterates the checkpoints of all jobs at a path that were not given up.

@@ -39,5 +39,5 @@ func auditDeleteCheckpoint(tx *kernel.Tx, c *DeleteCheckpoint, result Checkpoint
 	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditCheckpointDelete, Object: c.ID.String()}, result.Refusal)
 }
 
-// AuditCheckpointDelete is what the audit log calls it.
+// AuditCheckpointDelete is the action in the audit log.
 var AuditCheckpointDelete = access.DefineAction(6, "checkpoint.delete", access.AboutJobs)

@@ -63,8 +63,8 @@ func auditPinCheckpoint(tx *kernel.Tx, c *PinCheckpoint, result CheckpointResult
 	access.Record(tx, c.Actor, access.AuditRecord{Action: action, Object: c.ID.String()}, result.Refusal)
 }
 
-// AuditCheckpointPin is what the audit log calls it.
+// AuditCheckpointPin is the action in the audit log.
 var AuditCheckpointPin = access.DefineAction(24, "checkpoint.pin", access.AboutJobs)
 
-// AuditCheckpointUnpin is what the audit log calls it.
+// AuditCheckpointUnpin is the action in the audit log.
 var AuditCheckpointUnpin = access.DefineAction(25, "checkpoint.unpin", access.AboutJobs)

@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 )
 
-// settled says what became of one report.
+// settled is the outcome of one report.
 type settled uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 	applied
 )
 
-// ReportKind is what a report tells of a checkpoint.
+// ReportKind is the kind of a report about a checkpoint.
 type ReportKind uint8
 
 // The kinds of reports.
@@ -33,7 +33,7 @@ const (
 	ReportArchivedRemoved
 )
 
-// ReportCheckpoints is what one node did with checkpoints.
+// ReportCheckpoints reports the work of one node on checkpoints.
 type ReportCheckpoints struct {
 	Node    string   `cbor:"1,keyasint,omitempty"`
 	Reports []Report `cbor:"2,keyasint,omitempty"`
@@ -44,7 +44,7 @@ func (ReportCheckpoints) CommandNumber() uint16 { return 27 }
 
 func init() { verbs.Add(lifecycle.Verb("ReportCheckpoints", reportCheckpoints, nil)) }
 
-// Report is what happened to one checkpoint.
+// Report is one event of a checkpoint.
 type Report struct {
 	ID   ident.Checkpoint `cbor:"1,keyasint,omitempty"`
 	Kind ReportKind       `cbor:"2,keyasint,omitempty"`
@@ -59,7 +59,7 @@ type Report struct {
 	Digest string `cbor:"7,keyasint,omitempty"`
 }
 
-// ReportResult counts what became of the reports. All of them are settled: none needs to be sent again.
+// ReportResult counts the outcomes of the reports. All of them are settled: none needs to be sent again.
 type ReportResult struct {
 	Applied int
 	// Duplicate ones told what was known.

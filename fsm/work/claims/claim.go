@@ -15,7 +15,7 @@ const (
 	MaxVictims = 1024
 	// Slack is how long after the grace periods of its victims a claim ends, if they still have not left; nanoseconds.
 	Slack = int64(60e9)
-	// ClosingGrace is what is left of the notice of a victim that has committed a checkpoint since it was asked to stop;
+	// ClosingGrace is the rest of the notice of a victim that has committed a checkpoint since it was asked to stop;
 	// nanoseconds.
 	ClosingGrace = int64(5e9)
 )
@@ -57,7 +57,7 @@ func (c *Claim) AppendFields(f kernel.Fields) kernel.Fields {
 	return f
 }
 
-// Of is what the claim keeps of the node of one of its places.
+// Of returns the resources that the claim keeps on the node of one of its places.
 func (c *Claim) Of(i int) work.Claimed {
 	return work.Claimed{GPUs: c.Tasks[i].GPUs, CPUs: c.CPUs, MemMB: c.MemMB}
 }

@@ -5,7 +5,7 @@
 //
 //  1. The intent: PreemptJobs makes the claim and asks its victims to stop. They get a notice, and save a checkpoint.
 //  2. A checkpoint that a victim commits after that closes its notice early.
-//  3. The victims leave one by one. What they release is kept: nobody else is placed there.
+//  3. The victims leave one by one. The GPUs that they release are kept: nobody else is placed there.
 //  4. When the last one has left, the same entry grants the places to the job that the claim is for.
 //
 // A hold is a claim without victims. It is made by the entry in which the attempt of a gang ends because of a fault of the

@@ -11,8 +11,8 @@ import (
 const Held = work.RetryNodeLost | work.RetryGPUFault | work.RetryLaunchFailed
 
 // Hold makes the claim that keeps the places of an attempt that failed for its next one, until some time; nil: there is
-// nothing to keep. The leases of the attempt are gone by now; fits says whether a task could be in its place again. What
-// is shared with other jobs is not kept: it would take more from them than the job had.
+// nothing to keep. The leases of the attempt are gone by now; fits says whether a task could be in its place again. A shared
+// GPU is not kept: it would take more from them than the job had.
 func Hold(j *work.Job, over *work.Ending, now, until int64, fits func(t *work.Task) bool) *Claim {
 	if len(j.Tasks) < 2 || j.Shape.GPUs == 0 || j.Shape.FractionMilli > 0 || work.CauseOf(over.ErrorType)&Held == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 // the cluster acknowledged after it is not in it: jobs may have been placed, ended or canceled since, and nodes may run tasks
 // that it has no record of.
 //
-// What the state knows goes on. To make sure that nothing lives twice,
+// The jobs that the state knows go on. To make sure that nothing lives twice,
 //   - every node has to register again, and say what it still runs, before anything is given to it; a task that it has no
 //     more has ended, nobody knows how;
 //   - no job that was there before is placed until every node has done so (or was forgotten by an operator), and before its
@@ -101,5 +101,5 @@ func auditRecover(tx *kernel.Tx, c *Recover, result RecoverResult) {
 	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditClusterRecover, Object: strings.Join(c.Voters, ","), Message: reason.Text(c.From)}, nil)
 }
 
-// AuditClusterRecover is what the audit log calls it.
+// AuditClusterRecover is the action in the audit log.
 var AuditClusterRecover = access.DefineAction(21, "cluster.recover", access.AboutOperation)

@@ -27,5 +27,5 @@ func auditNoteSnapshot(tx *kernel.Tx, c *NoteSnapshot, _ NoteSnapshotResult) {
 	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditSnapshotSave, Object: c.By}, nil)
 }
 
-// AuditSnapshotSave is what the audit log calls it.
+// AuditSnapshotSave is the action in the audit log.
 var AuditSnapshotSave = access.DefineAction(22, "snapshot.save", access.AboutOperation)

@@ -128,7 +128,7 @@ func fireTimers(tx *lifecycle.Tx, res *TickResult) {
 	}
 }
 
-// enforceLimit asks an attempt whose time limit is near, or reached, to stop. What is left of the time is its notice: so it is
+// enforceLimit asks an attempt whose time limit is near, or reached, to stop. The rest of the time is its notice: so it is
 // over by the limit, also when the Tick is late.
 func enforceLimit(tx *lifecycle.Tx, j *work.Job) {
 	if j.Notice == 0 {

@@ -19,8 +19,8 @@ func dropFaded(tx *lifecycle.Tx, res *TickResult) {
 	res.More = true
 }
 
-// endMonths begins the next month for those of whom the last one is over, and forgets those who hold nothing. Who waited for
-// hours is looked at again.
+// endMonths begins the next month for those of whom the last one is over, and forgets those who hold nothing. Jobs that
+// waited for hours are looked at again.
 func endMonths(tx *lifecycle.Tx, res *TickResult) {
 	for range maxPerTick {
 		old := tx.Over(tx.Now)

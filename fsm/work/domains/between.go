@@ -1,6 +1,6 @@
 package domains
 
-// Between is what a gang asks of the domains of its nodes.
+// Between is the demand of a gang on the domains of its nodes.
 type Between uint8
 
 const (

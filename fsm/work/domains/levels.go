@@ -21,7 +21,7 @@ const (
 type Level struct {
 	// Label of nodes: its value is the domain.
 	Label string
-	// Name is what comes after the last "/" of the label.
+	// Name is the part of the label after the last "/".
 	Name string
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// State is what the figures are counted again from.
+// State has the rows from which the figures are counted again.
 type State interface {
 	Jobs(desc bool, from ident.Job) iter.Seq[*work.Job]
 	Job(id ident.Job) (*work.Job, bool)
@@ -17,7 +17,7 @@ type State interface {
 	Lineage(queue string) iter.Seq[*work.Queue]
 }
 
-// CheckFigures reports where the figures differ from what the jobs and the leases of the state come to.
+// CheckFigures reports where the figures differ from a new count of the jobs and leases.
 func (s *Sums) CheckFigures(of State, report kernel.Report) {
 	s.checkQueues(of, report)
 	s.checkShares(of, report)

@@ -9,10 +9,10 @@ import (
 // QueueCounts is how many jobs of a queue there are, by state.
 func (s *Sums) QueueCounts(queue string) work.Counts { return s.ofQueue(queue).counts }
 
-// QueueGPUs is what the leases of a queue's jobs hold, in thousandths of a GPU.
+// QueueGPUs is the sum of the leases of a queue's jobs, in thousandths of a GPU.
 func (s *Sums) QueueGPUs(queue string) int { return s.ofQueue(queue).gpuMilli }
 
-// QueueTreeGPUs is what the leases of a queue's jobs and of those in all queues below it hold, in thousandths of a GPU.
+// QueueTreeGPUs is the sum of the leases of the jobs of a queue and of all queues below it, in thousandths of a GPU.
 func (s *Sums) QueueTreeGPUs(queue string) int { return s.ofQueue(queue).treeMilli }
 
 // QueueHeld is how many jobs of a queue are queued and held back.
@@ -61,7 +61,7 @@ func (s *Sums) CountsOf(tenant string) work.Counts {
 	return sum
 }
 
-// Usage is what a tenant has in all queues together.
+// Usage is the use of all queues by a tenant.
 func (s *Sums) Usage(tenant string) work.Usage {
 	total := figures{counts: s.CountsOf(tenant)}
 	for f := range s.sharesOf(tenant) {

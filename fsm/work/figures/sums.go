@@ -8,12 +8,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// figures is what is counted of a queue, or of a tenant's part of it.
+// figures are the counts of a queue, or of a tenant's part of it.
 type figures struct {
 	counts work.Counts
 	// held is how many of the queued ones are held back.
 	held int
-	// gpuMilli is what the leases of its jobs hold, in thousandths of a GPU.
+	// gpuMilli is the sum of the leases of its jobs, in thousandths of a GPU.
 	gpuMilli int
 	// treeMilli is, of a queue, the same of its jobs and those of all queues below it.
 	treeMilli int
@@ -24,7 +24,7 @@ func (f *figures) usage() work.Usage {
 	return work.Usage{GPUMilli: f.gpuMilli, Running: running, Unfinished: work.Unfinished(f.counts)}
 }
 
-// queue is what is counted of a queue.
+// queue has the figures of a queue.
 type queue struct {
 	name    string
 	figures *figures
@@ -33,7 +33,7 @@ type queue struct {
 // part is a tenant's part of a queue.
 type part struct{ tenant, queue string }
 
-// share is what one tenant has in one queue: all that it is told of how full a queue is.
+// share has the figures of one tenant in one queue. A tenant sees no other figures of a queue.
 type share struct {
 	of      part
 	figures *figures
@@ -48,13 +48,13 @@ type Sums struct {
 	work *working
 }
 
-// working is what is counted in place. Its maps are looked into, never ranged over.
+// working has the figures that are changed in place. Its maps are looked into, never ranged over.
 type working struct {
 	queues map[string]*queueSlot
 	shares map[part]*shareSlot
-	// totals is what each tenant has in all queues together.
+	// totals has the figures of each tenant in all queues together.
 	totals map[string]*figures
-	// What changed since the last flush, in the order of the changes.
+	// The slots that changed since the last flush, in the order of the changes.
 	dirtyQueues []*queueSlot
 	dirtyShares []*shareSlot
 }
@@ -65,7 +65,7 @@ type queueSlot struct {
 	dirty bool
 }
 
-// shareSlot is what a tenant has in a queue.
+// shareSlot has the figures of a tenant in a queue.
 type shareSlot struct {
 	figures
 	of part
@@ -174,7 +174,7 @@ func HoldInTree(s *Sums, gpuMilli int, queues iter.Seq[*work.Queue]) {
 	}
 }
 
-// TreeNow is what the leases of the jobs of a queue and of those below it hold now, in thousandths of a GPU.
+// TreeNow is the present sum of the leases of the jobs of a queue and of those below it, in thousandths of a GPU.
 func TreeNow(s *Sums, queue string) int {
 	if slot, ok := s.work.queues[queue]; ok {
 		return slot.treeMilli
@@ -190,5 +190,5 @@ func UnfinishedNow(s *Sums, queue string) int {
 	return 0
 }
 
-// UsageNow is what a tenant has now in all queues together.
+// UsageNow is the present use of all queues by a tenant.
 func UsageNow(s *Sums, tenant string) work.Usage { return s.work.totalOf(tenant).usage() }

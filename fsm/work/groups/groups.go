@@ -2,8 +2,8 @@
 // they are evaluations.
 //
 // Each job is in one group. A group knows how many jobs it has and lists them by age, so that a page of a list and its total
-// cost the same however many jobs there are. The index is derived from the jobs: no snapshot and no hash has it. It believes
-// what it is told of a job's group; Check finds where that was wrong.
+// cost the same however many jobs there are. The index is derived from the jobs: no snapshot and no hash has it. It does not
+// check the group of a job; Check finds where that was wrong.
 package groups
 
 import (

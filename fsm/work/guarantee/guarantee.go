@@ -1,9 +1,9 @@
 // Package guarantee says which running jobs have borrowed GPUs that a queue is guaranteed, and who may take them back.
 //
-// What a queue does not use of its guarantee others may use, and give back: a waiting job that fits into what is left of the
+// Others may use the part of a guarantee that a queue does not use, and give it back: a waiting job that fits into what is left of the
 // guarantee of its queue, or of one that this is a part of, may take the places of preemptible jobs of other queues that hold
 // more than they are guaranteed. Nothing else may take what is within a guarantee for a job of another queue, whatever its
-// priority. So no two queues ever take the same GPUs from each other in turn: who reclaims is within its guarantee, and stays so.
+// priority. So no two queues ever take the same GPUs from each other in turn: a queue that reclaims is within its guarantee, and stays so.
 //
 // The scheduler chooses by these rules, and the state holds every preemption to them again.
 package guarantee
@@ -16,13 +16,13 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 )
 
-// Queues is what is read of the tree of queues.
+// Queues reads the tree of queues.
 type Queues interface {
 	// Lineage iterates a queue and those that it is a part of.
 	Lineage(queue string) iter.Seq[*work.Queue]
 }
 
-// Balance is what each queue holds, with those below it, in thousandths of a GPU, as guarantees count it: what is kept for a
+// Balance has the GPUs that each queue holds, with those below it, in thousandths of a GPU, as guarantees count it: what is kept for a
 // job counts as held by it, and what jobs hold that leave for one does not.
 type Balance struct {
 	queues Queues
@@ -30,7 +30,7 @@ type Balance struct {
 	moved  map[string]int
 }
 
-// New reads the claims; held is what the leases of a queue and of those below it hold.
+// New reads the claims; held is the sum of the leases of a queue and of those below it.
 func New(queues Queues, held func(queue string) int, all iter.Seq[*claims.Claim], job func(ident.Job) (*work.Job, bool)) *Balance {
 	b := &Balance{queues: queues, held: held, moved: map[string]int{}}
 	leaving := map[ident.Job]bool{}
@@ -64,7 +64,7 @@ func (b *Balance) Move(j *work.Job, by int) {
 	}
 }
 
-// Held is what a queue holds.
+// Held returns the GPUs that a queue holds.
 func (b *Balance) Held(queue string) int { return b.held(queue) + b.moved[queue] }
 
 // Covering are the queues from a waiting job's own up whose guarantee it is within.

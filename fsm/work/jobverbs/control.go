@@ -234,7 +234,7 @@ func startFresh(tx *lifecycle.Tx, j *work.Job, from ident.Checkpoint) {
 	j.ResumeFrom, j.ChosenAt = from, j.Attempt
 }
 
-// auditOfControl is what the audit log calls the actions on a job.
+// auditOfControl has the action in the audit log of each action on a job.
 var auditOfControl = map[work.Action]access.AuditAction{
 	work.ActionCancel: AuditJobCancel, work.ActionPause: AuditJobPause, work.ActionResume: AuditJobResume, work.ActionRetry: AuditJobRetry,
 }
@@ -250,14 +250,14 @@ func auditControlJob(tx *kernel.Tx, c *ControlJob, result ControlResult) {
 	}
 }
 
-// AuditJobCancel is what the audit log calls it.
+// AuditJobCancel is the action in the audit log.
 var AuditJobCancel = access.DefineAction(2, "job.cancel", access.AboutJobs)
 
-// AuditJobPause is what the audit log calls it.
+// AuditJobPause is the action in the audit log.
 var AuditJobPause = access.DefineAction(3, "job.pause", access.AboutJobs)
 
-// AuditJobResume is what the audit log calls it.
+// AuditJobResume is the action in the audit log.
 var AuditJobResume = access.DefineAction(4, "job.resume", access.AboutJobs)
 
-// AuditJobRetry is what the audit log calls it.
+// AuditJobRetry is the action in the audit log.
 var AuditJobRetry = access.DefineAction(5, "job.retry", access.AboutJobs)

@@ -76,7 +76,7 @@ func pauseArray(tx *lifecycle.Tx, row *work.Job, why reason.Reason, save bool) *
 	row.Held, row.SettlesAt = 0, 0
 	tx.Move(row, v1.JobState_PAUSED, why)
 	eachElement(tx, row.ID, func(j *work.Job) bool {
-		// What is ending already ends as it would.
+		// Elements that are ending already end as they would.
 		return !j.Terminal() && j.State != v1.JobState_PAUSED && tx.Pause(j, why, save) == nil
 	})
 	return nil
@@ -170,7 +170,7 @@ func renew(j *work.Job, c *ControlJob) {
 	}
 }
 
-// controlElement carries out a user's will about an element that has no row. e is what it would be if it had one.
+// controlElement carries out a user's will about an element that has no row. e is its row as it would be.
 func controlElement(tx *lifecycle.Tx, e *work.Job, c *ControlJob) *kernel.Refusal {
 	array, number, _ := e.ID.Element()
 	row := tx.EditArray(array)

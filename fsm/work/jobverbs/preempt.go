@@ -41,14 +41,14 @@ type Victim struct {
 	Attempt uint32    `cbor:"2,keyasint,omitempty"`
 }
 
-// PreemptResult says what came of each preemption.
+// PreemptResult has the outcome of each preemption.
 type PreemptResult struct {
 	// Claimed are the jobs that have a claim now.
 	Claimed []ident.Job
 	Refused []Refused
 }
 
-// balance is what the queues hold, as guarantees count it: GPUs that are kept for a job count as held by it, and those of jobs
+// balance has the GPUs that the queues hold, as guarantees count them: GPUs that are kept for a job count as held by it, and those of jobs
 // that leave for one do not.
 func balance(tx *lifecycle.Tx) *guarantee.Balance {
 	return guarantee.New(tx.State, tx.GPUsIn, tx.Claims(), tx.Job)
@@ -175,7 +175,7 @@ func mayPreempt(tx *lifecycle.Tx, j *work.Job, v Victim, reclaim bool) *kernel.R
 	case !at.Preemptible || at.Retry.Never:
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimNotPreemptible, v.Job)
 	case reclaim:
-		return nil // Who has borrowed gives back, whatever its priority: mayTake says who has.
+		return nil // A borrower gives back, whatever its priority: mayTake says who has.
 	case at.Priority > j.Priority || at.Priority == j.Priority && !policy.Preemption.Enabled:
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimNotBelow, v.Job, at.Priority, j.Priority)
 	}

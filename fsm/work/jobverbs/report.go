@@ -20,7 +20,7 @@ type editor struct {
 	ownTasks bool
 }
 
-// ReportKind is what a report tells of a task.
+// ReportKind is the kind of a report about a task.
 type ReportKind uint8
 
 // The kinds of reports.
@@ -37,7 +37,7 @@ const (
 	ReportTransfer
 )
 
-// ReportTasks is what happened on one node.
+// ReportTasks reports events of tasks on one node.
 type ReportTasks struct {
 	Node    string       `cbor:"1,keyasint,omitempty"`
 	Reports []TaskReport `cbor:"2,keyasint,omitempty"`
@@ -48,7 +48,7 @@ func (ReportTasks) CommandNumber() uint16 { return 4 }
 
 func init() { verbs.Add(lifecycle.Verb("ReportTasks", reportTasks, nil)) }
 
-// TaskReport is what happened to one task, under its fencing token.
+// TaskReport is one event of a task, under its fencing token.
 type TaskReport struct {
 	Job     ident.Job  `cbor:"1,keyasint,omitempty"`
 	Attempt uint32     `cbor:"2,keyasint,omitempty"`
@@ -81,7 +81,7 @@ type TaskReport struct {
 	Model bool `cbor:"20,keyasint,omitempty"`
 }
 
-// ReportResult counts what became of the reports. All of them are settled: none needs to be sent again.
+// ReportResult counts the outcomes of the reports. All of them are settled: none needs to be sent again.
 type ReportResult struct {
 	Applied int
 	// Duplicate ones told what was known.

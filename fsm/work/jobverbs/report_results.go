@@ -10,8 +10,8 @@ import (
 
 // register mints an id for a checkpoint and takes it in, and says whether that changed anything. One that was reported before
 // keeps its id, and becomes a model if it is one now; one that was
-// written over an earlier one takes its place, unless the archive has all of that one: it is what a job would go on from
-// until the new one is DURABLE too.
+// written over an earlier one takes its place, unless the archive has all of that one: a job would go on from it until the
+// new one is DURABLE too.
 func register(tx *lifecycle.Tx, c *checkpoints.Checkpoint) (ident.Checkpoint, bool) {
 	var replaced []*checkpoints.Checkpoint
 	n := 0

@@ -21,7 +21,7 @@ type NewArray struct {
 // SubmitJobs creates jobs, each for itself: one that is refused does not keep the others out.
 type SubmitJobs struct {
 	Jobs []NewJob `cbor:"1,keyasint,omitempty"`
-	// Actor is who submits them; without a tenant in it, each job's own tenant and user.
+	// Actor submits them; without a tenant in it, each job's own tenant and user.
 	Actor *access.Actor `cbor:"2,keyasint,omitempty"`
 }
 
@@ -54,7 +54,7 @@ type NewJob struct {
 	Key         string `cbor:"18,keyasint,omitempty"`
 	Fingerprint uint64 `cbor:"19,keyasint,omitempty"`
 	AutoKey     bool   `cbor:"20,keyasint,omitempty"`
-	// Credentials are sealed by who proposes them, and opaque here.
+	// Credentials are sealed by the proposer, and opaque here.
 	Credentials []byte `cbor:"21,keyasint,omitempty"`
 	// Request is the id of the request that this job came with, when several were put together; empty: the actor's.
 	Request string `cbor:"22,keyasint,omitempty"`
@@ -216,5 +216,5 @@ func auditSubmitJobs(tx *kernel.Tx, c *SubmitJobs, result SubmitJobsResult) {
 	}
 }
 
-// AuditJobSubmit is what the audit log calls it.
+// AuditJobSubmit is the action in the audit log.
 var AuditJobSubmit = access.DefineAction(1, "job.submit", access.AboutJobs)

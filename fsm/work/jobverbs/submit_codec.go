@@ -27,7 +27,7 @@ import (
 // A field is added by a new version, which is written from the level on that has the field.
 const submitVersion byte = 1
 
-// minJobSize is what a job with nothing in it takes; a count that cannot be true is refused before memory is spent.
+// minJobSize is the size of an empty job; a count that cannot be true is refused before memory is spent.
 const minJobSize = 44
 
 // parser reads fields one after the other. After the first that is not there, bad is set and all else is zero.

@@ -23,7 +23,7 @@ const (
 	MaxLength = 255
 )
 
-// name is what a key is looked up by.
+// name identifies a key in the lookup.
 type name struct{ tenant, key string }
 
 func nameOf(k *IdempotencyKey) name { return name{k.Tenant, k.Key} }

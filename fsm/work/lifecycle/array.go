@@ -93,7 +93,7 @@ func (tx *Tx) EditArray(id ident.Job) *work.Job {
 // ForgetEdits takes back what was done to arrays since the last flush.
 func (tx *Tx) ForgetEdits() { tx.arrays = arrays{} }
 
-// Flush puts in all arrays that were changed. What waited for the end of one may change others.
+// Flush puts in all arrays that were changed. A job that waited for the end of one may change others.
 func (tx *Tx) Flush() {
 	for len(tx.arrays.order) > 0 {
 		tx.flushArray(tx.arrays.order[0])
@@ -125,7 +125,7 @@ func (tx *Tx) settleElements(array ident.Job) {
 	}
 }
 
-// Fold takes away the row of an element that is over. What became of it stays in the row of the array.
+// Fold takes away the row of an element that is over. The row of the array keeps its end.
 func (tx *Tx) Fold(array, j *work.Job) {
 	array.Array.Fold(j)
 	for _, c := range slices.Collect(tx.CheckpointsOf(j.ID)) {

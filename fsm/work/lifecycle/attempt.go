@@ -99,7 +99,7 @@ func (tx *Tx) EndTask(j *work.Job, rank uint16, exit *int32, cause v1.ErrorType_
 	}
 }
 
-// LoseTask ends a task whose node is gone, and has been silent since some time. What may still be alive there is waited for.
+// LoseTask ends a task whose node is gone, and has been silent since some time. A task that may still be alive there is awaited.
 func (tx *Tx) LoseTask(old *work.Job, rank uint16, why reason.Reason, loss *work.Loss, since int64) {
 	if !old.Live() || int(rank) >= len(old.Tasks) || old.Tasks[rank].State == v1.TaskState_ENDED {
 		return
@@ -157,7 +157,7 @@ func (tx *Tx) finishAttempt(j *work.Job) {
 	}
 }
 
-// outcome decides what an attempt that is over comes to. The leases are gone already.
+// outcome moves the job of an attempt that is over. The leases are gone already.
 func (tx *Tx) outcome(j *work.Job) {
 	stop, ending := j.Stop, j.Ending
 	j.Stop, j.StopGrace, j.Ending = v1.StopReason_UNSPECIFIED, 0, nil
@@ -221,8 +221,8 @@ func (tx *Tx) fail(j *work.Job, to v1.JobState_Value, e *work.Ending) {
 	tx.Move(j, to, e.Why())
 }
 
-// Newest is the checkpoint that the next attempt goes on from, if nobody says otherwise. What was saved before a user
-// chose another one is not gone back to.
+// Newest is the checkpoint that the next attempt goes on from, if nobody says otherwise. Checkpoints that were saved before
+// a user chose another one are not used.
 func (tx *Tx) Newest(j *work.Job) ident.Checkpoint {
 	if j.LastCheckpoint == 0 {
 		return j.ResumeFrom

@@ -31,7 +31,7 @@ type moving struct {
 
 func (moving) CommandNumber() uint16 { return 1000 }
 
-// TestMove_everyIllegalPairStops holds that the table is what moves jobs, not only what describes it.
+// TestMove_everyIllegalPairStops holds that no job moves against the table.
 func TestMove_everyIllegalPairStops(t *testing.T) {
 	verb := lifecycle.Verb("moving", func(tx *lifecycle.Tx, c *moving) any {
 		tx.Move(&work.Job{ID: 1, State: c.From}, c.To, "")

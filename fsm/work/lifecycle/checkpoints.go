@@ -30,7 +30,7 @@ func (tx *Tx) ChangeCheckpoint(c *checkpoints.Checkpoint) {
 	tx.EmitCheckpoint(c, more)
 }
 
-// Expire gives a checkpoint up. What the archive may have of it is to be removed, and files if left says so.
+// Expire gives a checkpoint up. Its copy in the archive is to be removed, and its files if left says so.
 func (tx *Tx) Expire(c *checkpoints.Checkpoint, why reason.Reason, left checkpoints.Left) {
 	changed := *c
 	changed.State, changed.Reason, changed.Left = v1.CheckpointState_EXPIRED, why, left
@@ -84,7 +84,7 @@ func (tx *Tx) applyRetention() {
 	tx.retain = nil
 }
 
-// Discard takes a checkpoint out of the state. What the archive may have of it stays there as a leftover.
+// Discard takes a checkpoint out of the state. A copy in the archive stays there as a leftover.
 func (tx *Tx) Discard(c *checkpoints.Checkpoint) {
 	checkpoints.Drop(&tx.Tables, c)
 	if tx.mayBeArchived(c) {

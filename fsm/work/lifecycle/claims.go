@@ -14,7 +14,7 @@ import (
 func (tx *Tx) holdPlaces(j *work.Job, over *work.Ending) {
 	policy := tx.Policy()
 	if policy.Hold == 0 || len(tx.Awaiting(j.ID)) > 0 {
-		return // Who waits for it to leave gets what it leaves.
+		return // The job that waits for it to leave gets its places.
 	}
 	c := claims.Hold(j, over, tx.Now, tx.Now+policy.Hold, func(t *work.Task) bool {
 		n, ok := tx.Node(t.Node)
@@ -45,7 +45,7 @@ func (tx *Tx) left(victim ident.Job) {
 			tx.PutClaim(&c)
 			continue
 		}
-		// What became of the nodes meanwhile decides: if a place is unfit now, the job waits as before.
+		// The nodes may have changed meanwhile: if a place is unfit now, the job waits as before.
 		if tx.Place(&work.Placement{Job: c.Job, Attempt: c.Attempt, Tasks: c.Tasks}) != nil {
 			tx.EndClaim(was)
 		}

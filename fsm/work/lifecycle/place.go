@@ -29,7 +29,7 @@ func (tx *Tx) Place(p *work.Placement) *kernel.Refusal {
 	}
 	c, kept := tx.ClaimOf(old.ID)
 	if kept {
-		tx.DropClaim(c) // What is kept for the job may be used by it.
+		tx.DropClaim(c) // The job may use its own claim.
 	}
 	if r := tx.placeable(old, p); r != nil {
 		if kept {

@@ -90,7 +90,7 @@ func (tx *Tx) agreed(j *work.Job, e *work.Ending) bool {
 	switch e.ErrorType {
 	case v1.ErrorType_LAUNCH_FAILED, v1.ErrorType_MODEL_NOT_FOUND:
 	case v1.ErrorType_DATA_FETCH:
-		// What has got to a step had its data then: the source is only out of reach.
+		// A job that reached a step had its data then: the source is only out of reach.
 		if j.Streak.Best > 0 {
 			return false
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// tenantShape is what the jobs of a tenant have in common that ask for the same.
+// tenantShape is a shape that jobs of a tenant ask for.
 type tenantShape struct {
 	tenant string
 	shape  work.Shape

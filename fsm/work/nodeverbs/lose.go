@@ -23,7 +23,7 @@ func (LoseNode) CommandNumber() uint16 { return 13 }
 
 func init() { verbs.Add(lifecycle.Verb("LoseNode", loseNode, nil)) }
 
-// Vote is what the gossip of one coordinator says of the node.
+// Vote is the state of the node in the gossip of one coordinator.
 type Vote struct {
 	Coordinator string `cbor:"1,keyasint,omitempty"`
 	Dead        bool   `cbor:"2,keyasint,omitempty"`

@@ -5,7 +5,7 @@ import (
 )
 
 // The roster is the set of nodes that may run what was lost elsewhere. Each agent keeps it on disk and says which version
-// it has, so that the state knows for each node whom its agent will ask before it lets a task run on: those who were on
+// it has, so that the state knows which agents the agent of a node will ask before it lets a task run on: those who were on
 // the roster then, and are still.
 //
 // AckRoster takes down which version of the roster the agents have on disk.
@@ -33,7 +33,7 @@ func ackRoster(tx *lifecycle.Tx, c *AckRoster) AckRosterResult {
 	var res AckRosterResult
 	for _, a := range c.Acks {
 		old, ok := tx.Node(a.Node)
-		// A version that there never was is no acknowledgement of anything.
+		// An acknowledgement of a version beyond the newest is ignored.
 		if !ok || a.Version <= old.RosterAcked || a.Version > tx.Meta.RosterVersion {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 )
 
-// NodeAction is what SetNode does.
+// NodeAction says what SetNode does.
 type NodeAction uint8
 
 // The actions on a node.
@@ -135,7 +135,7 @@ func forgetNode(tx *lifecycle.Tx, n *work.Node) NodeResult {
 	return NodeResult{}
 }
 
-// auditOfNode is what the audit log calls the actions of operators on a node.
+// auditOfNode has the action in the audit log of each action of operators on a node.
 var auditOfNode = map[NodeAction]access.AuditAction{NodeDrain: AuditNodeDrain, NodeEnable: AuditNodeEnable, NodeForget: AuditNodeForget}
 
 func auditSetNode(tx *kernel.Tx, c *SetNode, result NodeResult) {
@@ -153,11 +153,11 @@ func auditSetNode(tx *kernel.Tx, c *SetNode, result NodeResult) {
 	access.Record(tx, c.Actor, access.AuditRecord{Action: action, Object: c.ID, Message: message}, result.Refusal)
 }
 
-// AuditNodeDrain is what the audit log calls it.
+// AuditNodeDrain is the action in the audit log.
 var AuditNodeDrain = access.DefineAction(7, "node.drain", access.AboutOperation)
 
-// AuditNodeEnable is what the audit log calls it.
+// AuditNodeEnable is the action in the audit log.
 var AuditNodeEnable = access.DefineAction(8, "node.enable", access.AboutOperation)
 
-// AuditNodeForget is what the audit log calls it.
+// AuditNodeForget is the action in the audit log.
 var AuditNodeForget = access.DefineAction(9, "node.forget", access.AboutOperation)

@@ -12,7 +12,7 @@ import (
 // Policy is how the scheduler decides: one row for the whole cluster. A cluster without the row has [DefaultPolicy]. The
 // comments have each field's name in REST. Durations are in nanoseconds.
 type Policy struct {
-	// Order is who comes first among the waiting jobs of one user with the same priority (order).
+	// Order decides among the waiting jobs of one user with the same priority (order).
 	Order Order `cbor:"1,keyasint,omitempty"`
 	// HalfLife is after how long used GPU time counts half for fair share (half_life_seconds).
 	HalfLife int64 `cbor:"2,keyasint,omitempty"`
@@ -35,7 +35,7 @@ type Policy struct {
 	Levels string `cbor:"14,keyasint,omitempty"`
 }
 
-// Order is who comes first among the waiting jobs of one user with the same priority.
+// Order decides among the waiting jobs of one user with the same priority.
 type Order uint8
 
 // The orders, as REST and the command line name them.
@@ -79,7 +79,7 @@ type Preemption struct {
 	Ratio uint32 `cbor:"3,keyasint,omitempty"`
 	// Every is the time between two decisions to preempt for the sake of Policy.Order (every_seconds).
 	Every int64 `cbor:"4,keyasint,omitempty"`
-	// RestartCost is what a restart takes beyond the work since the last checkpoint (restart_cost_seconds).
+	// RestartCost is the time that a restart takes beyond the work since the last checkpoint (restart_cost_seconds).
 	RestartCost int64 `cbor:"5,keyasint,omitempty"`
 }
 
@@ -94,7 +94,7 @@ type Backfill struct {
 // MaxAging is the most steps of priority that waiting is worth: the lowest priority reaches the highest.
 const MaxAging = 10
 
-// DefaultPolicy is what holds until an operator sets something else.
+// DefaultPolicy holds until an operator sets another one.
 func DefaultPolicy() Policy {
 	return Policy{
 		Order:     OrderAttained,

@@ -7,7 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 )
 
-// Facts are what the promises are held against.
+// Facts are the rows that the promises are checked against.
 type Facts interface {
 	Job(ident.Job) (*work.Job, bool)
 	Node(id string) (*work.Node, bool)

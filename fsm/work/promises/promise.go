@@ -49,7 +49,7 @@ func (p *Promise) AppendFields(f kernel.Fields) kernel.Fields {
 // Reasons calls see for each reason in the row.
 func (p *Promise) Reasons(see func(what string, why reason.Reason)) { see("the cause", p.Cause) }
 
-// Of is what the promise needs of the node of one of its places.
+// Of returns the resources that the promise needs on the node of one of its places.
 func (p *Promise) Of(i int) work.Claimed {
 	return work.Claimed{GPUs: p.Tasks[i].GPUs, CPUs: p.CPUs, MemMB: p.MemMB}
 }

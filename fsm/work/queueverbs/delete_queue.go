@@ -45,5 +45,5 @@ func auditDeleteQueue(tx *kernel.Tx, c *DeleteQueue, result QueueResult) {
 	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditQueueDelete, Object: c.Name}, result.Refusal)
 }
 
-// AuditQueueDelete is what the audit log calls it.
+// AuditQueueDelete is the action in the audit log.
 var AuditQueueDelete = access.DefineAction(11, "queue.delete", access.AboutOperation)

@@ -32,5 +32,5 @@ func auditDeleteQuota(tx *kernel.Tx, c *DeleteQuota, result QuotaResult) {
 	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditQuotaDelete, Object: c.Tenant}, result.Refusal)
 }
 
-// AuditQuotaDelete is what the audit log calls it.
+// AuditQuotaDelete is the action in the audit log.
 var AuditQuotaDelete = access.DefineAction(15, "quota.delete", access.AboutOperation)

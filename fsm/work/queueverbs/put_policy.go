@@ -18,7 +18,7 @@ import (
 type PutPolicy struct {
 	Policy policy.Policy `cbor:"1,keyasint,omitempty"`
 	// Base is the revision of the policy that it was made from, 0 for the default one. Another one meanwhile refuses it, so
-	// that two who change different values do not undo each other's change.
+	// that two operators who change different values do not undo each other's change.
 	Base  uint64        `cbor:"2,keyasint,omitempty"`
 	Actor *access.Actor `cbor:"3,keyasint,omitempty"`
 }
@@ -31,7 +31,7 @@ func init() { verbs.Add(lifecycle.Verb("PutPolicy", putPolicy, auditPutPolicy)) 
 // PolicyResult is the policy as it is after the command, with what it changed; or why nothing was done.
 type PolicyResult struct {
 	Policy *policy.Policy
-	// Changed is what changed, for people: "order FIFO -> SHORTEST".
+	// Changed names the changes, for people: "order FIFO -> SHORTEST".
 	Changed string
 	Refusal *kernel.Refusal
 }
@@ -74,5 +74,5 @@ func auditPutPolicy(tx *kernel.Tx, c *PutPolicy, result PolicyResult) {
 	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditPolicyPut, Message: reason.New(reason.PolicySetTo, res.Changed)}, res.Refusal)
 }
 
-// AuditPolicyPut is what the audit log calls it.
+// AuditPolicyPut is the action in the audit log.
 var AuditPolicyPut = access.DefineAction(26, "policy.put", access.AboutOperation)

@@ -102,7 +102,7 @@ func admitParent(tx *lifecycle.Tx, q *work.Queue) *kernel.Refusal {
 		}
 		above++
 	}
-	// What is below it moves with it.
+	// The queues below it move with it.
 	below := 0
 	for other := range tx.Queues() {
 		levels := 0
@@ -124,5 +124,5 @@ func auditPutQueue(tx *kernel.Tx, c *PutQueue, result QueueResult) {
 	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditQueuePut, Object: c.Queue.Name, Message: c.Queue.Said()}, result.Refusal)
 }
 
-// AuditQueuePut is what the audit log calls it.
+// AuditQueuePut is the action in the audit log.
 var AuditQueuePut = access.DefineAction(10, "queue.put", access.AboutOperation)

@@ -60,5 +60,5 @@ func auditPutQuota(tx *kernel.Tx, c *PutQuota, result QuotaResult) {
 	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditQuotaPut, Object: c.Tenant, Message: q.Said()}, result.Refusal)
 }
 
-// AuditQuotaPut is what the audit log calls it.
+// AuditQuotaPut is the action in the audit log.
 var AuditQuotaPut = access.DefineAction(14, "quota.put", access.AboutOperation)

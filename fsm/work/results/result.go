@@ -16,7 +16,7 @@ const (
 	MaxError         = 1024
 )
 
-// EvaluationResult is what one benchmark came to, as a task of an evaluation reported it. There is one of each benchmark:
+// EvaluationResult is the result of one benchmark, as a task of an evaluation reported it. There is one of each benchmark:
 // the last that was reported under a lease that held.
 type EvaluationResult struct {
 	Job       ident.Job `cbor:"1,keyasint,omitempty"`

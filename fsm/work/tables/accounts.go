@@ -9,8 +9,7 @@ import (
 
 func (s *rows) life() accounts.Life { return accounts.Life(s.Policy().HalfLife) }
 
-// SetPolicy puts the policy in. What was used up to now has decayed as it did before, and decays from now on as the new one
-// says: so all accounts are brought up to now, if that differs.
+// SetPolicy puts the policy in. The use up to now has decayed by the old policy, and decays from now on by the new one: so all accounts are brought up to now, if that differs.
 func (s *State) SetPolicy(p *policy.Policy, now int64) {
 	if from, to := s.life(), accounts.Life(p.HalfLife); from != to {
 		accounts.Rescale(&s.Bank, now, from, to)

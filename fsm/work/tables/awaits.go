@@ -15,7 +15,7 @@ func (s *State) listAwaits(old, j *work.Job) {
 	}
 }
 
-// AwaitedOn lists the jobs that wait to hear what became of a task on a node. While there are any, the node has to
+// AwaitedOn lists the jobs that wait for news of a task on a node. While there are any, the node has to
 // register when it comes back, even if nothing else about it has changed.
 func (s *rows) AwaitedOn(node string) []ident.Job {
 	var ids []ident.Job

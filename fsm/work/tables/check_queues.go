@@ -5,7 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// grants is what a tenant (or a queue) was given, and when it was last given more.
+// grants is the sum of the leases of a tenant (or a queue), and the time of the last one.
 type grants struct {
 	work.Usage
 	lastGPU, lastRunning, lastJob uint64
@@ -87,8 +87,8 @@ func checkTree(s *rows, report kernel.Report) {
 	}
 }
 
-// checkQueueLimits is the same for queues. What the jobs of a queue hold counts for those that it is a part of, too, from when
-// it became one of their parts.
+// checkQueueLimits is the same for queues. The leases of a queue count for those that it is a part of, too, from when it
+// became one of their parts.
 func checkQueueLimits(s *rows, report kernel.Report) {
 	byQueue := map[string]*grants{}
 	for l := range s.Leases() {

@@ -23,7 +23,7 @@ type nodeUse struct {
 
 type leaseTables struct {
 	rows kernel.Table[LeaseKey, *work.Lease]
-	// use is what the leases take of each node.
+	// use is the part of each node that the leases take.
 	use kernel.Index[nodeUse]
 }
 
@@ -69,10 +69,10 @@ func (s *State) Release(k LeaseKey, j *work.Job) bool {
 	return true
 }
 
-// InUse is what the leases take of a node, as it is now. The caller does not change it.
+// InUse is the part of a node that the leases take at present. The caller does not change it.
 func (s *State) InUse(node string) *work.NodeUse { return &s.work.useOf(node).NodeUse }
 
-// Use is what the leases take of a node.
+// Use is the part of a node that the leases take.
 func (v *View) Use(node string) work.NodeUse {
 	if u, ok := v.leases.use.Get(nodeUse{node: node}); ok {
 		return *u.use
@@ -80,7 +80,7 @@ func (v *View) Use(node string) work.NodeUse {
 	return work.NodeUse{}
 }
 
-// Uses are what the leases take of each node that has had any, in the order of the nodes. The figures of a node are the same
+// Uses iterates the parts of nodes that the leases take, in the order of the nodes. The figures of a node are the same
 // in every view until one of its leases changes.
 func (v *View) Uses() iter.Seq2[string, *work.NodeUse] {
 	return func(yield func(string, *work.NodeUse) bool) {

@@ -16,7 +16,7 @@ type nodeTables struct {
 	// timers are the deadlines of drains; away are the nodes that cannot be reached.
 	timers kernel.Index[nodeTimer]
 	away   kernel.Index[string]
-	// total is what all nodes have together.
+	// total is the size of all nodes together.
 	total accounts.Amount
 	// unheard are those that have not registered since the cluster was recovered.
 	unheard kernel.Index[string]
@@ -100,7 +100,7 @@ func (s *State) DueDrain(now int64) *work.Node {
 	return n
 }
 
-// Total is what all registered nodes have together, whether they can be used now or not.
+// Total is the size of all registered nodes together, whether they can be used now or not.
 func (s *rows) Total() accounts.Amount { return s.nodes.total }
 
 // AwayNodes lists the nodes that cannot be reached.

@@ -57,7 +57,7 @@ func (s *rows) Lineage(queue string) iter.Seq[*work.Queue] {
 	}
 }
 
-// SetQueue puts a queue in. What its jobs hold goes with it, from the queues that it was a part of to those that it is a
+// SetQueue puts a queue in. The leases of its jobs go with it, from the queues that it was a part of to those that it is a
 // part of now.
 func (s *State) SetQueue(q *work.Queue) {
 	held := s.GPUsIn(q.Name)
@@ -77,11 +77,11 @@ func (s *State) SetQueue(q *work.Queue) {
 // DropQueue takes a queue out.
 func (s *State) DropQueue(name string) { s.queues.rows.Delete(name) }
 
-// GPUsIn is what the leases of the jobs of a queue and of those below it hold now, in thousandths of a GPU.
+// GPUsIn is the present sum of the leases of the jobs of a queue and of those below it, in thousandths of a GPU.
 func (s *State) GPUsIn(queue string) int { return figures.TreeNow(&s.Sums, queue) }
 
 // UnfinishedIn is how many jobs of a queue are not over, as things are now.
 func (s *State) UnfinishedIn(queue string) int { return figures.UnfinishedNow(&s.Sums, queue) }
 
-// UsageNow is what a tenant has now in all queues together.
+// UsageNow is the present use of all queues by a tenant.
 func (s *State) UsageNow(tenant string) work.Usage { return figures.UsageNow(&s.Sums, tenant) }

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
-// typedTables are what tenants, and queues with those below them, hold of each type of GPU.
+// typedTables count the GPUs of each type that tenants hold, and queues with those below them.
 type typedTables struct{ tenants, queues typed.Book }
 
 func newTypedTables() typedTables { return typedTables{typed.NewBook(), typed.NewBook()} }
@@ -24,7 +24,7 @@ func (t *typedTables) flush() {
 	typed.Flush(&t.queues)
 }
 
-// HeldOfType is what a tenant holds of a type of GPU, in thousandths, QueueTreeOfType the same of the jobs of a queue and of
+// HeldOfType is the number of GPUs of a type that a tenant holds, in thousandths, QueueTreeOfType the same of the jobs of a queue and of
 // those below it.
 func (s *rows) HeldOfType(tenant, name string) int { return s.typed.tenants.Held(tenant, name) }
 
@@ -111,7 +111,7 @@ func eachType(n *work.Node, l *work.Lease, f func(name string, milli int)) {
 	}
 }
 
-// checkTypes holds that what is counted by type is what the leases are of, and I7 for the limits by type: one may be below what
+// checkTypes holds that the counts by type are those of the leases, and I7 for the limits by type: one may be below what
 // is held only if nothing of the type was granted since it was set, or a node has come back with other GPUs.
 func checkTypes(s *rows, report kernel.Report) {
 	type owned struct{ owner, name string }

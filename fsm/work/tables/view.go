@@ -60,8 +60,8 @@ func (v *View) Configured() (keepFinished, keepAudit uint32) {
 // Counts is how many jobs there are, by state.
 func (v *View) Counts() work.Counts { return v.jobs.counts }
 
-// NextDue is the log time from which on a Tick has something to do; false: never, as things are. What depends on a node
-// being away is not in it: while any is, a Tick is due every few seconds.
+// NextDue is the log time from which on a Tick has something to do; false: never, as things are. Timers of nodes that are
+// away are not in it: while any is, a Tick is due every few seconds.
 func NextDue(frozen *kernel.State) (int64, bool) {
 	s := &Of(frozen).rows
 	due, any := int64(0), false

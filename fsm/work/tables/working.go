@@ -7,7 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/waiting"
 )
 
-// working is what the applying goroutine keeps beside the tables to be quick: figures that are changed in place and
+// working has values that the applying goroutine keeps beside the tables to be quick: figures that are changed in place and
 // copied into the tables once per publish, and handles. All of it follows from the tables. Its maps are looked into,
 // never ranged over.
 type working struct {
@@ -15,7 +15,7 @@ type working struct {
 	use     map[string]*useSlot
 	// ended is how many elements of each array are over and have a row that may go.
 	ended map[ident.Job]*endedElements
-	// What changed since the last publish, in the order of the changes.
+	// The slots that changed since the last publish, in the order of the changes.
 	dirtyUse   []*useSlot
 	nextTenant uint32
 }

@@ -2,7 +2,7 @@ package typed
 
 import "github.com/mindcoordinator/mind/fsm/kernel"
 
-// Book is what owners, tenants or queues, hold of each type, in thousandths of a GPU. Its methods read; Hold and Flush change
+// Book counts the GPUs of each type that owners, tenants or queues, hold, in thousandths. Its methods read; Hold and Flush change
 // it. A frozen copy has what was there at the last Flush.
 type Book struct {
 	rows  kernel.Index[count]
@@ -63,7 +63,7 @@ func Flush(b *Book) {
 	b.dirty = b.dirty[:0]
 }
 
-// Held is what an owner holds of a type.
+// Held is the number of GPUs of a type that an owner holds, in thousandths.
 func (b *Book) Held(owner, name string) int {
 	if b.slots != nil {
 		if s, ok := b.slots[key{owner, name}]; ok {

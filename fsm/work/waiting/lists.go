@@ -31,7 +31,7 @@ type Lists struct {
 	work *working
 }
 
-// working is what the applying goroutine keeps beside the lists to be quick. All of it follows from them. Its maps are looked
+// working has values that the applying goroutine keeps beside the lists to be quick. All of it follows from them. Its maps are looked
 // into, never ranged over.
 type working struct {
 	classes map[work.ClassKey]*classSlot
@@ -40,7 +40,7 @@ type working struct {
 	blocks  map[blockKey]*blockSlot
 	// changed are the lanes in which a job began or stopped to wait, or has a new row.
 	changed *changes.Log[*work.Lane]
-	// What changed since the last flush, in the order of the changes.
+	// The slots that changed since the last flush, in the order of the changes.
 	dirtyBlocks []*blockSlot
 	dirtyLanes  []*laneSlot
 	nextLane    uint32

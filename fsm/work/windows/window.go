@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Kind is what a window is for.
+// Kind is the purpose of a window.
 type Kind uint8
 
 // The kinds.
@@ -27,11 +27,11 @@ const (
 	MaxText = 255
 	// MaxAhead is how far ahead a window may end; nanoseconds.
 	MaxAhead = 366 * 24 * 3600 * int64(1e9)
-	// Slack is what a job may need beyond its time limit, to start and to stop; nanoseconds.
+	// Slack is the time that a job may need beyond its time limit, to start and to stop; nanoseconds.
 	Slack = 60 * int64(1e9)
 )
 
-// Window is what is arranged for some nodes.
+// Window is a maintenance of some nodes, or their reservation for a tenant.
 type Window struct {
 	Name string `cbor:"1,keyasint,omitempty"`
 	Kind Kind   `cbor:"2,keyasint,omitempty"`
@@ -40,7 +40,7 @@ type Window struct {
 	Until int64 `cbor:"4,keyasint,omitempty"`
 	// Nodes by id, sorted.
 	Nodes []string `cbor:"5,keyasint,omitempty"`
-	// Reason is what the operator said.
+	// Reason is the reason that the operator gave.
 	Reason string `cbor:"6,keyasint,omitempty"`
 	// Tenant has a reservation; GPUs is how many were asked for.
 	Tenant string `cbor:"7,keyasint,omitempty"`

@@ -29,7 +29,7 @@ func deleteWindow(tx *lifecycle.Tx, c *DeleteWindow) WindowResult {
 	return WindowResult{}
 }
 
-// auditOfDelete is what the audit log calls the end of a window by an operator.
+// auditOfDelete has the action in the audit log of a deleted window, by kind.
 var auditOfDelete = map[windows.Kind]access.AuditAction{
 	windows.Maintenance: access.DefineAction(62, "maintenance.delete", access.AboutOperation),
 	windows.Reservation: access.DefineAction(63, "reservation.delete", access.AboutOperation),

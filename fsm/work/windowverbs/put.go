@@ -183,7 +183,7 @@ func (c *PutWindow) Validate(now int64) error {
 	return nil
 }
 
-// auditOfPut is what the audit log calls the making of a window.
+// auditOfPut has the action in the audit log of a new window, by kind.
 var auditOfPut = map[windows.Kind]access.AuditAction{
 	windows.Maintenance: access.DefineAction(60, "maintenance.put", access.AboutOperation),
 	windows.Reservation: access.DefineAction(61, "reservation.put", access.AboutOperation),
