@@ -39,8 +39,7 @@ type share struct {
 	figures *figures
 }
 
-// Sums has the figures. Its methods read, as of the last Flush; what changes it is functions, so that a frozen copy that is
-// embedded in a view offers none of it.
+// Sums has the figures. A View reads them as of the last Flush; functions change them, and read them as they are now.
 type Sums struct {
 	queues kernel.Index[queue]
 	shares kernel.Index[share]

@@ -237,10 +237,10 @@ func (s *State) Explain(class work.ClassKey, why reason.Reason) {
 }
 
 // Places begins to tell the places of the jobs of a queue.
-func (v *View) Places(queue string) *waiting.Places { return v.PlacesIn(queue, v.Job) }
+func (v *View) Places(queue string) *waiting.Places { return waiting.PlacesIn(&v.Lists, queue, v.Job) }
 
 // Ahead is how many waiting jobs of the same queue have a higher priority, or the same and are older.
-func (v *View) Ahead(j *work.Job) int { return v.AheadOf(j, v.Job) }
+func (v *View) Ahead(j *work.Job) int { return waiting.AheadOf(&v.Lists, j, v.Job) }
 
 // DueJob returns a job whose time has come, to start or to end; nil: there is none.
 func (s *State) DueJob(now int64) *work.Job { return s.firstDue(&s.jobs.timers, now) }

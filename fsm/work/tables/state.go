@@ -85,7 +85,10 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 func Of(s *kernel.State) *State { return kernel.PartOf[*State](s) }
 
 // ViewOf returns what there is to read of a view.
-func ViewOf(v *kernel.View) *View { return &View{Of(v.State()).rows} }
+func ViewOf(v *kernel.View) *View {
+	s := Of(v.State())
+	return &View{s.rows, figures.ViewOf(&s.Sums)}
+}
 
 // Records are the kinds of rows, by what is derived of others. A queue and a quota come before the nodes and jobs: they
 // decide what class a job is of.

@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/figures"
 )
 
 // MayTakeOver says whether a node may run a task of the job's next attempt, as far as the tasks go that may still be
@@ -41,7 +42,10 @@ func (v *View) Roster() iter.Seq[*work.Node] {
 
 // View reads the tables of a frozen state. It never changes, costs no lock to read, and may be kept for as long as anybody
 // likes.
-type View struct{ rows }
+type View struct {
+	rows
+	figures.View
+}
 
 // Considered is the index up to which the scheduler has looked at every job.
 func (v *View) Considered() uint64 { return v.meta.Considered }

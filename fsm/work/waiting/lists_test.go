@@ -66,8 +66,8 @@ func TestLists_offerByPriorityThenAge(t *testing.T) {
 	require.Equal(t, []*work.Job{c}, s.LaneJobsAfter(laneOf(a), a, make([]*work.Job, 4)))
 	require.Len(t, slices.Collect(s.ClassJobs(a.Class())), 4)
 	for i, j := range []*work.Job{b, a, other, c} {
-		require.Equal(t, i, s.AheadOf(j, s.find))
-		require.Equal(t, i, s.PlacesIn("default", s.find).Ahead(j))
+		require.Equal(t, i, AheadOf(&s.Lists, j, s.find))
+		require.Equal(t, i, PlacesIn(&s.Lists, "default", s.find).Ahead(j))
 	}
 }
 
@@ -80,7 +80,7 @@ func TestLists_aFrozenCopyStays(t *testing.T) {
 	Unlist(&s.Lists, laneOf(b), b)
 	Flush(&s.Lists)
 	require.Equal(t, []*work.Job{a, b}, slices.Collect(old.LaneJobs(laneOf(a))))
-	require.Equal(t, 1, old.AheadOf(b, s.find))
+	require.Equal(t, 1, AheadOf(&old, b, s.find))
 	require.Equal(t, reason.Text("busy"), old.ClassReason(a.Class()))
 	require.Empty(t, slices.Collect(s.Classes()), "a class dies with its last job")
 	require.Empty(t, s.ClassReason(a.Class()), "and its reason with it")

@@ -85,7 +85,7 @@ type Places struct {
 }
 
 // PlacesIn begins to tell the places of the jobs of a queue, as of the last Flush.
-func (l *Lists) PlacesIn(queue string, find Find) *Places {
+func PlacesIn(l *Lists, queue string, find Find) *Places {
 	p := &Places{lists: l, find: find, queue: queue}
 	sum := 0
 	l.blocksOf(queue, func(b block) bool {
@@ -134,7 +134,7 @@ func (p *Places) Ahead(j *work.Job) int {
 
 // AheadOf is how many waiting jobs of the same queue have a higher priority, or the same and are older, as of the last Flush.
 // The scheduler offers the jobs of one user in this order; between users and tenants it goes by their shares, too.
-func (l *Lists) AheadOf(j *work.Job, find Find) int {
+func AheadOf(l *Lists, j *work.Job, find Find) int {
 	place, n := blockOf(j.Queue, j.Priority, j.ID).place, 0
 	l.blocksOf(j.Queue, func(b block) bool {
 		if b.key.place >= place {
