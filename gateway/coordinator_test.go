@@ -16,11 +16,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
@@ -30,23 +34,12 @@ import (
 // scripted is a coordinator whose answers the test defines, behind a real gRPC connection. The tests of package
 // coordinator cover a real coordinator.
 type scripted struct {
-	v1.UnimplementedJobServiceServer
-	v1.UnimplementedClusterServiceServer
-	v1.UnimplementedTokenServiceServer
-	v1.UnimplementedEvaluationServiceServer
-	v1.UnimplementedLauncherServiceServer
-	v1.UnimplementedDataServiceServer
-	v1.UnimplementedQuotaServiceServer
-	v1.UnimplementedAuditServiceServer
-	v1.UnimplementedCalendarServiceServer
-	v1.UnimplementedScheduleServiceServer
-
 	lis    *bufconn.Listener
 	server *grpc.Server
 
 	mu    sync.Mutex
 	calls []seen
-	// unary answers a call by method name; nil: an empty reply.
+	// unary answers a call by method name; nil: reply does.
 	unary map[string]func(ctx context.Context, request any) (any, error)
 	logs  func(*v1.StreamJobLogsRequest, grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error
 	meter func(*v1.StreamJobMetricsRequest, grpc.ServerStreamingServer[v1.StreamJobMetricsResponse]) error
@@ -60,103 +53,86 @@ type seen struct {
 
 func newScripted(t testing.TB) *scripted {
 	c := &scripted{lis: bufconn.Listen(1 << 20), unary: map[string]func(context.Context, any) (any, error){}}
-	c.server = grpc.NewServer(append(client.ServerKeepalive(), grpc.UnaryInterceptor(c.intercept))...)
-	v1.RegisterJobServiceServer(c.server, c)
-	v1.RegisterClusterServiceServer(c.server, c)
-	v1.RegisterTokenServiceServer(c.server, c)
-	v1.RegisterEvaluationServiceServer(c.server, c)
-	v1.RegisterLauncherServiceServer(c.server, c)
-	v1.RegisterDataServiceServer(c.server, c)
-	v1.RegisterQuotaServiceServer(c.server, c)
-	v1.RegisterAuditServiceServer(c.server, c)
-	v1.RegisterCalendarServiceServer(c.server, c)
-	v1.RegisterScheduleServiceServer(c.server, c)
+	c.server = grpc.NewServer(append(client.ServerKeepalive(), grpc.UnknownServiceHandler(c.serve))...)
 	go func() { _ = c.server.Serve(c.lis) }()
 	t.Cleanup(c.server.Stop)
 	return c
 }
 
-// replies are the answers of a coordinator without a script.
-var replies = map[string]func() any{
-	"SubmitJob":        func() any { return &v1.SubmitJobResponse{JobId: "job_1", Status: v1.JobStatus_PENDING} },
-	"SubmitJobs":       func() any { return &v1.SubmitJobsResponse{} },
-	"GetJob":           func() any { return &v1.GetJobResponse{Job: &v1.Job{JobId: "job_1"}} },
-	"ListJobs":         func() any { return &v1.ListJobsResponse{} },
-	"ExplainJob":       func() any { return &v1.ExplainJobResponse{} },
-	"ListJobTasks":     func() any { return &v1.ListJobTasksResponse{} },
-	"CancelJob":        func() any { return &v1.CancelJobResponse{Job: &v1.Job{}} },
-	"PauseJob":         func() any { return &v1.PauseJobResponse{Job: &v1.Job{}} },
-	"ResumeJob":        func() any { return &v1.ResumeJobResponse{Job: &v1.Job{}} },
-	"RetryJob":         func() any { return &v1.RetryJobResponse{Job: &v1.Job{}} },
-	"GetJobSeries":     func() any { return &v1.GetJobSeriesResponse{} },
-	"GetJobMetrics":    func() any { return &v1.GetJobMetricsResponse{} },
-	"ListCheckpoints":  func() any { return &v1.ListCheckpointsResponse{} },
-	"GetCluster":       func() any { return &v1.GetClusterResponse{} },
-	"ListNodes":        func() any { return &v1.ListNodesResponse{} },
-	"GetNode":          func() any { return &v1.GetNodeResponse{Node: &v1.Node{}} },
-	"GetNodeTraining":  func() any { return &v1.GetNodeTrainingResponse{Training: &v1.NodeTraining{}} },
-	"DrainNode":        func() any { return &v1.DrainNodeResponse{Node: &v1.Node{}} },
-	"ForgetNode":       func() any { return &v1.ForgetNodeResponse{} },
-	"EnableNode":       func() any { return &v1.EnableNodeResponse{Node: &v1.Node{}} },
-	"GetQueue":         func() any { return &v1.GetQueueResponse{} },
-	"ListQueues":       func() any { return &v1.ListQueuesResponse{} },
-	"GetPolicy":        func() any { return &v1.GetPolicyResponse{Policy: &v1.Policy{}} },
-	"PutPolicy":        func() any { return &v1.PutPolicyResponse{Policy: &v1.Policy{}} },
-	"PutQueue":         func() any { return &v1.PutQueueResponse{Queue: &v1.Queue{}} },
-	"DeleteQueue":      func() any { return &v1.DeleteQueueResponse{} },
-	"GetCheckpoint":    func() any { return &v1.GetCheckpointResponse{Checkpoint: &v1.Checkpoint{}} },
-	"DeleteCheckpoint": func() any { return &v1.DeleteCheckpointResponse{} },
-	"PinCheckpoint":    func() any { return &v1.PinCheckpointResponse{Checkpoint: &v1.Checkpoint{}} },
-	"UnpinCheckpoint":  func() any { return &v1.UnpinCheckpointResponse{Checkpoint: &v1.Checkpoint{}} },
-	"ListLaunchers":    func() any { return &v1.ListLaunchersResponse{Launchers: []*v1.Launcher{{Framework: "CUSTOM"}}} },
-	"PutLauncher":      func() any { return &v1.PutLauncherResponse{Launcher: &v1.Launcher{}} },
-	"DeleteLauncher":   func() any { return &v1.DeleteLauncherResponse{Launcher: &v1.Launcher{}} },
-	"CreateToken":      func() any { return &v1.CreateTokenResponse{Token: &v1.Token{TokenId: "tok_1"}} },
-	"ValidateData":     func() any { return &v1.ValidateDataResponse{} },
-	"GetDataCache":     func() any { return &v1.GetDataCacheResponse{} },
-	"ListTokens":       func() any { return &v1.ListTokensResponse{} },
-	"RevokeToken":      func() any { return &v1.RevokeTokenResponse{} },
-	"SubmitEvaluation": func() any {
+// replies are the answers of a coordinator without a script that say something.
+var replies = map[string]func() proto.Message{
+	"SubmitJob": func() proto.Message { return &v1.SubmitJobResponse{JobId: "job_1", Status: v1.JobStatus_PENDING} },
+	"GetJob":    func() proto.Message { return &v1.GetJobResponse{Job: &v1.Job{JobId: "job_1"}} },
+	"ListLaunchers": func() proto.Message {
+		return &v1.ListLaunchersResponse{Launchers: []*v1.Launcher{{Framework: "CUSTOM"}}}
+	},
+	"CreateToken": func() proto.Message { return &v1.CreateTokenResponse{Token: &v1.Token{TokenId: "tok_1"}} },
+	"SubmitEvaluation": func() proto.Message {
 		return &v1.SubmitEvaluationResponse{EvaluationId: "eval_1", Status: v1.JobStatus_PENDING}
 	},
-	"GetEvaluation":      func() any { return &v1.GetEvaluationResponse{Evaluation: &v1.Evaluation{}} },
-	"ListEvaluations":    func() any { return &v1.ListEvaluationsResponse{} },
-	"CompareEvaluations": func() any { return &v1.CompareEvaluationsResponse{} },
-	"VerifyToken":        func() any { return &v1.VerifyTokenResponse{Token: &v1.Token{}} },
-	"ListQuotas":         func() any { return &v1.ListQuotasResponse{} },
-	"GetQuota":           func() any { return &v1.GetQuotaResponse{Quota: &v1.Quota{}} },
-	"PutQuota":           func() any { return &v1.PutQuotaResponse{Quota: &v1.Quota{}} },
-	"DeleteQuota":        func() any { return &v1.DeleteQuotaResponse{} },
-	"RecordDenials":      func() any { return &v1.RecordDenialsResponse{} },
-	"CreateStreamTicket": func() any { return &v1.CreateStreamTicketResponse{ExpiresAt: timestamppb.Now()} },
-	"RedeemStreamTicket": func() any { return &v1.RedeemStreamTicketResponse{} },
-	"ListMaintenance":    func() any { return &v1.ListMaintenanceResponse{} },
-	"PutMaintenance":     func() any { return &v1.PutMaintenanceResponse{Window: &v1.Window{}} },
-	"DeleteMaintenance":  func() any { return &v1.DeleteMaintenanceResponse{} },
-	"ListReservations":   func() any { return &v1.ListReservationsResponse{} },
-	"PutReservation":     func() any { return &v1.PutReservationResponse{Window: &v1.Window{}} },
-	"DeleteReservation":  func() any { return &v1.DeleteReservationResponse{} },
-	"ListSchedules":      func() any { return &v1.ListSchedulesResponse{} },
-	"GetSchedule":        func() any { return &v1.GetScheduleResponse{Schedule: &v1.Schedule{}} },
-	"PutSchedule":        func() any { return &v1.PutScheduleResponse{Schedule: &v1.Schedule{}} },
-	"DeleteSchedule":     func() any { return &v1.DeleteScheduleResponse{} },
-	"PauseSchedule":      func() any { return &v1.PauseScheduleResponse{Schedule: &v1.Schedule{}} },
-	"ResumeSchedule":     func() any { return &v1.ResumeScheduleResponse{Schedule: &v1.Schedule{}} },
-	"RunSchedule":        func() any { return &v1.RunScheduleResponse{JobId: "job_1"} },
-	"ListAuditRecords":   func() any { return &v1.ListAuditRecordsResponse{} },
+	"CreateStreamTicket": func() proto.Message { return &v1.CreateStreamTicketResponse{ExpiresAt: timestamppb.Now()} },
+	"RunSchedule":        func() proto.Message { return &v1.RunScheduleResponse{JobId: "job_1"} },
 }
 
-func (c *scripted) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
-	method := info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:]
+// reply returns the answer of a coordinator without a script: that of replies, or one whose objects are there and empty.
+func reply(m *methods.Method) proto.Message {
+	if say := replies[shortName(m)]; say != nil {
+		return say()
+	}
+	answer := m.NewReply()
+	r := answer.ProtoReflect()
+	for i := range r.Descriptor().Fields().Len() {
+		f := r.Descriptor().Fields().Get(i)
+		if f.Message() != nil && !f.IsMap() && !f.IsList() && f.Message().FullName().Parent() == r.Descriptor().FullName().Parent() {
+			r.Mutable(f)
+		}
+	}
+	return answer
+}
+
+func shortName(m *methods.Method) string { return m.Name[strings.LastIndexByte(m.Name, '/')+1:] }
+
+// serve answers every method that the protos declare, except streams without a script.
+func (c *scripted) serve(_ any, stream grpc.ServerStream) error {
+	name, _ := grpc.MethodFromServerStream(stream)
+	switch name {
+	case v1.JobService_StreamJobLogs_FullMethodName:
+		return serveStream(c, stream, c.logs)
+	case v1.JobService_StreamJobMetrics_FullMethodName:
+		return serveStream(c, stream, c.meter)
+	}
+	m := methods.Of(name)
+	request := m.NewRequest()
+	if request == nil || m.Streams {
+		return grpcstatus.Error(codes.Unimplemented, name)
+	}
+	if err := stream.RecvMsg(request); err != nil {
+		return err
+	}
+	ctx, method := stream.Context(), shortName(m)
 	c.note(ctx, method, request)
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(status.KeyIndex, "42"))
 	c.mu.Lock()
 	script := c.unary[method]
 	c.mu.Unlock()
-	if script != nil {
-		return script(ctx, request)
+	if script == nil {
+		return stream.SendMsg(reply(m))
 	}
-	return replies[method](), nil
+	answer, err := script(ctx, request)
+	if err != nil {
+		return err
+	}
+	return stream.SendMsg(answer)
+}
+
+func serveStream[Q, A any](c *scripted, stream grpc.ServerStream, script func(*Q, grpc.ServerStreamingServer[A]) error) error {
+	request := new(Q)
+	if err := stream.RecvMsg(request); err != nil {
+		return err
+	}
+	name, _ := grpc.MethodFromServerStream(stream)
+	c.note(stream.Context(), shortName(methods.Of(name)), request)
+	return script(request, &grpc.GenericServerStream[Q, A]{ServerStream: stream})
 }
 
 // note records a call, except the calls by which a running gateway checks every second whether it is ready.
@@ -180,16 +156,6 @@ func (c *scripted) seen() []seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]seen(nil), c.calls...)
-}
-
-func (c *scripted) StreamJobLogs(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
-	c.note(s.Context(), "StreamJobLogs", r)
-	return c.logs(r, s)
-}
-
-func (c *scripted) StreamJobMetrics(r *v1.StreamJobMetricsRequest, s grpc.ServerStreamingServer[v1.StreamJobMetricsResponse]) error {
-	c.note(s.Context(), "StreamJobMetrics", r)
-	return c.meter(r, s)
 }
 
 // dialerTo connects addresses to coordinators, and refuses other addresses.

@@ -65,6 +65,12 @@ func takesBody(at methods.Route) bool {
 	return at.Method == http.MethodPost || at.Method == http.MethodPut
 }
 
+// hasOtherFields reports whether a message has more fields than the one that the path sets.
+func hasOtherFields(m proto.Message, field string) bool {
+	fields := m.ProtoReflect().Descriptor().Fields()
+	return fields.Len() > 1 || fields.Len() == 1 && fields.Get(0).Name() != protoreflect.Name(field)
+}
+
 // answerOf returns the answer of a declared route.
 func answerOf(at methods.Route, request, reply proto.Message) proto.Message {
 	if at.Echo {

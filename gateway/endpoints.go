@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -65,8 +67,32 @@ func list(of object) object { return object{"type": "array", "items": of} }
 
 const maxInt32 = 1<<31 - 1
 
-// endpoints lists the endpoints, most frequently used ones first.
+// endpoints lists all endpoints: those of special, and one for each other route of the protos.
 func endpoints() []endpoint {
+	all := special()
+	var named []endpoint // A path with a variable segment comes after those without: it would match them, too.
+	for m := range methods.All() {
+		for _, at := range m.Routes {
+			e := endpoint{rpc: m.Name, variant: at.Variant}
+			if slices.ContainsFunc(slices.Concat(all, named), func(other endpoint) bool { return other.rpc == e.rpc && other.variant == e.variant }) {
+				continue
+			}
+			if at.Method == http.MethodGet {
+				e.doc.Query = read
+			}
+			if strings.Contains(at.Path, "{") {
+				named = append(named, e)
+			} else {
+				all = append(all, e)
+			}
+		}
+	}
+	return append(all, named...)
+}
+
+// special lists the endpoints that need more than the protos declare, and those that are used most, whose paths are
+// then matched first.
+func special() []endpoint {
 	return []endpoint{
 		{rpc: v1.JobService_SubmitJob_FullMethodName, serve: submitJob, doc: doc{In: &v1.SubmitJobRequest{}, Out: &v1.SubmitJobResponse{}}},
 		{rpc: v1.JobService_SubmitJobs_FullMethodName, serve: submitBatch, doc: doc{
@@ -95,10 +121,6 @@ func endpoints() []endpoint {
 			pageToken,
 			consistency,
 		}}},
-		{rpc: v1.JobService_CancelJob_FullMethodName, doc: doc{Optional: true}},
-		{rpc: v1.JobService_PauseJob_FullMethodName, doc: doc{Optional: true}},
-		{rpc: v1.JobService_ResumeJob_FullMethodName, doc: doc{Optional: true}},
-		{rpc: v1.JobService_RetryJob_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.JobService_StreamJobLogs_FullMethodName, serve: streamLogs, doc: doc{Query: params{
 			number("tail", "only the last existing lines; 0: only new lines", 0, maxInt32),
 			following,
@@ -116,12 +138,7 @@ func endpoints() []endpoint {
 			consistency,
 		}}},
 		{rpc: v1.JobService_StreamJobMetrics_FullMethodName, serve: streamMetrics, doc: doc{Query: params{following, lastEvent, ticket, consistency}}},
-		{rpc: v1.JobService_ListCheckpoints_FullMethodName, doc: doc{Query: read}},
-		{rpc: v1.JobService_GetCheckpoint_FullMethodName, doc: doc{Query: read}},
-		{rpc: v1.JobService_DeleteCheckpoint_FullMethodName},
 		downloadEndpoint(),
-		{rpc: v1.JobService_PinCheckpoint_FullMethodName, doc: doc{Optional: true}},
-		{rpc: v1.JobService_UnpinCheckpoint_FullMethodName, doc: doc{Optional: true}},
 
 		{rpc: v1.EvaluationService_SubmitEvaluation_FullMethodName, serve: submitEvaluation, doc: doc{Missing: true, In: &v1.NewEvaluation{}, Out: &v1.SubmitEvaluationResponse{}}},
 		{rpc: v1.EvaluationService_ListEvaluations_FullMethodName, query: fromQuery(wire.ListEvaluations), doc: doc{Query: params{
@@ -135,30 +152,18 @@ func endpoints() []endpoint {
 			texts("ids", "2 to 20 ids, separated by commas or repeated; the first one that has a metric is the baseline for that metric"),
 			consistency,
 		}}},
-		{rpc: v1.EvaluationService_GetEvaluation_FullMethodName, doc: doc{Query: read}},
 
-		{rpc: v1.ClusterService_GetCluster_FullMethodName, doc: doc{Query: read}},
-		{rpc: v1.ClusterService_ListNodes_FullMethodName, doc: doc{Query: read}},
-		{rpc: v1.ClusterService_GetNode_FullMethodName, doc: doc{Query: read}},
-		{rpc: v1.ClusterService_GetNodeTraining_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.ClusterService_DrainNode_FullMethodName, serve: drainNode, doc: doc{In: &v1.DrainNodeRequest{}, Without: []string{"node_id"}, Optional: true, OutSchema: anything}},
-		{rpc: v1.ClusterService_EnableNode_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.ClusterService_ForgetNode_FullMethodName, doc: doc{OutSchema: anything}},
 		{rpc: v1.ClusterService_GetQueue_FullMethodName, query: fromQuery(wire.GetQueue), doc: doc{Missing: true, Query: params{
 			text("queue", "only this queue"), number("limit", "default 100", 1, 1000), consistency,
 		}}},
-		{rpc: v1.ClusterService_ListQueues_FullMethodName, doc: doc{Query: read}},
-		{rpc: v1.ClusterService_PutQueue_FullMethodName, doc: doc{Optional: true}},
-		{rpc: v1.ClusterService_DeleteQueue_FullMethodName},
 		{rpc: v1.ClusterService_GetPolicy_FullMethodName, serve: getPolicy, doc: doc{Out: &v1.Policy{}, Query: read}},
 		{rpc: v1.ClusterService_PutPolicy_FullMethodName, serve: putPolicy, doc: doc{In: &v1.Policy{}, Without: policyToldOnly, Optional: true, Out: &v1.Policy{}}},
 
-		{rpc: v1.LauncherService_ListLaunchers_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.LauncherService_ListLaunchers_FullMethodName, variant: "one", serve: getLauncher, doc: doc{Out: &v1.Launcher{}, Query: read}},
 		{rpc: v1.LauncherService_PutLauncher_FullMethodName, serve: putLauncher, doc: doc{In: &v1.Launcher{}, Without: launcherToldOnly, Out: &v1.Launcher{}}},
-		{rpc: v1.LauncherService_DeleteLauncher_FullMethodName},
 		{rpc: v1.DataService_ValidateData_FullMethodName, doc: doc{Missing: true}},
-		{rpc: v1.DataService_GetDataCache_FullMethodName, doc: doc{Query: read}},
 
 		{rpc: v1.EventService_WatchEvents_FullMethodName, serve: streamEvents, doc: doc{Query: params{
 			texts("topic", "only events about job, lease, checkpoint, node, queue, quota, policy, window, schedule or coordinator; repeatable"),
@@ -174,23 +179,9 @@ func endpoints() []endpoint {
 			text("tenant_id", "tokens of this tenant; for operators only"),
 		}}},
 
-		{rpc: v1.QuotaService_ListQuotas_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.QuotaService_GetQuota_FullMethodName, serve: getQuota, doc: doc{Out: &v1.Quota{}, Query: read}},
 		{rpc: v1.QuotaService_PutQuota_FullMethodName, serve: putQuota, doc: doc{In: &v1.Quota{}, Without: quotaFigures, Optional: true, Out: &v1.Quota{}}},
 		{rpc: v1.QuotaService_DeleteQuota_FullMethodName, serve: deleteQuota, doc: doc{Out: &v1.DeleteQuotaRequest{}}},
-		{rpc: v1.ScheduleService_ListSchedules_FullMethodName, doc: doc{Query: read}},
-		{rpc: v1.ScheduleService_GetSchedule_FullMethodName, doc: doc{Query: read}},
-		{rpc: v1.ScheduleService_PutSchedule_FullMethodName},
-		{rpc: v1.ScheduleService_DeleteSchedule_FullMethodName},
-		{rpc: v1.ScheduleService_PauseSchedule_FullMethodName, doc: doc{Optional: true}},
-		{rpc: v1.ScheduleService_ResumeSchedule_FullMethodName, doc: doc{Optional: true}},
-		{rpc: v1.ScheduleService_RunSchedule_FullMethodName, doc: doc{Optional: true}},
-		{rpc: v1.CalendarService_ListMaintenance_FullMethodName, doc: doc{Query: read}},
-		{rpc: v1.CalendarService_PutMaintenance_FullMethodName},
-		{rpc: v1.CalendarService_DeleteMaintenance_FullMethodName},
-		{rpc: v1.CalendarService_ListReservations_FullMethodName, doc: doc{Query: read}},
-		{rpc: v1.CalendarService_PutReservation_FullMethodName},
-		{rpc: v1.CalendarService_DeleteReservation_FullMethodName},
 		{rpc: v1.AuditService_ListAuditRecords_FullMethodName, serve: listAudit, doc: doc{Out: &v1.ListAuditRecordsResponse{}, Query: params{
 			text("user_id", "only actions of this user"),
 			text("action", "only this action, such as node.drain, or all actions of a kind, such as node"),

@@ -4,16 +4,10 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-// pathOf returns a path of a route, with values for its variables.
-func pathOf(r route) string {
-	return strings.NewReplacer("{id}", "x", "{name}", "x", "{framework}", "CUSTOM").Replace(r.Path)
-}
 
 // Load balancers and monitors send HEAD requests.
 func TestHead_isGetWithoutTheBody(t *testing.T) {
@@ -100,10 +94,4 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	require.Equal(t, "GET, HEAD, POST, OPTIONS", a.header.Get("Allow"))
 	require.Equal(t, prefix+"/jobs takes GET or POST, not DELETE", a.Error.Message)
 	require.Equal(t, "POST, OPTIONS", g.do("GET", prefix+"/jobs/job_1/cancel", "").header.Get("Allow"))
-}
-
-// allRoutes returns the served routes.
-func allRoutes() []route {
-	all, _ := routes()
-	return all
 }

@@ -71,10 +71,11 @@ func routes() ([]route, []openapi.Operation) {
 			o := e.doc
 			r.query = o.Query
 			if r.serve == nil {
-				r.serve = declaredRoute(declared, at, e.query, o.Optional)
 				if takesBody(at) {
 					o.In, o.Without = declared.NewRequest(), []string{at.Field}
+					o.Optional = at.OptionalBody || !hasOtherFields(o.In, at.Field)
 				}
+				r.serve = declaredRoute(declared, at, e.query, o.Optional)
 				if o.OutSchema == nil {
 					o.Out = answerOf(at, declared.NewRequest(), declared.NewReply())
 				}

@@ -111,17 +111,6 @@ func requireLogged(t *testing.T, log *bytes.Buffer, requestID string) {
 	require.Fail(t, "the log does not have it", "request %s: %s", requestID, log)
 }
 
-// goodBodies are valid bodies of the routes that take one.
-var goodBodies = map[string]string{
-	"POST /jobs": `{"name":"x"}`, "POST /jobs/batch": `{"jobs":[{"name":"x"},{"name":"y"}]}`, "PUT /queues/{name}": `{"weight":2}`,
-	"POST /tokens": `{"permissions":["scaimind:view"]}`, "PUT /launchers/{framework}": `{"argv":["true"]}`, "POST /data/validate": `{"sources":[{"path":"/d"}]}`,
-	"POST /evaluations":       `{"job_id":"j","benchmarks":[{"name":"mmlu"}]}`,
-	"PUT /maintenance/{name}": `{"duration_seconds":60}`, "PUT /reservations/{name}": `{"duration_seconds":60}`, "PUT /schedules/{name}": `{"cron":"@daily"}`,
-}
-
-// goodQueries are valid queries of the routes that need one.
-var goodQueries = map[string]string{"GET /evaluations/compare": "?ids=eval_1,eval_2"}
-
 // callNobody are the routes that call no coordinator on the caller's behalf.
 var callNobody = map[string]bool{"GET /v1/me": true, "GET /v1/auth/me": true, "GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true}
 
@@ -135,7 +124,8 @@ func TestErrors_nothingFromInsideGetsOut(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					g, log := (&faulty{code: code}).gate(t)
 					name := r.Method + " " + strings.TrimPrefix(r.Path, prefix)
-					a := g.do(r.Method, strings.NewReplacer("/tenants/{id}", "/tenants/-", "{id}", "n1", "{name}", "fast", "{framework}", "CUSTOM").Replace(r.Path)+goodQueries[name], goodBodies[name], "X-Request-Id", "r-4712", "Authorization", "Bearer operator")
+					path, body := sample(r)
+					a := g.do(r.Method, path, body, "X-Request-Id", "r-4712", "Authorization", "Bearer operator")
 					requireClean(t, a)
 					if callNobody[name] {
 						return

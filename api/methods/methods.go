@@ -92,6 +92,8 @@ type Route struct {
 	// the request.
 	Answer string
 	Echo   bool
+	// OptionalBody says that the request may come without a body.
+	OptionalBody bool
 }
 
 // NewRequest returns an empty request message; nil for a method of other protos.
@@ -184,6 +186,7 @@ func routesOf(declared *v1.Route) []Route {
 	r := Route{
 		Variant: declared.GetVariant(), Summary: declared.GetSummary(), Code: int(declared.GetCode()),
 		Choice: declared.GetChoice(), Batch: declared.GetBatch(), Field: declared.GetField(), Answer: declared.GetAnswer(), Echo: declared.GetEcho(),
+		OptionalBody: declared.GetOptionalBody(),
 	}
 	if r.Code == 0 {
 		r.Code = http.StatusOK

@@ -2572,7 +2572,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\tframework\x18\x02 \x01(\tR\tframework\x12\x14\n" +
 	"\x05works\x18\x03 \x01(\bR\x05works\x12\x10\n" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12\x18\n" +
-	"\ainstall\x18\x05 \x01(\tR\ainstall2\xa9\x17\n" +
+	"\ainstall\x18\x05 \x01(\tR\ainstall2\xab\x17\n" +
 	"\x0eClusterService\x12\x9d\x01\n" +
 	"\n" +
 	"GetCluster\x12\x1e.scaimind.v1.GetClusterRequest\x1a\x1f.scaimind.v1.GetClusterResponse\"N\x8a\xb5\x18J\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ2:\x12Sum up the cluster\n" +
@@ -2593,8 +2593,8 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x1a/v1/modules/scaimind/queue\x12\xaa\x01\n" +
 	"\n" +
 	"ListQueues\x12\x1e.scaimind.v1.ListQueuesRequest\x1a\x1f.scaimind.v1.ListQueuesResponse\"[\x8a\xb5\x18W\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\rmind:operatorZ0:\x0fList the queuesH\x01\n" +
-	"\x1b/v1/modules/scaimind/queues\x12\xca\x01\n" +
-	"\bPutQueue\x12\x1c.scaimind.v1.PutQueueRequest\x1a\x1d.scaimind.v1.PutQueueResponse\"\x80\x01\x8a\xb5\x18|\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\tqueue.putZP:\x1bMake a queue, or change oneH\x01Z\x04nameb\x05queue\x1a\"/v1/modules/scaimind/queues/{name}\x12\xe5\x01\n" +
+	"\x1b/v1/modules/scaimind/queues\x12\xcc\x01\n" +
+	"\bPutQueue\x12\x1c.scaimind.v1.PutQueueRequest\x1a\x1d.scaimind.v1.PutQueueResponse\"\x82\x01\x8a\xb5\x18~\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\tqueue.putZR:\x1bMake a queue, or change oneH\x01Z\x04nameb\x05queuep\x01\x1a\"/v1/modules/scaimind/queues/{name}\x12\xe5\x01\n" +
 	"\vDeleteQueue\x12\x1f.scaimind.v1.DeleteQueueRequest\x1a .scaimind.v1.DeleteQueueResponse\"\x92\x01\x8a\xb5\x18\x8d\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\fqueue.deleteZ^:.Take away a queue that no unfinished job is inH\x01Z\x04nameh\x01\"\"/v1/modules/scaimind/queues/{name}\x12\xb6\x01\n" +
 	"\tGetPolicy\x12\x1d.scaimind.v1.GetPolicyRequest\x1a\x1e.scaimind.v1.GetPolicyResponse\"j\x8a\xb5\x18f\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\rmind:operatorZ?:\x1eShow how the scheduler decidesH\x01\n" +
 	"\x1b/v1/modules/scaimind/policy\x12\xf0\x01\n" +

@@ -4180,7 +4180,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"checkpoint\">\n" +
 	"\x17DeleteCheckpointRequest\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\"\x1a\n" +
-	"\x18DeleteCheckpointResponse2\xc2\x1e\n" +
+	"\x18DeleteCheckpointResponse2\xca\x1e\n" +
 	"\n" +
 	"JobService\x12\xa4\x01\n" +
 	"\tSubmitJob\x12\x1d.scaimind.v1.SubmitJobRequest\x1a\x1e.scaimind.v1.SubmitJobResponse\"X\x8a\xb5\x18T\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
@@ -4193,13 +4193,13 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\bListJobs\x12\x1c.scaimind.v1.ListJobsRequest\x1a\x1d.scaimind.v1.ListJobsResponse\"T\x8a\xb5\x18P\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ8:\x1bList the jobs of the tenant\n" +
 	"\x19/v1/modules/scaimind/jobs\x12\xc3\x01\n" +
 	"\fListJobTasks\x12 .scaimind.v1.ListJobTasksRequest\x1a!.scaimind.v1.ListJobTasksResponse\"n\x8a\xb5\x18j\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZR: List the elements of a job arrayH\x01Z\x06job_id\n" +
-	"$/v1/modules/scaimind/jobs/{id}/tasks\x12\xbf\x01\n" +
-	"\tCancelJob\x12\x1d.scaimind.v1.CancelJobRequest\x1a\x1e.scaimind.v1.CancelJobResponse\"s\x8a\xb5\x18o\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\n" +
-	"job.cancelZI:\x13Stop a job for goodZ\x06job_idb\x03job\x12%/v1/modules/scaimind/jobs/{id}/cancel\x12\xc6\x01\n" +
-	"\bPauseJob\x12\x1c.scaimind.v1.PauseJobRequest\x1a\x1d.scaimind.v1.PauseJobResponse\"}\x8a\xb5\x18y\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\tjob.pauseZT:\x1fStop a job so that it can go onZ\x06job_idb\x03job\x12$/v1/modules/scaimind/jobs/{id}/pause\x12\xc4\x01\n" +
-	"\tResumeJob\x12\x1d.scaimind.v1.ResumeJobRequest\x1a\x1e.scaimind.v1.ResumeJobResponse\"x\x8a\xb5\x18t\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
-	"job.resumeZL:\x16Let a paused job go onZ\x06job_idb\x03job\x12%/v1/modules/scaimind/jobs/{id}/resume\x12\xd6\x01\n" +
-	"\bRetryJob\x12\x1c.scaimind.v1.RetryJobRequest\x1a\x1d.scaimind.v1.RetryJobResponse\"\x8c\x01\x8a\xb5\x18\x87\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\tjob.retryZ`:+Try a finished job again, under the same idZ\x06job_idb\x03job\x12$/v1/modules/scaimind/jobs/{id}/retry\x12\xbb\x01\n" +
+	"$/v1/modules/scaimind/jobs/{id}/tasks\x12\xc1\x01\n" +
+	"\tCancelJob\x12\x1d.scaimind.v1.CancelJobRequest\x1a\x1e.scaimind.v1.CancelJobResponse\"u\x8a\xb5\x18q\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\n" +
+	"job.cancelZK:\x13Stop a job for goodZ\x06job_idb\x03jobp\x01\x12%/v1/modules/scaimind/jobs/{id}/cancel\x12\xc8\x01\n" +
+	"\bPauseJob\x12\x1c.scaimind.v1.PauseJobRequest\x1a\x1d.scaimind.v1.PauseJobResponse\"\x7f\x8a\xb5\x18{\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\tjob.pauseZV:\x1fStop a job so that it can go onZ\x06job_idb\x03jobp\x01\x12$/v1/modules/scaimind/jobs/{id}/pause\x12\xc6\x01\n" +
+	"\tResumeJob\x12\x1d.scaimind.v1.ResumeJobRequest\x1a\x1e.scaimind.v1.ResumeJobResponse\"z\x8a\xb5\x18v\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
+	"job.resumeZN:\x16Let a paused job go onZ\x06job_idb\x03jobp\x01\x12%/v1/modules/scaimind/jobs/{id}/resume\x12\xd8\x01\n" +
+	"\bRetryJob\x12\x1c.scaimind.v1.RetryJobRequest\x1a\x1d.scaimind.v1.RetryJobResponse\"\x8e\x01\x8a\xb5\x18\x89\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\tjob.retryZb:+Try a finished job again, under the same idZ\x06job_idb\x03jobp\x01\x12$/v1/modules/scaimind/jobs/{id}/retry\x12\xbb\x01\n" +
 	"\n" +
 	"ExplainJob\x12\x1e.scaimind.v1.ExplainJobRequest\x1a\x1f.scaimind.v1.ExplainJobResponse\"l\x8a\xb5\x18h\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZP:\x1cSay why a job is where it isH\x01Z\x06job_id\n" +
 	"&/v1/modules/scaimind/jobs/{id}/explain\x12\xb5\x01\n" +

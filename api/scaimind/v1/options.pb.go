@@ -294,7 +294,9 @@ type Route struct {
 	// The field of the response that is the answer; empty: the whole response.
 	Answer string `protobuf:"bytes,12,opt,name=answer,proto3" json:"answer,omitempty"`
 	// The answer is the request: it names what is gone.
-	Echo          bool `protobuf:"varint,13,opt,name=echo,proto3" json:"echo,omitempty"`
+	Echo bool `protobuf:"varint,13,opt,name=echo,proto3" json:"echo,omitempty"`
+	// The body may be left out, also if the request has more fields than the path sets.
+	OptionalBody  bool `protobuf:"varint,14,opt,name=optional_body,json=optionalBody,proto3" json:"optional_body,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -435,6 +437,13 @@ func (x *Route) GetEcho() bool {
 	return false
 }
 
+func (x *Route) GetOptionalBody() bool {
+	if x != nil {
+		return x.OptionalBody
+	}
+	return false
+}
+
 type isRoute_Path interface {
 	isRoute_Path()
 }
@@ -512,7 +521,7 @@ const file_scaimind_v1_options_proto_rawDesc = "" +
 	"\x05AGENT\x10\x01\x12\v\n" +
 	"\aGATEWAY\x10\x02\x12\f\n" +
 	"\bOPERATOR\x10\x03\x12\x0f\n" +
-	"\vCOORDINATOR\x10\x04\"\xb5\x02\n" +
+	"\vCOORDINATOR\x10\x04\"\xda\x02\n" +
 	"\x05Route\x12\x12\n" +
 	"\x03get\x18\x01 \x01(\tH\x00R\x03get\x12\x14\n" +
 	"\x04post\x18\x02 \x01(\tH\x00R\x04post\x12\x12\n" +
@@ -527,7 +536,8 @@ const file_scaimind_v1_options_proto_rawDesc = "" +
 	" \x01(\bR\x05batch\x12\x14\n" +
 	"\x05field\x18\v \x01(\tR\x05field\x12\x16\n" +
 	"\x06answer\x18\f \x01(\tR\x06answer\x12\x12\n" +
-	"\x04echo\x18\r \x01(\bR\x04echoB\x06\n" +
+	"\x04echo\x18\r \x01(\bR\x04echo\x12#\n" +
+	"\roptional_body\x18\x0e \x01(\bR\foptionalBodyB\x06\n" +
 	"\x04path:M\n" +
 	"\x04rule\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\v2\x17.scaimind.v1.MethodRuleR\x04ruleB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 

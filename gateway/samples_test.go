@@ -1,0 +1,38 @@
+package gateway
+
+import (
+	"regexp"
+	"strings"
+)
+
+// allRoutes returns the served routes.
+func allRoutes() []route {
+	all, _ := routes()
+	return all
+}
+
+var segmentName = regexp.MustCompile(`\{[a-z]+\}`)
+
+// pathOf returns a path of a route, with a value for its variable.
+func pathOf(r route) string {
+	path := strings.NewReplacer("/tenants/{id}", "/tenants/-", "{framework}", "CUSTOM").Replace(r.Path)
+	return segmentName.ReplaceAllString(path, "n1")
+}
+
+// goodBodies are bodies of the routes that the gateway looks into.
+var goodBodies = map[string]string{
+	"POST /jobs": `{"name":"x"}`, "POST /jobs/batch": `{"jobs":[{"name":"x"},{"name":"y"}]}`,
+	"POST /tokens": `{"permissions":["scaimind:view"]}`, "POST /evaluations": `{"job_id":"j","benchmarks":[{"name":"mmlu"}]}`,
+}
+
+// goodQueries are queries of the routes that need one.
+var goodQueries = map[string]string{"GET /evaluations/compare": "?ids=eval_1,eval_2"}
+
+// sample returns a path with its query and a body of a request that the gateway accepts.
+func sample(r route) (path, body string) {
+	body = goodBodies[r.name]
+	if body == "" && takesBody(r.Route) {
+		body = "{}"
+	}
+	return pathOf(r) + goodQueries[r.name], body
+}
