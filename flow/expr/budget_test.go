@@ -1,0 +1,151 @@
+package expr
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBudget_ofOps(t *testing.T) {
+	for text, ops := range map[string]int64{
+		`1`:                          1,
+		`i + 1`:                      3,
+		`false && i == 1`:            2,
+		`t ? 1 : 2`:                  3,
+		`[1, 2]`:                     3 + 2 + 3, // the nodes, the elements, and the result again
+		`size([1, 2])`:               1 + 5 + 1,
+		`l == l`:                     3 + 5,
+		`kb.all(x, x != "r3")`:       2 + 2*4, // and a comparison each
+		`long.contains("x")`:         3 + 4,
+		`"x" in kb`:                  3 + 2,
+		`range(10).size() == 10`:     1 + 1 + 2 + 10 + 1 + 1 + 1,
+		`string(kb) == "[]"`:         4 + 3 + 1,
+		`long + long`:                3 + 8,
+		`l`:                          1, // a part of the names
+		`l.filter(x, x == null)[0]`:  0,
+		`sum([1, 2])`:                0,
+		`keys(m)`:                    0,
+		`"a,b".split(",").join("-")`: 0,
+		`"aaaa".replace("a", "bb")`:  0,
+		`long == long && long < long && long <= "z" && size(long) == 1024`: 0,
+		`min([3, 2, 1])`:    0,
+		`{"a": [{"b": 1}]}`: 0,
+	} {
+		e, err := Parse(text)
+		require.NoError(t, err, text)
+		n := names()
+		n["long"] = strings.Repeat("a", 4*chunk)
+		b := Budget{Ops: 1000, Bytes: 1 << 20}
+		want, err := e.Eval(n, &b)
+		require.NoError(t, err, text)
+		used := 1000 - b.Ops
+		if ops != 0 {
+			require.Equal(t, ops, used, text)
+		}
+		// It takes as much, whatever is left, and fails with less.
+		b = Budget{Ops: used, Bytes: 1 << 20}
+		got, err := e.Eval(n, &b)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+		require.Zero(t, b.Ops, text)
+		for less := range used {
+			b = Budget{Ops: less, Bytes: 1 << 20}
+			requireUsedUp(t, e, n, &b)
+			require.Zero(t, b.Ops, text)
+		}
+	}
+}
+
+func TestBudget_ofBytes(t *testing.T) {
+	for text, bytes := range map[string]int64{
+		`i + 1`:                 0,
+		`l[0]`:                  0,
+		`s + s`:                 stringBytes + 10,
+		`[1, 2]`:                listBytes + 2*elementBytes,
+		`{"a": 1}`:              mapBytes + entryBytes,
+		`range(100)`:            listBytes + 100*elementBytes,
+		`kb + kb`:               listBytes + 4*elementBytes,
+		`kb.map(x, x)`:          listBytes + 4*elementBytes,
+		`kb.filter(x, x == s)`:  listBytes,
+		`keys(m)`:               listBytes + 6*elementBytes,
+		`string(kb)`:            stringBytes + 11,
+		`s.upper()`:             stringBytes + 10,
+		`s.substring(1)`:        stringBytes,
+		`kb.join("--")`:         stringBytes + 6,
+		`s.replace("s", "sss")`: stringBytes + 7,
+		`"a,b".split(",")`:      listBytes + 2*elementBytes,
+	} {
+		e, err := Parse(text)
+		require.NoError(t, err, text)
+		b := Budget{Ops: 1000, Bytes: bytes}
+		_, err = e.Eval(names(), &b)
+		require.NoError(t, err, text)
+		require.Zero(t, b.Bytes, text)
+		for less := range bytes {
+			b = Budget{Ops: 1000, Bytes: less}
+			requireUsedUp(t, e, names(), &b)
+			require.Zero(t, b.Bytes, text)
+		}
+	}
+}
+
+func requireUsedUp(t *testing.T, e *Expr, n Names, b *Budget) {
+	t.Helper()
+	v, err := e.Eval(n, b)
+	require.Nil(t, v, e.Text())
+	require.ErrorIs(t, err, ErrBudget, e.Text())
+	var failure *EvalError
+	require.ErrorAs(t, err, &failure)
+	require.Equal(t, "BUDGET", failure.Code)
+}
+
+// TestBudget_ofBombs evaluates texts that are short and would make a lot.
+func TestBudget_ofBombs(t *testing.T) {
+	double := strings.Repeat(`.map(x, [x, x])`, 60)
+	for _, text := range []string{
+		`range(9223372036854775807)`,
+		`range(-9223372036854775808, 9223372036854775807)`,
+		`range(100000).map(x, range(100000))`,
+		`range(1000).map(x, range(1000).map(y, range(1000)))`,
+		`[1]` + double,
+		`string([1]` + double + `)`,
+		`[1]` + double + ` == [1]` + double,
+		`["a"].map(x, ` + strings.Repeat(`[`, 20) + `x` + strings.Repeat(`].map(x, x + x)`, 20) + `)`,
+		`"a"` + strings.Repeat(`.replace("a", "aaaaaaaaaaaaaaaa")`, 60),
+		`range(100).map(x, "0123456789").join("0123456789").split("").map(x, "0123456789").join(",").split("").map(x, "0123456789").join(",").split("")`,
+		// Nothing makes up for a used up budget.
+		`range(9223372036854775807) == [] || true`,
+		`[0].exists(x, range(9223372036854775807) == [] || x == 0)`,
+		`[0, 1].exists(x, x == 1 || range(9223372036854775807) == [])`,
+		`[0, 1].all(x, x == 0 && range(9223372036854775807) == [])`,
+	} {
+		e, err := Parse(text)
+		require.NoError(t, err, text)
+		requireUsedUp(t, e, names(), &Budget{Ops: 100_000, Bytes: 1 << 20})
+		requireUsedUp(t, e, names(), &Budget{Ops: 1 << 20, Bytes: 4 << 20})
+	}
+	e, err := Parse(`range(9223372036854775807)`)
+	require.NoError(t, err)
+	requireUsedUp(t, e, nil, &Budget{Ops: math.MaxInt64, Bytes: 1 << 40})
+	requireUsedUp(t, e, nil, nil)
+	requireUsedUp(t, e, nil, &Budget{Ops: -5, Bytes: -5})
+}
+
+func TestBudget_ofDepth(t *testing.T) {
+	e, err := Parse(`range(3)` + strings.Repeat(`.map(x, [x])`, 61))
+	require.NoError(t, err)
+	v, err := e.Eval(nil, budget())
+	require.NoError(t, err)
+	require.NoError(t, Check(v))
+	// The expression is nested 64 deep, and its value more.
+	e, err = Parse(`[[[[1]]]]` + strings.Repeat(`.map(x, [x])`, 58) + `.size()`)
+	require.NoError(t, err)
+	_, err = e.Eval(nil, budget())
+	require.NoError(t, err)
+	e, err = Parse(`[1]` + strings.Repeat(`.map(x, [[x]])`, 50))
+	require.NoError(t, err)
+	_, err = e.Eval(nil, budget())
+	require.ErrorContains(t, err, "RANGE at offset 690: the result is nested more than 64 deep")
+}
