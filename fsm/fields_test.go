@@ -3,6 +3,7 @@ package fsm_test
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -76,9 +77,9 @@ func walkKeys(v any, path string, see func(string)) {
 // a level is what the version of mind that wrote it first can read; or that it is refused.
 func TestLevel_commandsHaveNoFieldAboveIt(t *testing.T) {
 	if os.Getenv("MIND_WRITE_FIELDS") != "" {
-		writeFields(t, level.Newest)
+		writeFields(t, level.Released)
 	}
-	for at := level.Oldest; at <= level.Newest; at++ {
+	for at := level.Oldest; at <= level.Released; at++ {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			known := readFields(t, at)
 			written := 0
@@ -178,7 +179,7 @@ func eachField(of reflect.Type, f func(v reflect.Value, path string)) {
 // TestLevel_theStateHasNoFieldAboveIt drives a state of a level with random commands, and holds that its snapshot has nothing
 // that the version of mind that wrote the level first could not read.
 func TestLevel_theStateHasNoFieldAboveIt(t *testing.T) {
-	for at := level.Oldest; at <= level.Newest; at++ {
+	for at := level.Oldest; at <= level.Released; at++ {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			known := readFields(t, at)
 			rapid.Check(t, func(rt *rapid.T) {
@@ -188,6 +189,10 @@ func TestLevel_theStateHasNoFieldAboveIt(t *testing.T) {
 				for range rapid.IntRange(1, 30).Draw(rt, "entries") {
 					g.w.later(time.Duration(rapid.SampledFrom([]int64{0, 1e9, 60e9, 25 * 3600e9}).Draw(rt, "dt")))
 					c := g.command()
+					var locked *level.Locked
+					if _, err := kernel.Encode(at, c); errors.As(err, &locked) {
+						continue
+					}
 					if _, ok := c.(coordinators.RaiseLevel); !ok {
 						g.w.do(c)
 					}

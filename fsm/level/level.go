@@ -57,10 +57,14 @@ func (l *Locked) Error() string {
 // gates is the table: what NewGate has made, in order.
 var gates []Gate
 
-// NewGate makes a gate that opens at a level. Gates are package variables: what a level unlocks is known before main begins.
+// NewGate makes a gate that opens at a level: the one after Released. Gates are package variables: what a level unlocks is known
+// before main begins.
 func NewGate(at Level, what string) Gate {
 	g := Gate{level: at, what: what}
 	gates = append(gates, g)
+	if at == Released+1 {
+		Newest = at
+	}
 	return g
 }
 
@@ -72,6 +76,9 @@ func Unlocks(at Level) []string {
 			what = append(what, g.what)
 		}
 	}
+	if at > Newest && at == linked() {
+		what = append(what, "the level that tests upgrade to")
+	}
 	return what
 }
 
@@ -79,7 +86,7 @@ func Unlocks(at Level) []string {
 type Range struct{ Oldest, Newest Level }
 
 // Supported is the range of this program.
-func Supported() Range { return Range{Oldest, linked} }
+func Supported() Range { return Range{Oldest, linked()} }
 
 // Has says whether a level is in the range.
 func (r Range) Has(l Level) bool { return r.Oldest <= l && l <= r.Newest }
