@@ -2,6 +2,7 @@ package expr
 
 import (
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -148,4 +149,32 @@ func TestBudget_ofDepth(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Eval(nil, budget())
 	require.ErrorContains(t, err, "RANGE at offset 690: the result is nested more than 64 deep")
+}
+
+// TestBudget_boundsMemory compares what evaluations allocate with what they are charged for.
+func TestBudget_boundsMemory(t *testing.T) {
+	big := strings.Repeat("ä, ", 50_000)
+	n := Map{"big": big, "words": Map{}, "list": make([]any, 50_000), "docs": list(map[string]any{"k": big, "l": list(big)})}
+	for _, text := range []string{
+		`big + big`, `big.upper()`, `big.split(",")`, `big.split("")`, `big.split(",").join(";")`, `big.replace(",", ";;;;")`,
+		`range(50000)`, `range(50000).map(x, x * 2.5)`, `list.filter(x, true)`, `list + list`, `string(list)`, `string(docs)`, `big.trim()`, `big.substring(5, 1000)`,
+		`range(1000).map(x, {"k": x, "l": [x], "m": string(x)})`, `{"k": big + "x"}.map(k, k).join()`, `range(100).map(x, big.substring(x) + "!")`,
+		`big == big && size(big) > 3 && !big.contains("x") && big < big + "a"`, `keys(docs[0])`, `list.exists(x, x == 1)`, `list.map(x, [x, x]).map(x, x[0])`,
+	} {
+		e, err := Parse(text)
+		require.NoError(t, err, text)
+		for _, limit := range []int64{10_000, 1 << 20, 64 << 20} {
+			b := Budget{Ops: 10 << 20, Bytes: limit}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := e.Eval(n, &b)
+			runtime.ReadMemStats(&after)
+			if limit == 64<<20 {
+				require.NoError(t, err, text)
+			}
+			allocated := int64(after.TotalAlloc - before.TotalAlloc)
+			// Strings grow through shorter ones, which are dropped. A step may box a number and its arguments.
+			require.Less(t, allocated, 3*(limit-b.Bytes)+24*(10<<20-b.Ops)+10_000, "%s, of %d", text, limit)
+		}
+	}
 }
