@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"strings"
@@ -33,6 +34,7 @@ func TestBudget_ofOps(t *testing.T) {
 		`long == long && long < long && long <= "z" && size(long) == 1024`: 0,
 		`min([3, 2, 1])`:    0,
 		`{"a": [{"b": 1}]}`: 0,
+		unequalMaps():       0,
 	} {
 		e, err := Parse(text)
 		require.NoError(t, err, text)
@@ -57,6 +59,17 @@ func TestBudget_ofOps(t *testing.T) {
 			require.Zero(t, b.Ops, text)
 		}
 	}
+}
+
+// unequalMaps compares two maps whose entries all differ. Which entry is compared first decides how many steps it takes.
+func unequalMaps() string {
+	var left, right []string
+	for i := range 10 {
+		same := strings.Repeat("1, ", i)
+		left = append(left, fmt.Sprintf(`"k%d": [%s1]`, i, same))
+		right = append(right, fmt.Sprintf(`"k%d": [%s2]`, i, same))
+	}
+	return "{" + strings.Join(left, ", ") + "} == {" + strings.Join(right, ", ") + "}"
 }
 
 func TestBudget_ofBytes(t *testing.T) {
@@ -116,22 +129,40 @@ func TestBudget_ofBombs(t *testing.T) {
 		`["a"].map(x, ` + strings.Repeat(`[`, 20) + `x` + strings.Repeat(`].map(x, x + x)`, 20) + `)`,
 		`"a"` + strings.Repeat(`.replace("a", "aaaaaaaaaaaaaaaa")`, 60),
 		`range(100).map(x, "0123456789").join("0123456789").split("").map(x, "0123456789").join(",").split("").map(x, "0123456789").join(",").split("")`,
-		// Nothing makes up for a used up budget.
-		`range(9223372036854775807) == [] || true`,
-		`[0].exists(x, range(9223372036854775807) == [] || x == 0)`,
-		`[0, 1].exists(x, x == 1 || range(9223372036854775807) == [])`,
-		`[0, 1].all(x, x == 0 && range(9223372036854775807) == [])`,
 	} {
 		e, err := Parse(text)
 		require.NoError(t, err, text)
 		requireUsedUp(t, e, names(), &Budget{Ops: 100_000, Bytes: 1 << 20})
 		requireUsedUp(t, e, names(), &Budget{Ops: 1 << 20, Bytes: 4 << 20})
 	}
-	e, err := Parse(`range(9223372036854775807)`)
+	e, err := Parse(`range(4611686018427387904)`) // of 32 bytes each: 64 bits cannot hold the product
+	require.NoError(t, err)
+	requireUsedUp(t, e, nil, &Budget{Ops: math.MaxInt64, Bytes: 1 << 40})
+	e, err = Parse(`range(9223372036854775807)`)
 	require.NoError(t, err)
 	requireUsedUp(t, e, nil, &Budget{Ops: math.MaxInt64, Bytes: 1 << 40})
 	requireUsedUp(t, e, nil, nil)
 	requireUsedUp(t, e, nil, &Budget{Ops: -5, Bytes: -5})
+}
+
+// TestBudget_nothingMakesUpForIt runs out of memory where steps are left to go on.
+func TestBudget_nothingMakesUpForIt(t *testing.T) {
+	for _, text := range []string{
+		`range(1000) == [] || true`,
+		`true && range(1000) == [] && false`,
+		`[0, 1].exists(x, x == 1 || range(1000) == [])`,
+		`[0, 1].exists(x, x == 0 && range(1000) == [] || x == 1)`,
+		`[0, 1].all(x, x == 0 && range(1000) == [])`,
+		`[0].exists(x, range(1000) == []) || true`,
+	} {
+		e, err := Parse(text)
+		require.NoError(t, err, text)
+		_, err = e.Eval(nil, budget())
+		require.NoError(t, err, text)
+		b := Budget{Ops: 10_000, Bytes: 1000}
+		requireUsedUp(t, e, nil, &b)
+		require.Greater(t, b.Ops, int64(1000), text)
+	}
 }
 
 func TestBudget_ofDepth(t *testing.T) {
