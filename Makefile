@@ -15,7 +15,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev clean test race fuzz bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants generate breaking map release released s3-server oauth-server train-env train-names test-train demo-train bench-train
+.PHONY: help build demo dev clean test race fuzz oracle bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants generate breaking map release released s3-server oauth-server train-env train-names test-train demo-train bench-train
 
 help: ## Say what each target does.
 	@awk '/^##@ / {print "\n" substr($$0, 5)} /^[a-z0-9-]+:.*## / {name = $$0; sub(/:.*/, "", name); sub(/.*## /, ""); printf "  %-13s %s\n", name, $$0}' $(firstword $(MAKEFILE_LIST))
@@ -88,6 +88,10 @@ fuzz: ## Try random inputs on every fuzz target, each for FUZZTIME (1m).
 		echo "== $${target##*:} of $${target%:*}"; \
 		$(GO) test -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$${target%:*}" || failed=1; \
 	done; exit $$failed
+
+# A module of its own: nothing else needs cel-go.
+oracle: ## Compare the expressions of flows with CEL on ORACLE_CHECKS (2000) texts of each kind.
+	cd flow/expr/oracle && $(GO) test -count=1 . -rapid.checks=$${ORACLE_CHECKS:-2000}
 
 ci: ## What .ci/run runs.
 	bash .ci/run

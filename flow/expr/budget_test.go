@@ -1,7 +1,9 @@
 package expr
 
 import (
+	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -32,6 +34,7 @@ func TestBudget_ofOps(t *testing.T) {
 		`long == long && long < long && long <= "z" && size(long) == 1024`: 0,
 		`min([3, 2, 1])`:    0,
 		`{"a": [{"b": 1}]}`: 0,
+		unequalMaps():       0,
 	} {
 		e, err := Parse(text)
 		require.NoError(t, err, text)
@@ -56,6 +59,17 @@ func TestBudget_ofOps(t *testing.T) {
 			require.Zero(t, b.Ops, text)
 		}
 	}
+}
+
+// unequalMaps compares two maps whose entries all differ. Which entry is compared first decides how many steps it takes.
+func unequalMaps() string {
+	var left, right []string
+	for i := range 10 {
+		same := strings.Repeat("1, ", i)
+		left = append(left, fmt.Sprintf(`"k%d": [%s1]`, i, same))
+		right = append(right, fmt.Sprintf(`"k%d": [%s2]`, i, same))
+	}
+	return "{" + strings.Join(left, ", ") + "} == {" + strings.Join(right, ", ") + "}"
 }
 
 func TestBudget_ofBytes(t *testing.T) {
@@ -115,22 +129,40 @@ func TestBudget_ofBombs(t *testing.T) {
 		`["a"].map(x, ` + strings.Repeat(`[`, 20) + `x` + strings.Repeat(`].map(x, x + x)`, 20) + `)`,
 		`"a"` + strings.Repeat(`.replace("a", "aaaaaaaaaaaaaaaa")`, 60),
 		`range(100).map(x, "0123456789").join("0123456789").split("").map(x, "0123456789").join(",").split("").map(x, "0123456789").join(",").split("")`,
-		// Nothing makes up for a used up budget.
-		`range(9223372036854775807) == [] || true`,
-		`[0].exists(x, range(9223372036854775807) == [] || x == 0)`,
-		`[0, 1].exists(x, x == 1 || range(9223372036854775807) == [])`,
-		`[0, 1].all(x, x == 0 && range(9223372036854775807) == [])`,
 	} {
 		e, err := Parse(text)
 		require.NoError(t, err, text)
 		requireUsedUp(t, e, names(), &Budget{Ops: 100_000, Bytes: 1 << 20})
 		requireUsedUp(t, e, names(), &Budget{Ops: 1 << 20, Bytes: 4 << 20})
 	}
-	e, err := Parse(`range(9223372036854775807)`)
+	e, err := Parse(`range(4611686018427387904)`) // of 32 bytes each: 64 bits cannot hold the product
+	require.NoError(t, err)
+	requireUsedUp(t, e, nil, &Budget{Ops: math.MaxInt64, Bytes: 1 << 40})
+	e, err = Parse(`range(9223372036854775807)`)
 	require.NoError(t, err)
 	requireUsedUp(t, e, nil, &Budget{Ops: math.MaxInt64, Bytes: 1 << 40})
 	requireUsedUp(t, e, nil, nil)
 	requireUsedUp(t, e, nil, &Budget{Ops: -5, Bytes: -5})
+}
+
+// TestBudget_nothingMakesUpForIt runs out of memory where steps are left to go on.
+func TestBudget_nothingMakesUpForIt(t *testing.T) {
+	for _, text := range []string{
+		`range(1000) == [] || true`,
+		`true && range(1000) == [] && false`,
+		`[0, 1].exists(x, x == 1 || range(1000) == [])`,
+		`[0, 1].exists(x, x == 0 && range(1000) == [] || x == 1)`,
+		`[0, 1].all(x, x == 0 && range(1000) == [])`,
+		`[0].exists(x, range(1000) == []) || true`,
+	} {
+		e, err := Parse(text)
+		require.NoError(t, err, text)
+		_, err = e.Eval(nil, budget())
+		require.NoError(t, err, text)
+		b := Budget{Ops: 10_000, Bytes: 1000}
+		requireUsedUp(t, e, nil, &b)
+		require.Greater(t, b.Ops, int64(1000), text)
+	}
 }
 
 func TestBudget_ofDepth(t *testing.T) {
@@ -148,4 +180,32 @@ func TestBudget_ofDepth(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Eval(nil, budget())
 	require.ErrorContains(t, err, "RANGE at offset 690: the result is nested more than 64 deep")
+}
+
+// TestBudget_boundsMemory compares what evaluations allocate with what they are charged for.
+func TestBudget_boundsMemory(t *testing.T) {
+	big := strings.Repeat("ä, ", 50_000)
+	n := Map{"big": big, "words": Map{}, "list": make([]any, 50_000), "docs": list(map[string]any{"k": big, "l": list(big)})}
+	for _, text := range []string{
+		`big + big`, `big.upper()`, `big.split(",")`, `big.split("")`, `big.split(",").join(";")`, `big.replace(",", ";;;;")`,
+		`range(50000)`, `range(50000).map(x, x * 2.5)`, `list.filter(x, true)`, `list + list`, `string(list)`, `string(docs)`, `big.trim()`, `big.substring(5, 1000)`,
+		`range(1000).map(x, {"k": x, "l": [x], "m": string(x)})`, `{"k": big + "x"}.map(k, k).join()`, `range(100).map(x, big.substring(x) + "!")`,
+		`big == big && size(big) > 3 && !big.contains("x") && big < big + "a"`, `keys(docs[0])`, `list.exists(x, x == 1)`, `list.map(x, [x, x]).map(x, x[0])`,
+	} {
+		e, err := Parse(text)
+		require.NoError(t, err, text)
+		for _, limit := range []int64{10_000, 1 << 20, 64 << 20} {
+			b := Budget{Ops: 10 << 20, Bytes: limit}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := e.Eval(n, &b)
+			runtime.ReadMemStats(&after)
+			if limit == 64<<20 {
+				require.NoError(t, err, text)
+			}
+			allocated := int64(after.TotalAlloc - before.TotalAlloc)
+			// Strings grow through shorter ones, which are dropped. A step may box a number and its arguments.
+			require.Less(t, allocated, 3*(limit-b.Bytes)+24*(10<<20-b.Ops)+10_000, "%s, of %d", text, limit)
+		}
+	}
 }

@@ -2,7 +2,7 @@
 // named values within a budget.
 //
 // The grammar is that of CEL (the Common Expression Language), without timestamps, durations, unsigned numbers, bytes,
-// messages and regular expressions.
+// messages and regular expressions. docs/use/expressions.md describes the language.
 //
 // Evaluation is a pure function of the expression, the names and the budget: no clock, no random numbers, and maps in
 // the order of their keys. It never panics, and makes no more than the budget allows. A result may share memory with the

@@ -156,11 +156,8 @@ func (l *lexer) number() (token, error) {
 			}
 		}
 	}
-	if l.pos < len(l.text) && isLetter(l.text[l.pos]) {
-		if c := l.text[l.pos]; c == 'u' || c == 'U' {
-			return t, syntax(l.pos, "expected a number without u: unsigned numbers are not part of the language")
-		}
-		return t, syntax(l.pos, "expected the end of the number, found a letter")
+	if l.pos < len(l.text) && (l.text[l.pos] == 'u' || l.text[l.pos] == 'U') {
+		return t, syntax(l.pos, "expected a number without u: unsigned numbers are not part of the language")
 	}
 	t.text = l.text[t.at:l.pos]
 	return t, nil

@@ -67,8 +67,7 @@ func (m *machine) macro(n *node) (any, error) {
 	if !ok {
 		return nil, failed(n.at, codeType, "%s takes a list or a map, not %s", n.name, described(v))
 	}
-	m.variables = append(m.variables, nil)
-	defer func() { m.variables = m.variables[:n.slot] }()
+	m.variables = append(m.variables[:n.slot], nil) // without those of macros that ended
 	switch n.name {
 	case "all":
 		return m.until(n, elements, false)

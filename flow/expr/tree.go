@@ -2,7 +2,6 @@ package expr
 
 import (
 	"math"
-	"slices"
 )
 
 type op uint8
@@ -68,7 +67,7 @@ type Expr struct {
 func (e *Expr) Text() string { return e.text }
 
 // Roots returns the names that an evaluation may look up, sorted, each once. The variables of macros are none.
-func (e *Expr) Roots() []string { return slices.Clone(e.roots) }
+func (e *Expr) Roots() []string { return append([]string{}, e.roots...) }
 
 // Tree returns the expression as a value that can be written as JSON. The package comment describes it.
 func (e *Expr) Tree() any { return e.root.tree() }
