@@ -36,10 +36,13 @@ func (d Diagnostic) String() string {
 	if d.BlockID != "" {
 		where = "block " + d.BlockID
 	}
-	if where == "" {
-		return fmt.Sprintf("%s: %s", d.Severity, d.Message)
+	if d.NodeID != "" {
+		where += " (node " + d.NodeID + ")"
 	}
-	return fmt.Sprintf("%s: %s: %s", d.Severity, where, d.Message)
+	if where != "" {
+		where += ": "
+	}
+	return fmt.Sprintf("%s: %s%s [%s]", d.Severity, where, d.Message, d.Code)
 }
 
 // Failed says whether there is an error among findings.

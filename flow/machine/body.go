@@ -57,6 +57,11 @@ func (r *run) block(in *body, b *ir.Block, names *scope) outcome {
 			return o
 		case returned:
 			r.giveUpAct(a)
+			exit := Record{Kind: Exited, Attempt: a.Attempt}
+			if b.Kind == ir.Rigid {
+				exit.Value = r.value
+			}
+			r.record(exit, b, names)
 		}
 		return o
 	}

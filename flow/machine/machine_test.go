@@ -124,6 +124,14 @@ func TestEmit_recordsItsData(t *testing.T) {
 	require.Equal(t, []string{"enter a", "emit seen", "exit a"}, p.said)
 }
 
+func TestReturn_isTheExitOfTheBlocksAroundIt(t *testing.T) {
+	p := begin(t, `[{"kind":"try","id":"t","finally":[],"body":[{"kind":"if","id":"i","cases":[{"when":"true","body":[
+		{"kind":"rigid","id":"r","statements":[{"kind":"return","value":"7"}]}]}]}]},
+		{"kind":"debug","id":"never"}]`, nil)
+	p.completed(7)
+	require.Equal(t, []string{"enter t", "enter i", "enter r", "exit r", "exit i", "exit t"}, p.said)
+}
+
 func TestFail_isTheFailureOfTheExecution(t *testing.T) {
 	p := begin(t, `[{"kind":"rigid","id":"a","statements":[{"kind":"fail","code":"NO_GOOD","message":"loss {{input.loss}}"}]}]`, map[string]any{"loss": 2.5})
 	require.Equal(t, machine.Failed, p.out.Status)

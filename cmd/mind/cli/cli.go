@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/catalog"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/chaos"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/cluster"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/flow"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/jobs"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/raft"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/simulate"
@@ -25,10 +26,12 @@ import (
 func AddTo(root *cobra.Command, version string) {
 	root.AddGroup(
 		&cobra.Group{ID: "jobs", Title: "Jobs:"},
+		&cobra.Group{ID: "flows", Title: "Flows:"},
 		&cobra.Group{ID: "cluster", Title: "Cluster:"},
 	)
 	groups := map[string][]*cobra.Command{
 		"jobs":    slices.Concat(jobs.Commands(), catalog.Commands()),
+		"flows":   {flow.Command()},
 		"cluster": slices.Concat(cluster.Commands(), access.Commands(), []*cobra.Command{catalog.Launchers(), raft.Command(), simulate.Command(), chaos.Command()}),
 		"":        {access.ContextCommand(), newVersion(version)},
 	}

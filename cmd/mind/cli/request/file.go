@@ -22,10 +22,15 @@ const fileLimit = 8 << 20
 // Read reads a YAML or JSON file with the body of a request; "-" is stdin. Its contents are sent as written: a date stays
 // text, and a key that looks like a number stays a key.
 func Read(file string) (Object, error) {
-	text, err := readInput(file)
+	text, err := Text(file)
 	if err != nil {
 		return nil, err
 	}
+	return Decode(file, text)
+}
+
+// Decode is Read for text that was read from a file of the given name.
+func Decode(file string, text []byte) (Object, error) {
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	var node yaml.Node
 	switch err := documents.Decode(&node); {
@@ -55,7 +60,8 @@ func Read(file string) (Object, error) {
 	return body, nil
 }
 
-func readInput(file string) ([]byte, error) {
+// Text reads a file; "-" is stdin.
+func Text(file string) ([]byte, error) {
 	from := os.Stdin
 	if file != "-" {
 		var err error

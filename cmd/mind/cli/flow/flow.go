@@ -1,0 +1,65 @@
+// Package flow implements `mind flow`: it checks programs of flows, and runs them on this machine alone, on recorded
+// answers. No cluster is needed or touched.
+package flow
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/request"
+)
+
+// Command returns `mind flow`.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "flow",
+		Short: "Check flows, and run them on this machine on recorded answers",
+		Long: `Checks programs of flows, and runs them on this machine on recorded answers and in virtual time. No cluster is needed or
+touched.
+
+A program is JSON, or YAML of the same shape; docs/use/flows.md describes it.`,
+		Example: `  mind flow validate train.json
+  mind flow run train.json --answers answers.json`,
+	}
+	cmd.AddCommand(newValidate(), newRun())
+	return cmd
+}
+
+// read reads a JSON or YAML file, as JSON.
+func read(file string) ([]byte, error) {
+	text, err := request.Text(file)
+	if err != nil {
+		return nil, err
+	}
+	if isJSON(file, text) {
+		return text, nil
+	}
+	object, err := request.Decode("the file", text)
+	if err != nil {
+		return nil, &unreadableError{err}
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, &unreadableError{err}
+	}
+	return data, nil
+}
+
+// isJSON says whether a file is not to be read as YAML: positions in messages are then those of the file.
+func isJSON(file string, text []byte) bool {
+	switch filepath.Ext(file) {
+	case ".json":
+		return true
+	case ".yaml", ".yml":
+		return false
+	}
+	return bytes.HasPrefix(bytes.TrimSpace(text), []byte("{"))
+}
+
+// unreadableError says that the contents of a file are neither JSON nor YAML.
+type unreadableError struct{ error }
+
+func (e *unreadableError) Unwrap() error { return e.error }
