@@ -4,7 +4,11 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/catalog"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
+	"github.com/mindcoordinator/mind/fsm/cores"
+	"github.com/mindcoordinator/mind/fsm/coreverbs"
 	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/executions"
+	"github.com/mindcoordinator/mind/fsm/executionverbs"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/schedules"
 	"github.com/mindcoordinator/mind/fsm/scheduleverbs"
@@ -16,6 +20,8 @@ func Domains() []kernel.Domain {
 	return []kernel.Domain{
 		workDomain(),
 		schedules.Domain(scheduleverbs.Verbs(), func(s *kernel.State) schedules.Jobs { return tables.Of(s) }),
+		cores.Domain(coreverbs.Verbs()),
+		executions.Domain(executionverbs.Verbs(), executionverbs.Tick, jobLives),
 		coordinators.Domain(),
 		access.Tokens(),
 		access.Audit(),
@@ -32,6 +38,8 @@ type View struct {
 	accessView
 	catalogView
 	schedulesView
+	coresView
+	executionsView
 }
 
 // Each domain calls what it has to read a View.
@@ -42,6 +50,8 @@ type (
 	accessView       = access.View
 	catalogView      = catalog.View
 	schedulesView    = schedules.View
+	coresView        = cores.View
+	executionsView   = executions.View
 )
 
 // Machine applies log entries.
@@ -58,7 +68,10 @@ func Composition(r *kernel.Registry) kernel.Config[View, event.Event] {
 	return kernel.Config[View, event.Event]{
 		Registry: r,
 		View: func(v *kernel.View) *View {
-			return &View{v, tables.ViewOf(v), coordinators.ViewOf(v), access.ViewOf(v), catalog.ViewOf(v), schedules.ViewOf(v)}
+			return &View{
+				v, tables.ViewOf(v), coordinators.ViewOf(v), access.ViewOf(v), catalog.ViewOf(v), schedules.ViewOf(v),
+				cores.ViewOf(v), executions.ViewOf(v),
+			}
 		},
 		Restored: func(index uint64) event.Event { return event.Event{Index: index, Topic: event.TopicState} },
 	}

@@ -63,6 +63,7 @@ func TestMachine_anyLog(t *testing.T) {
 			checkHistory(t, g.w.m.View(), final, tokens, cmds)
 			checkCheckpoints(t, before, g.w.m.View(), cmds)
 			checkSchedules(t, before, g.w.m.View(), cmds)
+			checkExecutions(t, before, g.w.m.View())
 			switch {
 			case restored != nil:
 				restored.Apply(e.Index, e.Data)
@@ -199,7 +200,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) command() kernel.Command {
-	switch g.n("kind", 0, 42) {
+	switch g.n("kind", 0, 46) {
 	case 0, 1, 2, 3:
 		jobs := make([]jobverbs.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -301,6 +302,8 @@ func (g *generator) command() kernel.Command {
 		return g.scheduling()
 	case 41, 42:
 		return g.any()
+	case 43, 44, 45, 46:
+		return g.hosting()
 	}
 	return clusterverbs.Tick{Settled: g.yes("settled")}
 }

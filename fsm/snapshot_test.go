@@ -83,6 +83,7 @@ func story(t require.TestingT) *world {
 	anArray(w)
 	arranges(w)
 	repeats(w)
+	w.hosted()
 	return w
 }
 

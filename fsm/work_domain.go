@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpointverbs"
@@ -30,4 +31,10 @@ func workDomain() kernel.Domain {
 		Due:   tables.NextDue,
 		Check: tables.Check,
 	}
+}
+
+// jobLives says whether a job is there and not over.
+func jobLives(s *kernel.State, id ident.Job) bool {
+	j, ok := tables.Of(s).Find(id)
+	return ok && !j.Terminal()
 }

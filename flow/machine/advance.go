@@ -96,7 +96,7 @@ func (p *Program) Advance(stored []byte, in Input, limits Limits) (*Output, erro
 	r := &run{program: p, frame: f, limits: limits, fuel: limits.Fuel, results: map[uint32]Result{}, out: &Output{}}
 	maps.Copy(r.results, in.Results)
 	for wait, pending := range f.Pending {
-		r.results[wait] = Result{Value: pending.Value, Err: pending.Err}
+		r.results[wait] = Result(pending)
 	}
 	f.Pending = nil
 	r.begin()
@@ -217,7 +217,7 @@ func (r *run) finish(before []byte) (*Output, error) {
 	if r.out.Status == More && len(r.results) > 0 {
 		r.frame.Pending = map[uint32]storedResult{}
 		for wait, result := range r.results {
-			r.frame.Pending[wait] = storedResult{result.Value, result.Err}
+			r.frame.Pending[wait] = storedResult(result)
 		}
 	}
 	data, err := encodeFrame(r.frame)

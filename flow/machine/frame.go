@@ -119,7 +119,7 @@ var encoding = func() cbor.EncMode {
 var decoding = func() cbor.DecMode {
 	m, err := cbor.DecOptions{
 		// Values have int64 and map[string]any, whatever their size and sign.
-		IntDec:          cbor.IntDecConvertSigned,
+		IntDec:          cbor.IntDecConvertSignedOrFail,
 		DefaultMapType:  reflect.TypeOf(map[string]any(nil)),
 		MaxNestedLevels: 256,
 	}.DecMode()

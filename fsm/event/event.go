@@ -30,6 +30,12 @@ const (
 	TopicWindow Topic = "window"
 	// TopicSchedule: a schedule was put, deleted or run.
 	TopicSchedule Topic = "schedule"
+	// TopicCore: a Core was put, deleted or moved to another state.
+	TopicCore Topic = "core"
+	// TopicExecution: an execution of a Core was started, changed or ended.
+	TopicExecution Topic = "execution"
+	// TopicDecision: people are asked something, or have answered.
+	TopicDecision Topic = "decision"
 	// TopicState: the whole state was replaced by a snapshot; look at everything again.
 	TopicState Topic = "state"
 )
@@ -55,7 +61,7 @@ type Event struct {
 	// Granted (lease) tells a grant from a release.
 	Granted    bool
 	Checkpoint ident.Checkpoint
-	// Name of the queue, coordinator, window or schedule.
+	// Name of the queue, coordinator, window, schedule, Core, execution or decision.
 	Name string
 	// Transfer (job) says how far what a task needs is in flight to its node.
 	Transfer string

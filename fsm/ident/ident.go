@@ -21,12 +21,24 @@ type Checkpoint uint64
 // Token identifies an API token. It is no secret.
 type Token uint64
 
+// Core identifies a Core, a hosted program.
+type Core uint64
+
+// Execution identifies an execution of a Core.
+type Execution uint64
+
+// Decision identifies a question to people.
+type Decision uint64
+
 const (
 	jobPrefix        = "job_"
 	checkpointPrefix = "ckpt_"
 	tokenPrefix      = "tok_"
 	// An evaluation is a job, and goes by two names.
 	evaluationPrefix = "eval_"
+	corePrefix       = "core_"
+	executionPrefix  = "exec_"
+	decisionPrefix   = "dec_"
 )
 
 // FirstJobAfter is the lowest id that a job can have which was created after the entry of an index.
@@ -74,4 +86,31 @@ func ParseJob(s string) (Job, bool) {
 func ParseCheckpoint(s string) (Checkpoint, bool) {
 	n, ok := kernel.ParseID(checkpointPrefix, s)
 	return Checkpoint(n), ok
+}
+
+// String is the id as users see it, such as "core_1k0g00".
+func (id Core) String() string { return kernel.FormatID(corePrefix, uint64(id)) }
+
+// String is the id as users see it, such as "exec_1k0g00".
+func (id Execution) String() string { return kernel.FormatID(executionPrefix, uint64(id)) }
+
+// String is the id as users see it, such as "dec_1k0g00".
+func (id Decision) String() string { return kernel.FormatID(decisionPrefix, uint64(id)) }
+
+// ParseCore reads what Core.String wrote, and nothing else.
+func ParseCore(s string) (Core, bool) {
+	n, ok := kernel.ParseID(corePrefix, s)
+	return Core(n), ok
+}
+
+// ParseExecution reads what Execution.String wrote, and nothing else.
+func ParseExecution(s string) (Execution, bool) {
+	n, ok := kernel.ParseID(executionPrefix, s)
+	return Execution(n), ok
+}
+
+// ParseDecision reads what Decision.String wrote, and nothing else.
+func ParseDecision(s string) (Decision, bool) {
+	n, ok := kernel.ParseID(decisionPrefix, s)
+	return Decision(n), ok
 }

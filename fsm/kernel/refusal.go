@@ -10,7 +10,7 @@ const (
 	CodeInvalidArgument    Code = 3
 	CodeNotFound           Code = 5
 	CodeAlreadyExists      Code = 6
-	CodePermissionDenied   Code = 7 // in audit records only
+	CodePermissionDenied   Code = 7
 	CodeResourceExhausted  Code = 8
 	CodeFailedPrecondition Code = 9
 	CodeAborted            Code = 10

@@ -3,7 +3,7 @@ package level
 import "fmt"
 
 // Released is the highest level of which data may be about: golden logs and lists of fields hold its form, which never changes.
-// What is new since then opens at the level after it, which may still change.
+// Newer features open at the level after it, which may still change.
 const Released Level = 1
 
 // Newest is the highest level that the code of this version of mind knows: the one after Released when a gate opens there.

@@ -306,3 +306,31 @@ const (
 	ScheduleTooLate
 	ReplacedByNextRun
 )
+
+// About Cores, their executions and decisions.
+const (
+	NoCore Code = iota + 790
+	CoreExists
+	BadCore
+	TooManyCores
+	CoreBusy
+	CoreCannot
+	CoreNotRunning
+	CoreChanged
+	NoExecution
+	TooManyExecutions
+	ExecutionChanged
+	ExecutionOver
+	ExecutionNotFailed
+	NotWaitingForSignal
+	NoDecision
+	DecisionOver
+	NotAssignee
+	StaleSubject
+	BadAnswer
+	AlreadyVoted
+	CalledTooDeep
+	BadExecution
+	GatedBy
+	GateAnswered
+)

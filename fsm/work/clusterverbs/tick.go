@@ -69,6 +69,7 @@ func applyTick(tx *lifecycle.Tx, c *Tick) TickResult {
 		giveUp(tx, c.Renewing, &res)
 	}
 	dropFinished(tx, &res)
+	tx.Flush() // The timers of other domains may change jobs, too.
 	if tx.Entry.FireTimers() {
 		res.More = true
 	}

@@ -40,7 +40,7 @@ type ControlJob struct {
 // CommandNumber implements kernel.Command.
 func (ControlJob) CommandNumber() uint16 { return 2 }
 
-func init() { verbs.Add(lifecycle.Verb("ControlJob", controlJob, auditControlJob)) }
+func init() { verbs.Add(lifecycle.Verb("ControlJob", Control, auditControlJob)) }
 
 // ControlResult is the job as it is after the command, or why nothing was done.
 type ControlResult struct {
@@ -50,7 +50,7 @@ type ControlResult struct {
 	Duplicate bool
 }
 
-func controlJob(tx *lifecycle.Tx, c *ControlJob) ControlResult {
+func Control(tx *lifecycle.Tx, c *ControlJob) ControlResult {
 	old, ok := tx.Find(c.Job)
 	if !ok || c.Tenant != "" && old.Tenant != c.Tenant {
 		return ControlResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoJob, c.Job)}

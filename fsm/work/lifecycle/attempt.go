@@ -6,6 +6,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -53,6 +54,7 @@ func (tx *Tx) Move(j *work.Job, to v1.JobState_Value, why reason.Reason) {
 	from := j.State
 	j.State, j.Reason = to, why
 	tx.EmitJob(j, from)
+	executions.JobMoved(tx.Entry, j.ID, to, j.Terminal())
 }
 
 func (tx *Tx) EmitJob(j *work.Job, from v1.JobState_Value) {

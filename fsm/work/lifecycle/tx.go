@@ -26,18 +26,23 @@ func Verb[T, R any, P interface {
 	*T
 	kernel.Command
 }](name string, apply func(tx *Tx, c *T) R, audit func(entry *kernel.Tx, c *T, result R)) kernel.CommandDef {
-	return kernel.Define[T, R, P](name, func(entry *kernel.Tx, c *T) R {
-		tx := &Tx{
-			State: tables.Of(entry.State), Meta: entry.Meta().(*work.Meta), Entry: entry,
-			Index: entry.Index(), Now: entry.Now(),
-		}
-		result := apply(tx, c)
-		tx.Flush()
-		tx.applyRetention()
-		accounts.Settle(&tx.Bank)
-		tx.SettleBudgets(tx.Now, tx.Index)
+	return kernel.Define[T, R, P](name, func(entry *kernel.Tx, c *T) (result R) {
+		Within(entry, func(tx *Tx) { result = apply(tx, c) })
 		return result
 	}, audit)
+}
+
+// Within changes the tables in an entry. It may be used within another one that has flushed its edits.
+func Within(entry *kernel.Tx, change func(tx *Tx)) {
+	tx := &Tx{
+		State: tables.Of(entry.State), Meta: entry.Meta().(*work.Meta), Entry: entry,
+		Index: entry.Index(), Now: entry.Now(),
+	}
+	change(tx)
+	tx.Flush()
+	tx.applyRetention()
+	accounts.Settle(&tx.Bank)
+	tx.SettleBudgets(tx.Now, tx.Index)
 }
 
 // Mint returns the next id of this entry; false when it has none left.

@@ -15,7 +15,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/catalog"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
+	"github.com/mindcoordinator/mind/fsm/cores"
 	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
@@ -440,6 +442,10 @@ func story(t *testing.T) (*kernel.Machine[kernel.View, event.Event], *State) {
 		},
 		coordinators.Domain(), access.Tokens(), access.Audit(), catalog.Domain(),
 		schedules.Domain(nil, func(s *kernel.State) schedules.Jobs { return Of(s) }),
+		cores.Domain(nil), executions.Domain(nil, nil, func(s *kernel.State, id ident.Job) bool {
+			j, ok := Of(s).Find(id)
+			return ok && !j.Terminal()
+		}),
 	)
 	m := kernel.New(kernel.Config[kernel.View, event.Event]{
 		Registry: registry,

@@ -1,0 +1,46 @@
+// Package executions has the executions of Cores, the decisions that people make for them, and their events, as rows of the state.
+//
+// Guarantees. An execution is stored as its continuation: where it stands, what it has bound, and what it waits for. Its history is not
+// replayed. Seq and the numbers of waits only grow (I12). A frame is replaced only by the proposer that has seen the one before it (I13).
+// A decision is resolved once (I14). Every open wait is ended by time at the latest (I15), and one for a job by the entry that ends the
+// job. Bound values are opaque here.
+package executions
+
+import (
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+)
+
+// Jobs says whether a job is there and not over.
+type Jobs func(s *kernel.State, id ident.Job) (live bool)
+
+// Domain is all that executions are to the state. verbs are the commands that change them, tick does what is due.
+func Domain(verbs []kernel.CommandDef, tick func(tx *kernel.Tx) bool, jobs Jobs) kernel.Domain {
+	return kernel.Domain{
+		Name: "executions", Open: open, Commands: verbs,
+		Records: []kernel.RecordDef{
+			kernel.Rows(recordExecution, "execution", func(s *kernel.State) *kernel.Table[ident.Execution, *Execution] { return &Of(s).executions },
+				func(s *kernel.State, e *Execution) error {
+					e.Tenant, e.User = s.Intern(e.Tenant), s.Intern(e.User)
+					Put(Of(s), e)
+					return nil
+				}),
+			kernel.Rows(recordDecision, "decision", func(s *kernel.State) *kernel.Table[ident.Decision, *Decision] { return &Of(s).decisions },
+				func(s *kernel.State, d *Decision) error {
+					d.Tenant = s.Intern(d.Tenant)
+					PutDecision(Of(s), d)
+					return nil
+				}),
+			kernel.Rows(recordSegment, "event segment", func(s *kernel.State) *kernel.Table[uint64, *Segment] { return &Of(s).segments },
+				func(s *kernel.State, g *Segment) error {
+					g.Tenant = s.Intern(g.Tenant)
+					PutSegment(Of(s), g)
+					return nil
+				}),
+		},
+		Due: NextDue, Tick: tick,
+		Check: func(s *kernel.State, report kernel.Report) {
+			Of(s).check(func(id ident.Job) bool { return jobs(s, id) }, report)
+		},
+	}
+}
