@@ -35,7 +35,7 @@ func (m *machine) object(n *node) (any, error) {
 			return nil, failed(n.args[i].at, codeType, "the key of a map has to be a string, not %s", described(k))
 		}
 		if _, twice := out[key]; twice {
-			return nil, failed(n.args[i].at, codeRange, "the key %q is twice in the map", key)
+			return nil, failed(n.args[i].at, codeRange, "the key %s is twice in the map", shortened(key))
 		}
 		if out[key], err = m.eval(n.args[i+1]); err != nil {
 			return nil, err

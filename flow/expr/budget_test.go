@@ -32,9 +32,10 @@ func TestBudget_ofOps(t *testing.T) {
 		`"a,b".split(",").join("-")`: 0,
 		`"aaaa".replace("a", "bb")`:  0,
 		`long == long && long < long && long <= "z" && size(long) == 1024`: 0,
-		`min([3, 2, 1])`:    0,
-		`{"a": [{"b": 1}]}`: 0,
-		unequalMaps():       0,
+		`min([3, 2, 1])`:                       0,
+		`{"a": [{"b": 1}]}`:                    0,
+		unequalMaps():                          0,
+		`{"a": 1, "b": 2} == {"a": 2, "b": 2}`: 1 + 5 + 5 + 1 + 2 + 1 + 1, // all keys, although the first entry decides
 	} {
 		e, err := Parse(text)
 		require.NoError(t, err, text)

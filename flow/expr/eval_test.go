@@ -122,6 +122,7 @@ func TestEval_errors(t *testing.T) {
 		{`s[0]`, "TYPE", 1, "a string has no index"},
 		{`{1: 2}`, "TYPE", 1, "the key of a map has to be a string, not an int"},
 		{`{"a": 1, "a": 2}`, "RANGE", 9, `the key "a" is twice`},
+		{`["` + strings.Repeat("x", 100) + `"].map(x, {x: 1, x: 2})`, "RANGE", 119, `"` + strings.Repeat("x", 40) + `"... is twice`},
 		{`1 + "a"`, "TYPE", 2, "+ takes two numbers, two strings or two lists, not an int and a string"},
 		{`"a" + 1`, "TYPE", 4, "not a string and an int"},
 		{`[] + 1`, "TYPE", 3, "not a list and an int"},

@@ -58,13 +58,17 @@ var reserved = map[string]bool{
 
 // lexer splits a text into tokens, one at a time: a template goes on as text where its expression ends.
 type lexer struct {
-	text string
-	pos  int
+	text  string
+	pos   int
+	limit int // no token begins after it
 }
 
 func (l *lexer) next() (token, error) {
 	l.space()
 	at := l.pos
+	if at > l.limit {
+		return token{}, syntax(l.limit, "expected }}: an expression has at most %d bytes", MaxText)
+	}
 	if at == len(l.text) {
 		return token{kind: kindEnd, at: at}, nil
 	}

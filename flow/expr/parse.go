@@ -22,7 +22,7 @@ func Parse(text string) (*Expr, error) {
 	if at := invalidAt(text); at >= 0 {
 		return nil, syntax(at, "expected UTF-8")
 	}
-	p := parser{lexer: lexer{text: text}}
+	p := parser{lexer: lexer{text: text, limit: len(text)}}
 	root, err := p.whole()
 	if err != nil {
 		return nil, err

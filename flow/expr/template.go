@@ -53,15 +53,13 @@ func ParseTemplate(text string) (*Template, error) {
 func (p *parser) placeholder(at int) (*node, error) {
 	const mark = 2 // the length of {{ and of }}
 	p.lexer.pos = at + mark
+	p.lexer.limit = p.lexer.pos + MaxText
 	root, err := p.whole()
 	if err != nil {
 		return nil, err
 	}
 	if !p.token.is("}") || !strings.HasPrefix(p.lexer.text[p.token.at:], "}}") {
 		return nil, p.expected("an operator or }}")
-	}
-	if length := p.token.at - at - mark; length > MaxText {
-		return nil, syntax(at+mark+MaxText, "expected }}: an expression has at most %d bytes", MaxText)
 	}
 	p.lexer.pos = p.token.at + mark
 	return root, nil

@@ -65,7 +65,10 @@ func TestTemplate_syntaxErrors(t *testing.T) {
 		require.Contains(t, syntax.Message, test.says, test.text)
 		require.Equal(t, test.offset, syntax.Offset, test.text)
 	}
-	_, err := ParseTemplate("a{{" + strings.Repeat(" ", MaxText-1) + "a}}")
+	// It is refused where it becomes too long, whatever follows.
+	_, err := ParseTemplate("a{{" + strings.Repeat("(a) ||", MaxText) + "%%%")
+	require.ErrorContains(t, err, "at offset 4099: expected }}: an expression has at most 4096 bytes")
+	_, err = ParseTemplate("a{{" + strings.Repeat(" ", MaxText-1) + "a}}")
 	require.NoError(t, err)
 }
 

@@ -172,6 +172,9 @@ func equalWithin(a, b any, charge func(ops int64) error) (bool, error) {
 		if !ok || len(a) != len(b) {
 			return false, nil
 		}
+		if err := charge(int64(len(a))); err != nil { // for the sorting, even if the first entry decides
+			return false, err
+		}
 		for _, key := range sortedKeys(a) {
 			other, ok := b[key]
 			if !ok {
