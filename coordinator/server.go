@@ -24,11 +24,13 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/admin"
 	"github.com/mindcoordinator/mind/coordinator/admission"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/cores"
 	"github.com/mindcoordinator/mind/coordinator/data"
 	"github.com/mindcoordinator/mind/coordinator/datatokens"
 	"github.com/mindcoordinator/mind/coordinator/evaluations"
 	"github.com/mindcoordinator/mind/coordinator/events"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
+	"github.com/mindcoordinator/mind/coordinator/interpreter"
 	"github.com/mindcoordinator/mind/coordinator/jobs"
 	"github.com/mindcoordinator/mind/coordinator/links"
 	"github.com/mindcoordinator/mind/coordinator/members"
@@ -81,6 +83,8 @@ type server struct {
 	jobs        *jobs.Service
 	evaluations *evaluations.Service
 	schedules   *schedules.Service
+	cores       *cores.Service
+	interpreter *interpreter.Interpreter
 	data        *data.Service
 	events      *events.Service
 	selfcheck   *selfcheck.Service
@@ -129,6 +133,7 @@ func (s *server) grpcServer() *grpc.Server {
 	v1.RegisterCalendarServiceServer(server, windows.New(s.replica))
 	v1.RegisterScheduleServiceServer(server, s.schedules)
 	v1.RegisterAuditServiceServer(server, s.access)
+	v1.RegisterCoreServiceServer(server, s.cores)
 	return server
 }
 

@@ -8,14 +8,17 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/access"
 	"github.com/mindcoordinator/mind/coordinator/admin"
 	"github.com/mindcoordinator/mind/coordinator/admission"
+	"github.com/mindcoordinator/mind/coordinator/cores"
 	"github.com/mindcoordinator/mind/coordinator/data"
 	"github.com/mindcoordinator/mind/coordinator/evaluations"
 	"github.com/mindcoordinator/mind/coordinator/events"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
+	"github.com/mindcoordinator/mind/coordinator/interpreter"
 	"github.com/mindcoordinator/mind/coordinator/jobs"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/coordinator/members"
 	"github.com/mindcoordinator/mind/coordinator/output"
+	"github.com/mindcoordinator/mind/coordinator/programs"
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/coordinator/replay"
 	"github.com/mindcoordinator/mind/coordinator/replica"
@@ -72,6 +75,11 @@ func (s *server) makeJobServices() {
 		RenewsThroughPeers: s.sessions.RenewsThroughPeers, EntryBytes: s.config.Limits.EntryBytes,
 	})
 	s.evaluations = evaluations.New(s.replica, admitted, s.forecasts)
+	cache := &programs.Cache{}
+	s.cores = cores.New(cores.Config{State: s.replica, Sealer: s.sealer, Programs: cache, Log: s.log})
+	s.interpreter = interpreter.New(interpreter.Config{
+		State: s.replica, Admission: admitted, Evaluations: s.evaluations, Programs: cache, Open: s.cores.OpenEnvironment, Log: s.log,
+	})
 	s.schedules = schedules.New(schedules.Config{State: s.replica, Admission: admitted, Ran: s.metrics.Ran, Log: s.log})
 	s.data = data.New(s.replica, s.agents, s.log)
 }

@@ -56,7 +56,7 @@ func (l *layout) writeConfigs() error {
 		"http_addr": l.HTTP, "coordinators": grpc, "api_secret": l.APISecret,
 		"tokens": []keys{{
 			"token": l.Token, "tenant": "default", "user": "dev",
-			"permissions": []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate", "mind:operator"},
+			"permissions": []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate", "scaicore:admin", "mind:operator"},
 		}},
 		"shutdown_timeout": "2s",
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
@@ -193,6 +194,20 @@ func special() []endpoint {
 			pageToken,
 			text("tenant_id", "records of this tenant, or * for all; for operators only"),
 			consistency,
+		}}},
+		{own: parseBundleRoute, permissions: []string{auth.CoreManage, auth.CoreAdmin}, serve: parseBundle, doc: doc{OutSchema: bundleSchema, Missing: false}},
+		{rpc: v1.CoreService_InvokeCore_FullMethodName, serve: invokeCore, doc: doc{In: &v1.InvokeCoreRequest{}, Without: []string{"core_id"}, Optional: true, Out: &v1.Execution{}, Missing: true, Conflict: true}},
+		{rpc: v1.CoreService_ListCores_FullMethodName, query: fromQuery(wire.Listing(func() *v1.ListCoresRequest { return &v1.ListCoresRequest{} })), doc: doc{Query: params{
+			coreLimit, coreCursor, consistency,
+		}}},
+		{rpc: v1.CoreService_ListExecutions_FullMethodName, query: fromQuery(wire.Listing(func() *v1.ListExecutionsRequest { return &v1.ListExecutionsRequest{} })), doc: doc{Missing: true, Query: params{
+			ofCore, text("status", "only executions with this status"), coreLimit, coreCursor, consistency,
+		}}},
+		{rpc: v1.CoreService_ListDecisions_FullMethodName, query: fromQuery(wire.Listing(func() *v1.ListDecisionsRequest { return &v1.ListDecisionsRequest{} })), doc: doc{Missing: true, Query: params{
+			ofCore, text("status", "pending (default), resolved, expired, cancelled or all"), coreLimit, coreCursor, consistency,
+		}}},
+		{rpc: v1.CoreService_ListCoreEvents_FullMethodName, query: fromQuery(wire.Listing(func() *v1.ListCoreEventsRequest { return &v1.ListCoreEventsRequest{} })), doc: doc{Missing: true, Query: params{
+			ofCore, text("execution_id", "only events of this execution"), coreLimit, coreCursor, consistency,
 		}}},
 		{rpc: v1.TokenService_CreateStreamTicket_FullMethodName, serve: createStreamTicket, doc: doc{
 			In: &v1.StreamTicketRequest{}, Optional: true, Out: &v1.NewStreamTicket{},

@@ -11,7 +11,7 @@ func allRoutes() []route {
 	return all
 }
 
-var segmentName = regexp.MustCompile(`\{[a-z]+\}`)
+var segmentName = regexp.MustCompile(`\{[a-z_]+\}`)
 
 // pathOf returns a path of a route, with a value for its variable.
 func pathOf(r route) string {

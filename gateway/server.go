@@ -47,6 +47,7 @@ type server struct {
 	client      *client.Client
 	jobs        v1.JobServiceClient
 	evaluations v1.EvaluationServiceClient
+	cores       v1.CoreServiceClient
 	cluster     v1.ClusterServiceClient
 	launchers   v1.LauncherServiceClient
 	tokens      v1.TokenServiceClient
@@ -103,6 +104,7 @@ func newServer(config Config) (*server, error) {
 	s.tokens = v1.NewTokenServiceClient(c)
 	s.watched = stream.Source{Jobs: s.jobs, Events: v1.NewEventServiceClient(c), Longest: config.Timeouts.Stream}
 	s.evaluations = v1.NewEvaluationServiceClient(c)
+	s.cores = v1.NewCoreServiceClient(c)
 	s.launchers = v1.NewLauncherServiceClient(c)
 	s.quotas, s.audit = v1.NewQuotaServiceClient(c), v1.NewAuditServiceClient(c)
 	s.issued = auth.NewAPITokens(s.tokens)

@@ -109,6 +109,21 @@ func (s *Service) evaluationJob(ctx context.Context, v *fsm.View, req *v1.Submit
 	return spec, job, err
 }
 
+// NewJob makes the job of an evaluation in the name of the caller.
+func (s *Service) NewJob(ctx context.Context, v *fsm.View, req *v1.SubmitEvaluationRequest) (jobverbs.NewJob, error) {
+	if err := admission.CheckEvaluation(req.GetEvaluationConfig()); err != nil {
+		return jobverbs.NewJob{}, err
+	}
+	spec, job, err := s.evaluationJob(ctx, v, req)
+	if err != nil {
+		return job, err
+	}
+	return job, s.admission.Sign(ctx, spec, &job, "")
+}
+
+// Show returns the evaluation that a job is.
+func (s *Service) Show(v *fsm.View, j *work.Job) *v1.Evaluation { return evaluationView(v, j) }
+
 func acceptedEvaluation(id ident.Job) *v1.SubmitEvaluationResponse {
 	return &v1.SubmitEvaluationResponse{EvaluationId: id.EvaluationID(), Status: v1.JobStatus_PENDING, Message: "accepted; its workload is job " + id.String()}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/mindcoordinator/mind/gateway/oidc"
 )
@@ -14,7 +13,7 @@ var roleGrants = map[string][]string{
 	"super_admin":   AllPermissions,
 	"partner_admin": AllPermissions,
 	"tenant_admin":  AllPermissions,
-	"tenant_viewer": {PermissionView},
+	"tenant_viewer": {PermissionView, CoreView},
 	"tenant_user":   {},
 }
 
@@ -44,7 +43,7 @@ func (i Issuer) Authenticate(ctx context.Context, token string) (*Caller, error)
 func granted(claims *oidc.Claims) []string {
 	permissions := slices.Clone(roleGrants[claims.Role])
 	for _, scope := range claims.Scopes {
-		if strings.HasPrefix(scope, "scaimind:") && slices.Contains(AllPermissions, scope) && !slices.Contains(permissions, scope) {
+		if slices.Contains(AllPermissions, scope) && !slices.Contains(permissions, scope) {
 			permissions = append(permissions, scope)
 		}
 	}

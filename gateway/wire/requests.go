@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -148,4 +150,26 @@ func StreamJobLogs(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, [
 		}
 	}
 	return request, faults
+}
+
+// Listing reads the filter of a list of Cores, executions, checkpoints or events: the fields of its request, by their names.
+func Listing[M proto.Message](fresh func() M) func(query url.Values) (M, []Fault) {
+	return func(query url.Values) (M, []Fault) {
+		request := fresh()
+		var faults []Fault
+		m := request.ProtoReflect()
+		for i := range m.Descriptor().Fields().Len() {
+			f := m.Descriptor().Fields().Get(i)
+			name := string(f.Name())
+			switch {
+			case f.Kind() == protoreflect.StringKind && query.Get(name) != "":
+				m.Set(f, protoreflect.ValueOfString(query.Get(name)))
+			case f.Kind() == protoreflect.Int32Kind:
+				var n int32
+				n, faults = Int(query, name, 1, 500, faults)
+				m.Set(f, protoreflect.ValueOfInt32(n))
+			}
+		}
+		return request, faults
+	}
 }

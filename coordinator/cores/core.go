@@ -1,0 +1,301 @@
+package cores
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/programs"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm/cores"
+	"github.com/mindcoordinator/mind/fsm/coreverbs"
+)
+
+// given is what a request says about a Core; CreateCoreRequest and UpdateCoreRequest have it.
+type given interface {
+	GetName() string
+	GetRuntimeMode() string
+	GetConcurrencyMode() string
+	GetEntityKeyField() string
+	GetSource() *structpb.Struct
+	GetPlugins() []*structpb.Struct
+	GetEnvironment() *structpb.Struct
+	GetResourceLimits() *structpb.Struct
+	GetCheckpointMode() string
+	GetPrivilegeLevel() string
+	GetMetadata() *structpb.Struct
+	GetNotifyUrl() string
+}
+
+// CreateCore makes a Core.
+func (s *Service) CreateCore(ctx context.Context, req *v1.CreateCoreRequest) (*v1.CreateCoreResponse, error) {
+	by := call.Of(ctx)
+	c := coreverbs.PutCore{Tenant: by.Tenant, User: by.User, Name: req.GetName(), Slug: slugOf(req.GetName()), Actor: by.Actor()}
+	if err := s.fill(&c, &config{RuntimeMode: "event_driven", ConcurrencyMode: "stateless", CheckpointMode: "auto", PrivilegeLevel: "standard"}, req); err != nil {
+		return nil, err
+	}
+	row, err := s.put(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &v1.CreateCoreResponse{Core: s.shown(row, true)}, nil
+}
+
+// UpdateCore changes the given fields of a Core.
+func (s *Service) UpdateCore(ctx context.Context, req *v1.UpdateCoreRequest) (*v1.UpdateCoreResponse, error) {
+	v, err := s.State.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	old, err := find(ctx, v, req.GetCoreId())
+	if err != nil {
+		return nil, err
+	}
+	by := call.Of(ctx)
+	c := coreverbs.PutCore{ID: old.ID, Tenant: by.Tenant, User: by.User, Name: old.Name, Slug: old.Slug, IfRevision: old.Revision, Actor: by.Actor()}
+	if given := uint64(max(req.GetIfRevision(), 0)); given != 0 && given != old.Revision {
+		return nil, call.Errorf(codes.Aborted, "the Core %s was changed meanwhile: read it again", old.Slug)
+	}
+	if req.GetName() != "" && req.GetName() != old.Name {
+		c.Name, c.Slug = req.GetName(), slugOf(req.GetName())
+	}
+	if err := s.fill(&c, configOf(old), req); err != nil {
+		return nil, err
+	}
+	row, err := s.put(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &v1.UpdateCoreResponse{Core: s.shown(row, true)}, nil
+}
+
+func (s *Service) put(ctx context.Context, c coreverbs.PutCore) (*cores.Core, error) {
+	result, err := replica.Propose[coreverbs.Result](ctx, s.State, c)
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Refusal != nil:
+		return nil, call.Refused(result.Refusal)
+	}
+	return result.Core, nil
+}
+
+// fill checks what a request says, and adds it to a command. base is the configuration that it changes.
+func (s *Service) fill(c *coreverbs.PutCore, base *config, req given) error {
+	var f call.Faults
+	if c.Slug == "" || len(c.Name) > maxName {
+		f.Bad("name", "must have 1 to %d bytes, and a letter or a digit in them", maxName)
+	}
+	oneOf(&f, "runtime_mode", req.GetRuntimeMode(), runtimeModes)
+	oneOf(&f, "concurrency_mode", req.GetConcurrencyMode(), concurrencyModes)
+	oneOf(&f, "checkpoint_mode", req.GetCheckpointMode(), checkpointModes)
+	oneOf(&f, "privilege_level", req.GetPrivilegeLevel(), privilegeLevels)
+	if m := req.GetConcurrencyMode(); m == "entity" || m == "singleton" {
+		f.Bad("concurrency_mode", "is %s, which this version of Mind does not run: use stateless", m)
+	}
+	for to, from := range map[*string]string{
+		&base.RuntimeMode: req.GetRuntimeMode(), &base.ConcurrencyMode: req.GetConcurrencyMode(), &base.EntityKeyField: req.GetEntityKeyField(),
+		&base.CheckpointMode: req.GetCheckpointMode(), &base.PrivilegeLevel: req.GetPrivilegeLevel(), &base.NotifyURL: req.GetNotifyUrl(),
+	} {
+		if from != "" {
+			*to = from
+		}
+	}
+	if len(req.GetPlugins()) > 0 {
+		base.Plugins = nil
+		for _, p := range req.GetPlugins() {
+			base.Plugins = append(base.Plugins, programs.FromStruct(p))
+		}
+	}
+	if req.GetResourceLimits() != nil {
+		base.ResourceLimits = programs.FromStruct(req.GetResourceLimits())
+	}
+	if req.GetMetadata() != nil {
+		base.Metadata = programs.FromStruct(req.GetMetadata())
+	}
+	if err := f.Err(); err != nil {
+		return err
+	}
+	if err := s.environment(c, base, req.GetEnvironment()); err != nil {
+		return err
+	}
+	if source := req.GetSource(); len(source.GetFields()) > 0 {
+		if err := program(c, source); err != nil {
+			return err
+		}
+	}
+	var err error
+	c.Config, err = base.encode()
+	return err
+}
+
+// program checks a program and stores it in its own form, so that equal programs are equal bytes.
+func program(c *coreverbs.PutCore, source *structpb.Struct) error {
+	raw, err := programs.JSON(source)
+	if err != nil {
+		return call.Bad("source", "is not JSON: %v", err)
+	}
+	m, faults := programs.Validate(raw)
+	if len(faults) > 0 {
+		return invalid(faults)
+	}
+	if c.Source, err = m.Encode(); err != nil {
+		return fmt.Errorf("storing a program: %w", err)
+	}
+	c.Digest = programs.Digest(c.Source)
+	return nil
+}
+
+// environment encrypts the values of an environment.
+func (s *Service) environment(c *coreverbs.PutCore, base *config, values *structpb.Struct) error {
+	if values == nil {
+		return nil
+	}
+	plain := map[string]string{}
+	for name, value := range values.GetFields() {
+		text, ok := value.GetKind().(*structpb.Value_StringValue)
+		if secret := value.GetStructValue(); secret != nil {
+			text, ok = secret.GetFields()["value"].GetKind().(*structpb.Value_StringValue)
+		}
+		if !ok {
+			return call.Bad("environment", "the value of %s must be text, or {\"type\": \"secret\", \"value\": text}", call.Clip(name, 64))
+		}
+		plain[name] = text.StringValue
+	}
+	base.Names = slices.Sorted(maps.Keys(plain))
+	c.SetEnvironment = true
+	if len(plain) == 0 {
+		c.Environment = nil
+		return nil
+	}
+	raw, err := json.Marshal(plain)
+	if err != nil {
+		return fmt.Errorf("storing an environment: %w", err)
+	}
+	c.Environment, err = s.Sealer.SealText(owner(c.Tenant, c.Slug), raw)
+	return err
+}
+
+// owner says for whom an environment is sealed.
+func owner(tenant, slug string) string { return tenant + "\x00core\x00" + slug }
+
+// OpenEnvironment says whether this coordinator can decrypt the environment of a Core.
+func (s *Service) OpenEnvironment(c *cores.Core) error {
+	if _, err := s.Sealer.OpenText(owner(c.Tenant, c.Slug), c.Environment); err != nil {
+		return fmt.Errorf("its environment cannot be decrypted: %w", err)
+	}
+	return nil
+}
+
+// ListCores lists the Cores of the caller's tenant.
+func (s *Service) ListCores(ctx context.Context, req *v1.ListCoresRequest) (*v1.ListCoresResponse, error) {
+	most, err := limit(req.GetLimit())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.State.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.ListCoresResponse{}
+	for c := range v.CoresOf(call.Of(ctx).Tenant, req.GetCursor()) {
+		if len(out.Cores) == most {
+			out.NextCursor = out.Cores[most-1].GetSlug()
+			break
+		}
+		out.Cores = append(out.Cores, s.shown(c, false))
+	}
+	return out, nil
+}
+
+// GetCore shows a Core with its program.
+func (s *Service) GetCore(ctx context.Context, req *v1.GetCoreRequest) (*v1.GetCoreResponse, error) {
+	v, err := s.State.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := find(ctx, v, req.GetCoreId())
+	if err != nil {
+		return nil, err
+	}
+	return &v1.GetCoreResponse{Core: s.shown(c, true)}, nil
+}
+
+// DeleteCore deletes a Core.
+func (s *Service) DeleteCore(ctx context.Context, req *v1.DeleteCoreRequest) (*v1.DeleteCoreResponse, error) {
+	v, err := s.State.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := find(ctx, v, req.GetCoreId())
+	if err != nil {
+		return nil, err
+	}
+	by := call.Of(ctx)
+	result, err := replica.Propose[coreverbs.Result](ctx, s.State, coreverbs.DeleteCore{ID: c.ID, Tenant: by.Tenant, Actor: by.Actor()})
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Refusal != nil:
+		return nil, call.Refused(result.Refusal)
+	}
+	return &v1.DeleteCoreResponse{}, nil
+}
+
+// control moves a Core to another state.
+func (s *Service) control(ctx context.Context, text string, action cores.Action) (*v1.Core, error) {
+	v, err := s.State.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := find(ctx, v, text)
+	if err != nil {
+		return nil, err
+	}
+	by := call.Of(ctx)
+	result, err := replica.Propose[coreverbs.Result](ctx, s.State, coreverbs.ControlCore{ID: c.ID, Tenant: by.Tenant, Action: action, Actor: by.Actor()})
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Refusal != nil:
+		return nil, call.Refused(result.Refusal)
+	}
+	return s.shown(result.Core, false), nil
+}
+
+// StartCore starts a Core. It runs as soon as the leader has checked it.
+func (s *Service) StartCore(ctx context.Context, req *v1.StartCoreRequest) (*v1.StartCoreResponse, error) {
+	c, err := s.control(ctx, req.GetCoreId(), cores.Start)
+	return &v1.StartCoreResponse{Core: c}, err
+}
+
+// StopCore stops a Core. Its executions are held until it is started again.
+func (s *Service) StopCore(ctx context.Context, req *v1.StopCoreRequest) (*v1.StopCoreResponse, error) {
+	c, err := s.control(ctx, req.GetCoreId(), cores.Stop)
+	return &v1.StopCoreResponse{Core: c}, err
+}
+
+// RestartCore restarts a Core.
+func (s *Service) RestartCore(ctx context.Context, req *v1.RestartCoreRequest) (*v1.RestartCoreResponse, error) {
+	c, err := s.control(ctx, req.GetCoreId(), cores.Restart)
+	return &v1.RestartCoreResponse{Core: c}, err
+}
+
+// PauseCore pauses a Core. Its executions are held until it is resumed.
+func (s *Service) PauseCore(ctx context.Context, req *v1.PauseCoreRequest) (*v1.PauseCoreResponse, error) {
+	c, err := s.control(ctx, req.GetCoreId(), cores.Pause)
+	return &v1.PauseCoreResponse{Core: c}, err
+}
+
+// ResumeCore resumes a paused Core.
+func (s *Service) ResumeCore(ctx context.Context, req *v1.ResumeCoreRequest) (*v1.ResumeCoreResponse, error) {
+	c, err := s.control(ctx, req.GetCoreId(), cores.Resume)
+	return &v1.ResumeCoreResponse{Core: c}, err
+}

@@ -1,0 +1,161 @@
+package programs
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/mindcoordinator/mind/flow/machine"
+)
+
+// maxWhole is the largest number that JSON carries exactly.
+const maxWhole = 1 << 53
+
+// FromAPI makes a value of one that came in a request. Whole numbers become integers: JSON does not tell them apart.
+func FromAPI(v *structpb.Value) any {
+	if v == nil {
+		return nil
+	}
+	return whole(v.AsInterface())
+}
+
+// FromStruct makes a value of an object that came in a request.
+func FromStruct(s *structpb.Struct) map[string]any {
+	if s == nil {
+		return nil
+	}
+	return whole(s.AsMap()).(map[string]any)
+}
+
+func whole(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < maxWhole {
+			return int64(v)
+		}
+	case []any:
+		for i := range v {
+			v[i] = whole(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = whole(v[k])
+		}
+	}
+	return v
+}
+
+// ToAPI makes a value of a program one for an answer.
+func ToAPI(v any) *structpb.Value {
+	switch v := v.(type) {
+	case nil:
+		return structpb.NewNullValue()
+	case int64:
+		return structpb.NewNumberValue(float64(v))
+	case []any:
+		list := &structpb.ListValue{}
+		for _, e := range v {
+			list.Values = append(list.Values, ToAPI(e))
+		}
+		return structpb.NewListValue(list)
+	case map[string]any:
+		return structpb.NewStructValue(ToStruct(v))
+	}
+	out, err := structpb.NewValue(v)
+	if err != nil {
+		return structpb.NewStringValue(fmt.Sprint(v))
+	}
+	return out
+}
+
+// ToStruct makes an object of a program one for an answer.
+func ToStruct(m map[string]any) *structpb.Struct {
+	s := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	for k, e := range m {
+		s.Fields[k] = ToAPI(e)
+	}
+	return s
+}
+
+// Stored makes a value of the state one for an answer; nil: there is none.
+func Stored(data []byte) *structpb.Value {
+	if len(data) == 0 {
+		return nil
+	}
+	v, err := machine.DecodeValue(data)
+	if err != nil {
+		return nil
+	}
+	return ToAPI(v)
+}
+
+// JSON makes an object that came in a request JSON, with whole numbers as such.
+func JSON(s *structpb.Struct) ([]byte, error) { return json.Marshal(FromStruct(s)) }
+
+// OfMessage makes a value of a message, as REST shows it: fields by their names, times and enums as text, and nothing for fields that
+// are not set.
+func OfMessage(m proto.Message) map[string]any {
+	out := map[string]any{}
+	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		out[string(f.Name())] = ofField(f, v)
+		return true
+	})
+	return out
+}
+
+func ofField(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
+	switch {
+	case f.IsMap():
+		entries := map[string]any{}
+		v.Map().Range(func(k protoreflect.MapKey, e protoreflect.Value) bool {
+			entries[k.String()] = ofScalar(f.MapValue(), e)
+			return true
+		})
+		return entries
+	case f.IsList():
+		list := make([]any, v.List().Len())
+		for i := range list {
+			list[i] = ofScalar(f, v.List().Get(i))
+		}
+		return list
+	}
+	return ofScalar(f, v)
+}
+
+func ofScalar(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
+	switch f.Kind() {
+	case protoreflect.MessageKind:
+		switch m := v.Message().Interface().(type) {
+		case *timestamppb.Timestamp:
+			return m.AsTime().Format(time.RFC3339Nano)
+		case *structpb.Struct:
+			return FromStruct(m)
+		case *structpb.Value:
+			return FromAPI(m)
+		default:
+			return OfMessage(m)
+		}
+	case protoreflect.EnumKind:
+		if e := f.Enum().Values().ByNumber(v.Enum()); e != nil {
+			return string(e.Name())
+		}
+		return int64(v.Enum())
+	case protoreflect.BoolKind:
+		return v.Bool()
+	case protoreflect.StringKind:
+		return v.String()
+	case protoreflect.BytesKind:
+		return string(v.Bytes())
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		return v.Float()
+	case protoreflect.Uint32Kind, protoreflect.Uint64Kind, protoreflect.Fixed32Kind, protoreflect.Fixed64Kind:
+		return int64(min(v.Uint(), math.MaxInt64))
+	}
+	return v.Int()
+}
