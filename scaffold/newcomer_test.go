@@ -43,7 +43,6 @@ func TestNewcomer(t *testing.T) {
 	require.Greater(t, len(marks), 10)
 	fails(t, tree, "left to fill in: fsm/work/queueverbs/nudge_queue.go:", "go", "test", "./scaffold", "-run", "TestTree")
 	fails(t, tree, mark, "go", "test", "./fsm", "-run", "TestNudgeQueue")
-	fails(t, tree, mark, "go", "test", "./cmd/mind/cli/cluster", "-run", "TestNudgeQueue")
 
 	// 2. The work of a person.
 	fillIn(t, tree, "testdata/nudge_queue.txt")
