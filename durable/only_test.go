@@ -62,8 +62,8 @@ var elsewhere = map[string]string{
 	"raftnode/verify/source.go copyFile os.Create":              ofAScratch,
 }
 
-// notOurs lists folders whose programs keep no files that must survive: attacks, examples, and tests of the documents.
-var notOurs = []string{"chaos", "examples", "docs", "tools"}
+// notOurs lists folders whose programs keep no files that must survive: attacks, examples, tools, and tests of the documents.
+var notOurs = []string{"chaos", "examples", "docs", "scaffold", "tools"}
 
 // writes lists the functions that write, make or rename files, by the path of their package. A function that opens a
 // file counts only if its flags may allow writing; see opensToWrite.

@@ -24,7 +24,6 @@ var sentences = map[reason.Code]string{
 	reason.DrainedForGood:          "its node was drained, and the job is not restartable",
 	reason.TimeLimitReached:        "its time limit is reached",
 	reason.RanTooLong:              "ran longer than its time limit",
-	reason.RetryAfter:              "retry {0} of {1} after {2}",
 	reason.RestartedAfter:          "restarted after {0}",
 	reason.RestartsInAfter:         "restarts in {0} s after {1}",
 	reason.RestartedAsRetry:        "restarted (retry {0} of {1}) after {2}",

@@ -26,7 +26,7 @@ const (
 	DrainedForGood
 	TimeLimitReached
 	RanTooLong
-	RetryAfter
+	_ // no reason has this number
 	RestartedAfter
 	RestartsInAfter
 	RestartedAsRetry

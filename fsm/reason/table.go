@@ -24,7 +24,6 @@ var table = [...]definition{
 	DrainedForGood:          {"DrainedForGood", ""},
 	TimeLimitReached:        {"TimeLimitReached", ""},
 	RanTooLong:              {"RanTooLong", ""},
-	RetryAfter:              {"RetryAfter", "NNR"},
 	RestartedAfter:          {"RestartedAfter", "R"},
 	RestartsInAfter:         {"RestartsInAfter", "NR"},
 	RestartedAsRetry:        {"RestartedAsRetry", "NNR"},

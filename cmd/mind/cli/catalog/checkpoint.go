@@ -18,6 +18,8 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
+var checkpointVerbs = rest.Verbs{newShowCheckpoint, newPullCheckpoint}
+
 func newCheckpoint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
@@ -26,8 +28,8 @@ func newCheckpoint() *cobra.Command {
   mind checkpoint pull ckpt_1a2b model`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newShowCheckpoint(), newPinCheckpoint("pin", "Keep a checkpoint until it is unpinned"),
-		newPinCheckpoint("unpin", "Let retention have a checkpoint again"), newPullCheckpoint())
+	cmd.AddCommand(newPinCheckpoint("pin", "Keep a checkpoint until it is unpinned"), newPinCheckpoint("unpin", "Let retention have a checkpoint again"))
+	cmd.AddCommand(checkpointVerbs.Make()...)
 	return cmd
 }
 

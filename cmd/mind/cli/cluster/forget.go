@@ -18,6 +18,8 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
+var nodeVerbs = rest.Verbs{newNodeForget}
+
 func newNode() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "node",
@@ -26,7 +28,7 @@ func newNode() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newNodeForget())
+	cmd.AddCommand(nodeVerbs.Make()...)
 	return cmd
 }
 

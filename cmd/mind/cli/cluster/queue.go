@@ -106,6 +106,8 @@ type queue struct {
 	Warning    string   `json:"warning"`
 }
 
+var queuesVerbs = rest.Verbs{newQueuesPut, newQueuesDelete}
+
 func newQueues() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:   "queues",
@@ -153,7 +155,7 @@ jobs hold beyond that, over all tenants; only operators see these two.`,
 		})
 		return t.Flush()
 	})
-	cmd.AddCommand(newQueuesPut(), newQueuesDelete())
+	cmd.AddCommand(queuesVerbs.Make()...)
 	return cmd
 }
 

@@ -5,11 +5,15 @@
 // the job, and the command says so.
 package jobs
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
+)
+
+var jobVerbs = rest.Verbs{
+	newSubmit, newJobs, newJob, newExplain, newSchedule, newLogs, newMetrics, newCancel, newPause, newResume, newRetry,
+}
 
 // Commands returns the commands of this package.
-func Commands() []*cobra.Command {
-	return []*cobra.Command{
-		newSubmit(), newJobs(), newJob(), newExplain(), newSchedule(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newRetry(),
-	}
-}
+func Commands() []*cobra.Command { return jobVerbs.Make() }

@@ -85,9 +85,9 @@ var checks = map[string]string{
 
 func newExplain() *cobra.Command {
 	var suppose []string
-	var at string
+	var at, code string
 	cmd := rest.Command(&cobra.Command{
-		Use:   "explain JOB",
+		Use:   "explain JOB | explain --code CODE",
 		Short: "Explain why a job has its status, and what would let it start",
 		Long: `Explains why a job has its status. For a waiting job it shows what keeps it: how many nodes fail on what, limits, holds, jobs
 ahead; when it starts, if that is known; and single changes with which it would start now, each of which was planned by
@@ -108,13 +108,23 @@ the scheduler. The estimated start is made of the jobs of your tenant alone, so 
 
 --at answers all of this as it was at an earlier moment: the coordinator takes its last saved state before it, and replays
 its log up to there. The moment is the index of a log entry (events and the audit log have it), a time, or a duration back
-from now. Coordinators keep some thousands of entries; one that does not reach back says from where on it does.`,
+from now. Coordinators keep some thousands of entries; one that does not reach back says from where on it does.
+
+--code explains a reason instead of a job: the code of a reason, its number, or some words of its sentence. It asks no
+cluster.`,
 		Example: `  mind explain job_1a2b
   mind explain job_1a2b --what-if gpus=4 --what-if gpu_type=A100
   mind explain job_1a2b --what-if quota.max_gpus=64 -o json
   mind explain job_1a2b --at 10m
-  mind explain job_1a2b --at 2026-01-02T03:04:05Z --what-if gpus=4`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: CompleteJobs,
+  mind explain job_1a2b --at 2026-01-02T03:04:05Z --what-if gpus=4
+  mind explain --code NeedsFreeGPUs`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("code") {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
+		ValidArgsFunction: CompleteJobs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
 		var got explained
 		query := url.Values{}
@@ -141,6 +151,19 @@ from now. Coordinators keep some thousands of entries; one that does not reach b
 	})
 	cmd.Flags().StringArrayVar(&suppose, "what-if", nil, "KEY=VALUE that is supposed to be different; repeatable")
 	cmd.Flags().StringVar(&at, "at", "", "an earlier moment: the index of a log entry, a time such as 2026-01-02T15:04:05Z, or 10m")
+	cmd.Flags().StringVar(&code, "code", "", "explain a reason: its code, its number, or words of its sentence")
+	_ = cmd.RegisterFlagCompletionFunc("code", completeReasons) // fails only for an unknown flag, or if called twice
+	explainJob := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !cmd.Flags().Changed("code") {
+			return explainJob(cmd, args)
+		}
+		output, err := cmd.Flags().GetString("output")
+		if err != nil {
+			return err
+		}
+		return explainReason(cmd.OutOrStdout(), output, code)
+	}
 	return cmd
 }
 

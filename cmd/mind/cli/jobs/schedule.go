@@ -42,6 +42,8 @@ type schedule struct {
 	Refused int64  `json:"refused"`
 }
 
+var scheduleVerbs = rest.Verbs{newSchedulePut, newScheduleShow, newScheduleDelete, newScheduleRun}
+
 func newSchedule() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:     "schedule",
@@ -83,9 +85,9 @@ The jobs of a schedule: mind jobs --label schedule=NAME`,
 		}
 		return t.Flush()
 	})
-	cmd.AddCommand(newSchedulePut(), newScheduleShow(), newScheduleDelete(), newScheduleRun(),
-		newScheduleControl("pause", "Submit nothing more of a schedule until it is resumed"),
+	cmd.AddCommand(newScheduleControl("pause", "Submit nothing more of a schedule until it is resumed"),
 		newScheduleControl("resume", "Go on with a paused schedule, at its next time"))
+	cmd.AddCommand(scheduleVerbs.Make()...)
 	return cmd
 }
 

@@ -33,6 +33,21 @@ func Command(cmd *cobra.Command, run func(ctx context.Context, cmd *cobra.Comman
 	return cmd
 }
 
+// Verbs are the verbs below a noun. The file of a verb adds it when the program starts, so that a verb is one file.
+type Verbs []func() *cobra.Command
+
+// Add adds a verb.
+func (v *Verbs) Add(verb func() *cobra.Command) { *v = append(*v, verb) }
+
+// Make makes the command of each verb.
+func (v Verbs) Make() []*cobra.Command {
+	var all []*cobra.Command
+	for _, verb := range v {
+		all = append(all, verb())
+	}
+	return all
+}
+
 // Positive refuses a number below 1.
 func Positive(flag string, n int) error {
 	if n < 1 {
