@@ -1,10 +1,13 @@
 package machine
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mindcoordinator/mind/flow/expr"
@@ -305,11 +308,17 @@ func (r *run) text(t *ir.Template, names *scope) (string, bool) {
 	if v == nil {
 		return "", true
 	}
-	s, isText := v.(string)
-	if !isText {
-		s = fmt.Sprint(v)
+	if s, isText := v.(string); isText {
+		return s, true
 	}
-	return s, true
+	data := &bytes.Buffer{}
+	e := json.NewEncoder(data)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		r.err = &Error{Code: CodeType, Message: fmt.Sprintf("the text %q: %v", t.Text(), err)}
+		return "", false
+	}
+	return strings.TrimSuffix(data.String(), "\n"), true
 }
 
 // truth evaluates a condition.
