@@ -87,11 +87,15 @@ type Output struct {
 	Err   *Error
 }
 
-// Advance goes on until everything waits, the execution ends, or fuel runs out. An error says that the frame cannot be read.
+// Advance goes on until everything waits, the execution ends, or fuel runs out. An error says that the frame cannot be read, or
+// that the execution is over.
 func (p *Program) Advance(stored []byte, in Input, limits Limits) (*Output, error) {
 	f, err := decodeFrame(stored)
 	if err != nil {
 		return nil, err
+	}
+	if f.Phase == ended || f.Phase == running && f.Error != nil && !in.Cancel {
+		return nil, ErrOver
 	}
 	r := &run{program: p, frame: f, limits: limits, fuel: limits.Fuel, results: map[uint32]Result{}, out: &Output{}}
 	maps.Copy(r.results, in.Results)
@@ -104,7 +108,7 @@ func (p *Program) Advance(stored []byte, in Input, limits Limits) (*Output, erro
 		r.startCancel()
 	}
 	r.out.Status = r.step()
-	return r.finish(stored)
+	return r.finish(stored, in)
 }
 
 // run is one Advance.
@@ -195,7 +199,7 @@ func (r *run) cleanUp() Status {
 			if b := r.program.blocks[last.Block]; b != nil {
 				blocks = b.Compensate
 			}
-			names = over(over(names, map[string]any{"result": last.Result}), last.Vars)
+			names = over(over(names, last.Vars), map[string]any{"result": last.Result})
 		}
 		switch r.body(f.After, blocks, names) {
 		case yielded:
@@ -213,7 +217,7 @@ func (r *run) cleanUp() Status {
 }
 
 // finish stores the frame. One that is too large fails the execution where it stood before.
-func (r *run) finish(before []byte) (*Output, error) {
+func (r *run) finish(before []byte, in Input) (*Output, error) {
 	if r.out.Status == More && len(r.results) > 0 {
 		r.frame.Pending = map[uint32]storedResult{}
 		for wait, result := range r.results {
@@ -230,7 +234,27 @@ func (r *run) finish(before []byte) (*Output, error) {
 	}
 	late := &Error{Code: CodeTooLarge, Message: fmt.Sprintf(
 		"the names of the execution take %d bytes, and at most %d are kept: bind less, or keep large values in files", len(data), MaxFrame)}
-	return &Output{Status: Failed, Frame: before, Records: r.out.Records, Err: late}, nil
+	return r.undoneBy(late, before, in)
+}
+
+// undoneBy fails an execution where it stood before this Advance: the waits of that frame are given up.
+func (r *run) undoneBy(err *Error, before []byte, in Input) (*Output, error) {
+	f, wrong := decodeFrame(before)
+	if wrong != nil {
+		return nil, wrong
+	}
+	then := &run{program: r.program, frame: f, results: map[uint32]Result{}, out: &Output{Records: r.out.Records}}
+	maps.Copy(then.results, in.Results)
+	for wait := range f.Pending {
+		then.results[wait] = Result{}
+	}
+	f.Pending = nil
+	then.fail(err)
+	then.out.Status = Failed
+	if then.out.Frame, wrong = encodeFrame(f); wrong != nil {
+		return nil, fmt.Errorf("storing the frame of an execution: %w", wrong)
+	}
+	return then.out, nil
 }
 
 // take returns the result of a wait, once.
@@ -256,7 +280,11 @@ func (r *run) cancelWait(wait *uint32) {
 	if *wait == 0 {
 		return
 	}
-	delete(r.results, *wait)
+	if _, answered := r.results[*wait]; answered {
+		delete(r.results, *wait)
+		*wait = 0
+		return
+	}
 	// An effect of this very Advance was never carried out.
 	if i := slices.IndexFunc(r.out.Effects, func(e Effect) bool { return e.Wait == *wait && e.Kind != Cancel }); i >= 0 {
 		r.out.Effects = slices.Delete(r.out.Effects, i, i+1)

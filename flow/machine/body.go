@@ -39,7 +39,7 @@ func (r *run) block(in *body, b *ir.Block, names *scope) outcome {
 			}
 			in.Cur = &act{}
 			if !r.enter(b, in.Cur, names) {
-				in.Cur.Err = r.err
+				in.Cur.Failed = true
 				return failed
 			}
 		}
@@ -85,7 +85,8 @@ func (r *run) enter(b *ir.Block, a *act, names *scope) bool {
 func (r *run) leave(b *ir.Block, a *act, names *scope) {
 	r.cancelWait(&a.Timer)
 	bind(b, r.value, names)
-	if len(b.Compensate) > 0 {
+	// A block whose failure was handled has done nothing to undo.
+	if len(b.Compensate) > 0 && a.Mode == plain {
 		r.frame.Undo = append(r.frame.Undo, undo{Block: b.ID, Result: r.value, Vars: names.inner()})
 	}
 	r.record(Record{Kind: Exited, Attempt: a.Attempt, Name: b.ResultBinding, Value: r.value}, b, names)
@@ -166,7 +167,7 @@ func (r *run) failed(b *ir.Block, a *act, names *scope) (again bool, _ outcome) 
 		err.Step = names.path(b.ID)
 	}
 	if a.Mode == handling || a.Mode == asking {
-		a.Err = err
+		a.Failed = true
 		return false, failed
 	}
 	if retry := b.Retry; retry != nil && a.Attempt < retry.Max && worthAnother(retry, err) {
@@ -185,12 +186,12 @@ func (r *run) failed(b *ir.Block, a *act, names *scope) (again bool, _ outcome) 
 		r.giveUpAct(a)
 		*a = act{Attempt: a.Attempt, Mode: handling, Handler: i, Err: err, Kids: []kid{{Body: &body{}}}}
 		if h.Action == "checkpoint" {
-			a.Mode = asking
+			a.Mode, a.Kids = asking, nil
 			a.Wait = r.effect(failureQuestion(b, err, names))
 		}
 		return true, waiting
 	}
-	a.Err = err
+	a.Failed = true
 	return false, failed
 }
 
@@ -250,6 +251,7 @@ func (r *run) answered(b *ir.Block, a *act, names *scope) outcome {
 	if !ok {
 		return waiting
 	}
+	a.Wait = 0
 	choice := ""
 	if answer, ok := result.Value.(map[string]any); ok {
 		choice, _ = answer["resolution"].(string)
