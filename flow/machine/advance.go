@@ -11,7 +11,8 @@ import (
 
 // Limits bound an execution.
 type Limits struct {
-	// Fuel is how many operations an Advance may take. A started block is one too.
+	// Fuel is how many operations an Advance may take, and how many the expressions of one block may: it may end with a block that
+	// goes beyond. A started block is an operation too.
 	Fuel int64
 	// Blocks is how many blocks an execution may start.
 	Blocks int64
@@ -27,8 +28,10 @@ const (
 	MaxWidth = 256
 	// maxItems is how many items a foreach takes.
 	maxItems = 10_000
-	// maxBytes is how many bytes one evaluation may make.
+	// maxBytes is how many bytes the expressions of a block may make.
 	maxBytes = 1 << 20
+	// maxEffects is how many bytes the effects of an Advance have before it stops between two blocks.
+	maxEffects = 256 << 10
 )
 
 // Program is a module and the flow of it that an execution runs.
@@ -119,6 +122,9 @@ type run struct {
 	fuel    int64
 	results map[uint32]Result
 	out     *Output
+	// budget limits the expressions of the block; effects counts the bytes of the effects.
+	budget  *expr.Budget
+	effects int
 	// err is the error of the block that has just failed, value the last value of a body, or that of a return.
 	err   *Error
 	value any
@@ -224,16 +230,18 @@ func (r *run) finish(before []byte, in Input) (*Output, error) {
 			r.frame.Pending[wait] = storedResult(result)
 		}
 	}
-	data, err := encodeFrame(r.frame)
-	if err != nil {
-		return nil, fmt.Errorf("storing the frame of an execution: %w", err)
-	}
-	if len(data) <= MaxFrame {
-		r.out.Frame = data
-		return r.out, nil
+	if r.frame.fits() {
+		data, err := encodeFrame(r.frame)
+		if err != nil {
+			return nil, fmt.Errorf("storing the frame of an execution: %w", err)
+		}
+		if len(data) <= MaxFrame {
+			r.out.Frame = data
+			return r.out, nil
+		}
 	}
 	late := &Error{Code: CodeTooLarge, Message: fmt.Sprintf(
-		"the names of the execution take %d bytes, and at most %d are kept: bind less, or keep large values in files", len(data), MaxFrame)}
+		"the names and results of the execution take more than the %d bytes that are kept: bind less, or keep large values in files", MaxFrame)}
 	return r.undoneBy(late, before, in)
 }
 
@@ -271,6 +279,16 @@ func (r *run) take(wait uint32) (Result, bool) {
 func (r *run) effect(e Effect) uint32 {
 	r.frame.LastWait++
 	e.Wait = r.frame.LastWait
+	for _, v := range []any{e.Spec, e.Input} {
+		left := maxEffects - r.effects
+		measure(v, &left)
+		r.effects = maxEffects - left
+	}
+	if e.Question != nil {
+		left := maxEffects - r.effects - len(e.Question.Prompt) - len(e.Question.Schema)
+		measure(e.Question.Context, &left)
+		r.effects = maxEffects - left
+	}
 	r.out.Effects = append(r.out.Effects, e)
 	return e.Wait
 }

@@ -27,6 +27,7 @@ func (r *run) body(b *body, blocks []ir.Block, names *scope) outcome {
 		b.PC++
 	}
 	r.value = b.Last
+	r.refresh()
 	return done
 }
 
@@ -34,7 +35,7 @@ func (r *run) body(b *body, blocks []ir.Block, names *scope) outcome {
 func (r *run) block(in *body, b *ir.Block, names *scope) outcome {
 	for {
 		if in.Cur == nil {
-			if r.fuel <= 0 || len(r.out.Effects) >= r.limits.Effects {
+			if r.fuel <= 0 || len(r.out.Effects) >= r.limits.Effects || r.effects >= maxEffects {
 				return yielded
 			}
 			in.Cur = &act{}
@@ -116,7 +117,8 @@ func (r *run) attempt(b *ir.Block, a *act, names *scope) outcome {
 	case asking:
 		return r.answered(b, a, names)
 	}
-	if b.Timeout > 0 && !hasDeadline(b.Kind) {
+	r.refresh()
+	if b.Timeout > 0 && !hasDeadline(b) {
 		if a.Timer == 0 {
 			a.Timer = r.effect(Effect{Kind: Timer, After: duration(b.Timeout), Block: b.ID, Path: names.path(b.ID), Node: b.Node()})
 		} else if _, late := r.take(a.Timer); late {
@@ -155,9 +157,9 @@ func (r *run) attempt(b *ir.Block, a *act, names *scope) outcome {
 	return failed
 }
 
-// hasDeadline says that the effect of a kind has the timeout itself.
-func hasDeadline(k ir.Kind) bool {
-	return k == ir.Wait || k == ir.Checkpoint || k == ir.CoreCall || k == ir.Compute
+// hasDeadline says that the effect of a block has the timeout itself.
+func hasDeadline(b *ir.Block) bool {
+	return b.Kind == ir.Wait && b.Event != "" || b.Kind == ir.Checkpoint || b.Kind == ir.CoreCall || b.Kind == ir.Compute
 }
 
 // failed decides what a failure of a block leads to: another attempt, a handler, or the failure of the body. again: run the block again.
@@ -209,7 +211,7 @@ func backoff(retry *ir.Retry, attempt int) time.Duration {
 		first = time.Second
 	}
 	if most == 0 {
-		most = 5 * time.Minute
+		most = max(first, 5*time.Minute)
 	}
 	return time.Duration(min(float64(first)*math.Pow(2, float64(attempt-1)), float64(most)))
 }
@@ -276,6 +278,9 @@ func (r *run) record(rec Record, b *ir.Block, names *scope) {
 	r.out.Records = append(r.out.Records, rec)
 }
 
+// refresh begins the budget of a block, or of what a block evaluates after a body.
+func (r *run) refresh() { r.budget = &expr.Budget{Ops: r.limits.Fuel, Bytes: maxBytes} }
+
 // eval evaluates an expression; its cost counts as fuel.
 func (r *run) eval(e *ir.Expr, names *scope) (any, bool) {
 	if e == nil || e.Expr == nil {
@@ -285,9 +290,9 @@ func (r *run) eval(e *ir.Expr, names *scope) (any, bool) {
 }
 
 func (r *run) evaluate(eval func(expr.Names, *expr.Budget) (any, error), names *scope) (any, bool) {
-	budget := &expr.Budget{Ops: r.limits.Fuel, Bytes: maxBytes}
-	v, err := eval(names, budget)
-	r.fuel -= r.limits.Fuel - budget.Ops
+	before := r.budget.Ops
+	v, err := eval(names, r.budget)
+	r.fuel -= before - r.budget.Ops
 	if err == nil {
 		return v, true
 	}

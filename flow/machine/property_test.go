@@ -157,7 +157,7 @@ func TestAnyProgram_isTheSameHoweverFuelCutsIt(t *testing.T) {
 		whole, cut := newWorld(t, p, seed), newWorld(t, p, seed)
 		whole.cancelAt, cut.cancelAt = cancelAt, cancelAt
 		whole.several, cut.several = true, true
-		cut.limits.Fuel, cut.limits.Effects = int64(d.number(12, 40)), d.number(1, 4)
+		cut.limits.Fuel, cut.limits.Effects = int64(d.number(30, 60)), d.number(1, 4)
 		a, b := whole.live(), cut.live()
 		require.Equal(t, whole.records, cut.records)
 		require.Equal(t, whole.states, cut.states)

@@ -22,7 +22,7 @@ func (p *Program) Retry(stored []byte, from string, bindings map[string]any) ([]
 	if err != nil {
 		return nil, err
 	}
-	if f.Main == nil || f.Phase != running {
+	if f.Main == nil || f.Phase != running || f.Error == nil {
 		return nil, ErrNotFailed
 	}
 	reached := []string{}

@@ -16,7 +16,7 @@ func (r *run) await(b *ir.Block, a *act, names *scope, order func() (Effect, boo
 			return Result{}, failed
 		}
 		e.Block, e.Path, e.Node = b.ID, names.path(b.ID), b.Node()
-		if e.Timeout == 0 {
+		if e.Timeout == 0 && e.Kind != Timer {
 			e.Timeout = duration(b.Timeout)
 		}
 		a.Wait = r.effect(e)
