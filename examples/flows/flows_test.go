@@ -9,14 +9,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/admission"
 	"github.com/mindcoordinator/mind/flow/check"
 	"github.com/mindcoordinator/mind/flow/ir"
 	"github.com/mindcoordinator/mind/flow/machine"
 	"github.com/mindcoordinator/mind/flow/rehearse"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/gateway/wire"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 func load(t *testing.T, name string) (m *ir.Module, o rehearse.Options) {
@@ -83,8 +86,38 @@ func TestRetryAndCompensate_undoesTheStagingWhenItIsCanceled(t *testing.T) {
 	}, steps)
 }
 
-// The bodies of the jobs are those that REST takes.
-func TestExamples_haveBodiesThatTheGatewayReads(t *testing.T) {
+// roomy is a cluster without nodes, so that admission looks at the request alone.
+type roomy struct{}
+
+func (roomy) Nodes() int                           { return 0 }
+func (roomy) RoomFor(work.Shape) place.Room        { return place.Room{} }
+func (roomy) Largest(work.Shape) (gpus, nodes int) { return 64, 8 }
+func (roomy) GPUTypes() []string                   { return nil }
+func (roomy) Levels() (all []domains.Level, innermost domains.Level, found bool) {
+	return nil, domains.Level{}, false
+}
+
+// takes requires that the gateway reads a body, and that a coordinator finds no fault in it.
+func takes(t *testing.T, path, action string, spec any) {
+	t.Helper()
+	text := []byte(asJSON(t, spec))
+	if action == "evaluate" {
+		body := &v1.NewEvaluation{}
+		faults, ignored := wire.Decode(text, body)
+		require.Empty(t, faults, path)
+		require.Empty(t, ignored, path)
+		require.NoError(t, admission.CheckEvaluation(&v1.EvaluationConfig{JobId: body.GetJobId(), ModelUri: body.GetModelUri(), Benchmarks: body.GetBenchmarks()}), path)
+		return
+	}
+	body := &v1.SubmitJobRequest{}
+	faults, ignored := wire.Decode(text, body)
+	require.Empty(t, faults, path)
+	require.Empty(t, ignored, path)
+	_, err := admission.Parse(body, roomy{})
+	require.NoError(t, err, path)
+}
+
+func TestExamples_haveBodiesThatAClusterTakes(t *testing.T) {
 	seen := 0
 	for _, name := range []string{"train-evaluate-ask", "sweep", "retry-and-compensate"} {
 		m, o := load(t, name)
@@ -107,13 +140,7 @@ func TestExamples_haveBodiesThatTheGatewayReads(t *testing.T) {
 					open[e.Wait] = machine.Result{Value: result}
 					if e.Kind == machine.Job {
 						seen++
-						body := proto.Message(&v1.SubmitJobRequest{})
-						if e.Action == "evaluate" {
-							body = &v1.NewEvaluation{}
-						}
-						faults, ignored := wire.Decode([]byte(asJSON(t, e.Spec)), body)
-						require.Empty(t, faults, "%s: %s", name, e.Path)
-						require.Empty(t, ignored, "%s: %s", name, e.Path)
+						takes(t, name+": "+e.Path, e.Action, e.Spec)
 					}
 				}
 				if len(open) == 0 && out.Status != machine.More {

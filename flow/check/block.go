@@ -76,6 +76,9 @@ func (c *checker) rigid(here place, b *ir.Block) {
 	for i := range b.Statements {
 		s := &b.Statements[i]
 		in := here.field("statements[" + itoa(i) + "]")
+		for _, name := range s.Strange() {
+			in.error("UNKNOWN_FIELD", "%s statements have no field %q", s.Kind, name)
+		}
 		switch s.Kind {
 		case ir.StatementExpression:
 			if s.Expression == nil && s.Template == nil {
@@ -203,6 +206,9 @@ func (c *checker) wait(here place, b *ir.Block) {
 func (c *checker) checkpoint(here place, b *ir.Block) {
 	if b.Prompt == nil || strings.TrimSpace(b.Prompt.Text()) == "" {
 		here.error("FIELD_MISSING", "the checkpoint asks nothing: it has no prompt")
+	}
+	if b.Type == "failure" {
+		here.field("type").error("BAD_NAME", "the type %q is that of questions about failed steps", b.Type)
 	}
 	if len(b.Options) > 0 && len(b.Schema) > 0 {
 		here.error("BAD_ANSWER", "a checkpoint has options or a schema, and this one has both")

@@ -59,20 +59,28 @@ var blockID = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,62}$`)
 // given are the names that every flow has.
 var given = []string{"input", "trigger"}
 
+// role matches the roles of models.
+var role = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+
 const (
 	maxBlocks = 2_000
 	maxDepth  = 32
+	// maxFindings is how many errors and how many warnings are told, and maxMessage how long each is; bytes.
+	maxFindings = 100
+	maxMessage  = 1_000
 )
 
 // checker collects findings.
 type checker struct {
 	module *ir.Module
 	found  []Diagnostic
+	// counts has the number of findings of each severity, those that are left out included.
+	counts map[Severity]int
 }
 
 // Module says all that is wrong with a program.
 func Module(m *ir.Module) []Diagnostic {
-	c := &checker{module: m}
+	c := &checker{module: m, counts: map[Severity]int{}}
 	if m.SchemaVersion != ir.SchemaVersion {
 		c.at("schema_version", nil).error("SCHEMA_VERSION", "the schema version is %q, and this version of Mind reads %q", m.SchemaVersion, ir.SchemaVersion)
 	}
@@ -97,7 +105,21 @@ func Module(m *ir.Module) []Diagnostic {
 		c.flow(path, f)
 	}
 	c.calls()
+	c.size()
+	if more := c.counts[SeverityError] + c.counts[SeverityWarning] - len(c.found); more > 0 {
+		c.found = append(c.found, Diagnostic{Severity: SeverityWarning, Code: "MORE", Message: fmt.Sprintf("there are %d more findings", more)})
+	}
 	return c.found
+}
+
+// size reports a program that is too large in the form that is stored, which has the trees of its expressions.
+func (c *checker) size() {
+	data, err := c.module.Encode()
+	if err != nil {
+		c.at("", nil).error("SYNTAX", "the program cannot be written: %v", err)
+	} else if len(data) > ir.MaxBytes {
+		c.at("", nil).error("TOO_LARGE", "with the trees of its expressions the program has %d bytes, and at most %d are allowed", len(data), ir.MaxBytes)
+	}
 }
 
 // declarations checks what stands before the flows.
@@ -118,7 +140,7 @@ func (c *checker) declarations() {
 	roles := map[string]bool{}
 	for i, m := range c.module.Models {
 		here := c.at(fmt.Sprintf("models[%d]", i), nil)
-		if !regexp.MustCompile(`^[a-z][a-z0-9_]*$`).MatchString(m.Role) {
+		if !role.MatchString(m.Role) {
 			here.error("BAD_ROLE", "%q is no role of a model: it has to match ^[a-z][a-z0-9_]*$", m.Role)
 		} else if roles[m.Role] {
 			here.error("NAME_TWICE", "there are two models of the role %q", m.Role)
@@ -164,7 +186,7 @@ func (c *checker) flow(path string, f *ir.Flow) {
 			ids[b.ID] = at
 		}
 		bound[b.ID] = b
-		if strings.Count(at, "body") > maxDepth {
+		if depth(at) > maxDepth {
 			here.error("TOO_DEEP", "blocks are nested more than %d deep", maxDepth)
 		}
 		c.block(here, b)
@@ -180,6 +202,18 @@ func (c *checker) flow(path string, f *ir.Flow) {
 	c.names(path, f)
 }
 
+// depth is how many lists of blocks a path is in.
+func depth(path string) int {
+	n := 0
+	for part := range strings.SplitSeq(path, ".") {
+		switch list, _, _ := strings.Cut(part, "["); list {
+		case "body", "else", "catch", "finally", "compensate", "on_cancel":
+			n++
+		}
+	}
+	return n
+}
+
 // place is where a finding is.
 type place struct {
 	c     *checker
@@ -189,8 +223,18 @@ type place struct {
 
 func (c *checker) at(path string, b *ir.Block) place { return place{c, path, b} }
 
+// full says that no more findings of a severity are told.
+func (c *checker) full(s Severity) bool { return c.counts[s] >= maxFindings }
+
 func (p place) add(s Severity, code, format string, args ...any) {
+	full := p.c.full(s)
+	if p.c.counts[s]++; full {
+		return
+	}
 	d := Diagnostic{Severity: s, Code: code, Message: fmt.Sprintf(format, args...), Path: p.path}
+	if len(d.Message) > maxMessage {
+		d.Message = strings.ToValidUTF8(d.Message[:maxMessage], "") + "..."
+	}
 	if p.block != nil {
 		d.BlockID, d.NodeID = p.block.ID, p.block.Node()
 	}

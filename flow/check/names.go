@@ -11,46 +11,95 @@ import (
 
 func itoa(i int) string { return strconv.Itoa(i) }
 
-// names reports expressions that use a name that nothing binds, and results that are never used by that name.
-func (c *checker) names(path string, f *ir.Flow) {
-	known := map[string]bool{}
-	for _, name := range given {
-		known[name] = true
+// scope has the names that are bound in a flow, or in each iteration of a foreach, and those around them.
+type scope struct {
+	names map[string]bool
+	outer *scope
+	// elsewhere are all names that the flow binds anywhere.
+	elsewhere map[string]bool
+}
+
+func (s *scope) has(name string) bool {
+	for ; s != nil; s = s.outer {
+		if s.names[name] {
+			return true
+		}
 	}
-	for _, v := range c.module.Variables {
-		known[v.Name] = true
-	}
-	f.Walk(path, func(_ string, b *ir.Block) {
-		known[b.ID], known[b.ResultBinding] = true, true
-		for i := range b.Statements {
-			if b.Statements[i].Kind == ir.StatementAssign {
-				known[b.Statements[i].Name] = true
+	return false
+}
+
+// within returns the scope of a body that has names of its own.
+func (s *scope) within(blocks []ir.Block) *scope {
+	inner := &scope{map[string]bool{}, s, s.elsewhere}
+	inner.bind(blocks)
+	return inner
+}
+
+// bind adds the names that blocks bind.
+func (s *scope) bind(blocks []ir.Block) {
+	for i := range blocks {
+		b := &blocks[i]
+		s.add(b)
+		for below, inner := range b.Bodies() {
+			if below != "body" || b.Kind != ir.Foreach {
+				s.bind(inner)
 			}
 		}
-	})
-	delete(known, "")
+	}
+}
+
+func (s *scope) add(b *ir.Block) {
+	for _, name := range []string{b.ID, b.ResultBinding} {
+		if name != "" {
+			s.names[name] = true
+		}
+	}
+	for i := range b.Statements {
+		if b.Statements[i].Kind == ir.StatementAssign {
+			s.names[b.Statements[i].Name] = true
+		}
+	}
+}
+
+// names reports expressions that use a name that nothing binds.
+func (c *checker) names(path string, f *ir.Flow) {
+	anywhere := &scope{names: map[string]bool{}}
+	f.Walk(path, func(_ string, b *ir.Block) { anywhere.add(b) })
+	known := &scope{map[string]bool{}, nil, anywhere.names}
+	for _, name := range given {
+		known.names[name] = true
+	}
+	for _, v := range c.module.Variables {
+		known.names[v.Name] = true
+	}
+	known.bind(f.Body)
+	known.bind(f.OnCancel)
 	c.body(path+".body", f.Body, known, nil)
 	c.body(path+".on_cancel", f.OnCancel, known, nil)
 }
 
 // body checks the names of a list of blocks; local are those that are bound around it and nowhere else.
-func (c *checker) body(path string, blocks []ir.Block, known map[string]bool, local []string) {
+func (c *checker) body(path string, blocks []ir.Block, known *scope, local []string) {
 	for i := range blocks {
 		b := &blocks[i]
 		here := c.at(path+"["+itoa(i)+"]", b)
 		inputs := slices.Concat(local, slices.Sorted(maps.Keys(b.InputBindings)))
-		c.uses(here, b, known, local, inputs)
+		iteration := known
+		if b.Kind == ir.Foreach {
+			iteration = known.within(b.Body)
+		}
+		c.uses(here, b, known, iteration, local, inputs)
 		for below, inner := range b.Bodies() {
-			within := local
+			within, names := local, known
 			switch list, _, _ := strings.Cut(below, "["); {
 			case below == "body" && b.Kind == ir.Foreach:
-				within = slices.Concat(local, []string{item(b), "index"})
+				within, names = slices.Concat(local, []string{item(b), "index"}), iteration
 			case below == "catch", list == "on_failure":
 				within = slices.Concat(local, []string{"error"})
 			case below == "compensate":
 				within = slices.Concat(local, []string{"result"})
 			}
-			c.body(here.path+"."+below, inner, known, within)
+			c.body(here.path+"."+below, inner, names, within)
 		}
 	}
 }
@@ -62,14 +111,22 @@ func item(b *ir.Block) string {
 	return b.Var
 }
 
-// uses checks the names in the expressions of a block.
-func (c *checker) uses(here place, b *ir.Block, known map[string]bool, local, inputs []string) {
+// uses checks the names in the expressions of a block. iteration is the scope of a foreach's body.
+func (c *checker) uses(here place, b *ir.Block, known, iteration *scope, local, inputs []string) {
+	in := known
 	check := func(field string, roots, also []string) {
 		for _, name := range roots {
-			if known[name] || slices.Contains(also, name) {
+			if in.has(name) || slices.Contains(also, name) {
 				continue
 			}
-			here.field(field).error("UNKNOWN_NAME", "%s uses the name %q, which nothing binds%s", field, name, near(name, known, also))
+			says := "nothing binds"
+			switch {
+			case known.elsewhere[name]:
+				says = "a foreach binds: it ends with each iteration, so let the loop collect it"
+			case !c.full(SeverityError):
+				says += near(name, in, also)
+			}
+			here.field(field).error("UNKNOWN_NAME", "%s uses the name %q, which %s", field, name, says)
 		}
 	}
 	one := func(field string, e *ir.Expr, also []string) {
@@ -86,12 +143,12 @@ func (c *checker) uses(here place, b *ir.Block, known map[string]bool, local, in
 		one("input_bindings."+name, b.InputBindings[name], local)
 	}
 	for i := range b.Statements {
-		s, in := &b.Statements[i], "statements["+itoa(i)+"]."
-		one(in+"expression", s.Expression, inputs)
-		text(in+"template", s.Template, inputs)
-		one(in+"value", s.Value, inputs)
-		check(in+"data", s.Data.Roots(), inputs)
-		text(in+"message", s.Message, inputs)
+		s, at := &b.Statements[i], "statements["+itoa(i)+"]."
+		one(at+"expression", s.Expression, inputs)
+		text(at+"template", s.Template, inputs)
+		one(at+"value", s.Value, inputs)
+		check(at+"data", s.Data.Roots(), inputs)
+		text(at+"message", s.Message, inputs)
 	}
 	for i := range b.Cases {
 		one("cases["+itoa(i)+"].when", b.Cases[i].When, local)
@@ -99,7 +156,9 @@ func (c *checker) uses(here place, b *ir.Block, known map[string]bool, local, in
 	one("subject", b.Subject, local)
 	one("items", b.Items, local)
 	one("when", b.When, local)
+	in = iteration
 	one("collect", b.Collect, slices.Concat(local, []string{item(b), "index"}))
+	in = known
 	one("until", b.Until, local)
 	text("duration", b.Duration, local)
 	text("instance_key", b.InstanceKey, local)
@@ -113,8 +172,12 @@ func (c *checker) uses(here place, b *ir.Block, known map[string]bool, local, in
 }
 
 // near suggests a known name that differs by a letter or by case.
-func near(name string, known map[string]bool, also []string) string {
-	for _, candidate := range slices.Concat(slices.Sorted(maps.Keys(known)), also) {
+func near(name string, known *scope, also []string) string {
+	candidates := slices.Clone(also)
+	for ; known != nil; known = known.outer {
+		candidates = append(candidates, slices.Sorted(maps.Keys(known.names))...)
+	}
+	for _, candidate := range candidates {
 		if strings.EqualFold(candidate, name) || oneEdit(candidate, name) {
 			return "; is " + strconv.Quote(candidate) + " meant?"
 		}
@@ -159,21 +222,23 @@ func (c *checker) calls() {
 		})
 	}
 	for _, start := range slices.Sorted(maps.Keys(edges)) {
-		if circle := reach(start, start, edges, nil); circle != nil {
+		if circle := reach(start, start, edges, nil, map[string]bool{}); circle != nil {
 			c.at("flows", nil).warning("CYCLE", "cycle detected: %s; calls are at most 8 deep", strings.Join(circle, " -> "))
 			return
 		}
 	}
 }
 
-func reach(from, to string, edges map[string][]string, path []string) []string {
+// reach returns a way from one flow to another. A flow that was seen before leads nowhere.
+func reach(from, to string, edges map[string][]string, path []string, seen map[string]bool) []string {
 	path = append(path, from)
+	seen[from] = true
 	for _, next := range edges[from] {
 		if next == to {
 			return append(path, to)
 		}
-		if !slices.Contains(path, next) {
-			if found := reach(next, to, edges, path); found != nil {
+		if !seen[next] {
+			if found := reach(next, to, edges, path, seen); found != nil {
 				return found
 			}
 		}

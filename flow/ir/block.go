@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
+
+	"github.com/mindcoordinator/mind/flow/expr"
 )
 
 // Block is one step. Kind says which of the fields after the common ones it has.
@@ -37,8 +40,9 @@ type Block struct {
 	Collect       *Expr   `json:"collect,omitempty"`
 	When          *Expr   `json:"when,omitempty"`
 	MaxIterations int     `json:"max_iterations,omitempty"`
-	Catch         []Block `json:"catch,omitempty"`
-	Finally       []Block `json:"finally,omitempty"`
+	// Catch is nil where nothing is caught; an empty one catches.
+	Catch   []Block `json:"catch,omitzero"`
+	Finally []Block `json:"finally,omitempty"`
 
 	// parallel, and foreach
 	Branches      []Branch `json:"branches,omitempty"`
@@ -155,6 +159,37 @@ type Statement struct {
 	Body   any    `json:"body,omitempty"`
 	Header any    `json:"headers,omitempty"`
 	Key    any    `json:"key,omitempty"`
+
+	// strange are the fields that its kind does not have.
+	strange []string
+}
+
+// statements has the fields of each kind of statement that Mind runs.
+var statements = map[string][]string{
+	StatementExpression: {"kind", "expression", "template"},
+	StatementAssign:     {"kind", "name", "value"},
+	StatementEmit:       {"kind", "event", "data"},
+	StatementReturn:     {"kind", "value"},
+	StatementFail:       {"kind", "code", "message", "retryable"},
+}
+
+// Strange lists the fields that the statement has and statements of its kind do not.
+func (s *Statement) Strange() []string { return s.strange }
+
+// UnmarshalJSON implements json.Unmarshaler. It remembers which fields do not belong to the kind.
+func (s *Statement) UnmarshalJSON(data []byte) error {
+	type plain Statement
+	if err := strictly(data, (*plain)(s)); err != nil {
+		return err
+	}
+	if has, known := statements[s.Kind]; known {
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(data, &fields); err != nil {
+			return err
+		}
+		s.strange = others(fields, has)
+	}
+	return nil
 }
 
 // The kinds of statements that Mind runs.
@@ -178,6 +213,21 @@ type Arm struct {
 	Body   []Block `json:"body"`
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *Arm) UnmarshalJSON(data []byte) error {
+	type plain Arm
+	if err := precisely(data, (*plain)(a)); err != nil {
+		return err
+	}
+	for i, v := range a.Values {
+		var err error
+		if a.Values[i], err = expr.Normalize(v); err != nil {
+			return fmt.Errorf("values[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
 // Branch is one of the bodies that run beside each other.
 type Branch struct {
 	Name string  `json:"name"`
@@ -196,7 +246,7 @@ func (o *Option) UnmarshalJSON(data []byte) error {
 		return json.Unmarshal(data, &o.ID)
 	}
 	type plain Option
-	return json.Unmarshal(data, (*plain)(o))
+	return strictly(data, (*plain)(o))
 }
 
 // Quorum is how many of how many have to agree.
@@ -223,17 +273,44 @@ func (b *Block) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("a block has to be an object: %w", err)
 	}
 	type plain Block
-	if err := json.Unmarshal(data, (*plain)(b)); err != nil {
-		return located(b.ID, b.Kind, err)
-	}
-	if !b.Kind.Known() {
-		return nil
-	}
-	for name := range fields {
-		if !slices.Contains(common, name) && !slices.Contains(kinds[b.Kind].fields, name) {
-			b.strange = append(b.strange, name)
+	strange := others(fields, blockFields())
+	if len(strange) > 0 {
+		// Check names them, beside all else that is wrong.
+		for _, name := range strange {
+			delete(fields, name)
+		}
+		var err error
+		if data, err = json.Marshal(fields); err != nil {
+			return err
 		}
 	}
-	slices.Sort(b.strange)
+	if err := strictly(data, (*plain)(b)); err != nil {
+		return located(b.ID, b.Kind, err)
+	}
+	if b.Kind.Known() {
+		b.strange = append(strange, others(fields, append(slices.Clone(common), kinds[b.Kind].fields...))...)
+		slices.Sort(b.strange)
+	}
 	return nil
 }
+
+// others lists the fields that are not among those of a kind.
+func others(fields map[string]json.RawMessage, has []string) []string {
+	var names []string
+	for name := range fields {
+		if !slices.Contains(has, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// blockFields are the fields of all kinds of blocks.
+var blockFields = sync.OnceValue(func() []string {
+	all := slices.Clone(common)
+	for _, k := range kinds {
+		all = append(all, k.fields...)
+	}
+	return all
+})

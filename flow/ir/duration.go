@@ -30,23 +30,28 @@ func ParseDuration(text string) (time.Duration, error) {
 		if err != nil {
 			return 0, wrong
 		}
-		total += time.Duration(n) * unit.long
+		if n > uint64(MaxDuration/unit.long) {
+			return 0, tooLong(text)
+		}
+		if total += time.Duration(n) * unit.long; total > MaxDuration {
+			return 0, tooLong(text)
+		}
 		if rest = after; rest == "" {
-			return bounded(total)
+			return total, nil
 		}
 	}
 	d, err := time.ParseDuration(rest)
 	if err != nil || d < 0 {
 		return 0, wrong
 	}
-	return bounded(total + d)
+	if d > MaxDuration-total {
+		return 0, tooLong(text)
+	}
+	return total + d, nil
 }
 
-func bounded(d time.Duration) (time.Duration, error) {
-	if d > MaxDuration || d < 0 {
-		return 0, fmt.Errorf("%s is too long: at most %d days are allowed", d, MaxDuration/(24*time.Hour))
-	}
-	return d, nil
+func tooLong(text string) error {
+	return fmt.Errorf("%s is too long: at most %d days are allowed", clip(text), MaxDuration/(24*time.Hour))
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

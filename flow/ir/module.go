@@ -1,6 +1,11 @@
 package ir
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/mindcoordinator/mind/flow/expr"
+)
 
 // SchemaVersion is the one version of the form that is read.
 const SchemaVersion = "0.1"
@@ -55,6 +60,19 @@ type Variable struct {
 	Name    string `json:"name"`
 	Type    string `json:"type,omitempty"`
 	Default any    `json:"default,omitempty"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *Variable) UnmarshalJSON(data []byte) error {
+	type plain Variable
+	if err := precisely(data, (*plain)(v)); err != nil {
+		return err
+	}
+	var err error
+	if v.Default, err = expr.Normalize(v.Default); err != nil {
+		return fmt.Errorf("the variable %s: %w", clip(v.Name), err)
+	}
+	return nil
 }
 
 // Trigger says what starts a flow.

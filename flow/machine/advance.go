@@ -11,7 +11,8 @@ import (
 
 // Limits bound an execution.
 type Limits struct {
-	// Fuel is how many operations an Advance may take. A started block is one too.
+	// Fuel is how many operations an Advance may take, and how many the expressions of one block may: it may end with a block that
+	// goes beyond. A started block is an operation too.
 	Fuel int64
 	// Blocks is how many blocks an execution may start.
 	Blocks int64
@@ -27,8 +28,10 @@ const (
 	MaxWidth = 256
 	// maxItems is how many items a foreach takes.
 	maxItems = 10_000
-	// maxBytes is how many bytes one evaluation may make.
+	// maxBytes is how many bytes the expressions of a block may make.
 	maxBytes = 1 << 20
+	// maxEffects is how many bytes the effects of an Advance have before it stops between two blocks.
+	maxEffects = 256 << 10
 )
 
 // Program is a module and the flow of it that an execution runs.
@@ -87,11 +90,15 @@ type Output struct {
 	Err   *Error
 }
 
-// Advance goes on until everything waits, the execution ends, or fuel runs out. An error says that the frame cannot be read.
+// Advance goes on until everything waits, the execution ends, or fuel runs out. An error says that the frame cannot be read, or
+// that the execution is over.
 func (p *Program) Advance(stored []byte, in Input, limits Limits) (*Output, error) {
 	f, err := decodeFrame(stored)
 	if err != nil {
 		return nil, err
+	}
+	if f.Phase == ended || f.Phase == running && f.Error != nil && !in.Cancel {
+		return nil, ErrOver
 	}
 	r := &run{program: p, frame: f, limits: limits, fuel: limits.Fuel, results: map[uint32]Result{}, out: &Output{}}
 	maps.Copy(r.results, in.Results)
@@ -104,7 +111,7 @@ func (p *Program) Advance(stored []byte, in Input, limits Limits) (*Output, erro
 		r.startCancel()
 	}
 	r.out.Status = r.step()
-	return r.finish(stored)
+	return r.finish(stored, in)
 }
 
 // run is one Advance.
@@ -115,6 +122,9 @@ type run struct {
 	fuel    int64
 	results map[uint32]Result
 	out     *Output
+	// budget limits the expressions of the block; effects counts the bytes of the effects.
+	budget  *expr.Budget
+	effects int
 	// err is the error of the block that has just failed, value the last value of a body, or that of a return.
 	err   *Error
 	value any
@@ -195,7 +205,7 @@ func (r *run) cleanUp() Status {
 			if b := r.program.blocks[last.Block]; b != nil {
 				blocks = b.Compensate
 			}
-			names = over(over(names, map[string]any{"result": last.Result}), last.Vars)
+			names = over(over(names, last.Vars), map[string]any{"result": last.Result})
 		}
 		switch r.body(f.After, blocks, names) {
 		case yielded:
@@ -213,24 +223,46 @@ func (r *run) cleanUp() Status {
 }
 
 // finish stores the frame. One that is too large fails the execution where it stood before.
-func (r *run) finish(before []byte) (*Output, error) {
+func (r *run) finish(before []byte, in Input) (*Output, error) {
 	if r.out.Status == More && len(r.results) > 0 {
 		r.frame.Pending = map[uint32]storedResult{}
 		for wait, result := range r.results {
 			r.frame.Pending[wait] = storedResult(result)
 		}
 	}
-	data, err := encodeFrame(r.frame)
-	if err != nil {
-		return nil, fmt.Errorf("storing the frame of an execution: %w", err)
-	}
-	if len(data) <= MaxFrame {
-		r.out.Frame = data
-		return r.out, nil
+	if r.frame.fits() {
+		data, err := encodeFrame(r.frame)
+		if err != nil {
+			return nil, fmt.Errorf("storing the frame of an execution: %w", err)
+		}
+		if len(data) <= MaxFrame {
+			r.out.Frame = data
+			return r.out, nil
+		}
 	}
 	late := &Error{Code: CodeTooLarge, Message: fmt.Sprintf(
-		"the names of the execution take %d bytes, and at most %d are kept: bind less, or keep large values in files", len(data), MaxFrame)}
-	return &Output{Status: Failed, Frame: before, Records: r.out.Records, Err: late}, nil
+		"the names and results of the execution take more than the %d bytes that are kept: bind less, or keep large values in files", MaxFrame)}
+	return r.undoneBy(late, before, in)
+}
+
+// undoneBy fails an execution where it stood before this Advance: the waits of that frame are given up.
+func (r *run) undoneBy(err *Error, before []byte, in Input) (*Output, error) {
+	f, wrong := decodeFrame(before)
+	if wrong != nil {
+		return nil, wrong
+	}
+	then := &run{program: r.program, frame: f, results: map[uint32]Result{}, out: &Output{Records: r.out.Records}}
+	maps.Copy(then.results, in.Results)
+	for wait := range f.Pending {
+		then.results[wait] = Result{}
+	}
+	f.Pending = nil
+	then.fail(err)
+	then.out.Status = Failed
+	if then.out.Frame, wrong = encodeFrame(f); wrong != nil {
+		return nil, fmt.Errorf("storing the frame of an execution: %w", wrong)
+	}
+	return then.out, nil
 }
 
 // take returns the result of a wait, once.
@@ -247,6 +279,16 @@ func (r *run) take(wait uint32) (Result, bool) {
 func (r *run) effect(e Effect) uint32 {
 	r.frame.LastWait++
 	e.Wait = r.frame.LastWait
+	for _, v := range []any{e.Spec, e.Input} {
+		left := maxEffects - r.effects
+		measure(v, &left)
+		r.effects = maxEffects - left
+	}
+	if e.Question != nil {
+		left := maxEffects - r.effects - len(e.Question.Prompt) - len(e.Question.Schema)
+		measure(e.Question.Context, &left)
+		r.effects = maxEffects - left
+	}
 	r.out.Effects = append(r.out.Effects, e)
 	return e.Wait
 }
@@ -256,7 +298,11 @@ func (r *run) cancelWait(wait *uint32) {
 	if *wait == 0 {
 		return
 	}
-	delete(r.results, *wait)
+	if _, answered := r.results[*wait]; answered {
+		delete(r.results, *wait)
+		*wait = 0
+		return
+	}
 	// An effect of this very Advance was never carried out.
 	if i := slices.IndexFunc(r.out.Effects, func(e Effect) bool { return e.Wait == *wait && e.Kind != Cancel }); i >= 0 {
 		r.out.Effects = slices.Delete(r.out.Effects, i, i+1)

@@ -1,10 +1,13 @@
 package machine
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mindcoordinator/mind/flow/expr"
@@ -24,6 +27,7 @@ func (r *run) body(b *body, blocks []ir.Block, names *scope) outcome {
 		b.PC++
 	}
 	r.value = b.Last
+	r.refresh()
 	return done
 }
 
@@ -31,12 +35,12 @@ func (r *run) body(b *body, blocks []ir.Block, names *scope) outcome {
 func (r *run) block(in *body, b *ir.Block, names *scope) outcome {
 	for {
 		if in.Cur == nil {
-			if r.fuel <= 0 || len(r.out.Effects) >= r.limits.Effects {
+			if r.fuel <= 0 || len(r.out.Effects) >= r.limits.Effects || r.effects >= maxEffects {
 				return yielded
 			}
 			in.Cur = &act{}
 			if !r.enter(b, in.Cur, names) {
-				in.Cur.Err = r.err
+				in.Cur.Failed = true
 				return failed
 			}
 		}
@@ -82,7 +86,8 @@ func (r *run) enter(b *ir.Block, a *act, names *scope) bool {
 func (r *run) leave(b *ir.Block, a *act, names *scope) {
 	r.cancelWait(&a.Timer)
 	bind(b, r.value, names)
-	if len(b.Compensate) > 0 {
+	// A block whose failure was handled has done nothing to undo.
+	if len(b.Compensate) > 0 && a.Mode == plain {
 		r.frame.Undo = append(r.frame.Undo, undo{Block: b.ID, Result: r.value, Vars: names.inner()})
 	}
 	r.record(Record{Kind: Exited, Attempt: a.Attempt, Name: b.ResultBinding, Value: r.value}, b, names)
@@ -112,7 +117,8 @@ func (r *run) attempt(b *ir.Block, a *act, names *scope) outcome {
 	case asking:
 		return r.answered(b, a, names)
 	}
-	if b.Timeout > 0 && !hasDeadline(b.Kind) {
+	r.refresh()
+	if b.Timeout > 0 && !hasDeadline(b) {
 		if a.Timer == 0 {
 			a.Timer = r.effect(Effect{Kind: Timer, After: duration(b.Timeout), Block: b.ID, Path: names.path(b.ID), Node: b.Node()})
 		} else if _, late := r.take(a.Timer); late {
@@ -151,9 +157,9 @@ func (r *run) attempt(b *ir.Block, a *act, names *scope) outcome {
 	return failed
 }
 
-// hasDeadline says that the effect of a kind has the timeout itself.
-func hasDeadline(k ir.Kind) bool {
-	return k == ir.Wait || k == ir.Checkpoint || k == ir.CoreCall || k == ir.Compute
+// hasDeadline says that the effect of a block has the timeout itself.
+func hasDeadline(b *ir.Block) bool {
+	return b.Kind == ir.Wait && b.Event != "" || b.Kind == ir.Checkpoint || b.Kind == ir.CoreCall || b.Kind == ir.Compute
 }
 
 // failed decides what a failure of a block leads to: another attempt, a handler, or the failure of the body. again: run the block again.
@@ -163,7 +169,7 @@ func (r *run) failed(b *ir.Block, a *act, names *scope) (again bool, _ outcome) 
 		err.Step = names.path(b.ID)
 	}
 	if a.Mode == handling || a.Mode == asking {
-		a.Err = err
+		a.Failed = true
 		return false, failed
 	}
 	if retry := b.Retry; retry != nil && a.Attempt < retry.Max && worthAnother(retry, err) {
@@ -182,12 +188,12 @@ func (r *run) failed(b *ir.Block, a *act, names *scope) (again bool, _ outcome) 
 		r.giveUpAct(a)
 		*a = act{Attempt: a.Attempt, Mode: handling, Handler: i, Err: err, Kids: []kid{{Body: &body{}}}}
 		if h.Action == "checkpoint" {
-			a.Mode = asking
+			a.Mode, a.Kids = asking, nil
 			a.Wait = r.effect(failureQuestion(b, err, names))
 		}
 		return true, waiting
 	}
-	a.Err = err
+	a.Failed = true
 	return false, failed
 }
 
@@ -205,7 +211,7 @@ func backoff(retry *ir.Retry, attempt int) time.Duration {
 		first = time.Second
 	}
 	if most == 0 {
-		most = 5 * time.Minute
+		most = max(first, 5*time.Minute)
 	}
 	return time.Duration(min(float64(first)*math.Pow(2, float64(attempt-1)), float64(most)))
 }
@@ -247,6 +253,7 @@ func (r *run) answered(b *ir.Block, a *act, names *scope) outcome {
 	if !ok {
 		return waiting
 	}
+	a.Wait = 0
 	choice := ""
 	if answer, ok := result.Value.(map[string]any); ok {
 		choice, _ = answer["resolution"].(string)
@@ -271,6 +278,9 @@ func (r *run) record(rec Record, b *ir.Block, names *scope) {
 	r.out.Records = append(r.out.Records, rec)
 }
 
+// refresh begins the budget of a block, or of what a block evaluates after a body.
+func (r *run) refresh() { r.budget = &expr.Budget{Ops: r.limits.Fuel, Bytes: maxBytes} }
+
 // eval evaluates an expression; its cost counts as fuel.
 func (r *run) eval(e *ir.Expr, names *scope) (any, bool) {
 	if e == nil || e.Expr == nil {
@@ -280,9 +290,9 @@ func (r *run) eval(e *ir.Expr, names *scope) (any, bool) {
 }
 
 func (r *run) evaluate(eval func(expr.Names, *expr.Budget) (any, error), names *scope) (any, bool) {
-	budget := &expr.Budget{Ops: r.limits.Fuel, Bytes: maxBytes}
-	v, err := eval(names, budget)
-	r.fuel -= r.limits.Fuel - budget.Ops
+	before := r.budget.Ops
+	v, err := eval(names, r.budget)
+	r.fuel -= before - r.budget.Ops
 	if err == nil {
 		return v, true
 	}
@@ -305,11 +315,17 @@ func (r *run) text(t *ir.Template, names *scope) (string, bool) {
 	if v == nil {
 		return "", true
 	}
-	s, isText := v.(string)
-	if !isText {
-		s = fmt.Sprint(v)
+	if s, isText := v.(string); isText {
+		return s, true
 	}
-	return s, true
+	data := &bytes.Buffer{}
+	e := json.NewEncoder(data)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		r.err = &Error{Code: CodeType, Message: fmt.Sprintf("the text %q: %v", t.Text(), err)}
+		return "", false
+	}
+	return strings.TrimSuffix(data.String(), "\n"), true
 }
 
 // truth evaluates a condition.

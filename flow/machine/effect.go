@@ -58,7 +58,7 @@ type Effect struct {
 	// After is how long from now, At a time (Unix nanoseconds); for a timer.
 	After time.Duration
 	At    int64
-	// Timeout bounds the wait; 0: the default of its kind.
+	// Timeout bounds the wait; 0: the default of its kind. A timer has none.
 	Timeout time.Duration
 	// Action and Spec are of a Job ("train", "evaluate", "job") and a JobControl ("pause", "resume", "cancel").
 	Action string

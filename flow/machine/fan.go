@@ -99,7 +99,7 @@ func (r *run) parallel(b *ir.Block, a *act, names *scope) outcome {
 func (r *run) fan(a *act, f fan) outcome {
 	width := min(f.width, MaxWidth)
 	for {
-		progress, stopped := false, waiting
+		progress := false
 		for i := 0; i < len(a.Kids); i++ {
 			k := &a.Kids[i]
 			if k.Over {
@@ -115,14 +115,14 @@ func (r *run) fan(a *act, f fan) outcome {
 				}
 			}
 			switch o {
-			case yielded:
-				stopped = yielded
-			case returned:
-				return returned
+			case yielded, returned:
+				// The bodies behind this one have their turn after it, however fuel cuts the way.
+				return o
 			case failed:
 				if f.failFast && !f.any {
 					return failed
 				}
+				r.giveUp(k.Body)
 				k.Over, progress = true, true
 				if a.Err == nil {
 					a.Err = r.err
@@ -138,9 +138,6 @@ func (r *run) fan(a *act, f fan) outcome {
 				i--
 				progress = true
 			}
-		}
-		if stopped == yielded {
-			return yielded
 		}
 		for a.Next < f.count && active(a.Kids) < width {
 			a.Kids = append(a.Kids, kid{Index: a.Next, Body: f.begin(a.Next)})

@@ -80,12 +80,15 @@ type act struct {
 	Items []any `cbor:"7,keyasint,omitempty"`
 	Out   []any `cbor:"8,keyasint,omitempty"`
 	Kids  []kid `cbor:"9,keyasint,omitempty"`
-	// Err is an error that waits for a finally, a handler or a retry by hand; Value a result that does.
+	// Err is the error that a handler, a catch or a decision is about, that waits for a finally, or the first one of bodies that
+	// run beside each other; Value a result that waits.
 	Err      *Error `cbor:"10,keyasint,omitempty"`
 	Value    any    `cbor:"11,keyasint,omitempty"`
 	Returned bool   `cbor:"12,keyasint,omitempty"`
 	// Handler is the index of the failure handler that runs.
 	Handler int `cbor:"13,keyasint,omitempty"`
+	// Failed says that the block has failed for good. Err is then still what the block itself needs to go on.
+	Failed bool `cbor:"14,keyasint,omitempty"`
 }
 
 // kid is a body within a block. Index says which: of the cases, arms, items or branches; -1: the else.

@@ -6,7 +6,7 @@ func (r *run) giveUp(b *body) {
 		return
 	}
 	r.giveUpAct(b.Cur)
-	if a := b.Cur; a.Err == nil && len(a.Kids) == 0 && a.Mode == plain && len(a.Out) == 0 {
+	if a := b.Cur; !a.Failed && len(a.Kids) == 0 && a.Mode == plain && a.Stage == 0 && a.Next == 0 {
 		b.Cur = nil
 	}
 }

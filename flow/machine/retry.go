@@ -9,23 +9,24 @@ import (
 	"github.com/mindcoordinator/mind/flow/ir"
 )
 
+// ErrOver says that an execution has ended: one that has failed goes on after Retry alone.
+var ErrOver = errors.New("the execution has ended")
+
 // ErrNotFailed says that an execution has not failed.
 var ErrNotFailed = errors.New("the execution has not failed")
 
-// Retry returns the frame of a failed execution, set back to a block that it has reached: the one that failed, if from is empty.
-// bindings replace names.
+// Retry returns the frame of a failed execution, set back to a block that it has reached. If from is empty it goes on where it
+// stood: the blocks that have failed start again. bindings replace names.
 func (p *Program) Retry(stored []byte, from string, bindings map[string]any) ([]byte, error) {
 	f, err := decodeFrame(stored)
 	if err != nil {
 		return nil, err
 	}
-	if f.Main == nil || f.Phase != running {
+	if f.Main == nil || f.Phase != running || f.Error == nil {
 		return nil, ErrNotFailed
 	}
 	reached := []string{}
-	if from == "" {
-		innermost(f.Main).Cur = nil
-	} else if !setBack(f.Main, p.Flow.Body, from, &reached) {
+	if from != "" && !setBack(f.Main, p.Flow.Body, from, &reached) {
 		slices.Sort(reached)
 		return nil, fmt.Errorf("the execution has not reached a step %q that it can be retried from; it has: %s",
 			from, strings.Join(slices.Compact(reached), ", "))
@@ -51,6 +52,7 @@ func setBack(b *body, blocks []ir.Block, id string, reached *[]string) bool {
 		slices.SortStableFunc(order, func(i, j int) int { return broken(a.Kids[j]) - broken(a.Kids[i]) })
 		for _, i := range order {
 			if setBack(a.Kids[i].Body, kidBlocks(&blocks[b.PC], a, a.Kids[i].Index), id, reached) {
+				a.Failed = false
 				return true
 			}
 		}
@@ -64,20 +66,9 @@ func setBack(b *body, blocks []ir.Block, id string, reached *[]string) bool {
 	return false
 }
 
-// innermost is the body below b in which the failure was not handled.
-func innermost(b *body) *body {
-	if b.Cur != nil {
-		for _, k := range b.Cur.Kids {
-			if broken(k) == 1 {
-				return innermost(k.Body)
-			}
-		}
-	}
-	return b
-}
-
+// broken says whether the block at which a body within another stands has failed: 1 or 0.
 func broken(k kid) int {
-	if k.Body != nil && k.Body.Cur != nil && k.Body.Cur.Err != nil {
+	if k.Body != nil && k.Body.Cur != nil && k.Body.Cur.Failed {
 		return 1
 	}
 	return 0
@@ -119,21 +110,21 @@ func kidBlocks(b *ir.Block, a *act, index int) []ir.Block {
 	return nil
 }
 
-// forget takes the errors out of a tree, so that it goes on.
+// forget has a tree that has failed go on: the innermost blocks that have failed start again.
 func forget(b *body) {
 	if b == nil || b.Cur == nil {
 		return
 	}
 	a := b.Cur
-	if a.Err != nil && len(a.Kids) == 0 {
+	if a.Failed && !slices.ContainsFunc(a.Kids, func(k kid) bool { return broken(k) == 1 }) {
 		b.Cur = nil
 		return
 	}
-	// A catch and a handler still need the error that they are about.
-	if a.Stage != catching && a.Mode == plain {
+	a.Failed, a.Attempt = false, 0
+	// Handlers, a catch and a finally still need the error that they are about.
+	if a.Mode == plain && a.Stage != catching && a.Stage != finishing {
 		a.Err = nil
 	}
-	a.Attempt = 0
 	for i := range a.Kids {
 		a.Kids[i].Over = false
 		forget(a.Kids[i].Body)

@@ -16,7 +16,7 @@ func (r *run) await(b *ir.Block, a *act, names *scope, order func() (Effect, boo
 			return Result{}, failed
 		}
 		e.Block, e.Path, e.Node = b.ID, names.path(b.ID), b.Node()
-		if e.Timeout == 0 {
+		if e.Timeout == 0 && e.Kind != Timer {
 			e.Timeout = duration(b.Timeout)
 		}
 		a.Wait = r.effect(e)
@@ -59,6 +59,9 @@ func (r *run) wait(b *ir.Block, a *act, names *scope) outcome {
 	return o
 }
 
+// maxUnix bounds the times of timers, in the year 2242: nanoseconds do not reach far beyond.
+const maxUnix = 1 << 33
+
 // until is a timer for a time, which is text (RFC 3339) or a number (Unix seconds).
 func (r *run) until(b *ir.Block, names *scope) (Effect, bool) {
 	v, ok := r.eval(b.Until, names)
@@ -67,19 +70,19 @@ func (r *run) until(b *ir.Block, names *scope) (Effect, bool) {
 	}
 	switch at := v.(type) {
 	case string:
-		if t, err := time.Parse(time.RFC3339, at); err == nil {
+		if t, err := time.Parse(time.RFC3339, at); err == nil && t.Unix() > 0 && t.Unix() < maxUnix {
 			return Effect{Kind: Timer, At: t.UnixNano()}, true
 		}
 	case int64:
-		if at > 0 && at < 1<<33 {
+		if at > 0 && at < maxUnix {
 			return Effect{Kind: Timer, At: at * int64(time.Second)}, true
 		}
 	case float64:
-		if at > 0 && at < 1<<33 {
+		if at > 0 && at < maxUnix {
 			return Effect{Kind: Timer, At: int64(at * float64(time.Second))}, true
 		}
 	}
-	r.err = &Error{Code: CodeType, Message: fmt.Sprintf("until is %v: write a time such as \"2027-01-31T12:00:00Z\", or Unix seconds", v)}
+	r.err = &Error{Code: CodeType, Message: fmt.Sprintf("until is %v: write a time from 1970 to 2242, such as \"2027-01-31T12:00:00Z\", or Unix seconds", v)}
 	return Effect{}, false
 }
 
