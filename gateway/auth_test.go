@@ -56,16 +56,19 @@ func TestAuthentication_issuer(t *testing.T) {
 	config := testConfig(newScripted(t))
 	config.OIDC = &oidc.Config{Issuer: url, Audience: "mind", Client: patientClient, KeysURL: url}
 	g := newGate(t, config)
-	all := []any{auth.PermissionView, auth.PermissionManage, auth.PermissionClusterAdmin, auth.PermissionEvaluate}
+	all := []any{
+		auth.PermissionView, auth.PermissionManage, auth.PermissionClusterAdmin, auth.PermissionEvaluate,
+		auth.CoreView, auth.CoreManage, auth.CoreDebug, auth.CoreResolve, auth.CoreDelegate, auth.CoreAdmin,
+	}
 	for name, tc := range map[string]struct {
 		claims map[string]any
 		want   []any // nil: 401
 	}{
 		"an administrator":                   {map[string]any{"role": "tenant_admin"}, all},
 		"the platform's":                     {map[string]any{"role": "super_admin"}, all},
-		"a viewer":                           {map[string]any{"role": "tenant_viewer"}, []any{auth.PermissionView}},
+		"a viewer":                           {map[string]any{"role": "tenant_viewer"}, []any{auth.PermissionView, auth.CoreView}},
 		"a user":                             {map[string]any{"role": "tenant_user"}, []any{}},
-		"a viewer with a scope":              {map[string]any{"role": "tenant_viewer", "scope": "openid scaimind:manage scaimind:view"}, []any{auth.PermissionView, auth.PermissionManage}},
+		"a viewer with a scope":              {map[string]any{"role": "tenant_viewer", "scope": "openid scaimind:manage scaimind:view"}, []any{auth.PermissionView, auth.CoreView, auth.PermissionManage}},
 		"a scope that does not exist":        {map[string]any{"scope": "scaimind:root"}, []any{}},
 		"a role that does not exist":         {map[string]any{"role": "emperor"}, []any{}},
 		"a token of no tenant":               {map[string]any{"role": "tenant_admin", "tenant_id": ""}, nil},

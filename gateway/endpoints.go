@@ -195,7 +195,7 @@ func special() []endpoint {
 			text("tenant_id", "records of this tenant, or * for all; for operators only"),
 			consistency,
 		}}},
-		{own: parseBundleRoute, permissions: []string{auth.CoreManage, auth.CoreAdmin}, serve: parseBundle, doc: doc{OutSchema: bundleSchema, Missing: false}},
+		{own: parseBundleRoute, permissions: []string{auth.CoreManage, auth.CoreAdmin}, serve: parseBundle, doc: doc{InSchema: anything, OutSchema: bundleSchema}},
 		{rpc: v1.CoreService_InvokeCore_FullMethodName, serve: invokeCore, doc: doc{In: &v1.InvokeCoreRequest{}, Without: []string{"core_id"}, Optional: true, Out: &v1.Execution{}, Missing: true, Conflict: true}},
 		{rpc: v1.CoreService_ListCores_FullMethodName, query: fromQuery(wire.Listing(func() *v1.ListCoresRequest { return &v1.ListCoresRequest{} })), doc: doc{Query: params{
 			coreLimit, coreCursor, consistency,

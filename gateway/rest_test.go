@@ -170,7 +170,11 @@ func TestRoutes(t *testing.T) {
 	}
 	// These have tests of their own.
 	tested := map[string]bool{"POST /v1/stream-tickets": true}
-	for _, own := range []string{"POST /tokens", "GET /tokens", "DELETE /tokens/{id}", "POST /evaluations", "GET /evaluations", "GET /evaluations/compare", "GET /checkpoints/{id}/download"} {
+	for _, own := range []string{
+		"POST /tokens", "GET /tokens", "DELETE /tokens/{id}", "POST /evaluations", "GET /evaluations", "GET /evaluations/compare", "GET /checkpoints/{id}/download",
+		"POST /v1/modules/scaicore/cores/{core_id}/invoke", "GET /v1/modules/scaicore/cores", "GET /v1/modules/scaicore/executions",
+		"GET /v1/modules/scaicore/checkpoints", "GET /v1/modules/scaicore/events",
+	} {
 		tested[own] = true
 	}
 	for _, e := range endpoints() {

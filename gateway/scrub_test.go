@@ -112,7 +112,7 @@ func requireLogged(t *testing.T, log *bytes.Buffer, requestID string) {
 }
 
 // callNobody are the routes that call no coordinator on the caller's behalf.
-var callNobody = map[string]bool{"GET /v1/me": true, "GET /v1/auth/me": true, "GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true}
+var callNobody = map[string]bool{"GET /v1/me": true, "GET /v1/auth/me": true, "GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true, "POST /v1/modules/scaicore/cores/parse-bundle": true}
 
 func TestErrors_nothingFromInsideGetsOut(t *testing.T) {
 	for _, code := range []codes.Code{codes.Internal, codes.Unknown, codes.DataLoss} {

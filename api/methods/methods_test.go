@@ -61,9 +61,12 @@ func TestAll_writesAreAudited(t *testing.T) {
 }
 
 func TestAll_routes(t *testing.T) {
-	permissions := []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate", "mind:operator"}
-	path := regexp.MustCompile(`^/v1(/([a-z-]+|\{[a-z]+\}))+$`)
-	open := regexp.MustCompile(`\{[a-z]+\}`)
+	permissions := []string{
+		"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate", "mind:operator",
+		"scaicore:view", "scaicore:manage", "scaicore:checkpoint_resolve", "scaicore:admin",
+	}
+	path := regexp.MustCompile(`^/v1(/([a-z-]+|\{[a-z_]+\}))+$`)
+	open := regexp.MustCompile(`\{[a-z_]+\}`)
 	taken := map[string]string{}
 	for m := range All() {
 		variants := map[string]int{}

@@ -240,6 +240,8 @@ func (s schemaBook) message(d protoreflect.MessageDescriptor, suffix string, wit
 		return Object{"type": "string", "format": "date-time"}
 	case "google.protobuf.Struct":
 		return Object{"type": "object"}
+	case "google.protobuf.Value":
+		return Object{}
 	}
 	name := string(d.Name()) + suffix
 	ref := Object{"$ref": "#/components/schemas/" + name}

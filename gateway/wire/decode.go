@@ -305,8 +305,8 @@ func (d *decoder) message(f *schemaField, fresh func() protoreflect.Value) (prot
 			return none, false
 		}
 		return protoreflect.ValueOfMessage(ts.ProtoReflect()), true
-	case f.message.wellKnown == structName && c == '{':
-		return d.free()
+	case f.message.wellKnown == structName && c == '{', f.message.wellKnown == valueName:
+		return d.free(f.message.wellKnown)
 	case f.message.wellKnown == "" && c == '{':
 		v := fresh()
 		d.object(v.Message(), f.message)

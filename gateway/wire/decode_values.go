@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// free reads an object without a schema.
-func (d *decoder) free() (protoreflect.Value, bool) {
+// free reads JSON without a schema: an object for a Struct, anything for a Value.
+func (d *decoder) free(kind protoreflect.FullName) (protoreflect.Value, bool) {
 	start := d.at
 	d.skip()
 	raw := d.text[start:d.at]
@@ -23,17 +23,20 @@ func (d *decoder) free() (protoreflect.Value, bool) {
 		d.fault("has more than %d values", maxEntries)
 		return protoreflect.Value{}, false
 	}
-	var fields map[string]any
-	if err := json.Unmarshal([]byte(raw), &fields); err != nil {
+	var plain any
+	if err := json.Unmarshal([]byte(raw), &plain); err != nil {
 		d.fault("cannot be read: %s", err)
 		return protoreflect.Value{}, false
 	}
-	s, err := structpb.NewStruct(fields)
+	v, err := structpb.NewValue(plain)
 	if err != nil {
 		d.fault("cannot be read: %s", err)
 		return protoreflect.Value{}, false
 	}
-	return protoreflect.ValueOfMessage(s.ProtoReflect()), true
+	if kind == valueName {
+		return protoreflect.ValueOfMessage(v.ProtoReflect()), true
+	}
+	return protoreflect.ValueOfMessage(v.GetStructValue().ProtoReflect()), true
 }
 
 func (d *decoder) number(f *schemaField) (protoreflect.Value, bool) {

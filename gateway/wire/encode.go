@@ -51,8 +51,13 @@ func encoderOf(d protoreflect.MessageDescriptor) *encoder {
 	switch d.FullName() {
 	case "google.protobuf.Timestamp":
 		e.special = func(b []byte, m protoreflect.Message, _ bool) []byte { return AppendTimestamp(b, m) }
-	case "google.protobuf.Struct":
+	case structName:
 		e.special = appendStruct
+	case valueName:
+		e.special = func(b []byte, m protoreflect.Message, hide bool) []byte {
+			v, _ := m.Interface().(*structpb.Value)
+			return appendFree(b, v, hide)
+		}
 	default:
 		for i := range d.Fields().Len() {
 			e.fields = append(e.fields, newEncodedField(d.Fields().Get(i)))

@@ -47,6 +47,7 @@ func Lenient(d protoreflect.MessageDescriptor) bool {
 const (
 	timestampName protoreflect.FullName = "google.protobuf.Timestamp"
 	structName    protoreflect.FullName = "google.protobuf.Struct"
+	valueName     protoreflect.FullName = "google.protobuf.Value"
 )
 
 var (
@@ -66,7 +67,7 @@ func buildSchema(d protoreflect.MessageDescriptor) *schema {
 	}
 	s := &schema{desc: d, fields: map[string]*schemaField{}, lenient: Lenient(d)}
 	schemas[d.FullName()] = s
-	if d.FullName() == timestampName || d.FullName() == structName {
+	if slices.Contains([]protoreflect.FullName{timestampName, structName, valueName}, d.FullName()) {
 		s.wellKnown = d.FullName()
 		return s
 	}
@@ -120,6 +121,9 @@ func (f *schemaField) description() string {
 	case protoreflect.MessageKind:
 		if f.message.wellKnown == timestampName {
 			return "a time in RFC 3339, such as 2026-01-31T08:00:00Z"
+		}
+		if f.message.wellKnown == valueName {
+			return "JSON"
 		}
 		return "an object"
 	case protoreflect.Uint32Kind, protoreflect.Uint64Kind:

@@ -1,0 +1,80 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"mime/multipart"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+const cores = "/v1/modules/scaicore"
+
+// An execution that is over is 200, one that is not is 202.
+func TestCores_invoke(t *testing.T) {
+	c := newScripted(t)
+	var asked *v1.InvokeCoreRequest
+	answer := &v1.Execution{ExecutionId: "exec_1", Status: "waiting"}
+	c.unary["InvokeCore"] = func(_ context.Context, request any) (any, error) {
+		asked = request.(*v1.InvokeCoreRequest)
+		return &v1.InvokeCoreResponse{Execution: answer}, nil
+	}
+	g := newGate(t, testConfig(c))
+	a := g.do("POST", cores+"/cores/triage/invoke", `{"input":{"n":1},"flow":"main"}`, "Prefer", "respond-async")
+	require.Equal(t, 202, a.code, a.body)
+	require.Equal(t, []any{"triage", "main", int32(0), true}, []any{asked.GetCoreId(), asked.GetFlow(), asked.GetWaitSeconds(), asked.WaitSeconds != nil})
+	answer.Status, answer.FinishedAt = "completed", timestamppb.Now()
+	require.Equal(t, 200, g.do("POST", cores+"/cores/triage/invoke", "").code)
+	require.Nil(t, asked.WaitSeconds)
+	require.Equal(t, 422, g.do("POST", cores+"/cores/triage/invoke", `{"inputs":{}}`).code)
+}
+
+func TestCores_lists(t *testing.T) {
+	for path, want := range map[string]proto.Message{
+		"/cores?limit=7&cursor=a":                              &v1.ListCoresRequest{Limit: 7, Cursor: "a"},
+		"/executions?core_id=c&status=failed&limit=500":        &v1.ListExecutionsRequest{CoreId: "c", Status: "failed", Limit: 500},
+		"/checkpoints?core_id=c&status=resolved":               &v1.ListDecisionsRequest{CoreId: "c", Status: "resolved"},
+		"/events?core_id=c&execution_id=exec_1&cursor=%5B1,2]": &v1.ListCoreEventsRequest{CoreId: "c", ExecutionId: "exec_1", Cursor: "[1,2]"},
+	} {
+		c := newScripted(t)
+		g := newGate(t, testConfig(c))
+		require.Equal(t, 200, g.do("GET", cores+path, "").code, path)
+		require.True(t, proto.Equal(want, c.seen()[0].request.(proto.Message)), "%v", c.seen()[0].request)
+	}
+	require.Equal(t, 422, newGate(t, testConfig(newScripted(t))).do("GET", cores+"/cores?limit=501", "").code)
+}
+
+func TestCores_parseBundle(t *testing.T) {
+	g := newGate(t, testConfig(newScripted(t)))
+	const program = `{"schema_version":"0.1","name":"p","flows":[{"name":"main","body":[{"kind":"wait","id":"w","duration":"1s"}]}]}`
+	a := g.do("POST", cores+"/cores/parse-bundle", program)
+	require.Equal(t, 200, a.code, a.body)
+	require.Contains(t, string(a.Data), `"flows":["main"]`)
+	require.Contains(t, string(a.Data), `"diagnostics":[]`)
+
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	part, err := w.CreateFormFile("file", "p.json")
+	require.NoError(t, err)
+	_, err = part.Write([]byte(program))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.Equal(t, 200, g.do("POST", cores+"/cores/parse-bundle", form.String(), "Content-Type", w.FormDataContentType()).code)
+
+	for body, says := range map[string]string{
+		"SCIR\x00":    "its binary form was never published",
+		"nonsense":    "File is neither a valid .scaicore-ir bundle nor JSON",
+		`{"flows":5}`: "Failed to parse bundle: ",
+		`{"schema_version":"0.1","flows":[` + `{"name":"m","body":[{"kind":"if","id":"i","cases":[{"when":"1 +","body":[]}]}]}]}`: "block \\\"i\\\"",
+	} {
+		a := g.do("POST", cores+"/cores/parse-bundle", body)
+		require.Equal(t, 400, a.code, a.body)
+		require.Equal(t, "VALIDATION_ERROR", a.Error.Code)
+		require.Contains(t, a.body, says)
+	}
+}
