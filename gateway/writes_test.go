@@ -31,9 +31,13 @@ func documentedPermissions(t *testing.T) map[string][]string {
 		require.NotEmpty(t, found, form)
 		for _, m := range found {
 			var permissions []string
+			module := "scaimind:"
+			if strings.Contains(m[2], "/v1/modules/scaicore/") {
+				module = "scaicore:"
+			}
 			for _, p := range strings.Split(strings.Trim(m[3], "` "), " or ") {
 				if !strings.Contains(p, ":") {
-					p = "scaimind:" + p
+					p = module + p
 				}
 				permissions = append(permissions, p)
 			}

@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/coreverbs"
 )
 
-// given is what a request says about a Core; CreateCoreRequest and UpdateCoreRequest have it.
+// given has the fields of a Core in a request; CreateCoreRequest and UpdateCoreRequest implement it.
 type given interface {
 	GetName() string
 	GetRuntimeMode() string
@@ -87,7 +87,7 @@ func (s *Service) put(ctx context.Context, c coreverbs.PutCore) (*cores.Core, er
 	return result.Core, nil
 }
 
-// fill checks what a request says, and adds it to a command. base is the configuration that it changes.
+// fill checks a request, and adds it to a command. base is the configuration that it changes.
 func (s *Service) fill(c *coreverbs.PutCore, base *config, req given) error {
 	var f call.Faults
 	if c.Slug == "" || len(c.Name) > maxName {
@@ -183,7 +183,7 @@ func (s *Service) environment(c *coreverbs.PutCore, base *config, values *struct
 	return err
 }
 
-// owner says for whom an environment is sealed.
+// owner names the Core that an environment is sealed for.
 func owner(tenant, slug string) string { return tenant + "\x00core\x00" + slug }
 
 // OpenEnvironment says whether this coordinator can decrypt the environment of a Core.

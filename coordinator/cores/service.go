@@ -1,7 +1,7 @@
 // Package cores implements CoreService: Cores, their executions and the decisions that people make for them, for the callers of a
 // tenant. The interpreter of the leader (coordinator/interpreter) runs what is started here.
 //
-// Guarantees. What belongs to another tenant is not found. Programs are checked when they come in. The values of an environment are
+// Guarantees. Cores of another tenant are not found. Programs are checked when they come in. The values of an environment are
 // encrypted before they are proposed, and never shown. An execution that is started with an idempotency key is started once.
 package cores
 
@@ -58,7 +58,7 @@ type Service struct {
 // New makes a Service.
 func New(c Config) *Service { return &Service{Config: c} }
 
-// config is what a Core has beside its name and its program, as the state keeps it.
+// config has the settings of a Core beside its name and its program, as the state keeps them.
 type config struct {
 	RuntimeMode     string           `json:"runtime_mode,omitempty"`
 	ConcurrencyMode string           `json:"concurrency_mode,omitempty"`

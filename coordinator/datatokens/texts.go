@@ -12,11 +12,10 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
-const (
-	// textVersion is the first byte of a sealed text.
-	textVersion byte = 2
-	keySize          = 32
-)
+// textVersion is the first byte of a sealed text.
+const textVersion byte = 2
+
+const keySize = 32
 
 // errText is the error of a text that cannot be opened.
 var errText = errors.New("it was encrypted with another api_secret or credentials_key")
