@@ -4266,7 +4266,7 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"\x18ReassignDecisionResponse\x125\n" +
 	"\n" +
 	"checkpoint\x18\x01 \x01(\v2\x15.scaimind.v1.DecisionR\n" +
-	"checkpoint2\xf3-\n" +
+	"checkpoint2\x8a-\n" +
 	"\vCoreService\x12\xb9\x01\n" +
 	"\n" +
 	"CreateCore\x12\x1e.scaimind.v1.CreateCoreRequest\x1a\x1f.scaimind.v1.CreateCoreResponse\"j\x8a\xb5\x18f\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\bcore.putZ2:\vMake a Core@\xc9\x01b\x04core\x12\x1a/v1/modules/scaicore/cores\x12\xb2\x01\n" +
@@ -4293,26 +4293,26 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"\x0eListCoreEvents\x12\".scaimind.v1.ListCoreEventsRequest\x1a#.scaimind.v1.ListCoreEventsResponse\"t\x8a\xb5\x18p\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminZH:)List events of Cores and their executions\n" +
 	"\x1b/v1/modules/scaicore/events\x12\xbb\x01\n" +
 	"\x0eListExecutions\x12\".scaimind.v1.ListExecutionsRequest\x1a#.scaimind.v1.ListExecutionsResponse\"`\x8a\xb5\x18\\\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminZ4:\x0fList executionsH\x01\n" +
-	"\x1f/v1/modules/scaicore/executions\x12\xe1\x01\n" +
-	"\fGetExecution\x12 .scaimind.v1.GetExecutionRequest\x1a!.scaimind.v1.GetExecutionResponse\"\x8b\x01\x8a\xb5\x18\x86\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminZ^:\x11Show an executionH\x01Z\fexecution_idb\texecution\n" +
-	"./v1/modules/scaicore/executions/{execution_id}\x12\x89\x02\n" +
-	"\x0fCancelExecution\x12#.scaimind.v1.CancelExecutionRequest\x1a$.scaimind.v1.CancelExecutionResponse\"\xaa\x01\x8a\xb5\x18\xa5\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x10execution.cancelZi:\x13Cancel an executionH\x01Z\fexecution_idb\texecutionp\x01\x125/v1/modules/scaicore/executions/{execution_id}/cancel\x12\x82\x02\n" +
-	"\x0ePauseExecution\x12\".scaimind.v1.PauseExecutionRequest\x1a#.scaimind.v1.PauseExecutionResponse\"\xa6\x01\x8a\xb5\x18\xa1\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x0fexecution.pauseZf:\x11Hold an executionH\x01Z\fexecution_idb\texecutionp\x01\x124/v1/modules/scaicore/executions/{execution_id}/pause\x12\x92\x02\n" +
-	"\x0fResumeExecution\x12#.scaimind.v1.ResumeExecutionRequest\x1a$.scaimind.v1.ResumeExecutionResponse\"\xb3\x01\x8a\xb5\x18\xae\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x10execution.resumeZr:\x1cLet a paused execution go onH\x01Z\fexecution_idb\texecutionp\x01\x125/v1/modules/scaicore/executions/{execution_id}/resume\x12\x95\x02\n" +
-	"\x0eRetryExecution\x12\".scaimind.v1.RetryExecutionRequest\x1a#.scaimind.v1.RetryExecutionResponse\"\xb9\x01\x8a\xb5\x18\xb4\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x0fexecution.retryZy:$Retry a failed execution from a stepH\x01Z\fexecution_idb\texecutionp\x01\x124/v1/modules/scaicore/executions/{execution_id}/retry\x12\x8c\x02\n" +
-	"\x0fSignalExecution\x12#.scaimind.v1.SignalExecutionRequest\x1a$.scaimind.v1.SignalExecutionResponse\"\xad\x01\x8a\xb5\x18\xa8\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\n" +
-	"core.eventZr:\x1eSend an event to one executionH\x01Z\fexecution_idb\texecution\x125/v1/modules/scaicore/executions/{execution_id}/signal\x12\xf9\x01\n" +
+	"\x1f/v1/modules/scaicore/executions\x12\xd6\x01\n" +
+	"\fGetExecution\x12 .scaimind.v1.GetExecutionRequest\x1a!.scaimind.v1.GetExecutionResponse\"\x80\x01\x8a\xb5\x18|\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminZT:\x11Show an executionH\x01Z\fexecution_idb\texecution\n" +
+	"$/v1/modules/scaicore/executions/{id}\x12\xff\x01\n" +
+	"\x0fCancelExecution\x12#.scaimind.v1.CancelExecutionRequest\x1a$.scaimind.v1.CancelExecutionResponse\"\xa0\x01\x8a\xb5\x18\x9b\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x10execution.cancelZ_:\x13Cancel an executionH\x01Z\fexecution_idb\texecutionp\x01\x12+/v1/modules/scaicore/executions/{id}/cancel\x12\xf8\x01\n" +
+	"\x0ePauseExecution\x12\".scaimind.v1.PauseExecutionRequest\x1a#.scaimind.v1.PauseExecutionResponse\"\x9c\x01\x8a\xb5\x18\x97\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x0fexecution.pauseZ\\:\x11Hold an executionH\x01Z\fexecution_idb\texecutionp\x01\x12*/v1/modules/scaicore/executions/{id}/pause\x12\x88\x02\n" +
+	"\x0fResumeExecution\x12#.scaimind.v1.ResumeExecutionRequest\x1a$.scaimind.v1.ResumeExecutionResponse\"\xa9\x01\x8a\xb5\x18\xa4\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x10execution.resumeZh:\x1cLet a paused execution go onH\x01Z\fexecution_idb\texecutionp\x01\x12+/v1/modules/scaicore/executions/{id}/resume\x12\x8b\x02\n" +
+	"\x0eRetryExecution\x12\".scaimind.v1.RetryExecutionRequest\x1a#.scaimind.v1.RetryExecutionResponse\"\xaf\x01\x8a\xb5\x18\xaa\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x0fexecution.retryZo:$Retry a failed execution from a stepH\x01Z\fexecution_idb\texecutionp\x01\x12*/v1/modules/scaicore/executions/{id}/retry\x12\x82\x02\n" +
+	"\x0fSignalExecution\x12#.scaimind.v1.SignalExecutionRequest\x1a$.scaimind.v1.SignalExecutionResponse\"\xa3\x01\x8a\xb5\x18\x9e\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\n" +
+	"core.eventZh:\x1eSend an event to one executionH\x01Z\fexecution_idb\texecution\x12+/v1/modules/scaicore/executions/{id}/signal\x12\xf9\x01\n" +
 	"\rListDecisions\x12!.scaimind.v1.ListDecisionsRequest\x1a\".scaimind.v1.ListDecisionsResponse\"\xa0\x01\x8a\xb5\x18\x9b\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x1bscaicore:checkpoint_resolve2\x0escaicore:adminZV:0List checkpoints: the decisions that people makeH\x01\n" +
-	" /v1/modules/scaicore/checkpoints\x12\xff\x01\n" +
-	"\vGetDecision\x12\x1f.scaimind.v1.GetDecisionRequest\x1a .scaimind.v1.GetDecisionResponse\"\xac\x01\x8a\xb5\x18\xa7\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x1bscaicore:checkpoint_resolve2\x0escaicore:adminZb:\x11Show a checkpointH\x01Z\rcheckpoint_idb\n" +
+	" /v1/modules/scaicore/checkpoints\x12\xf4\x01\n" +
+	"\vGetDecision\x12\x1f.scaimind.v1.GetDecisionRequest\x1a .scaimind.v1.GetDecisionResponse\"\xa1\x01\x8a\xb5\x18\x9c\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x1bscaicore:checkpoint_resolve2\x0escaicore:adminZW:\x11Show a checkpointH\x01Z\rcheckpoint_idb\n" +
 	"checkpoint\n" +
-	"0/v1/modules/scaicore/checkpoints/{checkpoint_id}\x12\x96\x02\n" +
-	"\x0fResolveDecision\x12#.scaimind.v1.ResolveDecisionRequest\x1a$.scaimind.v1.ResolveDecisionResponse\"\xb7\x01\x8a\xb5\x18\xb2\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminR\x10decision.resolveZj:\x13Answer a checkpointZ\rcheckpoint_idb\n" +
-	"checkpoint\x128/v1/modules/scaicore/checkpoints/{checkpoint_id}/resolve\x12\x98\x02\n" +
-	"\x0eCancelDecision\x12\".scaimind.v1.CancelDecisionRequest\x1a#.scaimind.v1.CancelDecisionResponse\"\xbc\x01\x8a\xb5\x18\xb7\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminR\x0fdecision.cancelZp:\x16Take a checkpoint backH\x01Z\rcheckpoint_idb\n" +
-	"checkpointp\x01\x127/v1/modules/scaicore/checkpoints/{checkpoint_id}/cancel\x12\x9b\x02\n" +
-	"\x10ReassignDecision\x12$.scaimind.v1.ReassignDecisionRequest\x1a%.scaimind.v1.ReassignDecisionResponse\"\xb9\x01\x8a\xb5\x18\xb4\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminR\x11decision.reassignZk:\x11Ask somebody elseH\x01Z\rcheckpoint_idb\n" +
-	"checkpoint\x129/v1/modules/scaicore/checkpoints/{checkpoint_id}/reassignB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"%/v1/modules/scaicore/checkpoints/{id}\x12\x8b\x02\n" +
+	"\x0fResolveDecision\x12#.scaimind.v1.ResolveDecisionRequest\x1a$.scaimind.v1.ResolveDecisionResponse\"\xac\x01\x8a\xb5\x18\xa7\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminR\x10decision.resolveZ_:\x13Answer a checkpointZ\rcheckpoint_idb\n" +
+	"checkpoint\x12-/v1/modules/scaicore/checkpoints/{id}/resolve\x12\x8d\x02\n" +
+	"\x0eCancelDecision\x12\".scaimind.v1.CancelDecisionRequest\x1a#.scaimind.v1.CancelDecisionResponse\"\xb1\x01\x8a\xb5\x18\xac\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminR\x0fdecision.cancelZe:\x16Take a checkpoint backH\x01Z\rcheckpoint_idb\n" +
+	"checkpointp\x01\x12,/v1/modules/scaicore/checkpoints/{id}/cancel\x12\x90\x02\n" +
+	"\x10ReassignDecision\x12$.scaimind.v1.ReassignDecisionRequest\x1a%.scaimind.v1.ReassignDecisionResponse\"\xae\x01\x8a\xb5\x18\xa9\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminR\x11decision.reassignZ`:\x11Ask somebody elseH\x01Z\rcheckpoint_idb\n" +
+	"checkpoint\x12./v1/modules/scaicore/checkpoints/{id}/reassignB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_cores_proto_rawDescOnce sync.Once
