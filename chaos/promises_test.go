@@ -35,6 +35,7 @@ func readPID(t *testing.T, file string) int {
 }
 
 func TestDev_sigtermLeavesNoProcessBehind(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	info, err := c.Info()
 	require.NoError(t, err)
@@ -54,6 +55,7 @@ func TestDev_sigtermLeavesNoProcessBehind(t *testing.T) {
 }
 
 func TestMinority_writesAnswer503AndTheRestGoesOn(t *testing.T) {
+	t.Parallel()
 	c, rest := startStopped(t)
 	ctx := within(t, 2*time.Minute)
 	ticks := filepath.Join(t.TempDir(), "ticks")
@@ -93,6 +95,7 @@ func TestMinority_writesAnswer503AndTheRestGoesOn(t *testing.T) {
 }
 
 func TestFollowerKilled_everyCallIsAnswered(t *testing.T) {
+	t.Parallel()
 	c, rest := startStopped(t)
 	ctx := within(t, time.Minute)
 	leader, err := c.Leader(ctx)
@@ -139,6 +142,7 @@ func TestFollowerKilled_everyCallIsAnswered(t *testing.T) {
 }
 
 func TestAgentKilled_theJobDoesNotNotice(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct{ untilRestart time.Duration }{
 		"it comes back while the job runs":   {0},
 		"the job ends while it is not there": {3 * time.Second},
@@ -177,6 +181,7 @@ func TestAgentKilled_theJobDoesNotNotice(t *testing.T) {
 }
 
 func TestGang_getsAllItsNodesAtOnce(t *testing.T) {
+	t.Parallel()
 	_, rest := startStopped(t, "--gpus", "8xH100")
 	ctx := within(t, time.Minute)
 	out := t.TempDir()
@@ -196,6 +201,7 @@ func TestGang_getsAllItsNodesAtOnce(t *testing.T) {
 }
 
 func TestRestart_resumesFromItsDataDir(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ctx := within(t, 2*time.Minute)
 	c, err := procs.Start(ctx, mind, dir)
@@ -232,6 +238,7 @@ func TestRestart_resumesFromItsDataDir(t *testing.T) {
 }
 
 func TestCommandLine_submitWaitCarriesTheExitCode(t *testing.T) {
+	t.Parallel()
 	c, _ := startStopped(t)
 	info, err := c.Info()
 	require.NoError(t, err)
@@ -258,6 +265,7 @@ func TestCommandLine_submitWaitCarriesTheExitCode(t *testing.T) {
 }
 
 func TestBadInput_answersTheRightCodeAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	_, rest := startStopped(t)
 	ctx := within(t, 2*time.Minute)
 	done, err := rest.Submit(ctx, "", procs.Command("done", 1, "true"))
