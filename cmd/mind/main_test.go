@@ -140,7 +140,7 @@ func TestDev_writesConfigurationsThatTheComponentsTake(t *testing.T) {
 			if err = load(gatewayKeys(&c, &oidc.Config{})); err == nil {
 				err = c.Validate()
 			}
-			err = errors.Join(err, orFault(len(c.Tokens) == 1 && len(c.Tokens[0].Permissions) == 5 && c.Tokens[0].Tenant == "default", "something is not set"))
+			err = errors.Join(err, orFault(len(c.Tokens) == 1 && len(c.Tokens[0].Permissions) == 6 && c.Tokens[0].Tenant == "default", "something is not set"))
 		}
 		mu.Lock()
 		faults[args[0]] = errors.Join(faults[args[0]], err)
