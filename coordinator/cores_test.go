@@ -216,3 +216,57 @@ func TestCores_environmentIsNeverShown(t *testing.T) {
 		c.eventually("it runs", func() bool { return c.coreOf(at, "env").GetStatus() == "running" })
 	})
 }
+
+// Many executions run while leaders die again and again: each submits its job once, each timer and each answer counts once, and
+// none is left behind.
+func TestCores_manyExecutionsOutliveManyLeaders(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const many, kills = 30, 12
+		c := startCluster(t, 3, nil)
+		at := c.leader()
+		c.core(at, "many", `[{"kind":"foreach","id":"each","items":"[1, 2]","max_concurrent":2,"body":[
+				{"kind":"compute","id":"job","action":"job","wait":"none","spec":{"command_config":{"argv":["true"],"cwd":"/"}}},
+				{"kind":"wait","id":"rest","duration":"{{input.rest}}s"}],"collect":"job.job_id"},
+			{"kind":"checkpoint","id":"ask","prompt":"Go on?","options":["yes"]},
+			{"kind":"rigid","id":"end","statements":[{"kind":"return","value":"size(each)"}]}]`)
+		ids := map[string]bool{}
+		answered := map[string]bool{}
+		for i := range many {
+			ids[c.invoke(at, "many", map[string]any{"rest": i % 7}, 0).GetExecutionId()] = true
+		}
+		require.Len(t, ids, many)
+		for range kills {
+			old := c.leader()
+			c.kill(old)
+			at = c.leader()
+			c.start(old)
+			for _, d := range c.checkpoints(at) {
+				// One of the answers to the same question wins.
+				for range 3 {
+					_, err := c.cores(at).ResolveDecision(c.ctx("t1", "", status.KeyUser, "ann"), &v1.ResolveDecisionRequest{CheckpointId: d.GetId(), Resolution: "yes"})
+					if err == nil {
+						require.False(t, answered[d.GetId()], "it was answered twice")
+						answered[d.GetId()] = true
+					}
+				}
+			}
+		}
+		c.eventually("all are over", func() bool {
+			for _, d := range c.checkpoints(at) {
+				_, err := c.cores(at).ResolveDecision(c.ctx("t1", ""), &v1.ResolveDecisionRequest{CheckpointId: d.GetId(), Resolution: "yes"})
+				require.NoError(t, err)
+				answered[d.GetId()] = true
+			}
+			list, err := c.cores(at).ListExecutions(c.ctx("t1", ""), &v1.ListExecutionsRequest{Status: "completed", Limit: 500})
+			require.NoError(t, err)
+			return len(list.GetExecutions()) == many
+		})
+		require.Len(t, answered, many)
+		for id := range ids {
+			require.Equal(t, 2.0, c.execution(at, id).GetOutput().GetNumberValue())
+			list, err := c.jobs(at).ListJobs(c.ctx("t1", ""), &v1.ListJobsRequest{Label: []string{"execution=" + id}, PageSize: 10})
+			require.NoError(t, err)
+			require.Len(t, list.GetJobs(), 2, "the jobs of %s", id)
+		}
+	})
+}
