@@ -2,7 +2,8 @@
 // operators' commands on single replicas.
 //
 // Contract: exit code 0: done; 1: refused or failed; 2: misuse; 130: interrupted. `submit --wait` and `submit --follow`
-// exit with the code of the job, or with 75 if it was canceled or lost. Results go to stdout as a table, JSON or YAML.
+// exit with the code of the job, or with 75 if it was canceled or lost; `core invoke` exits with 75 if the execution is not
+// over. Results go to stdout as a table, JSON or YAML.
 // Errors go to stderr, as one line that says what to do, or as a list of all faults of a request. Each write carries an
 // idempotency key, so it can be repeated safely when the connection breaks.
 package cli
@@ -16,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/catalog"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/chaos"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/cluster"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/cores"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/flow"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/jobs"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/raft"
@@ -31,7 +33,7 @@ func AddTo(root *cobra.Command, version string) {
 	)
 	groups := map[string][]*cobra.Command{
 		"jobs":    slices.Concat(jobs.Commands(), catalog.Commands()),
-		"flows":   {flow.Command()},
+		"flows":   append([]*cobra.Command{flow.Command()}, cores.Commands()...),
 		"cluster": slices.Concat(cluster.Commands(), access.Commands(), []*cobra.Command{catalog.Launchers(), raft.Command(), simulate.Command(), chaos.Command()}),
 		"":        {access.ContextCommand(), newVersion(version)},
 	}

@@ -42,6 +42,7 @@ func newTokenCreate() *cobra.Command {
 		Use:   "create --permission P [--permission P ...]",
 		Short: "Create a token and print only the token",
 		Example: `  mind token create --tenant acme --user ann --permission scaimind:view --permission scaimind:manage
+  mind token create --user ann --permission scaicore:view,scaicore:checkpoint_resolve
   MIND_TOKEN=$(mind token create --permission view --expires 24h) mind jobs`,
 		Args: cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
@@ -81,12 +82,17 @@ func newTokenCreate() *cobra.Command {
 	f.StringVar(&tenant, "tenant", "", "tenant of the token; default: your own")
 	f.StringVar(&user, "user", "", "user for whom the token acts; default: you")
 	f.StringVar(&name, "name", "", "what the token is for; shown in the list")
-	f.StringArrayVar(&permissions, "permission", nil, "scaimind:view, scaimind:manage, scaimind:cluster_admin or scaimind:evaluate, with or without scaimind:; repeatable")
+	f.StringArrayVar(&permissions, "permission", nil, "scaimind:view, :manage, :cluster_admin or :evaluate, with or without scaimind; of Cores scaicore:view, :manage, :checkpoint_resolve or :admin; repeatable")
 	f.DurationVar(&expires, "expires", 0, "how long the token is valid, such as 24h; default: until it is revoked")
 	_ = cmd.MarkFlagRequired("permission")
-	_ = cmd.RegisterFlagCompletionFunc("permission", cobra.FixedCompletions(
-		[]string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("permission", cobra.FixedCompletions(grantable, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// grantable are the permissions that completion offers. Nothing requires scaicore:debug and scaicore:delegate yet.
+var grantable = []string{
+	"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate",
+	"scaicore:view", "scaicore:manage", "scaicore:checkpoint_resolve", "scaicore:admin",
 }
 
 // fullPermissions accepts permissions without the module prefix, and several separated by commas.

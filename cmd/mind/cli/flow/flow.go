@@ -28,12 +28,17 @@ A program is JSON, or YAML of the same shape; docs/use/flows.md describes it.`,
 	return cmd
 }
 
-// read reads a JSON or YAML file, as JSON.
-func read(file string) ([]byte, error) {
+// Read reads a JSON or YAML file, as JSON.
+func Read(file string) ([]byte, error) {
 	text, err := request.Text(file)
 	if err != nil {
 		return nil, err
 	}
+	return JSON(file, text)
+}
+
+// JSON is Read for text that was read from a file of the given name.
+func JSON(file string, text []byte) ([]byte, error) {
 	if isJSON(file, text) {
 		return text, nil
 	}

@@ -158,7 +158,7 @@ func readInput(text string) (any, error) {
 	data := []byte(text)
 	if file, ok := strings.CutPrefix(text, "@"); ok {
 		var err error
-		if data, err = read(file); err != nil {
+		if data, err = Read(file); err != nil {
 			return nil, err
 		}
 	}
@@ -169,7 +169,7 @@ func readAnswers(file string) (*rehearse.Answers, error) {
 	if file == "" {
 		return rehearse.ParseAnswers([]byte("{}"))
 	}
-	data, err := read(file)
+	data, err := Read(file)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ With -o json the result of a file is {"file", "ok", "diagnostics"}, and that of 
 
 // load reads a program and checks it. It is nil if it cannot be read.
 func load(file string) (*ir.Module, []check.Diagnostic, error) {
-	data, err := read(file)
+	data, err := Read(file)
 	if unreadable := new(unreadableError); errors.As(err, &unreadable) {
 		return nil, []check.Diagnostic{{Severity: check.SeverityError, Code: "SYNTAX", Message: exit.OneLine(err)}}, nil
 	}

@@ -121,7 +121,7 @@ func notUnderstood(err error) error {
 // interruptedWrite is the error of a write that was interrupted before its answer.
 func interruptedWrite(path, key string) string {
 	text := "interrupted before the gateway answered: it is unknown whether the call was carried out"
-	if path == "/jobs" || path == "/evaluations" {
+	if path == "/jobs" || path == "/evaluations" || strings.HasSuffix(path, "/invoke") {
 		text += "; repeat it with --idempotency-key " + key + ", and it is not carried out twice"
 	}
 	return text
@@ -163,7 +163,7 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 			return nil, exit.Misuse(fmt.Errorf("there is nothing with the id %q: ids are like job_1a2b", segment))
 		}
 	}
-	address := c.base + target.APIPath + path
+	address := c.base + whole(path)
 	if len(query) > 0 {
 		address += "?" + query.Encode()
 	}
@@ -181,6 +181,14 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 		req.Header.Set("X-Mind-Consistency", "stale")
 	}
 	return req, nil
+}
+
+// whole returns the whole path of a call. That of another module than ScaiMind is given whole.
+func whole(path string) string {
+	if strings.HasPrefix(path, "/v1/") {
+		return path
+	}
+	return target.APIPath + path
 }
 
 // broke reports whether the connection broke before the answer was complete. A connection that was never made does not

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/target"
 )
 
 // Errors say what to do. This file has the errors in answers of the gateway, and errors of the connection to it.
@@ -75,6 +76,9 @@ func whereToLook(path string) string {
 		{"/cluster/nodes/", "`mind nodes` lists them"},
 		{"/queue", "`mind queues` lists them"},
 		{"/tokens/", "`mind token list` lists them"},
+		{target.CorePath + "/cores/", "`mind core list` lists those of your tenant"},
+		{target.CorePath + "/executions/", "`mind execution list` lists those of your tenant"},
+		{target.CorePath + "/checkpoints/", "`mind decision list --status all` lists those of your tenant"},
 	} {
 		if strings.HasPrefix(path, known.start) {
 			return known.advice
@@ -93,7 +97,7 @@ func (r *refusal) Error() string {
 		text = "there is no token: give one with MIND_TOKEN or --token, or set MIND_DEV to the data directory of a `mind dev` to use its token"
 	case r.status == http.StatusUnauthorized:
 		text += ": give a valid token with MIND_TOKEN or --token"
-	case r.status == http.StatusForbidden:
+	case r.status == http.StatusForbidden && !strings.Contains(text, "have it reassigned"):
 		text += ": use a token that has this permission"
 	case r.status == http.StatusNotFound && r.advice != "" && strings.HasPrefix(text, "there is no "):
 		text += ": " + r.advice
@@ -115,8 +119,8 @@ func Gone(err error) bool {
 	return errors.As(err, &r) && r.status == http.StatusNotFound
 }
 
-// final reports whether repeating the call would get the same refusal: an expired token does not become valid by waiting.
-func final(err error) bool {
+// Final reports whether repeating the call would get the same refusal: an expired token does not become valid by waiting.
+func Final(err error) bool {
 	var r *refusal
 	return errors.As(err, &r) && r.status >= 400 && r.status < 500 && r.status != http.StatusTooManyRequests
 }

@@ -29,7 +29,7 @@ func Poll[T any](ctx context.Context, c *Client, path string, done func(*T) (boo
 			answered = time.Now()
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
-		case final(err) || time.Since(answered) > reopenFor:
+		case Final(err) || time.Since(answered) > reopenFor:
 			return nil, nil, err
 		}
 		wait.For(ctx, pause)

@@ -17,8 +17,12 @@ import (
 
 const defaultAddr = "http://127.0.0.1:8080"
 
-// APIPath is the prefix of the paths of all calls.
-const APIPath = "/v1/modules/scaimind"
+const (
+	// APIPath is the prefix of the paths of calls, unless they begin with /v1/ themselves.
+	APIPath = "/v1/modules/scaimind"
+	// CorePath is the prefix of the paths of Cores, their executions and decisions.
+	CorePath = "/v1/modules/scaicore"
+)
 
 // Flags are the flags that select the cluster.
 type Flags struct {
