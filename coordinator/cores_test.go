@@ -270,3 +270,34 @@ func TestCores_manyExecutionsOutliveManyLeaders(t *testing.T) {
 		}
 	})
 }
+
+func TestCores_whoMayAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		at := c.leader()
+		c.core(at, "ask", `[{"kind":"checkpoint","id":"q","prompt":"How many?","assignee":"user:ann","schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer","minimum":1}}},"subject_digest":"sha256:{{input.digest}}"},
+			{"kind":"rigid","id":"end","statements":[{"kind":"return","value":"q.data.n"}]}]`)
+		e := c.invoke(at, "ask", map[string]any{"digest": "aa"}, 5)
+		require.Equal(t, "waiting", e.GetStatus(), e)
+		id := c.checkpoints(at)[0].GetId()
+		answer := func(data any, subject string, who ...string) error {
+			value, err := structpb.NewValue(data)
+			require.NoError(t, err)
+			_, err = c.cores(at).ResolveDecision(c.ctx("t1", "", who...), &v1.ResolveDecisionRequest{CheckpointId: id, Data: value, SubjectDigest: subject})
+			return err
+		}
+		good := map[string]any{"n": 3}
+		err := answer(good, "", status.KeyUser, "bob")
+		require.Equal(t, codes.PermissionDenied, grpcstatus.Code(err))
+		require.ErrorContains(t, err, "only user:ann may answer the checkpoint "+id)
+		require.ErrorContains(t, answer(map[string]any{"n": 0}, "", status.KeyUser, "ann"), "data: is not of the schema of the checkpoint: at '/n': minimum")
+		err = answer(good, "sha256:bb", status.KeyUser, "ann")
+		require.Equal(t, codes.FailedPrecondition, grpcstatus.Code(err))
+		require.ErrorContains(t, err, "is about sha256:aa, and the answer is about sha256:bb")
+		_, err = c.cores(at).GetDecision(c.ctx("t2", ""), &v1.GetDecisionRequest{CheckpointId: id})
+		require.Equal(t, codes.NotFound, grpcstatus.Code(err))
+		require.NoError(t, answer(good, "sha256:aa", status.KeyUser, "bob", status.KeyOperator, "yes"))
+		c.eventually("it is over", func() bool { return c.execution(at, e.GetExecutionId()).GetFinishedAt() != nil })
+		require.Equal(t, 3.0, c.execution(at, e.GetExecutionId()).GetOutput().GetNumberValue())
+	})
+}

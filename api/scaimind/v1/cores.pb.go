@@ -4266,7 +4266,7 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"\x18ReassignDecisionResponse\x125\n" +
 	"\n" +
 	"checkpoint\x18\x01 \x01(\v2\x15.scaimind.v1.DecisionR\n" +
-	"checkpoint2\x8a-\n" +
+	"checkpoint2\x9a-\n" +
 	"\vCoreService\x12\xb9\x01\n" +
 	"\n" +
 	"CreateCore\x12\x1e.scaimind.v1.CreateCoreRequest\x1a\x1f.scaimind.v1.CreateCoreResponse\"j\x8a\xb5\x18f\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\bcore.putZ2:\vMake a Core@\xc9\x01b\x04core\x12\x1a/v1/modules/scaicore/cores\x12\xb2\x01\n" +
@@ -4306,8 +4306,8 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	" /v1/modules/scaicore/checkpoints\x12\xf4\x01\n" +
 	"\vGetDecision\x12\x1f.scaimind.v1.GetDecisionRequest\x1a .scaimind.v1.GetDecisionResponse\"\xa1\x01\x8a\xb5\x18\x9c\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x1bscaicore:checkpoint_resolve2\x0escaicore:adminZW:\x11Show a checkpointH\x01Z\rcheckpoint_idb\n" +
 	"checkpoint\n" +
-	"%/v1/modules/scaicore/checkpoints/{id}\x12\x8b\x02\n" +
-	"\x0fResolveDecision\x12#.scaimind.v1.ResolveDecisionRequest\x1a$.scaimind.v1.ResolveDecisionResponse\"\xac\x01\x8a\xb5\x18\xa7\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminR\x10decision.resolveZ_:\x13Answer a checkpointZ\rcheckpoint_idb\n" +
+	"%/v1/modules/scaicore/checkpoints/{id}\x12\x9b\x02\n" +
+	"\x0fResolveDecision\x12#.scaimind.v1.ResolveDecisionRequest\x1a$.scaimind.v1.ResolveDecisionResponse\"\xbc\x01\x8a\xb5\x18\xb7\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:admin:\x0escaicore:adminR\x10decision.resolveZ_:\x13Answer a checkpointZ\rcheckpoint_idb\n" +
 	"checkpoint\x12-/v1/modules/scaicore/checkpoints/{id}/resolve\x12\x8d\x02\n" +
 	"\x0eCancelDecision\x12\".scaimind.v1.CancelDecisionRequest\x1a#.scaimind.v1.CancelDecisionResponse\"\xb1\x01\x8a\xb5\x18\xac\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminR\x0fdecision.cancelZe:\x16Take a checkpoint backH\x01Z\rcheckpoint_idb\n" +
 	"checkpointp\x01\x12,/v1/modules/scaicore/checkpoints/{id}/cancel\x12\x90\x02\n" +
