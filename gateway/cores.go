@@ -22,6 +22,9 @@ var (
 	coreLimit  = number("limit", "default 50", 1, 500)
 	coreCursor = text("cursor", "next_cursor of the previous page")
 	ofCore     = text("core_id", "only those of this Core: its id or its slug")
+
+	executionStatuses  = []string{"running", "waiting", "paused", "completed", "failed", "canceled"}
+	checkpointStatuses = []string{"pending", "resolved", "expired", "cancelled", "all"}
 )
 
 // invokeCore starts an execution. The answer is 200 if it is over, otherwise 202. Prefer: respond-async does not wait for its end.

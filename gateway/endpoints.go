@@ -56,6 +56,10 @@ func texts(name, says string) openapi.Parameter {
 	return openapi.Parameter{Name: name, Text: says, Schema: list(object{"type": "string"})}
 }
 
+func oneOf(name, says string, allowed []string) openapi.Parameter {
+	return openapi.Parameter{Name: name, Text: says, Schema: object{"enum": allowed}}
+}
+
 func number(name, says string, from, to int) openapi.Parameter {
 	return openapi.Parameter{Name: name, Text: says, Schema: integer(from, to)}
 }
@@ -196,15 +200,15 @@ func special() []endpoint {
 			consistency,
 		}}},
 		{own: parseBundleRoute, permissions: []string{auth.CoreManage, auth.CoreAdmin}, serve: parseBundle, doc: doc{InSchema: anything, OutSchema: bundleSchema}},
-		{rpc: v1.CoreService_InvokeCore_FullMethodName, serve: invokeCore, doc: doc{In: &v1.InvokeCoreRequest{}, Without: []string{"core_id"}, Optional: true, Out: &v1.Execution{}, Missing: true, Conflict: true}},
+		{rpc: v1.CoreService_InvokeCore_FullMethodName, serve: invokeCore, doc: doc{In: &v1.InvokeCoreRequest{}, Without: []string{"core_id"}, Optional: true, Out: &v1.Execution{}, Accepted: true}},
 		{rpc: v1.CoreService_ListCores_FullMethodName, query: fromQuery(wire.Listing(func() *v1.ListCoresRequest { return &v1.ListCoresRequest{} })), doc: doc{Query: params{
 			coreLimit, coreCursor, consistency,
 		}}},
-		{rpc: v1.CoreService_ListExecutions_FullMethodName, query: fromQuery(wire.Listing(func() *v1.ListExecutionsRequest { return &v1.ListExecutionsRequest{} })), doc: doc{Missing: true, Query: params{
-			ofCore, text("status", "only executions with this status"), coreLimit, coreCursor, consistency,
+		{rpc: v1.CoreService_ListExecutions_FullMethodName, query: fromQuery(wire.Listing(func() *v1.ListExecutionsRequest { return &v1.ListExecutionsRequest{} }, executionStatuses...)), doc: doc{Missing: true, Query: params{
+			ofCore, oneOf("status", "only executions with this status", executionStatuses), coreLimit, coreCursor, consistency,
 		}}},
-		{rpc: v1.CoreService_ListDecisions_FullMethodName, query: fromQuery(wire.Listing(func() *v1.ListDecisionsRequest { return &v1.ListDecisionsRequest{} })), doc: doc{Missing: true, Query: params{
-			ofCore, text("status", "pending (default), resolved, expired, cancelled or all"), coreLimit, coreCursor, consistency,
+		{rpc: v1.CoreService_ListDecisions_FullMethodName, query: fromQuery(wire.Listing(func() *v1.ListDecisionsRequest { return &v1.ListDecisionsRequest{} }, checkpointStatuses...)), doc: doc{Missing: true, Query: params{
+			ofCore, oneOf("status", "pending (default), resolved, expired, cancelled or all", checkpointStatuses), coreLimit, coreCursor, consistency,
 		}}},
 		{rpc: v1.CoreService_ListCoreEvents_FullMethodName, query: fromQuery(wire.Listing(func() *v1.ListCoreEventsRequest { return &v1.ListCoreEventsRequest{} })), doc: doc{Missing: true, Query: params{
 			ofCore, text("execution_id", "only events of this execution"), coreLimit, coreCursor, consistency,

@@ -25,6 +25,8 @@ type Operation struct {
 	Permissions []string
 	// Code is the HTTP status of a successful answer.
 	Code int
+	// Accepted: the answer may also be 202, about something that is not done yet.
+	Accepted bool
 	// Choice: the path, or its request and answer, were not published by ScaiMind, and are defined by Mind.
 	Choice bool
 
@@ -166,6 +168,9 @@ func responses(o *Operation, schemas schemaBook) Object {
 		success["content"] = Object{"application/json": Object{"schema": envelope(schemas.give(o.Out.ProtoReflect().Descriptor()))}}
 	}
 	out := Object{strconv.Itoa(code): success}
+	if o.Accepted {
+		out["202"] = Object{"description": http.StatusText(http.StatusAccepted), "content": success["content"]}
+	}
 	refused := []int{}
 	if !o.Open {
 		refused = append(refused, 400, 401, 403, 422, 429, 500, 503, 504)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -152,8 +153,9 @@ func StreamJobLogs(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, [
 	return request, faults
 }
 
-// Listing reads the filter of a list of Cores, executions, checkpoints or events: the fields of its request, by their names.
-func Listing[M proto.Message](fresh func() M) func(query url.Values) (M, []Fault) {
+// Listing reads the filter of a list of Cores, executions, checkpoints or events: the fields of its request, by their names. statuses are
+// those that may be asked for.
+func Listing[M proto.Message](fresh func() M, statuses ...string) func(query url.Values) (M, []Fault) {
 	return func(query url.Values) (M, []Fault) {
 		request := fresh()
 		var faults []Fault
@@ -162,6 +164,8 @@ func Listing[M proto.Message](fresh func() M) func(query url.Values) (M, []Fault
 			f := m.Descriptor().Fields().Get(i)
 			name := string(f.Name())
 			switch {
+			case name == "status" && query.Get(name) != "" && !slices.Contains(statuses, query.Get(name)):
+				faults = append(faults, Fault{name, fmt.Sprintf("must be one of %s, not %q", strings.Join(statuses, ", "), Printable(query.Get(name)))})
 			case f.Kind() == protoreflect.StringKind && query.Get(name) != "":
 				m.Set(f, protoreflect.ValueOfString(query.Get(name)))
 			case f.Kind() == protoreflect.Int32Kind:
