@@ -7,5 +7,6 @@
 // damages them, and requires documented answers.
 //
 // Both need a token with every permission and mind:operator, because they create tenants and tokens and use nodes. They
-// do not change jobs, queues and tokens of others, and they stop the jobs that they started.
+// do not change jobs, queues and tokens of others, and they stop the jobs and Cores that they
+// started.
 package conformance

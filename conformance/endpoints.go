@@ -18,11 +18,11 @@ var (
 
 // endpoint has the promises of the documentation for one path and method.
 type endpoint struct {
-	name string // "GET /jobs/{id}"
+	name string // "GET /jobs/{id}", or with the whole path for other modules than ScaiMind
 	may  []string
 	open bool // needs no token
 	code int  // status code of a successful call
-	// published says that ScaiMind's own documentation describes the endpoint; otherwise it is our choice.
+	// published says that the module's own documentation describes the endpoint; otherwise it is our choice.
 	published bool
 	stream    bool
 	// operator says that the example also needs mind:operator.
@@ -44,6 +44,8 @@ type endpoint struct {
 	skip string
 	// raw says that the answer has no envelope.
 	raw bool
+	// foreign says that the body is of a format of its own, so faults in bodies of the contract are not tried.
+	foreign bool
 }
 
 func (e *endpoint) method() string {
@@ -145,7 +147,10 @@ var jobFields = []string{
 }
 
 // endpoints is the contract. It was written by hand from the design and the published documentation, not from the code.
-var endpoints = []endpoint{
+var endpoints = slices.Concat(mindEndpoints, coreEndpoints)
+
+// mindEndpoints are those of ScaiMind, and those of the gateway itself.
+var mindEndpoints = []endpoint{
 	{name: "POST /jobs", may: manage, code: 201, published: true, body: func(*party) any { return shellJob("exit 0") }, has: []string{"job_id", "status", "message", "estimated_wait_seconds"}},
 	{name: "POST /jobs/batch", may: manage, code: 207, body: func(*party) any { return map[string]any{"jobs": []any{shellJob("exit 0"), shellJob("exit 0")}} }, has: []string{"results", "accepted", "refused"}},
 	{name: "GET /jobs", may: view, code: 200, published: true, query: "status=COMPLETED&page_size=5", has: []string{"jobs", "next_page_token", "total_count"}},

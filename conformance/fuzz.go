@@ -58,15 +58,17 @@ func Fuzz(ctx context.Context, t Target, o FuzzOptions) (report *FuzzReport, err
 	if err != nil {
 		return nil, fmt.Errorf("making a tenant to fuzz with: %w", err)
 	}
-	defer func() { err = errors.Join(err, cancelAll(context.WithoutCancel(ctx), t, own)) }()
+	defer func() {
+		err = errors.Join(err, own.leaveCores(context.WithoutCancel(ctx)), cancelAll(context.WithoutCancel(ctx), t, own))
+	}()
 	r := rand.New(rand.NewPCG(o.Seed, 0))
 	g := &generator{
 		rand: r, contract: c,
-		ids: []string{own.job, own.checkpoint, own.node, own.evaluation, own.tenant, "default", "CUSTOM", "job_0000000000000", "nothing"},
+		ids: []string{own.job, own.checkpoint, own.node, own.evaluation, own.tenant, own.core, own.execution, own.decision, "default", "CUSTOM", "job_0000000000000", "nothing"},
 	}
 	report = &FuzzReport{Seed: o.Seed, Codes: map[int]int{}, Accepted: map[string]int{}, MemoryBefore: memory(ctx, t)}
 	names := slices.DeleteFunc(c.names(), func(n string) bool { return slices.Contains(forbidden, n) })
-	tokens := []string{own.all, own.all, own.all, t.Token, own.only["scaimind:view"], own.only["scaimind:manage"]}
+	tokens := []string{own.all, own.all, own.all, t.Token, own.only["scaimind:view"], own.only["scaimind:manage"], own.only["scaicore:manage"]}
 	for range o.Requests {
 		name := names[r.IntN(len(names))]
 		method, template, _ := strings.Cut(name, " ")

@@ -9,14 +9,17 @@ import (
 	"strings"
 )
 
-// permissions lists the four permissions of ScaiMind.
-var permissions = []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate"}
+// permissions lists the permissions of ScaiMind and of ScaiCore.
+var permissions = []string{
+	"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate",
+	"scaicore:view", "scaicore:manage", "scaicore:debug", "scaicore:checkpoint_resolve", "scaicore:delegate", "scaicore:admin",
+}
 
 // party is one tenant of the suite, with its tokens and objects.
 type party struct {
 	target Target
 	tenant string
-	all    string            // a token with all four permissions
+	all    string            // a token with all permissions
 	only   map[string]string // tokens with one permission, by the permission
 
 	job, checkpoint string // a job that succeeded and registered a checkpoint
@@ -24,6 +27,9 @@ type party struct {
 	evaluation      string
 	token           string // the id of the token in all
 	started         []string
+
+	core, execution, decision string // a Core that runs, and an execution of it that waits for a decision
+	cores                     []string
 }
 
 // newParty makes a tenant with tokens, a finished job and a checkpoint.
@@ -71,6 +77,9 @@ func newParty(ctx context.Context, t Target, evaluations bool) (*party, error) {
 		return nil, errors.New("the cluster has no node")
 	}
 	p.node = nodes.Nodes[0].ID
+	if err := p.ask(ctx); err != nil {
+		return nil, err
+	}
 	if !evaluations {
 		return p, nil
 	}
@@ -151,9 +160,9 @@ func (p *party) running(ctx context.Context) (string, error) {
 	return id, p.await(ctx, id, "TRAINING")
 }
 
-// leave stops the jobs that the party started.
+// leave stops the jobs that the party started, and deletes its Cores.
 func (p *party) leave(ctx context.Context) error {
-	var faults []error
+	faults := []error{p.leaveCores(ctx)}
 	for _, id := range p.started {
 		a, err := p.target.do(ctx, request{method: "POST", path: prefix + "/jobs/" + id + "/cancel", token: p.all})
 		if err == nil && a.code != 200 && a.code != 409 {

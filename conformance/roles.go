@@ -105,6 +105,9 @@ func (s *suite) tickets(ctx context.Context, e *endpoint) error {
 
 // secrets checks that callers who may only view do not see the secrets of jobs, and that callers who may manage jobs do.
 func (s *suite) secrets(ctx context.Context, e *endpoint) error {
+	if slices.Contains(e.may, "scaicore:view") && e.method() == "GET" {
+		return s.environments(ctx, e)
+	}
 	if e.method() != "GET" || e.open || e.stream || e.skip != "" || !slices.Contains(e.may, "scaimind:view") {
 		return nil
 	}
@@ -129,6 +132,20 @@ func (s *suite) secrets(ctx context.Context, e *endpoint) error {
 	r.token = s.own.all
 	if a, err = s.expect(ctx, e, "a good call", r, e.code, ""); err == nil && !bytes.Contains(a.raw, []byte(secret)) {
 		s.breaks("a caller who may manage jobs does not see their environment: %s", clip(a.raw))
+	}
+	return err
+}
+
+// environments checks that the values of a Core's environment are shown to nobody.
+func (s *suite) environments(ctx context.Context, e *endpoint) error {
+	r, err := s.example(ctx, e, s.own)
+	if err != nil {
+		return err
+	}
+	r.query = "" // nothing is filtered
+	a, err := s.expect(ctx, e, "a good call", r, e.code, "")
+	if err == nil && bytes.Contains(a.raw, []byte(secret)) {
+		s.breaks("a value of the environment of a Core is shown: %s", clip(a.raw))
 	}
 	return err
 }
