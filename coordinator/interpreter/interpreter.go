@@ -160,9 +160,14 @@ func (t *turn) choose(v *fsm.View) []*executions.Execution {
 	take := func(core ident.Core) bool {
 		c, ok := v.Core(core)
 		runs := ok && c.Status == cores.Running
+		looked := 0
 		for e := range v.ReadyOf(core) {
 			if len(batch) == atATime || size > batchBytes {
 				return false
+			}
+			// Many executions of a Core that does not run must not slow down the others.
+			if looked++; !runs && looked > 4*atATime {
+				break
 			}
 			// An execution that is to end does so also while its Core does not run.
 			if t.busy[e.ID] || !runs && !e.Cancel {
