@@ -69,6 +69,9 @@ func (s *Service) UpdateCore(ctx context.Context, req *v1.UpdateCoreRequest) (*v
 	if err := s.fill(&c, configOf(old), req); err != nil {
 		return nil, err
 	}
+	if err := s.moveEnvironment(&c, old); err != nil {
+		return nil, err
+	}
 	row, err := s.put(ctx, c)
 	if err != nil {
 		return nil, err
@@ -180,6 +183,20 @@ func (s *Service) environment(c *coreverbs.PutCore, base *config, values *struct
 		return fmt.Errorf("storing an environment: %w", err)
 	}
 	c.Environment, err = s.Sealer.SealText(owner(c.Tenant, c.Slug), raw)
+	return err
+}
+
+// moveEnvironment seals the environment of a Core again when its slug changes, because it is sealed for the slug.
+func (s *Service) moveEnvironment(c *coreverbs.PutCore, old *cores.Core) error {
+	if c.Slug == old.Slug || c.SetEnvironment || len(old.Environment) == 0 {
+		return nil
+	}
+	plain, err := s.Sealer.OpenText(owner(old.Tenant, old.Slug), old.Environment)
+	if err != nil {
+		return call.Errorf(codes.FailedPrecondition, "the environment of the Core %s cannot be decrypted, so its name cannot be changed: give its values again", old.Slug)
+	}
+	c.SetEnvironment = true
+	c.Environment, err = s.Sealer.SealText(owner(c.Tenant, c.Slug), plain)
 	return err
 }
 

@@ -69,12 +69,17 @@ func (p *Interpreter) job(ctx context.Context, v *fsm.View, e *executions.Execut
 	}
 	ctx = call.With(ctx, &call.Call{Tenant: e.Tenant, User: e.User, RequestID: "execution/" + e.ID.String(), UpToDate: true})
 	if f.Action == "evaluate" {
-		var req v1.SubmitEvaluationRequest
-		if err := read(spec, &req); err != nil {
+		var body v1.NewEvaluation
+		if err := read(spec, &body); err != nil {
 			return nil, err
 		}
-		req.Labels = labeled(req.GetLabels(), e, f)
-		job, err := p.Evaluations.NewJob(ctx, v, &req)
+		job, err := p.Evaluations.NewJob(ctx, v, &v1.SubmitEvaluationRequest{
+			EvaluationConfig: &v1.EvaluationConfig{
+				JobId: body.GetJobId(), ModelUri: body.GetModelUri(), CheckpointId: body.GetCheckpointId(), Benchmarks: body.GetBenchmarks(),
+			},
+			Name: body.GetName(), ResourceConfig: body.GetResourceConfig(), SchedulingConfig: body.GetSchedulingConfig(),
+			Labels: labeled(body.GetLabels(), e, f),
+		})
 		return &job, err
 	}
 	var req v1.SubmitJobRequest
