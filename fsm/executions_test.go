@@ -183,7 +183,7 @@ func TestExecution_waitsForTheStartOfAJob(t *testing.T) {
 	require.True(t, w.execution(id).Waits[0].Done)
 }
 
-// TestExecution_aStepHappensOnce holds that of two leaders which compute the same step one gets it (I13), and its job is submitted once.
+// TestExecution_aStepHappensOnce holds that of two leaders which compute the same step one gets it (I20), and its job is submitted once.
 func TestExecution_aStepHappensOnce(t *testing.T) {
 	w := newWorld(t)
 	id := w.start(w.core("triage"))

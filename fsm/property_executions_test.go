@@ -152,8 +152,8 @@ func (g *generator) advance() executionverbs.Advance {
 	return a
 }
 
-// checkExecutions holds what one state cannot show: frames are replaced and never go back (I12), what is over stays, unless it was
-// retried, and an answer to a decision stays as it is (I14).
+// checkExecutions holds what one state cannot show: frames are replaced and never go back (I19), what is over stays, unless it was
+// retried, and an answer to a decision stays as it is (I21).
 func checkExecutions(t *rapid.T, before, after *fsm.View) {
 	for _, tenant := range []string{"acme", "umbrella"} {
 		for old := range before.ExecutionsOf(tenant, 0) {
@@ -162,7 +162,7 @@ func checkExecutions(t *rapid.T, before, after *fsm.View) {
 				require.True(t, old.Status.Over(), "%s was forgotten while it was %s", old.ID, old.Status)
 				continue
 			}
-			require.GreaterOrEqual(t, e.Seq, old.Seq, "I12: %s", e.ID)
+			require.GreaterOrEqual(t, e.Seq, old.Seq, "I19: %s", e.ID)
 			if old.Status.Over() && e.Retries == old.Retries {
 				require.Equal(t, []any{old.Status, old.Seq, old.FinishedAt}, []any{e.Status, e.Seq, e.FinishedAt}, "%s was over", e.ID)
 			}
@@ -170,7 +170,7 @@ func checkExecutions(t *rapid.T, before, after *fsm.View) {
 		for old := range before.DecisionsOf(tenant, false, 0) {
 			d, ok := after.Decision(old.ID)
 			if ok && old.Status != executions.Pending {
-				require.Equal(t, []any{old.Status, old.Resolution, old.ResolvedBy, old.ResolvedAt}, []any{d.Status, d.Resolution, d.ResolvedBy, d.ResolvedAt}, "I14: %s", d.ID)
+				require.Equal(t, []any{old.Status, old.Resolution, old.ResolvedBy, old.ResolvedAt}, []any{d.Status, d.Resolution, d.ResolvedBy, d.ResolvedAt}, "I21: %s", d.ID)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func (t *Book) check(jobLives func(ident.Job) bool, report kernel.Report) {
 		if e.Status.Over() {
 			finished++
 			if len(e.Waits) > 0 {
-				report("I15: the execution %s is over, and waits for %d things", e.ID, len(e.Waits))
+				report("I22: the execution %s is over, and waits for %d things", e.ID, len(e.Waits))
 			}
 			continue
 		}
@@ -44,7 +44,7 @@ func (t *Book) check(jobLives func(ident.Job) bool, report kernel.Report) {
 		for i := range e.Waits {
 			w := &e.Waits[i]
 			if w.ID <= last {
-				report("I12: the waits of %s are not in order: %d after %d", e.ID, w.ID, last)
+				report("I19: the waits of %s are not in order: %d after %d", e.ID, w.ID, last)
 			}
 			last = w.ID
 			if w.Done {
@@ -52,21 +52,21 @@ func (t *Book) check(jobLives func(ident.Job) bool, report kernel.Report) {
 			}
 			timers++
 			if w.wakes() <= 0 || !t.timers.Has(timer{at: w.wakes(), id: e.ID, wait: w.ID}) {
-				report("I15: nothing ends the wait %d of %s for %s", w.ID, e.ID, w.Kind)
+				report("I22: nothing ends the wait %d of %s for %s", w.ID, e.ID, w.Kind)
 			}
 			switch w.Kind {
 			case ForJob:
 				jobs++
 				if !jobLives(w.Job) {
-					report("I15: %s waits for the job %s, which is over or not there", e.ID, w.Job)
+					report("I22: %s waits for the job %s, which is over or not there", e.ID, w.Job)
 				}
 			case ForDecision:
 				if d, ok := t.decisions.Get(w.Decision); !ok || d.Status != Pending || d.Execution != e.ID || d.Wait != w.ID {
-					report("I15: %s waits for the decision %s, which is not pending for it", e.ID, w.Decision)
+					report("I22: %s waits for the decision %s, which is not pending for it", e.ID, w.Decision)
 				}
 			case ForExecution:
 				if c, ok := t.executions.Get(w.Execution); !ok || c.Status.Over() || c.Parent != e.ID || c.ParentWait != w.ID {
-					report("I15: %s waits for %s, which does not run for it", e.ID, w.Execution)
+					report("I22: %s waits for %s, which does not run for it", e.ID, w.Execution)
 				}
 			case ForEvent:
 				events++
@@ -89,14 +89,14 @@ func (t *Book) check(jobLives func(ident.Job) bool, report kernel.Report) {
 			asked++
 		}
 		if (d.Status == Resolved) != (d.ResolvedAt != 0) {
-			report("I14: the decision %s is %s, and was resolved at %d", d.ID, d.Status, d.ResolvedAt)
+			report("I21: the decision %s is %s, and was resolved at %d", d.ID, d.Status, d.ResolvedAt)
 		}
 		if d.Status == Pending {
 			pending++
 			if at := d.wakes(); at != 0 {
 				timers++
 			} else {
-				report("I15: nothing ends the decision %s", d.ID)
+				report("I22: nothing ends the decision %s", d.ID)
 			}
 		}
 	}

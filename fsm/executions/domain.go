@@ -1,8 +1,8 @@
 // Package executions has the executions of Cores, the decisions that people make for them, and their events, as rows of the state.
 //
 // Guarantees. An execution is stored as its continuation: where it stands, what it has bound, and what it waits for. Its history is not
-// replayed. Seq and the numbers of waits only grow (I12). A frame is replaced only by the proposer that has seen the one before it (I13).
-// A decision is resolved once (I14). Every open wait is ended by time at the latest (I15), and one for a job by the entry that ends the
+// replayed. Seq and the numbers of waits only grow (I19). A frame is replaced only by the proposer that has seen the one before it (I20).
+// A decision is resolved once (I21). Every open wait is ended by time at the latest (I22), and one for a job by the entry that ends the
 // job. Bound values are opaque here.
 package executions
 

@@ -97,7 +97,7 @@ type Wait struct {
 	Path  string `cbor:"3,keyasint,omitempty"`
 	Node  string `cbor:"4,keyasint,omitempty"`
 	Since int64  `cbor:"5,keyasint,omitempty"`
-	// Due is when a timer fires. Deadline is when another wait is given up; every one has a deadline (I15).
+	// Due is when a timer fires. Deadline is when another wait is given up; every one has a deadline (I22).
 	Due      int64 `cbor:"6,keyasint,omitempty"`
 	Deadline int64 `cbor:"7,keyasint,omitempty"`
 	// One of these is awaited: the job, the decision, the execution, or the event of a name.
@@ -145,7 +145,7 @@ type Execution struct {
 	Version uint32 `cbor:"5,keyasint,omitempty"`
 	Flow    string `cbor:"6,keyasint,omitempty"`
 	Status  Status `cbor:"7,keyasint,omitempty"`
-	// Seq counts its changes of frame. It only grows (I12).
+	// Seq counts its changes of frame. It only grows (I19).
 	Seq uint64 `cbor:"8,keyasint,omitempty"`
 	// Frame is its continuation, opaque here.
 	Frame []byte `cbor:"9,keyasint,omitempty"`

@@ -70,7 +70,7 @@ func advanceExecutions(tx *lifecycle.Tx, c *AdvanceExecutions) AdvancesResult {
 	return AdvancesResult{results}
 }
 
-// advance replaces a frame that is still the one that the step was computed from (I13).
+// advance replaces a frame that is still the one that the step was computed from (I20).
 func advance(tx *lifecycle.Tx, a *Advance) Result {
 	old, r := find(tx, a.Execution, "")
 	if r != nil {

@@ -160,7 +160,7 @@ func ask(tx *lifecycle.Tx, e *executions.Execution, f *Effect, w *executions.Wai
 	d.ID, d.Tenant, d.Core, d.Execution, d.Wait, d.Flow = ident.Decision(id), e.Tenant, e.Core, e.ID, f.Wait, e.Flow
 	d.Path, d.Node, d.Prompt = w.Path, w.Node, clip(d.Prompt)
 	d.ExpiresAt = w.Deadline
-	// The decision expires by itself; its wait has the same end, so that it has one in any case (I15).
+	// The decision expires by itself; its wait has the same end, so that it has one in any case (I22).
 	begin(tx, &d)
 	w.Decision = d.ID
 }

@@ -58,7 +58,7 @@ func pending(tx *lifecycle.Tx, id ident.Decision, tenant string) (*executions.De
 	return d, nil
 }
 
-// resolveDecision counts the vote of a person. The last vote that is needed resolves the decision, once (I14), and wakes its execution.
+// resolveDecision counts the vote of a person. The last vote that is needed resolves the decision, once (I21), and wakes its execution.
 func resolveDecision(tx *lifecycle.Tx, c *ResolveDecision) DecisionResult {
 	old, r := pending(tx, c.Decision, c.Tenant)
 	switch {
