@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .aio import AsyncClient as AsyncClient
     from .client import Client as Client
     from .errors import Conflict as Conflict
+    from .errors import ExecutionFailed as ExecutionFailed
     from .errors import InvalidRequest as InvalidRequest
     from .errors import JobFailed as JobFailed
     from .errors import MindError as MindError
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from .errors import StreamLost as StreamLost
     from .errors import Unavailable as Unavailable
     from .models import Checkpoint as Checkpoint
+    from .models import Core as Core
+    from .models import Decision as Decision
     from .models import Evaluation as Evaluation
+    from .models import Execution as Execution
     from .models import Job as Job
     from .models import LogLine as LogLine
 
@@ -32,6 +36,7 @@ _HOMES = {
     "client": ["Client"],
     "errors": [
         "Conflict",
+        "ExecutionFailed",
         "InvalidRequest",
         "JobFailed",
         "MindError",
@@ -41,7 +46,7 @@ _HOMES = {
         "StreamLost",
         "Unavailable",
     ],
-    "models": ["Checkpoint", "Evaluation", "Job", "LogLine"],
+    "models": ["Checkpoint", "Core", "Decision", "Evaluation", "Execution", "Job", "LogLine"],
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

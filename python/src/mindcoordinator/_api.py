@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import _operations as op
 from ._download import download
 from ._effects import Operation, Stream
-from .models import Checkpoint, Evaluation, Job, LogLine, id_of
+from .models import Checkpoint, Core, Decision, Evaluation, Execution, Job, LogLine, id_of
 
 if TYPE_CHECKING:
     from .requests import Benchmark, EvaluationRequest, JobRequest, ResourceConfig
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 JobRef = str | Job
 CheckpointRef = str | Checkpoint
 EvaluationRef = str | Evaluation
+CoreRef = str | Core
+ExecutionRef = str | Execution
+DecisionRef = str | Decision
 
 
 class Api:
@@ -157,6 +160,94 @@ class Api:
         """Compare evaluations."""
         ids = ",".join(id_of(e, "evaluation_id") for e in evaluations)
         return self.get("evaluations", "compare", ids=ids)
+
+    def core_call(self, method: str, *parts: str, body: Any = None, key: str | None = None) -> Operation[Any]:
+        """Make a call about Cores."""
+        where = op.core_path(*parts)
+        return op.call(method, where, body=body if method == "GET" else body or {}, key=key, retry_for=self.retry_for)
+
+    def create_core(self, name: str, source: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Operation[Core]:
+        """Make a Core."""
+        body = {"name": name, **({"source": source} if source else {}), **more}
+        return Core.of((yield from self.core_call("POST", "cores", body=body)))
+
+    def core(self, core: CoreRef) -> Operation[Core]:
+        """Read a Core."""
+        return Core.of((yield from self.core_call("GET", "cores", id_of(core, "id"))))
+
+    def cores(self, limit: int | None) -> Stream[Core]:
+        """List Cores."""
+        return op.cursor_pages(op.core_path("cores"), "cores", {}, limit, Core.of, self.retry_for)
+
+    def start_core(self, core: CoreRef, timeout: float | None) -> Operation[Core]:
+        """Start a Core, and wait until it runs."""
+        name = id_of(core, "id")
+        yield from self.core_call("POST", "cores", name, "start")
+        where = op.core_path("cores", name)
+        data = yield from op.poll(
+            where, until=lambda d: d["status"] != "starting", timeout=timeout, retry_for=self.retry_for
+        )
+        return Core.of(data)
+
+    def control_core(self, core: CoreRef, what: str) -> Operation[Core]:
+        """Stop, restart, pause or resume a Core."""
+        return Core.of((yield from self.core_call("POST", "cores", id_of(core, "id"), what)))
+
+    def delete_core(self, core: CoreRef) -> Operation[None]:
+        """Delete a Core."""
+        where = op.core_path("cores", id_of(core, "id"))
+        yield from op.call("DELETE", where, retry_for=self.retry_for)
+
+    def invoke(self, core: CoreRef, given: Any, flow: str | None, wait: int, key: str | None) -> Operation[Execution]:
+        """Start an execution."""
+        body = {"input": given, "flow": flow, "wait_seconds": wait}
+        return Execution.of(
+            (yield from self.core_call("POST", "cores", id_of(core, "id"), "invoke", body=body, key=key))
+        )
+
+    def send(self, core: CoreRef, event: str, data: Any) -> Operation[dict[str, Any]]:
+        """Send an event to a Core."""
+        body = {"event_name": event, "data": data}
+        return dict((yield from self.core_call("POST", "cores", id_of(core, "id"), "events", body=body)))
+
+    def execution(self, execution: ExecutionRef) -> Operation[Execution]:
+        """Read an execution."""
+        return Execution.of((yield from self.core_call("GET", "executions", id_of(execution, "execution_id"))))
+
+    def executions(self, core: CoreRef | None, status: str | None, limit: int | None) -> Stream[Execution]:
+        """List executions."""
+        query = {"core_id": id_of(core, "id") if core else None, "status": status}
+        return op.cursor_pages(op.core_path("executions"), "executions", query, limit, Execution.of, self.retry_for)
+
+    def wait_execution(self, execution: ExecutionRef, until_asked: bool, timeout: float | None) -> Operation[Execution]:
+        """Wait for the end of an execution."""
+
+        def over(data: Any) -> bool:
+            now = Execution.of(data)
+            return now.done or (until_asked and now.asks)
+
+        where = op.core_path("executions", id_of(execution, "execution_id"))
+        return Execution.of((yield from op.poll(where, until=over, timeout=timeout, retry_for=self.retry_for)))
+
+    def control_execution(self, execution: ExecutionRef, what: str, body: dict[str, Any]) -> Operation[Execution]:
+        """Cancel, pause, resume, retry or signal an execution."""
+        given = {name: value for name, value in body.items() if value is not None}
+        name = id_of(execution, "execution_id")
+        return Execution.of((yield from self.core_call("POST", "executions", name, what, body=given)))
+
+    def decisions(self, core: CoreRef | None, status: str | None, limit: int | None) -> Stream[Decision]:
+        """List decisions."""
+        query = {"core_id": id_of(core, "id") if core else None, "status": status}
+        return op.cursor_pages(op.core_path("checkpoints"), "checkpoints", query, limit, Decision.of, self.retry_for)
+
+    def decision(self, decision: DecisionRef) -> Operation[Decision]:
+        """Read a decision."""
+        return Decision.of((yield from self.core_call("GET", "checkpoints", id_of(decision, "id"))))
+
+    def decide(self, decision: DecisionRef, what: str, body: dict[str, Any]) -> Operation[Decision]:
+        """Answer, cancel or reassign a decision."""
+        given = {name: value for name, value in body.items() if value is not None}
+        return Decision.of((yield from self.core_call("POST", "checkpoints", id_of(decision, "id"), what, body=given)))
 
     def events(self, topics: str | Iterable[str], since_index: int | None) -> Stream[dict[str, Any]]:
         """Watch changes."""

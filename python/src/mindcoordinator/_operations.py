@@ -15,7 +15,7 @@ import httpx
 from ._effects import Answer, Close, Emit, Open, Operation, Read, Request, Send, Sleep, Stream
 from ._sse import Decoder
 from .errors import MindError, StreamLost, Unavailable, error_of
-from .target import API
+from .target import API, CORES
 
 # How long calls and streams are tried again when no gateway or no coordinator answers.
 RETRY_FOR = 60.0
@@ -50,6 +50,11 @@ def unreachable(e: httpx.TransportError) -> Unavailable:
 def path(*parts: str) -> str:
     """Make the path of a call."""
     return API + "".join("/" + quote(part, safe="") for part in parts)
+
+
+def core_path(*parts: str) -> str:
+    """Make the path of a call about Cores."""
+    return CORES + "".join("/" + quote(part, safe="") for part in parts)
 
 
 def call(
@@ -117,6 +122,22 @@ def pages(where: str, items: str, query: dict[str, Any], limit: int | None, make
             left -= 1
         token = data.get("next_page_token") or ""
         if not token:
+            return
+
+
+def cursor_pages(
+    where: str, items: str, query: dict[str, Any], limit: int | None, make: Any, retry_for: float
+) -> Stream[Any]:
+    """Give the items of a list of ScaiCore, page by page."""
+    cursor, left = "", limit if limit is not None else float("inf")
+    while left > 0:
+        page = query | {"limit": int(min(left, 500)), "cursor": cursor or None}
+        data = yield from call("GET", where, query=page, retry_for=retry_for)
+        for item in data[items][: int(min(left, 500))]:
+            yield Emit(make(item))
+            left -= 1
+        cursor = data.get("next_cursor") or ""
+        if not cursor:
             return
 
 

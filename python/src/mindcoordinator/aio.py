@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import httpx
 
 from . import _http
-from ._api import Api, CheckpointRef, EvaluationRef, JobRef
+from ._api import Api, CheckpointRef, CoreRef, DecisionRef, EvaluationRef, ExecutionRef, JobRef
 from ._effects import Answer, Emit, Open, Operation, Read, Send, Sleep, Stream
 from ._operations import RETRY_FOR
-from .models import Checkpoint, Evaluation, Job, LogLine
+from .models import Checkpoint, Core, Decision, Evaluation, Execution, Job, LogLine
 from .target import find
 
 if TYPE_CHECKING:
@@ -209,6 +209,105 @@ class AsyncClient:
     async def compare(self, evaluations: Iterable[EvaluationRef]) -> dict[str, Any]:
         """Compare 2 to 20 evaluations, metric by metric."""
         return await self._run(self._api.compare(evaluations))
+
+    # Cores.
+
+    async def create_core(self, name: str, source: Mapping[str, Any] | None = None, **more: Any) -> Core:
+        """Make a Core of a program; ``more`` are the other fields of the REST request."""
+        return await self._run(self._api.create_core(name, source, more))
+
+    async def core(self, core: CoreRef) -> Core:
+        """Read a Core, by its slug or its id."""
+        return await self._run(self._api.core(core))
+
+    def cores(self, limit: int | None = None) -> AsyncIterator[Core]:
+        """List the Cores of the tenant."""
+        return self._stream(self._api.cores(limit))
+
+    async def start_core(self, core: CoreRef, timeout: float | None = 30.0) -> Core:
+        """Start a Core, and wait until it runs or has an error."""
+        return await self._run(self._api.start_core(core, timeout))
+
+    async def stop_core(self, core: CoreRef) -> Core:
+        """Stop a Core; its executions are held."""
+        return await self._run(self._api.control_core(core, "stop"))
+
+    async def delete_core(self, core: CoreRef) -> None:
+        """Delete a Core that is stopped."""
+        await self._run(self._api.delete_core(core))
+
+    async def invoke(
+        self,
+        core: CoreRef,
+        input: Any = None,
+        *,
+        flow: str | None = None,
+        wait: int = 0,
+        idempotency_key: str | None = None,
+    ) -> Execution:
+        """Start an execution, and wait up to ``wait`` seconds (at most 60) for its end."""
+        return await self._run(self._api.invoke(core, input, flow, wait, idempotency_key))
+
+    async def send(self, core: CoreRef, event: str, data: Any = None) -> dict[str, Any]:
+        """Send an event to a Core."""
+        return await self._run(self._api.send(core, event, data))
+
+    async def execution(self, execution: ExecutionRef) -> Execution:
+        """Read an execution as it is now."""
+        return await self._run(self._api.execution(execution))
+
+    def executions(
+        self, core: CoreRef | None = None, *, status: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[Execution]:
+        """List executions, the newest first."""
+        return self._stream(self._api.executions(core, status, limit))
+
+    async def wait_execution(
+        self, execution: ExecutionRef, timeout: float | None = None, *, until_asked: bool = False
+    ) -> Execution:
+        """Wait for the end of an execution, or with ``until_asked`` until only people can let it go on."""
+        return await self._run(self._api.wait_execution(execution, until_asked, timeout))
+
+    async def cancel_execution(
+        self, execution: ExecutionRef, reason: str | None = None, *, force: bool = False
+    ) -> Execution:
+        """Cancel an execution; its on_cancel and compensations run first, unless ``force``."""
+        return await self._run(self._api.control_execution(execution, "cancel", {"reason": reason, "force": force}))
+
+    async def retry_execution(
+        self, execution: ExecutionRef, from_step: str | None = None, bindings: Mapping[str, Any] | None = None
+    ) -> Execution:
+        """Have a failed execution go on from a step, by default the failed one, with other bindings."""
+        return await self._run(
+            self._api.control_execution(execution, "retry", {"from": from_step, "bindings": bindings})
+        )
+
+    def decisions(
+        self, core: CoreRef | None = None, *, status: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[Decision]:
+        """List decisions, those that are pending by default."""
+        return self._stream(self._api.decisions(core, status, limit))
+
+    async def decision(self, decision: DecisionRef) -> Decision:
+        """Read a decision."""
+        return await self._run(self._api.decision(decision))
+
+    async def resolve(
+        self,
+        decision: DecisionRef,
+        resolution: str | None = None,
+        *,
+        comment: str | None = None,
+        data: Any = None,
+        subject_digest: str | None = None,
+    ) -> Decision:
+        """Answer a decision: with the id of an option, or with ``data`` if it has a schema."""
+        body = {"resolution": resolution, "comment": comment, "data": data, "subject_digest": subject_digest}
+        return await self._run(self._api.decide(decision, "resolve", body))
+
+    async def reassign(self, decision: DecisionRef, assignee: str) -> Decision:
+        """Ask somebody else: ``user:ID``, ``group:ID`` or ``role:NAME``."""
+        return await self._run(self._api.decide(decision, "reassign", {"assignee": assignee}))
 
     # The cluster.
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import httpx
 
 from . import _http
-from ._api import Api, CheckpointRef, EvaluationRef, JobRef
+from ._api import Api, CheckpointRef, CoreRef, DecisionRef, EvaluationRef, ExecutionRef, JobRef
 from ._effects import Answer, Emit, Open, Operation, Read, Send, Sleep, Stream
 from ._operations import RETRY_FOR
-from .models import Checkpoint, Evaluation, Job, LogLine
+from .models import Checkpoint, Core, Decision, Evaluation, Execution, Job, LogLine
 from .target import find
 
 if TYPE_CHECKING:
@@ -211,6 +211,101 @@ class Client:
     def compare(self, evaluations: Iterable[EvaluationRef]) -> dict[str, Any]:
         """Compare 2 to 20 evaluations, metric by metric."""
         return self._run(self._api.compare(evaluations))
+
+    # Cores.
+
+    def create_core(self, name: str, source: Mapping[str, Any] | None = None, **more: Any) -> Core:
+        """Make a Core of a program; ``more`` are the other fields of the REST request."""
+        return self._run(self._api.create_core(name, source, more))
+
+    def core(self, core: CoreRef) -> Core:
+        """Read a Core, by its slug or its id."""
+        return self._run(self._api.core(core))
+
+    def cores(self, limit: int | None = None) -> Iterator[Core]:
+        """List the Cores of the tenant."""
+        return self._stream(self._api.cores(limit))
+
+    def start_core(self, core: CoreRef, timeout: float | None = 30.0) -> Core:
+        """Start a Core, and wait until it runs or has an error."""
+        return self._run(self._api.start_core(core, timeout))
+
+    def stop_core(self, core: CoreRef) -> Core:
+        """Stop a Core; its executions are held."""
+        return self._run(self._api.control_core(core, "stop"))
+
+    def delete_core(self, core: CoreRef) -> None:
+        """Delete a Core that is stopped."""
+        self._run(self._api.delete_core(core))
+
+    def invoke(
+        self,
+        core: CoreRef,
+        input: Any = None,
+        *,
+        flow: str | None = None,
+        wait: int = 0,
+        idempotency_key: str | None = None,
+    ) -> Execution:
+        """Start an execution, and wait up to ``wait`` seconds (at most 60) for its end."""
+        return self._run(self._api.invoke(core, input, flow, wait, idempotency_key))
+
+    def send(self, core: CoreRef, event: str, data: Any = None) -> dict[str, Any]:
+        """Send an event to a Core."""
+        return self._run(self._api.send(core, event, data))
+
+    def execution(self, execution: ExecutionRef) -> Execution:
+        """Read an execution as it is now."""
+        return self._run(self._api.execution(execution))
+
+    def executions(
+        self, core: CoreRef | None = None, *, status: str | None = None, limit: int | None = None
+    ) -> Iterator[Execution]:
+        """List executions, the newest first."""
+        return self._stream(self._api.executions(core, status, limit))
+
+    def wait_execution(
+        self, execution: ExecutionRef, timeout: float | None = None, *, until_asked: bool = False
+    ) -> Execution:
+        """Wait for the end of an execution, or with ``until_asked`` until only people can let it go on."""
+        return self._run(self._api.wait_execution(execution, until_asked, timeout))
+
+    def cancel_execution(self, execution: ExecutionRef, reason: str | None = None, *, force: bool = False) -> Execution:
+        """Cancel an execution; its on_cancel and compensations run first, unless ``force``."""
+        return self._run(self._api.control_execution(execution, "cancel", {"reason": reason, "force": force}))
+
+    def retry_execution(
+        self, execution: ExecutionRef, from_step: str | None = None, bindings: Mapping[str, Any] | None = None
+    ) -> Execution:
+        """Have a failed execution go on from a step, by default the failed one, with other bindings."""
+        return self._run(self._api.control_execution(execution, "retry", {"from": from_step, "bindings": bindings}))
+
+    def decisions(
+        self, core: CoreRef | None = None, *, status: str | None = None, limit: int | None = None
+    ) -> Iterator[Decision]:
+        """List decisions, those that are pending by default."""
+        return self._stream(self._api.decisions(core, status, limit))
+
+    def decision(self, decision: DecisionRef) -> Decision:
+        """Read a decision."""
+        return self._run(self._api.decision(decision))
+
+    def resolve(
+        self,
+        decision: DecisionRef,
+        resolution: str | None = None,
+        *,
+        comment: str | None = None,
+        data: Any = None,
+        subject_digest: str | None = None,
+    ) -> Decision:
+        """Answer a decision: with the id of an option, or with ``data`` if it has a schema."""
+        body = {"resolution": resolution, "comment": comment, "data": data, "subject_digest": subject_digest}
+        return self._run(self._api.decide(decision, "resolve", body))
+
+    def reassign(self, decision: DecisionRef, assignee: str) -> Decision:
+        """Ask somebody else: ``user:ID``, ``group:ID`` or ``role:NAME``."""
+        return self._run(self._api.decide(decision, "reassign", {"assignee": assignee}))
 
     # The cluster.
 

@@ -70,6 +70,14 @@ class JobFailed(MindError):
         self.job = job
 
 
+class ExecutionFailed(MindError):
+    """An execution that was expected to complete did not; ``execution`` is the execution."""
+
+    def __init__(self, message: str, execution: Any) -> None:
+        super().__init__(message, code=(execution.error or {}).get("code") or execution.status.upper())
+        self.execution = execution
+
+
 _KINDS: dict[int, type[MindError]] = {
     400: InvalidRequest,
     401: NotAllowed,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, TypeVar
 
-from .errors import JobFailed
+from .errors import ExecutionFailed, JobFailed
 
 R = TypeVar("R", bound="Record")
 
@@ -140,6 +140,73 @@ class Evaluation(Record):
     def scores(self) -> dict[str, dict[str, float]]:
         """The metrics by benchmark."""
         return {result["name"]: result.get("metrics") or {} for result in self.results}
+
+
+@dataclass(frozen=True)
+class Core(Record):
+    """A hosted program."""
+
+    id: str = ""
+    slug: str = ""
+    name: str = ""
+    status: str = ""
+    error: str = ""
+    version: int = 0
+    created_at: datetime | None = field(default=None, repr=False)
+    started_at: datetime | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Execution(Record):
+    """One run of a flow of a Core."""
+
+    execution_id: str = ""
+    core_id: str = field(default="", repr=False)
+    flow: str = ""
+    status: str = ""
+    input: Any = field(default=None, repr=False)
+    output: Any = None
+    error: dict[str, Any] | None = None
+    waiting_for: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    created_at: datetime | None = field(default=None, repr=False)
+    finished_at: datetime | None = field(default=None, repr=False)
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self.status in ("completed", "failed", "canceled")
+
+    @property
+    def asks(self) -> bool:
+        """Whether it waits for people and for nothing else."""
+        kinds = [wait["kind"] for wait in self.waiting_for]
+        return self.status == "waiting" and bool(kinds) and all(kind == "decision" for kind in kinds)
+
+    def check(self) -> Execution:
+        """Return the execution if it has completed; otherwise raise ExecutionFailed, which says why."""
+        if self.status != "completed":
+            error = self.error or {}
+            why = f"{error.get('step') or 'its program'}: {error.get('message') or 'no reason is known'}"
+            raise ExecutionFailed(f"execution {self.execution_id} is {self.status}: {why}", self)
+        return self
+
+
+@dataclass(frozen=True)
+class Decision(Record):
+    """A question to people."""
+
+    id: str = ""
+    execution_id: str = ""
+    step: str = ""
+    prompt: str = ""
+    options: list[dict[str, Any]] = field(default_factory=list)
+    context: Any = field(default=None, repr=False)
+    status: str = ""
+    assignee_raw: str = field(default="", repr=False)
+    resolution: str = ""
+    resolved_by: str = field(default="", repr=False)
+    expires_at: datetime | None = field(default=None, repr=False)
 
 
 def id_of(thing: str | Mapping[str, Any] | Record, name: str) -> str:

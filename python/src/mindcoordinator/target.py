@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 DEFAULT = "http://127.0.0.1:8080"
 API = "/v1/modules/scaimind"
+CORES = "/v1/modules/scaicore"
 
 
 @dataclass(frozen=True)
