@@ -41,7 +41,7 @@ func (s *Service) InvokeCore(ctx context.Context, req *v1.InvokeCoreRequest) (*v
 	if err != nil {
 		return nil, err
 	}
-	c, version, err := s.runnable(ctx, v, req.GetCoreId())
+	_, version, err := s.runnable(ctx, v, req.GetCoreId())
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,6 @@ func (s *Service) InvokeCore(ctx context.Context, req *v1.InvokeCoreRequest) (*v
 	if r := result.Results[0].Refusal; r != nil {
 		return nil, call.Refused(r)
 	}
-	_ = c
 	return &v1.InvokeCoreResponse{Execution: s.await(ctx, result.Results[0].Execution, patience)}, nil
 }
 
@@ -117,11 +116,11 @@ func (s *Service) await(ctx context.Context, e *executions.Execution, patience t
 			e = now
 		}
 		if e.Status.Over() || e.Status == executions.Paused || asks(e) {
-			return executionShown(v, e)
+			return executionShown(e)
 		}
 		next, err := s.State.Newer(ctx, v.Index())
 		if err != nil {
-			return executionShown(v, e)
+			return executionShown(e)
 		}
 		v = next
 	}
@@ -246,7 +245,7 @@ func (s *Service) ListExecutions(ctx context.Context, req *v1.ListExecutionsRequ
 		if of != 0 && e.Core != of || req.GetStatus() != "" && e.Status.String() != req.GetStatus() {
 			continue
 		}
-		shown := executionShown(v, e)
+		shown := executionShown(e)
 		shown.Steps, shown.Input, shown.Output = nil, nil, nil
 		out.Executions = append(out.Executions, shown)
 	}
@@ -266,11 +265,11 @@ func (s *Service) GetExecution(ctx context.Context, req *v1.GetExecutionRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &v1.GetExecutionResponse{Execution: executionShown(v, e)}, nil
+	return &v1.GetExecutionResponse{Execution: executionShown(e)}, nil
 }
 
 // steer proposes what somebody wants of an execution.
-func (s *Service) steer(ctx context.Context, text string, c executionverbs.ControlExecution, prepare func(v *fsm.View, e *executions.Execution) error) (*v1.Execution, error) {
+func (s *Service) steer(ctx context.Context, text string, c executionverbs.ControlExecution) (*v1.Execution, error) {
 	v, err := s.State.Read(ctx)
 	if err != nil {
 		return nil, err
@@ -284,11 +283,6 @@ func (s *Service) steer(ctx context.Context, text string, c executionverbs.Contr
 		return nil, call.Bad("reason", "must have at most %d bytes", call.MaxReason)
 	}
 	c.Execution, c.Tenant, c.Actor, c.Seq = e.ID, by.Tenant, by.Actor(), e.Seq
-	if prepare != nil {
-		if err := prepare(v, e); err != nil {
-			return nil, err
-		}
-	}
 	result, err := replica.Propose[executionverbs.Result](ctx, s.State, c)
 	switch {
 	case err != nil:
@@ -296,24 +290,24 @@ func (s *Service) steer(ctx context.Context, text string, c executionverbs.Contr
 	case result.Refusal != nil:
 		return nil, call.Refused(result.Refusal)
 	}
-	return executionShown(s.State.View(), result.Execution), nil
+	return executionShown(result.Execution), nil
 }
 
 // CancelExecution cancels an execution.
 func (s *Service) CancelExecution(ctx context.Context, req *v1.CancelExecutionRequest) (*v1.CancelExecutionResponse, error) {
-	e, err := s.steer(ctx, req.GetExecutionId(), executionverbs.ControlExecution{Action: executionverbs.Cancel, Reason: req.GetReason(), Force: req.GetForce()}, nil)
+	e, err := s.steer(ctx, req.GetExecutionId(), executionverbs.ControlExecution{Action: executionverbs.Cancel, Reason: req.GetReason(), Force: req.GetForce()})
 	return &v1.CancelExecutionResponse{Execution: e}, err
 }
 
 // PauseExecution holds an execution.
 func (s *Service) PauseExecution(ctx context.Context, req *v1.PauseExecutionRequest) (*v1.PauseExecutionResponse, error) {
-	e, err := s.steer(ctx, req.GetExecutionId(), executionverbs.ControlExecution{Action: executionverbs.Pause, Reason: req.GetReason()}, nil)
+	e, err := s.steer(ctx, req.GetExecutionId(), executionverbs.ControlExecution{Action: executionverbs.Pause, Reason: req.GetReason()})
 	return &v1.PauseExecutionResponse{Execution: e}, err
 }
 
 // ResumeExecution lets a paused execution go on.
 func (s *Service) ResumeExecution(ctx context.Context, req *v1.ResumeExecutionRequest) (*v1.ResumeExecutionResponse, error) {
-	e, err := s.steer(ctx, req.GetExecutionId(), executionverbs.ControlExecution{Action: executionverbs.Resume, Reason: req.GetReason()}, nil)
+	e, err := s.steer(ctx, req.GetExecutionId(), executionverbs.ControlExecution{Action: executionverbs.Resume, Reason: req.GetReason()})
 	return &v1.ResumeExecutionResponse{Execution: e}, err
 }
 
@@ -345,7 +339,7 @@ func (s *Service) RetryExecution(ctx context.Context, req *v1.RetryExecutionRequ
 		}
 		return nil, call.Bad("from", "%v", err)
 	}
-	shown, err := s.steer(ctx, req.GetExecutionId(), c, nil)
+	shown, err := s.steer(ctx, req.GetExecutionId(), c)
 	return &v1.RetryExecutionResponse{Execution: shown}, err
 }
 
@@ -370,11 +364,10 @@ func (s *Service) SignalExecution(ctx context.Context, req *v1.SignalExecutionRe
 	if _, err := s.send(ctx, c); err != nil {
 		return nil, err
 	}
-	now := s.State.View()
-	if after, ok := now.Execution(e.ID); ok {
+	if after, ok := s.State.View().Execution(e.ID); ok {
 		e = after
 	}
-	return &v1.SignalExecutionResponse{Execution: executionShown(now, e)}, nil
+	return &v1.SignalExecutionResponse{Execution: executionShown(e)}, nil
 }
 
 // ListCoreEvents lists events of executions, the newest first.

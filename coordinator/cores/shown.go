@@ -10,7 +10,6 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/interpreter"
 	"github.com/mindcoordinator/mind/coordinator/programs"
 	"github.com/mindcoordinator/mind/coordinator/words"
-	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/cores"
 	"github.com/mindcoordinator/mind/fsm/executions"
 )
@@ -55,7 +54,7 @@ func stepError(f *executions.Failure) *v1.StepError {
 }
 
 // executionShown is an execution for an answer.
-func executionShown(v *fsm.View, e *executions.Execution) *v1.Execution {
+func executionShown(e *executions.Execution) *v1.Execution {
 	out := &v1.Execution{
 		ExecutionId: e.ID.String(), CoreId: e.Core.String(), Version: int32(e.Version), Flow: e.Flow, Status: e.Status.String(),
 		Input: programs.Stored(e.Input), Output: programs.Stored(e.Output), Error: stepError(e.Err), Trigger: e.Trigger, UserId: e.User,
@@ -85,7 +84,6 @@ func executionShown(v *fsm.View, e *executions.Execution) *v1.Execution {
 		}
 		out.Steps = append(out.Steps, step)
 	}
-	_ = v
 	return out
 }
 
