@@ -282,7 +282,7 @@ func (s *Service) steer(ctx context.Context, text string, c executionverbs.Contr
 	if len(c.Reason) > call.MaxReason {
 		return nil, call.Bad("reason", "must have at most %d bytes", call.MaxReason)
 	}
-	c.Execution, c.Tenant, c.Actor, c.Seq = e.ID, by.Tenant, by.Actor(), e.Seq
+	c.Execution, c.Tenant, c.Actor = e.ID, by.Tenant, by.Actor()
 	result, err := replica.Propose[executionverbs.Result](ctx, s.State, c)
 	switch {
 	case err != nil:
@@ -321,7 +321,8 @@ func (s *Service) RetryExecution(ctx context.Context, req *v1.RetryExecutionRequ
 	if err != nil {
 		return nil, err
 	}
-	c := executionverbs.ControlExecution{Action: executionverbs.Retry}
+	// The state refuses the frame if it has another one meanwhile.
+	c := executionverbs.ControlExecution{Action: executionverbs.Retry, Seq: e.Seq}
 	if e.Status != executions.Failed {
 		return nil, call.Errorf(codes.FailedPrecondition, "the execution %s is %s: only a failed one can be retried", e.ID, e.Status)
 	}
