@@ -301,3 +301,19 @@ func TestCores_whoMayAnswer(t *testing.T) {
 		require.Equal(t, 3.0, c.execution(at, e.GetExecutionId()).GetOutput().GetNumberValue())
 	})
 }
+
+// A gateway that sends an event again, because it does not know whether it came, starts one execution.
+func TestCores_eventWithAKeyStartsOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		at := c.leader()
+		c.core(at, "twice", `[{"kind":"rigid","id":"a","statements":[{"kind":"return","value":"1"}]}]`)
+		ids := map[string]bool{}
+		for range 3 {
+			sent, err := c.cores(at).SendCoreEvent(c.ctx("t1", "key-7"), &v1.SendCoreEventRequest{CoreId: "twice", EventName: "go"})
+			require.NoError(t, err)
+			ids[sent.GetExecutionIds()[0]] = true
+		}
+		require.Len(t, ids, 1)
+	})
+}

@@ -321,7 +321,7 @@ func TestDecision_expiresRemindsAndEscalates(t *testing.T) {
 	}
 	w.later(25 * time.Minute)
 	w.tick()
-	require.Equal(t, []uint32{1, 2}, []uint32{decision(0).Reminders, decision(0).Notice})
+	require.Equal(t, uint32(1), decision(0).Reminders)
 	w.later(40 * time.Minute)
 	w.tick()
 	e := w.execution(id)
@@ -343,8 +343,7 @@ func TestDecision_isCanceledAndReassigned(t *testing.T) {
 	w.advance(id, aQuestion(1))
 	d := w.execution(id).Waits[0].Decision
 	moved := do[executionverbs.DecisionResult](w, executionverbs.ReassignDecision{Decision: d, Tenant: "acme", Assignee: "bob"}).Decision
-	require.Equal(t, []any{executions.User, uint32(2)}, []any{moved.AssigneeType, moved.Notice})
-	require.Equal(t, 1, do[executionverbs.NotedResult](w, executionverbs.NoteTold{Told: []executionverbs.Told{{Decision: d, Notice: 2}}}).Noted)
+	require.Equal(t, executions.User, moved.AssigneeType)
 	require.Nil(t, do[executionverbs.DecisionResult](w, executionverbs.CancelDecision{Decision: d, Tenant: "acme", Reason: "wrong model"}).Refusal)
 	require.Equal(t, "CANCELED", w.execution(id).Waits[0].Err.Code)
 }
@@ -357,6 +356,7 @@ func TestExecution_callsAnother(t *testing.T) {
 	w.advance(parent, executionverbs.Effect{Wait: 1, Call: &call}, executionverbs.Effect{Wait: 2, Call: &call, Async: true})
 	e := w.execution(parent)
 	require.Equal(t, []bool{false, true}, []bool{e.Waits[0].Done, e.Waits[1].Done})
+	require.Equal(t, w.now+int64(24*time.Hour), e.Waits[0].Deadline)
 	child := e.Waits[0].Execution
 	require.Equal(t, []any{parent, uint8(1)}, []any{w.execution(child).Parent, w.execution(child).Depth})
 	w.step(executionverbs.Advance{Execution: child, Outcome: executionverbs.Completes, Output: []byte("out")})
@@ -455,4 +455,25 @@ func TestExecution_stepsAndEventsAreKept(t *testing.T) {
 func TestExecution_belowItsLevelIsRefused(t *testing.T) {
 	_, err := kernel.Encode(level.Base, executionverbs.StartExecutions{})
 	require.ErrorContains(t, err, "hosting programs (Cores) needs feature level 2")
+}
+
+// An event that comes twice with its key starts nothing again and wakes nothing again; one whose start is refused does nothing.
+func TestExecution_eventHappensOnceOrNotAtAll(t *testing.T) {
+	w := newWorld(t)
+	core := w.core("triage")
+	one := w.start(core)
+	w.advance(one, executionverbs.Effect{Wait: 1, Event: "go"})
+	s := startOf(core)
+	s.Key = "k"
+	send := executionverbs.SendEvent{Core: core, Tenant: "acme", Name: "go", Starts: []executionverbs.Start{s}}
+	send.Starts[0].Version = 9
+	require.Equal(t, reason.CoreChanged, do[executionverbs.SentResult](w, send).Refusal.Reason.Code())
+	require.False(t, w.execution(one).Waits[0].Done, "nothing is half done")
+	send.Starts[0].Version = 1
+	first := do[executionverbs.SentResult](w, send)
+	require.Equal(t, 1, first.Woken)
+	w.advance(one, executionverbs.Effect{Wait: 2, Event: "go"})
+	again := do[executionverbs.SentResult](w, send)
+	require.Equal(t, []any{true, 0, first.Started}, []any{again.Duplicate, again.Woken, again.Started})
+	require.False(t, w.execution(one).Waits[0].Done)
 }

@@ -43,8 +43,6 @@ func (g *generator) hosting() kernel.Command {
 			return executionverbs.ReassignDecision{Decision: d.ID, Tenant: d.Tenant, Assignee: pick(g, "assignee", "", "ann", "role:lead"), Actor: g.actor()}
 		case 1:
 			return executionverbs.CancelDecision{Decision: d.ID, Tenant: d.Tenant, Actor: g.actor()}
-		case 2:
-			return executionverbs.NoteTold{Told: []executionverbs.Told{{Decision: d.ID, Notice: uint32(g.n("notice", 0, 3))}}}
 		}
 		return g.resolve(d)
 	case 10:

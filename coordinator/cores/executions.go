@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"time"
 
@@ -159,10 +160,17 @@ func (s *Service) SendCoreEvent(ctx context.Context, req *v1.SendCoreEventReques
 	if command.Data, err = machine.EncodeValue(data); err != nil {
 		return nil, call.Bad("data", "%v", err)
 	}
-	for _, flow := range startedBy(m, configOf(c), req.GetEventName()) {
+	for i, flow := range startedBy(m, configOf(c), req.GetEventName()) {
 		start, err := interpreter.NewStart(s.Programs, version, by.Tenant, by.User, flow, data, map[string]any{"kind": "event", "name": req.GetEventName(), "data": data})
 		if err != nil {
 			return nil, call.Bad("data", "%v", err)
+		}
+		// An event that is sent again with its key starts nothing again.
+		if by.Key != "" {
+			start.Key, start.Fingerprint = by.Key, fingerprint(req.GetEventName(), start.Input)
+		}
+		if by.Key != "" && i > 0 {
+			start.Key = fmt.Sprintf("%s#%d", by.Key, i)
 		}
 		command.Starts = append(command.Starts, *start)
 	}

@@ -17,14 +17,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/cores"
 )
 
-// maxCached bounds the parsed programs that are kept.
-const maxCached = 512
+// maxCached bounds the sources of the parsed programs that are kept; bytes. A parsed program takes several times as much.
+const maxCached = 8 << 20
 
 // Cache keeps parsed programs. Its zero value is ready to use; many goroutines may use it at a time.
 type Cache struct {
 	mu     sync.Mutex
 	parsed map[string]*ir.Module
 	flows  map[flowKey]*machine.Program
+	// size is that of the sources of parsed.
+	size int
 }
 
 type flowKey struct{ digest, flow string }
@@ -43,10 +45,13 @@ func (c *Cache) Module(v *cores.Version) (*ir.Module, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.parsed == nil || len(c.parsed) >= maxCached {
-		c.parsed, c.flows = map[string]*ir.Module{}, map[flowKey]*machine.Program{}
+	if c.parsed == nil || c.size+len(v.Source) > maxCached {
+		c.parsed, c.flows, c.size = map[string]*ir.Module{}, map[flowKey]*machine.Program{}, 0
 	}
-	c.parsed[v.Digest] = m
+	if c.parsed[v.Digest] == nil {
+		c.parsed[v.Digest] = m
+		c.size += len(v.Source)
+	}
 	return m, nil
 }
 

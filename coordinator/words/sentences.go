@@ -251,8 +251,6 @@ var sentences = map[reason.Code]string{
 	reason.AlreadyVoted:        "{0} has answered the checkpoint {1} before",
 	reason.CalledTooDeep:       "executions call each other at most {0} deep",
 	reason.BadExecution:        "the execution is not valid: {0}",
-	reason.GatedBy:             "it waits for the answer to {0}",
-	reason.GateAnswered:        "{0} was answered: {1}",
 
 	// Reserved starts.
 	reason.PromiseEarlier:   "places became free earlier than expected",

@@ -26,6 +26,8 @@ var DefaultLimits = Limits{Fuel: 100_000, Blocks: 10_000, Effects: 1_000}
 const (
 	// MaxWidth is how many branches or iterations run beside each other.
 	MaxWidth = 256
+	// MaxWaits is how many effects of an execution have no result yet.
+	MaxWaits = 4_000
 	// maxItems is how many items a foreach takes.
 	maxItems = 10_000
 	// maxBytes is how many bytes the expressions of a block may make.
@@ -229,6 +231,10 @@ func (r *run) finish(before []byte, in Input) (*Output, error) {
 		for wait, result := range r.results {
 			r.frame.Pending[wait] = storedResult(result)
 		}
+	}
+	if n := r.frame.waits(); n > MaxWaits && len(r.out.Effects) > 0 {
+		return r.undoneBy(&Error{Code: CodeWaitLimit, Message: fmt.Sprintf(
+			"the execution would wait for %d things at the same time, and at most %d are allowed: lower max_concurrent", n, MaxWaits)}, before, in)
 	}
 	if r.frame.fits() {
 		data, err := encodeFrame(r.frame)

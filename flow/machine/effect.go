@@ -21,6 +21,7 @@ const (
 	CodeIterationLimit = "ITERATION_LIMIT"
 	CodeBlockLimit     = "BLOCK_LIMIT"
 	CodeTooLarge       = "VALUE_TOO_LARGE"
+	CodeWaitLimit      = "WAIT_LIMIT"
 	CodeType           = "TYPE"
 	CodeNotSupported   = "NOT_SUPPORTED"
 	CodeCanceled       = "CANCELED"

@@ -106,6 +106,30 @@ type undo struct {
 	Vars   map[string]any `cbor:"3,keyasint,omitempty"`
 }
 
+// waits counts the effects that have no result yet.
+func (f *Frame) waits() int {
+	n := f.Main.waits() + f.After.waits()
+	if f.Deadline != 0 {
+		n++
+	}
+	return n
+}
+
+func (b *body) waits() (n int) {
+	if b == nil || b.Cur == nil {
+		return 0
+	}
+	for _, wait := range []uint32{b.Cur.Wait, b.Cur.Timer} {
+		if wait != 0 {
+			n++
+		}
+	}
+	for i := range b.Cur.Kids {
+		n += b.Cur.Kids[i].Body.waits()
+	}
+	return n
+}
+
 type storedResult struct {
 	Value any    `cbor:"1,keyasint,omitempty"`
 	Err   *Error `cbor:"2,keyasint,omitempty"`

@@ -19,7 +19,6 @@ const (
 	MaxSource      = 512 << 10
 	MaxConfig      = 64 << 10
 	MaxEnvironment = 64 << 10
-	maxText        = 256
 )
 
 // Core is a hosted program.

@@ -73,20 +73,14 @@ func (t *Book) check(jobLives func(ident.Job) bool, report kernel.Report) {
 			}
 		}
 	}
-	pending, untold, gates, asked, all := 0, 0, 0, 0, 0
+	pending, asked, all := 0, 0, 0
 	for d := range t.decisions.Rows() {
 		all++
-		if decisionNames[d.Status] == "" || d.Needed < 1 || d.Of < d.Needed || d.Told > d.Notice {
+		if decisionNames[d.Status] == "" || d.Needed < 1 || d.Of < d.Needed {
 			report("the decision %s has the status %d and needs %d of %d", d.ID, d.Status, d.Needed, d.Of)
 		}
-		if d.Told < d.Notice {
-			untold++
-		}
-		if d.Job != 0 {
-			gates++
-		}
-		if d.Execution != 0 {
-			asked++
+		if asked++; d.Execution == 0 {
+			report("the decision %s is of no execution", d.ID)
 		}
 		if (d.Status == Resolved) != (d.ResolvedAt != 0) {
 			report("I21: the decision %s is %s, and was resolved at %d", d.ID, d.Status, d.ResolvedAt)
@@ -109,10 +103,10 @@ func (t *Book) check(jobLives func(ident.Job) bool, report kernel.Report) {
 	}
 	got := [...]int{
 		t.ready.Len(), t.live.Len(), t.finished.Len(), t.timers.Len(), t.jobs.Len(), t.events.Len(), t.keys.Len(),
-		t.pending.Len(), t.untold.Len(), t.gates.Len(), t.asked.Len(), t.all.Len(),
+		t.pending.Len(), t.asked.Len(), t.all.Len(),
 	}
-	if want := [...]int{ready, live, finished, timers, jobs, events, keys, pending, untold, gates, asked, all}; got != want {
-		report("ready, live, finished, timers, jobs, events, keys, pending, untold, gates, asked, all: %v are listed, and there are %v", got, want)
+	if want := [...]int{ready, live, finished, timers, jobs, events, keys, pending, asked, all}; got != want {
+		report("ready, live, finished, timers, jobs, events, keys, pending, asked, all: %v are listed, and there are %v", got, want)
 	}
 	counted := 0
 	for c := range t.counts.All() {

@@ -22,7 +22,7 @@ func sample() *Book {
 	Put(t, e)
 	Put(t, &Execution{ID: 2, Tenant: "acme", Core: 1, Status: Completed, Seq: 1, FinishedAt: 5})
 	Put(t, &Execution{ID: 3, Tenant: "acme", Core: 1, Status: Ready, Parent: 1, ParentWait: 5})
-	PutDecision(t, &Decision{ID: 9, Tenant: "acme", Core: 1, Execution: 1, Wait: 4, Status: Pending, Needed: 1, Of: 1, ExpiresAt: 20, Notice: 1})
+	PutDecision(t, &Decision{ID: 9, Tenant: "acme", Core: 1, Execution: 1, Wait: 4, Status: Pending, Needed: 1, Of: 1, ExpiresAt: 20})
 	Append(t, &Segment{ID: 1, Tenant: "acme", Core: 1, Execution: 1, Events: []Happening{{Type: "x"}}})
 	return t
 }
@@ -63,6 +63,7 @@ func TestCheck_canFail(t *testing.T) {
 		"which does not run":        edit(func(e *Execution) { e.Waits[4].Execution = 2 }),
 		"and was resolved at":       decide(func(d *Decision) { d.Status = Resolved }),
 		"and needs":                 decide(func(d *Decision) { d.Needed = 0 }),
+		"is of no execution":        decide(func(d *Decision) { d.Execution = 0 }),
 		"nothing ends the decision": decide(func(d *Decision) { d.ExpiresAt = 0 }),
 		"no leader sees it":         func(b *Book) { b.ready.Delete(ofCore{1, 3}) },
 		"is not listed under":       func(b *Book) { b.byTenant.Delete(ofTenant{"acme", 1}) },

@@ -112,60 +112,56 @@ type Decision struct {
 	ID     ident.Decision `cbor:"1,keyasint,omitempty"`
 	Tenant string         `cbor:"2,keyasint,omitempty"`
 	Core   ident.Core     `cbor:"3,keyasint,omitempty"`
-	// Execution asks, by its wait; or Job does, by its gate.
+	// Execution asks, by its wait.
 	Execution ident.Execution `cbor:"4,keyasint,omitempty"`
 	Wait      uint32          `cbor:"5,keyasint,omitempty"`
-	Job       ident.Job       `cbor:"6,keyasint,omitempty"`
-	Flow      string          `cbor:"7,keyasint,omitempty"`
-	Path      string          `cbor:"8,keyasint,omitempty"`
-	Node      string          `cbor:"9,keyasint,omitempty"`
+	Flow      string          `cbor:"6,keyasint,omitempty"`
+	Path      string          `cbor:"7,keyasint,omitempty"`
+	Node      string          `cbor:"8,keyasint,omitempty"`
 	// Type is that of the question: approval, choice, freeform or what the program says.
-	Type     string   `cbor:"10,keyasint,omitempty"`
-	Prompt   string   `cbor:"11,keyasint,omitempty"`
-	Options  []Option `cbor:"12,keyasint,omitempty"`
-	Schema   []byte   `cbor:"13,keyasint,omitempty"`
-	Context  []byte   `cbor:"14,keyasint,omitempty"`
-	Priority uint8    `cbor:"15,keyasint,omitempty"`
+	Type     string   `cbor:"9,keyasint,omitempty"`
+	Prompt   string   `cbor:"10,keyasint,omitempty"`
+	Options  []Option `cbor:"11,keyasint,omitempty"`
+	Schema   []byte   `cbor:"12,keyasint,omitempty"`
+	Context  []byte   `cbor:"13,keyasint,omitempty"`
+	Priority uint8    `cbor:"14,keyasint,omitempty"`
 	// Assignee is as the program says, or as somebody reassigned it.
-	Assignee     string         `cbor:"16,keyasint,omitempty"`
-	AssigneeType AssigneeType   `cbor:"17,keyasint,omitempty"`
-	Status       DecisionStatus `cbor:"18,keyasint,omitempty"`
-	ExpiresAt    int64          `cbor:"19,keyasint,omitempty"`
-	OnExpiry     OnExpiry       `cbor:"20,keyasint,omitempty"`
+	Assignee     string         `cbor:"15,keyasint,omitempty"`
+	AssigneeType AssigneeType   `cbor:"16,keyasint,omitempty"`
+	Status       DecisionStatus `cbor:"17,keyasint,omitempty"`
+	ExpiresAt    int64          `cbor:"18,keyasint,omitempty"`
+	OnExpiry     OnExpiry       `cbor:"19,keyasint,omitempty"`
 	// Default is the answer of ExpireResolve, EscalateTo the assignee of ExpireEscalate, and Escalated says that it was escalated.
-	Default    string `cbor:"21,keyasint,omitempty"`
-	EscalateTo string `cbor:"22,keyasint,omitempty"`
-	Escalated  bool   `cbor:"23,keyasint,omitempty"`
+	Default    string `cbor:"20,keyasint,omitempty"`
+	EscalateTo string `cbor:"21,keyasint,omitempty"`
+	Escalated  bool   `cbor:"22,keyasint,omitempty"`
 	// RemindEvery is how often the assignee is reminded, RemindAt when next; nanoseconds.
-	RemindEvery int64  `cbor:"24,keyasint,omitempty"`
-	RemindAt    int64  `cbor:"25,keyasint,omitempty"`
-	Reminders   uint32 `cbor:"26,keyasint,omitempty"`
-	// Notice counts what the assignee has to be told; Told is how far the notifier has come.
-	Notice uint32 `cbor:"27,keyasint,omitempty"`
-	Told   uint32 `cbor:"28,keyasint,omitempty"`
+	RemindEvery int64  `cbor:"23,keyasint,omitempty"`
+	RemindAt    int64  `cbor:"24,keyasint,omitempty"`
+	Reminders   uint32 `cbor:"25,keyasint,omitempty"`
 	// Subject is the digest of what is decided about; an answer may name it.
-	Subject string `cbor:"29,keyasint,omitempty"`
+	Subject string `cbor:"26,keyasint,omitempty"`
 	// Needed votes for the same answer resolve it; Of may vote.
-	Needed     uint32 `cbor:"30,keyasint,omitempty"`
-	Of         uint32 `cbor:"31,keyasint,omitempty"`
-	Votes      []Vote `cbor:"32,keyasint,omitempty"`
-	Resolution string `cbor:"33,keyasint,omitempty"`
-	ResolvedBy string `cbor:"34,keyasint,omitempty"`
-	ResolvedAt int64  `cbor:"35,keyasint,omitempty"`
-	CreatedAt  int64  `cbor:"36,keyasint,omitempty"`
-	Revision   uint64 `cbor:"37,keyasint,omitempty"`
+	Needed     uint32 `cbor:"27,keyasint,omitempty"`
+	Of         uint32 `cbor:"28,keyasint,omitempty"`
+	Votes      []Vote `cbor:"29,keyasint,omitempty"`
+	Resolution string `cbor:"30,keyasint,omitempty"`
+	ResolvedBy string `cbor:"31,keyasint,omitempty"`
+	ResolvedAt int64  `cbor:"32,keyasint,omitempty"`
+	CreatedAt  int64  `cbor:"33,keyasint,omitempty"`
+	Revision   uint64 `cbor:"34,keyasint,omitempty"`
 }
 
 // AppendFields implements kernel.Row.
 func (d *Decision) AppendFields(f kernel.Fields) kernel.Fields {
-	f = f.Num(uint64(d.ID)).Text(d.Tenant).Num(uint64(d.Core)).Num(uint64(d.Execution)).Num(uint64(d.Wait)).Num(uint64(d.Job))
+	f = f.Num(uint64(d.ID)).Text(d.Tenant).Num(uint64(d.Core)).Num(uint64(d.Execution)).Num(uint64(d.Wait))
 	f = f.Text(d.Flow).Text(d.Path).Text(d.Node).Text(d.Type).Text(d.Prompt).Num(uint64(len(d.Options)))
 	for _, o := range d.Options {
 		f = f.Text(o.ID).Text(o.Label)
 	}
 	f = f.Bytes(d.Schema).Bytes(d.Context).Num(uint64(d.Priority)).Text(d.Assignee).Num(uint64(d.AssigneeType)).Num(uint64(d.Status))
 	f = f.Int(d.ExpiresAt).Num(uint64(d.OnExpiry)).Text(d.Default).Text(d.EscalateTo).Flag(d.Escalated)
-	f = f.Int(d.RemindEvery).Int(d.RemindAt).Num(uint64(d.Reminders)).Num(uint64(d.Notice)).Num(uint64(d.Told)).Text(d.Subject)
+	f = f.Int(d.RemindEvery).Int(d.RemindAt).Num(uint64(d.Reminders)).Text(d.Subject)
 	f = f.Num(uint64(d.Needed)).Num(uint64(d.Of)).Num(uint64(len(d.Votes)))
 	for _, v := range d.Votes {
 		f = f.Text(v.User).Text(v.Resolution).Text(v.Comment).Bytes(v.Data).Int(v.At)

@@ -31,11 +31,9 @@ type Book struct {
 	timers kernel.Index[timer]
 	// keys has the executions that were started with a key.
 	keys kernel.Index[started]
-	// pending has the decisions that people have to answer, by tenant; untold those of which the assignee has to be told something.
+	// pending has the decisions that people have to answer, by tenant, and all has all of them.
 	pending kernel.Index[tenantDecision]
 	all     kernel.Index[tenantDecision]
-	untold  kernel.Index[ident.Decision]
-	gates   kernel.Index[gate]
 	asked   kernel.Index[question]
 	// counts has the number of the live executions of each tenant.
 	counts kernel.Index[count]
@@ -81,10 +79,6 @@ type (
 	tenantDecision struct {
 		tenant string
 		id     ident.Decision
-	}
-	gate struct {
-		job ident.Job
-		id  ident.Decision
 	}
 	question struct {
 		by ident.Execution
@@ -133,8 +127,6 @@ func open(*kernel.State) kernel.Part {
 		}),
 		keys:    kernel.NewIndex(func(a, b started) bool { return a.core < b.core || a.core == b.core && a.key < b.key }),
 		pending: kernel.NewIndex(tenantDecision.less), all: kernel.NewIndex(tenantDecision.less),
-		untold: kernel.NewIndex(func(a, b ident.Decision) bool { return a < b }),
-		gates:  kernel.NewIndex(func(a, b gate) bool { return a.job < b.job || a.job == b.job && a.id < b.id }),
 		asked:  kernel.NewIndex(func(a, b question) bool { return a.by < b.by || a.by == b.by && a.id < b.id }),
 		counts: kernel.NewIndex(func(a, b count) bool { return a.tenant < b.tenant }),
 	}
@@ -152,7 +144,7 @@ func (t *Book) Freeze(*kernel.State) kernel.Part {
 		executions: t.executions.Freeze(), decisions: t.decisions.Freeze(), segments: t.segments.Freeze(),
 		ready: t.ready.Freeze(), live: t.live.Freeze(), finished: t.finished.Freeze(), byTenant: t.byTenant.Freeze(),
 		jobs: t.jobs.Freeze(), events: t.events.Freeze(), timers: t.timers.Freeze(), keys: t.keys.Freeze(),
-		pending: t.pending.Freeze(), all: t.all.Freeze(), untold: t.untold.Freeze(), gates: t.gates.Freeze(), asked: t.asked.Freeze(), counts: t.counts.Freeze(), bytes: t.bytes,
+		pending: t.pending.Freeze(), all: t.all.Freeze(), asked: t.asked.Freeze(), counts: t.counts.Freeze(), bytes: t.bytes,
 	}
 }
 
@@ -237,15 +229,7 @@ func RemoveDecision(t *Book, d *Decision) {
 
 func (t *Book) deriveDecision(d *Decision, in bool) {
 	set(&t.all, tenantDecision{d.Tenant, d.ID}, in)
-	if d.Told < d.Notice {
-		set(&t.untold, d.ID, in)
-	}
-	if d.Job != 0 {
-		set(&t.gates, gate{d.Job, d.ID}, in)
-	}
-	if d.Execution != 0 {
-		set(&t.asked, question{d.Execution, d.ID}, in)
-	}
+	set(&t.asked, question{d.Execution, d.ID}, in)
 	if d.Status != Pending {
 		return
 	}
@@ -348,29 +332,6 @@ func (t *Book) DecisionsAskedBy(id ident.Execution) []ident.Decision {
 		return q.by == id
 	})
 	return all
-}
-
-// GatesOf lists the decisions that a job asks for.
-func (t *Book) GatesOf(job ident.Job) []ident.Decision {
-	var all []ident.Decision
-	t.gates.AscendFrom(gate{job: job}, func(g gate) bool {
-		if g.job == job {
-			all = append(all, g.id)
-		}
-		return g.job == job
-	})
-	return all
-}
-
-// Untold iterates the decisions of which the assignee has to be told something.
-func (t *Book) Untold() iter.Seq[*Decision] {
-	return func(yield func(*Decision) bool) {
-		for id := range t.untold.All() {
-			if d, _ := t.decisions.Get(id); !yield(d) {
-				return
-			}
-		}
-	}
 }
 
 // ReadyCores iterates the Cores that have executions to advance, each once, from one on.

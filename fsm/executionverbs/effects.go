@@ -54,8 +54,9 @@ const (
 
 const (
 	day = 24 * 3600 * int64(1e9)
-	// defaultTimeout bounds waits for jobs, decisions, executions and events that say nothing else.
+	// defaultTimeout bounds waits for jobs, decisions and events that say nothing else, callTimeout those for executions.
 	defaultTimeout = 30 * day
+	callTimeout    = day
 	// maxTimeout bounds every wait.
 	maxTimeout = 366 * day
 )
@@ -79,7 +80,11 @@ func carryOut(tx *lifecycle.Tx, id ident.Execution, f *Effect) {
 	}
 	w := executions.Wait{ID: f.Wait, Path: clip(f.Path), Node: clip(f.Node), Since: tx.Now}
 	timeout := f.Timeout
-	if timeout <= 0 {
+	switch {
+	case timeout > 0:
+	case f.Call != nil:
+		timeout = callTimeout
+	default:
 		timeout = defaultTimeout
 	}
 	w.Deadline = tx.Now + min(timeout, maxTimeout)
@@ -175,10 +180,10 @@ func wrongQuestion(d *executions.Decision) bool {
 		d.Needed > executions.MaxVotes || d.Of > executions.MaxVotes
 }
 
-// begin puts a new decision in. Its assignee has to be told.
+// begin puts a new decision in.
 func begin(tx *lifecycle.Tx, d *executions.Decision) {
-	d.Status, d.CreatedAt, d.Notice = executions.Pending, tx.Now, 1
-	d.Votes, d.Resolution, d.ResolvedBy, d.ResolvedAt, d.Told, d.Reminders, d.Escalated = nil, "", "", 0, 0, 0, false
+	d.Status, d.CreatedAt = executions.Pending, tx.Now
+	d.Votes, d.Resolution, d.ResolvedBy, d.ResolvedAt, d.Reminders, d.Escalated = nil, "", "", 0, 0, false
 	d.Needed = max(d.Needed, 1)
 	d.Of = max(d.Of, d.Needed)
 	for _, text := range []*string{&d.Type, &d.Assignee, &d.Default, &d.EscalateTo, &d.Subject} {

@@ -37,7 +37,6 @@ func reassignDecision(tx *lifecycle.Tx, c *ReassignDecision) DecisionResult {
 	d := *old
 	d.Assignee = clip(c.Assignee)
 	d.AssigneeType, _ = executions.ParseAssignee(d.Assignee)
-	d.Notice++
 	executions.SaveDecision(tx.Entry, &d)
 	return DecisionResult{Decision: &d}
 }

@@ -38,6 +38,8 @@ type SentResult struct {
 	Woken   int
 	Started []ident.Execution
 	Refusal *kernel.Refusal
+	// Duplicate: the same event came before and has started its executions; nothing was woken again.
+	Duplicate bool
 }
 
 // maxWoken bounds the executions that one event wakes.
@@ -54,25 +56,29 @@ func sendEvent(tx *lifecycle.Tx, c *SendEvent) SentResult {
 	if c.Name == "" || len(c.Name) > 256 || len(c.Data) > executions.MaxValue {
 		return SentResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.BadExecution, "the event has no name, or too much data")}
 	}
-	var res SentResult
-	recordOf(tx, core.Tenant, core.ID, c.Execution, []executions.Happening{{Type: c.Name, Value: c.Data}})
 	ids, waits := executions.EventWaits(bookOf(tx), core.ID, c.Name, c.Execution)
 	if c.Execution != 0 && len(ids) == 0 {
 		return SentResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.NotWaitingForSignal, c.Execution, c.Name)}
 	}
-	for i := range ids[:min(len(ids), maxWoken)] {
-		executions.Wake(tx.Entry, ids[i], waits[i], func(w *executions.Wait) { w.Result = c.Data })
-		res.Woken++
-	}
+	// The starts come first: one that is refused, or that was made by the same event before, keeps the rest from being done.
+	var res SentResult
 	for i := range c.Starts {
 		s := c.Starts[i]
 		s.Core, s.Tenant = core.ID, core.Tenant
 		made := start(tx, &s, nil)
 		if made.Refusal != nil {
-			res.Refusal = made.Refusal
-			continue
+			return SentResult{Refusal: made.Refusal, Started: res.Started}
 		}
 		res.Started = append(res.Started, made.Execution.ID)
+		res.Duplicate = res.Duplicate || made.Duplicate
+	}
+	if res.Duplicate {
+		return res
+	}
+	recordOf(tx, core.Tenant, core.ID, c.Execution, []executions.Happening{{Type: c.Name, Value: c.Data}})
+	for i := range ids[:min(len(ids), maxWoken)] {
+		executions.Wake(tx.Entry, ids[i], waits[i], func(w *executions.Wait) { w.Result = c.Data })
+		res.Woken++
 	}
 	return res
 }
@@ -80,5 +86,8 @@ func sendEvent(tx *lifecycle.Tx, c *SendEvent) SentResult {
 var auditCoreEvent = access.DefineAction(82, "core.event", access.AboutJobs)
 
 func auditSendEvent(tx *kernel.Tx, c *SendEvent, result SentResult) {
+	if result.Duplicate {
+		return
+	}
 	access.Record(tx, c.Actor, access.AuditRecord{Action: auditCoreEvent, Object: c.Core.String(), Message: reason.Text(c.Name)}, result.Refusal)
 }

@@ -56,7 +56,6 @@ func tick(tx *lifecycle.Tx) (more bool) {
 func lapse(tx *lifecycle.Tx, old *executions.Decision) {
 	d := *old
 	if d.ExpiresAt == 0 || d.ExpiresAt > tx.Now {
-		d.Notice++
 		d.Reminders++
 		d.RemindAt = tx.Now + d.RemindEvery
 		executions.SaveDecision(tx.Entry, &d)
@@ -67,7 +66,6 @@ func lapse(tx *lifecycle.Tx, old *executions.Decision) {
 		d.Escalated, d.Assignee = true, d.EscalateTo
 		d.AssigneeType, _ = executions.ParseAssignee(d.Assignee)
 		d.ExpiresAt = tx.Now + max(old.ExpiresAt-old.CreatedAt, 60e9)
-		d.Notice++
 		extend(tx, &d)
 		return
 	case d.OnExpiry == executions.ExpireResolve:

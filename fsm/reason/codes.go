@@ -331,6 +331,4 @@ const (
 	AlreadyVoted
 	CalledTooDeep
 	BadExecution
-	GatedBy
-	GateAnswered
 )

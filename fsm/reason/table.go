@@ -276,8 +276,6 @@ var table = [...]definition{
 	AlreadyVoted:        {"AlreadyVoted", "TT"},
 	CalledTooDeep:       {"CalledTooDeep", "N"},
 	BadExecution:        {"BadExecution", "T"},
-	GatedBy:             {"GatedBy", "T"},
-	GateAnswered:        {"GateAnswered", "TT"},
 
 	WithDeadline: {"WithDeadline", "DR"},
 }
