@@ -317,3 +317,25 @@ func TestCores_eventWithAKeyStartsOnce(t *testing.T) {
 		require.Len(t, ids, 1)
 	})
 }
+
+// The executions of a Core that is stopped are held, and say so, until it is started again.
+func TestCores_stopHoldsExecutions(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		at := c.leader()
+		c.core(at, "held", `[{"kind":"checkpoint","id":"ask","prompt":"?","options":["yes"]},{"kind":"rigid","id":"a","statements":[{"kind":"return","value":"ask.resolution"}]}]`)
+		id := c.invoke(at, "held", nil, 5).GetExecutionId()
+		_, err := c.cores(at).StopCore(c.ctx("t1", ""), &v1.StopCoreRequest{CoreId: "held"})
+		require.NoError(t, err)
+		c.eventually("it is stopped", func() bool { return c.coreOf(at, "held").GetStatus() == "stopped" })
+		_, err = c.cores(at).ResolveDecision(c.ctx("t1", ""), &v1.ResolveDecisionRequest{CheckpointId: c.checkpoints(at)[0].GetId(), Resolution: "yes"})
+		require.NoError(t, err)
+		require.Equal(t, "paused", c.execution(at, id).GetStatus())
+		list, err := c.cores(at).ListExecutions(c.ctx("t1", ""), &v1.ListExecutionsRequest{Status: "paused"})
+		require.NoError(t, err)
+		require.Len(t, list.GetExecutions(), 1)
+		_, err = c.cores(at).StartCore(c.ctx("t1", ""), &v1.StartCoreRequest{CoreId: "held"})
+		require.NoError(t, err)
+		c.eventually("it is over", func() bool { return c.execution(at, id).GetStatus() == "completed" })
+	})
+}

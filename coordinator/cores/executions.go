@@ -117,11 +117,11 @@ func (s *Service) await(ctx context.Context, e *executions.Execution, patience t
 			e = now
 		}
 		if e.Status.Over() || e.Status == executions.Paused || asks(e) {
-			return executionShown(e)
+			return executionShown(v, e)
 		}
 		next, err := s.State.Newer(ctx, v.Index())
 		if err != nil {
-			return executionShown(e)
+			return executionShown(v, e)
 		}
 		v = next
 	}
@@ -250,10 +250,10 @@ func (s *Service) ListExecutions(ctx context.Context, req *v1.ListExecutionsRequ
 			out.NextCursor = ident.Execution(uint64(e.ID) + 1).String()
 			break
 		}
-		if of != 0 && e.Core != of || req.GetStatus() != "" && e.Status.String() != req.GetStatus() {
+		if of != 0 && e.Core != of || req.GetStatus() != "" && status(v, e) != req.GetStatus() {
 			continue
 		}
-		shown := executionShown(e)
+		shown := executionShown(v, e)
 		shown.Steps, shown.Input, shown.Output = nil, nil, nil
 		out.Executions = append(out.Executions, shown)
 	}
@@ -273,7 +273,7 @@ func (s *Service) GetExecution(ctx context.Context, req *v1.GetExecutionRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &v1.GetExecutionResponse{Execution: executionShown(e)}, nil
+	return &v1.GetExecutionResponse{Execution: executionShown(v, e)}, nil
 }
 
 // steer proposes what somebody wants of an execution.
@@ -298,7 +298,7 @@ func (s *Service) steer(ctx context.Context, text string, c executionverbs.Contr
 	case result.Refusal != nil:
 		return nil, call.Refused(result.Refusal)
 	}
-	return executionShown(result.Execution), nil
+	return executionShown(s.State.View(), result.Execution), nil
 }
 
 // CancelExecution cancels an execution.
@@ -373,10 +373,11 @@ func (s *Service) SignalExecution(ctx context.Context, req *v1.SignalExecutionRe
 	if _, err := s.send(ctx, c); err != nil {
 		return nil, err
 	}
-	if after, ok := s.State.View().Execution(e.ID); ok {
+	now := s.State.View()
+	if after, ok := now.Execution(e.ID); ok {
 		e = after
 	}
-	return &v1.SignalExecutionResponse{Execution: executionShown(e)}, nil
+	return &v1.SignalExecutionResponse{Execution: executionShown(now, e)}, nil
 }
 
 // ListCoreEvents lists events of executions, the newest first.

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/interpreter"
 	"github.com/mindcoordinator/mind/coordinator/programs"
 	"github.com/mindcoordinator/mind/coordinator/words"
+	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/cores"
 	"github.com/mindcoordinator/mind/fsm/executions"
 )
@@ -53,10 +54,20 @@ func stepError(f *executions.Failure) *v1.StepError {
 	return &v1.StepError{Code: e.Code, Message: e.Message, Step: f.Step, Retryable: e.Retryable}
 }
 
+// status is how an execution stands. One that could go on is paused while its Core does not run.
+func status(v *fsm.View, e *executions.Execution) string {
+	if e.Status == executions.Ready && !e.Cancel {
+		if c, ok := v.Core(e.Core); ok && c.Status != cores.Running {
+			return executions.Paused.String()
+		}
+	}
+	return e.Status.String()
+}
+
 // executionShown is an execution for an answer.
-func executionShown(e *executions.Execution) *v1.Execution {
+func executionShown(v *fsm.View, e *executions.Execution) *v1.Execution {
 	out := &v1.Execution{
-		ExecutionId: e.ID.String(), CoreId: e.Core.String(), Version: int32(e.Version), Flow: e.Flow, Status: e.Status.String(),
+		ExecutionId: e.ID.String(), CoreId: e.Core.String(), Version: int32(e.Version), Flow: e.Flow, Status: status(v, e),
 		Input: programs.Stored(e.Input), Output: programs.Stored(e.Output), Error: stepError(e.Err), Trigger: e.Trigger, UserId: e.User,
 		Retries: int32(e.Retries), CreatedAt: call.Time(e.CreatedAt), UpdatedAt: call.Time(e.UpdatedAt), FinishedAt: call.Time(e.FinishedAt), Revision: int64(e.Revision),
 	}
