@@ -63,7 +63,7 @@ type Config struct {
 	// TrustedProxies are addresses and networks of proxies whose X-Forwarded-For header names the client. Empty: the client
 	// is the peer of the connection.
 	TrustedProxies []string
-	// ModuleTenants are the tenants that may use ScaiMind; empty: all.
+	// ModuleTenants are the tenants that may use ScaiMind and ScaiCore; empty: all.
 	ModuleTenants []string
 
 	Timeouts Timeouts

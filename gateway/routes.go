@@ -17,7 +17,10 @@ import (
 )
 
 // prefix is the prefix of all paths that ScaiMind published.
-const prefix = "/v1/modules/scaimind"
+const prefix = modules + "scaimind"
+
+// modules is the prefix of the paths of all modules. ScaiCore submits jobs too, so a tenant has both modules or none.
+const modules = "/v1/modules/"
 
 // route is one method of one path.
 type route struct {

@@ -174,7 +174,7 @@ func (s *server) handler(route *route) http.Handler {
 				x.refuse(p)
 				return
 			}
-			if len(s.config.ModuleTenants) > 0 && strings.HasPrefix(route.Path, prefix) && !slices.Contains(s.config.ModuleTenants, caller.Tenant) {
+			if len(s.config.ModuleTenants) > 0 && strings.HasPrefix(route.Path, modules) && !slices.Contains(s.config.ModuleTenants, caller.Tenant) {
 				x.refuse(&problem{
 					http: http.StatusForbidden, code: "MODULE_NOT_ENABLED", message: "ScaiMind is not enabled for this tenant",
 				})

@@ -55,7 +55,7 @@ func gatewayKeys(c *gateway.Config, issuer *oidc.Config) []settings.Key {
 		{Name: "oidc_clock_skew", Into: &issuer.Skew, Help: "allowed difference between the issuer's clock and this one; default 30s"},
 		{Name: "cors_origins", Into: &c.CORSOrigins, Help: "origins of web pages that may use this gateway, such as https://dashboard.example.com; default: none"},
 		{Name: "trusted_proxies", Into: &c.TrustedProxies, Help: "addresses and networks (10.0.0.0/8) of proxies whose X-Forwarded-For header names the client; default: none, the client is the peer of the connection"},
-		{Name: "module_tenants", Into: &c.ModuleTenants, Help: "tenants that may use ScaiMind; default: all"},
+		{Name: "module_tenants", Into: &c.ModuleTenants, Help: "tenants that may use ScaiMind and ScaiCore; default: all"},
 		{Name: "job_cache", Into: &c.JobCache, Secret: true, Help: "copy of listed jobs for dashboards, in MariaDB or MySQL: mysql:USER:PASSWORD@tcp(HOST:3306)/DATABASE; default: none"},
 		{Name: "job_cache_keep", Into: &c.JobCacheKeep, Help: "how long the copy of a job is kept after it was last listed; default 720h"},
 		{Name: "checkpoint_archive", Into: &c.CheckpointArchive.URL, Help: "archive from which checkpoints are downloaded, that of the agents; default: none"},
