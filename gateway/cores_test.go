@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -77,4 +78,24 @@ func TestCores_parseBundle(t *testing.T) {
 		require.Equal(t, "VALIDATION_ERROR", a.Error.Code)
 		require.Contains(t, a.body, says)
 	}
+}
+
+// The values of environments in a program are shown to those who may change it alone, as those of jobs are.
+func TestCores_environmentsInProgramsAreHidden(t *testing.T) {
+	c := newScripted(t)
+	var source structpb.Struct
+	require.NoError(t, source.UnmarshalJSON([]byte(`{"flows":[{"body":[{"spec":{"command_config":{"argv":["env"],"environment":{"HF_TOKEN":"canary","N":{"deep":"canary"}}}}}]}]}`)))
+	c.unary["GetCore"] = func(context.Context, any) (any, error) {
+		return &v1.GetCoreResponse{Core: &v1.Core{Id: "core_1", Source: &source}}, nil
+	}
+	config := testConfig(c)
+	for _, p := range []string{"scaicore:view", "scaicore:admin"} {
+		config.Tokens = append(config.Tokens, StaticToken{Token: p, Tenant: "acme", User: "ann", Permissions: []string{p}})
+	}
+	g := newGate(t, config)
+	seen := g.do("GET", cores+"/cores/core_1", "", "Authorization", "Bearer scaicore:view")
+	require.Equal(t, 200, seen.code, seen.body)
+	require.NotContains(t, seen.body, "canary")
+	require.Contains(t, seen.body, `"HF_TOKEN":"***"`)
+	require.Contains(t, g.do("GET", cores+"/cores/core_1", "", "Authorization", "Bearer scaicore:admin").body, `"HF_TOKEN":"canary"`)
 }

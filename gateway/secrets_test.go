@@ -85,6 +85,7 @@ func TestSecrets_ofJobsAreForThoseWhoManageThem(t *testing.T) {
 	config := testConfig(c)
 	config.Tokens = append(config.Tokens, StaticToken{Token: "others", Tenant: "acme", User: "olga", Permissions: others})
 	config.Tokens = append(config.Tokens, StaticToken{Token: "manager", Tenant: "acme", User: "mia", Permissions: append(others, auth.PermissionManage)})
+	config.Tokens = append(config.Tokens, StaticToken{Token: "core reader", Tenant: "acme", User: "rea", Permissions: []string{auth.CoreView, auth.CoreResolve}})
 	g := newGate(t, config)
 	shown := 0
 	for _, r := range allRoutes() {
@@ -97,6 +98,9 @@ func TestSecrets_ofJobsAreForThoseWhoManageThem(t *testing.T) {
 			a := g.do(r.Method, path, body, "Authorization", "Bearer others")
 			if strings.Contains(r.Path, "/launchers") { // operators write them
 				a = g.do(r.Method, path, body, "Authorization", "Bearer "+tokenViewer)
+			}
+			if strings.HasPrefix(r.Path, modules+"scaicore") { // those who manage Cores write their programs
+				a = g.do(r.Method, path, body, "Authorization", "Bearer core reader")
 			}
 			require.NotContains(t, a.body, secretOf)
 			a = g.do(r.Method, path, body, "Authorization", "Bearer manager")

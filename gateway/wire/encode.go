@@ -207,7 +207,24 @@ func appendStruct(b []byte, m protoreflect.Message, hide bool) []byte {
 		}
 		b = AppendString(b, name)
 		b = append(b, ':')
-		b = appendFree(b, s.GetFields()[name], hide)
+		if v := s.GetFields()[name]; hide && name == environmentField && v.GetStructValue() != nil {
+			b = appendMasked(b, v.GetStructValue())
+		} else {
+			b = appendFree(b, v, hide)
+		}
+	}
+	return append(b, '}')
+}
+
+// appendMasked writes the names of an environment in free JSON, such as the job of a program, without its values.
+func appendMasked(b []byte, environment *structpb.Struct) []byte {
+	b = append(b, '{')
+	for i, name := range slices.Sorted(maps.Keys(environment.GetFields())) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(AppendString(b, name), ':')
+		b = AppendString(b, hidden)
 	}
 	return append(b, '}')
 }

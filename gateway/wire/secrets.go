@@ -14,6 +14,9 @@ import (
 // hidden replaces a secret.
 const hidden = "***"
 
+// environmentField names objects in free JSON whose values are secrets.
+const environmentField = "environment"
+
 func secretField(fd protoreflect.FieldDescriptor) bool {
 	options, ok := fd.Options().(*descriptorpb.FieldOptions)
 	return ok && options.GetDebugRedact()

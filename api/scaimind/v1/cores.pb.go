@@ -4266,52 +4266,52 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"\x18ReassignDecisionResponse\x125\n" +
 	"\n" +
 	"checkpoint\x18\x01 \x01(\v2\x15.scaimind.v1.DecisionR\n" +
-	"checkpoint2\x9a-\n" +
-	"\vCoreService\x12\xb9\x01\n" +
+	"checkpoint2\xe33\n" +
+	"\vCoreService\x12\xdc\x01\n" +
 	"\n" +
-	"CreateCore\x12\x1e.scaimind.v1.CreateCoreRequest\x1a\x1f.scaimind.v1.CreateCoreResponse\"j\x8a\xb5\x18f\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\bcore.putZ2:\vMake a Core@\xc9\x01b\x04core\x12\x1a/v1/modules/scaicore/cores\x12\xb2\x01\n" +
-	"\tListCores\x12\x1d.scaimind.v1.ListCoresRequest\x1a\x1e.scaimind.v1.ListCoresResponse\"f\x8a\xb5\x18b\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminZ::\x1cList the Cores of the tenant\n" +
-	"\x1a/v1/modules/scaicore/cores\x12\xb4\x01\n" +
-	"\aGetCore\x12\x1b.scaimind.v1.GetCoreRequest\x1a\x1c.scaimind.v1.GetCoreResponse\"n\x8a\xb5\x18j\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminZB:\vShow a CoreZ\acore_idb\x04core\n" +
-	"$/v1/modules/scaicore/cores/{core_id}\x12\xcb\x01\n" +
+	"CreateCore\x12\x1e.scaimind.v1.CreateCoreRequest\x1a\x1f.scaimind.v1.CreateCoreResponse\"\x8c\x01\x8a\xb5\x18\x87\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\bcore.putZ2:\vMake a Core@\xc9\x01b\x04core\x12\x1a/v1/modules/scaicore/cores\x12\xd5\x01\n" +
+	"\tListCores\x12\x1d.scaimind.v1.ListCoresRequest\x1a\x1e.scaimind.v1.ListCoresResponse\"\x88\x01\x8a\xb5\x18\x83\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminZ::\x1cList the Cores of the tenant\n" +
+	"\x1a/v1/modules/scaicore/cores\x12\xd7\x01\n" +
+	"\aGetCore\x12\x1b.scaimind.v1.GetCoreRequest\x1a\x1c.scaimind.v1.GetCoreResponse\"\x90\x01\x8a\xb5\x18\x8b\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminZB:\vShow a CoreZ\acore_idb\x04core\n" +
+	"$/v1/modules/scaicore/cores/{core_id}\x12\xee\x01\n" +
 	"\n" +
-	"UpdateCore\x12\x1e.scaimind.v1.UpdateCoreRequest\x1a\x1f.scaimind.v1.UpdateCoreResponse\"|\x8a\xb5\x18x\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\bcore.putZD:\rChange a CoreZ\acore_idb\x04core\x1a$/v1/modules/scaicore/cores/{core_id}\x12\xcc\x01\n" +
+	"UpdateCore\x12\x1e.scaimind.v1.UpdateCoreRequest\x1a\x1f.scaimind.v1.UpdateCoreResponse\"\x9e\x01\x8a\xb5\x18\x99\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\bcore.putZD:\rChange a CoreZ\acore_idb\x04core\x1a$/v1/modules/scaicore/cores/{core_id}\x12\xef\x01\n" +
 	"\n" +
-	"DeleteCore\x12\x1e.scaimind.v1.DeleteCoreRequest\x1a\x1f.scaimind.v1.DeleteCoreResponse\"}\x8a\xb5\x18y\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\vcore.deleteZB:\rDelete a CoreH\x01Z\acore_idh\x01\"$/v1/modules/scaicore/cores/{core_id}\x12\xd0\x01\n" +
-	"\tStartCore\x12\x1d.scaimind.v1.StartCoreRequest\x1a\x1e.scaimind.v1.StartCoreResponse\"\x83\x01\x8a\xb5\x18\x7f\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\n" +
-	"core.startZI:\fStart a CoreZ\acore_idb\x04core\x12*/v1/modules/scaicore/cores/{core_id}/start\x12\xcc\x01\n" +
-	"\bStopCore\x12\x1c.scaimind.v1.StopCoreRequest\x1a\x1d.scaimind.v1.StopCoreResponse\"\x82\x01\x8a\xb5\x18~\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\tcore.stopZI:\vStop a CoreH\x01Z\acore_idb\x04core\x12)/v1/modules/scaicore/cores/{core_id}/stop\x12\xdf\x01\n" +
-	"\vRestartCore\x12\x1f.scaimind.v1.RestartCoreRequest\x1a .scaimind.v1.RestartCoreResponse\"\x8c\x01\x8a\xb5\x18\x87\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\fcore.restartZO:\x0eRestart a CoreH\x01Z\acore_idb\x04core\x12,/v1/modules/scaicore/cores/{core_id}/restart\x12\xd3\x01\n" +
-	"\tPauseCore\x12\x1d.scaimind.v1.PauseCoreRequest\x1a\x1e.scaimind.v1.PauseCoreResponse\"\x86\x01\x8a\xb5\x18\x81\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\n" +
-	"core.pauseZK:\fPause a CoreH\x01Z\acore_idb\x04core\x12*/v1/modules/scaicore/cores/{core_id}/pause\x12\xd9\x01\n" +
+	"DeleteCore\x12\x1e.scaimind.v1.DeleteCoreRequest\x1a\x1f.scaimind.v1.DeleteCoreResponse\"\x9f\x01\x8a\xb5\x18\x9a\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\vcore.deleteZB:\rDelete a CoreH\x01Z\acore_idh\x01\"$/v1/modules/scaicore/cores/{core_id}\x12\xf2\x01\n" +
+	"\tStartCore\x12\x1d.scaimind.v1.StartCoreRequest\x1a\x1e.scaimind.v1.StartCoreResponse\"\xa5\x01\x8a\xb5\x18\xa0\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\n" +
+	"core.startZI:\fStart a CoreZ\acore_idb\x04core\x12*/v1/modules/scaicore/cores/{core_id}/start\x12\xee\x01\n" +
+	"\bStopCore\x12\x1c.scaimind.v1.StopCoreRequest\x1a\x1d.scaimind.v1.StopCoreResponse\"\xa4\x01\x8a\xb5\x18\x9f\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\tcore.stopZI:\vStop a CoreH\x01Z\acore_idb\x04core\x12)/v1/modules/scaicore/cores/{core_id}/stop\x12\x80\x02\n" +
+	"\vRestartCore\x12\x1f.scaimind.v1.RestartCoreRequest\x1a .scaimind.v1.RestartCoreResponse\"\xad\x01\x8a\xb5\x18\xa8\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\fcore.restartZO:\x0eRestart a CoreH\x01Z\acore_idb\x04core\x12,/v1/modules/scaicore/cores/{core_id}/restart\x12\xf4\x01\n" +
+	"\tPauseCore\x12\x1d.scaimind.v1.PauseCoreRequest\x1a\x1e.scaimind.v1.PauseCoreResponse\"\xa7\x01\x8a\xb5\x18\xa2\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\n" +
+	"core.pauseZK:\fPause a CoreH\x01Z\acore_idb\x04core\x12*/v1/modules/scaicore/cores/{core_id}/pause\x12\xfa\x01\n" +
 	"\n" +
-	"ResumeCore\x12\x1e.scaimind.v1.ResumeCoreRequest\x1a\x1f.scaimind.v1.ResumeCoreResponse\"\x89\x01\x8a\xb5\x18\x84\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\vcore.resumeZM:\rResume a CoreH\x01Z\acore_idb\x04core\x12+/v1/modules/scaicore/cores/{core_id}/resume\x12\xe3\x01\n" +
-	"\rSendCoreEvent\x12!.scaimind.v1.SendCoreEventRequest\x1a\".scaimind.v1.SendCoreEventResponse\"\x8a\x01\x8a\xb5\x18\x85\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\n" +
-	"core.eventZO:\x17Send an event to a CoreZ\acore_id\x12+/v1/modules/scaicore/cores/{core_id}/events\x12\xf1\x01\n" +
+	"ResumeCore\x12\x1e.scaimind.v1.ResumeCoreRequest\x1a\x1f.scaimind.v1.ResumeCoreResponse\"\xaa\x01\x8a\xb5\x18\xa5\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\vcore.resumeZM:\rResume a CoreH\x01Z\acore_idb\x04core\x12+/v1/modules/scaicore/cores/{core_id}/resume\x12\x84\x02\n" +
+	"\rSendCoreEvent\x12!.scaimind.v1.SendCoreEventRequest\x1a\".scaimind.v1.SendCoreEventResponse\"\xab\x01\x8a\xb5\x18\xa6\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\n" +
+	"core.eventZO:\x17Send an event to a CoreZ\acore_id\x12+/v1/modules/scaicore/cores/{core_id}/events\x12\x92\x02\n" +
 	"\n" +
-	"InvokeCore\x12\x1e.scaimind.v1.InvokeCoreRequest\x1a\x1f.scaimind.v1.InvokeCoreResponse\"\xa1\x01\x8a\xb5\x18\x9c\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x0fexecution.startZa:\x1cStart an execution of a CoreZ\acore_idb\texecutionp\x01\x12+/v1/modules/scaicore/cores/{core_id}/invoke\x12\xcf\x01\n" +
-	"\x0eListCoreEvents\x12\".scaimind.v1.ListCoreEventsRequest\x1a#.scaimind.v1.ListCoreEventsResponse\"t\x8a\xb5\x18p\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminZH:)List events of Cores and their executions\n" +
-	"\x1b/v1/modules/scaicore/events\x12\xbb\x01\n" +
-	"\x0eListExecutions\x12\".scaimind.v1.ListExecutionsRequest\x1a#.scaimind.v1.ListExecutionsResponse\"`\x8a\xb5\x18\\\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminZ4:\x0fList executionsH\x01\n" +
-	"\x1f/v1/modules/scaicore/executions\x12\xd6\x01\n" +
-	"\fGetExecution\x12 .scaimind.v1.GetExecutionRequest\x1a!.scaimind.v1.GetExecutionResponse\"\x80\x01\x8a\xb5\x18|\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminZT:\x11Show an executionH\x01Z\fexecution_idb\texecution\n" +
-	"$/v1/modules/scaicore/executions/{id}\x12\xff\x01\n" +
-	"\x0fCancelExecution\x12#.scaimind.v1.CancelExecutionRequest\x1a$.scaimind.v1.CancelExecutionResponse\"\xa0\x01\x8a\xb5\x18\x9b\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x10execution.cancelZ_:\x13Cancel an executionH\x01Z\fexecution_idb\texecutionp\x01\x12+/v1/modules/scaicore/executions/{id}/cancel\x12\xf8\x01\n" +
-	"\x0ePauseExecution\x12\".scaimind.v1.PauseExecutionRequest\x1a#.scaimind.v1.PauseExecutionResponse\"\x9c\x01\x8a\xb5\x18\x97\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x0fexecution.pauseZ\\:\x11Hold an executionH\x01Z\fexecution_idb\texecutionp\x01\x12*/v1/modules/scaicore/executions/{id}/pause\x12\x88\x02\n" +
-	"\x0fResumeExecution\x12#.scaimind.v1.ResumeExecutionRequest\x1a$.scaimind.v1.ResumeExecutionResponse\"\xa9\x01\x8a\xb5\x18\xa4\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x10execution.resumeZh:\x1cLet a paused execution go onH\x01Z\fexecution_idb\texecutionp\x01\x12+/v1/modules/scaicore/executions/{id}/resume\x12\x8b\x02\n" +
-	"\x0eRetryExecution\x12\".scaimind.v1.RetryExecutionRequest\x1a#.scaimind.v1.RetryExecutionResponse\"\xaf\x01\x8a\xb5\x18\xaa\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\x0fexecution.retryZo:$Retry a failed execution from a stepH\x01Z\fexecution_idb\texecutionp\x01\x12*/v1/modules/scaicore/executions/{id}/retry\x12\x82\x02\n" +
-	"\x0fSignalExecution\x12#.scaimind.v1.SignalExecutionRequest\x1a$.scaimind.v1.SignalExecutionResponse\"\xa3\x01\x8a\xb5\x18\x9e\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminR\n" +
-	"core.eventZh:\x1eSend an event to one executionH\x01Z\fexecution_idb\texecution\x12+/v1/modules/scaicore/executions/{id}/signal\x12\xf9\x01\n" +
-	"\rListDecisions\x12!.scaimind.v1.ListDecisionsRequest\x1a\".scaimind.v1.ListDecisionsResponse\"\xa0\x01\x8a\xb5\x18\x9b\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x1bscaicore:checkpoint_resolve2\x0escaicore:adminZV:0List checkpoints: the decisions that people makeH\x01\n" +
-	" /v1/modules/scaicore/checkpoints\x12\xf4\x01\n" +
-	"\vGetDecision\x12\x1f.scaimind.v1.GetDecisionRequest\x1a .scaimind.v1.GetDecisionResponse\"\xa1\x01\x8a\xb5\x18\x9c\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x1bscaicore:checkpoint_resolve2\x0escaicore:adminZW:\x11Show a checkpointH\x01Z\rcheckpoint_idb\n" +
+	"InvokeCore\x12\x1e.scaimind.v1.InvokeCoreRequest\x1a\x1f.scaimind.v1.InvokeCoreResponse\"\xc2\x01\x8a\xb5\x18\xbd\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x0fexecution.startZa:\x1cStart an execution of a CoreZ\acore_idb\texecutionp\x01\x12+/v1/modules/scaicore/cores/{core_id}/invoke\x12\xf2\x01\n" +
+	"\x0eListCoreEvents\x12\".scaimind.v1.ListCoreEventsRequest\x1a#.scaimind.v1.ListCoreEventsResponse\"\x96\x01\x8a\xb5\x18\x91\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminZH:)List events of Cores and their executions\n" +
+	"\x1b/v1/modules/scaicore/events\x12\xdd\x01\n" +
+	"\x0eListExecutions\x12\".scaimind.v1.ListExecutionsRequest\x1a#.scaimind.v1.ListExecutionsResponse\"\x81\x01\x8a\xb5\x18}\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminZ4:\x0fList executionsH\x01\n" +
+	"\x1f/v1/modules/scaicore/executions\x12\xf8\x01\n" +
+	"\fGetExecution\x12 .scaimind.v1.GetExecutionRequest\x1a!.scaimind.v1.GetExecutionResponse\"\xa2\x01\x8a\xb5\x18\x9d\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminZT:\x11Show an executionH\x01Z\fexecution_idb\texecution\n" +
+	"$/v1/modules/scaicore/executions/{id}\x12\xa0\x02\n" +
+	"\x0fCancelExecution\x12#.scaimind.v1.CancelExecutionRequest\x1a$.scaimind.v1.CancelExecutionResponse\"\xc1\x01\x8a\xb5\x18\xbc\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x10execution.cancelZ_:\x13Cancel an executionH\x01Z\fexecution_idb\texecutionp\x01\x12+/v1/modules/scaicore/executions/{id}/cancel\x12\x99\x02\n" +
+	"\x0ePauseExecution\x12\".scaimind.v1.PauseExecutionRequest\x1a#.scaimind.v1.PauseExecutionResponse\"\xbd\x01\x8a\xb5\x18\xb8\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x0fexecution.pauseZ\\:\x11Hold an executionH\x01Z\fexecution_idb\texecutionp\x01\x12*/v1/modules/scaicore/executions/{id}/pause\x12\xa9\x02\n" +
+	"\x0fResumeExecution\x12#.scaimind.v1.ResumeExecutionRequest\x1a$.scaimind.v1.ResumeExecutionResponse\"\xca\x01\x8a\xb5\x18\xc5\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x10execution.resumeZh:\x1cLet a paused execution go onH\x01Z\fexecution_idb\texecutionp\x01\x12+/v1/modules/scaicore/executions/{id}/resume\x12\xac\x02\n" +
+	"\x0eRetryExecution\x12\".scaimind.v1.RetryExecutionRequest\x1a#.scaimind.v1.RetryExecutionResponse\"\xd0\x01\x8a\xb5\x18\xcb\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x0fexecution.retryZo:$Retry a failed execution from a stepH\x01Z\fexecution_idb\texecutionp\x01\x12*/v1/modules/scaicore/executions/{id}/retry\x12\xa3\x02\n" +
+	"\x0fSignalExecution\x12#.scaimind.v1.SignalExecutionRequest\x1a$.scaimind.v1.SignalExecutionResponse\"\xc4\x01\x8a\xb5\x18\xbf\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\n" +
+	"core.eventZh:\x1eSend an event to one executionH\x01Z\fexecution_idb\texecution\x12+/v1/modules/scaicore/executions/{id}/signal\x12\x9a\x02\n" +
+	"\rListDecisions\x12!.scaimind.v1.ListDecisionsRequest\x1a\".scaimind.v1.ListDecisionsResponse\"\xc1\x01\x8a\xb5\x18\xbc\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x1bscaicore:checkpoint_resolve2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminZV:0List checkpoints: the decisions that people makeH\x01\n" +
+	" /v1/modules/scaicore/checkpoints\x12\x95\x02\n" +
+	"\vGetDecision\x12\x1f.scaimind.v1.GetDecisionRequest\x1a .scaimind.v1.GetDecisionResponse\"\xc2\x01\x8a\xb5\x18\xbd\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x1bscaicore:checkpoint_resolve2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminZW:\x11Show a checkpointH\x01Z\rcheckpoint_idb\n" +
 	"checkpoint\n" +
-	"%/v1/modules/scaicore/checkpoints/{id}\x12\x9b\x02\n" +
-	"\x0fResolveDecision\x12#.scaimind.v1.ResolveDecisionRequest\x1a$.scaimind.v1.ResolveDecisionResponse\"\xbc\x01\x8a\xb5\x18\xb7\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:admin:\x0escaicore:adminR\x10decision.resolveZ_:\x13Answer a checkpointZ\rcheckpoint_idb\n" +
-	"checkpoint\x12-/v1/modules/scaicore/checkpoints/{id}/resolve\x12\x8d\x02\n" +
-	"\x0eCancelDecision\x12\".scaimind.v1.CancelDecisionRequest\x1a#.scaimind.v1.CancelDecisionResponse\"\xb1\x01\x8a\xb5\x18\xac\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminR\x0fdecision.cancelZe:\x16Take a checkpoint backH\x01Z\rcheckpoint_idb\n" +
-	"checkpointp\x01\x12,/v1/modules/scaicore/checkpoints/{id}/cancel\x12\x90\x02\n" +
-	"\x10ReassignDecision\x12$.scaimind.v1.ReassignDecisionRequest\x1a%.scaimind.v1.ReassignDecisionResponse\"\xae\x01\x8a\xb5\x18\xa9\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminR\x11decision.reassignZ`:\x11Ask somebody elseH\x01Z\rcheckpoint_idb\n" +
+	"%/v1/modules/scaicore/checkpoints/{id}\x12\xbc\x02\n" +
+	"\x0fResolveDecision\x12#.scaimind.v1.ResolveDecisionRequest\x1a$.scaimind.v1.ResolveDecisionResponse\"\xdd\x01\x8a\xb5\x18\xd8\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x10decision.resolveZ_:\x13Answer a checkpointZ\rcheckpoint_idb\n" +
+	"checkpoint\x12-/v1/modules/scaicore/checkpoints/{id}/resolve\x12\xae\x02\n" +
+	"\x0eCancelDecision\x12\".scaimind.v1.CancelDecisionRequest\x1a#.scaimind.v1.CancelDecisionResponse\"\xd2\x01\x8a\xb5\x18\xcd\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x0fdecision.cancelZe:\x16Take a checkpoint backH\x01Z\rcheckpoint_idb\n" +
+	"checkpointp\x01\x12,/v1/modules/scaicore/checkpoints/{id}/cancel\x12\xb1\x02\n" +
+	"\x10ReassignDecision\x12$.scaimind.v1.ReassignDecisionRequest\x1a%.scaimind.v1.ReassignDecisionResponse\"\xcf\x01\x8a\xb5\x18\xca\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x11decision.reassignZ`:\x11Ask somebody elseH\x01Z\rcheckpoint_idb\n" +
 	"checkpoint\x12./v1/modules/scaicore/checkpoints/{id}/reassignB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
