@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -210,6 +211,29 @@ func TestRun_savesAtASignalAndIsResumed(t *testing.T) {
 			require.Equal(t, lastLoss(whole), lastLoss(out))
 		})
 	}
+}
+
+func TestEvaluate_scoresAsTheTrainingDid(t *testing.T) {
+	dir := t.TempDir()
+	under(t, dir, "", Options{Steps: 20, CheckpointEvery: 10}, nil)
+	metrics := linesOf(t, filepath.Join(dir, "metrics.jsonl"))
+	wanted := metrics[len(metrics)-1]["held_out_loss"].(float64)
+
+	job := Job{ModelPath: filepath.Join(dir, "checkpoints", "checkpoint-20"), EventsFile: filepath.Join(dir, "scores.jsonl")}
+	require.NoError(t, run(Options{Evaluate: "held-out"}, job, io.Discard, nil))
+	told := linesOf(t, job.EventsFile)
+	require.Len(t, told, 1)
+	require.Equal(t, []any{"evaluation_result", "held-out"}, []any{told[0]["event"], told[0]["benchmark"]})
+	require.Positive(t, told[0]["num_samples"])
+	require.Equal(t, map[string]any{"loss": wanted, "perplexity": math.Exp(wanted)}, told[0]["metrics"])
+
+	job.ModelPath = filepath.Join(dir, "checkpoints", "checkpoint-10")
+	require.NoError(t, run(Options{Evaluate: "held-out"}, job, io.Discard, nil))
+	require.NotEqual(t, told[0]["metrics"], linesOf(t, job.EventsFile)[1]["metrics"], "another model has another score")
+
+	job.ModelPath = dir
+	require.ErrorContains(t, run(Options{Evaluate: "held-out"}, job, io.Discard, nil), "no checkpoint of charlm")
+	require.ErrorContains(t, run(Options{Evaluate: "held-out"}, Job{}, io.Discard, nil), "MIND_MODEL_PATH")
 }
 
 type writerFunc func([]byte)

@@ -83,29 +83,51 @@ func (t *trainer) header() stateHeader {
 // load restores the training from a checkpoint directory. It refuses a checkpoint with another seed, batch or text,
 // because the training would not continue exactly.
 func (t *trainer) load(dir string) error {
-	b, err := os.ReadFile(filepath.Join(dir, stateFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no checkpoint of charlm: %w", err)
-	}
+	h, weights, err := readState(dir)
 	if err != nil {
 		return err
 	}
+	return t.restore(h, weights)
+}
+
+// trained returns a training with the seed and the batch of a checkpoint, and its state.
+func trained(c *corpus, dir string) (*trainer, error) {
+	h, weights, err := readState(dir)
+	if err != nil {
+		return nil, err
+	}
+	t := newTrainer(c, h.Seed, int(min(h.Batch, math.MaxInt16)))
+	return t, t.restore(h, weights)
+}
+
+// readState returns the header of a state file, and what follows it up to the checksum.
+func readState(dir string) (h stateHeader, weights *bytes.Reader, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, nil, fmt.Errorf("there is no checkpoint of charlm: %w", err)
+	}
+	if err != nil {
+		return h, nil, err
+	}
 	body := len(b) - 4
 	if body < 0 || crc32.ChecksumIEEE(b[:body]) != binary.LittleEndian.Uint32(b[body:]) {
-		return fmt.Errorf("%s is damaged (its checksum is wrong)", stateFile)
+		return h, nil, fmt.Errorf("%s is damaged (its checksum is wrong)", stateFile)
 	}
-	r := bytes.NewReader(b[:body])
-	var h stateHeader
-	if err := binary.Read(r, binary.LittleEndian, &h); err != nil {
-		return fmt.Errorf("reading the header of %s: %w", stateFile, err)
+	weights = bytes.NewReader(b[:body])
+	if err := binary.Read(weights, binary.LittleEndian, &h); err != nil {
+		return h, nil, fmt.Errorf("reading the header of %s: %w", stateFile, err)
 	}
+	return h, weights, nil
+}
+
+func (t *trainer) restore(h stateHeader, weights *bytes.Reader) error {
 	want := t.header()
 	want.Step, want.Loss = h.Step, h.Loss
-	if h != want || h.Step > math.MaxInt32 || r.Len() != 3*8*len(t.model.params) {
+	if h != want || h.Step > math.MaxInt32 || weights.Len() != 3*8*len(t.model.params) {
 		return fmt.Errorf("it was made with other options or another text (its seed is %d, its batch %d)", h.Seed, h.Batch)
 	}
 	for _, part := range [][]float64{t.model.params, t.first, t.moved} {
-		if err := binary.Read(r, binary.LittleEndian, part); err != nil {
+		if err := binary.Read(weights, binary.LittleEndian, part); err != nil {
 			return fmt.Errorf("reading %s: %w", stateFile, err)
 		}
 	}

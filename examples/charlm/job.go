@@ -11,6 +11,7 @@ import (
 type Job struct {
 	CheckpointDir string
 	ResumeFrom    string
+	ModelPath     string
 	MetricsFile   string
 	EventsFile    string
 }
@@ -18,7 +19,7 @@ type Job struct {
 // jobFromEnvironment reads Mind's variables. In a job of several nodes all ranks train the same model, and only rank 0
 // reports and saves.
 func jobFromEnvironment() Job {
-	job := Job{ResumeFrom: os.Getenv("MIND_RESUME_FROM")}
+	job := Job{ResumeFrom: os.Getenv("MIND_RESUME_FROM"), ModelPath: os.Getenv("MIND_MODEL_PATH")}
 	if rank := os.Getenv("MIND_NODE_RANK"); rank == "" || rank == "0" {
 		job.CheckpointDir = os.Getenv("MIND_CHECKPOINT_DIR")
 		job.MetricsFile = os.Getenv("MIND_METRICS_FILE")

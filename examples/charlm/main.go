@@ -5,7 +5,8 @@
 //   - it writes each checkpoint under a temporary name and renames it when it is complete;
 //   - it resumes from MIND_RESUME_FROM, and a resumed training has exactly the same losses as one that never stopped;
 //   - at SIGUSR1, Mind's notice before a stop, it saves a checkpoint and exits with code 0; at SIGTERM or SIGINT it
-//     saves one and exits with 143 or 130, because the exit code alone shows that the training has not finished.
+//     saves one and exits with 143 or 130, because the exit code alone shows that the training has not finished;
+//   - with -evaluate it is the program of an evaluation: it scores the model in MIND_MODEL_PATH and reports the result.
 //
 // It runs by hand too: without Mind's variables it prints its losses and writes no checkpoints.
 package main
@@ -35,6 +36,7 @@ type Options struct {
 	StepDelay       time.Duration
 	Text            string
 	Sample          int
+	Evaluate        string
 }
 
 func main() {
@@ -47,6 +49,7 @@ func main() {
 	flag.DurationVar(&o.StepDelay, "step-delay", 0, "sleep after each step, to leave the core to others")
 	flag.StringVar(&o.Text, "text", "", "file to train on (default: the text that is built in)")
 	flag.IntVar(&o.Sample, "sample", 200, "characters to write at the end")
+	flag.StringVar(&o.Evaluate, "evaluate", "", "instead of training, score the model of an evaluation on the text that it has not learned from, under this `name` of a benchmark")
 	flag.Parse()
 	if flag.NArg() > 0 || o.Steps < 1 || o.Batch < 1 || o.LogEvery < 1 || o.CheckpointEvery < 0 {
 		fmt.Fprintln(os.Stderr, "charlm: wants flags only, and -steps, -batch and -log-every of at least 1; see -help")
@@ -65,7 +68,7 @@ func main() {
 	}
 }
 
-// run trains until the last step or the first signal.
+// run trains until the last step or the first signal, or scores a model.
 func run(o Options, job Job, out io.Writer, stop <-chan os.Signal) error {
 	text := ownText
 	if o.Text != "" {
@@ -78,6 +81,9 @@ func run(o Options, job Job, out io.Writer, stop <-chan os.Signal) error {
 	corpus, err := newCorpus(text)
 	if err != nil {
 		return err
+	}
+	if o.Evaluate != "" {
+		return evaluate(o.Evaluate, corpus, job, out)
 	}
 	t := newTrainer(corpus, o.Seed, o.Batch)
 	if job.ResumeFrom != "" {
