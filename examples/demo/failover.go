@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
-	"github.com/mindcoordinator/mind/devcluster"
+	"github.com/mindcoordinator/mind/examples/stage"
 )
 
 // probe submits a small job with an idempotency key, and returns how long the answer took.
@@ -18,48 +16,13 @@ func (s *story) probe(ctx context.Context, n int) (time.Duration, error) {
 	defer cancel()
 	name := fmt.Sprintf("probe-%d", n)
 	body := map[string]any{"name": name, "command_config": map[string]any{"argv": []string{"true"}, "cwd": s.workDir}}
-	var made job
+	var made stage.Job
 	began := time.Now()
-	if err := s.rest.do(ctx, http.MethodPost, "/jobs", "demo-"+name, body, &made); err != nil {
+	if err := s.rest.Do(ctx, http.MethodPost, "/jobs", "demo-"+name, body, &made); err != nil {
 		return 0, fmt.Errorf("submitting %s: %w", name, err)
 	}
 	s.submitted = append(s.submitted, made.ID)
 	return time.Since(began), nil
-}
-
-// leader returns the id of the leader, as the gateway reports it.
-func (s *story) leader(ctx context.Context) (string, error) {
-	var got struct {
-		Leader string `json:"leader"`
-	}
-	if err := s.rest.get(ctx, "/cluster", &got); err != nil {
-		return "", err
-	}
-	if got.Leader == "" {
-		return "", errors.New("the cluster says that nobody leads")
-	}
-	return got.Leader, nil
-}
-
-// leads reports whether a coordinator leads, according to its metrics.
-func leads(ctx context.Context, r devcluster.CoordinatorInfo) bool {
-	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.HTTPAddr+"/metrics", nil)
-	if err != nil {
-		return false
-	}
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false
-	}
-	defer answer.Body.Close()
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		if name, value, _ := strings.Cut(lines.Text(), " "); strings.HasPrefix(name, "mind_raft_leader") && !strings.HasPrefix(name, "mind_raft_leader_") {
-			return value == "1"
-		}
-	}
-	return false
 }
 
 // killLeader kills the leader, and measures the time until there is a new leader, and the wait of a write that is sent
@@ -71,17 +34,20 @@ func (s *story) killLeader(ctx context.Context) error {
 			return err
 		}
 	}
-	s.say("a write takes %s", took(s.usual))
-	if s.killed, err = s.leader(ctx); err != nil {
+	s.Say("a write takes %s", stage.Took(s.usual))
+	if s.killed, err = stage.Leader(ctx, s.rest); err != nil {
 		return err
 	}
-	s.steps[0] = s.watch.step()
-	dead, err := s.cluster.kill(s.killed)
+	s.steps[0] = s.watch.Step()
+	dead, err := s.cluster.Target(s.killed)
+	if err == nil {
+		err = dead.Kill()
+	}
 	if err != nil {
 		return fmt.Errorf("killing the leader: %w", err)
 	}
 	began := time.Now()
-	s.say("kill -9 %d: %s, the leader, is gone; at this moment a job is submitted", dead.Pid, s.killed)
+	s.Say("kill -9 %d: %s, the leader, is gone; at this moment a job is submitted", dead.Pid, s.killed)
 
 	type result struct {
 		waited time.Duration
@@ -92,67 +58,32 @@ func (s *story) killLeader(ctx context.Context) error {
 		waited, err := s.probe(ctx, 4)
 		answered <- result{waited, err}
 	}()
-	successor, err := s.successor(ctx, began)
+	next, after, err := s.cluster.Successor(ctx, s.killed, began)
 	got := <-answered
 	if err = errors.Join(err, got.err); err != nil {
 		return err
 	}
-	s.newLeader, s.waited = successor.after, got.waited
-	s.say("%s leads, %s after the kill", successor.id, took(s.newLeader))
-	s.say("the job that was submitted meanwhile is accepted: its client waited %s and saw no error", took(s.waited))
-	if s.steps[1] = s.watch.step(); s.steps[1] == s.steps[0] {
-		if err := s.until(ctx, "the training goes on", func(*job) bool { return s.watch.step() > s.steps[0] }); err != nil {
+	s.newLeader, s.waited = after, got.waited
+	s.Say("%s leads, %s after the kill", next, stage.Took(s.newLeader))
+	s.Say("the job that was submitted meanwhile is accepted: its client waited %s and saw no error", stage.Took(s.waited))
+	if s.steps[1] = s.watch.Step(); s.steps[1] == s.steps[0] {
+		if err := s.until(ctx, "the training goes on", func(*stage.Job) bool { return s.watch.Step() > s.steps[0] }); err != nil {
 			return err
 		}
-		s.steps[1] = s.watch.step()
+		s.steps[1] = s.watch.Step()
 	}
-	s.say("the training went on meanwhile: from step %d to step %d", s.steps[0], s.steps[1])
+	s.Say("the training went on meanwhile: from step %d to step %d", s.steps[0], s.steps[1])
 	if _, err := s.probe(ctx, 5); err != nil {
 		return err
 	}
 	return s.revive(ctx, dead)
 }
 
-type successor struct {
-	id    string
-	after time.Duration
-}
-
-func (s *story) successor(ctx context.Context, killedAt time.Time) (successor, error) {
-	for time.Since(killedAt) < 30*time.Second {
-		for _, r := range s.cluster.info.Coordinators {
-			if r.ID != s.killed && leads(ctx, r) {
-				return successor{r.ID, time.Since(killedAt)}, nil
-			}
-		}
-		if err := s.sleep(ctx, 5*time.Millisecond); err != nil {
-			return successor{}, err
-		}
-	}
-	return successor{}, errors.New("no coordinator leads 30 s after the leader was killed")
-}
-
 // revive starts the killed coordinator again and waits until it has caught up.
-func (s *story) revive(ctx context.Context, dead devcluster.CoordinatorInfo) error {
-	began := time.Now()
-	if err := s.cluster.revive(dead); err != nil {
-		return err
+func (s *story) revive(ctx context.Context, dead stage.Target) error {
+	after, err := s.cluster.Revive(ctx, dead)
+	if err == nil {
+		s.Say("%s is started again, and has caught up %s later", dead.ID, stage.Took(after))
 	}
-	for time.Since(began) < 30*time.Second {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+dead.HTTPAddr+"/health/ready", nil)
-		if err != nil {
-			return err
-		}
-		if answer, err := http.DefaultClient.Do(req); err == nil {
-			_ = answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				s.say("%s is started again, and has caught up %s later", dead.ID, took(time.Since(began)))
-				return nil
-			}
-		}
-		if err := s.sleep(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("%s was started again and is not ready after 30 s", dead.ID)
+	return err
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/devcluster/testrun"
+	"github.com/mindcoordinator/mind/examples/stage"
 )
 
 // settings holds the flags.
@@ -76,28 +77,28 @@ func run(ctx context.Context, s settings) (err error) {
 		err = os.RemoveAll(dir)
 	}()
 
-	t := newTeller(os.Stdout)
-	t.title("A cluster of three")
-	c, err := startCluster(ctx, s.mind, filepath.Join(dir, "data"), filepath.Join(dir, "mind-dev.log"))
+	t := stage.NewTeller(os.Stdout)
+	t.Title("A cluster of three")
+	c, err := stage.Start(ctx, s.mind, filepath.Join(dir, "data"), filepath.Join(dir, "mind-dev.log"))
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.stop(context.Background()))
+			err = errors.Join(err, c.Stop(context.Background()))
 		}
 	}()
-	st := &story{teller: t, settings: s, cluster: c, rest: newRest(c.info), workDir: dir}
+	st := &story{Teller: t, settings: s, cluster: c, rest: stage.NewREST(c.Info), workDir: dir}
 	if err := st.tell(ctx); err != nil {
 		return err
 	}
 
-	t.title("The end")
+	t.Title("The end")
 	began := time.Now()
-	if err := c.stop(ctx); err != nil {
+	if err := c.Stop(ctx); err != nil {
 		return err
 	}
-	t.say("everything stopped in %s; no process is left", took(time.Since(began)))
+	t.Say("everything stopped in %s; no process is left", stage.Took(time.Since(began)))
 	st.summary()
 	return nil
 }

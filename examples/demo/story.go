@@ -4,24 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mindcoordinator/mind/examples/stage"
 )
 
 // story runs the demonstration, and keeps the results for its end.
 type story struct {
-	*teller
+	*stage.Teller
 	settings
-	cluster *cluster
-	rest    *rest
+	cluster *stage.Cluster
+	rest    *stage.REST
 	workDir string
 
 	training  string   // id of the training job
 	submitted []string // ids of all jobs
-	watch     *watch
+	watch     *stage.Watch
 
 	killed    string
 	status    string
@@ -33,52 +33,52 @@ type story struct {
 }
 
 func (s *story) tell(ctx context.Context) error {
-	leader, err := s.leader(ctx)
+	leader, err := stage.Leader(ctx, s.rest)
 	if err != nil {
 		return err
 	}
-	s.say("ready in %s: coordinators c1, c2, c3, two nodes with 8 simulated GPUs each, a gateway", took(s.cluster.readyIn))
-	s.say("%s leads; the other two hold copies of every job and lease", leader)
+	s.Say("ready in %s: coordinators c1, c2, c3, two nodes with 8 simulated GPUs each, a gateway", stage.Took(s.cluster.ReadyIn))
+	s.Say("%s leads; the other two hold copies of every job and lease", leader)
 
-	s.title("A training job")
+	s.Title("A training job")
 	if err := s.submit(ctx); err != nil {
 		return err
 	}
-	s.watch = newWatch(s.rest, s.training)
-	stop := s.watch.start(ctx, s.live)
+	s.watch = stage.NewWatch(s.rest, s.training)
+	stop := s.watch.Start(ctx, s.live)
 	defer stop()
-	if err := s.until(ctx, "the training runs", func(j *job) bool { return s.watch.step() > 0 }); err != nil {
+	if err := s.until(ctx, "the training runs", func(j *stage.Job) bool { return s.watch.Step() > 0 }); err != nil {
 		return err
 	}
 	if err := s.firstCheckpoint(ctx); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "the training is well under way", func(*job) bool { return s.watch.step() >= int64(s.settings.steps)*4/10 }); err != nil {
+	if err := s.until(ctx, "the training is well under way", func(*stage.Job) bool { return s.watch.Step() >= int64(s.settings.steps)*4/10 }); err != nil {
 		return err
 	}
 
-	s.title("The leader dies")
+	s.Title("The leader dies")
 	if err := s.killLeader(ctx); err != nil {
 		return err
 	}
 
-	s.title("The training ends")
-	if err := s.until(ctx, "the training ends", (*job).over); err != nil {
+	s.Title("The training ends")
+	if err := s.until(ctx, "the training ends", (*stage.Job).Over); err != nil {
 		return err
 	}
-	if err := s.watch.wait(ctx); err != nil {
+	if err := s.watch.Wait(ctx); err != nil {
 		return err
 	}
-	s.say("step %d of %d, loss %.3f (it began at %.3f)", s.watch.step(), s.settings.steps, s.watch.lastLoss(), s.watch.firstLoss())
+	s.Say("step %d of %d, loss %.3f (it began at %.3f)", s.watch.Step(), s.settings.steps, s.watch.LastLoss(), s.watch.FirstLoss())
 
-	s.title("Was anything lost?")
+	s.Title("Was anything lost?")
 	return s.verify(ctx)
 }
 
 func (s *story) live(step int64, loss float64) {
 	width := 30
 	done := int(int64(width) * step / int64(s.settings.steps))
-	s.now("training  [%s%s]  step %3d  loss %.3f", strings.Repeat("#", done), strings.Repeat(".", width-done), step, loss)
+	s.Now("training  [%s%s]  step %3d  loss %.3f", strings.Repeat("#", done), strings.Repeat(".", width-done), step, loss)
 }
 
 // submit submits the training with the command line, as a user would.
@@ -87,27 +87,22 @@ func (s *story) submit(ctx context.Context) error {
 		"submit", "--name", "charlm", "--gpus", "2", "--idempotency-key", "demo-training", "--cwd", s.workDir, "--", s.charlm,
 		"--steps", fmt.Sprint(s.settings.steps), "--checkpoint-every", "100", "--step-delay", s.delay.String(),
 	}
-	cmd := exec.CommandContext(ctx, s.mind, args...)
-	cmd.Env = append(os.Environ(), "MIND_ADDR="+s.cluster.info.Gateway.URL, "MIND_TOKEN="+s.rest.token)
-	var complaint strings.Builder
-	cmd.Stderr = &complaint
 	began := time.Now()
-	out, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("mind submit: %w: %s", err, complaint.String())
+	var err error
+	if s.training, err = s.cluster.Mind(ctx, args...); err != nil {
+		return err
 	}
-	s.training = strings.TrimSpace(string(out))
 	s.submitted = append(s.submitted, s.training)
-	s.say("$ mind submit --gpus 2 -- charlm --steps %d", s.settings.steps)
-	s.say("%s is accepted and replicated (%s)", s.training, took(time.Since(began)))
+	s.Say("$ mind submit --gpus 2 -- charlm --steps %d", s.settings.steps)
+	s.Say("%s is accepted and replicated (%s)", s.training, stage.Took(time.Since(began)))
 	return nil
 }
 
 // until waits until happened accepts the training job, and prints each change of its status meanwhile.
-func (s *story) until(ctx context.Context, what string, happened func(*job) bool) error {
+func (s *story) until(ctx context.Context, what string, happened func(*stage.Job) bool) error {
 	for {
-		var j job
-		if err := s.rest.get(ctx, "/jobs/"+s.training, &j); err != nil {
+		var j stage.Job
+		if err := s.rest.Get(ctx, "/jobs/"+s.training, &j); err != nil {
 			return fmt.Errorf("waiting until %s: %w", what, err)
 		}
 		s.tellStatus(&j)
@@ -117,36 +112,25 @@ func (s *story) until(ctx context.Context, what string, happened func(*job) bool
 		if happened(&j) {
 			return nil
 		}
-		if j.over() {
+		if j.Over() {
 			return fmt.Errorf("the training is %s before %s", j.Status, what)
 		}
-		if err := s.sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := s.cluster.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return fmt.Errorf("waiting until %s: %w", what, err)
 		}
 	}
 }
 
-func (s *story) tellStatus(j *job) {
+func (s *story) tellStatus(j *stage.Job) {
 	if j.Status == s.status || j.Status == "CHECKPOINTING" {
 		return // takes milliseconds; a line is printed when the checkpoint is registered
 	}
 	s.status = j.Status
 	where := ""
-	if len(j.Nodes) > 0 && !j.over() {
+	if len(j.Nodes) > 0 && !j.Over() {
 		where = fmt.Sprintf(" on %s with %d GPUs", strings.Join(j.Nodes, ", "), len(j.GPUs))
 	}
-	s.say("%s%s", j.Status, where)
-}
-
-func (s *story) sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.cluster.ended:
-		return errors.New("mind dev ended by itself")
-	case <-time.After(d):
-		return nil
-	}
+	s.Say("%s%s", j.Status, where)
 }
 
 type checkpoint struct {
@@ -159,7 +143,7 @@ func (s *story) checkpoints(ctx context.Context) ([]checkpoint, error) {
 	var got struct {
 		Checkpoints []checkpoint `json:"checkpoints"`
 	}
-	err := s.rest.get(ctx, "/jobs/"+s.training+"/checkpoints", &got)
+	err := s.rest.Get(ctx, "/jobs/"+s.training+"/checkpoints", &got)
 	slices.SortFunc(got.Checkpoints, func(a, b checkpoint) int { return int(a.Step - b.Step) })
 	return got.Checkpoints, err
 }
@@ -171,23 +155,23 @@ func (s *story) firstCheckpoint(ctx context.Context) error {
 			return err
 		}
 		if len(found) > 0 {
-			s.say("checkpoint of step %d is registered: %s", found[0].Step, found[0].ID)
+			s.Say("checkpoint of step %d is registered: %s", found[0].Step, found[0].ID)
 			return nil
 		}
 		if time.Now().After(deadline) {
 			return errors.New("no checkpoint was registered within a minute")
 		}
-		if err := s.sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := s.cluster.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
 }
 
 func (s *story) summary() {
-	s.title("In short")
+	s.Title("In short")
 	for _, line := range s.verified {
-		s.write("          " + line + "\n")
+		s.Write("          " + line + "\n")
 	}
-	s.write(fmt.Sprintf("          new leader after %s; a write that met the failover waited %s (otherwise %s)\n\nAll claims hold, after %s.\n",
-		took(s.newLeader), took(s.waited), took(s.usual), took(time.Since(s.began))))
+	s.Write(fmt.Sprintf("          new leader after %s; a write that met the failover waited %s (otherwise %s)\n\nAll claims hold, after %s.\n",
+		stage.Took(s.newLeader), stage.Took(s.waited), stage.Took(s.usual), stage.Took(s.Told())))
 }

@@ -1,4 +1,4 @@
-package main
+package stage
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// teller prints the story, each line with the seconds since the beginning. On a terminal the next line overwrites a
+// Teller prints the story, each line with the seconds since the beginning. On a terminal the next line overwrites a
 // live line. Elsewhere live lines are printed at most once in livePause.
-type teller struct {
+type Teller struct {
 	mu       sync.Mutex
 	w        io.Writer
 	began    time.Time
@@ -24,20 +24,24 @@ type teller struct {
 // Where nothing is overwritten there must not be many live lines.
 const livePause = 2 * time.Second
 
-func newTeller(w *os.File) *teller {
+// NewTeller begins a story.
+func NewTeller(w *os.File) *Teller {
 	_, err := unix.IoctlGetTermios(int(w.Fd()), unix.TCGETS)
-	return &teller{w: w, began: time.Now(), terminal: err == nil}
+	return &Teller{w: w, began: time.Now(), terminal: err == nil}
 }
 
-func (t *teller) title(text string) {
-	t.write(fmt.Sprintf("\n%s\n", text))
+// Title prints the title of a chapter.
+func (t *Teller) Title(text string) {
+	t.Write(fmt.Sprintf("\n%s\n", text))
 }
 
-func (t *teller) say(format string, args ...any) {
-	t.write(fmt.Sprintf("  %5.1fs  %s\n", time.Since(t.began).Seconds(), fmt.Sprintf(format, args...)))
+// Say prints a line.
+func (t *Teller) Say(format string, args ...any) {
+	t.Write(fmt.Sprintf("  %5.1fs  %s\n", time.Since(t.began).Seconds(), fmt.Sprintf(format, args...)))
 }
 
-func (t *teller) write(text string) {
+// Write prints a text as it is.
+func (t *Teller) Write(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.live {
@@ -47,8 +51,8 @@ func (t *teller) write(text string) {
 	fmt.Fprint(t.w, text)
 }
 
-// now prints a live line, which shows the current state.
-func (t *teller) now(format string, args ...any) {
+// Now prints a live line, which shows the current state.
+func (t *Teller) Now(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	line := fmt.Sprintf("  %5.1fs  %s", time.Since(t.began).Seconds(), fmt.Sprintf(format, args...))
@@ -62,7 +66,11 @@ func (t *teller) now(format string, args ...any) {
 	}
 }
 
-func took(d time.Duration) string {
+// Told is how long the story has gone on.
+func (t *Teller) Told() time.Duration { return time.Since(t.began) }
+
+// Took is a time as a story tells it.
+func Took(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	}

@@ -1,4 +1,6 @@
-package main
+// Package stage has what the stories of examples share: a cluster of real processes whose leader may be killed, a client of its REST
+// API, the streams of a training, and the lines of a story.
+package stage
 
 import (
 	"bufio"
@@ -18,13 +20,17 @@ import (
 	"github.com/mindcoordinator/mind/devcluster"
 )
 
-// cluster is a running `mind dev`.
-type cluster struct {
+// Cluster is a running `mind dev`.
+type Cluster struct {
+	// Info is the content of dev.json. The pid of a coordinator that was started again is the new one.
+	Info devcluster.Info
+	// ReadyIn is how long the cluster took to be ready.
+	ReadyIn time.Duration
+
+	mind    string
 	dir     string
 	log     string
 	command *exec.Cmd
-	info    devcluster.Info
-	readyIn time.Duration
 	ended   chan struct{}
 	err     error
 	revived []*exec.Cmd
@@ -34,13 +40,14 @@ type cluster struct {
 // which then stops the processes in order.
 var apart = &syscall.SysProcAttr{Setpgid: true}
 
-func startCluster(ctx context.Context, mind, dir, log string) (*cluster, error) {
+// Start starts a cluster of three coordinators, two nodes with 8 simulated GPUs each, and a gateway.
+func Start(ctx context.Context, mind, dir, log string) (*Cluster, error) {
 	out, err := os.Create(log)
 	if err != nil {
 		return nil, err
 	}
 	defer out.Close()
-	c := &cluster{dir: dir, log: log, ended: make(chan struct{})}
+	c := &Cluster{mind: mind, dir: dir, log: log, ended: make(chan struct{})}
 	c.command = exec.Command(mind, "dev", "--data-dir", dir, "--http", "127.0.0.1:0", "--gpus", "8xH100")
 	c.command.Stderr = out
 	c.command.SysProcAttr = apart
@@ -64,8 +71,8 @@ func startCluster(ctx context.Context, mind, dir, log string) (*cluster, error) 
 	}()
 	select {
 	case <-ready:
-		c.readyIn = time.Since(began)
-		c.info, err = devcluster.ReadInfo(dir)
+		c.ReadyIn = time.Since(began)
+		c.Info, err = devcluster.ReadInfo(dir)
 		if err == nil {
 			return c, nil
 		}
@@ -75,26 +82,32 @@ func startCluster(ctx context.Context, mind, dir, log string) (*cluster, error) 
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	return nil, errors.Join(err, c.stop(context.Background()))
+	return nil, errors.Join(err, c.Stop(context.Background()))
 }
 
-// kill sends SIGKILL to a coordinator, after it has checked that the pid still is that coordinator's.
-func (c *cluster) kill(id string) (devcluster.CoordinatorInfo, error) {
-	for _, r := range c.info.Coordinators {
+// Target returns a coordinator that may be killed. Its pid was checked to be that coordinator's.
+func (c *Cluster) Target(id string) (Target, error) {
+	for _, r := range c.Info.Coordinators {
 		if r.ID != id {
 			continue
 		}
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", r.Pid))
 		if err != nil || !slices.Equal(strings.Split(strings.TrimRight(string(text), "\x00"), "\x00"), r.Argv) {
-			return r, fmt.Errorf("pid %d is not %s", r.Pid, id)
+			return Target{}, fmt.Errorf("pid %d is not %s", r.Pid, id)
 		}
-		return r, syscall.Kill(r.Pid, syscall.SIGKILL)
+		return Target{r}, nil
 	}
-	return devcluster.CoordinatorInfo{}, fmt.Errorf("dev.json names no coordinator %q", id)
+	return Target{}, fmt.Errorf("dev.json names no coordinator %q", id)
 }
 
+// Target is a coordinator that may be killed.
+type Target struct{ devcluster.CoordinatorInfo }
+
+// Kill sends SIGKILL.
+func (t Target) Kill() error { return syscall.Kill(t.Pid, syscall.SIGKILL) }
+
 // revive starts a killed coordinator again, with its arguments in dev.json.
-func (c *cluster) revive(r devcluster.CoordinatorInfo) error {
+func (c *Cluster) revive(r Target) error {
 	log, err := os.OpenFile(filepath.Join(c.dir, "logs", r.ID+".log"), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
@@ -107,11 +120,16 @@ func (c *cluster) revive(r devcluster.CoordinatorInfo) error {
 		return fmt.Errorf("starting %s again: %w", r.ID, err)
 	}
 	c.revived = append(c.revived, cmd)
+	for i := range c.Info.Coordinators {
+		if at := &c.Info.Coordinators[i]; at.ID == r.ID {
+			at.Pid = cmd.Process.Pid
+		}
+	}
 	return nil
 }
 
-// stop ends the cluster with SIGTERM, and returns an error if a process is left.
-func (c *cluster) stop(ctx context.Context) error {
+// Stop ends the cluster with SIGTERM, and returns an error if a process is left.
+func (c *Cluster) Stop(ctx context.Context) error {
 	select {
 	case <-c.ended:
 		return nil
@@ -141,7 +159,7 @@ func (c *cluster) stop(ctx context.Context) error {
 }
 
 // leftovers returns an error if some process has the data directory in its command line or environment.
-func (c *cluster) leftovers() error {
+func (c *Cluster) leftovers() error {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return err
@@ -158,4 +176,29 @@ func (c *cluster) leftovers() error {
 		}
 	}
 	return nil
+}
+
+// Sleep waits, unless the cluster or ctx ends before.
+func (c *Cluster) Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.ended:
+		return errors.New("mind dev ended by itself")
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// Mind runs a command of mind as a user would, and returns its output.
+func (c *Cluster) Mind(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.mind, args...)
+	cmd.Env = append(os.Environ(), "MIND_ADDR="+c.Info.Gateway.URL, "MIND_TOKEN="+c.Info.Token)
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("mind %s: %w: %s", args[0], err, complaint.String())
+	}
+	return strings.TrimSpace(string(out)), nil
 }
