@@ -15,7 +15,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev clean test scaffold-test race fuzz oracle bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants command generate breaking map release released s3-server oauth-server train-env train-names test-train demo-train bench-train
+.PHONY: help build demo demo-core dev clean test scaffold-test race fuzz oracle bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants command generate breaking map release released s3-server oauth-server train-env train-names test-train demo-train bench-train
 
 help: ## Say what each target does.
 	@awk '/^##@ / {print "\n" substr($$0, 5)} /^[a-z0-9-]+:.*## / {name = $$0; sub(/:.*/, "", name); sub(/.*## /, ""); printf "  %-13s %s\n", name, $$0}' $(firstword $(MAKEFILE_LIST))
@@ -32,6 +32,9 @@ $(BIN)/charlm: $(wildcard examples/charlm/*.go examples/charlm/*.txt)
 
 demo: build $(BIN)/charlm ## Train on a three-replica cluster, kill its leader, lose nothing.
 	$(GO) run ./examples/demo -mind $(BIN)/mind -charlm $(BIN)/charlm
+
+demo-core: build $(BIN)/charlm ## Run a flow that trains, evaluates and asks; kill the leader twice, do nothing twice.
+	$(GO) run ./examples/demo-core -mind $(BIN)/mind -charlm $(BIN)/charlm
 
 demo-train: build ## Fine-tune a model on two nodes, destroy one of them, lose nothing; needs `make train-env`.
 	python/train-env run python $(CURDIR)/examples/demo-train/demo.py --mind $(CURDIR)/$(BIN)/mind
