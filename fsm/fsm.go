@@ -21,7 +21,7 @@ func Domains() []kernel.Domain {
 		workDomain(),
 		schedules.Domain(scheduleverbs.Verbs(), func(s *kernel.State) schedules.Jobs { return tables.Of(s) }),
 		cores.Domain(coreverbs.Verbs()),
-		executions.Domain(executionverbs.Verbs(), executionverbs.Tick, jobLives),
+		executions.Domain(executionverbs.Verbs(), executionverbs.Tick, jobStands),
 		coordinators.Domain(),
 		access.Tokens(),
 		access.Audit(),

@@ -66,6 +66,18 @@ func (g *generator) resolve(d *executions.Decision) kernel.Command {
 	}
 }
 
+// gate draws what a job asks at a gate; nil: nothing.
+func (g *generator) gate() *executions.Decision {
+	if g.n("gate", 0, 2) == 0 {
+		return nil
+	}
+	return &executions.Decision{
+		Path: pick(g, "name", "gate", "gate", "second", ""), Prompt: "Go on?", Options: []executions.Option{{ID: "yes"}, {ID: "no", Cancels: true}},
+		OnExpiry: executions.OnExpiry(g.n("on expiry", 0, 4)), Default: pick(g, "default", "yes", "no"), EscalateTo: "bob",
+		ExpiresAt: int64(g.n("within", 0, 3)) * 60e9, Needed: uint32(g.n("needed", 0, 2)),
+	}
+}
+
 func (g *generator) core() ident.Core {
 	ids := []ident.Core{1}
 	for c := range g.w.m.View().Cores() {

@@ -642,7 +642,7 @@ func (g *generator) reports() kernel.Command {
 			for range g.n("reports", 1, 3) {
 				rep := jobverbs.TaskReport{
 					Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token,
-					Kind: jobverbs.ReportKind(g.n("kind", 0, 8)), Time: g.w.now,
+					Kind: jobverbs.ReportKind(g.n("kind", 0, 9)), Time: g.w.now, Gate: g.gate(),
 					Phase: v1.JobPhase_Value(g.n("phase", 0, 5)), Step: int64(g.n("step", 0, 3)), Total: 3,
 					Path: pick(g, "path", "/c/1", "/c/2", "/c/3", "/c/3/4"), Digest: pick(g, "digest", "x", "y", ""),
 					Metrics: pick(g, "metrics", "{}", `{"loss":1}`, `{"loss":-2.5}`, `{"loss":null}`, "not JSON"), SizeBytes: int64(g.n("size", 0, 9)),

@@ -3,7 +3,9 @@ package fsm
 import (
 	"slices"
 
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -33,8 +35,11 @@ func workDomain() kernel.Domain {
 	}
 }
 
-// jobLives says whether a job is there and not over.
-func jobLives(s *kernel.State, id ident.Job) bool {
+// jobStands says how a job stands.
+func jobStands(s *kernel.State, id ident.Job) executions.Standing {
 	j, ok := tables.Of(s).Find(id)
-	return ok && !j.Terminal()
+	if !ok {
+		return executions.Standing{}
+	}
+	return executions.Standing{Lives: !j.Terminal(), Stops: j.State == v1.JobState_PAUSED || j.Stop != v1.StopReason_UNSPECIFIED}
 }

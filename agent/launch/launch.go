@@ -190,6 +190,9 @@ func setTaskEnv(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 	if p.model != "" {
 		env.set("MIND_MODEL_PATH", p.model)
 	}
+	if gates := spec.GetGatesJson(); gates != "" {
+		env.set("MIND_GATES", gates)
+	}
 }
 
 // setRank sets the variables of a rank if the process of a task is one: the job has several nodes, and at most one GPU

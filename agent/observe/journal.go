@@ -86,12 +86,17 @@ func (j *journal) take(line journalLine) {
 		}
 	}
 	body := &v1.Report{}
-	if line.N == 0 || proto.Unmarshal(line.Report, body) != nil || body.GetCheckpoint() == nil && body.GetEvaluation() == nil && body.GetPhase() == nil {
+	if line.N == 0 || proto.Unmarshal(line.Report, body) != nil || !keptKind(body) {
 		return // other entries, such as the task's end, are ignored: the task may have written them
 	}
 	j.next = max(j.next, line.N+1)
 	j.note(body)
 	j.unacked = append(j.unacked, journalEntry{n: line.N, at: time.Unix(0, line.At), body: body})
+}
+
+// keptKind says whether reports of this kind are in journals.
+func keptKind(body *v1.Report) bool {
+	return body.GetCheckpoint() != nil || body.GetEvaluation() != nil || body.GetPhase() != nil || body.GetGate() != nil
 }
 
 func (j *journal) note(body *v1.Report) {

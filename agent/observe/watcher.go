@@ -85,9 +85,9 @@ type Watcher struct {
 	// but not yet handled.
 	eventsRead int64
 	waiting    []keptEvent
-	// results counts the handled results, remarks the written remarks.
-	results, remarks int
-	refused          map[string]bool // files about which a remark said that they are not read
+	// results counts the handled results, gates the gates, remarks the written remarks.
+	results, gates, remarks int
+	refused                 map[string]bool // files about which a remark said that they are not read
 	// endedWell: the program has ended with exit code 0.
 	endedWell bool
 
@@ -359,7 +359,7 @@ func (w *Watcher) event(line taskfile.Line) {
 		}
 	case "progress":
 		w.progress(e.Step, e.TotalSteps)
-	case "checkpoint", "evaluation_result":
+	case "checkpoint", "evaluation_result", "gate":
 		// An event that was handled is not examined again: the program may be writing to the directory again.
 		if !w.dealtWith(line.End) {
 			w.waiting = append(w.waiting, keptEvent{e, slices.Clone(text), line.End})
@@ -405,6 +405,8 @@ func (w *Watcher) take(ctx context.Context, left *int) (found []Finding) {
 			if err != nil && ctx.Err() == nil {
 				w.say("mind: checkpoint %.200q is not registered: %v", e.Path, taskfile.Cause(err))
 			}
+		} else if e.Event == "gate" {
+			f, ok = w.gateFinding(e.line)
 		} else {
 			f, ok = w.result(e.line)
 		}

@@ -125,7 +125,7 @@ var (
 // decisionShown is a decision for an answer.
 func decisionShown(d *executions.Decision) *v1.Decision {
 	out := &v1.Decision{
-		Id: d.ID.String(), CoreId: d.Core.String(), FlowName: d.Flow, Step: d.Path, NodeId: d.Node, CheckpointType: d.Type, Prompt: d.Prompt,
+		Id: d.ID.String(), FlowName: d.Flow, Step: d.Path, NodeId: d.Node, CheckpointType: d.Type, Prompt: d.Prompt,
 		Context: programs.Stored(d.Context), Status: d.Status.String(), Priority: priorities[d.Priority], AssigneeRaw: d.Assignee,
 		AssigneeType: d.AssigneeType.String(), ExpiresAt: call.Time(d.ExpiresAt), ExpiryAction: onExpiry[d.OnExpiry], EscalationTarget: d.EscalateTo,
 		Escalated: d.Escalated, ReminderCount: int32(d.Reminders), ReminderIntervalMinutes: int32(d.RemindEvery / 60e9),
@@ -133,10 +133,16 @@ func decisionShown(d *executions.Decision) *v1.Decision {
 		ResolvedAt: call.Time(d.ResolvedAt), CreatedAt: call.Time(d.CreatedAt), Revision: int64(d.Revision),
 	}
 	if d.Execution != 0 {
-		out.ExecutionId = d.Execution.String()
+		out.ExecutionId, out.CoreId = d.Execution.String(), d.Core.String()
+	}
+	if d.Job != 0 {
+		if d.OnExpiry == executions.ExpireFail {
+			out.ExpiryAction = "cancel"
+		}
+		out.JobId, out.Attempt = d.Job.String(), int32(d.Attempt)
 	}
 	for _, o := range d.Options {
-		out.Options = append(out.Options, &v1.CheckpointOption{Id: o.ID, Label: o.Label})
+		out.Options = append(out.Options, &v1.CheckpointOption{Id: o.ID, Label: o.Label, Cancels: o.Cancels})
 	}
 	for _, vote := range d.Votes {
 		out.Votes = append(out.Votes, &v1.CheckpointVote{UserId: vote.User, Resolution: vote.Resolution, Comment: vote.Comment, At: call.Time(vote.At)})

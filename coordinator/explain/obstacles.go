@@ -29,10 +29,27 @@ const maxNamed = 8
 // View is the part of the state that an explanation reads, with or without a change.
 type View = scheduler.ForecastView
 
+// paused says why a job is paused: a user has done it, or it waits at a gate.
+func paused(v *fsm.View, j *work.Job) *v1.JobObstacle {
+	o := &v1.JobObstacle{Kind: v1.ObstacleKind_PAUSED, Message: "a user has paused it"}
+	if d := v.ClosedGate(j.ID); d != nil {
+		answers := "ANSWER"
+		if len(d.Options) > 0 {
+			ids := make([]string, len(d.Options))
+			for i := range d.Options {
+				ids[i] = d.Options[i].ID
+			}
+			answers = strings.Join(ids, "|")
+		}
+		o.Message = fmt.Sprintf("%s asks whether it goes on: `mind decision resolve %s %s`", d.ID, d.ID, answers)
+	}
+	return o
+}
+
 // Obstacles returns the obstacles that keep a job from running, the most telling first. why is the planner's reason.
 func Obstacles(v *fsm.View, j *work.Job, why reason.Reason) []*v1.JobObstacle {
 	if j.State == v1.JobState_PAUSED {
-		return []*v1.JobObstacle{{Kind: v1.ObstacleKind_PAUSED, Message: "a user has paused it"}}
+		return []*v1.JobObstacle{paused(v, j)}
 	}
 	if j.State != v1.JobState_QUEUED {
 		return nil

@@ -137,6 +137,7 @@ func (b *OrderBook) spec(v *fsm.View, j *work.Job, lease *work.Lease) *v1.TaskSp
 		setModel(spec, v, j, e)
 	}
 	spec.Launcher = b.launcher(v, spec.Job)
+	spec.GatesJson = gateAnswers(v, j.ID)
 	if lease.FractionMilli > 0 {
 		spec.GpuFraction = float64(lease.FractionMilli) / 1000
 	}

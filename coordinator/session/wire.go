@@ -121,6 +121,8 @@ func reportOf(r *v1.Report) (jobverbs.TaskReport, bool) {
 	case *v1.Report_Evaluation:
 		out.Kind = jobverbs.ReportEvaluation
 		resultOfBenchmark(&out, body.Evaluation)
+	case *v1.Report_Gate:
+		out.Kind, out.Gate = jobverbs.ReportGate, gateOf(body.Gate)
 	case *v1.Report_Transfer:
 		out.Kind, out.Transfer = jobverbs.ReportTransfer, transferText(body.Transfer)
 	default:

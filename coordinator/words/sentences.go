@@ -251,6 +251,11 @@ var sentences = map[reason.Code]string{
 	reason.AlreadyVoted:        "{0} has answered the checkpoint {1} before",
 	reason.CalledTooDeep:       "executions call each other at most {0} deep",
 	reason.BadExecution:        "the execution is not valid: {0}",
+	reason.WaitsAtGate:         "waits for the answer to {0}: {1}",
+	reason.GateAnswered:        "the checkpoint {0} was answered {1q}",
+	reason.GateExpired:         "nobody answered the checkpoint {0} in time",
+	reason.CanceledAtGate:      "the checkpoint {0} was answered {1q}, which cancels the job",
+	reason.ResumeAtGate:        "{0} waits for the answer to {1}: answer it, or cancel the question first",
 
 	// Reserved starts.
 	reason.PromiseEarlier:   "places became free earlier than expected",

@@ -47,11 +47,15 @@ func Wake(tx *kernel.Tx, id ident.Execution, wait uint32, result func(w *Wait)) 
 	Save(tx, e)
 }
 
-// JobMoved wakes the executions that wait for a job to run or to end. It is called in the entry that moves the job, so no execution
-// waits for a job that is over.
+// JobMoved wakes the executions that wait for a job to run or to end, and ends the gates of a job that is over. It is called in the
+// entry that moves the job, so no execution waits for a job that is over, and no such job waits for people.
 func JobMoved(tx *kernel.Tx, job ident.Job, to v1.JobState_Value, over bool) {
 	t := Of(tx.State)
-	if t == nil || t.jobs.Len() == 0 {
+	if t == nil {
+		return
+	}
+	gateMoved(tx, job, to == v1.JobState_QUEUED, over)
+	if t.jobs.Len() == 0 {
 		return
 	}
 	var waits []jobWait

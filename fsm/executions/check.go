@@ -6,7 +6,7 @@ import (
 )
 
 // check reports what does not hold of executions and decisions.
-func (t *Book) check(jobLives func(ident.Job) bool, report kernel.Report) {
+func (t *Book) check(standing func(ident.Job) Standing, report kernel.Report) {
 	ready, live, finished, timers, jobs, events, keys := 0, 0, 0, 0, 0, 0, 0
 	for e := range t.executions.Rows() {
 		if statusNames[e.Status] == "" || e.Tenant == "" || e.Core == 0 {
@@ -57,7 +57,7 @@ func (t *Book) check(jobLives func(ident.Job) bool, report kernel.Report) {
 			switch w.Kind {
 			case ForJob:
 				jobs++
-				if !jobLives(w.Job) {
+				if !standing(w.Job).Lives {
 					report("I22: %s waits for the job %s, which is over or not there", e.ID, w.Job)
 				}
 			case ForDecision:
@@ -73,14 +73,25 @@ func (t *Book) check(jobLives func(ident.Job) bool, report kernel.Report) {
 			}
 		}
 	}
-	pending, asked, all := 0, 0, 0
+	pending, asked, gates, all := 0, 0, 0, 0
 	for d := range t.decisions.Rows() {
 		all++
 		if decisionNames[d.Status] == "" || d.Needed < 1 || d.Of < d.Needed {
 			report("the decision %s has the status %d and needs %d of %d", d.ID, d.Status, d.Needed, d.Of)
 		}
-		if asked++; d.Execution == 0 {
-			report("the decision %s is of no execution", d.ID)
+		switch {
+		case (d.Execution == 0) == (d.Job == 0):
+			report("the decision %s is asked by the execution %s and the job %s", d.ID, d.Execution, d.Job)
+		case d.Job == 0:
+			asked++
+		default:
+			gates++
+			if at := standing(d.Job); (d.Status == Pending || d.Owed) && !(at.Lives && at.Stops) {
+				report("I22: the job %s does not wait at the gate of the decision %s, which is %s", d.Job, d.ID, d.Status)
+			}
+			if d.Owed && !d.Passed() {
+				report("the decision %s is %s, and the job %s is to go on", d.ID, d.Status, d.Job)
+			}
 		}
 		if (d.Status == Resolved) != (d.ResolvedAt != 0) {
 			report("I21: the decision %s is %s, and was resolved at %d", d.ID, d.Status, d.ResolvedAt)
@@ -103,10 +114,10 @@ func (t *Book) check(jobLives func(ident.Job) bool, report kernel.Report) {
 	}
 	got := [...]int{
 		t.ready.Len(), t.live.Len(), t.finished.Len(), t.timers.Len(), t.jobs.Len(), t.events.Len(), t.keys.Len(),
-		t.pending.Len(), t.asked.Len(), t.all.Len(),
+		t.pending.Len(), t.asked.Len(), t.gates.Len(), t.all.Len(),
 	}
-	if want := [...]int{ready, live, finished, timers, jobs, events, keys, pending, asked, all}; got != want {
-		report("ready, live, finished, timers, jobs, events, keys, pending, asked, all: %v are listed, and there are %v", got, want)
+	if want := [...]int{ready, live, finished, timers, jobs, events, keys, pending, asked, gates, all}; got != want {
+		report("ready, live, finished, timers, jobs, events, keys, pending, asked, gates, all: %v are listed, and there are %v", got, want)
 	}
 	counted := 0
 	for c := range t.counts.All() {

@@ -23,12 +23,13 @@ func sample() *Book {
 	Put(t, &Execution{ID: 2, Tenant: "acme", Core: 1, Status: Completed, Seq: 1, FinishedAt: 5})
 	Put(t, &Execution{ID: 3, Tenant: "acme", Core: 1, Status: Ready, Parent: 1, ParentWait: 5})
 	PutDecision(t, &Decision{ID: 9, Tenant: "acme", Core: 1, Execution: 1, Wait: 4, Status: Pending, Needed: 1, Of: 1, ExpiresAt: 20})
+	PutDecision(t, &Decision{ID: 10, Tenant: "acme", Job: 7, Path: "gate", Status: Pending, Needed: 1, Of: 1, ExpiresAt: 20})
 	Append(t, &Segment{ID: 1, Tenant: "acme", Core: 1, Execution: 1, Events: []Happening{{Type: "x"}}})
 	return t
 }
 
 func findings(t *Book) (found []string) {
-	t.check(func(id ident.Job) bool { return id == 7 }, func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) })
+	t.check(func(id ident.Job) Standing { return Standing{Lives: id == 7, Stops: id == 7} }, func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) })
 	return found
 }
 
@@ -51,25 +52,35 @@ func TestCheck_canFail(t *testing.T) {
 			PutDecision(b, &d)
 		}
 	}
+	gate := func(change func(d *Decision)) func(*Book) {
+		return func(b *Book) {
+			old, _ := b.decisions.Get(10)
+			d := *old
+			change(&d)
+			PutDecision(b, &d)
+		}
+	}
 	for says, breaks := range map[string]func(*Book){
-		"has the status 77":         edit(func(e *Execution) { e.Status = 77 }),
-		"and a frame of":            edit(func(e *Execution) { e.Frame = make([]byte, MaxFrame+1) }),
-		"and should be":             edit(func(e *Execution) { e.Status = Ready }),
-		"is over, and waits":        edit(func(e *Execution) { e.Status = Failed }),
-		"are not in order":          edit(func(e *Execution) { e.Waits[1].ID = 1 }),
-		"nothing ends the wait":     edit(func(e *Execution) { e.Waits[2].Deadline = 0 }),
-		"which is over or not":      edit(func(e *Execution) { e.Waits[1].Job = 8 }),
-		"which is not pending":      decide(func(d *Decision) { d.Status, d.ResolvedAt = Resolved, 3 }),
-		"which does not run":        edit(func(e *Execution) { e.Waits[4].Execution = 2 }),
-		"and was resolved at":       decide(func(d *Decision) { d.Status = Resolved }),
-		"and needs":                 decide(func(d *Decision) { d.Needed = 0 }),
-		"is of no execution":        decide(func(d *Decision) { d.Execution = 0 }),
-		"nothing ends the decision": decide(func(d *Decision) { d.ExpiresAt = 0 }),
-		"no leader sees it":         func(b *Book) { b.ready.Delete(ofCore{1, 3}) },
-		"is not listed under":       func(b *Book) { b.byTenant.Delete(ofTenant{"acme", 1}) },
-		"are counted":               func(b *Book) { b.bytes++ },
-		"are listed, and there":     func(b *Book) { b.events.Delete(eventWait{1, "go", 1, 3}) },
-		"are counted by tenant":     func(b *Book) { b.counts.Put(count{"acme", 5}) },
+		"has the status 77":          edit(func(e *Execution) { e.Status = 77 }),
+		"and a frame of":             edit(func(e *Execution) { e.Frame = make([]byte, MaxFrame+1) }),
+		"and should be":              edit(func(e *Execution) { e.Status = Ready }),
+		"is over, and waits":         edit(func(e *Execution) { e.Status = Failed }),
+		"are not in order":           edit(func(e *Execution) { e.Waits[1].ID = 1 }),
+		"nothing ends the wait":      edit(func(e *Execution) { e.Waits[2].Deadline = 0 }),
+		"which is over or not":       edit(func(e *Execution) { e.Waits[1].Job = 8 }),
+		"which is not pending":       decide(func(d *Decision) { d.Status, d.ResolvedAt = Resolved, 3 }),
+		"which does not run":         edit(func(e *Execution) { e.Waits[4].Execution = 2 }),
+		"and was resolved at":        decide(func(d *Decision) { d.Status = Resolved }),
+		"and needs":                  decide(func(d *Decision) { d.Needed = 0 }),
+		"is asked by":                decide(func(d *Decision) { d.Execution = 0 }),
+		"does not wait at the gate":  gate(func(d *Decision) { d.Job = 8 }),
+		"and the job job_7 is to go": gate(func(d *Decision) { d.Owed = true }),
+		"nothing ends the decision":  decide(func(d *Decision) { d.ExpiresAt = 0 }),
+		"no leader sees it":          func(b *Book) { b.ready.Delete(ofCore{1, 3}) },
+		"is not listed under":        func(b *Book) { b.byTenant.Delete(ofTenant{"acme", 1}) },
+		"are counted":                func(b *Book) { b.bytes++ },
+		"are listed, and there":      func(b *Book) { b.events.Delete(eventWait{1, "go", 1, 3}) },
+		"are counted by tenant":      func(b *Book) { b.counts.Put(count{"acme", 5}) },
 	} {
 		b := sample()
 		breaks(b)

@@ -14,6 +14,8 @@ const (
 	MaxContext = 32 << 10
 	// MaxVotes is how many have to agree at most.
 	MaxVotes = 256
+	// MaxGates is how many decisions about one job are kept.
+	MaxGates = 64
 )
 
 // DecisionStatus says how a decision stands. The names are published.
@@ -95,6 +97,8 @@ const (
 type Option struct {
 	ID    string `cbor:"1,keyasint,omitempty"`
 	Label string `cbor:"2,keyasint,omitempty"`
+	// Cancels (at a gate): this answer cancels the job.
+	Cancels bool `cbor:"3,keyasint,omitempty"`
 }
 
 // Vote is the answer of one person.
@@ -112,12 +116,13 @@ type Decision struct {
 	ID     ident.Decision `cbor:"1,keyasint,omitempty"`
 	Tenant string         `cbor:"2,keyasint,omitempty"`
 	Core   ident.Core     `cbor:"3,keyasint,omitempty"`
-	// Execution asks, by its wait.
+	// Execution asks, by its wait; or a job does, at a gate.
 	Execution ident.Execution `cbor:"4,keyasint,omitempty"`
 	Wait      uint32          `cbor:"5,keyasint,omitempty"`
 	Flow      string          `cbor:"6,keyasint,omitempty"`
-	Path      string          `cbor:"7,keyasint,omitempty"`
-	Node      string          `cbor:"8,keyasint,omitempty"`
+	// Path is the step that asks, or the name of the gate.
+	Path string `cbor:"7,keyasint,omitempty"`
+	Node string `cbor:"8,keyasint,omitempty"`
 	// Type is that of the question: approval, choice, freeform or what the program says.
 	Type     string   `cbor:"9,keyasint,omitempty"`
 	Prompt   string   `cbor:"10,keyasint,omitempty"`
@@ -150,6 +155,11 @@ type Decision struct {
 	ResolvedAt int64  `cbor:"32,keyasint,omitempty"`
 	CreatedAt  int64  `cbor:"33,keyasint,omitempty"`
 	Revision   uint64 `cbor:"34,keyasint,omitempty"`
+	// Job asks at a gate, in this attempt.
+	Job     ident.Job `cbor:"35,keyasint,omitempty"`
+	Attempt uint32    `cbor:"36,keyasint,omitempty"`
+	// Owed: the job may go on, once its attempt has stopped.
+	Owed bool `cbor:"37,keyasint,omitempty"`
 }
 
 // AppendFields implements kernel.Row.
@@ -157,7 +167,7 @@ func (d *Decision) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(d.ID)).Text(d.Tenant).Num(uint64(d.Core)).Num(uint64(d.Execution)).Num(uint64(d.Wait))
 	f = f.Text(d.Flow).Text(d.Path).Text(d.Node).Text(d.Type).Text(d.Prompt).Num(uint64(len(d.Options)))
 	for _, o := range d.Options {
-		f = f.Text(o.ID).Text(o.Label)
+		f = f.Text(o.ID).Text(o.Label).Flag(o.Cancels)
 	}
 	f = f.Bytes(d.Schema).Bytes(d.Context).Num(uint64(d.Priority)).Text(d.Assignee).Num(uint64(d.AssigneeType)).Num(uint64(d.Status))
 	f = f.Int(d.ExpiresAt).Num(uint64(d.OnExpiry)).Text(d.Default).Text(d.EscalateTo).Flag(d.Escalated)
@@ -166,7 +176,8 @@ func (d *Decision) AppendFields(f kernel.Fields) kernel.Fields {
 	for _, v := range d.Votes {
 		f = f.Text(v.User).Text(v.Resolution).Text(v.Comment).Bytes(v.Data).Int(v.At)
 	}
-	return f.Text(d.Resolution).Text(d.ResolvedBy).Int(d.ResolvedAt).Int(d.CreatedAt).Num(d.Revision)
+	f = f.Text(d.Resolution).Text(d.ResolvedBy).Int(d.ResolvedAt).Int(d.CreatedAt).Num(d.Revision)
+	return f.Num(uint64(d.Job)).Num(uint64(d.Attempt)).Flag(d.Owed)
 }
 
 // Offers says whether an answer is one of the options; without options every answer is.

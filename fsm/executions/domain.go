@@ -11,8 +11,11 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
-// Jobs says whether a job is there and not over.
-type Jobs func(s *kernel.State, id ident.Job) (live bool)
+// Standing says how a job stands: whether it is there and not over, and whether it is paused or about to stop.
+type Standing struct{ Lives, Stops bool }
+
+// Jobs says how a job stands.
+type Jobs func(s *kernel.State, id ident.Job) Standing
 
 // Domain is all that executions are to the state. verbs are the commands that change them, tick does what is due.
 func Domain(verbs []kernel.CommandDef, tick func(tx *kernel.Tx) bool, jobs Jobs) kernel.Domain {
@@ -40,7 +43,7 @@ func Domain(verbs []kernel.CommandDef, tick func(tx *kernel.Tx) bool, jobs Jobs)
 		},
 		Due: NextDue, Tick: tick,
 		Check: func(s *kernel.State, report kernel.Report) {
-			Of(s).check(func(id ident.Job) bool { return jobs(s, id) }, report)
+			Of(s).check(func(id ident.Job) Standing { return jobs(s, id) }, report)
 		},
 	}
 }

@@ -34,7 +34,9 @@ type Book struct {
 	// pending has the decisions that people have to answer, by tenant, and all has all of them.
 	pending kernel.Index[tenantDecision]
 	all     kernel.Index[tenantDecision]
-	asked   kernel.Index[question]
+	// asked has the decisions of each execution, and gates those about each job.
+	asked kernel.Index[question]
+	gates kernel.Index[ofJob]
 	// counts has the number of the live executions of each tenant.
 	counts kernel.Index[count]
 	bytes  int
@@ -128,6 +130,7 @@ func open(*kernel.State) kernel.Part {
 		keys:    kernel.NewIndex(func(a, b started) bool { return a.core < b.core || a.core == b.core && a.key < b.key }),
 		pending: kernel.NewIndex(tenantDecision.less), all: kernel.NewIndex(tenantDecision.less),
 		asked:  kernel.NewIndex(func(a, b question) bool { return a.by < b.by || a.by == b.by && a.id < b.id }),
+		gates:  kernel.NewIndex(ofJob.less),
 		counts: kernel.NewIndex(func(a, b count) bool { return a.tenant < b.tenant }),
 	}
 }
@@ -144,7 +147,7 @@ func (t *Book) Freeze(*kernel.State) kernel.Part {
 		executions: t.executions.Freeze(), decisions: t.decisions.Freeze(), segments: t.segments.Freeze(),
 		ready: t.ready.Freeze(), live: t.live.Freeze(), finished: t.finished.Freeze(), byTenant: t.byTenant.Freeze(),
 		jobs: t.jobs.Freeze(), events: t.events.Freeze(), timers: t.timers.Freeze(), keys: t.keys.Freeze(),
-		pending: t.pending.Freeze(), all: t.all.Freeze(), asked: t.asked.Freeze(), counts: t.counts.Freeze(), bytes: t.bytes,
+		pending: t.pending.Freeze(), all: t.all.Freeze(), asked: t.asked.Freeze(), gates: t.gates.Freeze(), counts: t.counts.Freeze(), bytes: t.bytes,
 	}
 }
 
@@ -229,7 +232,11 @@ func RemoveDecision(t *Book, d *Decision) {
 
 func (t *Book) deriveDecision(d *Decision, in bool) {
 	set(&t.all, tenantDecision{d.Tenant, d.ID}, in)
-	set(&t.asked, question{d.Execution, d.ID}, in)
+	if d.Job != 0 {
+		set(&t.gates, ofJob{d.Job, d.ID}, in)
+	} else {
+		set(&t.asked, question{d.Execution, d.ID}, in)
+	}
 	if d.Status != Pending {
 		return
 	}

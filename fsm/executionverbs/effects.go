@@ -157,7 +157,7 @@ func control(tx *lifecycle.Tx, e *executions.Execution, f *Effect, w *executions
 func ask(tx *lifecycle.Tx, e *executions.Execution, f *Effect, w *executions.Wait) {
 	w.Kind = executions.ForDecision
 	id, ok := tx.Mint()
-	if !ok || wrongQuestion(f.Ask) {
+	if !ok || !executions.Askable(f.Ask) {
 		refused(w, kernel.Refuse(kernel.CodeInvalidArgument, reason.BadExecution, "its question is too large"))
 		return
 	}
@@ -166,37 +166,8 @@ func ask(tx *lifecycle.Tx, e *executions.Execution, f *Effect, w *executions.Wai
 	d.Path, d.Node, d.Prompt = w.Path, w.Node, clip(d.Prompt)
 	d.ExpiresAt = w.Deadline
 	// The decision expires by itself; its wait has the same end, so that it has one in any case (I22).
-	begin(tx, &d)
+	executions.Ask(tx.Entry, &d)
 	w.Decision = d.ID
-}
-
-func wrongQuestion(d *executions.Decision) bool {
-	for _, o := range d.Options {
-		if len(o.ID) > 256 || len(o.Label) > 256 {
-			return true
-		}
-	}
-	return len(d.Options) > executions.MaxOptions || len(d.Schema) > executions.MaxSchema || len(d.Context) > executions.MaxContext ||
-		d.Needed > executions.MaxVotes || d.Of > executions.MaxVotes
-}
-
-// begin puts a new decision in.
-func begin(tx *lifecycle.Tx, d *executions.Decision) {
-	d.Status, d.CreatedAt = executions.Pending, tx.Now
-	d.Votes, d.Resolution, d.ResolvedBy, d.ResolvedAt, d.Reminders, d.Escalated = nil, "", "", 0, 0, false
-	d.Needed = max(d.Needed, 1)
-	d.Of = max(d.Of, d.Needed)
-	for _, text := range []*string{&d.Type, &d.Assignee, &d.Default, &d.EscalateTo, &d.Subject} {
-		*text = clip(*text)
-	}
-	d.AssigneeType, _ = executions.ParseAssignee(d.Assignee)
-	if d.RemindEvery > 0 {
-		d.RemindEvery = max(d.RemindEvery, 60e9)
-		d.RemindAt = tx.Now + d.RemindEvery
-	} else {
-		d.RemindEvery, d.RemindAt = 0, 0
-	}
-	executions.SaveDecision(tx.Entry, d)
 }
 
 // call starts an execution of another flow.

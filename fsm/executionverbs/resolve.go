@@ -79,10 +79,15 @@ func resolveDecision(tx *lifecycle.Tx, c *ResolveDecision) DecisionResult {
 	d.Votes = append(slices.Clone(old.Votes), executions.Vote{User: c.User, Resolution: c.Resolution, Comment: c.Comment, Data: c.Data, At: tx.Now})
 	count(tx, &d)
 	executions.SaveDecision(tx.Entry, &d)
-	if d.Status != executions.Pending {
-		answer(tx, &d)
+	if d.Status == executions.Pending {
+		return DecisionResult{Decision: &d}
 	}
-	return DecisionResult{Decision: &d}
+	if r := answer(tx, &d); r != nil {
+		executions.SaveDecision(tx.Entry, old) // It stays to be answered.
+		return DecisionResult{Refusal: r}
+	}
+	now, _ := bookOf(tx).Decision(d.ID)
+	return DecisionResult{Decision: now}
 }
 
 // mayAnswer says whether a user is the assignee, or belongs to it.
@@ -136,13 +141,18 @@ func count(tx *lifecycle.Tx, d *executions.Decision) {
 	}
 }
 
-// answer wakes the execution that asked. The leader makes the value from the row of the decision.
-func answer(tx *lifecycle.Tx, d *executions.Decision) {
+// answer has what asked go on. The leader makes the value for an execution from the row of the decision. An answer to a gate is refused
+// if the job cannot go on.
+func answer(tx *lifecycle.Tx, d *executions.Decision) *kernel.Refusal {
+	if d.Job != 0 {
+		return openGate(tx, d)
+	}
 	executions.Wake(tx.Entry, d.Execution, d.Wait, func(w *executions.Wait) {
 		if d.Status == executions.Expired && d.OnExpiry != executions.ExpireContinue {
 			w.Err = &executions.Failure{Code: "EXPIRED", Message: "nobody answered the decision " + d.ID.String() + " in time, or those who did could not agree"}
 		}
 	})
+	return nil
 }
 
 var auditDecisionResolve = access.DefineAction(83, "decision.resolve", access.AboutJobs)

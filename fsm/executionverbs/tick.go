@@ -74,7 +74,7 @@ func lapse(tx *lifecycle.Tx, old *executions.Decision) {
 		d.Status = executions.Expired
 	}
 	executions.SaveDecision(tx.Entry, &d)
-	answer(tx, &d)
+	_ = answer(tx, &d) // A job that cannot go on stays paused.
 }
 
 // extend gives a decision and its wait another deadline.

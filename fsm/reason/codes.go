@@ -331,4 +331,9 @@ const (
 	AlreadyVoted
 	CalledTooDeep
 	BadExecution
+	WaitsAtGate
+	GateAnswered
+	GateExpired
+	CanceledAtGate
+	ResumeAtGate
 )

@@ -276,6 +276,11 @@ var table = [...]definition{
 	AlreadyVoted:        {"AlreadyVoted", "TT"},
 	CalledTooDeep:       {"CalledTooDeep", "N"},
 	BadExecution:        {"BadExecution", "T"},
+	WaitsAtGate:         {"WaitsAtGate", "TT"},
+	GateAnswered:        {"GateAnswered", "TT"},
+	GateExpired:         {"GateExpired", "T"},
+	CanceledAtGate:      {"CanceledAtGate", "TT"},
+	ResumeAtGate:        {"ResumeAtGate", "TT"},
 
 	WithDeadline: {"WithDeadline", "DR"},
 }

@@ -130,7 +130,7 @@ func (x ResumeAnswer_Value) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ResumeAnswer_Value.Descriptor instead.
 func (ResumeAnswer_Value) EnumDescriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{49, 0}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{51, 0}
 }
 
 type GetServedCheckpointRequest struct {
@@ -1038,6 +1038,7 @@ type Report struct {
 	//	*Report_Checkpoint
 	//	*Report_Evaluation
 	//	*Report_Transfer
+	//	*Report_Gate
 	//	*Report_CheckpointUpload
 	//	*Report_CheckpointStored
 	//	*Report_CheckpointRemoved
@@ -1176,6 +1177,15 @@ func (x *Report) GetTransfer() *TransferReport {
 	return nil
 }
 
+func (x *Report) GetGate() *GateReport {
+	if x != nil {
+		if x, ok := x.Body.(*Report_Gate); ok {
+			return x.Gate
+		}
+	}
+	return nil
+}
+
 func (x *Report) GetCheckpointUpload() *CheckpointUpload {
 	if x != nil {
 		if x, ok := x.Body.(*Report_CheckpointUpload); ok {
@@ -1239,6 +1249,10 @@ type Report_Transfer struct {
 	Transfer *TransferReport `protobuf:"bytes,11,opt,name=transfer,proto3,oneof"`
 }
 
+type Report_Gate struct {
+	Gate *GateReport `protobuf:"bytes,15,opt,name=gate,proto3,oneof"`
+}
+
 type Report_CheckpointUpload struct {
 	// These three say nothing of a task: their task names the job alone, or nothing.
 	CheckpointUpload *CheckpointUpload `protobuf:"bytes,12,opt,name=checkpoint_upload,json=checkpointUpload,proto3,oneof"`
@@ -1267,6 +1281,8 @@ func (*Report_Checkpoint) isReport_Body() {}
 func (*Report_Evaluation) isReport_Body() {}
 
 func (*Report_Transfer) isReport_Body() {}
+
+func (*Report_Gate) isReport_Body() {}
 
 func (*Report_CheckpointUpload) isReport_Body() {}
 
@@ -2087,6 +2103,191 @@ func (x *EvaluationReport) GetError() string {
 	return ""
 }
 
+// GateReport says that a job has reached a gate: a place where people decide whether it goes on.
+type GateReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One name for each gate of a job.
+	Name    string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Prompt  string        `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
+	Options []*GateOption `protobuf:"bytes,3,rep,name=options,proto3" json:"options,omitempty"`
+	// JSON value that is shown with the question.
+	ContextJson string `protobuf:"bytes,4,opt,name=context_json,json=contextJson,proto3" json:"context_json,omitempty"`
+	// As in flows: user:ID, group:ID, role:NAME; empty: unrouted.
+	Assignee string `protobuf:"bytes,5,opt,name=assignee,proto3" json:"assignee,omitempty"`
+	// low, normal, high or critical.
+	Priority string `protobuf:"bytes,6,opt,name=priority,proto3" json:"priority,omitempty"`
+	// 0: the default.
+	TimeoutMs int64 `protobuf:"varint,7,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// cancel, continue, or resolve:OPTION.
+	OnTimeout string `protobuf:"bytes,8,opt,name=on_timeout,json=onTimeout,proto3" json:"on_timeout,omitempty"`
+	// So many of so many people have to agree.
+	Needed        int32 `protobuf:"varint,9,opt,name=needed,proto3" json:"needed,omitempty"`
+	Of            int32 `protobuf:"varint,10,opt,name=of,proto3" json:"of,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GateReport) Reset() {
+	*x = GateReport{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GateReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GateReport) ProtoMessage() {}
+
+func (x *GateReport) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GateReport.ProtoReflect.Descriptor instead.
+func (*GateReport) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *GateReport) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GateReport) GetPrompt() string {
+	if x != nil {
+		return x.Prompt
+	}
+	return ""
+}
+
+func (x *GateReport) GetOptions() []*GateOption {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *GateReport) GetContextJson() string {
+	if x != nil {
+		return x.ContextJson
+	}
+	return ""
+}
+
+func (x *GateReport) GetAssignee() string {
+	if x != nil {
+		return x.Assignee
+	}
+	return ""
+}
+
+func (x *GateReport) GetPriority() string {
+	if x != nil {
+		return x.Priority
+	}
+	return ""
+}
+
+func (x *GateReport) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *GateReport) GetOnTimeout() string {
+	if x != nil {
+		return x.OnTimeout
+	}
+	return ""
+}
+
+func (x *GateReport) GetNeeded() int32 {
+	if x != nil {
+		return x.Needed
+	}
+	return 0
+}
+
+func (x *GateReport) GetOf() int32 {
+	if x != nil {
+		return x.Of
+	}
+	return 0
+}
+
+type GateOption struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Label string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	// This answer cancels the job.
+	Cancels       bool `protobuf:"varint,3,opt,name=cancels,proto3" json:"cancels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GateOption) Reset() {
+	*x = GateOption{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GateOption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GateOption) ProtoMessage() {}
+
+func (x *GateOption) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GateOption.ProtoReflect.Descriptor instead.
+func (*GateOption) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *GateOption) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *GateOption) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *GateOption) GetCancels() bool {
+	if x != nil {
+		return x.Cancels
+	}
+	return false
+}
+
 type SessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Body:
@@ -2103,7 +2304,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2316,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2329,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SessionResponse) GetBody() isSessionResponse_Body {
@@ -2229,7 +2430,7 @@ type Roster struct {
 
 func (x *Roster) Reset() {
 	*x = Roster{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2241,7 +2442,7 @@ func (x *Roster) String() string {
 func (*Roster) ProtoMessage() {}
 
 func (x *Roster) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2254,7 +2455,7 @@ func (x *Roster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roster.ProtoReflect.Descriptor instead.
 func (*Roster) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Roster) GetVersion() uint64 {
@@ -2282,7 +2483,7 @@ type RosterMember struct {
 
 func (x *RosterMember) Reset() {
 	*x = RosterMember{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2294,7 +2495,7 @@ func (x *RosterMember) String() string {
 func (*RosterMember) ProtoMessage() {}
 
 func (x *RosterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2307,7 +2508,7 @@ func (x *RosterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterMember.ProtoReflect.Descriptor instead.
 func (*RosterMember) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RosterMember) GetNodeId() string {
@@ -2337,7 +2538,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2550,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2563,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Welcome) GetCoordinatorId() string {
@@ -2401,7 +2602,7 @@ type Orders struct {
 
 func (x *Orders) Reset() {
 	*x = Orders{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2614,7 @@ func (x *Orders) String() string {
 func (*Orders) ProtoMessage() {}
 
 func (x *Orders) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +2627,7 @@ func (x *Orders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Orders.ProtoReflect.Descriptor instead.
 func (*Orders) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Orders) GetIndex() uint64 {
@@ -2474,7 +2675,7 @@ type TaskOrder struct {
 
 func (x *TaskOrder) Reset() {
 	*x = TaskOrder{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2687,7 @@ func (x *TaskOrder) String() string {
 func (*TaskOrder) ProtoMessage() {}
 
 func (x *TaskOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2700,7 @@ func (x *TaskOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskOrder.ProtoReflect.Descriptor instead.
 func (*TaskOrder) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TaskOrder) GetTask() *TaskRef {
@@ -2566,13 +2767,15 @@ type TaskSpec struct {
 	ModelPath string `protobuf:"bytes,16,opt,name=model_path,json=modelPath,proto3" json:"model_path,omitempty"`
 	// Of an evaluation of a checkpoint: the checkpoint, which may have to be fetched from the archive. Its path is model_path.
 	ModelCheckpoint *ResumePoint `protobuf:"bytes,17,opt,name=model_checkpoint,json=modelCheckpoint,proto3" json:"model_checkpoint,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The answers at the gates that the job has passed: a JSON object by the names of the gates; empty: it has passed none.
+	GatesJson     string `protobuf:"bytes,18,opt,name=gates_json,json=gatesJson,proto3" json:"gates_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2787,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2800,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TaskSpec) GetJob() *SubmitJobRequest {
@@ -2719,6 +2922,13 @@ func (x *TaskSpec) GetModelCheckpoint() *ResumePoint {
 	return nil
 }
 
+func (x *TaskSpec) GetGatesJson() string {
+	if x != nil {
+		return x.GatesJson
+	}
+	return ""
+}
+
 // DataCredentials are the short-lived tokens that were exchanged for the user who submitted the job.
 type DataCredentials struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -2730,7 +2940,7 @@ type DataCredentials struct {
 
 func (x *DataCredentials) Reset() {
 	*x = DataCredentials{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2742,7 +2952,7 @@ func (x *DataCredentials) String() string {
 func (*DataCredentials) ProtoMessage() {}
 
 func (x *DataCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2755,7 +2965,7 @@ func (x *DataCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataCredentials.ProtoReflect.Descriptor instead.
 func (*DataCredentials) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DataCredentials) GetScaidriveToken() string {
@@ -2797,7 +3007,7 @@ type ResumePoint struct {
 
 func (x *ResumePoint) Reset() {
 	*x = ResumePoint{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +3019,7 @@ func (x *ResumePoint) String() string {
 func (*ResumePoint) ProtoMessage() {}
 
 func (x *ResumePoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +3032,7 @@ func (x *ResumePoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumePoint.ProtoReflect.Descriptor instead.
 func (*ResumePoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResumePoint) GetPath() string {
@@ -2914,7 +3124,7 @@ type TaskPeer struct {
 
 func (x *TaskPeer) Reset() {
 	*x = TaskPeer{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +3136,7 @@ func (x *TaskPeer) String() string {
 func (*TaskPeer) ProtoMessage() {}
 
 func (x *TaskPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +3149,7 @@ func (x *TaskPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPeer.ProtoReflect.Descriptor instead.
 func (*TaskPeer) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TaskPeer) GetNodeId() string {
@@ -2976,7 +3186,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3198,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3211,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Ack) GetHeartbeatSeq() uint64 {
@@ -3026,7 +3236,7 @@ type ReadTrainingRequest struct {
 
 func (x *ReadTrainingRequest) Reset() {
 	*x = ReadTrainingRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3038,7 +3248,7 @@ func (x *ReadTrainingRequest) String() string {
 func (*ReadTrainingRequest) ProtoMessage() {}
 
 func (x *ReadTrainingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3051,7 +3261,7 @@ func (x *ReadTrainingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTrainingRequest.ProtoReflect.Descriptor instead.
 func (*ReadTrainingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
 }
 
 type ReadTrainingResponse struct {
@@ -3063,7 +3273,7 @@ type ReadTrainingResponse struct {
 
 func (x *ReadTrainingResponse) Reset() {
 	*x = ReadTrainingResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3285,7 @@ func (x *ReadTrainingResponse) String() string {
 func (*ReadTrainingResponse) ProtoMessage() {}
 
 func (x *ReadTrainingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3298,7 @@ func (x *ReadTrainingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTrainingResponse.ProtoReflect.Descriptor instead.
 func (*ReadTrainingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReadTrainingResponse) GetTraining() *NodeTraining {
@@ -3109,7 +3319,7 @@ type ProbeDataRequest struct {
 
 func (x *ProbeDataRequest) Reset() {
 	*x = ProbeDataRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3121,7 +3331,7 @@ func (x *ProbeDataRequest) String() string {
 func (*ProbeDataRequest) ProtoMessage() {}
 
 func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3134,7 +3344,7 @@ func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataRequest.ProtoReflect.Descriptor instead.
 func (*ProbeDataRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ProbeDataRequest) GetTenantId() string {
@@ -3167,7 +3377,7 @@ type ProbeDataResponse struct {
 
 func (x *ProbeDataResponse) Reset() {
 	*x = ProbeDataResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3179,7 +3389,7 @@ func (x *ProbeDataResponse) String() string {
 func (*ProbeDataResponse) ProtoMessage() {}
 
 func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3192,7 +3402,7 @@ func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataResponse.ProtoReflect.Descriptor instead.
 func (*ProbeDataResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ProbeDataResponse) GetSources() []*DataSourceCheck {
@@ -3211,7 +3421,7 @@ type ReadDataCacheRequest struct {
 
 func (x *ReadDataCacheRequest) Reset() {
 	*x = ReadDataCacheRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3223,7 +3433,7 @@ func (x *ReadDataCacheRequest) String() string {
 func (*ReadDataCacheRequest) ProtoMessage() {}
 
 func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3236,7 +3446,7 @@ func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheRequest.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReadDataCacheRequest) GetTenantId() string {
@@ -3255,7 +3465,7 @@ type ReadDataCacheResponse struct {
 
 func (x *ReadDataCacheResponse) Reset() {
 	*x = ReadDataCacheResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3267,7 +3477,7 @@ func (x *ReadDataCacheResponse) String() string {
 func (*ReadDataCacheResponse) ProtoMessage() {}
 
 func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3280,7 +3490,7 @@ func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheResponse.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReadDataCacheResponse) GetCache() *NodeDataCache {
@@ -3304,7 +3514,7 @@ type ListCheckpointRequest struct {
 
 func (x *ListCheckpointRequest) Reset() {
 	*x = ListCheckpointRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3316,7 +3526,7 @@ func (x *ListCheckpointRequest) String() string {
 func (*ListCheckpointRequest) ProtoMessage() {}
 
 func (x *ListCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3329,7 +3539,7 @@ func (x *ListCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*ListCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{43}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListCheckpointRequest) GetNodeId() string {
@@ -3370,7 +3580,7 @@ type ListCheckpointResponse struct {
 
 func (x *ListCheckpointResponse) Reset() {
 	*x = ListCheckpointResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3382,7 +3592,7 @@ func (x *ListCheckpointResponse) String() string {
 func (*ListCheckpointResponse) ProtoMessage() {}
 
 func (x *ListCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3395,7 +3605,7 @@ func (x *ListCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*ListCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{44}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListCheckpointResponse) GetFiles() []*CheckpointFile {
@@ -3423,7 +3633,7 @@ type CheckpointFile struct {
 
 func (x *CheckpointFile) Reset() {
 	*x = CheckpointFile{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3435,7 +3645,7 @@ func (x *CheckpointFile) String() string {
 func (*CheckpointFile) ProtoMessage() {}
 
 func (x *CheckpointFile) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3448,7 +3658,7 @@ func (x *CheckpointFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointFile.ProtoReflect.Descriptor instead.
 func (*CheckpointFile) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{45}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CheckpointFile) GetPath() string {
@@ -3501,7 +3711,7 @@ type ReadCheckpointRequest struct {
 
 func (x *ReadCheckpointRequest) Reset() {
 	*x = ReadCheckpointRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3513,7 +3723,7 @@ func (x *ReadCheckpointRequest) String() string {
 func (*ReadCheckpointRequest) ProtoMessage() {}
 
 func (x *ReadCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3526,7 +3736,7 @@ func (x *ReadCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*ReadCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{46}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReadCheckpointRequest) GetNodeId() string {
@@ -3573,7 +3783,7 @@ type ReadCheckpointResponse struct {
 
 func (x *ReadCheckpointResponse) Reset() {
 	*x = ReadCheckpointResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3585,7 +3795,7 @@ func (x *ReadCheckpointResponse) String() string {
 func (*ReadCheckpointResponse) ProtoMessage() {}
 
 func (x *ReadCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3598,7 +3808,7 @@ func (x *ReadCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*ReadCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{47}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReadCheckpointResponse) GetData() []byte {
@@ -3624,7 +3834,7 @@ type AgreeOnResumeRequest struct {
 
 func (x *AgreeOnResumeRequest) Reset() {
 	*x = AgreeOnResumeRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3636,7 +3846,7 @@ func (x *AgreeOnResumeRequest) String() string {
 func (*AgreeOnResumeRequest) ProtoMessage() {}
 
 func (x *AgreeOnResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3649,7 +3859,7 @@ func (x *AgreeOnResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgreeOnResumeRequest.ProtoReflect.Descriptor instead.
 func (*AgreeOnResumeRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{48}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AgreeOnResumeRequest) GetNodeId() string {
@@ -3696,7 +3906,7 @@ type ResumeAnswer struct {
 
 func (x *ResumeAnswer) Reset() {
 	*x = ResumeAnswer{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +3918,7 @@ func (x *ResumeAnswer) String() string {
 func (*ResumeAnswer) ProtoMessage() {}
 
 func (x *ResumeAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +3931,7 @@ func (x *ResumeAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeAnswer.ProtoReflect.Descriptor instead.
 func (*ResumeAnswer) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{49}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{51}
 }
 
 type AgreeOnResumeResponse struct {
@@ -3740,7 +3950,7 @@ type AgreeOnResumeResponse struct {
 
 func (x *AgreeOnResumeResponse) Reset() {
 	*x = AgreeOnResumeResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3752,7 +3962,7 @@ func (x *AgreeOnResumeResponse) String() string {
 func (*AgreeOnResumeResponse) ProtoMessage() {}
 
 func (x *AgreeOnResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3765,7 +3975,7 @@ func (x *AgreeOnResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgreeOnResumeResponse.ProtoReflect.Descriptor instead.
 func (*AgreeOnResumeResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{50}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AgreeOnResumeResponse) GetRound() string {
@@ -3806,7 +4016,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3818,7 +4028,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3831,7 +4041,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{51}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PingRequest) GetNodeId() string {
@@ -3853,7 +4063,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3865,7 +4075,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3878,7 +4088,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{52}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PingResponse) GetNodeId() string {
@@ -3904,7 +4114,7 @@ type RelayRequest struct {
 
 func (x *RelayRequest) Reset() {
 	*x = RelayRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[53]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3916,7 +4126,7 @@ func (x *RelayRequest) String() string {
 func (*RelayRequest) ProtoMessage() {}
 
 func (x *RelayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[53]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3929,7 +4139,7 @@ func (x *RelayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayRequest.ProtoReflect.Descriptor instead.
 func (*RelayRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{53}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RelayRequest) GetRenewal() *Renewal {
@@ -3948,7 +4158,7 @@ type RelayResponse struct {
 
 func (x *RelayResponse) Reset() {
 	*x = RelayResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[54]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3960,7 +4170,7 @@ func (x *RelayResponse) String() string {
 func (*RelayResponse) ProtoMessage() {}
 
 func (x *RelayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[54]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3973,7 +4183,7 @@ func (x *RelayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayResponse.ProtoReflect.Descriptor instead.
 func (*RelayResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{54}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RelayResponse) GetSeq() uint64 {
@@ -4000,7 +4210,7 @@ type ReadTaskLogsRequest struct {
 
 func (x *ReadTaskLogsRequest) Reset() {
 	*x = ReadTaskLogsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[55]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4012,7 +4222,7 @@ func (x *ReadTaskLogsRequest) String() string {
 func (*ReadTaskLogsRequest) ProtoMessage() {}
 
 func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[55]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4025,7 +4235,7 @@ func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{55}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ReadTaskLogsRequest) GetJobId() string {
@@ -4090,7 +4300,7 @@ type ReadTaskLogsResponse struct {
 
 func (x *ReadTaskLogsResponse) Reset() {
 	*x = ReadTaskLogsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[56]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4102,7 +4312,7 @@ func (x *ReadTaskLogsResponse) String() string {
 func (*ReadTaskLogsResponse) ProtoMessage() {}
 
 func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[56]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4115,7 +4325,7 @@ func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{56}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ReadTaskLogsResponse) GetEntries() []*TaskLogEntry {
@@ -4152,7 +4362,7 @@ type TaskLogEntry struct {
 
 func (x *TaskLogEntry) Reset() {
 	*x = TaskLogEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[57]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4164,7 +4374,7 @@ func (x *TaskLogEntry) String() string {
 func (*TaskLogEntry) ProtoMessage() {}
 
 func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[57]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4177,7 +4387,7 @@ func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogEntry.ProtoReflect.Descriptor instead.
 func (*TaskLogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{57}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TaskLogEntry) GetOffset() uint64 {
@@ -4221,7 +4431,7 @@ type ReadTaskMetricsRequest struct {
 
 func (x *ReadTaskMetricsRequest) Reset() {
 	*x = ReadTaskMetricsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[58]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4233,7 +4443,7 @@ func (x *ReadTaskMetricsRequest) String() string {
 func (*ReadTaskMetricsRequest) ProtoMessage() {}
 
 func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[58]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4246,7 +4456,7 @@ func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{58}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ReadTaskMetricsRequest) GetJobId() string {
@@ -4294,7 +4504,7 @@ type ReadTaskMetricsResponse struct {
 
 func (x *ReadTaskMetricsResponse) Reset() {
 	*x = ReadTaskMetricsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[59]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4306,7 +4516,7 @@ func (x *ReadTaskMetricsResponse) String() string {
 func (*ReadTaskMetricsResponse) ProtoMessage() {}
 
 func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[59]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4319,7 +4529,7 @@ func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{59}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ReadTaskMetricsResponse) GetEntries() []*TaskMetricsEntry {
@@ -4347,7 +4557,7 @@ type TaskMetricsEntry struct {
 
 func (x *TaskMetricsEntry) Reset() {
 	*x = TaskMetricsEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[60]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4359,7 +4569,7 @@ func (x *TaskMetricsEntry) String() string {
 func (*TaskMetricsEntry) ProtoMessage() {}
 
 func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[60]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4372,7 +4582,7 @@ func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMetricsEntry.ProtoReflect.Descriptor instead.
 func (*TaskMetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{60}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *TaskMetricsEntry) GetOffset() uint64 {
@@ -4411,7 +4621,7 @@ type ReadTaskSeriesRequest struct {
 
 func (x *ReadTaskSeriesRequest) Reset() {
 	*x = ReadTaskSeriesRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[61]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4423,7 +4633,7 @@ func (x *ReadTaskSeriesRequest) String() string {
 func (*ReadTaskSeriesRequest) ProtoMessage() {}
 
 func (x *ReadTaskSeriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[61]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4436,7 +4646,7 @@ func (x *ReadTaskSeriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskSeriesRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskSeriesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{61}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ReadTaskSeriesRequest) GetJobId() string {
@@ -4483,7 +4693,7 @@ type ReadTaskSeriesResponse struct {
 
 func (x *ReadTaskSeriesResponse) Reset() {
 	*x = ReadTaskSeriesResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[62]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4495,7 +4705,7 @@ func (x *ReadTaskSeriesResponse) String() string {
 func (*ReadTaskSeriesResponse) ProtoMessage() {}
 
 func (x *ReadTaskSeriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[62]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4508,7 +4718,7 @@ func (x *ReadTaskSeriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskSeriesResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskSeriesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{62}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ReadTaskSeriesResponse) GetSeries() []*MetricSeries {
@@ -4532,7 +4742,7 @@ type TaskSeries struct {
 
 func (x *TaskSeries) Reset() {
 	*x = TaskSeries{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[63]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4544,7 +4754,7 @@ func (x *TaskSeries) String() string {
 func (*TaskSeries) ProtoMessage() {}
 
 func (x *TaskSeries) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[63]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4557,7 +4767,7 @@ func (x *TaskSeries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSeries.ProtoReflect.Descriptor instead.
 func (*TaskSeries) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{63}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *TaskSeries) GetMetricsOffset() int64 {
@@ -4606,7 +4816,7 @@ type NumberHistory struct {
 
 func (x *NumberHistory) Reset() {
 	*x = NumberHistory{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[64]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4618,7 +4828,7 @@ func (x *NumberHistory) String() string {
 func (*NumberHistory) ProtoMessage() {}
 
 func (x *NumberHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[64]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4631,7 +4841,7 @@ func (x *NumberHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumberHistory.ProtoReflect.Descriptor instead.
 func (*NumberHistory) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{64}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *NumberHistory) GetName() string {
@@ -4793,7 +5003,7 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x14_utilization_percentB\x11\n" +
 	"\x0f_memory_used_mb\"<\n" +
 	"\vReportBatch\x12-\n" +
-	"\areports\x18\x01 \x03(\v2\x13.scaimind.v1.ReportR\areports\"\xb2\x06\n" +
+	"\areports\x18\x01 \x03(\v2\x13.scaimind.v1.ReportR\areports\"\xe1\x06\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
 	"\x04task\x18\x02 \x01(\v2\x14.scaimind.v1.TaskRefR\x04task\x12.\n" +
@@ -4810,7 +5020,8 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"evaluation\x18\n" +
 	" \x01(\v2\x1d.scaimind.v1.EvaluationReportH\x00R\n" +
 	"evaluation\x129\n" +
-	"\btransfer\x18\v \x01(\v2\x1b.scaimind.v1.TransferReportH\x00R\btransfer\x12L\n" +
+	"\btransfer\x18\v \x01(\v2\x1b.scaimind.v1.TransferReportH\x00R\btransfer\x12-\n" +
+	"\x04gate\x18\x0f \x01(\v2\x17.scaimind.v1.GateReportH\x00R\x04gate\x12L\n" +
 	"\x11checkpoint_upload\x18\f \x01(\v2\x1d.scaimind.v1.CheckpointUploadH\x00R\x10checkpointUpload\x12L\n" +
 	"\x11checkpoint_stored\x18\r \x01(\v2\x1d.scaimind.v1.CheckpointStoredH\x00R\x10checkpointStored\x12O\n" +
 	"\x12checkpoint_removed\x18\x0e \x01(\v2\x1e.scaimind.v1.CheckpointRemovedH\x00R\x11checkpointRemovedB\x06\n" +
@@ -4885,7 +5096,27 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\fmetrics_json\x18\x02 \x01(\tR\vmetricsJson\x12\x1f\n" +
 	"\vnum_samples\x18\x03 \x01(\x05R\n" +
 	"numSamples\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\x8b\x02\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xac\x02\n" +
+	"\n" +
+	"GateReport\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06prompt\x18\x02 \x01(\tR\x06prompt\x121\n" +
+	"\aoptions\x18\x03 \x03(\v2\x17.scaimind.v1.GateOptionR\aoptions\x12!\n" +
+	"\fcontext_json\x18\x04 \x01(\tR\vcontextJson\x12\x1a\n" +
+	"\bassignee\x18\x05 \x01(\tR\bassignee\x12\x1a\n" +
+	"\bpriority\x18\x06 \x01(\tR\bpriority\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\a \x01(\x03R\ttimeoutMs\x12\x1d\n" +
+	"\n" +
+	"on_timeout\x18\b \x01(\tR\tonTimeout\x12\x16\n" +
+	"\x06needed\x18\t \x01(\x05R\x06needed\x12\x0e\n" +
+	"\x02of\x18\n" +
+	" \x01(\x05R\x02of\"L\n" +
+	"\n" +
+	"GateOption\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05label\x18\x02 \x01(\tR\x05label\x12\x18\n" +
+	"\acancels\x18\x03 \x01(\bR\acancels\"\x8b\x02\n" +
 	"\x0fSessionResponse\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.scaimind.v1.WelcomeH\x00R\awelcome\x12-\n" +
 	"\x06orders\x18\x02 \x01(\v2\x13.scaimind.v1.OrdersH\x00R\x06orders\x12$\n" +
@@ -4914,7 +5145,7 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\v2\x14.scaimind.v1.TaskRefR\x04task\x121\n" +
 	"\x04stop\x18\x02 \x01(\x0e2\x1d.scaimind.v1.StopReason.ValueR\x04stop\x120\n" +
 	"\x14grace_period_seconds\x18\x03 \x01(\x05R\x12gracePeriodSeconds\x12)\n" +
-	"\x04spec\x18\x04 \x01(\v2\x15.scaimind.v1.TaskSpecR\x04spec\"\xc4\x05\n" +
+	"\x04spec\x18\x04 \x01(\v2\x15.scaimind.v1.TaskSpecR\x04spec\"\xe3\x05\n" +
 	"\bTaskSpec\x12/\n" +
 	"\x03job\x18\x01 \x01(\v2\x1d.scaimind.v1.SubmitJobRequestR\x03job\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x17\n" +
@@ -4936,7 +5167,9 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\vcredentials\x18\x0f \x01(\v2\x1c.scaimind.v1.DataCredentialsR\vcredentials\x12\x1d\n" +
 	"\n" +
 	"model_path\x18\x10 \x01(\tR\tmodelPath\x12C\n" +
-	"\x10model_checkpoint\x18\x11 \x01(\v2\x18.scaimind.v1.ResumePointR\x0fmodelCheckpoint\"c\n" +
+	"\x10model_checkpoint\x18\x11 \x01(\v2\x18.scaimind.v1.ResumePointR\x0fmodelCheckpoint\x12\x1d\n" +
+	"\n" +
+	"gates_json\x18\x12 \x01(\tR\tgatesJson\"c\n" +
 	"\x0fDataCredentials\x12'\n" +
 	"\x0fscaidrive_token\x18\x01 \x01(\tR\x0escaidriveToken\x12'\n" +
 	"\x0fscaiatlas_token\x18\x02 \x01(\tR\x0escaiatlasToken\"\xce\x02\n" +
@@ -5116,7 +5349,7 @@ func file_scaimind_v1_agents_proto_rawDescGZIP() []byte {
 }
 
 var file_scaimind_v1_agents_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
+var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_scaimind_v1_agents_proto_goTypes = []any{
 	(CheckpointAction_Value)(0),         // 0: scaimind.v1.CheckpointAction.Value
 	(ResumeAnswer_Value)(0),             // 1: scaimind.v1.ResumeAnswer.Value
@@ -5146,74 +5379,76 @@ var file_scaimind_v1_agents_proto_goTypes = []any{
 	(*CheckpointOrder)(nil),             // 25: scaimind.v1.CheckpointOrder
 	(*TransferReport)(nil),              // 26: scaimind.v1.TransferReport
 	(*EvaluationReport)(nil),            // 27: scaimind.v1.EvaluationReport
-	(*SessionResponse)(nil),             // 28: scaimind.v1.SessionResponse
-	(*Roster)(nil),                      // 29: scaimind.v1.Roster
-	(*RosterMember)(nil),                // 30: scaimind.v1.RosterMember
-	(*Welcome)(nil),                     // 31: scaimind.v1.Welcome
-	(*Orders)(nil),                      // 32: scaimind.v1.Orders
-	(*TaskOrder)(nil),                   // 33: scaimind.v1.TaskOrder
-	(*TaskSpec)(nil),                    // 34: scaimind.v1.TaskSpec
-	(*DataCredentials)(nil),             // 35: scaimind.v1.DataCredentials
-	(*ResumePoint)(nil),                 // 36: scaimind.v1.ResumePoint
-	(*TaskPeer)(nil),                    // 37: scaimind.v1.TaskPeer
-	(*Ack)(nil),                         // 38: scaimind.v1.Ack
-	(*ReadTrainingRequest)(nil),         // 39: scaimind.v1.ReadTrainingRequest
-	(*ReadTrainingResponse)(nil),        // 40: scaimind.v1.ReadTrainingResponse
-	(*ProbeDataRequest)(nil),            // 41: scaimind.v1.ProbeDataRequest
-	(*ProbeDataResponse)(nil),           // 42: scaimind.v1.ProbeDataResponse
-	(*ReadDataCacheRequest)(nil),        // 43: scaimind.v1.ReadDataCacheRequest
-	(*ReadDataCacheResponse)(nil),       // 44: scaimind.v1.ReadDataCacheResponse
-	(*ListCheckpointRequest)(nil),       // 45: scaimind.v1.ListCheckpointRequest
-	(*ListCheckpointResponse)(nil),      // 46: scaimind.v1.ListCheckpointResponse
-	(*CheckpointFile)(nil),              // 47: scaimind.v1.CheckpointFile
-	(*ReadCheckpointRequest)(nil),       // 48: scaimind.v1.ReadCheckpointRequest
-	(*ReadCheckpointResponse)(nil),      // 49: scaimind.v1.ReadCheckpointResponse
-	(*AgreeOnResumeRequest)(nil),        // 50: scaimind.v1.AgreeOnResumeRequest
-	(*ResumeAnswer)(nil),                // 51: scaimind.v1.ResumeAnswer
-	(*AgreeOnResumeResponse)(nil),       // 52: scaimind.v1.AgreeOnResumeResponse
-	(*PingRequest)(nil),                 // 53: scaimind.v1.PingRequest
-	(*PingResponse)(nil),                // 54: scaimind.v1.PingResponse
-	(*RelayRequest)(nil),                // 55: scaimind.v1.RelayRequest
-	(*RelayResponse)(nil),               // 56: scaimind.v1.RelayResponse
-	(*ReadTaskLogsRequest)(nil),         // 57: scaimind.v1.ReadTaskLogsRequest
-	(*ReadTaskLogsResponse)(nil),        // 58: scaimind.v1.ReadTaskLogsResponse
-	(*TaskLogEntry)(nil),                // 59: scaimind.v1.TaskLogEntry
-	(*ReadTaskMetricsRequest)(nil),      // 60: scaimind.v1.ReadTaskMetricsRequest
-	(*ReadTaskMetricsResponse)(nil),     // 61: scaimind.v1.ReadTaskMetricsResponse
-	(*TaskMetricsEntry)(nil),            // 62: scaimind.v1.TaskMetricsEntry
-	(*ReadTaskSeriesRequest)(nil),       // 63: scaimind.v1.ReadTaskSeriesRequest
-	(*ReadTaskSeriesResponse)(nil),      // 64: scaimind.v1.ReadTaskSeriesResponse
-	(*TaskSeries)(nil),                  // 65: scaimind.v1.TaskSeries
-	(*NumberHistory)(nil),               // 66: scaimind.v1.NumberHistory
-	nil,                                 // 67: scaimind.v1.Hello.LabelsEntry
-	(*Gpu)(nil),                         // 68: scaimind.v1.Gpu
-	(*timestamppb.Timestamp)(nil),       // 69: google.protobuf.Timestamp
-	(ErrorType_Value)(0),                // 70: scaimind.v1.ErrorType.Value
-	(JobPhase_Value)(0),                 // 71: scaimind.v1.JobPhase.Value
-	(CheckpointKind_Value)(0),           // 72: scaimind.v1.CheckpointKind.Value
-	(StopReason_Value)(0),               // 73: scaimind.v1.StopReason.Value
-	(*SubmitJobRequest)(nil),            // 74: scaimind.v1.SubmitJobRequest
-	(*Launcher)(nil),                    // 75: scaimind.v1.Launcher
-	(*NodeTraining)(nil),                // 76: scaimind.v1.NodeTraining
-	(*DataSource)(nil),                  // 77: scaimind.v1.DataSource
-	(*DataSourceCheck)(nil),             // 78: scaimind.v1.DataSourceCheck
-	(*NodeDataCache)(nil),               // 79: scaimind.v1.NodeDataCache
-	(*MetricSeries)(nil),                // 80: scaimind.v1.MetricSeries
+	(*GateReport)(nil),                  // 28: scaimind.v1.GateReport
+	(*GateOption)(nil),                  // 29: scaimind.v1.GateOption
+	(*SessionResponse)(nil),             // 30: scaimind.v1.SessionResponse
+	(*Roster)(nil),                      // 31: scaimind.v1.Roster
+	(*RosterMember)(nil),                // 32: scaimind.v1.RosterMember
+	(*Welcome)(nil),                     // 33: scaimind.v1.Welcome
+	(*Orders)(nil),                      // 34: scaimind.v1.Orders
+	(*TaskOrder)(nil),                   // 35: scaimind.v1.TaskOrder
+	(*TaskSpec)(nil),                    // 36: scaimind.v1.TaskSpec
+	(*DataCredentials)(nil),             // 37: scaimind.v1.DataCredentials
+	(*ResumePoint)(nil),                 // 38: scaimind.v1.ResumePoint
+	(*TaskPeer)(nil),                    // 39: scaimind.v1.TaskPeer
+	(*Ack)(nil),                         // 40: scaimind.v1.Ack
+	(*ReadTrainingRequest)(nil),         // 41: scaimind.v1.ReadTrainingRequest
+	(*ReadTrainingResponse)(nil),        // 42: scaimind.v1.ReadTrainingResponse
+	(*ProbeDataRequest)(nil),            // 43: scaimind.v1.ProbeDataRequest
+	(*ProbeDataResponse)(nil),           // 44: scaimind.v1.ProbeDataResponse
+	(*ReadDataCacheRequest)(nil),        // 45: scaimind.v1.ReadDataCacheRequest
+	(*ReadDataCacheResponse)(nil),       // 46: scaimind.v1.ReadDataCacheResponse
+	(*ListCheckpointRequest)(nil),       // 47: scaimind.v1.ListCheckpointRequest
+	(*ListCheckpointResponse)(nil),      // 48: scaimind.v1.ListCheckpointResponse
+	(*CheckpointFile)(nil),              // 49: scaimind.v1.CheckpointFile
+	(*ReadCheckpointRequest)(nil),       // 50: scaimind.v1.ReadCheckpointRequest
+	(*ReadCheckpointResponse)(nil),      // 51: scaimind.v1.ReadCheckpointResponse
+	(*AgreeOnResumeRequest)(nil),        // 52: scaimind.v1.AgreeOnResumeRequest
+	(*ResumeAnswer)(nil),                // 53: scaimind.v1.ResumeAnswer
+	(*AgreeOnResumeResponse)(nil),       // 54: scaimind.v1.AgreeOnResumeResponse
+	(*PingRequest)(nil),                 // 55: scaimind.v1.PingRequest
+	(*PingResponse)(nil),                // 56: scaimind.v1.PingResponse
+	(*RelayRequest)(nil),                // 57: scaimind.v1.RelayRequest
+	(*RelayResponse)(nil),               // 58: scaimind.v1.RelayResponse
+	(*ReadTaskLogsRequest)(nil),         // 59: scaimind.v1.ReadTaskLogsRequest
+	(*ReadTaskLogsResponse)(nil),        // 60: scaimind.v1.ReadTaskLogsResponse
+	(*TaskLogEntry)(nil),                // 61: scaimind.v1.TaskLogEntry
+	(*ReadTaskMetricsRequest)(nil),      // 62: scaimind.v1.ReadTaskMetricsRequest
+	(*ReadTaskMetricsResponse)(nil),     // 63: scaimind.v1.ReadTaskMetricsResponse
+	(*TaskMetricsEntry)(nil),            // 64: scaimind.v1.TaskMetricsEntry
+	(*ReadTaskSeriesRequest)(nil),       // 65: scaimind.v1.ReadTaskSeriesRequest
+	(*ReadTaskSeriesResponse)(nil),      // 66: scaimind.v1.ReadTaskSeriesResponse
+	(*TaskSeries)(nil),                  // 67: scaimind.v1.TaskSeries
+	(*NumberHistory)(nil),               // 68: scaimind.v1.NumberHistory
+	nil,                                 // 69: scaimind.v1.Hello.LabelsEntry
+	(*Gpu)(nil),                         // 70: scaimind.v1.Gpu
+	(*timestamppb.Timestamp)(nil),       // 71: google.protobuf.Timestamp
+	(ErrorType_Value)(0),                // 72: scaimind.v1.ErrorType.Value
+	(JobPhase_Value)(0),                 // 73: scaimind.v1.JobPhase.Value
+	(CheckpointKind_Value)(0),           // 74: scaimind.v1.CheckpointKind.Value
+	(StopReason_Value)(0),               // 75: scaimind.v1.StopReason.Value
+	(*SubmitJobRequest)(nil),            // 76: scaimind.v1.SubmitJobRequest
+	(*Launcher)(nil),                    // 77: scaimind.v1.Launcher
+	(*NodeTraining)(nil),                // 78: scaimind.v1.NodeTraining
+	(*DataSource)(nil),                  // 79: scaimind.v1.DataSource
+	(*DataSourceCheck)(nil),             // 80: scaimind.v1.DataSourceCheck
+	(*NodeDataCache)(nil),               // 81: scaimind.v1.NodeDataCache
+	(*MetricSeries)(nil),                // 82: scaimind.v1.MetricSeries
 }
 var file_scaimind_v1_agents_proto_depIdxs = []int32{
-	36, // 0: scaimind.v1.GetServedCheckpointResponse.checkpoint:type_name -> scaimind.v1.ResumePoint
+	38, // 0: scaimind.v1.GetServedCheckpointResponse.checkpoint:type_name -> scaimind.v1.ResumePoint
 	9,  // 1: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
 	11, // 2: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
 	13, // 3: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
 	7,  // 4: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
-	68, // 5: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
-	67, // 6: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
+	70, // 5: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
+	69, // 6: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
 	10, // 7: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
-	68, // 8: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
+	70, // 8: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
 	12, // 9: scaimind.v1.Heartbeat.samples:type_name -> scaimind.v1.GpuSample
 	14, // 10: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
 	10, // 11: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
-	69, // 12: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
+	71, // 12: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
 	15, // 13: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
 	16, // 14: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
 	17, // 15: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
@@ -5222,80 +5457,82 @@ var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	20, // 18: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
 	27, // 19: scaimind.v1.Report.evaluation:type_name -> scaimind.v1.EvaluationReport
 	26, // 20: scaimind.v1.Report.transfer:type_name -> scaimind.v1.TransferReport
-	21, // 21: scaimind.v1.Report.checkpoint_upload:type_name -> scaimind.v1.CheckpointUpload
-	22, // 22: scaimind.v1.Report.checkpoint_stored:type_name -> scaimind.v1.CheckpointStored
-	23, // 23: scaimind.v1.Report.checkpoint_removed:type_name -> scaimind.v1.CheckpointRemoved
-	70, // 24: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
-	71, // 25: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
-	72, // 26: scaimind.v1.CheckpointReport.kind:type_name -> scaimind.v1.CheckpointKind.Value
-	0,  // 27: scaimind.v1.CheckpointRemoved.action:type_name -> scaimind.v1.CheckpointAction.Value
-	0,  // 28: scaimind.v1.CheckpointOrder.action:type_name -> scaimind.v1.CheckpointAction.Value
-	31, // 29: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
-	32, // 30: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
-	38, // 31: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
-	29, // 32: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
-	8,  // 33: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
-	30, // 34: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
-	33, // 35: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
-	25, // 36: scaimind.v1.Orders.checkpoints:type_name -> scaimind.v1.CheckpointOrder
-	10, // 37: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
-	73, // 38: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
-	34, // 39: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
-	74, // 40: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
-	37, // 41: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
-	69, // 42: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
-	36, // 43: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
-	75, // 44: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
-	35, // 45: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
-	36, // 46: scaimind.v1.TaskSpec.model_checkpoint:type_name -> scaimind.v1.ResumePoint
-	76, // 47: scaimind.v1.ReadTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
-	77, // 48: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
-	35, // 49: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
-	78, // 50: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
-	79, // 51: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
-	47, // 52: scaimind.v1.ListCheckpointResponse.files:type_name -> scaimind.v1.CheckpointFile
-	10, // 53: scaimind.v1.AgreeOnResumeRequest.task:type_name -> scaimind.v1.TaskRef
-	1,  // 54: scaimind.v1.AgreeOnResumeRequest.answer:type_name -> scaimind.v1.ResumeAnswer.Value
-	36, // 55: scaimind.v1.AgreeOnResumeResponse.point:type_name -> scaimind.v1.ResumePoint
-	7,  // 56: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
-	69, // 57: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	59, // 58: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
-	62, // 59: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
-	80, // 60: scaimind.v1.ReadTaskSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
-	66, // 61: scaimind.v1.TaskSeries.histories:type_name -> scaimind.v1.NumberHistory
-	6,  // 62: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
-	4,  // 63: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
-	2,  // 64: scaimind.v1.AgentService.GetServedCheckpoint:input_type -> scaimind.v1.GetServedCheckpointRequest
-	57, // 65: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
-	60, // 66: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
-	63, // 67: scaimind.v1.TaskService.ReadTaskSeries:input_type -> scaimind.v1.ReadTaskSeriesRequest
-	41, // 68: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
-	39, // 69: scaimind.v1.TaskService.ReadTraining:input_type -> scaimind.v1.ReadTrainingRequest
-	43, // 70: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
-	53, // 71: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
-	55, // 72: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
-	45, // 73: scaimind.v1.PeerService.ListCheckpoint:input_type -> scaimind.v1.ListCheckpointRequest
-	48, // 74: scaimind.v1.PeerService.ReadCheckpoint:input_type -> scaimind.v1.ReadCheckpointRequest
-	50, // 75: scaimind.v1.PeerService.AgreeOnResume:input_type -> scaimind.v1.AgreeOnResumeRequest
-	28, // 76: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
-	5,  // 77: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
-	3,  // 78: scaimind.v1.AgentService.GetServedCheckpoint:output_type -> scaimind.v1.GetServedCheckpointResponse
-	58, // 79: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
-	61, // 80: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
-	64, // 81: scaimind.v1.TaskService.ReadTaskSeries:output_type -> scaimind.v1.ReadTaskSeriesResponse
-	42, // 82: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
-	40, // 83: scaimind.v1.TaskService.ReadTraining:output_type -> scaimind.v1.ReadTrainingResponse
-	44, // 84: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
-	54, // 85: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
-	56, // 86: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
-	46, // 87: scaimind.v1.PeerService.ListCheckpoint:output_type -> scaimind.v1.ListCheckpointResponse
-	49, // 88: scaimind.v1.PeerService.ReadCheckpoint:output_type -> scaimind.v1.ReadCheckpointResponse
-	52, // 89: scaimind.v1.PeerService.AgreeOnResume:output_type -> scaimind.v1.AgreeOnResumeResponse
-	76, // [76:90] is the sub-list for method output_type
-	62, // [62:76] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	28, // 21: scaimind.v1.Report.gate:type_name -> scaimind.v1.GateReport
+	21, // 22: scaimind.v1.Report.checkpoint_upload:type_name -> scaimind.v1.CheckpointUpload
+	22, // 23: scaimind.v1.Report.checkpoint_stored:type_name -> scaimind.v1.CheckpointStored
+	23, // 24: scaimind.v1.Report.checkpoint_removed:type_name -> scaimind.v1.CheckpointRemoved
+	72, // 25: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
+	73, // 26: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
+	74, // 27: scaimind.v1.CheckpointReport.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	0,  // 28: scaimind.v1.CheckpointRemoved.action:type_name -> scaimind.v1.CheckpointAction.Value
+	0,  // 29: scaimind.v1.CheckpointOrder.action:type_name -> scaimind.v1.CheckpointAction.Value
+	29, // 30: scaimind.v1.GateReport.options:type_name -> scaimind.v1.GateOption
+	33, // 31: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
+	34, // 32: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
+	40, // 33: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
+	31, // 34: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
+	8,  // 35: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
+	32, // 36: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
+	35, // 37: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
+	25, // 38: scaimind.v1.Orders.checkpoints:type_name -> scaimind.v1.CheckpointOrder
+	10, // 39: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
+	75, // 40: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
+	36, // 41: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
+	76, // 42: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
+	39, // 43: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
+	71, // 44: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
+	38, // 45: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
+	77, // 46: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
+	37, // 47: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
+	38, // 48: scaimind.v1.TaskSpec.model_checkpoint:type_name -> scaimind.v1.ResumePoint
+	78, // 49: scaimind.v1.ReadTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
+	79, // 50: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
+	37, // 51: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
+	80, // 52: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
+	81, // 53: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
+	49, // 54: scaimind.v1.ListCheckpointResponse.files:type_name -> scaimind.v1.CheckpointFile
+	10, // 55: scaimind.v1.AgreeOnResumeRequest.task:type_name -> scaimind.v1.TaskRef
+	1,  // 56: scaimind.v1.AgreeOnResumeRequest.answer:type_name -> scaimind.v1.ResumeAnswer.Value
+	38, // 57: scaimind.v1.AgreeOnResumeResponse.point:type_name -> scaimind.v1.ResumePoint
+	7,  // 58: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
+	71, // 59: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	61, // 60: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
+	64, // 61: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
+	82, // 62: scaimind.v1.ReadTaskSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
+	68, // 63: scaimind.v1.TaskSeries.histories:type_name -> scaimind.v1.NumberHistory
+	6,  // 64: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
+	4,  // 65: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
+	2,  // 66: scaimind.v1.AgentService.GetServedCheckpoint:input_type -> scaimind.v1.GetServedCheckpointRequest
+	59, // 67: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
+	62, // 68: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
+	65, // 69: scaimind.v1.TaskService.ReadTaskSeries:input_type -> scaimind.v1.ReadTaskSeriesRequest
+	43, // 70: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
+	41, // 71: scaimind.v1.TaskService.ReadTraining:input_type -> scaimind.v1.ReadTrainingRequest
+	45, // 72: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
+	55, // 73: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
+	57, // 74: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
+	47, // 75: scaimind.v1.PeerService.ListCheckpoint:input_type -> scaimind.v1.ListCheckpointRequest
+	50, // 76: scaimind.v1.PeerService.ReadCheckpoint:input_type -> scaimind.v1.ReadCheckpointRequest
+	52, // 77: scaimind.v1.PeerService.AgreeOnResume:input_type -> scaimind.v1.AgreeOnResumeRequest
+	30, // 78: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
+	5,  // 79: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
+	3,  // 80: scaimind.v1.AgentService.GetServedCheckpoint:output_type -> scaimind.v1.GetServedCheckpointResponse
+	60, // 81: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
+	63, // 82: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
+	66, // 83: scaimind.v1.TaskService.ReadTaskSeries:output_type -> scaimind.v1.ReadTaskSeriesResponse
+	44, // 84: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
+	42, // 85: scaimind.v1.TaskService.ReadTraining:output_type -> scaimind.v1.ReadTrainingResponse
+	46, // 86: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
+	56, // 87: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
+	58, // 88: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
+	48, // 89: scaimind.v1.PeerService.ListCheckpoint:output_type -> scaimind.v1.ListCheckpointResponse
+	51, // 90: scaimind.v1.PeerService.ReadCheckpoint:output_type -> scaimind.v1.ReadCheckpointResponse
+	54, // 91: scaimind.v1.PeerService.AgreeOnResume:output_type -> scaimind.v1.AgreeOnResumeResponse
+	78, // [78:92] is the sub-list for method output_type
+	64, // [64:78] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_agents_proto_init() }
@@ -5327,27 +5564,28 @@ func file_scaimind_v1_agents_proto_init() {
 		(*Report_Checkpoint)(nil),
 		(*Report_Evaluation)(nil),
 		(*Report_Transfer)(nil),
+		(*Report_Gate)(nil),
 		(*Report_CheckpointUpload)(nil),
 		(*Report_CheckpointStored)(nil),
 		(*Report_CheckpointRemoved)(nil),
 	}
 	file_scaimind_v1_agents_proto_msgTypes[15].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[26].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[28].OneofWrappers = []any{
 		(*SessionResponse_Welcome)(nil),
 		(*SessionResponse_Orders)(nil),
 		(*SessionResponse_Ack)(nil),
 		(*SessionResponse_Roster)(nil),
 		(*SessionResponse_RelayedAck)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[55].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[56].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[57].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[58].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_agents_proto_rawDesc), len(file_scaimind_v1_agents_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   66,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -721,9 +721,11 @@ func (x *Execution) GetRevision() int64 {
 
 // CheckpointOption is an answer that a checkpoint allows.
 type CheckpointOption struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Label         string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Label string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	// At a gate, this answer cancels the job.
+	Cancels       bool `protobuf:"varint,3,opt,name=cancels,proto3" json:"cancels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -770,6 +772,13 @@ func (x *CheckpointOption) GetLabel() string {
 		return x.Label
 	}
 	return ""
+}
+
+func (x *CheckpointOption) GetCancels() bool {
+	if x != nil {
+		return x.Cancels
+	}
+	return false
 }
 
 // CheckpointVote is the answer of one person.
@@ -896,18 +905,19 @@ func (x *CheckpointQuorum) GetOf() int32 {
 
 // Decision is a question to people. REST calls it a checkpoint, as ScaiCore does.
 type Decision struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	CoreId         string                 `protobuf:"bytes,2,opt,name=core_id,json=coreId,proto3" json:"core_id,omitempty"`
-	ExecutionId    string                 `protobuf:"bytes,3,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
-	FlowName       string                 `protobuf:"bytes,4,opt,name=flow_name,json=flowName,proto3" json:"flow_name,omitempty"`
-	Step           string                 `protobuf:"bytes,5,opt,name=step,proto3" json:"step,omitempty"`
-	NodeId         string                 `protobuf:"bytes,6,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	CheckpointType string                 `protobuf:"bytes,7,opt,name=checkpoint_type,json=checkpointType,proto3" json:"checkpoint_type,omitempty"`
-	Prompt         string                 `protobuf:"bytes,8,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	Options        []*CheckpointOption    `protobuf:"bytes,9,rep,name=options,proto3" json:"options,omitempty"`
-	Schema         *structpb.Struct       `protobuf:"bytes,10,opt,name=schema,proto3" json:"schema,omitempty"`
-	Context        *structpb.Value        `protobuf:"bytes,11,opt,name=context,proto3" json:"context,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	CoreId      string                 `protobuf:"bytes,2,opt,name=core_id,json=coreId,proto3" json:"core_id,omitempty"`
+	ExecutionId string                 `protobuf:"bytes,3,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
+	FlowName    string                 `protobuf:"bytes,4,opt,name=flow_name,json=flowName,proto3" json:"flow_name,omitempty"`
+	// The step that asks, or the name of the gate.
+	Step           string              `protobuf:"bytes,5,opt,name=step,proto3" json:"step,omitempty"`
+	NodeId         string              `protobuf:"bytes,6,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	CheckpointType string              `protobuf:"bytes,7,opt,name=checkpoint_type,json=checkpointType,proto3" json:"checkpoint_type,omitempty"`
+	Prompt         string              `protobuf:"bytes,8,opt,name=prompt,proto3" json:"prompt,omitempty"`
+	Options        []*CheckpointOption `protobuf:"bytes,9,rep,name=options,proto3" json:"options,omitempty"`
+	Schema         *structpb.Struct    `protobuf:"bytes,10,opt,name=schema,proto3" json:"schema,omitempty"`
+	Context        *structpb.Value     `protobuf:"bytes,11,opt,name=context,proto3" json:"context,omitempty"`
 	// pending, resolved, expired or cancelled.
 	Status string `protobuf:"bytes,12,opt,name=status,proto3" json:"status,omitempty"`
 	// low, normal, high or critical.
@@ -916,7 +926,7 @@ type Decision struct {
 	// user, group, role or unrouted.
 	AssigneeType string                 `protobuf:"bytes,15,opt,name=assignee_type,json=assigneeType,proto3" json:"assignee_type,omitempty"`
 	ExpiresAt    *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// fail, continue, escalate or resolve.
+	// fail, continue, escalate or resolve; of a gate cancel, continue or resolve.
 	ExpiryAction            string `protobuf:"bytes,17,opt,name=expiry_action,json=expiryAction,proto3" json:"expiry_action,omitempty"`
 	EscalationTarget        string `protobuf:"bytes,18,opt,name=escalation_target,json=escalationTarget,proto3" json:"escalation_target,omitempty"`
 	Escalated               bool   `protobuf:"varint,19,opt,name=escalated,proto3" json:"escalated,omitempty"`
@@ -933,6 +943,9 @@ type Decision struct {
 	ResolvedAt    *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	Revision      int64                  `protobuf:"varint,31,opt,name=revision,proto3" json:"revision,omitempty"`
+	// At a gate, the job that waits for the answer, and its attempt.
+	JobId         string `protobuf:"bytes,40,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Attempt       int32  `protobuf:"varint,41,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1180,6 +1193,20 @@ func (x *Decision) GetCreatedAt() *timestamppb.Timestamp {
 func (x *Decision) GetRevision() int64 {
 	if x != nil {
 		return x.Revision
+	}
+	return 0
+}
+
+func (x *Decision) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *Decision) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
 	}
 	return 0
 }
@@ -4028,10 +4055,11 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"updated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12;\n" +
 	"\vfinished_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x12\x1a\n" +
-	"\brevision\x18\x12 \x01(\x03R\brevision\"8\n" +
+	"\brevision\x18\x12 \x01(\x03R\brevision\"R\n" +
 	"\x10CheckpointOption\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05label\x18\x02 \x01(\tR\x05label\"\x8f\x01\n" +
+	"\x05label\x18\x02 \x01(\tR\x05label\x12\x18\n" +
+	"\acancels\x18\x03 \x01(\bR\acancels\"\x8f\x01\n" +
 	"\x0eCheckpointVote\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1e\n" +
 	"\n" +
@@ -4041,7 +4069,7 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\":\n" +
 	"\x10CheckpointQuorum\x12\x16\n" +
 	"\x06needed\x18\x01 \x01(\x05R\x06needed\x12\x0e\n" +
-	"\x02of\x18\x02 \x01(\x05R\x02of\"\xc6\t\n" +
+	"\x02of\x18\x02 \x01(\x05R\x02of\"\xf7\t\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
 	"\acore_id\x18\x02 \x01(\tR\x06coreId\x12!\n" +
@@ -4080,7 +4108,9 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"resolvedAt\x129\n" +
 	"\n" +
 	"created_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1a\n" +
-	"\brevision\x18\x1f \x01(\x03R\brevision\"\xa5\x01\n" +
+	"\brevision\x18\x1f \x01(\x03R\brevision\x12\x15\n" +
+	"\x06job_id\x18( \x01(\tR\x05jobId\x12\x18\n" +
+	"\aattempt\x18) \x01(\x05R\aattempt\"\xa5\x01\n" +
 	"\tCoreEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x17\n" +
 	"\acore_id\x18\x02 \x01(\tR\x06coreId\x128\n" +

@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/results"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
@@ -224,6 +225,7 @@ func forget(tx *lifecycle.Tx, j *work.Job) int {
 		tx.Discard(c)
 	}
 	results.DropOf(&tx.Sheet, j.ID)
+	executions.DropGates(executions.Of(tx.Entry.State), j.ID)
 	tx.DropJob(j)
 	return 1
 }

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
@@ -35,10 +36,19 @@ type ControlJob struct {
 	Actor       *access.Actor `cbor:"12,keyasint,omitempty"`
 	// Vouch (cancel): the caller says that the job's tasks on unreachable nodes are dead.
 	Vouch bool `cbor:"13,keyasint,omitempty"`
+	// Why stands for Reason when the state itself has the job controlled.
+	Why reason.Reason `cbor:"-"`
 }
 
 // CommandNumber implements kernel.Command.
 func (ControlJob) CommandNumber() uint16 { return 2 }
+
+func (c *ControlJob) why() reason.Reason {
+	if c.Why != "" {
+		return c.Why
+	}
+	return reason.Text(c.Reason)
+}
 
 func init() { verbs.Add(lifecycle.Verb("ControlJob", Control, auditControlJob)) }
 
@@ -95,11 +105,11 @@ func obey(tx *lifecycle.Tx, old *work.Job, c *ControlJob) (r *kernel.Refusal) {
 	j := *old
 	switch c.Action {
 	case work.ActionCancel:
-		r = Cancel(tx, &j, reason.Text(c.Reason), c.Vouch)
+		r = Cancel(tx, &j, c.why(), c.Vouch)
 	case work.ActionPause:
-		r = tx.Pause(&j, reason.Text(c.Reason), c.SaveCheckpoint)
+		r = tx.Pause(&j, c.why(), c.SaveCheckpoint)
 	case work.ActionResume:
-		r = resume(tx, &j, reason.Text(c.Reason), c.Checkpoint)
+		r = resume(tx, &j, c.why(), c.Checkpoint)
 	case work.ActionRetry:
 		r = retry(tx, &j, c)
 	default:
@@ -172,6 +182,9 @@ func resume(tx *lifecycle.Tx, j *work.Job, why reason.Reason, from ident.Checkpo
 		}
 		return kernel.Refuse(kernel.CodeFailedPrecondition, said, j.ID, j.State)
 	}
+	if d := executions.Of(tx.Entry.State).ClosedGate(j.ID); d != nil {
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.ResumeAtGate, j.ID, d.ID)
+	}
 	if r := admitCheckpoint(tx, j.Tenant, from); r != nil {
 		return r
 	}
@@ -220,7 +233,7 @@ func retry(tx *lifecycle.Tx, j *work.Job, c *ControlJob) *kernel.Refusal {
 	j.Dependencies = nil
 	// The nodes that failed it may be mended. Tasks that may still be alive are not made harmless by that.
 	j.RetriedAt = j.Attempt
-	tx.Requeue(j, &work.Ending{ErrorType: j.ErrorType, ExitCode: j.ExitCode}, lifecycle.OrElse(reason.Text(c.Reason), reason.RetriedByUser))
+	tx.Requeue(j, &work.Ending{ErrorType: j.ErrorType, ExitCode: j.ExitCode}, lifecycle.OrElse(c.why(), reason.RetriedByUser))
 	startFresh(tx, j, c.Checkpoint)
 	return nil
 }

@@ -19,11 +19,11 @@ func controlArray(tx *lifecycle.Tx, old *work.Job, c *ControlJob) *kernel.Refusa
 	}
 	switch c.Action {
 	case work.ActionCancel:
-		return CancelArray(tx, row, reason.Text(c.Reason), c.Vouch)
+		return CancelArray(tx, row, c.why(), c.Vouch)
 	case work.ActionPause:
-		return pauseArray(tx, row, reason.Text(c.Reason), c.SaveCheckpoint)
+		return pauseArray(tx, row, c.why(), c.SaveCheckpoint)
 	case work.ActionResume:
-		return resumeArray(tx, row, reason.Text(c.Reason), c)
+		return resumeArray(tx, row, c.why(), c)
 	case work.ActionRetry:
 		return retryArray(tx, row, c)
 	}
@@ -151,7 +151,7 @@ func retryArray(tx *lifecycle.Tx, row *work.Job, c *ControlJob) *kernel.Refusal 
 		a.Waiting, a.Canceled = a.Waiting.And(a.Canceled), nil
 	}
 	a.Base = a.Attempts
-	tx.Restart(row, lifecycle.OrElse(reason.Text(c.Reason), reason.RetriedByUser))
+	tx.Restart(row, lifecycle.OrElse(c.why(), reason.RetriedByUser))
 	renew(row, c)
 	eachElement(tx, row.ID, func(j *work.Job) bool {
 		if !j.Terminal() || j.State == v1.JobState_SUCCEEDED || j.State == v1.JobState_CANCELED && !canceled || retry(tx, j, c) != nil {
@@ -208,7 +208,7 @@ func controlElement(tx *lifecycle.Tx, e *work.Job, c *ControlJob) *kernel.Refusa
 		return r
 	}
 	a.Again(number)
-	tx.Restart(row, lifecycle.OrElse(reason.Text(c.Reason), reason.RetriedByUser))
+	tx.Restart(row, lifecycle.OrElse(c.why(), reason.RetriedByUser))
 	renew(row, c)
 	return nil
 }

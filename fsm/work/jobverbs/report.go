@@ -4,8 +4,12 @@ import (
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/cores"
 	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
@@ -35,6 +39,8 @@ const (
 	ReportEvaluation
 	// ReportTransfer: what the task needs is in flight to the node, or here.
 	ReportTransfer
+	// ReportGate: the job has reached a gate.
+	ReportGate
 )
 
 // ReportTasks reports events of tasks on one node.
@@ -45,6 +51,15 @@ type ReportTasks struct {
 
 // CommandNumber implements kernel.Command.
 func (ReportTasks) CommandNumber() uint16 { return 4 }
+
+// AtLevel implements kernel.Leveled. Gates are left out below their level: the job goes on.
+func (c ReportTasks) AtLevel(at level.Level) (kernel.Command, error) {
+	gate := func(r TaskReport) bool { return r.Kind == ReportGate || r.Gate != nil }
+	if cores.Gate.Check(at) != nil && slices.ContainsFunc(c.Reports, gate) {
+		c.Reports = slices.DeleteFunc(slices.Clone(c.Reports), gate)
+	}
+	return c, nil
+}
 
 func init() { verbs.Add(lifecycle.Verb("ReportTasks", reportTasks, nil)) }
 
@@ -79,6 +94,8 @@ type TaskReport struct {
 	Transfer string `cbor:"19,keyasint,omitempty"`
 	// Model (ReportCheckpoint): it is an exported model, not to go on from.
 	Model bool `cbor:"20,keyasint,omitempty"`
+	// Gate (ReportGate) is the question to people. Its Path is the name of the gate, its ExpiresAt is relative; nanoseconds.
+	Gate *executions.Decision `cbor:"21,keyasint,omitempty"`
 }
 
 // ReportResult counts the outcomes of the reports. All of them are settled: none needs to be sent again.
@@ -268,6 +285,15 @@ func (e *editor) apply(r *TaskReport, res *ReportResult) bool {
 		}
 		e.tasks()[r.Rank].Transfer = r.Transfer
 		emitTransfer(tx, e.copy, r.Transfer)
+	case ReportGate:
+		if r.Gate == nil {
+			return false
+		}
+		j := *e.job(r.Job)
+		if !tx.ReachGate(&j, r.Gate) {
+			return false
+		}
+		*e.edit() = j
 	case ReportCheckpoint:
 		return e.checkpoint(r, res)
 	case ReportEvaluation:

@@ -6,6 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/results"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
@@ -132,6 +133,7 @@ func (tx *Tx) Fold(array, j *work.Job) {
 		tx.Discard(c)
 	}
 	results.DropOf(&tx.Sheet, j.ID)
+	executions.DropGates(executions.Of(tx.Entry.State), j.ID)
 	tx.DropJob(j)
 }
 

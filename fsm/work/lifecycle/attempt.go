@@ -172,6 +172,7 @@ func (tx *Tx) outcome(j *work.Job) {
 	case v1.StopReason_PAUSE:
 		j.ResumeFrom = tx.Newest(j)
 		tx.Move(j, v1.JobState_PAUSED, j.Reason)
+		tx.passGate(j)
 		return
 	case v1.StopReason_PREEMPT:
 		if tx.stopsForGood(j, v1.ErrorType_PREEMPTED, reason.PreemptedForGood) {
@@ -261,4 +262,5 @@ func (tx *Tx) Requeue(j *work.Job, over *work.Ending, why reason.Reason) {
 	j.Held = tx.Holds(j)
 	tx.HoldForRecovery(j)
 	tx.Move(j, v1.JobState_QUEUED, why)
+	tx.holdAtGate(j)
 }

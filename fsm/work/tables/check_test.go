@@ -442,9 +442,9 @@ func story(t *testing.T) (*kernel.Machine[kernel.View, event.Event], *State) {
 		},
 		coordinators.Domain(), access.Tokens(), access.Audit(), catalog.Domain(),
 		schedules.Domain(nil, func(s *kernel.State) schedules.Jobs { return Of(s) }),
-		cores.Domain(nil), executions.Domain(nil, nil, func(s *kernel.State, id ident.Job) bool {
+		cores.Domain(nil), executions.Domain(nil, nil, func(s *kernel.State, id ident.Job) executions.Standing {
 			j, ok := Of(s).Find(id)
-			return ok && !j.Terminal()
+			return executions.Standing{Lives: ok && !j.Terminal(), Stops: ok}
 		}),
 	)
 	m := kernel.New(kernel.Config[kernel.View, event.Event]{

@@ -198,6 +198,7 @@ class Decision(Record):
 
     id: str = ""
     execution_id: str = ""
+    job_id: str = ""
     step: str = ""
     prompt: str = ""
     options: list[dict[str, Any]] = field(default_factory=list)

@@ -59,6 +59,54 @@ def test_events_are_as_documented(mind: Path) -> None:
         training.checkpoint("c", 1, kind="modle")
 
 
+ASKS = """
+import json, os, sys
+from mindcoordinator import training
+answer = training.gate("Go on?", name="warm", options=["go", {"id": "stop", "cancels": True}], context={"loss": 0.5}, timeout="7d")
+if answer is None:
+    sys.exit(training.STOPPED)
+print(answer.resolution, answer.resolved_by, answer.comment, answer.expired)
+"""
+
+
+def test_a_gate_asks_and_waits_for_the_notice(mind: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ASKS], preexec_fn=ends_with_this())
+    events = mind / "events.jsonl"
+    while not (events.exists() and events.read_text().endswith("\n")):
+        assert child.poll() is None
+        time.sleep(0.01)
+    assert lines(events) == [
+        {
+            "event": "gate",
+            "name": "warm",
+            "prompt": "Go on?",
+            "options": ["go", {"id": "stop", "cancels": True}],
+            "context": {"loss": 0.5},
+            "timeout": "7d",
+        }
+    ]
+    child.send_signal(signal.SIGUSR1)
+    assert child.wait() == training.STOPPED
+
+
+def test_a_gate_that_was_passed_has_its_answer(mind: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = {
+        "warm": {"resolution": "go", "resolved_by": "ann", "comment": "fine"},
+        "late": {"resolution": "", "expired": True},
+    }
+    monkeypatch.setenv("MIND_GATES", json.dumps(passed))
+    assert training.gate("Go on?", name="warm") == training.Answer("go", "ann", "fine")
+    assert training.gate("Go on?", name="late") == training.Answer("", expired=True)
+    assert not (mind / "events.jsonl").exists()
+
+
+def test_a_gate_outside_of_mind_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MIND_EVENTS_FILE", raising=False)
+    monkeypatch.delenv("MIND_GATES", raising=False)
+    assert training.gate("Go on?") == training.Answer("continue")
+    assert training.gate("Go on?", options=[{"id": "yes"}, "no"]) == training.Answer("yes")
+
+
 def test_an_error_names_the_rank_of_its_process(mind: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
     training.error("DIVERGED", "x" * 10_000)

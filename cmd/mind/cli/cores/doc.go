@@ -176,11 +176,15 @@ type decision struct {
 	ResolvedBy string          `json:"resolved_by"`
 	ResolvedAt *time.Time      `json:"resolved_at"`
 	CreatedAt  *time.Time      `json:"created_at"`
+	// Job waits at a gate for the answer.
+	Job     string `json:"job_id"`
+	Attempt int    `json:"attempt"`
 }
 
 type option struct {
-	ID    string `json:"id"`
-	Label string `json:"label"`
+	ID      string `json:"id"`
+	Label   string `json:"label"`
+	Cancels bool   `json:"cancels"`
 }
 
 type vote struct {

@@ -18,6 +18,7 @@ laptop.
 """
 
 from ._directories import checkpoint_dir, checkpoints_of, output_dir, resume_path, sync_tree
+from ._gate import Answer, gate_of
 from ._reporter import Reporter
 from ._stop import STOPPED, should_stop
 
@@ -30,15 +31,18 @@ checkpoint = _reporter.checkpoint
 error = _reporter.error
 evaluation_result = _reporter.evaluation_result
 checkpoint_at = checkpoints_of(_reporter)
+gate = gate_of(_reporter.event)
 
 __all__ = [
     "STOPPED",
+    "Answer",
     "Reporter",
     "checkpoint",
     "checkpoint_at",
     "checkpoint_dir",
     "error",
     "evaluation_result",
+    "gate",
     "output_dir",
     "phase",
     "progress",

@@ -66,7 +66,8 @@ class Reporter:
             file = self._open.setdefault(path, LineFile(path))
         return file
 
-    def _event(self, must: bool, **event: Any) -> None:
+    def event(self, must: bool, **event: Any) -> None:
+        """Append an event; an error of the file is raised if the event must not be lost."""
         file = self._file(1)
         if file is None:
             return
@@ -102,13 +103,13 @@ class Reporter:
     def progress(self, step: int, total_steps: int | None = None) -> None:
         """Say how far the training is."""
         if total_steps is None:
-            self._event(False, event="progress", step=step)
+            self.event(False, event="progress", step=step)
         else:
-            self._event(False, event="progress", step=step, total_steps=total_steps)
+            self.event(False, event="progress", step=step, total_steps=total_steps)
 
     def phase(self, name: str) -> None:
         """Say what the training does now: TRAINING, CHECKPOINTING, EVALUATING or EXPORTING."""
-        self._event(False, event="phase", phase=name)
+        self.event(False, event="phase", phase=name)
 
     def checkpoint(
         self,
@@ -125,7 +126,7 @@ class Reporter:
             event["metrics"] = {name: _number(name, value) for name, value in metrics.items()}
         if kind != "checkpoint":
             event["kind"] = kind
-        self._event(True, **event)
+        self.event(True, **event)
 
     def error(self, error_type: str, message: str, rank: int | None = None) -> None:
         """Say why the training is about to end: OOM, DATA_FORMAT, CONFIG, DIVERGED and so on.
@@ -136,7 +137,7 @@ class Reporter:
             rank = int(os.environ.get("RANK") or os.environ.get("MIND_NODE_RANK") or 0)
         if len(message) > _MOST_MESSAGE:
             message = message[:_MOST_MESSAGE] + " ..."
-        self._event(False, event="error", error_type=error_type, message=message, rank=rank)
+        self.event(False, event="error", error_type=error_type, message=message, rank=rank)
 
     def evaluation_result(
         self,
@@ -153,4 +154,4 @@ class Reporter:
             event["num_samples"] = num_samples
         if error is not None:
             event["error"] = error
-        self._event(True, **event)
+        self.event(True, **event)

@@ -26,6 +26,12 @@ def should_stop() -> bool:
     return _told.is_set()
 
 
+def wait_for_stop() -> None:
+    """Wait until this process is told to stop."""
+    while not _told.wait(1):
+        pass
+
+
 def _install() -> None:
     global _installed
     before: Any = signal.getsignal(signal.SIGUSR1)

@@ -1,0 +1,185 @@
+package fsm_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/executions"
+	"github.com/mindcoordinator/mind/fsm/executionverbs"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+)
+
+// gated is a job that runs on a node of one GPU and has reached a gate.
+func gated(t *testing.T, change ...func(*executions.Decision)) (*world, ident.Job) {
+	w := newWorld(t)
+	w.node("n1", 1)
+	id := w.submit(oneGPU())
+	w.place(id, "n1")
+	w.run(id)
+	require.Equal(t, 1, w.reach(id, "check", change...).Applied)
+	return w, id
+}
+
+// reach reports that a job is at a gate.
+func (w *world) reach(id ident.Job, name string, change ...func(*executions.Decision)) jobverbs.ReportResult {
+	asked := &executions.Decision{
+		Path: name, Prompt: "Does it look right?", Options: []executions.Option{{ID: "go"}, {ID: "stop", Cancels: true}}, OnExpiry: executions.ExpireFail,
+	}
+	for _, c := range change {
+		c(asked)
+	}
+	return w.report(id, 0, jobverbs.ReportGate, func(r *jobverbs.TaskReport) { r.Gate = asked })
+}
+
+func (w *world) gates(id ident.Job) []*executions.Decision {
+	return slices.Collect(w.m.View().GatesOf(id))
+}
+
+func (w *world) stops(id ident.Job) {
+	w.report(id, 0, jobverbs.ReportEnded, func(r *jobverbs.TaskReport) { r.ExitCode = new(int32) })
+}
+
+func (w *world) answer(d *executions.Decision, answer string) executionverbs.DecisionResult {
+	return do[executionverbs.DecisionResult](w, executionverbs.ResolveDecision{Decision: d.ID, Tenant: d.Tenant, User: "ann", Any: true, Resolution: answer})
+}
+
+func TestGate_theJobWaitsWithoutGPUs(t *testing.T) {
+	w, id := gated(t)
+	require.Equal(t, v1.StopReason_PAUSE, w.job(id).Stop)
+	d := w.gates(id)[0]
+	require.Equal(t, executions.Pending, d.Status)
+	require.Equal(t, "acme", d.Tenant)
+	require.Equal(t, w.now+int64(30*24*time.Hour), d.ExpiresAt)
+	w.stops(id)
+	require.Equal(t, v1.JobState_PAUSED, w.job(id).State)
+	require.Equal(t, reason.WaitsAtGate, w.job(id).Reason.Code())
+	require.Zero(t, w.m.View().LeaseCount())
+
+	refused := do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionResume}).Refusal
+	require.Equal(t, reason.ResumeAtGate, refused.Reason.Code())
+
+	require.Nil(t, w.answer(d, "go").Refusal)
+	require.Equal(t, v1.JobState_QUEUED, w.job(id).State)
+	require.Equal(t, reason.GateAnswered, w.job(id).Reason.Code())
+	require.Equal(t, reason.DecisionOver, w.answer(d, "go").Refusal.Reason.Code())
+
+	w.place(id, "n1")
+	w.run(id)
+	require.Zero(t, w.reach(id, "check").Applied, "a gate that was passed is not asked about again")
+	require.Equal(t, 1, w.reach(id, "second").Applied)
+	require.Len(t, w.gates(id), 2)
+}
+
+func TestGate_answeredBeforeTheJobHasStopped(t *testing.T) {
+	w, id := gated(t)
+	require.Zero(t, w.reach(id, "other").Applied, "one gate at a time")
+	r := w.answer(w.gates(id)[0], "go")
+	require.Nil(t, r.Refusal)
+	require.True(t, r.Decision.Owed)
+	require.Equal(t, v1.JobState_RUNNING, w.job(id).State)
+	w.stops(id)
+	require.Equal(t, v1.JobState_QUEUED, w.job(id).State)
+	require.False(t, w.gates(id)[0].Owed)
+	require.Empty(t, w.job(id).Tasks)
+}
+
+func TestGate_anAnswerMayCancel(t *testing.T) {
+	for name, stopped := range map[string]bool{"while it stops": false, "when it has stopped": true} {
+		t.Run(name, func(t *testing.T) {
+			w, id := gated(t)
+			if stopped {
+				w.stops(id)
+			}
+			require.Nil(t, w.answer(w.gates(id)[0], "stop").Refusal)
+			if !stopped {
+				w.stops(id)
+			}
+			require.Equal(t, v1.JobState_CANCELED, w.job(id).State)
+			require.Equal(t, reason.CanceledAtGate, w.job(id).Reason.Code())
+		})
+	}
+}
+
+func TestGate_nobodyAnswers(t *testing.T) {
+	for action, want := range map[executions.OnExpiry]v1.JobState_Value{
+		executions.ExpireFail: v1.JobState_CANCELED, executions.ExpireContinue: v1.JobState_QUEUED, executions.ExpireResolve: v1.JobState_QUEUED,
+	} {
+		w, id := gated(t, func(d *executions.Decision) { d.OnExpiry, d.ExpiresAt, d.Default = action, int64(time.Hour), "go" })
+		w.stops(id)
+		w.later(time.Hour - 1)
+		w.tick()
+		require.Equal(t, v1.JobState_PAUSED, w.job(id).State)
+		w.later(1)
+		w.tick()
+		require.Equal(t, want, w.job(id).State, action)
+	}
+}
+
+func TestGate_theJobIsCanceledOrForgotten(t *testing.T) {
+	w, id := gated(t)
+	w.stops(id)
+	do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionCancel})
+	require.Equal(t, v1.JobState_CANCELED, w.job(id).State)
+	require.Equal(t, executions.DecisionCanceled, w.gates(id)[0].Status)
+	w.report(id, 0, jobverbs.ReportEnded)
+
+	// A job that is retried is asked again: nobody has said that it may go on.
+	do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionRetry})
+	w.place(id, "n1")
+	w.run(id)
+	require.Equal(t, 1, w.reach(id, "check").Applied)
+}
+
+func TestGate_theQuestionIsTakenBack(t *testing.T) {
+	w, id := gated(t)
+	w.stops(id)
+	d := w.gates(id)[0]
+	require.Nil(t, do[executionverbs.DecisionResult](w, executionverbs.CancelDecision{Decision: d.ID, Tenant: d.Tenant}).Refusal)
+	require.Equal(t, v1.JobState_PAUSED, w.job(id).State)
+	require.Nil(t, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionResume}).Refusal)
+	require.Equal(t, v1.JobState_QUEUED, w.job(id).State)
+}
+
+func TestGate_aJobThatEndsIsNotAsked(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 1)
+	id := w.submit(oneGPU())
+	w.place(id, "n1")
+	w.run(id)
+	do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionCancel})
+	require.Zero(t, w.reach(id, "check").Applied)
+	require.Empty(t, w.gates(id))
+}
+
+func TestGate_isBounded(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 1)
+	id := w.submit(oneGPU())
+	for i := range executions.MaxGates {
+		w.place(id, "n1")
+		w.run(id)
+		require.Equal(t, 1, w.reach(id, string(rune('A'+i))).Applied)
+		w.stops(id)
+		require.Nil(t, w.answer(w.gates(id)[i], "go").Refusal)
+	}
+	w.place(id, "n1")
+	w.run(id)
+	require.Zero(t, w.reach(id, "more").Applied)
+	require.Zero(t, w.reach(id, "").Applied)
+}
+
+func TestGate_belowItsLevelIsLeftOut(t *testing.T) {
+	c, err := jobverbs.ReportTasks{Reports: []jobverbs.TaskReport{{Kind: jobverbs.ReportGate}, {Kind: jobverbs.ReportPhase}}}.AtLevel(level.Released)
+	require.NoError(t, err)
+	require.Equal(t, []jobverbs.TaskReport{{Kind: jobverbs.ReportPhase}}, c.(jobverbs.ReportTasks).Reports)
+	var _ kernel.Leveled = jobverbs.ReportTasks{}
+}

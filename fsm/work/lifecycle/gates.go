@@ -1,0 +1,76 @@
+package lifecycle
+
+import (
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/executions"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// gateTimeout bounds a gate that says nothing else, and maxGateTimeout every one; nanoseconds.
+const (
+	gateTimeout    = 30 * 24 * 3600 * int64(1e9)
+	maxGateTimeout = 366 * 24 * 3600 * int64(1e9)
+)
+
+// ReachGate has people decide whether a live job goes on: its attempt is asked to stop as for a pause, so that the GPUs are free while
+// they think. asked.ExpiresAt is relative to now. A gate that the job has passed, or that it waits at, is not asked about again: an
+// attempt that goes on from before the gate reaches it a second time. false: nothing was asked.
+func (tx *Tx) ReachGate(j *work.Job, asked *executions.Decision) bool {
+	book := executions.Of(tx.Entry.State)
+	n := 0
+	for d := range book.GatesOf(j.ID) {
+		if n++; d.Status == executions.Pending || d.Path == asked.Path && d.Passed() {
+			return false
+		}
+	}
+	if n >= executions.MaxGates || asked.Path == "" || !executions.Askable(asked) || !j.Live() {
+		return false
+	}
+	id, ok := tx.Mint()
+	if !ok {
+		return false
+	}
+	d := *asked
+	d.ID, d.Tenant, d.Job, d.Attempt = ident.Decision(id), j.Tenant, j.ID, j.Attempt
+	d.Core, d.Execution, d.Wait, d.Flow, d.Node = 0, 0, 0, "", ""
+	after := asked.ExpiresAt
+	if after <= 0 {
+		after = gateTimeout
+	}
+	d.ExpiresAt = tx.Now + min(after, maxGateTimeout)
+	why := reason.New(reason.WaitsAtGate, d.ID, asked.Prompt)
+	if tx.Pause(j, why.Clip(executions.MaxText), true) != nil {
+		return false // It ends for another reason.
+	}
+	executions.Ask(tx.Entry, &d)
+	return true
+}
+
+// passGate lets a job go on that has stopped for a gate, if people have said so meanwhile.
+func (tx *Tx) passGate(j *work.Job) {
+	for d := range executions.Of(tx.Entry.State).GatesOf(j.ID) {
+		if d.Owed && tx.MayGoOn(j.ID.Submitted()) == nil {
+			j.Streak = work.Streak{}
+			tx.Requeue(j, &work.Ending{}, GateReason(d))
+			return
+		}
+	}
+}
+
+// GateReason says how a gate was passed.
+func GateReason(d *executions.Decision) reason.Reason {
+	if d.Status == executions.Expired {
+		return reason.New(reason.GateExpired, d.ID)
+	}
+	return reason.New(reason.GateAnswered, d.ID, d.Resolution).Clip(executions.MaxText)
+}
+
+// holdAtGate keeps a job from its next attempt that was requeued for another reason than an answer.
+func (tx *Tx) holdAtGate(j *work.Job) {
+	if d := executions.Of(tx.Entry.State).ClosedGate(j.ID); d != nil {
+		j.Held, j.SettlesAt = 0, 0
+		tx.Move(j, v1.JobState_PAUSED, reason.New(reason.WaitsAtGate, d.ID, d.Prompt).Clip(executions.MaxText))
+	}
+}
