@@ -18,7 +18,7 @@ import (
 // hosting draws a command about Cores, executions and decisions that mostly makes sense.
 func (g *generator) hosting() kernel.Command {
 	core := g.core()
-	switch g.n("hosting", 0, 11) {
+	switch g.n("hosting", 0, 12) {
 	case 0:
 		return coreverbs.PutCore{
 			ID: pick(g, "core", 0, core), Tenant: g.tenant(), User: "ann", Slug: pick(g, "slug", "s1", "s2", "s3", ""),
@@ -47,6 +47,8 @@ func (g *generator) hosting() kernel.Command {
 		return g.resolve(d)
 	case 10:
 		return g.resolve(g.decision())
+	case 11:
+		return executionverbs.NoteNotices{Notes: []executionverbs.Note{g.note(), g.note()}[:g.n("notes", 1, 2)]}
 	}
 	c, _ := g.w.m.View().Core(core)
 	tenant := "acme"
@@ -75,7 +77,17 @@ func (g *generator) gate() *executions.Decision {
 		Path: pick(g, "name", "gate", "gate", "second", ""), Prompt: "Go on?", Options: []executions.Option{{ID: "yes"}, {ID: "no", Cancels: true}},
 		OnExpiry: executions.OnExpiry(g.n("on expiry", 0, 4)), Default: pick(g, "default", "yes", "no"), EscalateTo: "bob",
 		ExpiresAt: int64(g.n("within", 0, 3)) * 60e9, Needed: uint32(g.n("needed", 0, 2)),
+		NotifyURL: pick(g, "gate url", "", "https://hooks.example/a"),
 	}
+}
+
+func (g *generator) note() executionverbs.Note {
+	d := g.decision()
+	numbers := []uint32{1, d.Notices + 1}
+	for _, n := range d.Untold {
+		numbers = append(numbers, n.Number, n.Number)
+	}
+	return executionverbs.Note{Decision: d.ID, Number: pick(g, "number", numbers...), Over: g.yes("over"), Err: pick(g, "why", "", "it answered 500")}
 }
 
 func (g *generator) core() ident.Core {
@@ -149,7 +161,7 @@ func (g *generator) advance() executionverbs.Advance {
 			f.Ask = &executions.Decision{
 				Type: "approval", Prompt: "?", Options: []executions.Option{{ID: "yes"}, {ID: "no"}}, Assignee: pick(g, "assignee", "", "ann", "group:ml"),
 				OnExpiry: executions.OnExpiry(g.n("on expiry", 0, 4)), Default: "no", EscalateTo: "bob", RemindEvery: int64(pick(g, "remind", 0, 60e9, 1)),
-				Needed: uint32(g.n("needed", 0, 2)), Of: uint32(g.n("of", 0, 3)),
+				Needed: uint32(g.n("needed", 0, 2)), Of: uint32(g.n("of", 0, 3)), NotifyURL: pick(g, "url", "", "https://hooks.example/1"), Notices: 7,
 			}
 		case 6:
 			s := g.startOf(g.core())
@@ -179,6 +191,9 @@ func checkExecutions(t *rapid.T, before, after *fsm.View) {
 		}
 		for old := range before.DecisionsOf(tenant, false, 0) {
 			d, ok := after.Decision(old.ID)
+			if ok {
+				require.GreaterOrEqual(t, d.Notices, old.Notices, "the notices of %s", d.ID)
+			}
 			if ok && old.Status != executions.Pending {
 				require.Equal(t, []any{old.Status, old.Resolution, old.ResolvedBy, old.ResolvedAt}, []any{d.Status, d.Resolution, d.ResolvedBy, d.ResolvedAt}, "I21: %s", d.ID)
 			}
@@ -192,10 +207,11 @@ func (w *world) hosted() {
 	id := w.start(core)
 	w.step(executionverbs.Advance{Execution: id, Outcome: executionverbs.GoesOn, Events: []executions.Happening{
 		{Type: executionverbs.TypeEntered, Path: "ask", Kind: "checkpoint"}, {Type: executionverbs.TypeBlockFail, Path: "ask", Err: &executions.Failure{Code: "X", Message: "no"}},
-	}, Effects: []executionverbs.Effect{aQuestion(1), {Wait: 2, Event: "go"}, {Wait: 3, Timer: true, After: 60e9}, aJob(4)}})
+	}, Effects: []executionverbs.Effect{toURL(aQuestion(1)), {Wait: 2, Event: "go"}, {Wait: 3, Timer: true, After: 60e9}, aJob(4)}})
 	d := w.execution(id).Waits[0].Decision
 	w.do(
 		executionverbs.ResolveDecision{Decision: d, Tenant: "acme", User: "ann", Resolution: "yes", Comment: "fine"},
 		executionverbs.SendEvent{Core: core, Tenant: "acme", Name: "go", Data: []byte("d")},
+		executionverbs.NoteNotices{Notes: []executionverbs.Note{{Decision: d, Number: 1, Over: true}, {Decision: d, Number: 2, Err: "it answered 500"}}},
 	)
 }

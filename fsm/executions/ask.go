@@ -20,13 +20,16 @@ func Askable(d *Decision) bool {
 			return false
 		}
 	}
-	return len(d.Options) <= MaxOptions && len(d.Schema) <= MaxSchema && len(d.Context) <= MaxContext && d.Needed <= MaxVotes && d.Of <= MaxVotes
+	return len(d.Options) <= MaxOptions && len(d.Schema) <= MaxSchema && len(d.Context) <= MaxContext && d.Needed <= MaxVotes && d.Of <= MaxVotes &&
+		len(d.NotifyURL) <= MaxURL
 }
 
 // Ask puts a new decision in. The caller has set its id, its asker and when it expires; its state is set here.
 func Ask(tx *kernel.Tx, d *Decision) {
 	d.Status, d.CreatedAt = Pending, tx.Now()
 	d.Votes, d.Resolution, d.ResolvedBy, d.ResolvedAt, d.Reminders, d.Escalated, d.Owed = nil, "", "", 0, 0, false, false
+	d.Notices, d.Untold, d.NotifiedAt, d.NotifyError = 0, nil, 0, ""
+	d.NotifyURL = tx.Intern(d.NotifyURL)
 	d.Needed = max(d.Needed, 1)
 	d.Of = max(d.Of, d.Needed)
 	for _, text := range []*string{&d.Type, &d.Path, &d.Prompt, &d.Assignee, &d.Default, &d.EscalateTo, &d.Subject} {

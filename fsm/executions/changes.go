@@ -17,8 +17,10 @@ func Save(tx *kernel.Tx, e *Execution) {
 	event.Emit(tx, event.Event{Topic: event.TopicExecution, Tenant: e.Tenant, Name: e.ID.String()})
 }
 
-// SaveDecision puts a changed decision in and tells watchers.
+// SaveDecision puts a changed decision in, with the notices of the change, and tells watchers.
 func SaveDecision(tx *kernel.Tx, d *Decision) {
+	old, _ := Of(tx.State).Decision(d.ID)
+	d.announce(old, tx.Now())
 	d.Revision = tx.Index()
 	PutDecision(Of(tx.State), d)
 	event.Emit(tx, event.Event{Topic: event.TopicDecision, Tenant: d.Tenant, Name: d.ID.String()})

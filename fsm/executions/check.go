@@ -73,7 +73,7 @@ func (t *Book) check(standing func(ident.Job) Standing, report kernel.Report) {
 			}
 		}
 	}
-	pending, asked, gates, all := 0, 0, 0, 0
+	pending, asked, gates, all, untold := 0, 0, 0, 0, 0
 	for d := range t.decisions.Rows() {
 		all++
 		if decisionNames[d.Status] == "" || d.Needed < 1 || d.Of < d.Needed {
@@ -96,6 +96,12 @@ func (t *Book) check(standing func(ident.Job) Standing, report kernel.Report) {
 		if (d.Status == Resolved) != (d.ResolvedAt != 0) {
 			report("I21: the decision %s is %s, and was resolved at %d", d.ID, d.Status, d.ResolvedAt)
 		}
+		if len(d.Untold) > 0 {
+			untold++
+		}
+		if why := d.wrongNotices(); why != "" {
+			report("the decision %s %s", d.ID, why)
+		}
 		if d.Status == Pending {
 			pending++
 			if at := d.wakes(); at != 0 {
@@ -114,10 +120,10 @@ func (t *Book) check(standing func(ident.Job) Standing, report kernel.Report) {
 	}
 	got := [...]int{
 		t.ready.Len(), t.live.Len(), t.finished.Len(), t.timers.Len(), t.jobs.Len(), t.events.Len(), t.keys.Len(),
-		t.pending.Len(), t.asked.Len(), t.gates.Len(), t.all.Len(),
+		t.pending.Len(), t.asked.Len(), t.gates.Len(), t.all.Len(), t.untold.Len(),
 	}
-	if want := [...]int{ready, live, finished, timers, jobs, events, keys, pending, asked, gates, all}; got != want {
-		report("ready, live, finished, timers, jobs, events, keys, pending, asked, gates, all: %v are listed, and there are %v", got, want)
+	if want := [...]int{ready, live, finished, timers, jobs, events, keys, pending, asked, gates, all, untold}; got != want {
+		report("ready, live, finished, timers, jobs, events, keys, pending, asked, gates, all, untold: %v are listed, and there are %v", got, want)
 	}
 	counted := 0
 	for c := range t.counts.All() {

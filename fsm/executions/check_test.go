@@ -22,7 +22,10 @@ func sample() *Book {
 	Put(t, e)
 	Put(t, &Execution{ID: 2, Tenant: "acme", Core: 1, Status: Completed, Seq: 1, FinishedAt: 5})
 	Put(t, &Execution{ID: 3, Tenant: "acme", Core: 1, Status: Ready, Parent: 1, ParentWait: 5})
-	PutDecision(t, &Decision{ID: 9, Tenant: "acme", Core: 1, Execution: 1, Wait: 4, Status: Pending, Needed: 1, Of: 1, ExpiresAt: 20})
+	PutDecision(t, &Decision{
+		ID: 9, Tenant: "acme", Core: 1, Execution: 1, Wait: 4, Status: Pending, Needed: 1, Of: 1, ExpiresAt: 20,
+		NotifyURL: "https://hooks.example", Notices: 2, Untold: []Notice{{Number: 1, Event: NoticeCreated}, {Number: 2, Event: NoticeReminder}},
+	})
 	PutDecision(t, &Decision{ID: 10, Tenant: "acme", Job: 7, Path: "gate", Status: Pending, Needed: 1, Of: 1, ExpiresAt: 20})
 	Append(t, &Segment{ID: 1, Tenant: "acme", Core: 1, Execution: 1, Events: []Happening{{Type: "x"}}})
 	return t
@@ -81,6 +84,10 @@ func TestCheck_canFail(t *testing.T) {
 		"are counted":                func(b *Book) { b.bytes++ },
 		"are listed, and there":      func(b *Book) { b.events.Delete(eventWait{1, "go", 1, 3}) },
 		"are counted by tenant":      func(b *Book) { b.counts.Put(count{"acme", 5}) },
+		"and no URL":                 decide(func(d *Decision) { d.NotifyURL = "" }),
+		"not counted":                decide(func(d *Decision) { d.Notices = 1 }),
+		"about the same event":       decide(func(d *Decision) { d.Untold = []Notice{{Number: 1, Event: 1}, {Number: 2, Event: 1}} }),
+		"untold: [":                  func(b *Book) { b.untold.Delete(9) },
 	} {
 		b := sample()
 		breaks(b)

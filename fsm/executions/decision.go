@@ -160,6 +160,15 @@ type Decision struct {
 	Attempt uint32    `cbor:"36,keyasint,omitempty"`
 	// Owed: the job may go on, once its attempt has stopped.
 	Owed bool `cbor:"37,keyasint,omitempty"`
+
+	// NotifyURL gets a notice of each change (see notice.go); empty: nobody does. Notices counts them, and Untold has those that were
+	// not sent yet, the oldest first.
+	NotifyURL string   `cbor:"40,keyasint,omitempty"`
+	Notices   uint32   `cbor:"41,keyasint,omitempty"`
+	Untold    []Notice `cbor:"42,keyasint,omitempty"`
+	// NotifiedAt is when a notice was taken last, and NotifyError why the newest try failed.
+	NotifiedAt  int64  `cbor:"43,keyasint,omitempty"`
+	NotifyError string `cbor:"44,keyasint,omitempty"`
 }
 
 // AppendFields implements kernel.Row.
@@ -177,7 +186,12 @@ func (d *Decision) AppendFields(f kernel.Fields) kernel.Fields {
 		f = f.Text(v.User).Text(v.Resolution).Text(v.Comment).Bytes(v.Data).Int(v.At)
 	}
 	f = f.Text(d.Resolution).Text(d.ResolvedBy).Int(d.ResolvedAt).Int(d.CreatedAt).Num(d.Revision)
-	return f.Num(uint64(d.Job)).Num(uint64(d.Attempt)).Flag(d.Owed)
+	f = f.Num(uint64(d.Job)).Num(uint64(d.Attempt)).Flag(d.Owed)
+	f = f.Text(d.NotifyURL).Num(uint64(d.Notices)).Num(uint64(len(d.Untold)))
+	for _, n := range d.Untold {
+		f = f.Num(uint64(n.Number)).Num(uint64(n.Event)).Int(n.At)
+	}
+	return f.Int(d.NotifiedAt).Text(d.NotifyError)
 }
 
 // Offers says whether an answer is one of the options; without options every answer is.

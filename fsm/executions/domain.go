@@ -30,7 +30,7 @@ func Domain(verbs []kernel.CommandDef, tick func(tx *kernel.Tx) bool, jobs Jobs)
 				}),
 			kernel.Rows(recordDecision, "decision", func(s *kernel.State) *kernel.Table[ident.Decision, *Decision] { return &Of(s).decisions },
 				func(s *kernel.State, d *Decision) error {
-					d.Tenant = s.Intern(d.Tenant)
+					d.Tenant, d.NotifyURL = s.Intern(d.Tenant), s.Intern(d.NotifyURL)
 					PutDecision(Of(s), d)
 					return nil
 				}),

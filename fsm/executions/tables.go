@@ -37,6 +37,8 @@ type Book struct {
 	// asked has the decisions of each execution, and gates those about each job.
 	asked kernel.Index[question]
 	gates kernel.Index[ofJob]
+	// untold has the decisions with notices that were not told.
+	untold kernel.Index[ident.Decision]
 	// counts has the number of the live executions of each tenant.
 	counts kernel.Index[count]
 	bytes  int
@@ -131,6 +133,7 @@ func open(*kernel.State) kernel.Part {
 		pending: kernel.NewIndex(tenantDecision.less), all: kernel.NewIndex(tenantDecision.less),
 		asked:  kernel.NewIndex(func(a, b question) bool { return a.by < b.by || a.by == b.by && a.id < b.id }),
 		gates:  kernel.NewIndex(ofJob.less),
+		untold: kernel.NewIndex(func(a, b ident.Decision) bool { return a < b }),
 		counts: kernel.NewIndex(func(a, b count) bool { return a.tenant < b.tenant }),
 	}
 }
@@ -147,7 +150,7 @@ func (t *Book) Freeze(*kernel.State) kernel.Part {
 		executions: t.executions.Freeze(), decisions: t.decisions.Freeze(), segments: t.segments.Freeze(),
 		ready: t.ready.Freeze(), live: t.live.Freeze(), finished: t.finished.Freeze(), byTenant: t.byTenant.Freeze(),
 		jobs: t.jobs.Freeze(), events: t.events.Freeze(), timers: t.timers.Freeze(), keys: t.keys.Freeze(),
-		pending: t.pending.Freeze(), all: t.all.Freeze(), asked: t.asked.Freeze(), gates: t.gates.Freeze(), counts: t.counts.Freeze(), bytes: t.bytes,
+		pending: t.pending.Freeze(), all: t.all.Freeze(), asked: t.asked.Freeze(), gates: t.gates.Freeze(), untold: t.untold.Freeze(), counts: t.counts.Freeze(), bytes: t.bytes,
 	}
 }
 
@@ -236,6 +239,9 @@ func (t *Book) deriveDecision(d *Decision, in bool) {
 		set(&t.gates, ofJob{d.Job, d.ID}, in)
 	} else {
 		set(&t.asked, question{d.Execution, d.ID}, in)
+	}
+	if len(d.Untold) > 0 {
+		set(&t.untold, d.ID, in)
 	}
 	if d.Status != Pending {
 		return
@@ -377,4 +383,17 @@ func (t *Book) Segments(before uint64) iter.Seq[*Segment] {
 		before--
 	}
 	return t.segments.RowsDown(before - 1)
+}
+
+// UntoldCount is how many decisions have notices that were not told.
+func (t *Book) UntoldCount() int { return t.untold.Len() }
+
+// Untold iterates the decisions with notices that were not told, the oldest first, from one on.
+func (t *Book) Untold(from ident.Decision) iter.Seq[*Decision] {
+	return func(yield func(*Decision) bool) {
+		t.untold.AscendFrom(from, func(id ident.Decision) bool {
+			d, _ := t.decisions.Get(id)
+			return yield(d)
+		})
+	}
 }

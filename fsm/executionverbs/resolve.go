@@ -83,7 +83,8 @@ func resolveDecision(tx *lifecycle.Tx, c *ResolveDecision) DecisionResult {
 		return DecisionResult{Decision: &d}
 	}
 	if r := answer(tx, &d); r != nil {
-		executions.SaveDecision(tx.Entry, old) // It stays to be answered.
+		asked := *old
+		executions.SaveDecision(tx.Entry, &asked) // It stays to be answered.
 		return DecisionResult{Refusal: r}
 	}
 	now, _ := bookOf(tx).Decision(d.ID)

@@ -66,6 +66,10 @@ func lapse(tx *lifecycle.Tx, old *executions.Decision) {
 		d.Escalated, d.Assignee = true, d.EscalateTo
 		d.AssigneeType, _ = executions.ParseAssignee(d.Assignee)
 		d.ExpiresAt = tx.Now + max(old.ExpiresAt-old.CreatedAt, 60e9)
+		if d.RemindAt != 0 {
+			// The new assignee is not reminded at once.
+			d.RemindAt = tx.Now + d.RemindEvery
+		}
 		extend(tx, &d)
 		return
 	case d.OnExpiry == executions.ExpireResolve:
