@@ -15,7 +15,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/mindcoordinator/mind/agent/datacache/reach"
+	"github.com/mindcoordinator/mind/reach"
 )
 
 // bucket resolves s3://BUCKET/KEY: an object, or all objects below a prefix.

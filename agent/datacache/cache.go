@@ -28,11 +28,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mindcoordinator/mind/agent/datacache/reach"
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/durable"
+	"github.com/mindcoordinator/mind/reach"
 )
 
 // Config configures a cache. The comment of an optional field says what its zero value means.

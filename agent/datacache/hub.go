@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/mindcoordinator/mind/agent/datacache/reach"
+	"github.com/mindcoordinator/mind/reach"
 )
 
 // hubPath matches hf://[datasets/|models/]OWNER/NAME[@REVISION][/PATH]; without a kind it is a data set. After a kind, NAME

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"github.com/mindcoordinator/mind/agent/datacache/reach"
+	"github.com/mindcoordinator/mind/reach"
 )
 
 // hubFile is a file in the hub's list of a repository, or an entry of a tree.

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/mindcoordinator/mind/agent/datacache/reach"
+	"github.com/mindcoordinator/mind/reach"
 )
 
 // scaiService is ScaiDrive or ScaiAtlas, with the caller's token.

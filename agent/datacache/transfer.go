@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mindcoordinator/mind/agent/datacache/reach"
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/durable"
+	"github.com/mindcoordinator/mind/reach"
 )
 
 // remoteFile is one file of a source.

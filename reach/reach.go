@@ -1,7 +1,8 @@
-// Package reach decides from which hosts data may be fetched, on every connection and for every redirect.
+// Package reach decides which hosts may be asked in the name of users, on every connection and for every redirect: sources of data, and
+// receivers of webhooks.
 //
 // Any user who may submit jobs can choose a source. A source must not give access to services that only the node can reach:
-// its own ports, or the metadata service of a cloud.
+// its own ports, or the metadata service of a cloud. The same holds for the URLs that Cores notify (Listed).
 //
 // Guarantees: the address is checked after its name was resolved, so a name cannot lead to another address than the
 // checked one. Services that the operator has configured are always allowed. Other link-local addresses, and the
