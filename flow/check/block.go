@@ -245,6 +245,9 @@ func (c *checker) checkpoint(here place, b *ir.Block) {
 	default:
 		here.error("BAD_ACTION", "on_timeout is %q: fail, continue, escalate and resolve:OPTION are allowed", b.OnTimeout)
 	}
+	if url := b.NotifyURL; url != "" && !strings.HasPrefix(url, "https://") && !strings.HasPrefix(url, "http://") {
+		here.field("notify_url").error("BAD_URL", "notify_url is %q: write a URL such as https://HOST/PATH; it has no placeholders", url)
+	}
 	if q := b.Quorum; q != nil && (q.Needed < 1 || q.Of != 0 && q.Of < q.Needed || q.Needed > maxConcurrent) {
 		here.error("BAD_LIMIT", "a quorum of %d of %d is not possible", q.Needed, q.Of)
 	}

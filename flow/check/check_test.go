@@ -43,6 +43,7 @@ func TestModule_saysWhatIsWrong(t *testing.T) {
 		{"BAD_PRIORITY", `[{"kind":"checkpoint","id":"a","prompt":"?","priority":"urgent"}]`, `the priority is "urgent": low, normal, high and critical are allowed`},
 		{"BAD_ACTION", `[{"kind":"checkpoint","id":"a","prompt":"?","on_timeout":"resolve:maybe"}]`, `on_timeout resolves as "maybe", which is no option`},
 		{"BAD_LIMIT", `[{"kind":"checkpoint","id":"a","prompt":"?","quorum":{"needed":3,"of":2}}]`, `a quorum of 3 of 2 is not possible`},
+		{"BAD_URL", `[{"kind":"checkpoint","id":"a","prompt":"?","notify_url":"{{input.url}}"}]`, `notify_url is "{{input.url}}": write a URL such as https://HOST/PATH; it has no placeholders`},
 		{"BAD_ACTION", `[{"kind":"compute","id":"a","action":"deploy"}]`, `there is no action "deploy": train, evaluate, job, pause, resume and cancel are`},
 		{"FIELD_MISSING", `[{"kind":"compute","id":"a","action":"job"}]`, `the compute block has no spec: write the body of the REST request of the job`},
 		{"FIELD_MISSING", `[{"kind":"compute","id":"a","action":"cancel"}]`, `there is no job to cancel`},

@@ -72,6 +72,7 @@ type Block struct {
 	SubjectDigest    *Template       `json:"subject_digest,omitempty"`
 	Quorum           *Quorum         `json:"quorum,omitempty"`
 	RemindEvery      Duration        `json:"remind_every,omitempty"`
+	NotifyURL        string          `json:"notify_url,omitempty"`
 
 	// wait
 	Duration *Template `json:"duration,omitempty"`

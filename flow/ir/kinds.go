@@ -49,7 +49,7 @@ var kinds = map[Kind]struct {
 	CoreCall:  {[]string{"target", "flow", "instance_key", "version", "is_async"}, true},
 	Checkpoint: {[]string{
 		"type", "prompt", "options", "schema", "assignee", "priority", "on_timeout", "escalation_target", "context", "hitl_target",
-		"on_response", "subject_digest", "quorum", "remind_every",
+		"on_response", "subject_digest", "quorum", "remind_every", "notify_url",
 	}, true},
 	Wait:    {[]string{"duration", "until", "event", "callback"}, true},
 	Try:     {[]string{"body", "catch", "finally"}, true},

@@ -81,12 +81,12 @@ type Effect struct {
 
 // Question is a question to people.
 type Question struct {
-	Type, Prompt, Assignee, Priority, OnTimeout, EscalationTarget, SubjectDigest string
-	Options                                                                      []Option
-	Schema                                                                       []byte
-	Context                                                                      any
-	Needed, Of                                                                   int
-	RemindEvery                                                                  time.Duration
+	Type, Prompt, Assignee, Priority, OnTimeout, EscalationTarget, SubjectDigest, NotifyURL string
+	Options                                                                                 []Option
+	Schema                                                                                  []byte
+	Context                                                                                 any
+	Needed, Of                                                                              int
+	RemindEvery                                                                             time.Duration
 }
 
 // Option is an allowed answer.

@@ -110,7 +110,7 @@ func (r *run) ask(b *ir.Block, a *act, names *scope) outcome {
 
 func (r *run) question(b *ir.Block, names *scope) (Effect, bool) {
 	q := &Question{
-		Type: b.Type, Priority: b.Priority, OnTimeout: b.OnTimeout, EscalationTarget: b.EscalationTarget,
+		Type: b.Type, Priority: b.Priority, OnTimeout: b.OnTimeout, EscalationTarget: b.EscalationTarget, NotifyURL: b.NotifyURL,
 		Schema: b.Schema, RemindEvery: duration(b.RemindEvery), Needed: 1, Of: 1,
 	}
 	if q.Type == "" {
