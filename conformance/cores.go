@@ -34,6 +34,7 @@ var (
 	decisionFields = []string{
 		"id", "core_id", "execution_id", "flow_name", "step", "checkpoint_type", "prompt", "options", "schema", "context", "status", "priority",
 		"assignee_raw", "assignee_type", "expires_at", "quorum", "votes", "resolution", "resolved_by", "subject_digest", "created_at", "revision",
+		"notification_sent", "notified_at", "notify_error",
 	}
 )
 

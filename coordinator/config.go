@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
+	"github.com/mindcoordinator/mind/coordinator/notify"
 	"github.com/mindcoordinator/mind/coordinator/output"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/event"
@@ -66,6 +68,9 @@ type Config struct {
 	// LogArchive is read if agents do not have the logs and metrics of a task, or no longer have them.
 	LogArchive output.Archive
 
+	// Webhooks says which URLs get notices of decisions, and what signs them. The same on all coordinators: the leader sends.
+	Webhooks notify.Settings
+
 	// LogStore is "wal" or "boltdb": a log of the other kind is moved at the start. Empty: "wal", but a log of an earlier version
 	// stays in "boltdb" until the feature level was raised; see raftnode/store.
 	LogStore string
@@ -85,12 +90,14 @@ type Config struct {
 	// The fields below replace the environment of a coordinator in tests: the network (nil: TCP), the transport of
 	// gossip (nil: UDP and TCP), and parts of Raft's configuration, changed by RaftTuning (nil: unchanged). Observe is
 	// called with every entry that this replica applies, under the rules of fsm.Machine.OnApply. Tamper replaces the
-	// entries that this replica applies, so that it differs from the others (nil: unchanged).
+	// entries that this replica applies, so that it differs from the others (nil: unchanged). WebhookTransport sends webhooks.
 	Network         Network
 	GossipTransport gossip.Transport
 	RaftTuning      func(*raftnode.Config)
 	Observe         func(*fsm.View, []event.Event)
 	Tamper          func(index uint64, entry []byte) []byte
+
+	WebhookTransport http.RoundTripper
 }
 
 // Network listens and dials for a coordinator.
@@ -209,6 +216,9 @@ func (c Config) Validate() error {
 	}
 	if n := c.Limits.AuditRecords; n != 0 && (n < minAuditRecords || n > maxAuditRecords) {
 		errs = append(errs, fmt.Errorf("audit_records %d: it must be %d to %d", n, minAuditRecords, maxAuditRecords))
+	}
+	if err := c.Webhooks.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	switch c.Raise {
 	case "", RaiseAuto, RaiseManual:

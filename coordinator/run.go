@@ -132,6 +132,7 @@ func (s *server) prepare() error {
 	s.votes = votes.New(s.config.ID, s.tls, s.gossipMembers, s.replica)
 	s.sessions = session.New(session.Config{
 		ID: s.config.ID, TLS: s.tls, Heartbeat: s.config.Timers.AgentHeartbeat, Launcher: admin.LauncherFor, Unseal: s.sealer.Unseal,
+		NotifyURL:  s.config.Webhooks.URL,
 		Background: &s.background, Log: s.log,
 	}, s.replica, s.currentSessions)
 	if err := s.makeServices(); err != nil {

@@ -35,6 +35,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/links"
 	"github.com/mindcoordinator/mind/coordinator/members"
 	"github.com/mindcoordinator/mind/coordinator/metrics"
+	"github.com/mindcoordinator/mind/coordinator/notify"
 	"github.com/mindcoordinator/mind/coordinator/output"
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/coordinator/replica"
@@ -85,6 +86,7 @@ type server struct {
 	schedules   *schedules.Service
 	cores       *cores.Service
 	interpreter *interpreter.Interpreter
+	notices     *notify.Sender
 	data        *data.Service
 	events      *events.Service
 	selfcheck   *selfcheck.Service

@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/jobs"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/coordinator/members"
+	"github.com/mindcoordinator/mind/coordinator/notify"
 	"github.com/mindcoordinator/mind/coordinator/output"
 	"github.com/mindcoordinator/mind/coordinator/programs"
 	"github.com/mindcoordinator/mind/coordinator/recovery"
@@ -26,12 +27,15 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/selfcheck"
 	"github.com/mindcoordinator/mind/coordinator/upgrade"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
+	"github.com/mindcoordinator/mind/fsm/executions"
 )
 
 // makeServices creates the services that answer calls. They do not know each other: their dependencies are passed in
 // here.
 func (s *server) makeServices() (err error) {
-	s.makeJobServices()
+	if err := s.makeJobServices(); err != nil {
+		return err
+	}
 	s.output, err = output.New(output.Config{
 		State: s.replica, Agents: s.agents, Archive: s.config.LogArchive, TLS: s.tls, Registry: s.config.Registry, Log: s.log,
 	})
@@ -66,7 +70,7 @@ func (s *server) makeServices() (err error) {
 }
 
 // makeJobServices creates the services that answer calls about jobs, and the parts that they share.
-func (s *server) makeJobServices() {
+func (s *server) makeJobServices() (err error) {
 	s.capacity = admission.NewCapacity(s.replica.View)
 	s.forecasts = forecast.New(s.config.Limits.EstimateRest, s.metrics.Estimated)
 	admitted := admission.New(s.replica, s.capacity, s.sealer, admin.LauncherInForce)
@@ -76,12 +80,20 @@ func (s *server) makeJobServices() {
 	})
 	s.evaluations = evaluations.New(s.replica, admitted, s.forecasts)
 	cache := &programs.Cache{}
-	s.cores = cores.New(cores.Config{State: s.replica, Sealer: s.sealer, Programs: cache, Log: s.log})
+	if s.notices, err = notify.New(notify.Config{
+		Settings: s.config.Webhooks, State: s.replica, Tried: s.metrics.Noticed, Transport: s.config.WebhookTransport, Log: s.log,
+		Show: func(d *executions.Decision) map[string]any { return programs.OfMessage(cores.DecisionShown(d)) },
+	}); err != nil {
+		return err
+	}
+	s.cores = cores.New(cores.Config{State: s.replica, Sealer: s.sealer, Programs: cache, Notifies: s.notices.Check, Log: s.log})
 	s.interpreter = interpreter.New(interpreter.Config{
-		State: s.replica, Admission: admitted, Evaluations: s.evaluations, Programs: cache, Open: s.cores.OpenEnvironment, Log: s.log,
+		State: s.replica, Admission: admitted, Evaluations: s.evaluations, Programs: cache, Open: s.cores.OpenEnvironment,
+		Notifies: s.notices.Check, NotifyURL: s.config.Webhooks.URL, Log: s.log,
 	})
 	s.schedules = schedules.New(schedules.Config{State: s.replica, Admission: admitted, Ran: s.metrics.Ran, Log: s.log})
 	s.data = data.New(s.replica, s.agents, s.log)
+	return nil
 }
 
 // Several services may implement one gRPC service; the types below combine them.

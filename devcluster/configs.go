@@ -2,7 +2,10 @@ package devcluster
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -20,6 +23,9 @@ func (l *layout) writeConfigs() error {
 	if err := durable.MkdirAll(filepath.Join(l.dir, "config"), 0o700); err != nil {
 		return fmt.Errorf("making the folder of configurations: %w", err)
 	}
+	if err := l.writeWebhookSecret(); err != nil {
+		return err
+	}
 	var grpc, gossip []string
 	var peers []keys
 	for _, m := range l.Coordinators {
@@ -34,6 +40,8 @@ func (l *layout) writeConfigs() error {
 			"grpc_addr": m.GRPC, "http_addr": m.HTTP, "raft_addr": m.Raft, "gossip_addr": m.Gossip,
 			"peers": peers, "api_secret": l.APISecret,
 			"gossip_key": base64.StdEncoding.EncodeToString(l.GossipKey), "gossip_join": gossip,
+			// Receivers on this machine may be notified.
+			"webhook_secret_file": l.webhookSecret(), "webhook_hosts": []string{"localhost", "127.0.0.1", "::1"},
 		}
 	}
 	for i, m := range l.Agents {
@@ -84,6 +92,20 @@ func (l *layout) writeConfigs() error {
 		if err := durable.WriteFile(l.config(name), text, 0o600); err != nil {
 			return fmt.Errorf("writing the configuration of %s: %w", name, err)
 		}
+	}
+	return nil
+}
+
+// webhookSecret is the file of the secret that signs notices of decisions. It outlives restarts, as receivers have a copy.
+func (l *layout) webhookSecret() string { return filepath.Join(l.dir, "webhook-secret") }
+
+func (l *layout) writeWebhookSecret() error {
+	if _, err := os.Stat(l.webhookSecret()); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text := "whsec_" + base64.StdEncoding.EncodeToString(random(32)) + "\n"
+	if err := durable.WriteFile(l.webhookSecret(), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("writing the secret of webhooks: %w", err)
 	}
 	return nil
 }

@@ -90,6 +90,9 @@ func (s *Service) put(ctx context.Context, c coreverbs.PutCore) (*cores.Core, er
 	return result.Core, nil
 }
 
+// noURL is the notify_url that takes that of a Core away; an empty one leaves it.
+const noURL = "none"
+
 // fill checks a request, and adds it to a command. base is the configuration that it changes.
 func (s *Service) fill(c *coreverbs.PutCore, base *config, req given) error {
 	var f call.Faults
@@ -105,11 +108,21 @@ func (s *Service) fill(c *coreverbs.PutCore, base *config, req given) error {
 	}
 	for to, from := range map[*string]string{
 		&base.RuntimeMode: req.GetRuntimeMode(), &base.ConcurrencyMode: req.GetConcurrencyMode(), &base.EntityKeyField: req.GetEntityKeyField(),
-		&base.CheckpointMode: req.GetCheckpointMode(), &base.PrivilegeLevel: req.GetPrivilegeLevel(), &base.NotifyURL: req.GetNotifyUrl(),
+		&base.CheckpointMode: req.GetCheckpointMode(), &base.PrivilegeLevel: req.GetPrivilegeLevel(),
 	} {
 		if from != "" {
 			*to = from
 		}
+	}
+	switch url := req.GetNotifyUrl(); url {
+	case "":
+	case noURL:
+		base.NotifyURL = ""
+	default:
+		if err := s.Notifies(url); err != nil {
+			f.Bad("notify_url", "cannot be used: %v", err)
+		}
+		base.NotifyURL = url
 	}
 	if len(req.GetPlugins()) > 0 {
 		base.Plugins = nil
@@ -132,6 +145,9 @@ func (s *Service) fill(c *coreverbs.PutCore, base *config, req given) error {
 	if source := req.GetSource(); len(source.GetFields()) > 0 {
 		if err := program(c, source); err != nil {
 			return err
+		}
+		if err := programs.CheckURLs(c.Source, s.Notifies); err != nil {
+			return call.Bad("source", "%v", err)
 		}
 	}
 	var err error

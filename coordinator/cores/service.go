@@ -45,6 +45,8 @@ type Config struct {
 	State    State
 	Sealer   Sealer
 	Programs *programs.Cache
+	// Notifies says why a URL cannot get notices of decisions.
+	Notifies func(url string) error
 	Log      *slog.Logger
 }
 

@@ -122,14 +122,14 @@ var (
 	}
 )
 
-// decisionShown is a decision for an answer.
-func decisionShown(d *executions.Decision) *v1.Decision {
+// DecisionShown is a decision for an answer, and for a notice.
+func DecisionShown(d *executions.Decision) *v1.Decision {
 	out := &v1.Decision{
 		Id: d.ID.String(), FlowName: d.Flow, Step: d.Path, NodeId: d.Node, CheckpointType: d.Type, Prompt: d.Prompt,
 		Context: programs.Stored(d.Context), Status: d.Status.String(), Priority: priorities[d.Priority], AssigneeRaw: d.Assignee,
 		AssigneeType: d.AssigneeType.String(), ExpiresAt: call.Time(d.ExpiresAt), ExpiryAction: onExpiry[d.OnExpiry], EscalationTarget: d.EscalateTo,
 		Escalated: d.Escalated, ReminderCount: int32(d.Reminders), ReminderIntervalMinutes: int32(d.RemindEvery / 60e9),
-		SubjectDigest: d.Subject, Quorum: &v1.CheckpointQuorum{Needed: int32(d.Needed), Of: int32(d.Of)}, Resolution: d.Resolution, ResolvedBy: d.ResolvedBy,
+		NotificationSent: d.NotifiedAt != 0, NotifiedAt: call.Time(d.NotifiedAt), NotifyError: d.NotifyError, SubjectDigest: d.Subject, Quorum: &v1.CheckpointQuorum{Needed: int32(d.Needed), Of: int32(d.Of)}, Resolution: d.Resolution, ResolvedBy: d.ResolvedBy,
 		ResolvedAt: call.Time(d.ResolvedAt), CreatedAt: call.Time(d.CreatedAt), Revision: int64(d.Revision),
 	}
 	if d.Execution != 0 {

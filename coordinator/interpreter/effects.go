@@ -1,6 +1,7 @@
 package interpreter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -166,20 +167,25 @@ func (p *Interpreter) question(v *fsm.View, e *executions.Execution, q *machine.
 			return nil, fmt.Errorf("its context has %d bytes, and at most %d are allowed", len(d.Context), executions.MaxContext)
 		}
 	}
-	if kind, _ := executions.ParseAssignee(q.Assignee); kind == executions.Unrouted {
-		if c, ok := v.Core(e.Core); ok && routedOnly(c) {
-			return nil, errors.New("the checkpoint has no assignee, and the Core takes routed ones alone (checkpoint_mode: routed)")
-		}
+	asking := askingOf(v, e.Core)
+	if kind, _ := executions.ParseAssignee(q.Assignee); kind == executions.Unrouted && asking.CheckpointMode == "routed" {
+		return nil, errors.New("the checkpoint has no assignee, and the Core takes routed ones alone (checkpoint_mode: routed)")
 	}
+	d.NotifyURL = cmp.Or(q.NotifyURL, asking.NotifyURL, p.NotifyURL)
 	return d, nil
 }
 
-// routedOnly says whether the checkpoints of a Core need an assignee.
-func routedOnly(c *cores.Core) bool {
-	var config struct {
-		CheckpointMode string `json:"checkpoint_mode"`
+// asking has the settings of a Core that are about its questions.
+type asking struct {
+	CheckpointMode string `json:"checkpoint_mode"`
+	NotifyURL      string `json:"notify_url"`
+}
+
+func askingOf(v *fsm.View, id ident.Core) (a asking) {
+	if c, ok := v.Core(id); ok {
+		_ = json.Unmarshal(c.Config, &a) // Package cores has checked it when it came in.
 	}
-	return json.Unmarshal(c.Config, &config) == nil && config.CheckpointMode == "routed"
+	return a
 }
 
 // call starts a flow of this program, or of another Core of the tenant.

@@ -54,7 +54,11 @@ type Config struct {
 	Programs    *programs.Cache
 	// Open opens the sealed environment of a Core, when it starts.
 	Open func(c *cores.Core) error
-	Log  *slog.Logger
+	// Notifies says why a URL cannot get notices of decisions.
+	Notifies func(url string) error
+	// NotifyURL gets those of Cores and checkpoints that name none; empty: nobody does.
+	NotifyURL string
+	Log       *slog.Logger
 }
 
 const (

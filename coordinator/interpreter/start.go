@@ -74,7 +74,17 @@ func (p *Interpreter) startable(v *fsm.View, c *cores.Core) error {
 		return fmt.Errorf("INVALID_SOURCE_IR: %s", strings.Join(faults, "; "))
 	}
 	if len(c.Environment) > 0 && p.Open != nil {
-		return p.Open(c)
+		if err := p.Open(c); err != nil {
+			return err
+		}
 	}
-	return nil
+	if url := askingOf(v, c.ID).NotifyURL; url != "" && p.Notifies != nil {
+		if err := p.Notifies(url); err != nil {
+			return fmt.Errorf("its notify_url cannot be used: %w", err)
+		}
+	}
+	if p.Notifies == nil {
+		return nil
+	}
+	return programs.CheckURLs(version.Source, p.Notifies)
 }

@@ -26,6 +26,7 @@ type Metrics struct {
 	placements  prometheus.Counter
 	preemptions prometheus.Counter
 	runs        *prometheus.CounterVec
+	notices     *prometheus.CounterVec
 	off         *prometheus.HistogramVec
 	renewals    *prometheus.CounterVec
 	errors      *prometheus.CounterVec
@@ -56,6 +57,9 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_schedule_runs_total", Help: "Runs of schedules by outcome: STARTED, SKIPPED, MISSED or REFUSED.",
 		}, []string{"outcome"}),
+		notices: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_decision_notices_total", Help: "Tries to send notices of decisions by outcome: sent, failed or given_up, counted by the leader.",
+		}, []string{"outcome"}),
 		off: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "mind_start_error_seconds",
 			Help:    "How much earlier or later jobs got their places than first foreseen: estimated, by the coordinator that did; reserved, counted by the leader.",
@@ -71,7 +75,7 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 			Name: "mind_coordinator_request_seconds", Help: "Time of unary calls and length of streams.", Buckets: latencyBuckets,
 		}, []string{"method"}),
 	}
-	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.runs, m.off, m.renewals, m.errors, m.calls,
+	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.runs, m.notices, m.off, m.renewals, m.errors, m.calls,
 		&stateCollector{machine: machine, leading: leading})
 	m.totals = newTotals(reg)
 	return m
@@ -96,6 +100,9 @@ func (m *Metrics) started(foreseen string, off time.Duration) {
 
 // Ran counts a run of a schedule.
 func (m *Metrics) Ran(outcome string) { m.runs.WithLabelValues(outcome).Inc() }
+
+// Noticed counts a try to send a notice of a decision.
+func (m *Metrics) Noticed(outcome string) { m.notices.WithLabelValues(outcome).Inc() }
 
 // Renewed counts the renewals of one round.
 func (m *Metrics) Renewed(direct, relayed int) {

@@ -137,6 +137,11 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 		return nil
 	}
 	command, last := Reports(in.session.Node(), reports)
+	for i := range command.Reports {
+		if g := command.Reports[i].Gate; g != nil {
+			g.NotifyURL = in.service.config.NotifyURL
+		}
+	}
 	if len(command.Reports) > 0 {
 		if _, err := patiently[jobverbs.ReportResult](ctx, in.service.replica, command); err != nil {
 			return err

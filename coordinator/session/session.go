@@ -33,6 +33,8 @@ type Config struct {
 	// Launcher and Unseal complete the specification of a task; see NewOrderBook.
 	Launcher Launcher
 	Unseal   func(*work.Job, *v1.TaskSpec)
+	// NotifyURL gets notices of the decisions at gates; empty: nobody does.
+	NotifyURL string
 	// Background counts the goroutines of sessions.
 	Background *sync.WaitGroup
 	Log        *slog.Logger

@@ -47,7 +47,7 @@ type Core struct {
 	// standard (default), elevated or admin.
 	PrivilegeLevel string           `protobuf:"bytes,11,opt,name=privilege_level,json=privilegeLevel,proto3" json:"privilege_level,omitempty"`
 	Metadata       *structpb.Struct `protobuf:"bytes,12,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// Where signed notices about checkpoints are sent; empty: nowhere.
+	// Where signed notices about checkpoints are sent; empty: to the operator's webhook_url, if there is one.
 	NotifyUrl string `protobuf:"bytes,13,opt,name=notify_url,json=notifyUrl,proto3" json:"notify_url,omitempty"`
 	TenantId  string `protobuf:"bytes,20,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
 	UserId    string `protobuf:"bytes,21,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
@@ -932,7 +932,8 @@ type Decision struct {
 	Escalated               bool   `protobuf:"varint,19,opt,name=escalated,proto3" json:"escalated,omitempty"`
 	ReminderCount           int32  `protobuf:"varint,20,opt,name=reminder_count,json=reminderCount,proto3" json:"reminder_count,omitempty"`
 	ReminderIntervalMinutes int32  `protobuf:"varint,21,opt,name=reminder_interval_minutes,json=reminderIntervalMinutes,proto3" json:"reminder_interval_minutes,omitempty"`
-	NotificationSent        bool   `protobuf:"varint,22,opt,name=notification_sent,json=notificationSent,proto3" json:"notification_sent,omitempty"`
+	// Whether a notice was taken by the notify_url, when last, and why the newest try failed.
+	NotificationSent bool `protobuf:"varint,22,opt,name=notification_sent,json=notificationSent,proto3" json:"notification_sent,omitempty"`
 	// What it is about. An answer that names another digest is refused.
 	SubjectDigest string                 `protobuf:"bytes,23,opt,name=subject_digest,json=subjectDigest,proto3" json:"subject_digest,omitempty"`
 	Quorum        *CheckpointQuorum      `protobuf:"bytes,24,opt,name=quorum,proto3" json:"quorum,omitempty"`
@@ -944,8 +945,10 @@ type Decision struct {
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	Revision      int64                  `protobuf:"varint,31,opt,name=revision,proto3" json:"revision,omitempty"`
 	// At a gate, the job that waits for the answer, and its attempt.
-	JobId         string `protobuf:"bytes,40,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Attempt       int32  `protobuf:"varint,41,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	JobId         string                 `protobuf:"bytes,40,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Attempt       int32                  `protobuf:"varint,41,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	NotifiedAt    *timestamppb.Timestamp `protobuf:"bytes,42,opt,name=notified_at,json=notifiedAt,proto3" json:"notified_at,omitempty"`
+	NotifyError   string                 `protobuf:"bytes,43,opt,name=notify_error,json=notifyError,proto3" json:"notify_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1211,6 +1214,20 @@ func (x *Decision) GetAttempt() int32 {
 	return 0
 }
 
+func (x *Decision) GetNotifiedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotifiedAt
+	}
+	return nil
+}
+
+func (x *Decision) GetNotifyError() string {
+	if x != nil {
+		return x.NotifyError
+	}
+	return ""
+}
+
 // CoreEvent is something that happened in an execution, or was sent to a Core.
 type CoreEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1300,7 +1317,7 @@ type CreateCoreRequest struct {
 	// standard (default), elevated or admin.
 	PrivilegeLevel string           `protobuf:"bytes,11,opt,name=privilege_level,json=privilegeLevel,proto3" json:"privilege_level,omitempty"`
 	Metadata       *structpb.Struct `protobuf:"bytes,12,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// Where signed notices about checkpoints are sent; empty: nowhere.
+	// Where signed notices about checkpoints are sent; empty: to the operator's webhook_url, if there is one.
 	NotifyUrl     string `protobuf:"bytes,13,opt,name=notify_url,json=notifyUrl,proto3" json:"notify_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1485,7 +1502,7 @@ type UpdateCoreRequest struct {
 	// standard (default), elevated or admin.
 	PrivilegeLevel string           `protobuf:"bytes,11,opt,name=privilege_level,json=privilegeLevel,proto3" json:"privilege_level,omitempty"`
 	Metadata       *structpb.Struct `protobuf:"bytes,12,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// Where signed notices about checkpoints are sent; empty: nowhere.
+	// Where signed notices about checkpoints are sent; none: to the operator's webhook_url, if there is one.
 	NotifyUrl string `protobuf:"bytes,13,opt,name=notify_url,json=notifyUrl,proto3" json:"notify_url,omitempty"`
 	// The revision that the change was made from; 0: whatever there is.
 	IfRevision    int64 `protobuf:"varint,14,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
@@ -4069,7 +4086,8 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\":\n" +
 	"\x10CheckpointQuorum\x12\x16\n" +
 	"\x06needed\x18\x01 \x01(\x05R\x06needed\x12\x0e\n" +
-	"\x02of\x18\x02 \x01(\x05R\x02of\"\xf7\t\n" +
+	"\x02of\x18\x02 \x01(\x05R\x02of\"\xd7\n" +
+	"\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
 	"\acore_id\x18\x02 \x01(\tR\x06coreId\x12!\n" +
@@ -4110,7 +4128,10 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"created_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1a\n" +
 	"\brevision\x18\x1f \x01(\x03R\brevision\x12\x15\n" +
 	"\x06job_id\x18( \x01(\tR\x05jobId\x12\x18\n" +
-	"\aattempt\x18) \x01(\x05R\aattempt\"\xa5\x01\n" +
+	"\aattempt\x18) \x01(\x05R\aattempt\x12;\n" +
+	"\vnotified_at\x18* \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"notifiedAt\x12!\n" +
+	"\fnotify_error\x18+ \x01(\tR\vnotifyError\"\xa5\x01\n" +
 	"\tCoreEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x17\n" +
 	"\acore_id\x18\x02 \x01(\tR\x06coreId\x128\n" +
@@ -4454,101 +4475,102 @@ var file_scaimind_v1_cores_proto_depIdxs = []int32{
 	62, // 28: scaimind.v1.Decision.data:type_name -> google.protobuf.Value
 	61, // 29: scaimind.v1.Decision.resolved_at:type_name -> google.protobuf.Timestamp
 	61, // 30: scaimind.v1.Decision.created_at:type_name -> google.protobuf.Timestamp
-	61, // 31: scaimind.v1.CoreEvent.timestamp:type_name -> google.protobuf.Timestamp
-	60, // 32: scaimind.v1.CoreEvent.payload:type_name -> google.protobuf.Struct
-	60, // 33: scaimind.v1.CreateCoreRequest.source:type_name -> google.protobuf.Struct
-	60, // 34: scaimind.v1.CreateCoreRequest.plugins:type_name -> google.protobuf.Struct
-	60, // 35: scaimind.v1.CreateCoreRequest.environment:type_name -> google.protobuf.Struct
-	60, // 36: scaimind.v1.CreateCoreRequest.resource_limits:type_name -> google.protobuf.Struct
-	60, // 37: scaimind.v1.CreateCoreRequest.metadata:type_name -> google.protobuf.Struct
-	0,  // 38: scaimind.v1.CreateCoreResponse.core:type_name -> scaimind.v1.Core
-	60, // 39: scaimind.v1.UpdateCoreRequest.source:type_name -> google.protobuf.Struct
-	60, // 40: scaimind.v1.UpdateCoreRequest.plugins:type_name -> google.protobuf.Struct
-	60, // 41: scaimind.v1.UpdateCoreRequest.environment:type_name -> google.protobuf.Struct
-	60, // 42: scaimind.v1.UpdateCoreRequest.resource_limits:type_name -> google.protobuf.Struct
-	60, // 43: scaimind.v1.UpdateCoreRequest.metadata:type_name -> google.protobuf.Struct
-	0,  // 44: scaimind.v1.UpdateCoreResponse.core:type_name -> scaimind.v1.Core
-	0,  // 45: scaimind.v1.ListCoresResponse.cores:type_name -> scaimind.v1.Core
-	0,  // 46: scaimind.v1.GetCoreResponse.core:type_name -> scaimind.v1.Core
-	0,  // 47: scaimind.v1.StartCoreResponse.core:type_name -> scaimind.v1.Core
-	0,  // 48: scaimind.v1.StopCoreResponse.core:type_name -> scaimind.v1.Core
-	0,  // 49: scaimind.v1.RestartCoreResponse.core:type_name -> scaimind.v1.Core
-	0,  // 50: scaimind.v1.PauseCoreResponse.core:type_name -> scaimind.v1.Core
-	0,  // 51: scaimind.v1.ResumeCoreResponse.core:type_name -> scaimind.v1.Core
-	62, // 52: scaimind.v1.SendCoreEventRequest.data:type_name -> google.protobuf.Value
-	62, // 53: scaimind.v1.InvokeCoreRequest.input:type_name -> google.protobuf.Value
-	4,  // 54: scaimind.v1.InvokeCoreResponse.execution:type_name -> scaimind.v1.Execution
-	9,  // 55: scaimind.v1.ListCoreEventsResponse.events:type_name -> scaimind.v1.CoreEvent
-	4,  // 56: scaimind.v1.ListExecutionsResponse.executions:type_name -> scaimind.v1.Execution
-	4,  // 57: scaimind.v1.GetExecutionResponse.execution:type_name -> scaimind.v1.Execution
-	4,  // 58: scaimind.v1.CancelExecutionResponse.execution:type_name -> scaimind.v1.Execution
-	4,  // 59: scaimind.v1.PauseExecutionResponse.execution:type_name -> scaimind.v1.Execution
-	4,  // 60: scaimind.v1.ResumeExecutionResponse.execution:type_name -> scaimind.v1.Execution
-	60, // 61: scaimind.v1.RetryExecutionRequest.bindings:type_name -> google.protobuf.Struct
-	4,  // 62: scaimind.v1.RetryExecutionResponse.execution:type_name -> scaimind.v1.Execution
-	62, // 63: scaimind.v1.SignalExecutionRequest.data:type_name -> google.protobuf.Value
-	4,  // 64: scaimind.v1.SignalExecutionResponse.execution:type_name -> scaimind.v1.Execution
-	8,  // 65: scaimind.v1.ListDecisionsResponse.checkpoints:type_name -> scaimind.v1.Decision
-	8,  // 66: scaimind.v1.GetDecisionResponse.checkpoint:type_name -> scaimind.v1.Decision
-	62, // 67: scaimind.v1.ResolveDecisionRequest.data:type_name -> google.protobuf.Value
-	8,  // 68: scaimind.v1.ResolveDecisionResponse.checkpoint:type_name -> scaimind.v1.Decision
-	8,  // 69: scaimind.v1.CancelDecisionResponse.checkpoint:type_name -> scaimind.v1.Decision
-	8,  // 70: scaimind.v1.ReassignDecisionResponse.checkpoint:type_name -> scaimind.v1.Decision
-	10, // 71: scaimind.v1.CoreService.CreateCore:input_type -> scaimind.v1.CreateCoreRequest
-	14, // 72: scaimind.v1.CoreService.ListCores:input_type -> scaimind.v1.ListCoresRequest
-	16, // 73: scaimind.v1.CoreService.GetCore:input_type -> scaimind.v1.GetCoreRequest
-	12, // 74: scaimind.v1.CoreService.UpdateCore:input_type -> scaimind.v1.UpdateCoreRequest
-	18, // 75: scaimind.v1.CoreService.DeleteCore:input_type -> scaimind.v1.DeleteCoreRequest
-	20, // 76: scaimind.v1.CoreService.StartCore:input_type -> scaimind.v1.StartCoreRequest
-	22, // 77: scaimind.v1.CoreService.StopCore:input_type -> scaimind.v1.StopCoreRequest
-	24, // 78: scaimind.v1.CoreService.RestartCore:input_type -> scaimind.v1.RestartCoreRequest
-	26, // 79: scaimind.v1.CoreService.PauseCore:input_type -> scaimind.v1.PauseCoreRequest
-	28, // 80: scaimind.v1.CoreService.ResumeCore:input_type -> scaimind.v1.ResumeCoreRequest
-	30, // 81: scaimind.v1.CoreService.SendCoreEvent:input_type -> scaimind.v1.SendCoreEventRequest
-	32, // 82: scaimind.v1.CoreService.InvokeCore:input_type -> scaimind.v1.InvokeCoreRequest
-	34, // 83: scaimind.v1.CoreService.ListCoreEvents:input_type -> scaimind.v1.ListCoreEventsRequest
-	36, // 84: scaimind.v1.CoreService.ListExecutions:input_type -> scaimind.v1.ListExecutionsRequest
-	38, // 85: scaimind.v1.CoreService.GetExecution:input_type -> scaimind.v1.GetExecutionRequest
-	40, // 86: scaimind.v1.CoreService.CancelExecution:input_type -> scaimind.v1.CancelExecutionRequest
-	42, // 87: scaimind.v1.CoreService.PauseExecution:input_type -> scaimind.v1.PauseExecutionRequest
-	44, // 88: scaimind.v1.CoreService.ResumeExecution:input_type -> scaimind.v1.ResumeExecutionRequest
-	46, // 89: scaimind.v1.CoreService.RetryExecution:input_type -> scaimind.v1.RetryExecutionRequest
-	48, // 90: scaimind.v1.CoreService.SignalExecution:input_type -> scaimind.v1.SignalExecutionRequest
-	50, // 91: scaimind.v1.CoreService.ListDecisions:input_type -> scaimind.v1.ListDecisionsRequest
-	52, // 92: scaimind.v1.CoreService.GetDecision:input_type -> scaimind.v1.GetDecisionRequest
-	54, // 93: scaimind.v1.CoreService.ResolveDecision:input_type -> scaimind.v1.ResolveDecisionRequest
-	56, // 94: scaimind.v1.CoreService.CancelDecision:input_type -> scaimind.v1.CancelDecisionRequest
-	58, // 95: scaimind.v1.CoreService.ReassignDecision:input_type -> scaimind.v1.ReassignDecisionRequest
-	11, // 96: scaimind.v1.CoreService.CreateCore:output_type -> scaimind.v1.CreateCoreResponse
-	15, // 97: scaimind.v1.CoreService.ListCores:output_type -> scaimind.v1.ListCoresResponse
-	17, // 98: scaimind.v1.CoreService.GetCore:output_type -> scaimind.v1.GetCoreResponse
-	13, // 99: scaimind.v1.CoreService.UpdateCore:output_type -> scaimind.v1.UpdateCoreResponse
-	19, // 100: scaimind.v1.CoreService.DeleteCore:output_type -> scaimind.v1.DeleteCoreResponse
-	21, // 101: scaimind.v1.CoreService.StartCore:output_type -> scaimind.v1.StartCoreResponse
-	23, // 102: scaimind.v1.CoreService.StopCore:output_type -> scaimind.v1.StopCoreResponse
-	25, // 103: scaimind.v1.CoreService.RestartCore:output_type -> scaimind.v1.RestartCoreResponse
-	27, // 104: scaimind.v1.CoreService.PauseCore:output_type -> scaimind.v1.PauseCoreResponse
-	29, // 105: scaimind.v1.CoreService.ResumeCore:output_type -> scaimind.v1.ResumeCoreResponse
-	31, // 106: scaimind.v1.CoreService.SendCoreEvent:output_type -> scaimind.v1.SendCoreEventResponse
-	33, // 107: scaimind.v1.CoreService.InvokeCore:output_type -> scaimind.v1.InvokeCoreResponse
-	35, // 108: scaimind.v1.CoreService.ListCoreEvents:output_type -> scaimind.v1.ListCoreEventsResponse
-	37, // 109: scaimind.v1.CoreService.ListExecutions:output_type -> scaimind.v1.ListExecutionsResponse
-	39, // 110: scaimind.v1.CoreService.GetExecution:output_type -> scaimind.v1.GetExecutionResponse
-	41, // 111: scaimind.v1.CoreService.CancelExecution:output_type -> scaimind.v1.CancelExecutionResponse
-	43, // 112: scaimind.v1.CoreService.PauseExecution:output_type -> scaimind.v1.PauseExecutionResponse
-	45, // 113: scaimind.v1.CoreService.ResumeExecution:output_type -> scaimind.v1.ResumeExecutionResponse
-	47, // 114: scaimind.v1.CoreService.RetryExecution:output_type -> scaimind.v1.RetryExecutionResponse
-	49, // 115: scaimind.v1.CoreService.SignalExecution:output_type -> scaimind.v1.SignalExecutionResponse
-	51, // 116: scaimind.v1.CoreService.ListDecisions:output_type -> scaimind.v1.ListDecisionsResponse
-	53, // 117: scaimind.v1.CoreService.GetDecision:output_type -> scaimind.v1.GetDecisionResponse
-	55, // 118: scaimind.v1.CoreService.ResolveDecision:output_type -> scaimind.v1.ResolveDecisionResponse
-	57, // 119: scaimind.v1.CoreService.CancelDecision:output_type -> scaimind.v1.CancelDecisionResponse
-	59, // 120: scaimind.v1.CoreService.ReassignDecision:output_type -> scaimind.v1.ReassignDecisionResponse
-	96, // [96:121] is the sub-list for method output_type
-	71, // [71:96] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	61, // 31: scaimind.v1.Decision.notified_at:type_name -> google.protobuf.Timestamp
+	61, // 32: scaimind.v1.CoreEvent.timestamp:type_name -> google.protobuf.Timestamp
+	60, // 33: scaimind.v1.CoreEvent.payload:type_name -> google.protobuf.Struct
+	60, // 34: scaimind.v1.CreateCoreRequest.source:type_name -> google.protobuf.Struct
+	60, // 35: scaimind.v1.CreateCoreRequest.plugins:type_name -> google.protobuf.Struct
+	60, // 36: scaimind.v1.CreateCoreRequest.environment:type_name -> google.protobuf.Struct
+	60, // 37: scaimind.v1.CreateCoreRequest.resource_limits:type_name -> google.protobuf.Struct
+	60, // 38: scaimind.v1.CreateCoreRequest.metadata:type_name -> google.protobuf.Struct
+	0,  // 39: scaimind.v1.CreateCoreResponse.core:type_name -> scaimind.v1.Core
+	60, // 40: scaimind.v1.UpdateCoreRequest.source:type_name -> google.protobuf.Struct
+	60, // 41: scaimind.v1.UpdateCoreRequest.plugins:type_name -> google.protobuf.Struct
+	60, // 42: scaimind.v1.UpdateCoreRequest.environment:type_name -> google.protobuf.Struct
+	60, // 43: scaimind.v1.UpdateCoreRequest.resource_limits:type_name -> google.protobuf.Struct
+	60, // 44: scaimind.v1.UpdateCoreRequest.metadata:type_name -> google.protobuf.Struct
+	0,  // 45: scaimind.v1.UpdateCoreResponse.core:type_name -> scaimind.v1.Core
+	0,  // 46: scaimind.v1.ListCoresResponse.cores:type_name -> scaimind.v1.Core
+	0,  // 47: scaimind.v1.GetCoreResponse.core:type_name -> scaimind.v1.Core
+	0,  // 48: scaimind.v1.StartCoreResponse.core:type_name -> scaimind.v1.Core
+	0,  // 49: scaimind.v1.StopCoreResponse.core:type_name -> scaimind.v1.Core
+	0,  // 50: scaimind.v1.RestartCoreResponse.core:type_name -> scaimind.v1.Core
+	0,  // 51: scaimind.v1.PauseCoreResponse.core:type_name -> scaimind.v1.Core
+	0,  // 52: scaimind.v1.ResumeCoreResponse.core:type_name -> scaimind.v1.Core
+	62, // 53: scaimind.v1.SendCoreEventRequest.data:type_name -> google.protobuf.Value
+	62, // 54: scaimind.v1.InvokeCoreRequest.input:type_name -> google.protobuf.Value
+	4,  // 55: scaimind.v1.InvokeCoreResponse.execution:type_name -> scaimind.v1.Execution
+	9,  // 56: scaimind.v1.ListCoreEventsResponse.events:type_name -> scaimind.v1.CoreEvent
+	4,  // 57: scaimind.v1.ListExecutionsResponse.executions:type_name -> scaimind.v1.Execution
+	4,  // 58: scaimind.v1.GetExecutionResponse.execution:type_name -> scaimind.v1.Execution
+	4,  // 59: scaimind.v1.CancelExecutionResponse.execution:type_name -> scaimind.v1.Execution
+	4,  // 60: scaimind.v1.PauseExecutionResponse.execution:type_name -> scaimind.v1.Execution
+	4,  // 61: scaimind.v1.ResumeExecutionResponse.execution:type_name -> scaimind.v1.Execution
+	60, // 62: scaimind.v1.RetryExecutionRequest.bindings:type_name -> google.protobuf.Struct
+	4,  // 63: scaimind.v1.RetryExecutionResponse.execution:type_name -> scaimind.v1.Execution
+	62, // 64: scaimind.v1.SignalExecutionRequest.data:type_name -> google.protobuf.Value
+	4,  // 65: scaimind.v1.SignalExecutionResponse.execution:type_name -> scaimind.v1.Execution
+	8,  // 66: scaimind.v1.ListDecisionsResponse.checkpoints:type_name -> scaimind.v1.Decision
+	8,  // 67: scaimind.v1.GetDecisionResponse.checkpoint:type_name -> scaimind.v1.Decision
+	62, // 68: scaimind.v1.ResolveDecisionRequest.data:type_name -> google.protobuf.Value
+	8,  // 69: scaimind.v1.ResolveDecisionResponse.checkpoint:type_name -> scaimind.v1.Decision
+	8,  // 70: scaimind.v1.CancelDecisionResponse.checkpoint:type_name -> scaimind.v1.Decision
+	8,  // 71: scaimind.v1.ReassignDecisionResponse.checkpoint:type_name -> scaimind.v1.Decision
+	10, // 72: scaimind.v1.CoreService.CreateCore:input_type -> scaimind.v1.CreateCoreRequest
+	14, // 73: scaimind.v1.CoreService.ListCores:input_type -> scaimind.v1.ListCoresRequest
+	16, // 74: scaimind.v1.CoreService.GetCore:input_type -> scaimind.v1.GetCoreRequest
+	12, // 75: scaimind.v1.CoreService.UpdateCore:input_type -> scaimind.v1.UpdateCoreRequest
+	18, // 76: scaimind.v1.CoreService.DeleteCore:input_type -> scaimind.v1.DeleteCoreRequest
+	20, // 77: scaimind.v1.CoreService.StartCore:input_type -> scaimind.v1.StartCoreRequest
+	22, // 78: scaimind.v1.CoreService.StopCore:input_type -> scaimind.v1.StopCoreRequest
+	24, // 79: scaimind.v1.CoreService.RestartCore:input_type -> scaimind.v1.RestartCoreRequest
+	26, // 80: scaimind.v1.CoreService.PauseCore:input_type -> scaimind.v1.PauseCoreRequest
+	28, // 81: scaimind.v1.CoreService.ResumeCore:input_type -> scaimind.v1.ResumeCoreRequest
+	30, // 82: scaimind.v1.CoreService.SendCoreEvent:input_type -> scaimind.v1.SendCoreEventRequest
+	32, // 83: scaimind.v1.CoreService.InvokeCore:input_type -> scaimind.v1.InvokeCoreRequest
+	34, // 84: scaimind.v1.CoreService.ListCoreEvents:input_type -> scaimind.v1.ListCoreEventsRequest
+	36, // 85: scaimind.v1.CoreService.ListExecutions:input_type -> scaimind.v1.ListExecutionsRequest
+	38, // 86: scaimind.v1.CoreService.GetExecution:input_type -> scaimind.v1.GetExecutionRequest
+	40, // 87: scaimind.v1.CoreService.CancelExecution:input_type -> scaimind.v1.CancelExecutionRequest
+	42, // 88: scaimind.v1.CoreService.PauseExecution:input_type -> scaimind.v1.PauseExecutionRequest
+	44, // 89: scaimind.v1.CoreService.ResumeExecution:input_type -> scaimind.v1.ResumeExecutionRequest
+	46, // 90: scaimind.v1.CoreService.RetryExecution:input_type -> scaimind.v1.RetryExecutionRequest
+	48, // 91: scaimind.v1.CoreService.SignalExecution:input_type -> scaimind.v1.SignalExecutionRequest
+	50, // 92: scaimind.v1.CoreService.ListDecisions:input_type -> scaimind.v1.ListDecisionsRequest
+	52, // 93: scaimind.v1.CoreService.GetDecision:input_type -> scaimind.v1.GetDecisionRequest
+	54, // 94: scaimind.v1.CoreService.ResolveDecision:input_type -> scaimind.v1.ResolveDecisionRequest
+	56, // 95: scaimind.v1.CoreService.CancelDecision:input_type -> scaimind.v1.CancelDecisionRequest
+	58, // 96: scaimind.v1.CoreService.ReassignDecision:input_type -> scaimind.v1.ReassignDecisionRequest
+	11, // 97: scaimind.v1.CoreService.CreateCore:output_type -> scaimind.v1.CreateCoreResponse
+	15, // 98: scaimind.v1.CoreService.ListCores:output_type -> scaimind.v1.ListCoresResponse
+	17, // 99: scaimind.v1.CoreService.GetCore:output_type -> scaimind.v1.GetCoreResponse
+	13, // 100: scaimind.v1.CoreService.UpdateCore:output_type -> scaimind.v1.UpdateCoreResponse
+	19, // 101: scaimind.v1.CoreService.DeleteCore:output_type -> scaimind.v1.DeleteCoreResponse
+	21, // 102: scaimind.v1.CoreService.StartCore:output_type -> scaimind.v1.StartCoreResponse
+	23, // 103: scaimind.v1.CoreService.StopCore:output_type -> scaimind.v1.StopCoreResponse
+	25, // 104: scaimind.v1.CoreService.RestartCore:output_type -> scaimind.v1.RestartCoreResponse
+	27, // 105: scaimind.v1.CoreService.PauseCore:output_type -> scaimind.v1.PauseCoreResponse
+	29, // 106: scaimind.v1.CoreService.ResumeCore:output_type -> scaimind.v1.ResumeCoreResponse
+	31, // 107: scaimind.v1.CoreService.SendCoreEvent:output_type -> scaimind.v1.SendCoreEventResponse
+	33, // 108: scaimind.v1.CoreService.InvokeCore:output_type -> scaimind.v1.InvokeCoreResponse
+	35, // 109: scaimind.v1.CoreService.ListCoreEvents:output_type -> scaimind.v1.ListCoreEventsResponse
+	37, // 110: scaimind.v1.CoreService.ListExecutions:output_type -> scaimind.v1.ListExecutionsResponse
+	39, // 111: scaimind.v1.CoreService.GetExecution:output_type -> scaimind.v1.GetExecutionResponse
+	41, // 112: scaimind.v1.CoreService.CancelExecution:output_type -> scaimind.v1.CancelExecutionResponse
+	43, // 113: scaimind.v1.CoreService.PauseExecution:output_type -> scaimind.v1.PauseExecutionResponse
+	45, // 114: scaimind.v1.CoreService.ResumeExecution:output_type -> scaimind.v1.ResumeExecutionResponse
+	47, // 115: scaimind.v1.CoreService.RetryExecution:output_type -> scaimind.v1.RetryExecutionResponse
+	49, // 116: scaimind.v1.CoreService.SignalExecution:output_type -> scaimind.v1.SignalExecutionResponse
+	51, // 117: scaimind.v1.CoreService.ListDecisions:output_type -> scaimind.v1.ListDecisionsResponse
+	53, // 118: scaimind.v1.CoreService.GetDecision:output_type -> scaimind.v1.GetDecisionResponse
+	55, // 119: scaimind.v1.CoreService.ResolveDecision:output_type -> scaimind.v1.ResolveDecisionResponse
+	57, // 120: scaimind.v1.CoreService.CancelDecision:output_type -> scaimind.v1.CancelDecisionResponse
+	59, // 121: scaimind.v1.CoreService.ReassignDecision:output_type -> scaimind.v1.ReassignDecisionResponse
+	97, // [97:122] is the sub-list for method output_type
+	72, // [72:97] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_cores_proto_init() }

@@ -150,6 +150,7 @@ func printCore(w io.Writer, k *core) error {
 	f.Add("flows", strings.Join(flows, ", "))
 	f.Add("mode", k.Mode)
 	f.Add("checkpoints", k.Asks)
+	f.Add("notifies", k.Notify)
 	f.Add("environment", strings.Join(k.Variables, ", "))
 	f.Add("user", k.User)
 	for _, at := range []struct {

@@ -16,7 +16,7 @@ import (
 const (
 	prefix  = "/v1/modules/scaicore"
 	nightly = `{"id":"core_1","name":"Nightly run","slug":"nightly-run","status":"running","version":2,"runtime_mode":"event_driven","checkpoint_mode":"auto",
-		"environment_names":["A","HF_TOKEN"],"source_digest":"sha256:12","source":{"flows":[{"name":"main"},{"name":"other"}]},"user_id":"ann","created_at":"2026-01-02T03:04:05Z"}`
+		"environment_names":["A","HF_TOKEN"],"notify_url":"https://h.example","source_digest":"sha256:12","source":{"flows":[{"name":"main"},{"name":"other"}]},"user_id":"ann","created_at":"2026-01-02T03:04:05Z"}`
 )
 
 func file(t *testing.T, name, text string) string {
@@ -44,11 +44,11 @@ func TestCreate_sendsTheProgramAndTheEnvironment(t *testing.T) {
 	g.On("POST "+prefix+"/cores", clitest.Answer(201, nightly))
 	yaml := file(t, "nightly.yaml", "schema_version: \"0.1\"\nname: Nightly run\nflows: [{name: main, body: []}]\n")
 	secret := file(t, "token", "canary-1\n")
-	stdout, stderr, code := clitest.RunAsked(t, "canary-2\r\n", "core", "create", "-f", yaml, "--env", "A=b=c", "--secret", "HF=@"+secret, "--secret", "S3", "--mode", "api")
+	stdout, stderr, code := clitest.RunAsked(t, "canary-2\r\n", "core", "create", "-f", yaml, "--env", "A=b=c", "--secret", "HF=@"+secret, "--secret", "S3", "--mode", "api", "--notify-url", "https://h.example")
 	require.Zero(t, code, stderr)
 	require.Equal(t, "nightly-run\n", stdout)
 	require.Equal(t, "`mind core start nightly-run` starts it\n", stderr)
-	require.JSONEq(t, `{"name":"Nightly run","runtime_mode":"api","source":{"schema_version":"0.1","name":"Nightly run","flows":[{"name":"main","body":[]}]},
+	require.JSONEq(t, `{"name":"Nightly run","runtime_mode":"api","notify_url":"https://h.example","source":{"schema_version":"0.1","name":"Nightly run","flows":[{"name":"main","body":[]}]},
 		"environment":{"A":"b=c","HF":{"type":"secret","value":"canary-1"},"S3":{"type":"secret","value":"canary-2"}}}`, last(g.Bodies))
 
 	stdout, stderr, code = clitest.RunAsked(t, `{"flows":[]}`, "core", "create", "-f", "-", "--name", "x", "-o", "json")
@@ -148,7 +148,7 @@ func TestShow(t *testing.T) {
 	g := clitest.NewGateway(t)
 	g.On("GET "+prefix+"/cores/nightly-run", clitest.Answer(200, nightly))
 	text := clitest.Squeeze(clitest.Done(t, "core", "show", "nightly-run"))
-	for _, line := range []string{"core nightly-run\n", "program version 2, sha256:12\n", "flows main, other\n", "environment A, HF_TOKEN\n"} {
+	for _, line := range []string{"core nightly-run\n", "program version 2, sha256:12\n", "flows main, other\n", "notifies https://h.example\n", "environment A, HF_TOKEN\n"} {
 		require.Contains(t, text, line)
 	}
 	require.JSONEq(t, nightly, clitest.Done(t, "core", "show", "nightly-run", "-o", "json"))

@@ -98,7 +98,7 @@ keep theirs. The name stays, unless --name gives another, and with it the slug.
 			delete(body, "name")
 		}
 		if len(body) == 0 {
-			return exit.Misuse(fmt.Errorf("nothing to change: give -f PROGRAM, --name, --env, --secret, --mode or --checkpoint-mode; for example: mind core update %s -f program.json", args[0]))
+			return exit.Misuse(fmt.Errorf("nothing to change: give -f PROGRAM, --name, --env, --secret, --mode, --checkpoint-mode or --notify-url; for example: mind core update %s -f program.json", args[0]))
 		}
 		if revision != 0 {
 			body["if_revision"] = revision

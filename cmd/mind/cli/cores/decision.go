@@ -129,6 +129,10 @@ func printDecision(w io.Writer, d *decision) error {
 	if d.CreatedAt != nil {
 		f.Add("asked", ago(d.CreatedAt))
 	}
+	if d.NotifiedAt != nil {
+		f.Add("notified", ago(d.NotifiedAt))
+	}
+	f.Add("notify error", d.NotifyErr)
 	switch {
 	case d.Status == "resolved":
 		f.Add("resolution", d.Resolution)

@@ -77,6 +77,7 @@ type core struct {
 	Version   int        `json:"version"`
 	Mode      string     `json:"runtime_mode"`
 	Asks      string     `json:"checkpoint_mode"`
+	Notify    string     `json:"notify_url"`
 	User      string     `json:"user_id"`
 	Digest    string     `json:"source_digest"`
 	Variables []string   `json:"environment_names"`
@@ -176,6 +177,8 @@ type decision struct {
 	ResolvedBy string          `json:"resolved_by"`
 	ResolvedAt *time.Time      `json:"resolved_at"`
 	CreatedAt  *time.Time      `json:"created_at"`
+	NotifiedAt *time.Time      `json:"notified_at"`
+	NotifyErr  string          `json:"notify_error"`
 	// Job waits at a gate for the answer.
 	Job     string `json:"job_id"`
 	Attempt int    `json:"attempt"`

@@ -23,7 +23,8 @@ const (
 	asked     = `{"id":"dec_1","core_id":"core_1","execution_id":"exec_1","flow_name":"main","step":"ask","checkpoint_type":"approval","prompt":"Ship it?",
 		"options":[{"id":"ship","label":"Ship it"},{"id":"keep it","label":""}],"status":"pending","priority":"high","assignee_raw":"role:reviewer",
 		"expires_at":"2026-01-03T03:04:05Z","expiry_action":"escalate","escalation_target":"user:bob","subject_digest":"sha256:1","quorum":{"needed":2,"of":3},
-		"votes":[{"user_id":"ann","resolution":"ship","comment":"fine"}],"context":{"score":0.5},"created_at":"2026-01-02T03:04:05Z"}`
+		"votes":[{"user_id":"ann","resolution":"ship","comment":"fine"}],"context":{"score":0.5},"created_at":"2026-01-02T03:04:05Z",
+		"notification_sent":true,"notified_at":"2026-01-02T03:04:06Z","notify_error":"it answered 500"}`
 	invoke = "POST " + prefix + "/cores/x/invoke"
 	get    = "GET " + prefix + "/executions/exec_1"
 )
@@ -205,7 +206,7 @@ func TestDecision(t *testing.T) {
 	text = clitest.Squeeze(clitest.Done(t, "decision", "show", "dec_1"))
 	for _, line := range []string{
 		"question Ship it?\n", "option ship: Ship it\noption keep it\n", "quorum 2 of 3 have to agree\n", "vote ann ship: fine\n", `context {"score":0.5}` + "\n",
-		", then: escalate user:bob\n", "answer `mind decision resolve dec_1 ship|'keep it'`",
+		"\nnotified 2026-01-02", "\nnotify error it answered 500\n", ", then: escalate user:bob\n", "answer `mind decision resolve dec_1 ship|'keep it'`",
 	} {
 		require.Contains(t, text, line)
 	}

@@ -18,8 +18,8 @@ import (
 
 // options are the flags that say what a Core is; create and update share them.
 type options struct {
-	file, name, mode, asks string
-	env, secrets           []string
+	file, name, mode, asks, notify string
+	env, secrets                   []string
 }
 
 func (o *options) bind(cmd *cobra.Command) {
@@ -30,6 +30,7 @@ func (o *options) bind(cmd *cobra.Command) {
 	f.StringArrayVar(&o.secrets, "secret", nil, "secret value of the environment: NAME=@FILE, or NAME with the value on stdin; repeatable")
 	f.StringVar(&o.mode, "mode", "", "event_driven (default), interactive, api or model")
 	f.StringVar(&o.asks, "checkpoint-mode", "", "auto (default), visual_queue, or routed: a checkpoint without an assignee fails")
+	f.StringVar(&o.notify, "notify-url", "", "URL that gets signed notices of decisions; none: that of the operator")
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"event_driven", "interactive", "api", "model"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("checkpoint-mode", cobra.FixedCompletions([]string{"auto", "visual_queue", "routed"}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -37,7 +38,7 @@ func (o *options) bind(cmd *cobra.Command) {
 // body is the body of the request. stdin is read for a program or for a secret, not for both.
 func (o *options) body(stdin io.Reader) (map[string]any, error) {
 	body := map[string]any{}
-	for field, value := range map[string]string{"name": o.name, "runtime_mode": o.mode, "checkpoint_mode": o.asks} {
+	for field, value := range map[string]string{"name": o.name, "runtime_mode": o.mode, "checkpoint_mode": o.asks, "notify_url": o.notify} {
 		if value != "" {
 			body[field] = value
 		}

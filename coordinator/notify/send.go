@@ -1,0 +1,122 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/mindcoordinator/mind/fsm/executions"
+	"github.com/mindcoordinator/mind/reach"
+)
+
+const (
+	// timeout bounds one request, and maxAnswer how much of its answer is read; bytes.
+	timeout   = 10 * time.Second
+	maxAnswer = 4 << 10
+)
+
+// gone is the error of a receiver that wants no more notices.
+type gone struct{}
+
+func (gone) Error() string { return "it answered 410 Gone" }
+
+// idOf is the webhook-id of a notice, the same for each try. The time keeps clusters apart that send to the same receiver.
+func idOf(d *executions.Decision, n executions.Notice) string {
+	return fmt.Sprintf("%s_%d_%x", d.ID, n.Number, n.At)
+}
+
+// types are the types of events of the ScaiGrid bus, as far as they are published; the last two are Mind's own.
+var types = map[executions.NoticeEvent]string{
+	executions.NoticeResolved: "scaicore.checkpoint_resolved",
+	executions.NoticeExpired:  "scaicore.checkpoint_expired",
+	executions.NoticeCanceled: "scaicore.checkpoint_cancelled",
+}
+
+// message is the body of a webhook. The fields but event are those of ScaiGrid's envelope.
+type message struct {
+	Event     string         `json:"event"`
+	EventType string         `json:"event_type"`
+	EventID   string         `json:"event_id"`
+	Source    string         `json:"source"`
+	TenantID  string         `json:"tenant_id"`
+	Timestamp string         `json:"timestamp"`
+	Payload   map[string]any `json:"payload"`
+}
+
+func messageOf(d *executions.Decision, n executions.Notice, shown map[string]any) message {
+	m := message{
+		Event: n.Event.String(), EventType: types[n.Event], EventID: idOf(d, n), Source: "scaicore", TenantID: d.Tenant,
+		Timestamp: time.Unix(0, n.At).UTC().Format(time.RFC3339Nano), Payload: shown,
+	}
+	if m.EventType == "" {
+		m.EventType = "scaicore.checkpoint_pending"
+	}
+	return m
+}
+
+// post sends a notice once. Its error is for those who see the decision, so it names neither the path nor the query of the URL.
+func (s *Sender) post(ctx context.Context, k keys, d *executions.Decision, n executions.Notice) error {
+	if err := s.Check(d.NotifyURL); err != nil {
+		return err
+	}
+	body, err := json.Marshal(messageOf(d, n, s.Show(d)))
+	if err != nil {
+		return fmt.Errorf("writing the notice as JSON: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.NotifyURL, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("its URL cannot be used")
+	}
+	at := time.Now()
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "mind")
+	req.Header.Set("Webhook-Id", idOf(d, n))
+	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
+	req.Header.Set("Webhook-Signature", k.sign(idOf(d, n), at, body))
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return withoutURL(err)
+	}
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // The connection is used again if the answer is short.
+	_ = resp.Body.Close()
+	switch code := resp.StatusCode; {
+	case code == http.StatusGone:
+		return gone{}
+	case code >= 300 && code < 400:
+		return fmt.Errorf("it answered %d, and redirects are not followed", code)
+	case code < 200 || code > 299:
+		return fmt.Errorf("it answered %d", code)
+	}
+	return nil
+}
+
+// withoutURL says why a request failed, without its URL, which may have a token, and without addresses.
+func withoutURL(err error) error {
+	var refusal reach.Refusal
+	var dns *net.DNSError
+	var op *net.OpError
+	var u *url.Error
+	switch {
+	case errors.As(err, &refusal):
+		return refusal
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("it did not answer within %s", timeout)
+	case errors.As(err, &dns):
+		return errors.New("its name cannot be resolved")
+	case errors.As(err, &op):
+		return fmt.Errorf("the connection failed: %w", op.Err)
+	case errors.As(err, &u):
+		return u.Err
+	}
+	return err
+}
