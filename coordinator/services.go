@@ -89,7 +89,7 @@ func (s *server) makeJobServices() (err error) {
 	s.cores = cores.New(cores.Config{State: s.replica, Sealer: s.sealer, Programs: cache, Notifies: s.notices.Check, Log: s.log})
 	s.interpreter = interpreter.New(interpreter.Config{
 		State: s.replica, Admission: admitted, Evaluations: s.evaluations, Programs: cache, Open: s.cores.OpenEnvironment,
-		Notifies: s.notices.Check, NotifyURL: s.config.Webhooks.URL, Log: s.log,
+		Notifies: s.notices.Check, NotifyURL: s.config.Webhooks.URL, Advanced: s.metrics.Advanced, Log: s.log,
 	})
 	s.schedules = schedules.New(schedules.Config{State: s.replica, Admission: admitted, Ran: s.metrics.Ran, Log: s.log})
 	s.data = data.New(s.replica, s.agents, s.log)

@@ -58,7 +58,9 @@ type Config struct {
 	Notifies func(url string) error
 	// NotifyURL gets those of Cores and checkpoints that name none; empty: nobody does.
 	NotifyURL string
-	Log       *slog.Logger
+	// Advanced is told the outcome of each step; one that the state has refused is "refused".
+	Advanced func(outcome string)
+	Log      *slog.Logger
 }
 
 const (
@@ -209,9 +211,12 @@ func (p *Interpreter) advance(ctx context.Context, v *fsm.View, batch []*executi
 		return err
 	}
 	for i, r := range result.Results {
+		outcome := command.Advances[i].Outcome.String()
 		if r.Refusal != nil {
+			outcome = "refused"
 			p.Log.Debug("a step of an execution was refused", "execution", batch[i].ID.String(), "reason", string(r.Refusal.Reason))
 		}
+		p.Advanced(outcome)
 	}
 	return nil
 }

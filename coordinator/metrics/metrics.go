@@ -29,6 +29,7 @@ type Metrics struct {
 	notices     *prometheus.CounterVec
 	off         *prometheus.HistogramVec
 	renewals    *prometheus.CounterVec
+	advances    *prometheus.CounterVec
 	errors      *prometheus.CounterVec
 	calls       *prometheus.HistogramVec
 
@@ -68,6 +69,9 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_renewals_total", Help: "Renewals of nodes' leases that the leader acknowledged, by path: direct or through another node.",
 		}, []string{"path"}),
+		advances: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_advances_total", Help: "Steps of executions that the leader proposed, by outcome: goes_on, completed, failed, canceled or refused.",
+		}, []string{"outcome"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_coordinator_errors_total", Help: "Calls that failed, by gRPC code.",
 		}, []string{"code"}),
@@ -75,7 +79,7 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 			Name: "mind_coordinator_request_seconds", Help: "Time of unary calls and length of streams.", Buckets: latencyBuckets,
 		}, []string{"method"}),
 	}
-	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.runs, m.notices, m.off, m.renewals, m.errors, m.calls,
+	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.runs, m.notices, m.off, m.renewals, m.advances, m.errors, m.calls,
 		&stateCollector{machine: machine, leading: leading})
 	m.totals = newTotals(reg)
 	return m
@@ -109,6 +113,9 @@ func (m *Metrics) Renewed(direct, relayed int) {
 	m.renewals.WithLabelValues("direct").Add(float64(direct))
 	m.renewals.WithLabelValues("relayed").Add(float64(relayed))
 }
+
+// Advanced counts a step of an execution.
+func (m *Metrics) Advanced(outcome string) { m.advances.WithLabelValues(outcome).Inc() }
 
 // Answered counts an answer to a call.
 func (m *Metrics) Answered(full string, err error, took time.Duration) {

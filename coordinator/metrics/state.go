@@ -25,13 +25,16 @@ var (
 	descCheckpoints = prometheus.NewDesc("mind_checkpoints", "Checkpoints and exported models by state.", []string{"state"}, nil)
 	descArchive     = prometheus.NewDesc("mind_checkpoint_archive_bytes", "Size of the checkpoints in the archive, in bytes, with those that are still to be removed.", nil, nil)
 
+	descExecutions = prometheus.NewDesc("mind_executions", "Executions of Cores by status.", []string{"status"}, nil)
+	descDecisions  = prometheus.NewDesc("mind_decisions", "Decisions that executions asked for, by status. The pending ones wait for people.", []string{"status"}, nil)
+
 	descLevel = prometheus.NewDesc("mind_feature_level", "Feature level of the cluster, as this coordinator has it.", nil, nil)
 	descAhead = prometheus.NewDesc("mind_log_time_ahead_seconds", "By how much the time of the log is ahead of this coordinator's clock.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descCheckpoints, descArchive, descLevel, descAhead} {
+	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descCheckpoints, descArchive, descExecutions, descDecisions, descLevel, descAhead} {
 		ch <- d
 	}
 }
@@ -77,6 +80,12 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	gauge(descArchive, int(v.ArchiveBytes()))
+	for status, n := range v.ExecutionCounts() {
+		gauge(descExecutions, n, status.String())
+	}
+	for status, n := range v.DecisionCounts() {
+		gauge(descDecisions, n, status.String())
+	}
 }
 
 func gpuState(g *work.GPU, use *work.NodeUse) string {

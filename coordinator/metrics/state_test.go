@@ -33,7 +33,7 @@ func TestMetrics_whoDoesNotLeadTellsNothingOfTheState(t *testing.T) {
 	}
 	require.Equal(t, []string{"mind_feature_level", "mind_log_time_ahead_seconds"}, told(), "a clock is each replica's own")
 	leads = true
-	require.Equal(t, []string{"mind_checkpoint_archive_bytes", "mind_checkpoints", "mind_feature_level", "mind_gpus", "mind_jobs", "mind_leases", "mind_log_time_ahead_seconds", "mind_nodes"}, told())
+	require.Equal(t, []string{"mind_checkpoint_archive_bytes", "mind_checkpoints", "mind_decisions", "mind_executions", "mind_feature_level", "mind_gpus", "mind_jobs", "mind_leases", "mind_log_time_ahead_seconds", "mind_nodes"}, told())
 	leads = false
 	require.Equal(t, []string{"mind_feature_level", "mind_log_time_ahead_seconds"}, told(), "its series end with its term")
 }

@@ -8,7 +8,9 @@ import (
 // check reports what does not hold of executions and decisions.
 func (t *Book) check(standing func(ident.Job) Standing, report kernel.Report) {
 	ready, live, finished, timers, jobs, events, keys := 0, 0, 0, 0, 0, 0, 0
+	var statuses, answers tally
 	for e := range t.executions.Rows() {
+		statuses.add(uint8(e.Status), true)
 		if statusNames[e.Status] == "" || e.Tenant == "" || e.Core == 0 {
 			report("the execution %s of %s has the status %d and the tenant %q", e.ID, e.Core, e.Status, e.Tenant)
 		}
@@ -75,6 +77,7 @@ func (t *Book) check(standing func(ident.Job) Standing, report kernel.Report) {
 	}
 	pending, asked, gates, all, untold := 0, 0, 0, 0, 0
 	for d := range t.decisions.Rows() {
+		answers.add(uint8(d.Status), true)
 		all++
 		if decisionNames[d.Status] == "" || d.Needed < 1 || d.Of < d.Needed {
 			report("the decision %s has the status %d and needs %d of %d", d.ID, d.Status, d.Needed, d.Of)
@@ -124,6 +127,9 @@ func (t *Book) check(standing func(ident.Job) Standing, report kernel.Report) {
 	}
 	if want := [...]int{ready, live, finished, timers, jobs, events, keys, pending, asked, gates, all, untold}; got != want {
 		report("ready, live, finished, timers, jobs, events, keys, pending, asked, gates, all, untold: %v are listed, and there are %v", got, want)
+	}
+	if statuses != t.statuses || answers != t.answers {
+		report("executions and decisions by status: %v and %v are kept, and there are %v and %v", t.statuses, t.answers, statuses, answers)
 	}
 	counted := 0
 	for c := range t.counts.All() {

@@ -41,7 +41,21 @@ type Book struct {
 	untold kernel.Index[ident.Decision]
 	// counts has the number of the live executions of each tenant.
 	counts kernel.Index[count]
-	bytes  int
+	// statuses and answers have the numbers of executions and of decisions by status.
+	statuses tally
+	answers  tally
+	bytes    int
+}
+
+// tally counts rows by status. The last place is for a status that there is not.
+type tally [8]int
+
+func (c *tally) add(status uint8, in bool) {
+	n := 1
+	if !in {
+		n = -1
+	}
+	c[min(int(status), len(c)-1)] += n
 }
 
 type (
@@ -150,7 +164,8 @@ func (t *Book) Freeze(*kernel.State) kernel.Part {
 		executions: t.executions.Freeze(), decisions: t.decisions.Freeze(), segments: t.segments.Freeze(),
 		ready: t.ready.Freeze(), live: t.live.Freeze(), finished: t.finished.Freeze(), byTenant: t.byTenant.Freeze(),
 		jobs: t.jobs.Freeze(), events: t.events.Freeze(), timers: t.timers.Freeze(), keys: t.keys.Freeze(),
-		pending: t.pending.Freeze(), all: t.all.Freeze(), asked: t.asked.Freeze(), gates: t.gates.Freeze(), untold: t.untold.Freeze(), counts: t.counts.Freeze(), bytes: t.bytes,
+		pending: t.pending.Freeze(), all: t.all.Freeze(), asked: t.asked.Freeze(), gates: t.gates.Freeze(), untold: t.untold.Freeze(),
+		counts: t.counts.Freeze(), statuses: t.statuses, answers: t.answers, bytes: t.bytes,
 	}
 }
 
@@ -179,6 +194,7 @@ func set[T any](x *kernel.Index[T], key T, in bool) {
 }
 
 func (t *Book) derive(e *Execution, in bool) {
+	t.statuses.add(uint8(e.Status), in)
 	set(&t.byTenant, ofTenant{e.Tenant, e.ID}, in)
 	if e.Key != "" {
 		set(&t.keys, started{e.Core, e.Key, e.ID}, in)
@@ -234,6 +250,7 @@ func RemoveDecision(t *Book, d *Decision) {
 }
 
 func (t *Book) deriveDecision(d *Decision, in bool) {
+	t.answers.add(uint8(d.Status), in)
 	set(&t.all, tenantDecision{d.Tenant, d.ID}, in)
 	if d.Job != 0 {
 		set(&t.gates, ofJob{d.Job, d.ID}, in)
@@ -371,6 +388,22 @@ func (t *Book) ReadyOf(core ident.Core) iter.Seq[*Execution] {
 			e, _ := t.executions.Get(o.id)
 			return yield(e)
 		})
+	}
+}
+
+// ExecutionCounts iterates the statuses of executions, each with the number of executions that have it.
+func (t *Book) ExecutionCounts() iter.Seq2[Status, int] {
+	return func(yield func(Status, int) bool) {
+		for s := Ready; s <= Canceled && yield(s, t.statuses[s]); s++ {
+		}
+	}
+}
+
+// DecisionCounts iterates the statuses of decisions, each with the number of decisions that have it.
+func (t *Book) DecisionCounts() iter.Seq2[DecisionStatus, int] {
+	return func(yield func(DecisionStatus, int) bool) {
+		for s := Pending; s <= DecisionCanceled && yield(s, t.answers[s]); s++ {
+		}
 	}
 }
 

@@ -40,6 +40,11 @@ const (
 	IsCanceled
 )
 
+var outcomeNames = map[Outcome]string{GoesOn: "goes_on", Completes: "completed", Fails: "failed", IsCanceled: "canceled"}
+
+// String names the outcome in metrics.
+func (o Outcome) String() string { return outcomeNames[o] }
+
 // Advance is one step of an execution: its new frame with all that goes with it.
 type Advance struct {
 	Execution ident.Execution `cbor:"1,keyasint,omitempty"`
