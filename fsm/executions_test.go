@@ -477,3 +477,15 @@ func TestExecution_eventHappensOnceOrNotAtAll(t *testing.T) {
 	require.Equal(t, []any{true, 0, first.Started}, []any{again.Duplicate, again.Woken, again.Started})
 	require.False(t, w.execution(one).Waits[0].Done)
 }
+
+// A Tick fires a bounded number of timers, so that no entry keeps other writes waiting, and asks for the next Tick.
+func TestExecutions_manyTimersFireInManyTicks(t *testing.T) {
+	w := newWorld(t)
+	w.waiting(1200, false)
+	w.later(2 * time.Hour)
+	for _, fired := range []int{500, 1000, 1200} {
+		more := w.quick(clusterverbs.Tick{})[0].(clusterverbs.TickResult).More
+		require.Equal(t, fired, w.m.View().ReadyCount())
+		require.Equal(t, fired < 1200, more)
+	}
+}

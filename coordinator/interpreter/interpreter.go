@@ -64,10 +64,13 @@ type Config struct {
 }
 
 const (
-	// atATime bounds the steps of one proposal, batchBytes their frames, and inFlight the proposals that are under way.
-	atATime    = 256
+	// atATime bounds the steps of one proposal, batchBytes their frames, and inFlight the proposals that are under way. What is under
+	// way is applied before any other write that comes now.
+	atATime    = 64
 	batchBytes = 512 << 10
-	inFlight   = 8
+	inFlight   = 4
+	// lookAt bounds the executions that are looked at of a Core that does not run.
+	lookAt = 1024
 	// pause is how long the interpreter waits after a proposal failed.
 	pause = 50 * time.Millisecond
 )
@@ -172,7 +175,7 @@ func (t *turn) choose(v *fsm.View) []*executions.Execution {
 				return false
 			}
 			// Many executions of a Core that does not run must not slow down the others.
-			if looked++; !runs && looked > 4*atATime {
+			if looked++; !runs && looked > lookAt {
 				break
 			}
 			// An execution that is to end does so also while its Core does not run.

@@ -6,8 +6,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 )
 
-// maxPerTick bounds the timers that fire in one Tick.
-const maxPerTick = 10_000
+// maxPerTick bounds the timers that fire in one Tick, so that other writes need not wait long behind it. The leader proposes the next
+// one at once.
+const maxPerTick = 500
 
 // Tick ends the waits whose time has come, lets decisions expire and assignees be reminded, and forgets executions beyond the bound.
 func Tick(entry *kernel.Tx) (more bool) {
