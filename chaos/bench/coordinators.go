@@ -9,25 +9,30 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// dial connects to the coordinators directly over gRPC, with the operator's certificate of the cluster.
+// dial connects to the coordinators directly over gRPC, for calls about jobs.
 func dial(c *procs.Cluster) (v1.JobServiceClient, func(), error) {
-	info, err := c.Info()
+	conn, err := connect(c)
 	if err != nil {
 		return nil, nil, err
 	}
+	return conn.Jobs(), func() { _ = conn.Close() }, nil
+}
+
+// connect connects to the coordinators directly over gRPC, with the operator's certificate of the cluster. Calls go to the leader.
+func connect(c *procs.Cluster) (*client.Client, error) {
+	info, err := c.Info()
+	if err != nil {
+		return nil, err
+	}
 	tls, err := pki.LoadClientTLS(info.Operator.Cert, info.Operator.Key, info.CACert)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	config := client.Config{TLS: tls, Secret: info.Operator.Secret}
 	for _, p := range info.Coordinators {
 		config.Addrs = append(config.Addrs, p.GRPCAddr)
 	}
-	conn, err := client.Dial(config)
-	if err != nil {
-		return nil, nil, err
-	}
-	return conn.Jobs(), func() { _ = conn.Close() }, nil
+	return client.Dial(config)
 }
 
 func call(ctx context.Context) context.Context {

@@ -54,6 +54,11 @@ var rows = []row{
 	{"memory", memoryPerJob},
 	{"surface", surface},
 	{"watchers", idleWatchers},
+	{"executions", invokeExecutions},
+	{"advances", advances},
+	{"step", sequentialStep},
+	{"waiting", besideWaiting},
+	{"timers", timersDue},
 }
 
 func main() {
@@ -71,7 +76,7 @@ func main() {
 func measure() int {
 	b := &bench{}
 	flag.StringVar(&b.mind, "mind", "bin/mind", "the `binary` to measure")
-	only := flag.String("rows", ".", "`regexp` of the rows to measure: grpc, rest, batch, latency, launch, drain, array, failover, memory, surface, watchers")
+	only := flag.String("rows", ".", "`regexp` of the rows to measure: grpc, rest, batch, latency, launch, drain, array, failover, memory, surface, watchers, executions, advances, step, waiting, timers")
 	flag.IntVar(&b.seconds, "seconds", 3, "length of each load, after a warm-up")
 	flag.IntVar(&b.repeats, "repeats", 3, "repeats, yardstick and Mind in turn; medians are shown")
 	flag.StringVar(&b.scratch, "scratch", os.TempDir(), "where clusters keep their state; the disk that is measured")
