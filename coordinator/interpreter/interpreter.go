@@ -64,8 +64,8 @@ type Config struct {
 }
 
 const (
-	// atATime bounds the steps of one proposal, batchBytes their frames, and inFlight the proposals that are under way. What is under
-	// way is applied before any other write that comes now.
+	// atATime bounds the steps of one proposal, batchBytes their frames, and inFlight the proposals that are under way: another
+	// write that comes then is applied after all of these.
 	atATime    = 64
 	batchBytes = 512 << 10
 	inFlight   = 4
