@@ -60,6 +60,14 @@ func TestKillLeader_loseNothing(t *testing.T) {
 	require.Zero(t, v.ClientErrors, "a client sees a slow answer while the leader changes, not an error")
 }
 
+func TestExecutions_eachStepHappensOnce(t *testing.T) {
+	flows := users.Flows{Executions: 100, Cycles: 4, Rest: 4 * time.Second}
+	v := attack(t, scenario.Entry{
+		Attack: scenario.Executions(5, flows, load(users.Steady{Jobs: 2})), Restart: true, Agents: 2, GPUs: "16xH100",
+	})
+	require.Equal(t, flows.Executions, v.Executions)
+}
+
 func TestPause_whoWakesUpHarmsNobody(t *testing.T) {
 	attack(t, scenario.Entry{
 		Attack: scenario.Pause(3, 3*time.Second, load(users.Steady{Jobs: 4, Replaceable: 2})), Agents: 2, GPUs: "8xH100",

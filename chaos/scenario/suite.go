@@ -48,12 +48,16 @@ func Suite(long bool) []Entry {
 	printing := Printing{Lines: pick(100_000, 1_000_000), Watchers: 100, For: time.Duration(pick(30, 180)) * time.Second}
 	forgotten := load
 	forgotten.Steady = users.Steady{Jobs: 6, Replaceable: 4, Gangs: 3}
+	flowing := light
+	flowing.Steady = users.Steady{Jobs: 4}
+	flows := users.Flows{Executions: pick(100, 1000), Cycles: pick(6, 18), Rest: time.Duration(pick(4, 80)) * time.Second}
 	// A coordinator must lead after this time, and continue to lead. A starved cluster takes up to 11 s on a busy
 	// machine.
 	const settled, settledSlowly = 10 * time.Second, 15 * time.Second
 	const silence = 45 * time.Second // more than twice the leases of the jobs
 	return []Entry{
 		{Attack: KillLeader(pick(20, 100), many), Agents: 4, GPUs: "64xH100"},
+		{Attack: Executions(pick(5, 100), flows, flowing), Agents: 4, GPUs: "32xH100"},
 		{Attack: KillAgent(pick(4, 20), load), Agents: 3, GPUs: "8xH100"},
 		{Attack: Pause(pick(6, 30), 4*time.Second, load), Agents: 3, GPUs: "8xH100"},
 		{Attack: AgentAway(down, away), Agents: 4, GPUs: "8xH100"},

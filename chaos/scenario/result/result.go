@@ -38,6 +38,10 @@ type Result struct {
 	Leaked []string
 	// Leaderless are times in which no coordinator led although one should, or not for long enough.
 	Leaderless []string
+	// Executions is the number of executions of flows that were checked; Flows are steps of them that did not happen once, and executions
+	// that did not complete.
+	Executions int
+	Flows      []string
 	// Lines is the number of served lines that were compared with the printed ones.
 	Lines, LinesLost, LinesRepeated int
 	Logs                            []string
@@ -92,8 +96,8 @@ func (v Result) String() string {
 		faults = "none"
 	}
 	return fmt.Sprintf("scenario=%s rounds=%d faults=%s failovers=%d jobs=%d harmed=%d lost=%d doubled=%d double_live=%d replaced=%d lineage_faults=%d "+
-		"lines=%d lines_lost=%d lines_repeated=%d leaked=%d leaderless=%d client_errors=%d outages=%d outage_p50_ms=%d outage_p99_ms=%d outage_max_ms=%d",
-		v.Scenario, v.Rounds, faults, v.Failovers, v.Jobs(), len(v.Harmed), len(v.Lost), len(v.Doubled), len(v.DoubleLive), v.Replaced, len(v.Lineage),
+		"executions=%d flow_faults=%d lines=%d lines_lost=%d lines_repeated=%d leaked=%d leaderless=%d client_errors=%d outages=%d outage_p50_ms=%d outage_p99_ms=%d outage_max_ms=%d",
+		v.Scenario, v.Rounds, faults, v.Failovers, v.Jobs(), len(v.Harmed), len(v.Lost), len(v.Doubled), len(v.DoubleLive), v.Replaced, len(v.Lineage), v.Executions, len(v.Flows),
 		v.Lines, v.LinesLost, v.LinesRepeated, len(v.Leaked), len(v.Leaderless), v.ClientErrors,
 		len(v.Outages), v.Outage(0.5).Milliseconds(), v.Outage(0.99).Milliseconds(), v.Outage(1).Milliseconds())
 }
@@ -114,6 +118,7 @@ func Sum(name string, all ...Result) Result {
 		sum.Steady += v.Steady
 		sum.Submitted += v.Submitted
 		sum.Replaced += v.Replaced
+		sum.Executions += v.Executions
 		sum.Lines += v.Lines
 		sum.LinesLost += v.LinesLost
 		sum.LinesRepeated += v.LinesRepeated
@@ -127,6 +132,7 @@ func Sum(name string, all ...Result) Result {
 			{&sum.Lineage, &v.Lineage},
 			{&sum.Leaked, &v.Leaked},
 			{&sum.Leaderless, &v.Leaderless},
+			{&sum.Flows, &v.Flows},
 			{&sum.Logs, &v.Logs},
 			{&sum.Notes, &v.Notes},
 		} {
@@ -155,6 +161,9 @@ func (v Result) Report() string {
 		for _, text := range p.list[:min(5, len(p.list))] {
 			fmt.Fprintf(&b, "        %s\n", text)
 		}
+	}
+	if v.Executions > 0 {
+		fmt.Fprintf(&b, "%d executions checked\n", v.Executions)
 	}
 	fmt.Fprintf(&b, "%d lines of log compared with what was printed: %d lost, %d repeated\n", v.Lines, v.LinesLost, v.LinesRepeated)
 	if len(v.Outages) > 0 {
@@ -188,6 +197,7 @@ func (v Result) promises() []promise {
 		{"checkpoints are of one descent, and attempts resume from the newest", "faults in the descent of checkpoints", v.Lineage},
 		{"no process and no GPU leaks", "processes or GPUs leaked", v.Leaked},
 		{"however slow the machine, a leader is found soon, and stays", "times no leader was found, or it did not stay", v.Leaderless},
+		{"every step of an execution happens once, and executions complete", "steps of executions did not happen once", v.Flows},
 		{"every line of a log is served once, in order", "logs were not served as they were printed", v.Logs},
 	}
 }

@@ -18,6 +18,7 @@ func TestResult_eachPromiseCanBeBroken(t *testing.T) {
 		func(v *Result) *[]string { return &v.Lineage },
 		func(v *Result) *[]string { return &v.Leaked },
 		func(v *Result) *[]string { return &v.Leaderless },
+		func(v *Result) *[]string { return &v.Flows },
 		func(v *Result) *[]string { return &v.Logs },
 	}
 	require.Len(t, Result{}.promises(), len(fields))
