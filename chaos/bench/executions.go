@@ -90,8 +90,10 @@ func advances(ctx context.Context, b *bench) ([]figure, error) {
 func sequentialStep(ctx context.Context, b *bench) ([]figure, error) {
 	const calls = 1000
 	var all []time.Duration
+	var rare []float64
 	y, _, err := b.against(ctx, func(p *yardstick.Cluster) (float64, error) {
 		r, err := p.Apply(1, b.seconds, 1)
+		rare = append(rare, float64(r.P99))
 		return float64(r.P50), err
 	}, func(c *procs.Cluster) (float64, error) {
 		h, err := host(ctx, c)
@@ -110,12 +112,15 @@ func sequentialStep(ctx context.Context, b *bench) ([]figure, error) {
 		all = append(all, steps...)
 		return 0, err
 	})
+	if err != nil {
+		return nil, err
+	}
 	p50, p99, most := yardstick.Quantiles(all)
 	return []figure{{
 		fmt.Sprintf("a step that calls a flow, one after the other, idle cluster, p50 / p99 / max of %d (two entries each)", len(all)),
-		fmt.Sprintf("%s / %s / %s", ms(p50), ms(p99), ms(most)), "raw raft `Apply`: " + ms(time.Duration(y)), "<= 3.5 / 12 ms",
+		fmt.Sprintf("%s / %s / %s", ms(p50), ms(p99), ms(most)), "raw raft `Apply`, p50 / p99: " + ms(time.Duration(y)) + " / " + ms(time.Duration(median(rare))), "<= 3.5 / 12 ms",
 		p50 <= 3500*time.Microsecond && p99 <= 12*time.Millisecond,
-	}}, err
+	}}, nil
 }
 
 // steps returns the times between the beginnings of the calls of an execution.
