@@ -225,7 +225,7 @@ var mindEndpoints = []endpoint{
 	{name: "DELETE /launchers/{framework}", may: operator, operator: true, code: 200, id: fixed("EVALUATION"), shared: true},
 
 	{name: "GET /audit", may: admin, code: 200, has: []string{"records", "next_page_token"}},
-	{name: "GET /events", may: view, code: 200, stream: true, skip: "the stream does not end"},
+	{name: "GET /events", may: []string{"scaimind:view", "scaicore:view", "scaicore:admin"}, code: 200, stream: true, skip: "the stream does not end"},
 	{name: "POST /tokens", may: admin, code: 201, body: func(p *party) any {
 		return map[string]any{"permissions": []any{"scaimind:view"}, "expires_in_seconds": 60}
 	}, has: []string{"token", "token_id", "permissions"}},

@@ -82,7 +82,9 @@ func (s *server) makeJobServices() (err error) {
 	cache := &programs.Cache{}
 	if s.notices, err = notify.New(notify.Config{
 		Settings: s.config.Webhooks, State: s.replica, Tried: s.metrics.Noticed, Transport: s.config.WebhookTransport, Log: s.log,
-		Show: func(d *executions.Decision) map[string]any { return programs.OfMessage(cores.DecisionShown(d)) },
+		Show: func(d *executions.Decision) map[string]any {
+			return programs.OfMessage(cores.DecisionShown(s.replica.View(), d))
+		},
 	}); err != nil {
 		return err
 	}

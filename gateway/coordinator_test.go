@@ -42,6 +42,7 @@ type scripted struct {
 	// unary answers a call by method name; nil: reply does.
 	unary map[string]func(ctx context.Context, request any) (any, error)
 	logs  func(*v1.StreamJobLogsRequest, grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error
+	watch func(*v1.WatchEventsRequest, grpc.ServerStreamingServer[v1.WatchEventsResponse]) error
 	meter func(*v1.StreamJobMetricsRequest, grpc.ServerStreamingServer[v1.StreamJobMetricsResponse]) error
 }
 
@@ -100,6 +101,10 @@ func (c *scripted) serve(_ any, stream grpc.ServerStream) error {
 		return serveStream(c, stream, c.logs)
 	case v1.JobService_StreamJobMetrics_FullMethodName:
 		return serveStream(c, stream, c.meter)
+	case v1.EventService_WatchEvents_FullMethodName:
+		if c.watch != nil {
+			return serveStream(c, stream, c.watch)
+		}
 	}
 	m := methods.Of(name)
 	request := m.NewRequest()

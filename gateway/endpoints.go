@@ -7,6 +7,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/wire"
@@ -171,7 +172,7 @@ func special() []endpoint {
 		{rpc: v1.DataService_ValidateData_FullMethodName, doc: doc{Missing: true}},
 
 		{rpc: v1.EventService_WatchEvents_FullMethodName, serve: streamEvents, doc: doc{Query: params{
-			texts("topic", "only events about job, lease, checkpoint, node, queue, quota, policy, window, schedule or coordinator; repeatable"),
+			texts("topic", "only events about "+strings.Join(status.MindTopics, ", ")+" (scaimind:view), "+strings.Join(status.CoreTopics, ", ")+" (scaicore:view); repeatable"),
 			{Name: "since_index", Text: "start after this state index; default: now", Schema: object{"type": "integer", "minimum": 0}},
 			lastEvent, ticket, consistency,
 		}}},

@@ -41,6 +41,9 @@ type httpRequest struct {
 	credential [sha256.Size]byte
 	recheck    func(context.Context) (*auth.Caller, error)
 
+	// needs are permissions that a stream takes beside that of its route, one of each list.
+	needs [][]string
+
 	stale  string // consistency of a stream's start; empty: linearizable
 	answer client.Answer
 	code   int // of the answer; 0: not started

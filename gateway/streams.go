@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/fanout"
 	"github.com/mindcoordinator/mind/gateway/stream"
@@ -61,7 +64,44 @@ func streamEvents(x *httpRequest) error {
 	if from == "" && since != nil {
 		from = stream.Behind(*since)
 	}
-	return relay(x, x.server.watched.Changes(x.watching(), query["topic"]), from)
+	topics, err := x.topics(query["topic"])
+	if err != nil {
+		return err
+	}
+	return relay(x, x.server.watched.Changes(x.watching(), topics), from)
+}
+
+// topicGroups are the topics of events, with the permissions of which their watcher needs one.
+var topicGroups = []struct{ topics, anyOf []string }{
+	{status.MindTopics, []string{auth.PermissionView}},
+	{status.CoreTopics, []string{auth.CoreView, auth.CoreAdmin}},
+}
+
+// topics returns the topics to watch for a caller who asks for some, or for none: then all that the caller may see. The stream goes on
+// only while the caller keeps their permissions.
+func (x *httpRequest) topics(asked []string) ([]string, error) {
+	var may []string
+	for _, g := range topicGroups {
+		wants := len(asked) == 0
+		for _, topic := range asked {
+			wants = wants || slices.Contains(g.topics, topic)
+		}
+		switch {
+		case !wants:
+		case x.caller.May(g.anyOf...):
+			may = append(may, g.topics...)
+			x.needs = append(x.needs, g.anyOf)
+		case len(asked) > 0:
+			return nil, &problem{
+				http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED",
+				message: "events about " + strings.Join(g.topics, ", ") + " need the permission " + strings.Join(g.anyOf, " or "),
+			}
+		}
+	}
+	if len(asked) > 0 || len(x.needs) == len(topicGroups) {
+		return asked, nil // None are all.
+	}
+	return may, nil
 }
 
 // watching returns the call that reads a stream. It has no idempotency key or deadline: other callers may share it.
@@ -118,7 +158,8 @@ func (r *reader) MayGoOn(ctx context.Context) error {
 	switch {
 	case errors.Is(err, auth.ErrInvalidToken), err == nil && (now.Tenant != x.caller.Tenant || now.User != x.caller.User):
 		return &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "the token expired or was revoked: resume after the last id with a valid token"}
-	case err == nil && len(x.route.anyOf) > 0 && !now.May(x.route.anyOf...):
+	case err == nil && len(x.route.anyOf) > 0 && !now.May(x.route.anyOf...),
+		err == nil && slices.ContainsFunc(x.needs, func(anyOf []string) bool { return !now.May(anyOf...) }):
 		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "the token lost the permission to read this"}
 	}
 	return nil

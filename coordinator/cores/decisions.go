@@ -66,7 +66,7 @@ func (s *Service) ListDecisions(ctx context.Context, req *v1.ListDecisionsReques
 		if !all && d.Status != status || core != 0 && d.Core != core {
 			continue
 		}
-		out.Checkpoints = append(out.Checkpoints, DecisionShown(d))
+		out.Checkpoints = append(out.Checkpoints, DecisionShown(v, d))
 	}
 	return out, nil
 }
@@ -81,7 +81,7 @@ func (s *Service) GetDecision(ctx context.Context, req *v1.GetDecisionRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return &v1.GetDecisionResponse{Checkpoint: DecisionShown(d)}, nil
+	return &v1.GetDecisionResponse{Checkpoint: DecisionShown(v, d)}, nil
 }
 
 // ResolveDecision answers a decision in the name of the caller.
@@ -158,7 +158,7 @@ func (s *Service) decide(ctx context.Context, c kernel.Command) (*v1.Decision, e
 	case err != nil:
 		return nil, err
 	case result.Refusal == nil:
-		return DecisionShown(result.Decision), nil
+		return DecisionShown(s.State.View(), result.Decision), nil
 	case result.Refusal.Code == kernel.CodePermissionDenied:
 		return nil, call.Errorf(codes.PermissionDenied, "%s", call.Refused(result.Refusal).Message)
 	}

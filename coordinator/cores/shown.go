@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/cores"
 	"github.com/mindcoordinator/mind/fsm/executions"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // shown is a Core for an answer; whole: with its program.
@@ -64,6 +65,14 @@ func status(v *fsm.View, e *executions.Execution) string {
 	return e.Status.String()
 }
 
+// slugIn is the slug of a Core; empty: it is not there.
+func slugIn(v *fsm.View, id ident.Core) string {
+	if c, ok := v.Core(id); ok {
+		return c.Slug
+	}
+	return ""
+}
+
 // executionShown is an execution for an answer.
 func executionShown(v *fsm.View, e *executions.Execution) *v1.Execution {
 	out := &v1.Execution{
@@ -71,6 +80,7 @@ func executionShown(v *fsm.View, e *executions.Execution) *v1.Execution {
 		Input: programs.Stored(e.Input), Output: programs.Stored(e.Output), Error: stepError(e.Err), Trigger: e.Trigger, UserId: e.User,
 		Retries: int32(e.Retries), CreatedAt: call.Time(e.CreatedAt), UpdatedAt: call.Time(e.UpdatedAt), FinishedAt: call.Time(e.FinishedAt), Revision: int64(e.Revision),
 	}
+	out.CoreSlug = slugIn(v, e.Core)
 	if e.Parent != 0 {
 		out.ParentId = e.Parent.String()
 	}
@@ -123,7 +133,7 @@ var (
 )
 
 // DecisionShown is a decision for an answer, and for a notice.
-func DecisionShown(d *executions.Decision) *v1.Decision {
+func DecisionShown(v *fsm.View, d *executions.Decision) *v1.Decision {
 	out := &v1.Decision{
 		Id: d.ID.String(), FlowName: d.Flow, Step: d.Path, NodeId: d.Node, CheckpointType: d.Type, Prompt: d.Prompt,
 		Context: programs.Stored(d.Context), Status: d.Status.String(), Priority: priorities[d.Priority], AssigneeRaw: d.Assignee,
@@ -132,6 +142,7 @@ func DecisionShown(d *executions.Decision) *v1.Decision {
 		NotificationSent: d.NotifiedAt != 0, NotifiedAt: call.Time(d.NotifiedAt), NotifyError: d.NotifyError, SubjectDigest: d.Subject, Quorum: &v1.CheckpointQuorum{Needed: int32(d.Needed), Of: int32(d.Of)}, Resolution: d.Resolution, ResolvedBy: d.ResolvedBy,
 		ResolvedAt: call.Time(d.ResolvedAt), CreatedAt: call.Time(d.CreatedAt), Revision: int64(d.Revision),
 	}
+	out.CoreSlug = slugIn(v, d.Core)
 	if d.Execution != 0 {
 		out.ExecutionId, out.CoreId = d.Execution.String(), d.Core.String()
 	}

@@ -19,15 +19,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 )
 
-// eventTopics are the topics that watchers may ask for.
-var eventTopics = []event.Topic{event.TopicJob, event.TopicLease, event.TopicCheckpoint, event.TopicNode, event.TopicQueue, event.TopicQuota, event.TopicPolicy, event.TopicWindow, event.TopicSchedule, event.TopicCoordinator}
-
-func topicNames() (names []string) {
-	for _, topic := range eventTopics {
-		names = append(names, string(topic))
-	}
-	return names
-}
+// eventTopics are the topics that watchers may ask for. The gateway says which of them a caller may see.
+var eventTopics = slices.Concat(status.MindTopics, status.CoreTopics)
 
 const (
 	// eventBatch is the number of events that are examined for one message.
@@ -41,8 +34,8 @@ const (
 func (s *Service) WatchEvents(req *v1.WatchEventsRequest, stream grpc.ServerStreamingServer[v1.WatchEventsResponse]) error {
 	w := watcher{service: s, stream: stream, tenant: call.Of(stream.Context()).Tenant}
 	for _, topic := range req.GetTopics() {
-		if !slices.Contains(eventTopics, event.Topic(topic)) {
-			return call.Bad("topics", "there is no topic %.60q: they are %s", topic, strings.Join(topicNames(), ", "))
+		if !slices.Contains(eventTopics, topic) {
+			return call.Bad("topics", "there is no topic %.60q: they are %s", topic, strings.Join(eventTopics, ", "))
 		}
 		w.topics = append(w.topics, event.Topic(topic))
 	}

@@ -554,11 +554,13 @@ type Execution struct {
 	Trigger string `protobuf:"bytes,12,opt,name=trigger,proto3" json:"trigger,omitempty"`
 	UserId  string `protobuf:"bytes,13,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// How often it was retried by hand.
-	Retries       int32                  `protobuf:"varint,14,opt,name=retries,proto3" json:"retries,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
-	Revision      int64                  `protobuf:"varint,18,opt,name=revision,proto3" json:"revision,omitempty"`
+	Retries    int32                  `protobuf:"varint,14,opt,name=retries,proto3" json:"retries,omitempty"`
+	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt  *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	Revision   int64                  `protobuf:"varint,18,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Empty when the Core was deleted.
+	CoreSlug      string `protobuf:"bytes,40,opt,name=core_slug,json=coreSlug,proto3" json:"core_slug,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -717,6 +719,13 @@ func (x *Execution) GetRevision() int64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *Execution) GetCoreSlug() string {
+	if x != nil {
+		return x.CoreSlug
+	}
+	return ""
 }
 
 // CheckpointOption is an answer that a checkpoint allows.
@@ -945,10 +954,12 @@ type Decision struct {
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	Revision      int64                  `protobuf:"varint,31,opt,name=revision,proto3" json:"revision,omitempty"`
 	// At a gate, the job that waits for the answer, and its attempt.
-	JobId         string                 `protobuf:"bytes,40,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Attempt       int32                  `protobuf:"varint,41,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	NotifiedAt    *timestamppb.Timestamp `protobuf:"bytes,42,opt,name=notified_at,json=notifiedAt,proto3" json:"notified_at,omitempty"`
-	NotifyError   string                 `protobuf:"bytes,43,opt,name=notify_error,json=notifyError,proto3" json:"notify_error,omitempty"`
+	JobId       string                 `protobuf:"bytes,40,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Attempt     int32                  `protobuf:"varint,41,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	NotifiedAt  *timestamppb.Timestamp `protobuf:"bytes,42,opt,name=notified_at,json=notifiedAt,proto3" json:"notified_at,omitempty"`
+	NotifyError string                 `protobuf:"bytes,43,opt,name=notify_error,json=notifyError,proto3" json:"notify_error,omitempty"`
+	// Of no Core, or of one that was deleted: empty.
+	CoreSlug      string `protobuf:"bytes,44,opt,name=core_slug,json=coreSlug,proto3" json:"core_slug,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1224,6 +1235,13 @@ func (x *Decision) GetNotifiedAt() *timestamppb.Timestamp {
 func (x *Decision) GetNotifyError() string {
 	if x != nil {
 		return x.NotifyError
+	}
+	return ""
+}
+
+func (x *Decision) GetCoreSlug() string {
+	if x != nil {
+		return x.CoreSlug
 	}
 	return ""
 }
@@ -4048,7 +4066,7 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x04 \x01(\tR\x02id\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xbb\x05\n" +
+	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xd8\x05\n" +
 	"\tExecution\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x17\n" +
 	"\acore_id\x18\x02 \x01(\tR\x06coreId\x12\x18\n" +
@@ -4072,7 +4090,8 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"updated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12;\n" +
 	"\vfinished_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x12\x1a\n" +
-	"\brevision\x18\x12 \x01(\x03R\brevision\"R\n" +
+	"\brevision\x18\x12 \x01(\x03R\brevision\x12\x1b\n" +
+	"\tcore_slug\x18( \x01(\tR\bcoreSlug\"R\n" +
 	"\x10CheckpointOption\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x18\n" +
@@ -4086,7 +4105,7 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\":\n" +
 	"\x10CheckpointQuorum\x12\x16\n" +
 	"\x06needed\x18\x01 \x01(\x05R\x06needed\x12\x0e\n" +
-	"\x02of\x18\x02 \x01(\x05R\x02of\"\xd7\n" +
+	"\x02of\x18\x02 \x01(\x05R\x02of\"\xf4\n" +
 	"\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
@@ -4131,7 +4150,8 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"\aattempt\x18) \x01(\x05R\aattempt\x12;\n" +
 	"\vnotified_at\x18* \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"notifiedAt\x12!\n" +
-	"\fnotify_error\x18+ \x01(\tR\vnotifyError\"\xa5\x01\n" +
+	"\fnotify_error\x18+ \x01(\tR\vnotifyError\x12\x1b\n" +
+	"\tcore_slug\x18, \x01(\tR\bcoreSlug\"\xa5\x01\n" +
 	"\tCoreEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x17\n" +
 	"\acore_id\x18\x02 \x01(\tR\x06coreId\x128\n" +

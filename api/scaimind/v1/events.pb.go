@@ -26,7 +26,7 @@ const (
 
 type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "job", "lease", "checkpoint", "node", "queue", "coordinator"; none: all.
+	// "job", "lease", "checkpoint", "node", "queue", "coordinator", "core", "execution", "decision" and others; none: all.
 	Topics []string `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
 	// Events after this state index; absent: from now on.
 	SinceIndex *uint64 `protobuf:"varint,2,opt,name=since_index,json=sinceIndex,proto3,oneof" json:"since_index,omitempty"`
@@ -380,9 +380,9 @@ const file_scaimind_v1_events_proto_rawDesc = "" +
 	"\btransfer\x18\x12 \x01(\tR\btransfer\x12=\n" +
 	"\vstatus_from\x18\x13 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\n" +
 	"statusFrom\x129\n" +
-	"\tstatus_to\x18\x14 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\bstatusTo2\xc4\x01\n" +
-	"\fEventService\x12\xb3\x01\n" +
-	"\vWatchEvents\x12\x1f.scaimind.v1.WatchEventsRequest\x1a .scaimind.v1.WatchEventsResponse\"_\x8a\xb5\x18[\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZC:\"Follow what changes in the clusterH\x01\n" +
+	"\tstatus_to\x18\x14 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\bstatusTo2\xe3\x01\n" +
+	"\fEventService\x12\xd2\x01\n" +
+	"\vWatchEvents\x12\x1f.scaimind.v1.WatchEventsRequest\x1a .scaimind.v1.WatchEventsResponse\"~\x8a\xb5\x18z\b\x01\x12\x03\x02\x03\x042\rscaimind:view2\rscaicore:view2\x0escaicore:adminZC:\"Follow what changes in the clusterH\x01\n" +
 	"\x1b/v1/modules/scaimind/events0\x01B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
@@ -46,7 +48,7 @@ func newEvents() *cobra.Command {
 	)
 	cmd := rest.Command(&cobra.Command{
 		Use:   "events",
-		Short: "Show changes to jobs, leases, checkpoints, nodes and queues",
+		Short: "Show changes to jobs, nodes, queues, Cores, executions and more",
 		Long: `Shows the changes of the cluster's state, one line for each event, in the order of the state. With -f it runs until it is
 interrupted; if the connection breaks, it resumes without gap or repeat. Without -f it shows the events that the cluster
 still remembers (of the last minutes), starting after --since-index if given, and ends.`,
@@ -84,7 +86,7 @@ still remembers (of the last minutes), starting after --since-index if given, an
 		return c.Stream(ctx, "/events", query, func(e rest.Event) error { return printChange(cmd.OutOrStdout(), output, e) })
 	})
 	f := cmd.Flags()
-	f.StringArrayVar(&topics, "topic", nil, "only events about job, lease, checkpoint, node, queue, quota, policy, window or coordinator; repeatable")
+	f.StringArrayVar(&topics, "topic", nil, "only events about "+strings.Join(slices.Concat(status.MindTopics, status.CoreTopics), ", ")+"; repeatable")
 	f.Int64Var(&since, "since-index", -1, "start after this state index (default: the oldest remembered event, with -f now)")
 	rest.HideDefaults(f, "since-index")
 	f.BoolVarP(&follow, "follow", "f", false, "run until interrupted")

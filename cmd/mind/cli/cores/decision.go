@@ -27,7 +27,7 @@ func newDecisions() *cobra.Command {
 	}
 	cmd = lister(cmd, target.CorePath+"/checkpoints", "checkpoints", func(cmd *cobra.Command) url.Values {
 		return filters(cmd, map[string]string{"core": "core_id", "status": "status"})
-	}, []string{"DECISION", "OF", "STATUS", "PRIORITY", "ASKS", "EXPIRES", "ANSWERS", "QUESTION"}, func(t *render.Table, d *decision) {
+	}, []string{"DECISION", "CORE", "OF", "STATUS", "PRIORITY", "ASKS", "EXPIRES", "ANSWERS", "QUESTION"}, func(t *render.Table, d *decision) {
 		expires := ""
 		if d.ExpiresAt != nil && d.Status == "pending" {
 			expires = moment(*d.ExpiresAt)
@@ -36,7 +36,7 @@ func newDecisions() *cobra.Command {
 		if asks == "" {
 			asks = "anybody"
 		}
-		t.Row(d.ID, cmp.Or(d.Execution, d.Job), d.Status, d.Priority, asks, expires, d.answers(), d.Prompt)
+		t.Row(d.ID, cmp.Or(d.Slug, d.Core), cmp.Or(d.Execution, d.Job), d.Status, d.Priority, asks, expires, d.answers(), d.Prompt)
 	})
 	cmd.Flags().String("core", "", "only those of this Core: its slug or its id")
 	cmd.Flags().String("status", "", "pending (default), resolved, expired, cancelled or all")
@@ -124,6 +124,7 @@ func printDecision(w io.Writer, d *decision) error {
 	if d.Job != "" {
 		f.Add("job", fmt.Sprintf("%s, at the gate %s of attempt %d", d.Job, d.Step, d.Attempt))
 	} else {
+		f.Add("core", cmp.Or(d.Slug, d.Core))
 		f.Add("execution", d.Execution+", step "+d.Step+" of "+d.Flow)
 	}
 	if d.CreatedAt != nil {

@@ -110,6 +110,7 @@ func (e *stepError) String() string {
 type execution struct {
 	ID         string          `json:"execution_id"`
 	Core       string          `json:"core_id"`
+	Slug       string          `json:"core_slug"`
 	Version    int             `json:"version"`
 	Flow       string          `json:"flow"`
 	Status     string          `json:"status"`
@@ -150,6 +151,7 @@ type awaited struct {
 type decision struct {
 	ID        string          `json:"id"`
 	Core      string          `json:"core_id"`
+	Slug      string          `json:"core_slug"`
 	Execution string          `json:"execution_id"`
 	Flow      string          `json:"flow_name"`
 	Step      string          `json:"step"`

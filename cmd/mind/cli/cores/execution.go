@@ -1,6 +1,7 @@
 package cores
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,7 +29,7 @@ func newExecutions() *cobra.Command {
 	cmd = lister(cmd, target.CorePath+"/executions", "executions", func(cmd *cobra.Command) url.Values {
 		return filters(cmd, map[string]string{"core": "core_id", "status": "status"})
 	}, []string{"EXECUTION", "CORE", "FLOW", "STATUS", "AGE", "BY", "WAITS FOR"}, func(t *render.Table, e *execution) {
-		t.Row(e.ID, e.Core, e.Flow, e.Status, render.Ago(e.CreatedAt), e.User, e.brief())
+		t.Row(e.ID, cmp.Or(e.Slug, e.Core), e.Flow, e.Status, render.Ago(e.CreatedAt), e.User, e.brief())
 	})
 	cmd.Flags().String("core", "", "only those of this Core: its slug or its id")
 	cmd.Flags().String("status", "", "only running, waiting, paused, completed, failed or canceled ones")
@@ -80,7 +81,7 @@ const shownValue = 200
 func printExecution(ctx context.Context, w io.Writer, waits *waits, e *execution, width int) error {
 	f := render.NewFacts(w).Fit(width)
 	f.Add("execution", e.ID)
-	f.Add("core", fmt.Sprintf("%s, version %d", e.Core, e.Version))
+	f.Add("core", fmt.Sprintf("%s, version %d", cmp.Or(e.Slug, e.Core), e.Version))
 	f.Add("flow", e.Flow)
 	f.Add("status", e.Status)
 	if e.Error != nil {

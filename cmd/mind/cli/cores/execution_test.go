@@ -13,14 +13,14 @@ import (
 
 const (
 	running = `{"execution_id":"exec_1","core_id":"core_1","version":1,"flow":"main","status":"running","waiting_for":[],"steps":[],"finished_at":null}`
-	waiting = `{"execution_id":"exec_1","core_id":"core_1","version":1,"flow":"main","status":"waiting","input":{"n":1},"trigger":"api","user_id":"ann",
+	waiting = `{"execution_id":"exec_1","core_id":"core_1","core_slug":"nightly","version":1,"flow":"main","status":"waiting","input":{"n":1},"trigger":"api","user_id":"ann",
 		"waiting_for":[{"step":"ask","kind":"decision","id":"dec_1","since":"2026-01-02T03:04:05Z","until":"2026-01-03T03:04:05Z"}],
 		"steps":[{"step":"train","kind":"compute","attempt":2,"status":"completed","started_at":"2026-01-02T03:00:00Z","ended_at":"2026-01-02T03:04:05Z"},
 			{"step":"ask","kind":"checkpoint","status":"running","started_at":"2026-01-02T03:04:05Z"}],"created_at":"2026-01-02T03:00:00Z","finished_at":null}`
 	completed = `{"execution_id":"exec_1","core_id":"core_1","status":"completed","output":{"published":true,"score":0.5},"finished_at":"2026-01-02T03:04:05Z"}`
 	failed    = `{"execution_id":"exec_1","core_id":"core_1","status":"failed","error":{"code":"OOM","message":"out of memory","step":"train"},"finished_at":"2026-01-02T03:04:05Z"}`
 	canceled  = `{"execution_id":"exec_1","core_id":"core_1","status":"canceled","error":{"code":"CANCELED","message":"wrong data"},"finished_at":"2026-01-02T03:04:05Z"}`
-	asked     = `{"id":"dec_1","core_id":"core_1","execution_id":"exec_1","flow_name":"main","step":"ask","checkpoint_type":"approval","prompt":"Ship it?",
+	asked     = `{"id":"dec_1","core_id":"core_1","core_slug":"nightly","execution_id":"exec_1","flow_name":"main","step":"ask","checkpoint_type":"approval","prompt":"Ship it?",
 		"options":[{"id":"ship","label":"Ship it"},{"id":"keep it","label":""}],"status":"pending","priority":"high","assignee_raw":"role:reviewer",
 		"expires_at":"2026-01-03T03:04:05Z","expiry_action":"escalate","escalation_target":"user:bob","subject_digest":"sha256:1","quorum":{"needed":2,"of":3},
 		"votes":[{"user_id":"ann","resolution":"ship","comment":"fine"}],"context":{"score":0.5},"created_at":"2026-01-02T03:04:05Z",
@@ -200,7 +200,7 @@ func TestDecision(t *testing.T) {
 	})
 	text := clitest.Squeeze(clitest.Done(t, "decision", "list", "--status", "all", "--core", "x"))
 	require.Equal(t, "core_id=x&limit=50&status=all", query)
-	require.Regexp(t, `dec_1 exec_1 pending high role:reviewer .* ship\|keep it Ship it\?$`, text)
+	require.Regexp(t, `dec_1 nightly exec_1 pending high role:reviewer .* ship\|keep it Ship it\?$`, text)
 
 	g.On("GET "+prefix+"/checkpoints/dec_1", clitest.Answer(200, asked))
 	text = clitest.Squeeze(clitest.Done(t, "decision", "show", "dec_1"))

@@ -31,7 +31,7 @@ over, with the exit code 0 when it is completed and 1 when it failed or was canc
 		if output == "table" && render.IsTerminal(w) {
 			show = &screen{w: w, waits: newWaits(c)}
 		}
-		e, _, err := rest.Poll(ctx, c, executionPath(args[0]), func(e *execution) (bool, error) {
+		e, _, err := rest.Follow(ctx, c, executionPath(args[0]), "execution", args[0], func(e *execution) (bool, error) {
 			err := show.update(ctx, e)
 			return err == nil && e.over(), lastingOr(ctx, err)
 		})

@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
+)
+
+// Events of Cores take the permission of ScaiCore, the others that of ScaiMind. A caller who asks for no topic gets those that it may see.
+func TestEvents_topicsTakeThePermissionOfTheirModule(t *testing.T) {
+	c := newScripted(t)
+	var asked []string
+	c.watch = func(r *v1.WatchEventsRequest, s grpc.ServerStreamingServer[v1.WatchEventsResponse]) error {
+		asked = r.GetTopics()
+		return s.Send(&v1.WatchEventsResponse{Cursor: "1.0", Events: []*v1.Event{{Index: 1, Cursor: "1.0", Topic: "node", Name: "x"}}})
+	}
+	config := testConfig(c)
+	for token, permissions := range map[string][]string{"mind": {auth.PermissionView}, "core": {auth.CoreView}, "both": {auth.PermissionView, auth.CoreAdmin}} {
+		config.Tokens = append(config.Tokens, StaticToken{Token: token, Tenant: "acme", User: "ann", Permissions: permissions})
+	}
+	g := newGate(t, config)
+	for _, one := range []struct {
+		token, query string
+		want         []string
+		refused      string
+	}{
+		{"mind", "", status.MindTopics, ""},
+		{"core", "", status.CoreTopics, ""},
+		{"both", "", nil, ""},
+		{"mind", "?topic=job&topic=node", []string{"job", "node"}, ""},
+		{"core", "?topic=execution", []string{"execution"}, ""},
+		{"both", "?topic=execution&topic=job", []string{"execution", "job"}, ""},
+		{"mind", "?topic=job&topic=decision", nil, "events about core, execution, decision need the permission scaicore:view or scaicore:admin"},
+		{"core", "?topic=job", nil, "need the permission scaimind:view"},
+	} {
+		a := g.do("GET", prefix+"/events"+one.query, "", "Authorization", "Bearer "+one.token)
+		if one.refused != "" {
+			require.Equal(t, 403, a.code)
+			require.Equal(t, "AUTHZ_PERMISSION_DENIED", a.Error.Code)
+			require.Contains(t, a.Error.Message, one.refused)
+			continue
+		}
+		require.Equal(t, 200, a.code, a.body)
+		require.ElementsMatch(t, one.want, asked, "%s %s", one.token, one.query)
+	}
+}
+
+// A token that loses the permission of a topic ends the streams that have it, also if it keeps the one of the route.
+func TestEvents_endWithThePermissionOfTheirTopics(t *testing.T) {
+	caller := &auth.Caller{Tenant: "acme", User: "ann", Permissions: []string{auth.PermissionView, auth.CoreView}}
+	x := &httpRequest{server: newGate(t, testConfig(newScripted(t))).server, route: &route{anyOf: []string{auth.PermissionView, auth.CoreView}}, caller: caller}
+	x.r = httptest.NewRequest("GET", prefix+"/events", nil)
+	now := *caller
+	x.recheck = func(context.Context) (*auth.Caller, error) { return &now, nil }
+	_, err := x.topics([]string{"execution"})
+	require.NoError(t, err)
+	r := &reader{x: x}
+	require.NoError(t, r.MayGoOn(t.Context()))
+	now.Permissions = []string{auth.CoreView}
+	require.NoError(t, r.MayGoOn(t.Context()), "the stream has no topic of ScaiMind")
+	now.Permissions = []string{auth.PermissionView}
+	require.ErrorContains(t, r.MayGoOn(t.Context()), "the token lost the permission to read this")
+}
