@@ -56,6 +56,9 @@ func (w worth) at(part float64) float64 {
 // cannot start at once. With limits each job has a time limit equal to its duration; without limits, only earlier jobs
 // help to estimate it.
 func replay(t testing.TB, jobs []traced, nodes, every int, limits bool) worth {
+	if testing.Short() {
+		t.Skip("days of a cluster on one goroutine")
+	}
 	s := newState(t)
 	s.step = 0
 	for i := range nodes {

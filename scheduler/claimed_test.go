@@ -152,6 +152,9 @@ type outages struct {
 // else by a node. The broken node comes back an hour later. Half of the other jobs are preemptible and of lower
 // priority, half are like the job, and gangs wait that would fit on the job's nodes.
 func endure(t *testing.T, hold time.Duration) outages {
+	if testing.Short() {
+		t.Skip("days of a cluster on one goroutine")
+	}
 	const nodes, busy, spare, gang = 128, 40, 5, 64
 	s := newState(t)
 	p := s.machine.View().Policy()

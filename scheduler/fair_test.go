@@ -165,6 +165,9 @@ type party struct {
 // contest lets parties compete through the real state and planner, hour by hour, and returns the GPU hours of each
 // party by hour.
 func contest(t testing.TB, s *state, hours int, parties ...party) [][]int {
+	if testing.Short() {
+		t.Skip("weeks of a cluster on one goroutine")
+	}
 	type run struct {
 		id  ident.Job
 		end int
