@@ -1,6 +1,7 @@
 package fsm_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -450,6 +451,20 @@ func TestExecution_stepsAndEventsAreKept(t *testing.T) {
 		require.Equal(t, []bool{false, true}, []bool{s.Events[0].Truncated, s.Events[1].Truncated})
 		break
 	}
+	// The events of one execution are found without those of the others.
+	other := w.start(w.core("other"))
+	var ids []uint64
+	for s := range w.m.View().SegmentsOf(id, 0) {
+		require.Equal(t, id, s.Execution)
+		ids = append(ids, s.ID)
+	}
+	require.Len(t, ids, 1+executions.MaxSteps+3)
+	require.IsDecreasing(t, ids)
+	for s := range w.m.View().SegmentsOf(id, ids[1]) {
+		require.Equal(t, ids[2], s.ID)
+		break
+	}
+	require.Len(t, slices.Collect(w.m.View().SegmentsOf(other, 0)), 1)
 }
 
 func TestExecution_belowItsLevelIsRefused(t *testing.T) {

@@ -412,12 +412,16 @@ func (s *Service) ListCoreEvents(ctx context.Context, req *v1.ListCoreEventsRequ
 	}
 	out := &v1.ListCoreEventsResponse{}
 	looked := 0
-	for seg := range v.Segments(at.segment) {
+	segments := v.Segments(at.segment)
+	if execution != 0 {
+		segments = v.SegmentsOf(execution, at.segment)
+	}
+	for seg := range segments {
 		if looked++; looked > maxLooked {
 			out.NextCursor = cursor{seg.ID + 1, 0}.String()
 			break
 		}
-		if seg.Tenant != call.Of(ctx).Tenant || core != 0 && seg.Core != core || execution != 0 && seg.Execution != execution {
+		if seg.Tenant != call.Of(ctx).Tenant || core != 0 && seg.Core != core {
 			continue
 		}
 		last := len(seg.Events)

@@ -114,9 +114,15 @@ func (t *Book) check(standing func(ident.Job) Standing, report kernel.Report) {
 			}
 		}
 	}
-	bytes := 0
+	bytes, happened := 0, 0
 	for s := range t.segments.Rows() {
+		if t.happened.Has(ofExecution{s.Execution, s.ID}) {
+			happened++
+		}
 		bytes += s.size()
+	}
+	if happened != t.segments.Len() || happened != t.happened.Len() {
+		report("%d of %d segments of events are listed under their executions, in a list of %d", happened, t.segments.Len(), t.happened.Len())
 	}
 	if bytes != t.bytes || bytes > MaxEventBytes || t.segments.Len() > MaxSegments {
 		report("%d segments of events have %d bytes, and %d are counted", t.segments.Len(), bytes, t.bytes)

@@ -79,6 +79,7 @@ func TestCheck_canFail(t *testing.T) {
 		"does not wait at the gate":  gate(func(d *Decision) { d.Job = 8 }),
 		"and the job job_7 is to go": gate(func(d *Decision) { d.Owed = true }),
 		"nothing ends the decision":  decide(func(d *Decision) { d.ExpiresAt = 0 }),
+		"under their executions":     func(b *Book) { b.happened.Delete(ofExecution{1, 1}) },
 		"no leader sees it":          func(b *Book) { b.ready.Delete(ofCore{1, 3}) },
 		"is not listed under":        func(b *Book) { b.byTenant.Delete(ofTenant{"acme", 1}) },
 		"are counted":                func(b *Book) { b.bytes++ },

@@ -19,6 +19,8 @@ type Book struct {
 	executions kernel.Table[ident.Execution, *Execution]
 	decisions  kernel.Table[ident.Decision, *Decision]
 	segments   kernel.Table[uint64, *Segment]
+	// happened has the segments of each execution.
+	happened kernel.Index[ofExecution]
 	// ready has the executions that a leader advances next, by their Core, so that the leader can be fair between Cores.
 	ready kernel.Index[ofCore]
 	// live has the executions that are not over, and finished the others in the order in which they ended.
@@ -66,6 +68,10 @@ type (
 	ofTenant struct {
 		tenant string
 		id     ident.Execution
+	}
+	ofExecution struct {
+		execution ident.Execution
+		segment   uint64
 	}
 	ended struct {
 		at int64
@@ -122,7 +128,10 @@ func open(*kernel.State) kernel.Part {
 		executions: kernel.NewTable[ident.Execution, *Execution](recordExecution, func(a, b ident.Execution) bool { return a < b }),
 		decisions:  kernel.NewTable[ident.Decision, *Decision](recordDecision, func(a, b ident.Decision) bool { return a < b }),
 		segments:   kernel.NewTable[uint64, *Segment](recordSegment, func(a, b uint64) bool { return a < b }),
-		ready:      kernel.NewIndex(ofCore.less), live: kernel.NewIndex(ofCore.less),
+		happened: kernel.NewIndex(func(a, b ofExecution) bool {
+			return a.execution < b.execution || a.execution == b.execution && a.segment < b.segment
+		}),
+		ready: kernel.NewIndex(ofCore.less), live: kernel.NewIndex(ofCore.less),
 		finished: kernel.NewIndex(func(a, b ended) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
 		byTenant: kernel.NewIndex(func(a, b ofTenant) bool { return a.tenant < b.tenant || a.tenant == b.tenant && a.id < b.id }),
 		jobs: kernel.NewIndex(func(a, b jobWait) bool {
@@ -161,7 +170,7 @@ func (a tenantDecision) less(b tenantDecision) bool {
 // Freeze implements kernel.Part.
 func (t *Book) Freeze(*kernel.State) kernel.Part {
 	return &Book{
-		executions: t.executions.Freeze(), decisions: t.decisions.Freeze(), segments: t.segments.Freeze(),
+		executions: t.executions.Freeze(), decisions: t.decisions.Freeze(), segments: t.segments.Freeze(), happened: t.happened.Freeze(),
 		ready: t.ready.Freeze(), live: t.live.Freeze(), finished: t.finished.Freeze(), byTenant: t.byTenant.Freeze(),
 		jobs: t.jobs.Freeze(), events: t.events.Freeze(), timers: t.timers.Freeze(), keys: t.keys.Freeze(),
 		pending: t.pending.Freeze(), all: t.all.Freeze(), asked: t.asked.Freeze(), gates: t.gates.Freeze(), untold: t.untold.Freeze(),
@@ -275,6 +284,7 @@ func Append(t *Book, s *Segment) {
 	for t.segments.Len() > MaxSegments || t.bytes > MaxEventBytes {
 		id, first, _ := t.segments.First()
 		t.segments.Delete(id)
+		t.happened.Delete(ofExecution{first.Execution, id})
 		t.bytes -= first.size()
 	}
 }
@@ -282,6 +292,7 @@ func Append(t *Book, s *Segment) {
 // PutSegment puts a segment in that is not there yet.
 func PutSegment(t *Book, s *Segment) {
 	t.segments.Put(s.ID, s)
+	t.happened.Put(ofExecution{s.Execution, s.ID})
 	t.bytes += s.size()
 }
 
@@ -410,12 +421,28 @@ func (t *Book) DecisionCounts() iter.Seq2[DecisionStatus, int] {
 // ReadyCount is how many executions are ready.
 func (t *Book) ReadyCount() int { return t.ready.Len() }
 
-// Segments iterates the events of a tenant that are older than one, the newest first; before 0: all.
+// Segments iterates the events that are older than one, the newest first; before 0: all.
 func (t *Book) Segments(before uint64) iter.Seq[*Segment] {
 	if before == 0 {
 		before--
 	}
 	return t.segments.RowsDown(before - 1)
+}
+
+// SegmentsOf iterates the events of an execution that are older than one, the newest first; before 0: all.
+func (t *Book) SegmentsOf(execution ident.Execution, before uint64) iter.Seq[*Segment] {
+	if before == 0 {
+		before--
+	}
+	return func(yield func(*Segment) bool) {
+		t.happened.DescendFrom(ofExecution{execution, before - 1}, func(o ofExecution) bool {
+			if o.execution != execution {
+				return false
+			}
+			s, _ := t.segments.Get(o.segment)
+			return yield(s)
+		})
+	}
 }
 
 // UntoldCount is how many decisions have notices that were not told.
