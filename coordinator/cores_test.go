@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -299,6 +300,26 @@ func TestCores_whoMayAnswer(t *testing.T) {
 		require.NoError(t, answer(good, "sha256:aa", status.KeyUser, "bob", status.KeyOperator, "yes"))
 		c.eventually("it is over", func() bool { return c.execution(at, e.GetExecutionId()).GetFinishedAt() != nil })
 		require.Equal(t, 3.0, c.execution(at, e.GetExecutionId()).GetOutput().GetNumberValue())
+	})
+}
+
+// A decision for a group or a role is answered by a user who belongs to it, also through a coordinator that does not lead.
+func TestCores_groupsAndRolesAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		at := c.leader()
+		c.core(at, "ask", `[{"kind":"foreach","id":"each","items":"input","max_concurrent":2,"var":"who","body":[{"kind":"checkpoint","id":"q","prompt":"?","options":["yes"],"assignee":"{{who}}"}]}]`)
+		c.invoke(at, "ask", []any{"group:g1", "role:lead"}, 0)
+		c.eventually("both are asked", func() bool { return len(c.checkpoints(at)) == 2 })
+		for _, d := range c.checkpoints(at) {
+			answer := func(member string) error {
+				_, err := c.cores(c.follower()).ResolveDecision(c.ctx("t1", "", status.KeyUser, "bob", status.KeyMember, member), &v1.ResolveDecisionRequest{CheckpointId: d.GetId(), Resolution: "yes"})
+				return err
+			}
+			require.Equal(t, codes.PermissionDenied, grpcstatus.Code(answer("group:g2")))
+			require.Equal(t, codes.PermissionDenied, grpcstatus.Code(answer(strings.Replace(d.GetAssigneeRaw(), "g", "x", 1)+"e")))
+			require.NoError(t, answer(d.GetAssigneeRaw()))
+		}
 	})
 }
 

@@ -97,7 +97,7 @@ func TestAttacks_headersAreNotHandedOn(t *testing.T) {
 	g := newGate(t, testConfig(c))
 	var headers []string
 	for _, name := range []string{
-		status.KeyTenant, status.KeyUser, status.KeySecret, status.KeyOperator, status.KeyToken, status.KeyForwarded, status.KeyDriveToken, status.KeyAtlasToken,
+		status.KeyTenant, status.KeyUser, status.KeySecret, status.KeyOperator, status.KeyToken, status.KeyForwarded, status.KeyDriveToken, status.KeyAtlasToken, status.KeyMember,
 		"X_Tenant_Id", "X-Scaigrid-Tenant-Id", "Grpc-Metadata-" + status.KeyTenant, "Grpc-Timeout", "X-Original-Url", "X-Http-Method-Override", "X-Forwarded-User",
 		"X-Forwarded-For", "Forwarded", "Connection", "Cookie",
 	} {
@@ -113,7 +113,7 @@ func TestAttacks_headersAreNotHandedOn(t *testing.T) {
 	for key, values := range call.md {
 		require.NotContains(t, values, "forged", key)
 	}
-	for _, key := range []string{status.KeyOperator, status.KeyToken, status.KeyForwarded, status.KeyDriveToken, status.KeyAtlasToken} {
+	for _, key := range []string{status.KeyOperator, status.KeyToken, status.KeyForwarded, status.KeyDriveToken, status.KeyAtlasToken, status.KeyMember} {
 		require.Empty(t, call.md[key], key)
 	}
 }

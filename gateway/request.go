@@ -78,6 +78,7 @@ func (x *httpRequest) prepare() (call client.Call, limit time.Duration, err erro
 		Operator: x.route.operator != "" && x.caller.May(x.route.operator),
 	}
 	if x.route.write {
+		call.Member = x.caller.Member
 		call.IdempotencyKey, err = x.idempotencyKey()
 	} else {
 		call.Consistency, err = x.consistency()

@@ -14,6 +14,8 @@ import (
 type Call struct {
 	Tenant string
 	User   string
+	// Member has the groups and roles of the user: "group:ID", "role:NAME".
+	Member []string
 	// Token is the id of the API token that the caller used.
 	Token          string
 	RequestID      string
@@ -81,6 +83,9 @@ func (c *Client) outgoing(ctx context.Context, call *Call) context.Context {
 		if p[1] != "" {
 			kv = append(kv, p[0], p[1])
 		}
+	}
+	for _, m := range call.Member {
+		kv = append(kv, status.KeyMember, m)
 	}
 	if len(kv) == 0 {
 		return ctx

@@ -19,6 +19,8 @@ const (
 	// They are neither logged nor stored in plain text.
 	KeyDriveToken = "x-scaidrive-token"
 	KeyAtlasToken = "x-scaiatlas-token"
+	// KeyMember has the groups and roles of the user, one a value: "group:ID", "role:NAME". Decisions may ask for them.
+	KeyMember = "x-mind-member"
 	// KeyToken is the id of the API token that the caller used, if any; it goes into the audit log.
 	KeyToken = "x-mind-token-id"
 )

@@ -14,6 +14,8 @@ import (
 type Call struct {
 	Tenant, User, RequestID, Key string
 	Secret, Token                string
+	// Member has the groups and roles of the user, as its gateway says: "group:ID", "role:NAME".
+	Member []string
 	// The caller's tokens for ScaiDrive and ScaiAtlas. They are secrets.
 	DriveToken, AtlasToken string
 	Tenants                int // the number of tenants in the metadata
@@ -49,7 +51,7 @@ func Read(ctx context.Context) *Call {
 	c := &Call{
 		Tenant: First(md, status.KeyTenant), User: First(md, status.KeyUser),
 		RequestID: First(md, status.KeyRequestID), Key: First(md, status.KeyIdempotency), Secret: First(md, status.KeySecret),
-		Token: First(md, status.KeyToken),
+		Token: First(md, status.KeyToken), Member: md[status.KeyMember],
 		Stale: First(md, status.KeyConsistency) == status.Stale, Forwarded: First(md, status.KeyForwarded) != "",
 		Tenants: len(md[status.KeyTenant]), Operator: First(md, status.KeyOperator) != "",
 		DriveToken: First(md, status.KeyDriveToken), AtlasToken: First(md, status.KeyAtlasToken),

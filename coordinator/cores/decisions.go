@@ -97,8 +97,7 @@ func (s *Service) ResolveDecision(ctx context.Context, req *v1.ResolveDecisionRe
 	by := call.Of(ctx)
 	c := executionverbs.ResolveDecision{
 		Decision: d.ID, Tenant: by.Tenant, User: by.User, Resolution: req.GetResolution(), Comment: req.GetComment(), Subject: req.GetSubjectDigest(),
-		// Callers come without their groups and roles. So a user with scaicore:admin may answer for them.
-		Any: by.Operator, Actor: by.Actor(),
+		As: by.Member, Any: by.Operator, Actor: by.Actor(),
 	}
 	if len(d.Schema) > 0 {
 		if c.Data, err = answerTo(d, req); err != nil {

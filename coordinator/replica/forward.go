@@ -95,6 +95,9 @@ func (r *Replica) Forward(ctx context.Context, c *call.Call, addr, method string
 	if c.Operator {
 		md.Set(status.KeyOperator, "1")
 	}
+	if len(c.Member) > 0 {
+		md.Set(status.KeyMember, c.Member...)
+	}
 	for key, value := range map[string]string{
 		status.KeySecret: r.config.Secret, status.KeyTenant: c.Tenant, status.KeyUser: c.User,
 		status.KeyRequestID: c.RequestID, status.KeyIdempotency: c.Key, status.KeyToken: c.Token,

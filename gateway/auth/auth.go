@@ -21,6 +21,8 @@ type Caller struct {
 	Tenant      string
 	User        string
 	Permissions []string
+	// Member has the groups and roles of the user, as decisions name them: "group:ID", "role:NAME".
+	Member []string
 	// Issued says that an OpenID Connect issuer issued the caller's token, so it can be exchanged for others.
 	Issued bool
 	// Token is the id of the API token that the caller used; empty: the caller used another credential.

@@ -36,7 +36,25 @@ func (i Issuer) Authenticate(ctx context.Context, token string) (*Caller, error)
 	case !Identifier(claims.Tenant), claims.Subject != "" && !Identifier(claims.Subject):
 		return nil, ErrInvalidToken // without a tenant it could see nothing
 	}
-	return &Caller{Tenant: claims.Tenant, User: claims.Subject, Permissions: granted(claims), Issued: true, Expires: claims.Expires}, nil
+	return &Caller{Tenant: claims.Tenant, User: claims.Subject, Permissions: granted(claims), Member: member(claims), Issued: true, Expires: claims.Expires}, nil
+}
+
+// maxMember bounds the groups and roles of a caller that coordinators learn of.
+const maxMember = 64
+
+// member returns the groups and roles of a caller. One whose name could not be a caller's is left out.
+func member(claims *oidc.Claims) (of []string) {
+	for _, list := range []struct {
+		kind  string
+		names []string
+	}{{"role:", append([]string{claims.Role}, claims.Roles...)}, {"group:", claims.Groups}} {
+		for _, name := range list.names {
+			if name != "" && Identifier(name) && len(of) < maxMember {
+				of = append(of, list.kind+name)
+			}
+		}
+	}
+	return of
 }
 
 // granted returns the permissions of the role and of the scopes.

@@ -15,6 +15,7 @@ package oidc
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -58,11 +59,13 @@ var asymmetric = []jose.SignatureAlgorithm{
 
 // Claims are the claims that Mind reads.
 type Claims struct {
-	Subject  string
-	Tenant   string
-	Partner  string
-	Role     string
-	ClientID string
+	Subject string
+	Tenant  string
+	Partner string
+	Role    string
+	// Groups are those of the user, Roles further roles.
+	Groups, Roles []string
+	ClientID      string
 	// Scopes are the words of the claim scope.
 	Scopes  []string
 	Expires time.Time
@@ -74,8 +77,31 @@ type claims struct {
 	Tenant   string `json:"tenant_id"`
 	Partner  string `json:"partner_id"`
 	Role     string `json:"role"`
+	Groups   words  `json:"groups"`
+	Roles    words  `json:"roles"`
 	ClientID string `json:"client_id"`
 	Scope    string `json:"scope"`
+}
+
+// words is a claim that some issuers write as a list, some as text, and some as something else, which counts as nothing.
+type words []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *words) UnmarshalJSON(text []byte) error {
+	var one string
+	var all []any
+	*w = nil
+	switch {
+	case json.Unmarshal(text, &one) == nil:
+		*w = strings.Fields(one)
+	case json.Unmarshal(text, &all) == nil:
+		for _, v := range all {
+			if s, ok := v.(string); ok {
+				*w = append(*w, s)
+			}
+		}
+	}
+	return nil
 }
 
 // Verifier checks the tokens of one issuer.
@@ -152,7 +178,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return &Claims{
-		Subject: c.Subject, Tenant: c.Tenant, Partner: c.Partner, Role: c.Role, ClientID: c.ClientID,
+		Subject: c.Subject, Tenant: c.Tenant, Partner: c.Partner, Role: c.Role, Groups: c.Groups, Roles: c.Roles, ClientID: c.ClientID,
 		Scopes: strings.Fields(c.Scope), Expires: c.Expiry.Time(),
 	}, nil
 }

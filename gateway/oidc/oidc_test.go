@@ -73,7 +73,7 @@ func (i *issuer) sign(t *testing.T, id string, change func(map[string]any)) stri
 	now := time.Now()
 	payload := map[string]any{
 		"iss": i.URL, "aud": []string{"other", "mind"}, "sub": "usr_1", "tenant_id": "tnt_a", "partner_id": "p1", "role": "tenant_viewer",
-		"scope": "openid scaimind:manage", "client_id": "cli", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
+		"groups": []any{"g1", 7, "g2"}, "roles": "lead reviewer", "scope": "openid scaimind:manage", "client_id": "cli", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
 	}
 	if change != nil {
 		change(payload)
@@ -106,7 +106,7 @@ func TestVerify_claims(t *testing.T) {
 	require.WithinDuration(t, time.Now().Add(time.Hour), c.Expires, time.Minute)
 	c.Expires = time.Time{}
 	require.Equal(t, &Claims{
-		Subject: "usr_1", Tenant: "tnt_a", Partner: "p1", Role: "tenant_viewer", ClientID: "cli", Scopes: []string{"openid", "scaimind:manage"},
+		Subject: "usr_1", Tenant: "tnt_a", Partner: "p1", Role: "tenant_viewer", Groups: []string{"g1", "g2"}, Roles: []string{"lead", "reviewer"}, ClientID: "cli", Scopes: []string{"openid", "scaimind:manage"},
 	}, c)
 }
 

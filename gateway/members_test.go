@@ -1,0 +1,28 @@
+package gateway
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
+)
+
+type memberOf []string
+
+func (m memberOf) Authenticate(context.Context, string) (*auth.Caller, error) {
+	return &auth.Caller{Tenant: "acme", User: "ann", Permissions: auth.AllPermissions, Member: m}, nil
+}
+
+// The coordinators learn of the groups and roles of a caller with each write.
+func TestWrites_tellTheGroupsAndRolesOfTheCaller(t *testing.T) {
+	c := newScripted(t)
+	config := testConfig(c)
+	config.Tokens, config.Authenticator = nil, memberOf{"role:lead", "group:g1"}
+	g := newGate(t, config)
+	a := g.do("POST", "/v1/modules/scaicore/checkpoints/dec_1/resolve", `{"resolution": "yes"}`)
+	require.Equal(t, 200, a.code, a.body)
+	require.Equal(t, []string{"role:lead", "group:g1"}, c.seen()[0].md[status.KeyMember])
+}
