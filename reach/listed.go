@@ -64,11 +64,18 @@ func (l *Listed) mayAsk(host string, addr netip.Addr) bool {
 	case isLocalhost(host) && l.allowed.names["localhost"]:
 		return addr.IsLoopback()
 	}
-	return addr.IsGlobalUnicast() && !addr.IsPrivate() && !shared.Contains(addr) && !own(addr)
+	special := slices.ContainsFunc(notPublic, func(n netip.Prefix) bool { return n.Contains(addr) })
+	return addr.IsGlobalUnicast() && !addr.IsPrivate() && !special && !own(addr)
 }
 
-// shared are the addresses of carriers' private networks.
-var shared = netip.MustParsePrefix("100.64.0.0/10")
+// notPublic are the special-purpose networks (IANA's registries, RFC 6890) that net/netip takes for public ones: those of carriers, of
+// benchmarks and reserved ones, and those whose addresses stand for IPv4 addresses behind a translator or a tunnel.
+var notPublic = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("192.88.99.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2001::/32"),
+	netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
+}
 
 func isLocalhost(host string) bool {
 	return strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")

@@ -55,6 +55,8 @@ func TestListed_addressesOfNames(t *testing.T) {
 	for addr, want := range map[string]bool{
 		"93.184.216.34": true, "2606:2800:220:1::1": true, "10.1.2.3": true, "::ffff:10.1.2.3": true,
 		"10.2.0.1": false, "192.168.0.1": false, "172.16.0.1": false, "100.64.0.1": false, "127.0.0.1": false, "::1": false, "fd00::1": false,
+		"198.18.0.1": false, "240.0.0.1": false, "0.1.2.3": false, "192.0.0.8": false, "64:ff9b:1::a00:5": false, "2002:a00:5::1": false,
+		"2001:0:a00:5::": false, "::a00:5": false, "fec0::1": false,
 		"169.254.169.254": false, "fe80::1": false, "0.0.0.0": false, "::": false, "224.0.0.1": false, "64:ff9b::7f00:1": false, "64:ff9b::a00:1": false,
 	} {
 		require.Equal(t, want, l.mayAsk("hooks.example.org", netip.MustParseAddr(addr)), addr)
