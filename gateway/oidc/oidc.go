@@ -77,23 +77,24 @@ type claims struct {
 	Tenant   string `json:"tenant_id"`
 	Partner  string `json:"partner_id"`
 	Role     string `json:"role"`
-	Groups   words  `json:"groups"`
-	Roles    words  `json:"roles"`
+	Groups   names  `json:"groups"`
+	Roles    names  `json:"roles"`
 	ClientID string `json:"client_id"`
 	Scope    string `json:"scope"`
 }
 
-// words is a claim that some issuers write as a list, some as text, and some as something else, which counts as nothing.
-type words []string
+// names is a claim that some issuers write as a list, and some as text, which is one name: names may have spaces. Anything else
+// counts as nothing.
+type names []string
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (w *words) UnmarshalJSON(text []byte) error {
+func (w *names) UnmarshalJSON(text []byte) error {
 	var one string
 	var all []any
 	*w = nil
 	switch {
 	case json.Unmarshal(text, &one) == nil:
-		*w = strings.Fields(one)
+		*w = names{one}
 	case json.Unmarshal(text, &all) == nil:
 		for _, v := range all {
 			if s, ok := v.(string); ok {

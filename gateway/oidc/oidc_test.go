@@ -106,7 +106,7 @@ func TestVerify_claims(t *testing.T) {
 	require.WithinDuration(t, time.Now().Add(time.Hour), c.Expires, time.Minute)
 	c.Expires = time.Time{}
 	require.Equal(t, &Claims{
-		Subject: "usr_1", Tenant: "tnt_a", Partner: "p1", Role: "tenant_viewer", Groups: []string{"g1", "g2"}, Roles: []string{"lead", "reviewer"}, ClientID: "cli", Scopes: []string{"openid", "scaimind:manage"},
+		Subject: "usr_1", Tenant: "tnt_a", Partner: "p1", Role: "tenant_viewer", Groups: []string{"g1", "g2"}, Roles: []string{"lead reviewer"}, ClientID: "cli", Scopes: []string{"openid", "scaimind:manage"},
 	}, c)
 }
 
