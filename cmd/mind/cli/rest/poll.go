@@ -14,6 +14,8 @@ const (
 	pollPause    = 50 * time.Millisecond
 	pollPauseMax = time.Second
 	toldPauseMax = 5 * time.Second
+	// toldPause is the pause before a read that follows a change, so that many changes cost few reads.
+	toldPause = 300 * time.Millisecond
 )
 
 // Poll reads a path repeatedly until done reports true, and returns the last answer. A failed read is repeated for up to
@@ -52,7 +54,7 @@ func Follow[T any](ctx context.Context, c *Client, path, topic, name string, don
 // changes says that there is something to read. Its zero value never does.
 type changes struct{ some, ended chan struct{} }
 
-// await waits for a pause, or for a change and the shortest pause, so that many changes cost few reads. It returns the next pause.
+// await waits for a pause, or for a change and toldPause. It returns the next pause.
 func (c changes) await(ctx context.Context, pause time.Duration) time.Duration {
 	most := toldPauseMax
 	select {
@@ -68,7 +70,7 @@ func (c changes) await(ctx context.Context, pause time.Duration) time.Duration {
 	select {
 	case <-timer.C:
 	case <-c.some:
-		wait.For(ctx, pollPause)
+		wait.For(ctx, toldPause)
 	case <-ctx.Done():
 	}
 	return min(pause*5/4, most)

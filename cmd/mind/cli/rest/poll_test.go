@@ -33,7 +33,7 @@ func TestChanges_await(t *testing.T) {
 		told := changes{ended: open, some: make(chan struct{}, 1)}
 		told.some <- struct{}{}
 		waited, _ := await(told, toldPauseMax)
-		require.Equal(t, pollPause, waited, "a change is read at once, and many changes are read together")
+		require.Equal(t, toldPause, waited, "a change is read at once, and many changes are read together")
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
