@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +71,19 @@ func TestOutboxBoundsItsBatches(t *testing.T) {
 	}
 	require.Len(t, o.Take(), MaxBatch)
 	require.Len(t, o.Take(), 1)
+}
+
+// A job decides how large its reports are: what is too much for one message comes in several.
+func TestOutbox_boundsTheBytesOfItsBatches(t *testing.T) {
+	o := New(0)
+	for _, n := range []int{maxBatchBytes / 2, maxBatchBytes / 3, maxBatchBytes / 3, 2 * maxBatchBytes, 1} {
+		r := said("a", "")
+		r.Body.Body = &v1.Report_Gate{Gate: &v1.GateReport{ContextJson: strings.Repeat("x", n)}}
+		o.Add(r)
+	}
+	for _, want := range []int{2, 1, 1, 1, 0} {
+		require.Len(t, o.Take(), want)
+	}
 }
 
 func TestOutbox_aLaunchWaitsForWhatFollowsIt(t *testing.T) {

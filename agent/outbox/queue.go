@@ -16,14 +16,18 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// MaxBatch limits the reports in one message.
-const MaxBatch = 512
+// MaxBatch limits the reports in one message, and maxBatchBytes their size, which a job decides about.
+const (
+	MaxBatch      = 512
+	maxBatchBytes = 1 << 20
+)
 
 // maxCheckpoints limits the unsent checkpoints of one task: the coordinators keep no more for a job anyway.
 const maxCheckpoints = 1000
@@ -121,10 +125,14 @@ func (q *Queue) Drop(task *v1.TaskRef) {
 func (q *Queue) Take() []*v1.Report {
 	n := min(len(q.items)-q.sent, MaxBatch)
 	batch := make([]*v1.Report, 0, n)
+	bytes := 0
 	for _, r := range q.items[q.sent : q.sent+n] {
+		if bytes += proto.Size(r.Body); bytes > maxBatchBytes && len(batch) > 0 {
+			break
+		}
 		batch = append(batch, r.Body)
 	}
-	q.sent += n
+	q.sent += len(batch)
 	return batch
 }
 

@@ -225,7 +225,7 @@ var agentMutants = []mutant{
 	{
 		Name: "reports-sent-twice", Breaks: "I10", File: "agent/outbox/queue.go",
 		What: "reports are sent again in the same session",
-		Old:  "q.sent += n\n\treturn batch", New: "q.sent += n / 2\n\treturn batch",
+		Old:  "q.sent += len(batch)\n\treturn batch", New: "q.sent += len(batch) / 2\n\treturn batch",
 		Package: "agent/outbox", Tests: []string{"TestOutboxKeepsOrderUntilAcknowledged", "TestOutboxBoundsItsBatches"},
 	},
 	{

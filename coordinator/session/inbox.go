@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/wait"
@@ -90,7 +91,12 @@ func (in *inbox) put(reports []*v1.Report, gpus []*v1.Gpu, unfit *string) bool {
 func (in *inbox) take() (reports []*v1.Report, gpus []*v1.Gpu, unfit *string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	n := min(len(in.reports), maxReports)
+	n := 0
+	for bytes := 0; n < min(len(in.reports), maxReports); n++ {
+		if bytes += proto.Size(in.reports[n]); bytes > maxReportBytes && n > 0 {
+			break
+		}
+	}
 	reports, in.reports = in.reports[:n:n], in.reports[n:]
 	gpus, in.gpus = in.gpus, nil
 	unfit, in.unfit = in.unfit, nil

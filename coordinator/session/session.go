@@ -79,8 +79,10 @@ const (
 	// leaderWithin limits how long an agent waits while no leader is known. Other coordinators may know one.
 	leaderWithin = 300 * time.Millisecond
 	// maxReports is the number of reports in one command, maxPending the number that may wait for their commit.
-	maxReports = 512
-	maxPending = 20_000
+	// maxReportBytes is the size of the reports in one command: a log entry has a bound, and a job decides how large its reports are.
+	maxReports     = 512
+	maxReportBytes = 1 << 20
+	maxPending     = 20_000
 )
 
 // Session serves one agent while this coordinator leads. Three goroutines share the work: one receives (so that a
