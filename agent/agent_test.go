@@ -106,7 +106,7 @@ func TestTheTaskKnowsItsPlace(t *testing.T) {
 			s.Peers = []*v1.TaskPeer{{NodeId: "n7", Host: "10.0.0.7"}, {NodeId: "n1", Host: "10.0.0.1"}}
 			s.ResumeFrom = "/ckpt/checkpoint-5"
 			s.Job.OutputConfig = &v1.OutputConfig{OutputDir: dir}
-			s.Job.CommandConfig.Environment = map[string]string{"A": "b", "MIND_ATTEMPT": "99"}
+			s.Job.CommandConfig.Environment = map[string]string{"A": "b", "MIND_ATTEMPT": "99", "MIND_GATES": "forged", "MIND_MODEL_PATH": "forged"}
 		})
 		for name, want := range map[string]string{
 			"CUDA_VISIBLE_DEVICES": "2,5", "MIND_ATTEMPT": "1", "MIND_NODE_RANK": "0", "MIND_NNODES": "2", "MIND_GPUS_PER_NODE": "2",
@@ -119,6 +119,8 @@ func TestTheTaskKnowsItsPlace(t *testing.T) {
 		noRank(t, env)
 		require.Equal(t, filepath.Join(dir, env["MIND_JOB_ID"], "attempt-1"), env["MIND_OUTPUT_DIR"])
 		require.NotContains(t, env, "MIND_API_SECRET")
+		require.NotContains(t, env, "MIND_GATES", "a job cannot say that it has passed a gate")
+		require.NotContains(t, env, "MIND_MODEL_PATH")
 		require.NotContains(t, env, "AWS_SECRET_ACCESS_KEY")
 	})
 	t.Run("CPU only", func(t *testing.T) {

@@ -303,6 +303,27 @@ func TestCores_whoMayAnswer(t *testing.T) {
 	})
 }
 
+// A gateway that repeats a creation, because it does not know whether it happened, makes one Core.
+func TestCores_aCreationThatIsRepeatedMakesOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		at := c.leader()
+		create := func(key, mode string) (*v1.Core, error) {
+			made, err := c.cores(at).CreateCore(c.ctx("t1", key), &v1.CreateCoreRequest{Name: "once", RuntimeMode: mode, Environment: &structpb.Struct{}})
+			return made.GetCore(), err
+		}
+		first, err := create("key-1", "api")
+		require.NoError(t, err)
+		again, err := create("key-1", "api")
+		require.NoError(t, err)
+		require.Equal(t, first.GetId(), again.GetId())
+		for _, other := range [][2]string{{"key-1", "model"}, {"key-2", "api"}} {
+			_, err = create(other[0], other[1])
+			require.Equal(t, codes.AlreadyExists, grpcstatus.Code(err))
+		}
+	})
+}
+
 // A decision for a group or a role is answered by a user who belongs to it, also through a coordinator that does not lead.
 func TestCores_groupsAndRolesAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

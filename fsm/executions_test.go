@@ -20,6 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // core makes a Core that runs.
@@ -96,6 +97,21 @@ func TestCores_moveAsTheirLifecycleSays(t *testing.T) {
 }
 
 // TestCores_transitions tries every action in every state.
+// A request that is repeated with its key gets the Core that the first one made; another request, or another key, is refused.
+func TestCores_areMadeOnceForTheirKey(t *testing.T) {
+	w := newWorld(t)
+	put := func(key string, print uint64) coreverbs.Result {
+		return do[coreverbs.Result](w, coreverbs.PutCore{Tenant: "acme", User: "ada", Slug: "triage", Name: "triage", Key: key, Fingerprint: print})
+	}
+	first := put("k", 7)
+	require.Nil(t, first.Refusal)
+	again := put("k", 7)
+	require.Equal(t, []any{true, first.Core.ID}, []any{again.Duplicate, again.Core.ID})
+	require.Equal(t, reason.CoreExists, put("k", 8).Refusal.Reason.Code())
+	require.Equal(t, reason.CoreExists, put("l", 7).Refusal.Reason.Code())
+	require.Equal(t, reason.CoreExists, put("", 7).Refusal.Reason.Code())
+}
+
 func TestCores_transitions(t *testing.T) {
 	legal := 0
 	for s := cores.Created; s <= cores.Restarting; s++ {
@@ -168,6 +184,30 @@ func TestExecution_endOfItsJobWakesIt(t *testing.T) {
 	e = w.execution(id)
 	require.Equal(t, []any{executions.Completed, []byte("out"), []byte(nil)}, []any{e.Status, e.Output, e.Frame})
 	require.Equal(t, reason.ExecutionOver, w.step(executionverbs.Advance{Execution: id, Outcome: executionverbs.GoesOn}).Refusal.Reason.Code())
+}
+
+// A job that is drained, preempted or lost and gets another attempt is not over, although it is PREEMPTED or LOST for a moment.
+func TestExecution_aJobThatIsRestartedIsNotOver(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 1)
+	id := w.start(w.core("triage"))
+	n := retried(oneGPU(), 3)
+	w.advance(id, executionverbs.Effect{Wait: 1, Path: "train", Job: &n})
+	job := w.execution(id).Waits[0].Job
+	w.place(job, "n1")
+	w.run(job)
+	w.do(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain, Force: true})
+	w.stops(job)
+	require.Equal(t, v1.JobState_QUEUED, w.job(job).State)
+	require.False(t, w.execution(id).Waits[0].Done, "the job is drained")
+	w.do(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeEnable})
+	w.place(job, "n1")
+	w.run(job)
+	w.report(job, 0, jobverbs.ReportEnded, func(r *jobverbs.TaskReport) { r.ErrorType = v1.ErrorType_NODE_LOST })
+	require.Equal(t, v1.JobState_QUEUED, w.job(job).State)
+	require.False(t, w.execution(id).Waits[0].Done, "its node was lost")
+	do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: job, Action: work.ActionCancel})
+	require.Equal(t, []any{true, v1.JobState_CANCELED}, []any{w.execution(id).Waits[0].Done, w.execution(id).Waits[0].State})
 }
 
 func TestExecution_waitsForTheStartOfAJob(t *testing.T) {
@@ -345,7 +385,7 @@ func TestDecision_isCanceledAndReassigned(t *testing.T) {
 	d := w.execution(id).Waits[0].Decision
 	moved := do[executionverbs.DecisionResult](w, executionverbs.ReassignDecision{Decision: d, Tenant: "acme", Assignee: "bob"}).Decision
 	require.Equal(t, executions.User, moved.AssigneeType)
-	require.Nil(t, do[executionverbs.DecisionResult](w, executionverbs.CancelDecision{Decision: d, Tenant: "acme", Reason: "wrong model"}).Refusal)
+	require.Nil(t, do[executionverbs.DecisionResult](w, executionverbs.CancelDecision{Decision: d, Tenant: "acme", User: "bob", Reason: "wrong model"}).Refusal)
 	require.Equal(t, "CANCELED", w.execution(id).Waits[0].Err.Code)
 }
 

@@ -2,8 +2,10 @@ package fsm_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
 // gated is a job that runs on a node of one GPU and has reached a gate.
@@ -158,6 +161,118 @@ func TestGate_aJobThatEndsIsNotAsked(t *testing.T) {
 	do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionCancel})
 	require.Zero(t, w.reach(id, "check").Applied)
 	require.Empty(t, w.gates(id))
+}
+
+// A job that a user pauses is not asked about, and stays paused whatever people answer meanwhile.
+func TestGate_aUserPausesTheJob(t *testing.T) {
+	pause := jobverbs.ControlJob{Action: work.ActionPause, SaveCheckpoint: true}
+	w := newWorld(t)
+	w.node("n1", 1)
+	id := w.submit(oneGPU())
+	w.place(id, "n1")
+	w.run(id)
+	pause.Job = id
+	require.Nil(t, do[jobverbs.ControlResult](w, pause).Refusal)
+	require.Zero(t, w.reach(id, "check").Applied)
+
+	for name, order := range map[string][]string{
+		"paused, stopped, answered": {"pause", "stop", "answer"}, "stopped, paused, answered": {"stop", "pause", "answer"},
+		"paused, answered, stopped": {"pause", "answer", "stop"}, "answered, paused, stopped": {"answer", "pause", "stop"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, id := gated(t)
+			pause.Job = id
+			for _, what := range order {
+				switch what {
+				case "pause":
+					require.Nil(t, do[jobverbs.ControlResult](w, pause).Refusal)
+				case "stop":
+					w.stops(id)
+				case "answer":
+					require.Nil(t, w.answer(w.gates(id)[0], "go").Refusal)
+				}
+			}
+			require.Equal(t, v1.JobState_PAUSED, w.job(id).State)
+			require.Nil(t, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionResume}).Refusal)
+			require.Equal(t, v1.JobState_QUEUED, w.job(id).State)
+		})
+	}
+}
+
+// A job that is to make room does so as it was told, and waits for the answer afterwards.
+func TestGate_ofAJobThatIsPreempted(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 1)
+	id := w.submit(oneGPU())
+	w.place(id, "n1")
+	w.run(id)
+	w.do(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain, Force: true})
+	require.Equal(t, v1.StopReason_DRAIN, w.job(id).Stop)
+	require.Equal(t, 1, w.reach(id, "check").Applied)
+	require.Equal(t, v1.StopReason_DRAIN, w.job(id).Stop)
+	w.stops(id)
+	require.Equal(t, v1.JobState_PAUSED, w.job(id).State)
+	require.Nil(t, w.answer(w.gates(id)[0], "go").Refusal)
+	require.Equal(t, v1.JobState_QUEUED, w.job(id).State)
+}
+
+// People who cannot agree any more have not said that the job goes on, whatever happens when nobody answers in time.
+func TestGate_peopleDisagree(t *testing.T) {
+	w, id := gated(t, func(d *executions.Decision) { d.Needed, d.Of, d.OnExpiry = 2, 2, executions.ExpireContinue })
+	w.stops(id)
+	for user, answer := range map[string]string{"ann": "go", "bob": "stop"} {
+		require.Nil(t, do[executionverbs.DecisionResult](w, executionverbs.ResolveDecision{Decision: w.gates(id)[0].ID, Tenant: "acme", User: user, Any: true, Resolution: answer}).Refusal)
+	}
+	require.Equal(t, v1.JobState_CANCELED, w.job(id).State)
+	require.Equal(t, reason.GateUndecided, w.job(id).Reason.Code())
+}
+
+func TestGate_aJobThatIsCanceledTakesItsQuestionBack(t *testing.T) {
+	w, id := gated(t)
+	require.Nil(t, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionCancel}).Refusal)
+	require.Equal(t, executions.DecisionCanceled, w.gates(id)[0].Status)
+	require.Equal(t, reason.DecisionOver, w.answer(w.gates(id)[0], "go").Refusal.Reason.Code())
+}
+
+// Only those who may answer have somebody else asked, or take a question back.
+func TestDecision_isTheAssigneesToHandOn(t *testing.T) {
+	w, id := gated(t, func(d *executions.Decision) { d.Assignee = "role:lead" })
+	d := w.gates(id)[0]
+	for _, c := range []kernel.Command{
+		executionverbs.ReassignDecision{Decision: d.ID, Tenant: d.Tenant, User: "bob", Assignee: "user:bob"},
+		executionverbs.CancelDecision{Decision: d.ID, Tenant: d.Tenant, User: "bob", As: []string{"group:lead"}},
+	} {
+		require.Equal(t, reason.NotAssignee, do[executionverbs.DecisionResult](w, c).Refusal.Reason.Code())
+	}
+	require.Nil(t, do[executionverbs.DecisionResult](w, executionverbs.ReassignDecision{Decision: d.ID, Tenant: d.Tenant, User: "cid", As: []string{"role:lead"}, Assignee: "user:bob"}).Refusal)
+	require.Nil(t, do[executionverbs.DecisionResult](w, executionverbs.CancelDecision{Decision: d.ID, Tenant: d.Tenant, User: "eve", Any: true}).Refusal)
+}
+
+// The context of an earlier gate is not kept: a job may ask often.
+func TestGate_earlierOnesShrink(t *testing.T) {
+	w, id := gated(t, func(d *executions.Decision) { d.Context, d.Options[0].Label = []byte("seen"), "Go on" })
+	w.stops(id)
+	require.Nil(t, w.answer(w.gates(id)[0], "go").Refusal)
+	require.Equal(t, "seen", string(w.gates(id)[0].Context))
+	w.place(id, "n1")
+	w.run(id)
+	require.Equal(t, 1, w.reach(id, "second").Applied)
+	first := w.gates(id)[0]
+	require.Empty(t, first.Context)
+	require.Empty(t, first.Options[0].Label)
+	require.True(t, first.Passed())
+}
+
+// A text that is cut stays valid, so that it can be sent.
+func TestDecision_textsAreCutBetweenCharacters(t *testing.T) {
+	w, id := gated(t, func(d *executions.Decision) { d.Prompt = strings.Repeat("x", executions.MaxText-1) + "é" })
+	require.Equal(t, strings.Repeat("x", executions.MaxText-1), w.gates(id)[0].Prompt)
+	e := w.start(w.core("asks"))
+	q := aQuestion(1)
+	q.Ask.Prompt = strings.Repeat("x", executions.MaxText-1) + "é"
+	w.advance(e, q)
+	d, _ := w.m.View().Decision(w.execution(e).Waits[0].Decision)
+	require.True(t, utf8.ValidString(d.Prompt))
 }
 
 func TestGate_isBounded(t *testing.T) {

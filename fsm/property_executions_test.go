@@ -40,9 +40,9 @@ func (g *generator) hosting() kernel.Command {
 		d := g.decision()
 		switch g.n("decision", 0, 3) {
 		case 0:
-			return executionverbs.ReassignDecision{Decision: d.ID, Tenant: d.Tenant, Assignee: pick(g, "assignee", "", "ann", "role:lead"), Actor: g.actor()}
+			return executionverbs.ReassignDecision{Decision: d.ID, Tenant: d.Tenant, Assignee: pick(g, "assignee", "", "ann", "role:lead"), Any: g.yes("any"), Actor: g.actor()}
 		case 1:
-			return executionverbs.CancelDecision{Decision: d.ID, Tenant: d.Tenant, Actor: g.actor()}
+			return executionverbs.CancelDecision{Decision: d.ID, Tenant: d.Tenant, Any: g.yes("any"), Actor: g.actor()}
 		}
 		return g.resolve(d)
 	case 10:

@@ -69,6 +69,12 @@ func (e *environment) set(name, value string) {
 	e.values[name] = value
 }
 
+// unset removes a variable.
+func (e *environment) unset(name string) {
+	delete(e.values, name)
+	e.names = slices.DeleteFunc(e.names, func(n string) bool { return n == name })
+}
+
 // fallback sets a variable that is not set yet.
 func (e *environment) fallback(name, value string) {
 	if _, ok := e.values[name]; !ok {
@@ -184,14 +190,14 @@ func setTaskEnv(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 	env.set("MASTER_PORT", strconv.Itoa(int(spec.GetMasterPort())))
 	setRank(env, id, spec, p)
 	setTorchrun(env, id, spec, p)
-	if p.resume != "" {
+	if env.unset("MIND_RESUME_FROM"); p.resume != "" {
 		env.set("MIND_RESUME_FROM", p.resume)
 	}
-	if p.model != "" {
+	if env.unset("MIND_MODEL_PATH"); p.model != "" {
 		env.set("MIND_MODEL_PATH", p.model)
 	}
-	if gates := spec.GetGatesJson(); gates != "" {
-		env.set("MIND_GATES", gates)
+	if env.unset("MIND_GATES"); spec.GetGatesJson() != "" {
+		env.set("MIND_GATES", spec.GetGatesJson())
 	}
 }
 

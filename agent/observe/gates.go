@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,16 +10,17 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 )
 
 // Limits of a gate. The coordinators have the same.
 const (
 	maxGates       = 64
-	maxGateName    = 128
 	maxGatePrompt  = 2048
 	maxGateOptions = 32
-	maxGateOption  = 256
-	maxGateContext = 16 << 10
+	maxGateLabel   = 256
+	maxGateContext = 8 << 10
+	maxGateDepth   = 64
 	maxGateVotes   = 256
 	minGateTimeout = time.Second
 )
@@ -88,8 +90,8 @@ func gate(line []byte) (*v1.GateReport, error) {
 		Name: e.Name, Prompt: e.Prompt, Assignee: e.Assignee, Priority: e.Priority, OnTimeout: e.OnTimeout, Needed: e.Quorum.Needed, Of: e.Quorum.Of,
 	}
 	switch {
-	case len(e.Name) > maxGateName:
-		return nil, fmt.Errorf("has a name of %d bytes: at most %d are allowed", len(e.Name), maxGateName)
+	case !status.ValidGateWord(e.Name):
+		return nil, fmt.Errorf("has the name %.64q: letters, digits, '.', '-' and '_' are allowed, at most %d of them", e.Name, status.MaxGateWord)
 	case e.Prompt == "":
 		return nil, errors.New("asks nothing: prompt is missing")
 	case len(e.Prompt) > maxGatePrompt:
@@ -98,6 +100,8 @@ func gate(line []byte) (*v1.GateReport, error) {
 		return nil, fmt.Errorf("has %d options: at most %d are allowed", len(e.Options), maxGateOptions)
 	case len(e.Context) > maxGateContext:
 		return nil, fmt.Errorf("has a context of %d bytes: at most %d are allowed", len(e.Context), maxGateContext)
+	case depth(e.Context) > maxGateDepth:
+		return nil, fmt.Errorf("has a context that is nested deeper than %d", maxGateDepth)
 	case !slices.Contains([]string{"", "low", "normal", "high", "critical"}, e.Priority):
 		return nil, fmt.Errorf("has the priority %.64q: low, normal, high and critical are allowed", e.Priority)
 	case e.Quorum.Needed < 0 || e.Quorum.Needed > maxGateVotes || e.Quorum.Of < 0 || e.Quorum.Of > maxGateVotes || e.Quorum.Of != 0 && e.Quorum.Of < e.Quorum.Needed:
@@ -105,8 +109,9 @@ func gate(line []byte) (*v1.GateReport, error) {
 	}
 	ids := map[string]bool{}
 	for _, o := range e.Options {
-		if o.ID == "" || ids[o.ID] || len(o.ID) > maxGateOption || len(o.Label) > maxGateOption {
-			return nil, fmt.Errorf("has the option %.64q: each option needs an id of its own, of at most %d bytes", o.ID, maxGateOption)
+		if !status.ValidGateWord(o.ID) || ids[o.ID] || len(o.Label) > maxGateLabel {
+			return nil, fmt.Errorf("has the option %.64q: each option needs an id of its own, of letters, digits, '.', '-' and '_', and a label of at most %d bytes",
+				o.ID, maxGateLabel)
 		}
 		ids[o.ID] = true
 		report.Options = append(report.Options, &v1.GateOption{Id: o.ID, Label: o.Label, Cancels: o.Cancels})
@@ -126,6 +131,24 @@ func gate(line []byte) (*v1.GateReport, error) {
 		report.ContextJson = string(e.Context)
 	}
 	return report, nil
+}
+
+// depth is how deep a JSON value nests.
+func depth(raw json.RawMessage) (deepest int) {
+	now := 0
+	for dec := json.NewDecoder(bytes.NewReader(raw)); ; {
+		token, err := dec.Token()
+		if err != nil {
+			return deepest // The whole line is valid JSON, so this is its end.
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			now++
+			deepest = max(deepest, now)
+		case json.Delim('}'), json.Delim(']'):
+			now--
+		}
+	}
 }
 
 // parseTimeout reads a duration, which may be in days.

@@ -23,8 +23,20 @@ var gateMutants = []mutant{
 	{
 		Name: "gate-outlives-its-job", Breaks: "I22", File: "fsm/executions/changes.go",
 		What: "people are asked about a job that is over",
-		Old:  "gateMoved(tx, job, to == v1.JobState_QUEUED, over)", New: "gateMoved(tx, job, to == v1.JobState_QUEUED, false)",
+		Old:  "\tsettleGates(tx, job, true)\n\twakeWaiters", New: "\twakeWaiters",
 		Package: "fsm", Tests: []string{"TestGate_theJobIsCanceledOrForgotten"},
+	},
+	{
+		Name: "restarted-job-is-over", Breaks: "failure-model.md", File: "fsm/work/lifecycle/attempt.go",
+		What: "a job that is preempted, drained or lost, and gets another attempt, is over for the execution that waits for it",
+		Old:  "\texecutions.JobMoved(tx.Entry, j.ID, to)\n", New: "\texecutions.JobMoved(tx.Entry, j.ID, to)\n\tif j.Terminal() {\n\t\texecutions.JobEnded(tx.Entry, j.ID, to)\n\t}\n",
+		Package: "fsm", Tests: []string{"TestExecution_aJobThatIsRestartedIsNotOver"},
+	},
+	{
+		Name: "gate-undoes-a-pause", Breaks: "workloads.md", File: "fsm/executionverbs/gate.go",
+		What: "an answer lets a job go on that a user has paused",
+		Old:  "case !ok, passed && d.Kept:", New: "case !ok:",
+		Package: "fsm", Tests: []string{"TestGate_aUserPausesTheJob"},
 	},
 	{
 		Name: "gate-cancel-goes-on", Breaks: "workloads.md", File: "fsm/executions/gate.go",

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -38,6 +39,7 @@ type given interface {
 func (s *Service) CreateCore(ctx context.Context, req *v1.CreateCoreRequest) (*v1.CreateCoreResponse, error) {
 	by := call.Of(ctx)
 	c := coreverbs.PutCore{Tenant: by.Tenant, User: by.User, Name: req.GetName(), Slug: slugOf(req.GetName()), Actor: by.Actor()}
+	c.Key, c.Fingerprint = by.Key, fingerprintOf(req)
 	if err := s.fill(&c, &config{RuntimeMode: "event_driven", ConcurrencyMode: "stateless", CheckpointMode: "auto", PrivilegeLevel: "standard"}, req); err != nil {
 		return nil, err
 	}
@@ -46,6 +48,15 @@ func (s *Service) CreateCore(ctx context.Context, req *v1.CreateCoreRequest) (*v
 		return nil, err
 	}
 	return &v1.CreateCoreResponse{Core: s.shown(row, true)}, nil
+}
+
+// fingerprintOf tells requests apart that come with the same key. The environment is left out: the state keeps the fingerprint, and it
+// must not help to guess a secret.
+func fingerprintOf(req *v1.CreateCoreRequest) uint64 {
+	plain := proto.CloneOf(req)
+	plain.Environment = nil
+	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(plain) // It came in as a message, so it can go out as one.
+	return fingerprint("", text)
 }
 
 // UpdateCore changes the given fields of a Core.

@@ -125,7 +125,9 @@ func (s *Service) CancelDecision(ctx context.Context, req *v1.CancelDecisionRequ
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.decide(ctx, executionverbs.CancelDecision{Decision: d.ID, Tenant: by.Tenant, Reason: call.Clip(req.GetReason(), call.MaxReason), Actor: by.Actor()})
+	result, err := s.decide(ctx, executionverbs.CancelDecision{
+		Decision: d.ID, Tenant: by.Tenant, User: by.User, As: by.Member, Any: by.Operator, Reason: call.Clip(req.GetReason(), call.MaxReason), Actor: by.Actor(),
+	})
 	return &v1.CancelDecisionResponse{Checkpoint: result}, err
 }
 
@@ -138,7 +140,9 @@ func (s *Service) ReassignDecision(ctx context.Context, req *v1.ReassignDecision
 	if len(req.GetAssignee()) > call.MaxIdentity {
 		return nil, call.Bad("assignee", "must have at most %d bytes", call.MaxIdentity)
 	}
-	result, err := s.decide(ctx, executionverbs.ReassignDecision{Decision: d.ID, Tenant: by.Tenant, Assignee: req.GetAssignee(), Actor: by.Actor()})
+	result, err := s.decide(ctx, executionverbs.ReassignDecision{
+		Decision: d.ID, Tenant: by.Tenant, User: by.User, As: by.Member, Any: by.Operator, Assignee: req.GetAssignee(), Actor: by.Actor(),
+	})
 	return &v1.ReassignDecisionResponse{Checkpoint: result}, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/programs"
 	"github.com/mindcoordinator/mind/flow/machine"
@@ -16,9 +17,8 @@ import (
 )
 
 const (
-	maxGateName   = 128
 	maxGatePrompt = executions.MaxText
-	maxGateOption = 256
+	maxGateLabel  = 256
 	// maxAnswers bounds the answers: they go into the environment of the job's processes; bytes.
 	maxAnswers = 64 << 10
 )
@@ -27,8 +27,8 @@ var gatePriorities = map[string]uint8{"low": 1, "normal": 2, "high": 3, "critica
 
 // gateOf makes a decision of what a job asks at a gate; nil: it asks nothing that can be answered. ExpiresAt is relative.
 func gateOf(g *v1.GateReport) *executions.Decision {
-	name := call.Clip(g.GetName(), maxGateName)
-	if name == "" || g.GetPrompt() == "" || len(g.GetOptions()) == 0 || len(g.GetOptions()) > executions.MaxOptions {
+	name := g.GetName()
+	if !status.ValidGateWord(name) || g.GetPrompt() == "" || len(g.GetOptions()) == 0 || len(g.GetOptions()) > executions.MaxOptions {
 		return nil
 	}
 	d := &executions.Decision{
@@ -40,12 +40,15 @@ func gateOf(g *v1.GateReport) *executions.Decision {
 		d.Priority = p
 	}
 	if answer, takes := strings.CutPrefix(g.GetOnTimeout(), "resolve:"); takes {
-		d.OnExpiry, d.Default = executions.ExpireResolve, call.Clip(answer, maxGateOption)
+		d.OnExpiry, d.Default = executions.ExpireResolve, call.Clip(answer, status.MaxGateWord)
 	} else if g.GetOnTimeout() == "continue" {
 		d.OnExpiry = executions.ExpireContinue
 	}
 	for _, o := range g.GetOptions() {
-		d.Options = append(d.Options, executions.Option{ID: call.Clip(o.GetId(), maxGateOption), Label: call.Clip(o.GetLabel(), maxGateOption), Cancels: o.GetCancels()})
+		if !status.ValidGateWord(o.GetId()) {
+			return nil
+		}
+		d.Options = append(d.Options, executions.Option{ID: o.GetId(), Label: call.Clip(o.GetLabel(), maxGateLabel), Cancels: o.GetCancels()})
 	}
 	var context structpb.Value
 	if g.GetContextJson() != "" && context.UnmarshalJSON([]byte(g.GetContextJson())) == nil {
@@ -84,16 +87,24 @@ func gateAnswers(v *fsm.View, job ident.Job) string {
 	if len(answers) == 0 {
 		return ""
 	}
-	text, err := json.Marshal(answers)
-	if err == nil && len(text) > maxAnswers {
+	text := encoded(answers)
+	if len(text) > maxAnswers {
 		for name, a := range answers {
 			a.Comment = ""
 			answers[name] = a
 		}
-		text, err = json.Marshal(answers)
+		text = encoded(answers)
 	}
-	if err != nil {
+	return text
+}
+
+// encoded is the answers as JSON, with no more escapes than JSON needs: an environment has a bound.
+func encoded(answers map[string]gateAnswer) string {
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(answers) != nil {
 		return "" // Strings and flags can be encoded.
 	}
-	return string(text)
+	return strings.TrimSuffix(out.String(), "\n")
 }

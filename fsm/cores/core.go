@@ -43,13 +43,16 @@ type Core struct {
 	UpdatedAt int64  `cbor:"12,keyasint,omitempty"`
 	StartedAt int64  `cbor:"13,keyasint,omitempty"`
 	Revision  uint64 `cbor:"14,keyasint,omitempty"`
+	// Key is the idempotency key that it was made with, and Fingerprint tells a repeat from a misuse.
+	Key         string `cbor:"15,keyasint,omitempty"`
+	Fingerprint uint64 `cbor:"16,keyasint,omitempty"`
 }
 
 // AppendFields implements kernel.Row.
 func (c *Core) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(c.ID)).Text(c.Tenant).Text(c.User).Text(c.Slug).Text(c.Name).Bytes(c.Config).Bytes(c.Environment)
 	f = f.Num(uint64(c.Status)).Text(string(c.Reason)).Num(uint64(c.Version))
-	return f.Int(c.CreatedAt).Int(c.UpdatedAt).Int(c.StartedAt).Num(c.Revision)
+	return f.Int(c.CreatedAt).Int(c.UpdatedAt).Int(c.StartedAt).Num(c.Revision).Text(c.Key).Num(c.Fingerprint)
 }
 
 // Version is a program of a Core. It never changes.

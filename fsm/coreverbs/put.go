@@ -30,6 +30,9 @@ type PutCore struct {
 	// IfRevision is the revision that the change was made from; 0: whatever there is.
 	IfRevision uint64        `cbor:"11,keyasint,omitempty"`
 	Actor      *access.Actor `cbor:"12,keyasint,omitempty"`
+	// Key makes a new Core once; empty: it does not. Fingerprint tells a repeat from a misuse.
+	Key         string `cbor:"13,keyasint,omitempty"`
+	Fingerprint uint64 `cbor:"14,keyasint,omitempty"`
 }
 
 // CommandNumber implements kernel.Command.
@@ -58,6 +61,9 @@ func putCore(tx *kernel.Tx, c *PutCore) Result {
 		row = &kept
 	}
 	if other, taken := shelf.CoreOf(c.Tenant, c.Slug); taken && other.ID != c.ID {
+		if c.ID == 0 && c.Key != "" && c.Key == other.Key && c.Fingerprint == other.Fingerprint {
+			return Result{Core: other, Duplicate: true}
+		}
 		return Result{Refusal: kernel.Refuse(kernel.CodeAlreadyExists, reason.CoreExists, c.Slug)}
 	}
 	if c.ID == 0 {
@@ -68,7 +74,7 @@ func putCore(tx *kernel.Tx, c *PutCore) Result {
 		if !ok {
 			return Result{Refusal: kernel.Refuse(kernel.CodeResourceExhausted, reason.TooManyCores, int64(cores.MaxOfTenant))}
 		}
-		row.ID = ident.Core(id)
+		row.ID, row.Key, row.Fingerprint = ident.Core(id), c.Key, c.Fingerprint
 	}
 	row.Slug, row.Name, row.Config = c.Slug, c.Name, c.Config
 	if c.SetEnvironment {
@@ -132,7 +138,10 @@ func roomFor(tx *kernel.Tx, tenant string) *kernel.Refusal {
 
 // validate says what is wrong with the command itself, whatever the state is.
 func (c *PutCore) validate() error {
-	const maxText = 256
+	const maxText, maxKey = 256, 512
+	if len(c.Key) > maxKey {
+		return fmt.Errorf("its key has %d bytes, and at most %d are kept", len(c.Key), maxKey)
+	}
 	for _, text := range []string{c.Tenant, c.User, c.Slug, c.Name, c.Digest} {
 		if len(text) > maxText {
 			return fmt.Errorf("a text has %d bytes, and at most %d are kept", len(text), maxText)
@@ -156,5 +165,8 @@ func (c *PutCore) validate() error {
 var auditCorePut = access.DefineAction(70, "core.put", access.AboutOperation)
 
 func auditPutCore(tx *kernel.Tx, c *PutCore, result Result) {
+	if result.Duplicate {
+		return
+	}
 	access.Record(tx, c.Actor, access.AuditRecord{Action: auditCorePut, Object: c.Slug}, result.Refusal)
 }

@@ -17,6 +17,8 @@ func Verbs() []kernel.CommandDef { return verbs }
 type Result struct {
 	Core    *cores.Core
 	Refusal *kernel.Refusal
+	// Duplicate: an earlier command with the same key made it.
+	Duplicate bool
 }
 
 func save(tx *kernel.Tx, c *cores.Core) {

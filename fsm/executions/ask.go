@@ -1,7 +1,7 @@
 package executions
 
 import (
-	"strings"
+	"unicode/utf8"
 
 	"github.com/mindcoordinator/mind/fsm/kernel"
 )
@@ -27,13 +27,14 @@ func Askable(d *Decision) bool {
 // Ask puts a new decision in. The caller has set its id, its asker and when it expires; its state is set here.
 func Ask(tx *kernel.Tx, d *Decision) {
 	d.Status, d.CreatedAt = Pending, tx.Now()
-	d.Votes, d.Resolution, d.ResolvedBy, d.ResolvedAt, d.Reminders, d.Escalated, d.Owed = nil, "", "", 0, 0, false, false
+	d.Votes, d.Resolution, d.ResolvedBy, d.ResolvedAt, d.Reminders, d.Escalated = nil, "", "", 0, 0, false
+	d.Owed, d.Kept, d.Split = false, false, false
 	d.Notices, d.Untold, d.NotifiedAt, d.NotifyError = 0, nil, 0, ""
 	d.NotifyURL = tx.Intern(d.NotifyURL)
 	d.Needed = max(d.Needed, 1)
 	d.Of = max(d.Of, d.Needed)
 	for _, text := range []*string{&d.Type, &d.Path, &d.Prompt, &d.Assignee, &d.Default, &d.EscalateTo, &d.Subject} {
-		*text = clip(*text)
+		*text = Clip(*text)
 	}
 	d.AssigneeType, _ = ParseAssignee(d.Assignee)
 	if d.RemindEvery > 0 {
@@ -45,10 +46,14 @@ func Ask(tx *kernel.Tx, d *Decision) {
 	SaveDecision(tx, d)
 }
 
-// clip cuts a text that people read, between characters.
-func clip(text string) string {
+// Clip cuts a text that people read, between characters.
+func Clip(text string) string {
 	if len(text) <= MaxText {
 		return text
 	}
-	return strings.ToValidUTF8(text[:MaxText], "")
+	end := MaxText
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
 }

@@ -49,15 +49,27 @@ func Wake(tx *kernel.Tx, id ident.Execution, wait uint32, result func(w *Wait)) 
 	Save(tx, e)
 }
 
-// JobMoved wakes the executions that wait for a job to run or to end, and ends the gates of a job that is over. It is called in the
-// entry that moves the job, so no execution waits for a job that is over, and no such job waits for people.
-func JobMoved(tx *kernel.Tx, job ident.Job, to v1.JobState_Value, over bool) {
-	t := Of(tx.State)
-	if t == nil {
-		return
+// JobMoved wakes the executions that wait for a job to run. A job that is restarted is PREEMPTED or LOST for a moment, so that a move
+// does not say that it is over.
+func JobMoved(tx *kernel.Tx, job ident.Job, to v1.JobState_Value) {
+	if to == v1.JobState_QUEUED {
+		settleGates(tx, job, false)
 	}
-	gateMoved(tx, job, to == v1.JobState_QUEUED, over)
-	if t.jobs.Len() == 0 {
+	if to == v1.JobState_RUNNING {
+		wakeWaiters(tx, job, to, func(w *Wait) bool { return w.Started })
+	}
+}
+
+// JobEnded wakes the executions that wait for a job, and takes back the question at its gate. It is called in the entry that ends the
+// job, so no execution waits for a job that is over, and no such job waits for people.
+func JobEnded(tx *kernel.Tx, job ident.Job, as v1.JobState_Value) {
+	settleGates(tx, job, true)
+	wakeWaiters(tx, job, as, func(*Wait) bool { return true })
+}
+
+func wakeWaiters(tx *kernel.Tx, job ident.Job, state v1.JobState_Value, which func(w *Wait) bool) {
+	t := Of(tx.State)
+	if t == nil || t.jobs.Len() == 0 {
 		return
 	}
 	var waits []jobWait
@@ -69,8 +81,8 @@ func JobMoved(tx *kernel.Tx, job ident.Job, to v1.JobState_Value, over bool) {
 	})
 	for _, found := range waits {
 		e, _ := t.Execution(found.id)
-		if w := e.Wait(found.wait); over || w.Started && to == v1.JobState_RUNNING {
-			Wake(tx, found.id, found.wait, func(w *Wait) { w.State = to })
+		if which(e.Wait(found.wait)) {
+			Wake(tx, found.id, found.wait, func(w *Wait) { w.State = state })
 		}
 	}
 }

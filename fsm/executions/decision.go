@@ -160,6 +160,10 @@ type Decision struct {
 	Attempt uint32    `cbor:"36,keyasint,omitempty"`
 	// Owed: the job may go on, once its attempt has stopped.
 	Owed bool `cbor:"37,keyasint,omitempty"`
+	// Kept: a user has paused the job meanwhile, so the answer does not let it go on.
+	Kept bool `cbor:"38,keyasint,omitempty"`
+	// Split: it expired because those who answered cannot agree any more.
+	Split bool `cbor:"39,keyasint,omitempty"`
 
 	// NotifyURL gets a notice of each change (see notice.go); empty: nobody does. Notices counts them, and Untold has those that were
 	// not sent yet, the oldest first.
@@ -186,7 +190,7 @@ func (d *Decision) AppendFields(f kernel.Fields) kernel.Fields {
 		f = f.Text(v.User).Text(v.Resolution).Text(v.Comment).Bytes(v.Data).Int(v.At)
 	}
 	f = f.Text(d.Resolution).Text(d.ResolvedBy).Int(d.ResolvedAt).Int(d.CreatedAt).Num(d.Revision)
-	f = f.Num(uint64(d.Job)).Num(uint64(d.Attempt)).Flag(d.Owed)
+	f = f.Num(uint64(d.Job)).Num(uint64(d.Attempt)).Flag(d.Owed).Flag(d.Kept).Flag(d.Split)
 	f = f.Text(d.NotifyURL).Num(uint64(d.Notices)).Num(uint64(len(d.Untold)))
 	for _, n := range d.Untold {
 		f = f.Num(uint64(n.Number)).Num(uint64(n.Event)).Int(n.At)

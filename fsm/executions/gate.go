@@ -2,6 +2,7 @@ package executions
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
@@ -54,28 +55,47 @@ func (d *Decision) Passed() bool {
 		}
 		return true
 	case Expired:
-		return d.OnExpiry == ExpireContinue
+		return d.OnExpiry == ExpireContinue && !d.Split
 	}
 	return false
 }
 
-// gateMoved keeps the decisions about a job in step with it: a job that is over waits for none, and one that waits for its next
-// attempt is owed none.
-func gateMoved(tx *kernel.Tx, job ident.Job, queued, over bool) {
+// Shrink leaves of a decision that is over what its job needs, and what people want to know later: a job asks again and again.
+func Shrink(tx *kernel.Tx, old *Decision) {
+	if old.Context == nil && len(old.Votes) == 0 {
+		return
+	}
+	d := *old
+	d.Context = nil
+	d.Options, d.Votes = slices.Clone(old.Options), slices.Clone(old.Votes)
+	for i := range d.Options {
+		d.Options[i].Label = ""
+	}
+	for i := range d.Votes {
+		d.Votes[i].Data = nil
+	}
+	SaveDecision(tx, &d)
+}
+
+// EndGates takes back the question at a gate of a job that is to end, and what it is owed.
+func EndGates(tx *kernel.Tx, job ident.Job) { settleGates(tx, job, true) }
+
+// settleGates clears what a job is owed, which waits for its next attempt or is to end; and takes back its question if ends.
+func settleGates(tx *kernel.Tx, job ident.Job, ends bool) {
 	t := Of(tx.State)
-	if t.gates.Len() == 0 || !queued && !over {
+	if t == nil || t.gates.Len() == 0 {
 		return
 	}
 	var changed []*Decision
 	for d := range t.GatesOf(job) {
-		if over && d.Status == Pending || d.Owed {
+		if ends && d.Status == Pending || d.Owed {
 			changed = append(changed, d)
 		}
 	}
 	for _, old := range changed {
 		d := *old
 		d.Owed = false
-		if d.Status == Pending {
+		if ends && d.Status == Pending {
 			d.Status = DecisionCanceled
 		}
 		SaveDecision(tx, &d)

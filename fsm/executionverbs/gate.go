@@ -16,8 +16,8 @@ func openGate(tx *lifecycle.Tx, d *executions.Decision) *kernel.Refusal {
 	c := jobverbs.ControlJob{Job: d.Job, Action: work.ActionResume}
 	j, ok := tx.Find(d.Job)
 	switch passed := d.Passed(); {
-	case !ok:
-		return nil
+	case !ok, passed && d.Kept:
+		return nil // A user has paused it, and resumes it.
 	case passed && j.Live():
 		owed := *d
 		owed.Owed = true
@@ -28,7 +28,7 @@ func openGate(tx *lifecycle.Tx, d *executions.Decision) *kernel.Refusal {
 	case d.Status == executions.Resolved:
 		c.Action, c.Why = work.ActionCancel, reason.New(reason.CanceledAtGate, d.ID, d.Resolution).Clip(executions.MaxText)
 	default:
-		c.Action, c.Why = work.ActionCancel, reason.New(reason.GateExpired, d.ID)
+		c.Action, c.Why = work.ActionCancel, lifecycle.GateReason(d)
 	}
 	if j.State == v1.JobState_QUEUED || j.Terminal() {
 		return nil

@@ -17,6 +17,10 @@ type ReassignDecision struct {
 	Tenant   string         `cbor:"2,keyasint,omitempty"`
 	Assignee string         `cbor:"3,keyasint,omitempty"`
 	Actor    *access.Actor  `cbor:"4,keyasint,omitempty"`
+	// User, As and Any say who the caller is, as in ResolveDecision.
+	User string   `cbor:"5,keyasint,omitempty"`
+	As   []string `cbor:"6,keyasint,omitempty"`
+	Any  bool     `cbor:"7,keyasint,omitempty"`
 }
 
 // CommandNumber implements kernel.Command.
@@ -33,6 +37,9 @@ func reassignDecision(tx *lifecycle.Tx, c *ReassignDecision) DecisionResult {
 	old, r := pending(tx, c.Decision, c.Tenant)
 	if r != nil {
 		return DecisionResult{Refusal: r}
+	}
+	if !mayDecide(old, c.User, c.As, c.Any) {
+		return DecisionResult{Refusal: kernel.Refuse(kernel.CodePermissionDenied, reason.NotAssignee, old.ID, old.Assignee)}
 	}
 	d := *old
 	d.Assignee = clip(c.Assignee)

@@ -64,7 +64,7 @@ func resolveDecision(tx *lifecycle.Tx, c *ResolveDecision) DecisionResult {
 	switch {
 	case r != nil:
 		return DecisionResult{Refusal: r}
-	case !mayAnswer(old, c):
+	case !mayDecide(old, c.User, c.As, c.Any):
 		return DecisionResult{Refusal: kernel.Refuse(kernel.CodePermissionDenied, reason.NotAssignee, old.ID, old.Assignee)}
 	case old.Subject != "" && c.Subject != "" && c.Subject != old.Subject:
 		return DecisionResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.StaleSubject, old.ID, c.Subject, old.Subject)}
@@ -87,20 +87,22 @@ func resolveDecision(tx *lifecycle.Tx, c *ResolveDecision) DecisionResult {
 		executions.SaveDecision(tx.Entry, &asked) // It stays to be answered.
 		return DecisionResult{Refusal: r}
 	}
-	now, _ := bookOf(tx).Decision(d.ID)
-	return DecisionResult{Decision: now}
+	if now, ok := bookOf(tx).Decision(d.ID); ok {
+		return DecisionResult{Decision: now}
+	}
+	return DecisionResult{Decision: &d} // It went with its job.
 }
 
-// mayAnswer says whether a user is the assignee, or belongs to it.
-func mayAnswer(d *executions.Decision, c *ResolveDecision) bool {
+// mayDecide says whether a user is the assignee of a decision, or belongs to it, or decides about all of them (any).
+func mayDecide(d *executions.Decision, user string, as []string, any bool) bool {
 	kind, value := executions.ParseAssignee(d.Assignee)
 	switch {
-	case c.Any || kind == executions.Unrouted:
+	case any || kind == executions.Unrouted:
 		return true
 	case kind == executions.User:
-		return value == c.User
+		return value == user
 	}
-	return slices.Contains(c.As, kind.String()+":"+value)
+	return slices.Contains(as, kind.String()+":"+value)
 }
 
 func offered(d *executions.Decision) string {
@@ -138,7 +140,7 @@ func count(tx *lifecycle.Tx, d *executions.Decision) {
 	case agree >= d.Needed:
 		d.Status, d.Resolution, d.ResolvedBy, d.ResolvedAt = executions.Resolved, last.Resolution, last.User, tx.Now
 	case best+left < d.Needed:
-		d.Status = executions.Expired // Nobody can bring it about any more.
+		d.Status, d.Split = executions.Expired, true // Nobody can bring it about any more.
 	}
 }
 
@@ -149,7 +151,7 @@ func answer(tx *lifecycle.Tx, d *executions.Decision) *kernel.Refusal {
 		return openGate(tx, d)
 	}
 	executions.Wake(tx.Entry, d.Execution, d.Wait, func(w *executions.Wait) {
-		if d.Status == executions.Expired && d.OnExpiry != executions.ExpireContinue {
+		if d.Status == executions.Expired && (d.Split || d.OnExpiry != executions.ExpireContinue) {
 			w.Err = &executions.Failure{Code: "EXPIRED", Message: "nobody answered the decision " + d.ID.String() + " in time, or those who did could not agree"}
 		}
 	})

@@ -37,13 +37,7 @@ func find(tx *lifecycle.Tx, id ident.Execution, tenant string) (*executions.Exec
 	return e, nil
 }
 
-// clip cuts a text that people read.
-func clip(text string) string {
-	if len(text) > executions.MaxText {
-		return text[:executions.MaxText]
-	}
-	return text
-}
+func clip(text string) string { return executions.Clip(text) }
 
 func clipFailure(f *executions.Failure) *executions.Failure {
 	if f == nil {

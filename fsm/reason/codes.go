@@ -336,4 +336,5 @@ const (
 	GateExpired
 	CanceledAtGate
 	ResumeAtGate
+	GateUndecided
 )

@@ -281,6 +281,7 @@ var table = [...]definition{
 	GateExpired:         {"GateExpired", "T"},
 	CanceledAtGate:      {"CanceledAtGate", "TT"},
 	ResumeAtGate:        {"ResumeAtGate", "TT"},
+	GateUndecided:       {"GateUndecided", "T"},
 
 	WithDeadline: {"WithDeadline", "DR"},
 }

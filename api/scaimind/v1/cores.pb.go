@@ -4337,7 +4337,7 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"\x18ReassignDecisionResponse\x125\n" +
 	"\n" +
 	"checkpoint\x18\x01 \x01(\v2\x15.scaimind.v1.DecisionR\n" +
-	"checkpoint2\xe33\n" +
+	"checkpoint2\x834\n" +
 	"\vCoreService\x12\xdc\x01\n" +
 	"\n" +
 	"CreateCore\x12\x1e.scaimind.v1.CreateCoreRequest\x1a\x1f.scaimind.v1.CreateCoreResponse\"\x8c\x01\x8a\xb5\x18\x87\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\bcore.putZ2:\vMake a Core@\xc9\x01b\x04core\x12\x1a/v1/modules/scaicore/cores\x12\xd5\x01\n" +
@@ -4379,10 +4379,10 @@ const file_scaimind_v1_cores_proto_rawDesc = "" +
 	"checkpoint\n" +
 	"%/v1/modules/scaicore/checkpoints/{id}\x12\xbc\x02\n" +
 	"\x0fResolveDecision\x12#.scaimind.v1.ResolveDecisionRequest\x1a$.scaimind.v1.ResolveDecisionResponse\"\xdd\x01\x8a\xb5\x18\xd8\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x10decision.resolveZ_:\x13Answer a checkpointZ\rcheckpoint_idb\n" +
-	"checkpoint\x12-/v1/modules/scaicore/checkpoints/{id}/resolve\x12\xae\x02\n" +
-	"\x0eCancelDecision\x12\".scaimind.v1.CancelDecisionRequest\x1a#.scaimind.v1.CancelDecisionResponse\"\xd2\x01\x8a\xb5\x18\xcd\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x0fdecision.cancelZe:\x16Take a checkpoint backH\x01Z\rcheckpoint_idb\n" +
-	"checkpointp\x01\x12,/v1/modules/scaicore/checkpoints/{id}/cancel\x12\xb1\x02\n" +
-	"\x10ReassignDecision\x12$.scaimind.v1.ReassignDecisionRequest\x1a%.scaimind.v1.ReassignDecisionResponse\"\xcf\x01\x8a\xb5\x18\xca\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x11decision.reassignZ`:\x11Ask somebody elseH\x01Z\rcheckpoint_idb\n" +
+	"checkpoint\x12-/v1/modules/scaicore/checkpoints/{id}/resolve\x12\xbe\x02\n" +
+	"\x0eCancelDecision\x12\".scaimind.v1.CancelDecisionRequest\x1a#.scaimind.v1.CancelDecisionResponse\"\xe2\x01\x8a\xb5\x18\xdd\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x0fdecision.cancelZe:\x16Take a checkpoint backH\x01Z\rcheckpoint_idb\n" +
+	"checkpointp\x01\x12,/v1/modules/scaicore/checkpoints/{id}/cancel\x12\xc1\x02\n" +
+	"\x10ReassignDecision\x12$.scaimind.v1.ReassignDecisionRequest\x1a%.scaimind.v1.ReassignDecisionResponse\"\xdf\x01\x8a\xb5\x18\xda\x01\b\x03\x12\x03\x02\x03\x042\x1bscaicore:checkpoint_resolve2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\x11decision.reassignZ`:\x11Ask somebody elseH\x01Z\rcheckpoint_idb\n" +
 	"checkpoint\x12./v1/modules/scaicore/checkpoints/{id}/reassignB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -242,7 +243,10 @@ func (r *Runs) Judge(ctx context.Context, v *result.Result) error {
 		return err
 	}
 	v.Executions += len(r.ids)
-	e := evidence{cycles: r.Cycles, executions: all, ids: r.ids, answered: r.answered, marks: map[string]string{}}
+	r.mu.Lock()
+	answered := maps.Clone(r.answered)
+	r.mu.Unlock()
+	e := evidence{cycles: r.Cycles, executions: all, ids: r.ids, answered: answered, marks: map[string]string{}}
 	if e.jobs, err = r.rest.Jobs(ctx, "label=flow%3D"+r.run); err != nil {
 		return fmt.Errorf("listing the jobs of executions: %w", err)
 	}

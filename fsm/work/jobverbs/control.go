@@ -107,7 +107,9 @@ func obey(tx *lifecycle.Tx, old *work.Job, c *ControlJob) (r *kernel.Refusal) {
 	case work.ActionCancel:
 		r = Cancel(tx, &j, c.why(), c.Vouch)
 	case work.ActionPause:
-		r = tx.Pause(&j, c.why(), c.SaveCheckpoint)
+		if r = tx.Pause(&j, c.why(), c.SaveCheckpoint); r == nil {
+			tx.KeepAtGate(j.ID)
+		}
 	case work.ActionResume:
 		r = resume(tx, &j, c.why(), c.Checkpoint)
 	case work.ActionRetry:
@@ -136,6 +138,7 @@ func Cancel(tx *lifecycle.Tx, j *work.Job, why reason.Reason, vouch bool) *kerne
 		}
 		if j.Stop != v1.StopReason_CANCEL {
 			tx.AskToStop(j, v1.StopReason_CANCEL, j.Grace, why)
+			executions.EndGates(tx.Entry, j.ID)
 		}
 		if vouch {
 			endVouched(tx, j)

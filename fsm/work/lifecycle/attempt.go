@@ -30,6 +30,7 @@ func (tx *Tx) SaveJob(old, j *work.Job) {
 	}
 	if j.Terminal() && (old == nil || !old.Terminal()) {
 		tx.settleDependents(j)
+		executions.JobEnded(tx.Entry, j.ID, j.State)
 	}
 	if c, kept := tx.ClaimOf(j.ID); kept && (j.State != v1.JobState_QUEUED || c.IsHold() && j.Held&^work.HoldBackoff != 0) {
 		tx.EndClaim(c) // It was canceled or paused meanwhile, or has to wait for all nodes of a recovered cluster.
@@ -54,7 +55,7 @@ func (tx *Tx) Move(j *work.Job, to v1.JobState_Value, why reason.Reason) {
 	from := j.State
 	j.State, j.Reason = to, why
 	tx.EmitJob(j, from)
-	executions.JobMoved(tx.Entry, j.ID, to, j.Terminal())
+	executions.JobMoved(tx.Entry, j.ID, to)
 }
 
 func (tx *Tx) EmitJob(j *work.Job, from v1.JobState_Value) {

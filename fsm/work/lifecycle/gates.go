@@ -16,16 +16,18 @@ const (
 
 // ReachGate has people decide whether a live job goes on: its attempt is asked to stop as for a pause, so that the GPUs are free while
 // they think. asked.ExpiresAt is relative to now. A gate that the job has passed, or that it waits at, is not asked about again: an
-// attempt that goes on from before the gate reaches it a second time. false: nothing was asked.
+// attempt that goes on from before the gate reaches it a second time. One that a user has paused or canceled, or that fails, is not
+// asked about either: it reaches the gate again if it is resumed. false: nothing was asked.
 func (tx *Tx) ReachGate(j *work.Job, asked *executions.Decision) bool {
 	book := executions.Of(tx.Entry.State)
-	n := 0
+	var earlier []*executions.Decision
 	for d := range book.GatesOf(j.ID) {
-		if n++; d.Status == executions.Pending || d.Path == asked.Path && d.Passed() {
+		if d.Status == executions.Pending || d.Path == asked.Path && d.Passed() {
 			return false
 		}
+		earlier = append(earlier, d)
 	}
-	if n >= executions.MaxGates || asked.Path == "" || !executions.Askable(asked) || !j.Live() {
+	if len(earlier) >= executions.MaxGates || asked.Path == "" || !executions.Askable(asked) || !j.Live() || j.Ending != nil {
 		return false
 	}
 	id, ok := tx.Mint()
@@ -40,12 +42,37 @@ func (tx *Tx) ReachGate(j *work.Job, asked *executions.Decision) bool {
 		after = gateTimeout
 	}
 	d.ExpiresAt = tx.Now + min(after, maxGateTimeout)
-	why := reason.New(reason.WaitsAtGate, d.ID, asked.Prompt)
-	if tx.Pause(j, why.Clip(executions.MaxText), true) != nil {
-		return false // It ends for another reason.
+	switch j.Stop {
+	case v1.StopReason_UNSPECIFIED:
+		why := reason.New(reason.WaitsAtGate, d.ID, asked.Prompt)
+		if tx.Pause(j, why.Clip(executions.MaxText), true) != nil {
+			return false
+		}
+	case v1.StopReason_PREEMPT, v1.StopReason_DRAIN:
+		// It stops anyway, and makes room for others as it was told; holdAtGate keeps it from its next attempt.
+	default:
+		return false
+	}
+	for _, old := range earlier {
+		executions.Shrink(tx.Entry, old)
 	}
 	executions.Ask(tx.Entry, &d)
 	return true
+}
+
+// KeepAtGate is called when a user pauses a job: an answer at its gate then does not let it go on.
+func (tx *Tx) KeepAtGate(id ident.Job) {
+	var kept []*executions.Decision
+	for d := range executions.Of(tx.Entry.State).GatesOf(id) {
+		if (d.Status == executions.Pending || d.Owed) && !d.Kept {
+			kept = append(kept, d)
+		}
+	}
+	for _, old := range kept {
+		d := *old
+		d.Kept, d.Owed = true, false
+		executions.SaveDecision(tx.Entry, &d)
+	}
 }
 
 // passGate lets a job go on that has stopped for a gate, if people have said so meanwhile.
@@ -59,9 +86,12 @@ func (tx *Tx) passGate(j *work.Job) {
 	}
 }
 
-// GateReason says how a gate was passed.
+// GateReason says how a gate was decided.
 func GateReason(d *executions.Decision) reason.Reason {
-	if d.Status == executions.Expired {
+	switch {
+	case d.Split:
+		return reason.New(reason.GateUndecided, d.ID)
+	case d.Status == executions.Expired:
 		return reason.New(reason.GateExpired, d.ID)
 	}
 	return reason.New(reason.GateAnswered, d.ID, d.Resolution).Clip(executions.MaxText)

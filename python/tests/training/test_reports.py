@@ -89,6 +89,25 @@ def test_a_gate_asks_and_waits_for_the_notice(mind: Path) -> None:
     assert child.wait() == training.STOPPED
 
 
+def test_a_gate_that_nobody_would_be_asked_about_is_an_error(mind: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong, why in (
+        ({"name": "a b"}, "the name 'a b'"),
+        ({"options": ["yes", "yes"]}, "an id of its own"),
+        ({"options": ["x; y"]}, "the id of an option"),
+        ({"context": "x" * 9000}, "more than 8 KiB"),
+        ({"priority": "urgent"}, "'urgent' is not known"),
+        ({"timeout": "soon"}, "'soon' is not one such as"),
+        ({"on_timeout": "resolve:no"}, "on_timeout is 'resolve:no'"),
+        ({"on_timeout": "no"}, "on_timeout is 'no'"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            training.gate("Go on?", **wrong)  # type: ignore[arg-type]
+    assert not (mind / "events.jsonl").exists()
+    monkeypatch.setattr("mindcoordinator.training._gate._NOTICE_SECONDS", 0)
+    with pytest.raises(TimeoutError, match="has not stopped this job for the gate 'gate'"):
+        training.gate("Go on?", timeout="1h30m", on_timeout="resolve:continue")
+
+
 def test_a_gate_that_was_passed_has_its_answer(mind: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     passed = {
         "warm": {"resolution": "go", "resolved_by": "ann", "comment": "fine"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from types import FrameType
 from typing import Any
 
@@ -26,10 +27,14 @@ def should_stop() -> bool:
     return _told.is_set()
 
 
-def wait_for_stop() -> None:
-    """Wait until this process is told to stop."""
+def wait_for_stop(seconds: float) -> bool:
+    """Wait until this process is told to stop, for so long at most. Whether it was told."""
+    end = time.monotonic() + seconds
+    # In short pieces: a wait without an end would keep handlers of signals from running on some systems.
     while not _told.wait(1):
-        pass
+        if time.monotonic() > end:
+            return False
+    return True
 
 
 def _install() -> None:
