@@ -134,3 +134,30 @@ func TestNotices_noted(t *testing.T) {
 	_, err := executionverbs.NoteNotices{}.AtLevel(level.Released)
 	require.ErrorContains(t, err, "hosting programs (Cores) needs feature level 2")
 }
+
+// A receiver takes a reminder while the next one replaces it: the row says that it was told, and the next one is still sent.
+func TestNotices_takenAfterItWasReplaced(t *testing.T) {
+	w := newWorld(t)
+	f := toURL(aQuestion(1))
+	f.Ask.RemindEvery = int64(10 * time.Minute)
+	d := w.announced(f)
+	note := func(n executionverbs.Note) {
+		n.Decision = d.ID
+		w.do(executionverbs.NoteNotices{Notes: []executionverbs.Note{n}})
+	}
+	note(executionverbs.Note{Number: 1, Err: "it answered 500"})
+	note(executionverbs.Note{Number: 1, Over: true, Err: "given up: it answered 500"})
+	for range 2 {
+		w.later(10 * time.Minute)
+		w.tick()
+	}
+	require.Equal(t, []executions.Notice{{Number: 3, Event: executions.NoticeReminder, At: w.now}}, w.decision(d.ID).Untold)
+	note(executionverbs.Note{Number: 2, Err: "it answered 503"})
+	note(executionverbs.Note{Number: 2, Over: true, Err: "given up: it answered 503"})
+	note(executionverbs.Note{Number: 4, Over: true})
+	require.Equal(t, "given up: it answered 500", w.decision(d.ID).NotifyError, "a failure of a notice that was replaced does not matter")
+	w.later(time.Second)
+	note(executionverbs.Note{Number: 2, Over: true})
+	require.Equal(t, []any{w.now, ""}, []any{w.decision(d.ID).NotifiedAt, w.decision(d.ID).NotifyError})
+	require.Len(t, w.decision(d.ID).Untold, 1)
+}

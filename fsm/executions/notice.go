@@ -78,6 +78,11 @@ func (d *Decision) Told(number uint32) bool {
 	return there
 }
 
+// MayReplace says whether a notice that is not there any more may have been replaced by one that is: a request may have been under way.
+func (d *Decision) MayReplace(number uint32) bool {
+	return number > 0 && len(d.Untold) > 0 && number < d.Untold[len(d.Untold)-1].Number
+}
+
 // wrongNotices says what does not hold of the notices of a decision.
 func (d *Decision) wrongNotices() string {
 	if d.NotifyURL == "" && d.Notices > 0 {

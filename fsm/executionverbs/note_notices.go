@@ -43,13 +43,14 @@ func noteNotices(tx *lifecycle.Tx, c *NoteNotices) (res NotesResult) {
 			continue
 		}
 		d := *old
-		if !d.Told(n.Number) {
+		there, taken := d.Told(n.Number), n.Over && n.Err == ""
+		if !there && !(taken && d.MayReplace(n.Number)) {
 			continue
 		}
 		if !n.Over {
 			d.Untold = old.Untold
 		}
-		if n.Err == "" && n.Over {
+		if taken {
 			d.NotifiedAt = tx.Now
 		}
 		d.NotifyError = clip(n.Err)
