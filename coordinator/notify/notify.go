@@ -84,8 +84,8 @@ type Config struct {
 // Sender sends the notices of a cluster while its coordinator leads.
 type Sender struct {
 	Config
-	guard  *reach.Listed
-	client *http.Client
+	guard     *reach.Listed
+	transport http.RoundTripper
 	// keys were read last; the loop of Lead owns them.
 	keys keys
 }
@@ -105,12 +105,16 @@ func New(c Config) (*Sender, error) {
 			return nil, err
 		}
 	}
-	transport := c.Transport
-	if transport == nil {
-		transport = s.guard.Transport()
+	if s.transport = c.Transport; s.transport == nil {
+		s.transport = s.guard.Transport()
 	}
-	s.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return s, nil
+}
+
+func (s *Sender) closeIdle() {
+	if t, ok := s.transport.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
 }
 
 // Check says why a URL cannot be notified.
@@ -136,7 +140,7 @@ func hostOf(text string) string {
 // Lead sends notices until ctx ends.
 func (s *Sender) Lead(ctx context.Context) {
 	t := newTurn(s)
-	defer s.client.CloseIdleConnections()
+	defer s.closeIdle()
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	ticker := time.NewTicker(pace)

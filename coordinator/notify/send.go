@@ -3,14 +3,16 @@ package notify
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/mindcoordinator/mind/fsm/executions"
@@ -83,9 +85,11 @@ func (s *Sender) post(ctx context.Context, k keys, d *executions.Decision, n exe
 	req.Header.Set("Webhook-Id", idOf(d, n))
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
 	req.Header.Set("Webhook-Signature", k.sign(idOf(d, n), at, body))
-	resp, err := s.client.Do(req)
+	// A client would read the Location of a redirect, which is not followed.
+	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
-		return withoutURL(err)
+		s.Log.Debug("a request with a notice failed", "tenant", d.Tenant, "decision", d.ID.String(), "error", err)
+		return plain(err)
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // The connection is used again if the answer is short.
 	_ = resp.Body.Close()
@@ -100,23 +104,31 @@ func (s *Sender) post(ctx context.Context, k keys, d *executions.Decision, n exe
 	return nil
 }
 
-// withoutURL says why a request failed, without its URL, which may have a token, and without addresses.
-func withoutURL(err error) error {
+var errTimeout = fmt.Errorf("it did not answer within %s", timeout)
+
+// plain says why a request failed, without what the other side sent or its address: those who see a decision may not be those who may
+// know what its receiver is. All but reach's refusals are fixed sentences.
+func plain(err error) error {
 	var refusal reach.Refusal
 	var dns *net.DNSError
 	var op *net.OpError
-	var u *url.Error
+	var out net.Error
+	var errno syscall.Errno
 	switch {
 	case errors.As(err, &refusal):
 		return refusal
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("it did not answer within %s", timeout)
 	case errors.As(err, &dns):
 		return errors.New("its name cannot be resolved")
-	case errors.As(err, &op):
-		return fmt.Errorf("the connection failed: %w", op.Err)
-	case errors.As(err, &u):
-		return u.Err
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &out) && out.Timeout():
+		return errTimeout
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return errors.New("TLS failed: its certificate does not verify")
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, new(tls.RecordHeaderError)), errors.As(err, new(tls.AlertError)), errors.As(err, &op) && strings.HasSuffix(op.Op, " error"):
+		return errors.New("TLS failed")
+	case errors.As(err, &op) && op.Op == "dial" && errors.As(err, &errno):
+		return fmt.Errorf("the connection failed: %s", errno)
+	case errors.As(err, &op), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the connection broke")
 	}
-	return err
+	return errors.New("it gave no HTTP answer")
 }

@@ -1,19 +1,24 @@
 package notify
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -107,7 +112,7 @@ func sender(t testing.TB, change func(*Config)) *Sender {
 	}
 	s, err := New(c)
 	require.NoError(t, err)
-	t.Cleanup(s.client.CloseIdleConnections)
+	t.Cleanup(s.closeIdle)
 	return s
 }
 
@@ -201,4 +206,55 @@ func TestPost_errorsDoNotShowTheURL(t *testing.T) {
 
 	off := sender(t, func(c *Config) { c.Settings = Settings{} })
 	require.EqualError(t, off.post(t.Context(), nil, d, n), errOff.Error())
+}
+
+// The answer of a service that is no receiver is not shown to those who see the decision.
+func TestPost_errorsDoNotShowAnswers(t *testing.T) {
+	raw := func(answer string) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = c.Read(make([]byte, 4096))
+				_, _ = io.WriteString(c, answer)
+				_ = c.Close()
+			}
+		}()
+		return l.Addr().String()
+	}
+	encrypted := httptest.NewUnstartedServer(http.NotFoundHandler())
+	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	encrypted.StartTLS()
+	defer encrypted.Close()
+	s := sender(t, nil)
+	for url, why := range map[string]string{
+		"http://" + raw("220 mail.canary ESMTP\r\n"):                               "it gave no HTTP answer",
+		"http://" + raw("HTTP/1.1 canary\r\n\r\n"):                                 "it gave no HTTP answer",
+		"http://" + raw("HTTP/1.1 307 canary\r\nLocation: http://[canary\r\n\r\n"): "it answered 307, and redirects are not followed",
+		"http://" + raw("HTTP/1.1 200 OK\r\nContent-Length: canary\r\n\r\n"):       "it gave no HTTP answer",
+		"http://" + raw(""):                             "the connection broke",
+		"https://" + raw("220 mail.canary ESMTP\r\n"):   "TLS failed",
+		"https://" + raw("HTTP/1.1 400 canary\r\n\r\n"): "TLS failed",
+		encrypted.URL: "TLS failed: its certificate does not verify",
+	} {
+		d, n := asked(url + "/x")
+		require.EqualError(t, s.post(t.Context(), s.keys, d, n), why, url)
+	}
+	for err, why := range map[error]string{
+		&net.DNSError{Err: "canary", Name: "canary"}:                                       "its name cannot be resolved",
+		&net.OpError{Op: "remote error", Err: errors.New("canary")}:                        "TLS failed",
+		&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}:      "the connection broke",
+		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}: "the connection failed: connection refused",
+		&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}:                              "it did not answer within 10s",
+		fmt.Errorf("canary: %w", context.DeadlineExceeded):                                 "it did not answer within 10s",
+		fmt.Errorf("canary: %w", reach.Refusal("no")):                                      "no",
+		errors.New("canary"): "it gave no HTTP answer",
+	} {
+		require.EqualError(t, plain(err), why)
+	}
 }
