@@ -39,8 +39,11 @@ func untold(d *executions.Decision) (events []string) {
 }
 
 func (w *world) withNotices() (ids []ident.Decision) {
-	for d := range w.m.View().Untold(0) {
-		ids = append(ids, d.ID)
+	for tenant := range w.m.View().UntoldTenants("") {
+		for d := range w.m.View().UntoldOf(tenant, 0) {
+			require.Equal(w.t, tenant, d.Tenant)
+			ids = append(ids, d.ID)
+		}
 	}
 	require.Len(w.t, ids, w.m.View().UntoldCount())
 	return ids
@@ -160,4 +163,32 @@ func TestNotices_takenAfterItWasReplaced(t *testing.T) {
 	note(executionverbs.Note{Number: 2, Over: true})
 	require.Equal(t, []any{w.now, ""}, []any{w.decision(d.ID).NotifiedAt, w.decision(d.ID).NotifyError})
 	require.Len(t, w.decision(d.ID).Untold, 1)
+}
+
+// The leader goes from tenant to tenant, and through the decisions of each.
+func TestNotices_byTenant(t *testing.T) {
+	w := newWorld(t)
+	var ids []ident.Decision
+	core := w.core("triage")
+	for range 3 {
+		id := w.start(core)
+		require.Nil(t, w.advance(id, toURL(aQuestion(1))).Refusal)
+		ids = append(ids, w.execution(id).Waits[0].Decision)
+	}
+	list := func(tenant string, from ident.Decision) (found []ident.Decision) {
+		for d := range w.m.View().UntoldOf(tenant, from) {
+			found = append(found, d.ID)
+		}
+		return found
+	}
+	require.Equal(t, ids, list("acme", 0))
+	require.Equal(t, ids[2:], list("acme", ids[1]+1))
+	require.Empty(t, list("acm", 0))
+	for from, want := range map[string][]string{"": {"acme"}, "acme": {"acme"}, "acme\x00": nil} {
+		var tenants []string
+		for tenant := range w.m.View().UntoldTenants(from) {
+			tenants = append(tenants, tenant)
+		}
+		require.Equal(t, want, tenants, "from %q", from)
+	}
 }

@@ -116,4 +116,16 @@ var edgeMutants = []mutant{
 		Old:  "if o.follow || o.wait {", New: "if o.wait {",
 		Package: "cmd/mind/cli/jobs", Tests: []string{"TestSubmit_waitExitsAsTheJobDoes"},
 	},
+	{
+		Name: "notices-not-in-turn", Breaks: "security.md", File: "coordinator/notify/choose.go",
+		What: "each look for notices begins with the same tenant",
+		Old:  "\t\t\tt.next = name + \"\\x00\"\n", New: "",
+		Package: "coordinator/notify", Tests: []string{"TestLead_tenantsThatHangDoNotStallOthers"},
+	},
+	{
+		Name: "old-notice-has-one-try", Breaks: "cores.md", File: "coordinator/notify/turn.go",
+		What: "a notice that has waited for a day is given up when its first try fails",
+		Old:  "time.Since(k.since) >= giveUp && k.at.fails-k.fails >= minTries", New: "time.Since(time.Unix(0, n.At)) >= giveUp",
+		Package: "coordinator/notify", Tests: []string{"TestLead_anOldNoticeHasItsTries"},
+	},
 }

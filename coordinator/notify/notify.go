@@ -2,11 +2,12 @@
 //
 // Guarantees. The state keeps a notice until a leader has noted that it was sent, so each is sent at least once, whichever leader dies;
 // every try has the same webhook-id. Notices of a decision are sent one after the other, in order. A request goes only to a listed host
-// at an allowed address (package reach), follows no redirect, and takes 10 s at most. An endpoint or a tenant that is slow has only a
-// share of the requests that are under way, so that it does not stall the others.
+// at an allowed address (package reach), follows no redirect, and takes 10 s at most. Tenants are served in turn. A tenant, and each host
+// that it notifies, has only a share of the requests that are under way, and a host that does not answer in time gets one at a time after
+// growing pauses, so that nobody who is slow stalls the others.
 //
 // Not guaranteed: that a receiver sees a notice once, or the decision as it was at the event; the body has it as it is when it is sent.
-// A notice that was not taken for a day is given up.
+// A notice that was not taken in a day of tries by one leader is given up; a new leader begins the day again.
 package notify
 
 import (
@@ -15,14 +16,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/executions"
-	"github.com/mindcoordinator/mind/fsm/executionverbs"
 	"github.com/mindcoordinator/mind/reach"
 )
 
@@ -128,15 +127,6 @@ func (s *Sender) Check(text string) error {
 	return s.guard.Check(text)
 }
 
-// hostOf is the host of a URL with its port, which has its own share of the requests.
-func hostOf(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return reach.HostPort(u)
-}
-
 // Lead sends notices until ctx ends.
 func (s *Sender) Lead(ctx context.Context) {
 	t := newTurn(s)
@@ -147,38 +137,32 @@ func (s *Sender) Lead(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		look := maxLooked
+		var results []result
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		case r := <-t.results:
-			t.take(r)
+			results = append(results, r)
 			look = maxLookedEach
 		}
 		for len(t.results) > 0 {
-			t.take(<-t.results)
+			results = append(results, <-t.results)
+		}
+		if ctx.Err() != nil {
+			return // The end of the term ended these requests: they say nothing about the receivers.
+		}
+		for _, r := range results {
+			t.take(r)
 		}
 		t.note(ctx)
 		chosen, sign := t.choose(look), t.keys
 		for _, n := range chosen {
-			sending.Go(func() { t.results <- result{sent: n, err: s.post(ctx, sign, n.decision, n.notice)} })
+			sending.Go(func() {
+				start := time.Now()
+				err := s.post(ctx, sign, n.decision, n.notice)
+				t.results <- result{sent: n, err: err, took: time.Since(start)}
+			})
 		}
-	}
-}
-
-// note proposes the outcomes of requests. If that fails, the next round tries it again.
-func (t *turn) note(ctx context.Context) {
-	for len(t.notes) > 0 {
-		batch := t.notes[:min(len(t.notes), atATime)]
-		if _, err := replica.Propose[executionverbs.NotesResult](ctx, t.State, executionverbs.NoteNotices{Notes: batch}); err != nil {
-			if ctx.Err() == nil {
-				t.Log.Warn("notices that were sent were not noted: the next attempt follows", "notices", len(batch), "error", err)
-			}
-			return
-		}
-		for _, n := range batch {
-			t.noted(n)
-		}
-		t.notes = t.notes[len(batch):]
 	}
 }

@@ -1,11 +1,13 @@
 package notify
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/fsm/executionverbs"
 	"github.com/mindcoordinator/mind/fsm/ident"
@@ -14,19 +16,18 @@ import (
 const (
 	// pace is how often the leader looks for notices. That is cheap while there are none.
 	pace = 200 * time.Millisecond
-	// inFlight bounds the requests that are under way; perTenant and perHost those of one tenant and to one host.
-	inFlight  = 16
-	perTenant = 8
-	perHost   = 4
-	// maxLooked bounds the decisions that are looked at in a round, and maxLookedEach those after a request.
-	maxLooked     = 4096
-	maxLookedEach = 256
-	// atATime bounds the notes of one command.
-	atATime = 256
-	// firstPause and longestPause are those between the tries of a notice, and giveUp is how long it is tried.
+	// atATime bounds the notes of one command, and maxUnnoted those that wait: beyond it nothing is sent, because a successor would send
+	// all of it again.
+	atATime    = 256
+	maxUnnoted = 64
+	// firstPause and longestPause are those between the tries of a decision, and of an endpoint that does not answer in time.
 	firstPause   = 5 * time.Second
 	longestPause = 5 * time.Minute
-	giveUp       = 24 * time.Hour
+	// giveUp and minTries: a notice is given up when this leader has known it for so long, and so many tries have failed.
+	giveUp   = 24 * time.Hour
+	minTries = 10
+	// slow is how long a request that fails takes at least to count against its whole endpoint.
+	slow = timeout / 2
 	// maxWhy bounds the error of a try; bytes.
 	maxWhy = 256
 )
@@ -35,26 +36,57 @@ const (
 type turn struct {
 	*Sender
 	known   map[ident.Decision]*known
+	tenants map[string]*tenant
 	results chan result
-	// notes are to be proposed.
-	notes []executionverbs.Note
-	// next is the decision at which the next look goes on, and round counts the looks at all of them.
-	next  ident.Decision
-	round int
-	// busy, and the two counts, are about the requests that are under way.
+	// next is the tenant with which the next look begins, and swept when the turn forgot what is over.
+	next  string
+	swept time.Time
+	// busy counts the requests that are under way, and active the tenants that have some.
+	busy, active int
+
+	// notes are to be proposed, after a pause if that failed.
+	notes      []executionverbs.Note
+	noteAfter  time.Time
+	notePauses wait.Backoff
+	unable     bool
+}
+
+// tenant has the share of a tenant.
+type tenant struct {
+	// cursor is the decision with which the next look begins.
+	cursor    ident.Decision
 	busy      int
-	ofTenants map[string]int
-	ofHosts   map[string]int
+	endpoints map[string]*endpoint
+}
+
+// endpoint is a host that a tenant has notified. Other tenants that notify the same host have endpoints of their own, so that one with a
+// slow path there takes nothing from them.
+type endpoint struct {
+	busy int
+	// fails counts the tries that failed.
+	fails int
+	// hangs: a request was not answered in time, and since then none was taken. Until after nothing is sent, then one at a time.
+	hangs  bool
+	pauses wait.Backoff
+	after  time.Time
+	used   bool
 }
 
 // known has how far this term is with a decision that has untold notices.
 type known struct {
-	// number is the notice that is sent, and told the last one that is over; the view may not have that yet.
-	number, told uint32
-	busy         bool
-	pauses       wait.Backoff
-	after        time.Time
-	round        int
+	owner *tenant
+	at    *endpoint
+	// told is the last notice that is over; the view may not have that yet.
+	told uint32
+	busy bool
+	// pauses and after are about all notices of the decision, so that one that replaces another is not tried sooner.
+	pauses wait.Backoff
+	after  time.Time
+	// since is when this term came to the notices that were not taken. fails is the endpoint's count of failures when the term came to
+	// those of the event, so that a reminder that replaces one does not begin again.
+	since time.Time
+	event executions.NoticeEvent
+	fails int
 }
 
 type sent struct {
@@ -64,109 +96,35 @@ type sent struct {
 
 type result struct {
 	sent
-	err error
+	err  error
+	took time.Duration
 }
 
 func newTurn(s *Sender) *turn {
 	return &turn{
-		Sender: s, known: map[ident.Decision]*known{}, results: make(chan result, inFlight), ofTenants: map[string]int{}, ofHosts: map[string]int{},
+		Sender: s, known: map[ident.Decision]*known{}, tenants: map[string]*tenant{}, results: make(chan result, inFlight),
+		notePauses: wait.Backoff{First: time.Second, Longest: 15 * time.Second}, swept: time.Now(),
 	}
 }
 
-// choose returns notices to send, and counts them as under way.
-func (t *turn) choose(most int) (chosen []sent) {
-	v, now := t.State.View(), time.Now()
-	looked, all := 0, true
-	for d := range v.Untold(t.next) {
-		if t.busy == inFlight || looked == most {
-			all = false
-			break
+// note proposes the outcomes of requests. If that fails, a later round tries it again.
+func (t *turn) note(ctx context.Context) {
+	for len(t.notes) > 0 && ctx.Err() == nil && !time.Now().Before(t.noteAfter) {
+		batch := t.notes[:min(len(t.notes), atATime)]
+		if _, err := replica.Propose[executionverbs.NotesResult](ctx, t.State, executionverbs.NoteNotices{Notes: batch}); err != nil {
+			if ctx.Err() == nil && !t.unable {
+				t.Log.Warn("notices that were sent cannot be noted: this is tried until it succeeds", "notices", len(batch), "error", err)
+			}
+			t.unable, t.noteAfter = true, time.Now().Add(t.notePauses.Next())
+			return
 		}
-		looked++
-		t.next = d.ID + 1
-		k := t.known[d.ID]
-		if k == nil {
-			k = &known{}
-			t.known[d.ID] = k
+		t.unable = false
+		t.notePauses.Reset()
+		for _, n := range batch {
+			t.noted(n)
 		}
-		k.round = t.round
-		n := d.Untold[0]
-		host := hostOf(d.NotifyURL)
-		if k.busy || n.Number <= k.told || n.Number == k.number && now.Before(k.after) || t.ofTenants[d.Tenant] >= perTenant || t.ofHosts[host] >= perHost {
-			continue
-		}
-		if n.Number != k.number {
-			k.number, k.pauses = n.Number, wait.Backoff{First: firstPause, Longest: longestPause}
-		}
-		k.busy = true
-		t.count(d, 1)
-		chosen = append(chosen, sent{d, n})
+		t.notes = t.notes[len(batch):]
 	}
-	if all {
-		t.forget()
-		t.next = 0
-		t.round++
-	}
-	if len(chosen) > 0 && t.On() {
-		t.readKeys()
-	}
-	return chosen
-}
-
-// forget drops the decisions that have no untold notices any more.
-func (t *turn) forget() {
-	for id, k := range t.known {
-		if k.round < t.round && !k.busy {
-			delete(t.known, id)
-		}
-	}
-}
-
-// readKeys reads the secrets again. A file that cannot be read, perhaps because it is being replaced, leaves those that were read last.
-func (t *turn) readKeys() {
-	found, err := readKeys(t.SecretFile)
-	if err != nil {
-		t.Log.Warn("the secrets of webhooks were not read again: those that were read last sign", "error", err)
-		return
-	}
-	t.keys = found
-}
-
-func (t *turn) count(d *executions.Decision, by int) {
-	t.busy += by
-	add(t.ofTenants, d.Tenant, by)
-	add(t.ofHosts, hostOf(d.NotifyURL), by)
-}
-
-func add(counts map[string]int, key string, by int) {
-	if counts[key] += by; counts[key] == 0 {
-		delete(counts, key)
-	}
-}
-
-// take takes the result of a request.
-func (t *turn) take(r result) {
-	d, n := r.decision, r.notice
-	t.count(d, -1)
-	k := t.known[d.ID]
-	note := executionverbs.Note{Decision: d.ID, Number: n.Number, Over: r.err == nil}
-	outcome := "sent"
-	if r.err != nil {
-		outcome = "failed"
-		note.Err = call.Clip(r.err.Error(), maxWhy)
-		if errors.As(r.err, new(gone)) || time.Since(time.Unix(0, n.At)) > giveUp {
-			outcome, note.Over, note.Err = "given_up", true, "given up: "+note.Err
-			t.Log.Warn("a notice of a decision was given up", "tenant", d.Tenant, "decision", d.ID.String(), "event", n.Event.String(), "error", r.err)
-		}
-		k.after = time.Now().Add(k.pauses.Next())
-	}
-	t.Tried(outcome)
-	// A failure that the row shows already needs no entry.
-	if !note.Over && note.Err == d.NotifyError {
-		k.busy = false
-		return
-	}
-	t.notes = append(t.notes, note)
 }
 
 // noted is called when the state has a note.
@@ -175,5 +133,60 @@ func (t *turn) noted(n executionverbs.Note) {
 	k.busy = false
 	if n.Over {
 		k.told = n.Number
+	}
+}
+
+func (t *turn) count(k *known, by int) {
+	if t.busy += by; k.owner.busy == 0 {
+		t.active++
+	}
+	k.at.busy += by
+	if k.owner.busy += by; k.owner.busy == 0 {
+		t.active--
+	}
+}
+
+// take takes the result of a request.
+func (t *turn) take(r result) {
+	d, n := r.decision, r.notice
+	k := t.known[d.ID]
+	t.count(k, -1)
+	note := executionverbs.Note{Decision: d.ID, Number: n.Number, Over: r.err == nil}
+	if r.err == nil {
+		k.succeed()
+		t.Tried("sent")
+	} else {
+		k.fail(r.took)
+		note.Err = call.Clip(r.err.Error(), maxWhy)
+		if errors.As(r.err, new(gone)) || time.Since(k.since) >= giveUp && k.at.fails-k.fails >= minTries {
+			k.fails = k.at.fails
+			note.Over, note.Err = true, "given up: "+note.Err
+			t.Tried("given_up")
+			t.Log.Warn("a notice of a decision was given up", "tenant", d.Tenant, "decision", d.ID.String(), "event", n.Event.String(), "error", r.err)
+		} else {
+			t.Tried("failed")
+		}
+	}
+	// A failure that the row shows already needs no entry.
+	if !note.Over && note.Err == d.NotifyError {
+		k.busy = false
+		return
+	}
+	t.notes = append(t.notes, note)
+}
+
+func (k *known) succeed() {
+	k.pauses.Reset()
+	k.after, k.since = time.Time{}, time.Time{}
+	k.at.pauses.Reset()
+	k.at.hangs = false
+}
+
+func (k *known) fail(took time.Duration) {
+	now := time.Now()
+	k.after = now.Add(k.pauses.Next())
+	k.at.fails++
+	if took >= slow {
+		k.at.hangs, k.at.after = true, now.Add(k.at.pauses.Next())
 	}
 }

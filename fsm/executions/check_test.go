@@ -88,7 +88,7 @@ func TestCheck_canFail(t *testing.T) {
 		"and no URL":                 decide(func(d *Decision) { d.NotifyURL = "" }),
 		"not counted":                decide(func(d *Decision) { d.Notices = 1 }),
 		"about the same event":       decide(func(d *Decision) { d.Untold = []Notice{{Number: 1, Event: 1}, {Number: 2, Event: 1}} }),
-		"untold: [":                  func(b *Book) { b.untold.Delete(9) },
+		"untold: [":                  func(b *Book) { b.untold.Delete(tenantDecision{"acme", 9}) },
 		"decisions by status":        func(b *Book) { b.answers[Pending]++ },
 		"executions and decisions":   func(b *Book) { b.statuses[Waiting]-- },
 	} {

@@ -1,6 +1,11 @@
 package executions
 
-import "slices"
+import (
+	"iter"
+	"slices"
+
+	"github.com/mindcoordinator/mind/fsm/ident"
+)
 
 // MaxURL bounds the URL that gets the notices of a decision; bytes.
 const MaxURL = 2048
@@ -96,4 +101,37 @@ func (d *Decision) wrongNotices() string {
 		last, seen[n.Event] = n.Number, true
 	}
 	return ""
+}
+
+// UntoldCount is how many decisions have notices that were not told.
+func (t *Book) UntoldCount() int { return t.untold.Len() }
+
+// UntoldTenants iterates the tenants of decisions with notices that were not told, each once, in the order of their names, from one on.
+func (t *Book) UntoldTenants(from string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for next := from; ; {
+			found, ok := "", false
+			t.untold.AscendFrom(tenantDecision{tenant: next}, func(o tenantDecision) bool {
+				found, ok = o.tenant, true
+				return false
+			})
+			if !ok || !yield(found) {
+				return
+			}
+			next = found + "\x00"
+		}
+	}
+}
+
+// UntoldOf iterates the decisions of a tenant with notices that were not told, the oldest first, from one on.
+func (t *Book) UntoldOf(tenant string, from ident.Decision) iter.Seq[*Decision] {
+	return func(yield func(*Decision) bool) {
+		t.untold.AscendFrom(tenantDecision{tenant, from}, func(o tenantDecision) bool {
+			if o.tenant != tenant {
+				return false
+			}
+			d, _ := t.decisions.Get(o.id)
+			return yield(d)
+		})
+	}
 }

@@ -39,8 +39,8 @@ type Book struct {
 	// asked has the decisions of each execution, and gates those about each job.
 	asked kernel.Index[question]
 	gates kernel.Index[ofJob]
-	// untold has the decisions with notices that were not told.
-	untold kernel.Index[ident.Decision]
+	// untold has the decisions with notices that were not told, by tenant, so that the leader can be fair between tenants.
+	untold kernel.Index[tenantDecision]
 	// counts has the number of the live executions of each tenant.
 	counts kernel.Index[count]
 	// statuses and answers have the numbers of executions and of decisions by status.
@@ -156,7 +156,7 @@ func open(*kernel.State) kernel.Part {
 		pending: kernel.NewIndex(tenantDecision.less), all: kernel.NewIndex(tenantDecision.less),
 		asked:  kernel.NewIndex(func(a, b question) bool { return a.by < b.by || a.by == b.by && a.id < b.id }),
 		gates:  kernel.NewIndex(ofJob.less),
-		untold: kernel.NewIndex(func(a, b ident.Decision) bool { return a < b }),
+		untold: kernel.NewIndex(tenantDecision.less),
 		counts: kernel.NewIndex(func(a, b count) bool { return a.tenant < b.tenant }),
 	}
 }
@@ -267,7 +267,7 @@ func (t *Book) deriveDecision(d *Decision, in bool) {
 		set(&t.asked, question{d.Execution, d.ID}, in)
 	}
 	if len(d.Untold) > 0 {
-		set(&t.untold, d.ID, in)
+		set(&t.untold, tenantDecision{d.Tenant, d.ID}, in)
 	}
 	if d.Status != Pending {
 		return
@@ -441,19 +441,6 @@ func (t *Book) SegmentsOf(execution ident.Execution, before uint64) iter.Seq[*Se
 			}
 			s, _ := t.segments.Get(o.segment)
 			return yield(s)
-		})
-	}
-}
-
-// UntoldCount is how many decisions have notices that were not told.
-func (t *Book) UntoldCount() int { return t.untold.Len() }
-
-// Untold iterates the decisions with notices that were not told, the oldest first, from one on.
-func (t *Book) Untold(from ident.Decision) iter.Seq[*Decision] {
-	return func(yield func(*Decision) bool) {
-		t.untold.AscendFrom(from, func(id ident.Decision) bool {
-			d, _ := t.decisions.Get(id)
-			return yield(d)
 		})
 	}
 }
