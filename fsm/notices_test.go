@@ -52,7 +52,7 @@ func (w *world) withNotices() (ids []ident.Decision) {
 func TestNotices_nobodyIsToldWithoutAURL(t *testing.T) {
 	w := newWorld(t)
 	d := w.announced(aQuestion(1))
-	w.do(executionverbs.ReassignDecision{Decision: d.ID, Tenant: "acme", Assignee: "ann"})
+	w.do(executionverbs.ReassignDecision{Decision: d.ID, Tenant: "acme", Any: true, Assignee: "ann"})
 	require.Empty(t, w.decision(d.ID).Untold)
 	require.Empty(t, w.withNotices())
 }
@@ -66,8 +66,8 @@ func TestNotices_everyChangeIsAnnounced(t *testing.T) {
 	d := w.announced(f)
 	require.Equal(t, []executions.Notice{{Number: 1, Event: executions.NoticeCreated, At: w.now}}, d.Untold)
 	require.Empty(t, d.NotifyError)
-	w.do(executionverbs.ReassignDecision{Decision: d.ID, Tenant: "acme", Assignee: "ann"})
-	w.do(executionverbs.ReassignDecision{Decision: d.ID, Tenant: "acme", Assignee: "ann"}) // changes nothing
+	w.do(executionverbs.ReassignDecision{Decision: d.ID, Tenant: "acme", Any: true, Assignee: "ann"})
+	w.do(executionverbs.ReassignDecision{Decision: d.ID, Tenant: "acme", Any: true, Assignee: "ann"}) // changes nothing
 	require.Equal(t, []string{"decision.created", "decision.reassigned"}, untold(w.decision(d.ID)))
 	for range 2 { // Of two reminders that were not told the newer one is kept.
 		w.later(20 * time.Minute)
@@ -91,7 +91,7 @@ func TestNotices_endsAreAnnounced(t *testing.T) {
 			w.do(executionverbs.ResolveDecision{Decision: d.ID, Tenant: "acme", User: "ann", Resolution: "yes"})
 		},
 		"decision.cancelled": func(w *world, d *executions.Decision) {
-			w.do(executionverbs.CancelDecision{Decision: d.ID, Tenant: "acme"})
+			w.do(executionverbs.CancelDecision{Decision: d.ID, Tenant: "acme", Any: true})
 		},
 		"decision.expired": func(w *world, _ *executions.Decision) {
 			w.later(time.Hour)
@@ -129,7 +129,7 @@ func TestNotices_noted(t *testing.T) {
 	require.Zero(t, note(executionverbs.Note{Number: 1, Over: true}), "it was noted before")
 
 	at := w.now
-	w.do(executionverbs.CancelDecision{Decision: d.ID, Tenant: "acme"})
+	w.do(executionverbs.CancelDecision{Decision: d.ID, Tenant: "acme", Any: true})
 	w.later(time.Minute)
 	require.Equal(t, 1, note(executionverbs.Note{Number: 2, Over: true, Err: "given up"}))
 	require.Equal(t, []any{at, "given up"}, []any{w.decision(d.ID).NotifiedAt, w.decision(d.ID).NotifyError})

@@ -24,7 +24,7 @@ func TestLead_aReplacedNoticeKeepsItsPauses(t *testing.T) {
 		pass(time.Second)
 		r.answers(always(503))
 		for i := range 24 * 60 {
-			s.do(executionverbs.ReassignDecision{Decision: id, Tenant: "acme", Assignee: fmt.Sprint("ann", i)})
+			s.do(executionverbs.ReassignDecision{Decision: id, Tenant: "acme", Any: true, Assignee: fmt.Sprint("ann", i)})
 			pass(time.Minute)
 		}
 		require.InDelta(t, 24*60/5, len(r.seen()), 15, "the pauses grow to five minutes")
@@ -35,13 +35,13 @@ func TestLead_aReplacedNoticeKeepsItsPauses(t *testing.T) {
 		require.Equal(t, "given up: it answered 503", s.decision(id).NotifyError)
 
 		r.answers(nil)
-		s.do(executionverbs.ReassignDecision{Decision: id, Tenant: "acme", Assignee: "bob"})
+		s.do(executionverbs.ReassignDecision{Decision: id, Tenant: "acme", Any: true, Assignee: "bob"})
 		pass(6 * time.Minute)
 		require.Empty(t, s.decision(id).Untold)
 		require.Empty(t, s.decision(id).NotifyError)
 		tries := len(r.seen())
 		r.answers(always(503))
-		s.do(executionverbs.ReassignDecision{Decision: id, Tenant: "acme", Assignee: "ann"})
+		s.do(executionverbs.ReassignDecision{Decision: id, Tenant: "acme", Any: true, Assignee: "ann"})
 		pass(6 * time.Second)
 		require.Len(t, r.seen(), tries+2, "after a success the pauses begin again with the shortest")
 	})
@@ -52,7 +52,7 @@ func TestLead_anOldNoticeHasItsTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r := newState(t), &receiver{}
 		id := s.ask("acme", "https://a.example/x")
-		s.do(executionverbs.CancelDecision{Decision: id, Tenant: "acme"})
+		s.do(executionverbs.CancelDecision{Decision: id, Tenant: "acme", Any: true})
 		pass(48 * time.Hour)
 		r.answers(always(503))
 		defer lead(t, s, r, nil)()

@@ -185,8 +185,8 @@ func TestLead_sendsEachNoticeInOrder(t *testing.T) {
 		outcomes := map[string]int{}
 		defer lead(t, s, r, func(c *Config) { c.Tried = func(o string) { outcomes[o]++ } })()
 		id := s.ask("acme", "https://a.example/x")
-		s.do(executionverbs.ReassignDecision{Decision: id, Tenant: "acme", Assignee: "ann"})
-		s.do(executionverbs.CancelDecision{Decision: id, Tenant: "acme"})
+		s.do(executionverbs.ReassignDecision{Decision: id, Tenant: "acme", Any: true, Assignee: "ann"})
+		s.do(executionverbs.CancelDecision{Decision: id, Tenant: "acme", Any: true})
 		pass(5 * time.Second)
 		require.Equal(t, []string{"a.example decision.created", "a.example decision.reassigned", "a.example decision.cancelled"}, r.seen())
 		d := s.decision(id)
