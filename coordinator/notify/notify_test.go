@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -143,6 +144,13 @@ func (r *receiver) seen() []string {
 	return append([]string(nil), r.got...)
 }
 
+// notices has the tries of each notice, by its webhook-id.
+func (r *receiver) notices() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.ids)
+}
+
 // silent answers when the caller has given up.
 func silent(r *http.Request) (int, error) {
 	<-r.Context().Done()
@@ -192,7 +200,7 @@ func TestLead_sendsEachNoticeInOrder(t *testing.T) {
 		d := s.decision(id)
 		require.Empty(t, d.Untold)
 		require.NotZero(t, d.NotifiedAt)
-		require.Len(t, r.ids, 3)
+		require.Len(t, r.notices(), 3)
 		require.Equal(t, map[string]int{"sent": 3}, outcomes)
 		pass(time.Hour)
 		require.Len(t, r.seen(), 3, "nothing is sent twice")
@@ -214,7 +222,7 @@ func TestLead_aDeathRepeatsANoticeAndLosesNone(t *testing.T) {
 		defer lead(t, s, r, nil)()
 		pass(time.Second)
 		require.Len(t, r.seen(), 2)
-		require.Len(t, r.ids, 1, "a receiver sees that it is the same one")
+		require.Len(t, r.notices(), 1, "a receiver sees that it is the same one")
 		require.Empty(t, s.decision(id).Untold)
 	})
 }
@@ -230,7 +238,7 @@ func TestLead_triesAgainAndGivesUp(t *testing.T) {
 		pass(12 * time.Hour)
 		require.InDelta(t, 12*60/5, len(r.seen()), 10, "the pauses grow to five minutes")
 		require.Equal(t, 1, s.noted, "the same error is noted once")
-		require.Len(t, r.ids, 1)
+		require.Len(t, r.notices(), 1)
 		pass(13 * time.Hour)
 		d := s.decision(id)
 		require.Equal(t, "given up: it answered 503", d.NotifyError)
