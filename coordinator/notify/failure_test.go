@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +19,8 @@ import (
 func TestLead_aReplacedNoticeKeepsItsPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r := newState(t), &receiver{}
-		outcomes := map[string]int{}
-		defer lead(t, s, r, func(c *Config) { c.Tried = func(o string) { outcomes[o]++ } })()
+		var outcomes tally
+		defer lead(t, s, r, func(c *Config) { c.Tried = outcomes.add })()
 		id := s.ask("acme", "https://a.example/x")
 		pass(time.Second)
 		r.answers(always(503))
@@ -28,9 +29,9 @@ func TestLead_aReplacedNoticeKeepsItsPauses(t *testing.T) {
 			pass(time.Minute)
 		}
 		require.InDelta(t, 24*60/5, len(r.seen()), 15, "the pauses grow to five minutes")
-		require.Zero(t, outcomes["given_up"])
+		require.Zero(t, outcomes.all()["given_up"])
 		pass(10 * time.Minute)
-		require.Equal(t, 1, outcomes["given_up"])
+		require.Equal(t, 1, outcomes.all()["given_up"])
 		require.Empty(t, s.decision(id).Untold)
 		require.Equal(t, "given up: it answered 503", s.decision(id).NotifyError)
 
@@ -82,7 +83,8 @@ func TestLead_offSaysSo(t *testing.T) {
 			c.Tried = func(string) { tried++ }
 		})
 		pass(giveUp + time.Hour)
-		require.Equal(t, 1, s.noted, "it is said once")
+		_, noted := s.counts()
+		require.Equal(t, 1, noted, "it is said once")
 		for range 200 {
 			s.ask("umbrella", "https://a.example/x")
 		}
@@ -143,14 +145,15 @@ func TestLead_whileNothingCanBeNoted(t *testing.T) {
 		for range 300 {
 			s.ask("acme", "https://a.example/x")
 		}
-		var log bytes.Buffer
+		var log logged
 		s.down = true
 		defer lead(t, s, r, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })()
 		pass(10 * time.Minute)
 		require.GreaterOrEqual(t, len(r.seen()), maxUnnoted)
 		require.Less(t, len(r.seen()), maxUnnoted+inFlight)
-		require.InDelta(t, 10*60/15, s.proposals, 6)
-		require.Equal(t, 1, strings.Count(log.String(), "cannot be noted"), log.String())
+		proposals, _ := s.counts()
+		require.InDelta(t, 10*60/15, proposals, 6)
+		require.Equal(t, 1, strings.Count(log.text(), "cannot be noted"), log.text())
 		s.mu.Lock()
 		s.down = false
 		s.mu.Unlock()
@@ -161,4 +164,22 @@ func TestLead_whileNothingCanBeNoted(t *testing.T) {
 			require.Equal(t, 1, n, id)
 		}
 	})
+}
+
+// logged has the lines that a sender has logged.
+type logged struct {
+	mu    sync.Mutex
+	lines bytes.Buffer
+}
+
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.Write(line)
+}
+
+func (l *logged) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.String()
 }
