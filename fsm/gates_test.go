@@ -21,13 +21,19 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 )
 
-// gated is a job that runs on a node of one GPU and has reached a gate.
-func gated(t *testing.T, change ...func(*executions.Decision)) (*world, ident.Job) {
+// aRunningJob is a job that runs on a node of one GPU.
+func aRunningJob(t *testing.T) (*world, ident.Job) {
 	w := newWorld(t)
 	w.node("n1", 1)
 	id := w.submit(oneGPU())
 	w.place(id, "n1")
 	w.run(id)
+	return w, id
+}
+
+// gated is a job that runs on a node of one GPU and has reached a gate.
+func gated(t *testing.T, change ...func(*executions.Decision)) (*world, ident.Job) {
+	w, id := aRunningJob(t)
 	require.Equal(t, 1, w.reach(id, "check", change...).Applied)
 	return w, id
 }
@@ -148,16 +154,18 @@ func TestGate_theQuestionIsTakenBack(t *testing.T) {
 	d := w.gates(id)[0]
 	require.Nil(t, do[executionverbs.DecisionResult](w, executionverbs.CancelDecision{Decision: d.ID, Tenant: d.Tenant}).Refusal)
 	require.Equal(t, v1.JobState_PAUSED, w.job(id).State)
+	require.Equal(t, reason.GateTakenBack, w.job(id).Reason.Code(), "it waits for no answer any more, and says so")
 	require.Nil(t, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionResume}).Refusal)
 	require.Equal(t, v1.JobState_QUEUED, w.job(id).State)
+
+	w, id = gated(t)
+	require.Nil(t, do[executionverbs.DecisionResult](w, executionverbs.CancelDecision{Decision: w.gates(id)[0].ID, Tenant: "acme"}).Refusal)
+	w.stops(id)
+	require.Equal(t, reason.GateTakenBack, w.job(id).Reason.Code(), "the same while it stops")
 }
 
 func TestGate_aJobThatEndsIsNotAsked(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", 1)
-	id := w.submit(oneGPU())
-	w.place(id, "n1")
-	w.run(id)
+	w, id := aRunningJob(t)
 	do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionCancel})
 	require.Zero(t, w.reach(id, "check").Applied)
 	require.Empty(t, w.gates(id))
@@ -166,11 +174,7 @@ func TestGate_aJobThatEndsIsNotAsked(t *testing.T) {
 // A job that a user pauses is not asked about, and stays paused whatever people answer meanwhile.
 func TestGate_aUserPausesTheJob(t *testing.T) {
 	pause := jobverbs.ControlJob{Action: work.ActionPause, SaveCheckpoint: true}
-	w := newWorld(t)
-	w.node("n1", 1)
-	id := w.submit(oneGPU())
-	w.place(id, "n1")
-	w.run(id)
+	w, id := aRunningJob(t)
 	pause.Job = id
 	require.Nil(t, do[jobverbs.ControlResult](w, pause).Refusal)
 	require.Zero(t, w.reach(id, "check").Applied)
@@ -193,6 +197,7 @@ func TestGate_aUserPausesTheJob(t *testing.T) {
 				}
 			}
 			require.Equal(t, v1.JobState_PAUSED, w.job(id).State)
+			require.Equal(t, reason.GateKept, w.job(id).Reason.Code(), "it waits for the user, and not for an answer")
 			require.Nil(t, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionResume}).Refusal)
 			require.Equal(t, v1.JobState_QUEUED, w.job(id).State)
 		})
@@ -201,11 +206,7 @@ func TestGate_aUserPausesTheJob(t *testing.T) {
 
 // A job that is to make room does so as it was told, and waits for the answer afterwards.
 func TestGate_ofAJobThatIsPreempted(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", 1)
-	id := w.submit(oneGPU())
-	w.place(id, "n1")
-	w.run(id)
+	w, id := aRunningJob(t)
 	w.do(nodeverbs.SetNode{ID: "n1", Action: nodeverbs.NodeDrain, Force: true})
 	require.Equal(t, v1.StopReason_DRAIN, w.job(id).Stop)
 	require.Equal(t, 1, w.reach(id, "check").Applied)

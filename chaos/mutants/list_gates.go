@@ -35,7 +35,7 @@ var gateMutants = []mutant{
 	{
 		Name: "gate-undoes-a-pause", Breaks: "workloads.md", File: "fsm/executionverbs/gate.go",
 		What: "an answer lets a job go on that a user has paused",
-		Old:  "case !ok, passed && d.Kept:", New: "case !ok:",
+		Old:  "case passed && d.Kept:", New: "case false:",
 		Package: "fsm", Tests: []string{"TestGate_aUserPausesTheJob"},
 	},
 	{

@@ -33,15 +33,11 @@ type View = scheduler.ForecastView
 func paused(v *fsm.View, j *work.Job) *v1.JobObstacle {
 	o := &v1.JobObstacle{Kind: v1.ObstacleKind_PAUSED, Message: "a user has paused it"}
 	if d := v.ClosedGate(j.ID); d != nil {
-		answers := "ANSWER"
-		if len(d.Options) > 0 {
-			ids := make([]string, len(d.Options))
-			for i := range d.Options {
-				ids[i] = d.Options[i].ID
-			}
-			answers = strings.Join(ids, "|")
+		ids := make([]string, len(d.Options))
+		for i := range d.Options {
+			ids[i] = d.Options[i].ID
 		}
-		o.Message = fmt.Sprintf("%s asks whether it goes on: `mind decision resolve %s %s`", d.ID, d.ID, answers)
+		o.Message = fmt.Sprintf("%s asks whether it goes on: `mind decision resolve %s %s`", d.ID, d.ID, strings.Join(ids, "|"))
 	}
 	return o
 }

@@ -255,6 +255,8 @@ var sentences = map[reason.Code]string{
 	reason.GateAnswered:        "the checkpoint {0} was answered {1q}",
 	reason.GateExpired:         "nobody answered the checkpoint {0} in time",
 	reason.CanceledAtGate:      "the checkpoint {0} was answered {1q}, which cancels the job",
+	reason.GateKept:            "{0}; a user has paused the job: `mind resume` lets it go on",
+	reason.GateTakenBack:       "the checkpoint {0} was taken back: `mind resume` lets the job go on",
 	reason.GateUndecided:       "those who answered the checkpoint {0} cannot agree any more",
 	reason.ResumeAtGate:        "{0} waits for the answer to {1}: answer it, or cancel the question first",
 

@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 )
 
-// CancelDecision takes a question back: the step that asked fails.
+// CancelDecision takes a question back: the step that asked fails; a job at a gate stays paused until somebody resumes it.
 type CancelDecision struct {
 	Decision ident.Decision `cbor:"1,keyasint,omitempty"`
 	Tenant   string         `cbor:"2,keyasint,omitempty"`
@@ -44,6 +44,10 @@ func cancelDecision(tx *lifecycle.Tx, c *CancelDecision) DecisionResult {
 	d := *old
 	d.Status = executions.DecisionCanceled
 	executions.SaveDecision(tx.Entry, &d)
+	if d.Job != 0 {
+		tx.SayAtGate(d.Job, reason.New(reason.GateTakenBack, d.ID))
+		return DecisionResult{Decision: &d}
+	}
 	executions.Wake(tx.Entry, d.Execution, d.Wait, func(w *executions.Wait) {
 		w.Err = &executions.Failure{Code: "CANCELED", Message: clip("the decision " + d.ID.String() + " was canceled: " + c.Reason)}
 	})

@@ -16,8 +16,11 @@ func openGate(tx *lifecycle.Tx, d *executions.Decision) *kernel.Refusal {
 	c := jobverbs.ControlJob{Job: d.Job, Action: work.ActionResume}
 	j, ok := tx.Find(d.Job)
 	switch passed := d.Passed(); {
-	case !ok, passed && d.Kept:
-		return nil // A user has paused it, and resumes it.
+	case !ok:
+		return nil
+	case passed && d.Kept: // The user who has paused it resumes it.
+		tx.SayAtGate(d.Job, reason.New(reason.GateKept, lifecycle.GateReason(d)))
+		return nil
 	case passed && j.Live():
 		owed := *d
 		owed.Owed = true

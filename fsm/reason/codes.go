@@ -337,4 +337,6 @@ const (
 	CanceledAtGate
 	ResumeAtGate
 	GateUndecided
+	GateKept
+	GateTakenBack
 )

@@ -282,6 +282,8 @@ var table = [...]definition{
 	CanceledAtGate:      {"CanceledAtGate", "TT"},
 	ResumeAtGate:        {"ResumeAtGate", "TT"},
 	GateUndecided:       {"GateUndecided", "T"},
+	GateKept:            {"GateKept", "R"},
+	GateTakenBack:       {"GateTakenBack", "T"},
 
 	WithDeadline: {"WithDeadline", "DR"},
 }

@@ -98,7 +98,7 @@ type CoreServiceClient interface {
 	GetDecision(ctx context.Context, in *GetDecisionRequest, opts ...grpc.CallOption) (*GetDecisionResponse, error)
 	// Answers a checkpoint. The last answer that is needed resolves it, and its execution goes on.
 	ResolveDecision(ctx context.Context, in *ResolveDecisionRequest, opts ...grpc.CallOption) (*ResolveDecisionResponse, error)
-	// Takes a checkpoint back: the step that asked fails.
+	// Takes a checkpoint back: the step that asked fails; a job at a gate stays paused until somebody resumes it.
 	CancelDecision(ctx context.Context, in *CancelDecisionRequest, opts ...grpc.CallOption) (*CancelDecisionResponse, error)
 	// Asks somebody else.
 	ReassignDecision(ctx context.Context, in *ReassignDecisionRequest, opts ...grpc.CallOption) (*ReassignDecisionResponse, error)
@@ -412,7 +412,7 @@ type CoreServiceServer interface {
 	GetDecision(context.Context, *GetDecisionRequest) (*GetDecisionResponse, error)
 	// Answers a checkpoint. The last answer that is needed resolves it, and its execution goes on.
 	ResolveDecision(context.Context, *ResolveDecisionRequest) (*ResolveDecisionResponse, error)
-	// Takes a checkpoint back: the step that asked fails.
+	// Takes a checkpoint back: the step that asked fails; a job at a gate stays paused until somebody resumes it.
 	CancelDecision(context.Context, *CancelDecisionRequest) (*CancelDecisionResponse, error)
 	// Asks somebody else.
 	ReassignDecision(context.Context, *ReassignDecisionRequest) (*ReassignDecisionResponse, error)

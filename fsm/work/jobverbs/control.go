@@ -108,7 +108,7 @@ func obey(tx *lifecycle.Tx, old *work.Job, c *ControlJob) (r *kernel.Refusal) {
 		r = Cancel(tx, &j, c.why(), c.Vouch)
 	case work.ActionPause:
 		if r = tx.Pause(&j, c.why(), c.SaveCheckpoint); r == nil {
-			tx.KeepAtGate(j.ID)
+			tx.KeepAtGate(&j)
 		}
 	case work.ActionResume:
 		r = resume(tx, &j, c.why(), c.Checkpoint)

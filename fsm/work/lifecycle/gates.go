@@ -61,18 +61,32 @@ func (tx *Tx) ReachGate(j *work.Job, asked *executions.Decision) bool {
 }
 
 // KeepAtGate is called when a user pauses a job: an answer at its gate then does not let it go on.
-func (tx *Tx) KeepAtGate(id ident.Job) {
+func (tx *Tx) KeepAtGate(j *work.Job) {
 	var kept []*executions.Decision
-	for d := range executions.Of(tx.Entry.State).GatesOf(id) {
+	for d := range executions.Of(tx.Entry.State).GatesOf(j.ID) {
 		if (d.Status == executions.Pending || d.Owed) && !d.Kept {
 			kept = append(kept, d)
 		}
 	}
 	for _, old := range kept {
 		d := *old
-		d.Kept, d.Owed = true, false
+		if d.Kept, d.Owed = true, false; old.Owed {
+			j.Reason = reason.New(reason.GateKept, GateReason(old))
+		}
 		executions.SaveDecision(tx.Entry, &d)
 	}
+}
+
+// SayAtGate changes the reason of a job that is held at a gate, or is about to be.
+func (tx *Tx) SayAtGate(id ident.Job, why reason.Reason) {
+	old, ok := tx.Job(id)
+	if !ok || old.State != v1.JobState_PAUSED && old.Stop != v1.StopReason_PAUSE {
+		return
+	}
+	j := *old
+	j.Reason = why.Clip(executions.MaxText)
+	tx.EmitJob(&j, j.State)
+	tx.SaveJob(old, &j)
 }
 
 // passGate lets a job go on that has stopped for a gate, if people have said so meanwhile.
