@@ -58,7 +58,7 @@ type happening struct {
 // call starts an execution of a flow under an idempotency key, and waits for its end for some seconds.
 func (s *story) call(ctx context.Context, flow, key string, input any, wait int) (e execution, err error) {
 	body := map[string]any{"flow": flow, "input": input, "wait_seconds": wait}
-	if err := s.rest.Do(ctx, http.MethodPost, api+"/cores/publish/invoke", key, body, &e); err != nil {
+	if err := s.REST.Do(ctx, http.MethodPost, api+"/cores/publish/invoke", key, body, &e); err != nil {
 		return e, fmt.Errorf("calling the flow %s: %w", flow, err)
 	}
 	return e, nil
@@ -67,7 +67,7 @@ func (s *story) call(ctx context.Context, flow, key string, input any, wait int)
 // until waits until happened accepts the execution.
 func (s *story) until(ctx context.Context, what string, happened func(*execution) bool) (e execution, err error) {
 	for {
-		if err := s.rest.Get(ctx, api+"/executions/"+s.execution, &e); err != nil {
+		if err := s.REST.Get(ctx, api+"/executions/"+s.execution, &e); err != nil {
 			return e, fmt.Errorf("waiting until %s: %w", what, err)
 		}
 		if happened(&e) {
@@ -76,7 +76,7 @@ func (s *story) until(ctx context.Context, what string, happened func(*execution
 		if e.over() {
 			return e, fmt.Errorf("%s is %s before %s: %s %s", e.ID, e.Status, what, e.Error.Code, e.Error.Message)
 		}
-		if err := s.cluster.Sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := s.Cluster.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return e, fmt.Errorf("waiting until %s: %w", what, err)
 		}
 		e = execution{}
@@ -102,7 +102,7 @@ func (s *story) asked(ctx context.Context) (d decision, err error) {
 	if err != nil {
 		return d, err
 	}
-	return d, s.rest.Get(ctx, api+"/checkpoints/"+id, &d)
+	return d, s.REST.Get(ctx, api+"/checkpoints/"+id, &d)
 }
 
 // happened lists the events of the execution, the newest first.
@@ -110,6 +110,6 @@ func (s *story) happened(ctx context.Context) ([]happening, error) {
 	var got struct {
 		Events []happening `json:"events"`
 	}
-	err := s.rest.Get(ctx, api+"/events?limit=500&execution_id="+s.execution, &got)
+	err := s.REST.Get(ctx, api+"/events?limit=500&execution_id="+s.execution, &got)
 	return got.Events, err
 }

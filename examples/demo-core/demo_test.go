@@ -21,9 +21,9 @@ func build(t *testing.T) settings {
 	if testing.Short() {
 		t.Skip("starts a cluster of real processes")
 	}
-	s := settings{steps: 200, delay: 15 * time.Millisecond, wanted: 4}
+	s := settings{Settings: stage.Settings{Steps: 200, Delay: 15 * time.Millisecond}, wanted: 4}
 	dir := t.TempDir()
-	for name, path := range map[string]*string{"../../cmd/mind": &s.mind, "../charlm": &s.charlm} {
+	for name, path := range map[string]*string{"../../cmd/mind": &s.Mind, "../charlm": &s.Charlm} {
 		*path = filepath.Join(dir, filepath.Base(name))
 		out, err := exec.Command("go", "build", "-o", *path, name).CombinedOutput()
 		require.NoError(t, err, string(out))
@@ -42,7 +42,7 @@ func TestDemoCore_allItsClaimsHold(t *testing.T) {
 
 func TestDemoCore_failsWhenTheTrainingDoes(t *testing.T) {
 	s := build(t)
-	s.charlm = "/bin/false"
+	s.Charlm = "/bin/false"
 	require.Error(t, run(t.Context(), s))
 }
 

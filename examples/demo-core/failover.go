@@ -12,11 +12,11 @@ import (
 
 // target is the leader, ready to be killed.
 func (s *story) target(ctx context.Context) (stage.Target, error) {
-	leader, err := stage.Leader(ctx, s.rest)
+	leader, err := stage.Leader(ctx, s.REST)
 	if err != nil {
 		return stage.Target{}, err
 	}
-	return s.cluster.Target(leader)
+	return s.Cluster.Target(leader)
 }
 
 // killDuringTraining kills the leader while the job of the first step runs.
@@ -60,7 +60,7 @@ func (s *story) over(ctx context.Context, dead stage.Target, killed time.Time) (
 		waited, err := s.echo(ctx)
 		answered <- result{waited, err}
 	}()
-	f.next, f.leads, err = s.cluster.Successor(ctx, dead.ID, killed)
+	f.next, f.leads, err = s.Cluster.Successor(ctx, dead.ID, killed)
 	got := <-answered
 	if err = errors.Join(err, got.err); err != nil {
 		return f, err
@@ -113,12 +113,12 @@ func (s *story) killAfterAnswer(ctx context.Context) error {
 }
 
 func (s *story) answer(ctx context.Context, option string, into *decision) error {
-	return s.rest.Do(ctx, http.MethodPost, api+"/checkpoints/"+s.question.ID+"/resolve", "", map[string]any{"resolution": option, "comment": "good enough"}, into)
+	return s.REST.Do(ctx, http.MethodPost, api+"/checkpoints/"+s.question.ID+"/resolve", "", map[string]any{"resolution": option, "comment": "good enough"}, into)
 }
 
 // revive starts the killed coordinator again and waits until it has caught up.
 func (s *story) revive(ctx context.Context, dead stage.Target) error {
-	after, err := s.cluster.Revive(ctx, dead)
+	after, err := s.Cluster.Revive(ctx, dead)
 	if err == nil {
 		s.Say("%s is started again, and has caught up %s later", dead.ID, stage.Took(after))
 	}

@@ -8,13 +8,8 @@ package main
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"flag"
-	"fmt"
 	"os"
-	"os/signal"
-	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/mindcoordinator/mind/devcluster/testrun"
@@ -24,87 +19,23 @@ import (
 //go:embed publish.yaml
 var program []byte
 
-// settings holds the flags.
+// settings are the flags.
 type settings struct {
-	mind, charlm string
-	steps        int
-	delay        time.Duration
-	wanted       float64
-	keep         bool
+	stage.Settings
+	wanted float64
 }
 
 func main() { os.Exit(testrun.Main(demo)) }
 
 func demo() int {
-	var s settings
-	flag.StringVar(&s.mind, "mind", "bin/mind", "the mind `binary`")
-	flag.StringVar(&s.charlm, "charlm", "bin/charlm", "the `program` that trains and scores")
-	flag.IntVar(&s.steps, "steps", 400, "steps of the training, a multiple of 100")
-	flag.DurationVar(&s.delay, "step-delay", 30*time.Millisecond, "pause after each step, so that the training leaves the cores to the cluster")
+	s := settings{Settings: stage.Settings{Steps: 400, Delay: 30 * time.Millisecond}}
 	flag.Float64Var(&s.wanted, "wanted", 3, "loss on held-out text up to which a person is asked")
-	flag.BoolVar(&s.keep, "keep", false, "keep the data directory")
-	flag.Parse()
-	if s.steps < 200 || s.steps%100 != 0 {
-		fmt.Fprintln(os.Stderr, "demo-core: -steps must be a multiple of 100, and 200 at least")
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, 4*time.Minute, errors.New("the demo took more than four minutes"))
-	defer cancel()
-	if err := run(ctx, s); err != nil {
-		if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) {
-			err = fmt.Errorf("%w: %w", cause, err)
-		}
-		fmt.Fprintf(os.Stderr, "\ndemo-core: FAILED: %v\n", err)
-		return 1
-	}
-	return 0
+	return stage.Play("demo-core", &s.Settings, func(ctx context.Context) error { return run(ctx, s) })
 }
 
-func run(ctx context.Context, s settings) (err error) {
-	for _, path := range []*string{&s.mind, &s.charlm} {
-		if *path, err = filepath.Abs(*path); err != nil {
-			return err
-		}
-		if _, err := os.Stat(*path); err != nil {
-			return fmt.Errorf("%w: build it with `make demo-core`", err)
-		}
-	}
-	dir, err := os.MkdirTemp("", "mind-demo-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil || s.keep {
-			fmt.Fprintln(os.Stderr, "the data directory, with all logs, is left in", dir)
-			return
-		}
-		err = os.RemoveAll(dir)
-	}()
-
-	t := stage.NewTeller(os.Stdout)
-	t.Title("A cluster of three")
-	c, err := stage.Start(ctx, s.mind, filepath.Join(dir, "data"), filepath.Join(dir, "mind-dev.log"))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.Stop(context.Background()))
-		}
-	}()
-	st := &story{Teller: t, settings: s, cluster: c, rest: stage.NewREST(c.Info), workDir: dir}
-	if err := st.tell(ctx); err != nil {
-		return err
-	}
-
-	t.Title("The end")
-	began := time.Now()
-	if err := c.Stop(ctx); err != nil {
-		return err
-	}
-	t.Say("everything stopped in %s; no process is left", stage.Took(time.Since(began)))
-	st.summary()
-	return nil
+func run(ctx context.Context, s settings) error {
+	return s.Run(ctx, "demo-core", func(ctx context.Context, at stage.Scene) (func(), error) {
+		st := &story{Scene: at, settings: s}
+		return st.summary, st.tell(ctx)
+	})
 }

@@ -13,11 +13,8 @@ import (
 
 // story runs the demonstration, and keeps the results for its end.
 type story struct {
-	*stage.Teller
+	stage.Scene
 	settings
-	cluster *stage.Cluster
-	rest    *stage.REST
-	workDir string
 
 	execution string
 	training  string // id of the training job
@@ -39,11 +36,11 @@ type failover struct {
 }
 
 func (s *story) tell(ctx context.Context) error {
-	leader, err := stage.Leader(ctx, s.rest)
+	leader, err := stage.Leader(ctx, s.REST)
 	if err != nil {
 		return err
 	}
-	s.Say("ready in %s: coordinators c1, c2, c3, two nodes with 8 simulated GPUs each, a gateway", stage.Took(s.cluster.ReadyIn))
+	s.Say("ready in %s: coordinators c1, c2, c3, two nodes with 8 simulated GPUs each, a gateway", stage.Took(s.Cluster.ReadyIn))
 	s.Say("%s leads; the other two hold copies of every execution, job and question", leader)
 
 	s.Title("A flow: train, evaluate, ask, publish")
@@ -54,7 +51,7 @@ func (s *story) tell(ctx context.Context) error {
 		return err
 	}
 	s.Say("its first step is the job %s", s.training)
-	s.watch = stage.NewWatch(s.rest, s.training)
+	s.watch = stage.NewWatch(s.REST, s.training)
 	stop := s.watch.Start(ctx, s.live)
 	defer stop()
 	if err := s.trained(ctx, 1); err != nil {
@@ -66,7 +63,7 @@ func (s *story) tell(ctx context.Context) error {
 		}
 	}
 	s.Say("a call of a small flow takes %s, from the request to its output", stage.Took(s.usual))
-	if err := s.trained(ctx, s.steps*4/10); err != nil {
+	if err := s.trained(ctx, s.Steps*4/10); err != nil {
 		return err
 	}
 
@@ -82,9 +79,9 @@ func (s *story) tell(ctx context.Context) error {
 	if err := s.watch.Wait(ctx); err != nil {
 		return err
 	}
-	s.Say("the training reached step %d of %d, loss %.3f (it began at %.3f)", s.watch.Step(), s.steps, s.watch.LastLoss(), s.watch.FirstLoss())
+	s.Say("the training reached step %d of %d, loss %.3f (it began at %.3f)", s.watch.Step(), s.Steps, s.watch.LastLoss(), s.watch.FirstLoss())
 	s.Say("%s asks: %s", s.question.ID, s.question.Prompt)
-	found, err := stage.EverythingFree(ctx, s.rest)
+	found, err := stage.EverythingFree(ctx, s.REST)
 	if err != nil {
 		return err
 	}
@@ -101,27 +98,27 @@ func (s *story) tell(ctx context.Context) error {
 
 func (s *story) live(step int64, loss float64) {
 	width := 30
-	done := int(int64(width) * step / int64(s.steps))
+	done := int(int64(width) * step / int64(s.Steps))
 	s.Now("training  [%s%s]  step %3d  loss %.3f", strings.Repeat("#", done), strings.Repeat(".", width-done), step, loss)
 }
 
 // invoke makes a Core of the program with the command line, as a user would, and starts an execution over REST.
 func (s *story) invoke(ctx context.Context) error {
-	file := filepath.Join(s.workDir, "publish.yaml")
+	file := filepath.Join(s.Dir, "publish.yaml")
 	if err := os.WriteFile(file, program, 0o600); err != nil {
 		return err
 	}
 	for _, args := range [][]string{
 		{"flow", "validate", file},
-		{"launchers", "set", "EVALUATION", "--", s.charlm, "-evaluate", "held-out"},
+		{"launchers", "set", "EVALUATION", "--", s.Charlm, "-evaluate", "held-out"},
 		{"core", "create", "-f", file, "--start"},
 	} {
-		if _, err := s.cluster.Mind(ctx, args...); err != nil {
+		if _, err := s.Cluster.Mind(ctx, args...); err != nil {
 			return err
 		}
-		s.Say("$ mind %s", strings.NewReplacer(s.workDir+"/", "", s.charlm, filepath.Base(s.charlm)).Replace(strings.Join(args, " ")))
+		s.Say("$ mind %s", strings.NewReplacer(s.Dir+"/", "", s.Charlm, filepath.Base(s.Charlm)).Replace(strings.Join(args, " ")))
 	}
-	input := map[string]any{"charlm": s.charlm, "dir": s.workDir, "steps": s.steps, "pause": s.delay.String(), "wanted": s.wanted}
+	input := map[string]any{"charlm": s.Charlm, "dir": s.Dir, "steps": s.Steps, "pause": s.Delay.String(), "wanted": s.wanted}
 	began := time.Now()
 	e, err := s.call(ctx, "main", "demo-main", input, 0)
 	if err != nil {
@@ -153,13 +150,13 @@ func (s *story) echo(ctx context.Context) (time.Duration, error) {
 func (s *story) trained(ctx context.Context, step int) error {
 	for s.watch.Step() < int64(step) {
 		var j stage.Job
-		if err := s.rest.Get(ctx, "/jobs/"+s.training, &j); err != nil {
+		if err := s.REST.Get(ctx, "/jobs/"+s.training, &j); err != nil {
 			return err
 		}
 		if j.Over() {
 			return fmt.Errorf("the training is %s before step %d: %s", j.Status, step, j.Error)
 		}
-		if err := s.cluster.Sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := s.Cluster.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return fmt.Errorf("waiting for step %d of the training: %w", step, err)
 		}
 	}

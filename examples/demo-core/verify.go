@@ -18,11 +18,11 @@ func (s *story) verify(ctx context.Context) error {
 	s.verified, err = s.Verify(ctx, []stage.Claim{
 		{About: "execution", Check: s.completed},
 		{About: "jobs", Check: s.everyJobOnce},
-		{About: "log", Check: func(ctx context.Context) (string, error) { return s.watch.EveryLineOnce(ctx, s.steps) }},
+		{About: "log", Check: func(ctx context.Context) (string, error) { return s.watch.EveryLineOnce(ctx, s.Steps) }},
 		{About: "question", Check: s.askedOnce},
 		{About: "events", Check: s.everyBlockOnce},
 		{About: "calls", Check: s.everyCallOnce},
-		{About: "nodes", Check: func(ctx context.Context) (string, error) { return stage.EverythingFree(ctx, s.rest) }},
+		{About: "nodes", Check: func(ctx context.Context) (string, error) { return stage.EverythingFree(ctx, s.REST) }},
 	})
 	return err
 }
@@ -53,7 +53,7 @@ func (s *story) everyJobOnce(ctx context.Context) (string, error) {
 	var got struct {
 		Jobs []stage.Job `json:"jobs"`
 	}
-	if err := s.rest.Get(ctx, "/jobs?page_size=100", &got); err != nil {
+	if err := s.REST.Get(ctx, "/jobs?page_size=100", &got); err != nil {
 		return "", err
 	}
 	return twoJobs(got.Jobs, s.execution, s.training)
@@ -83,7 +83,7 @@ func (s *story) askedOnce(ctx context.Context) (string, error) {
 	var got struct {
 		Checkpoints []decision `json:"checkpoints"`
 	}
-	if err := s.rest.Get(ctx, api+"/checkpoints?status=all", &got); err != nil {
+	if err := s.REST.Get(ctx, api+"/checkpoints?status=all", &got); err != nil {
 		return "", err
 	}
 	said, err := oneAnswer(got.Checkpoints, s.question.ID, s.execution)
@@ -153,7 +153,7 @@ func (s *story) everyCallOnce(ctx context.Context) (string, error) {
 	var got struct {
 		Executions []execution `json:"executions"`
 	}
-	if err := s.rest.Get(ctx, api+"/executions?limit=500", &got); err != nil {
+	if err := s.REST.Get(ctx, api+"/executions?limit=500", &got); err != nil {
 		return "", err
 	}
 	for _, e := range got.Executions {

@@ -13,14 +13,14 @@ import (
 )
 
 // build builds the programs of the story. It skips the test in short mode.
-func build(t *testing.T) settings {
+func build(t *testing.T) stage.Settings {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a cluster of real processes")
 	}
-	s := settings{steps: 200, delay: 15 * time.Millisecond}
+	s := stage.Settings{Steps: 200, Delay: 15 * time.Millisecond}
 	dir := t.TempDir()
-	for name, path := range map[string]*string{"../../cmd/mind": &s.mind, "../charlm": &s.charlm} {
+	for name, path := range map[string]*string{"../../cmd/mind": &s.Mind, "../charlm": &s.Charlm} {
 		*path = filepath.Join(dir, filepath.Base(name))
 		out, err := exec.Command("go", "build", "-o", *path, name).CombinedOutput()
 		require.NoError(t, err, string(out))
@@ -40,7 +40,7 @@ func TestDemo_allItsClaimsHold(t *testing.T) {
 func TestDemo_failsWhenTheTrainingDoes(t *testing.T) {
 	s := build(t)
 	t.Setenv("TMPDIR", t.TempDir())
-	s.charlm = "/bin/false"
+	s.Charlm = "/bin/false"
 	require.ErrorContains(t, run(t.Context(), s), "the training is FAILED")
 }
 

@@ -15,10 +15,10 @@ func (s *story) probe(ctx context.Context, n int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	name := fmt.Sprintf("probe-%d", n)
-	body := map[string]any{"name": name, "command_config": map[string]any{"argv": []string{"true"}, "cwd": s.workDir}}
+	body := map[string]any{"name": name, "command_config": map[string]any{"argv": []string{"true"}, "cwd": s.Dir}}
 	var made stage.Job
 	began := time.Now()
-	if err := s.rest.Do(ctx, http.MethodPost, "/jobs", "demo-"+name, body, &made); err != nil {
+	if err := s.REST.Do(ctx, http.MethodPost, "/jobs", "demo-"+name, body, &made); err != nil {
 		return 0, fmt.Errorf("submitting %s: %w", name, err)
 	}
 	s.submitted = append(s.submitted, made.ID)
@@ -35,11 +35,11 @@ func (s *story) killLeader(ctx context.Context) error {
 		}
 	}
 	s.Say("a write takes %s", stage.Took(s.usual))
-	if s.killed, err = stage.Leader(ctx, s.rest); err != nil {
+	if s.killed, err = stage.Leader(ctx, s.REST); err != nil {
 		return err
 	}
 	s.steps[0] = s.watch.Step()
-	dead, err := s.cluster.Target(s.killed)
+	dead, err := s.Cluster.Target(s.killed)
 	if err == nil {
 		err = dead.Kill()
 	}
@@ -58,7 +58,7 @@ func (s *story) killLeader(ctx context.Context) error {
 		waited, err := s.probe(ctx, 4)
 		answered <- result{waited, err}
 	}()
-	next, after, err := s.cluster.Successor(ctx, s.killed, began)
+	next, after, err := s.Cluster.Successor(ctx, s.killed, began)
 	got := <-answered
 	if err = errors.Join(err, got.err); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *story) killLeader(ctx context.Context) error {
 
 // revive starts the killed coordinator again and waits until it has caught up.
 func (s *story) revive(ctx context.Context, dead stage.Target) error {
-	after, err := s.cluster.Revive(ctx, dead)
+	after, err := s.Cluster.Revive(ctx, dead)
 	if err == nil {
 		s.Say("%s is started again, and has caught up %s later", dead.ID, stage.Took(after))
 	}

@@ -13,11 +13,8 @@ import (
 
 // story runs the demonstration, and keeps the results for its end.
 type story struct {
-	*stage.Teller
-	settings
-	cluster *stage.Cluster
-	rest    *stage.REST
-	workDir string
+	stage.Scene
+	settings stage.Settings
 
 	training  string   // id of the training job
 	submitted []string // ids of all jobs
@@ -33,18 +30,18 @@ type story struct {
 }
 
 func (s *story) tell(ctx context.Context) error {
-	leader, err := stage.Leader(ctx, s.rest)
+	leader, err := stage.Leader(ctx, s.REST)
 	if err != nil {
 		return err
 	}
-	s.Say("ready in %s: coordinators c1, c2, c3, two nodes with 8 simulated GPUs each, a gateway", stage.Took(s.cluster.ReadyIn))
+	s.Say("ready in %s: coordinators c1, c2, c3, two nodes with 8 simulated GPUs each, a gateway", stage.Took(s.Cluster.ReadyIn))
 	s.Say("%s leads; the other two hold copies of every job and lease", leader)
 
 	s.Title("A training job")
 	if err := s.submit(ctx); err != nil {
 		return err
 	}
-	s.watch = stage.NewWatch(s.rest, s.training)
+	s.watch = stage.NewWatch(s.REST, s.training)
 	stop := s.watch.Start(ctx, s.live)
 	defer stop()
 	if err := s.until(ctx, "the training runs", func(j *stage.Job) bool { return s.watch.Step() > 0 }); err != nil {
@@ -53,7 +50,7 @@ func (s *story) tell(ctx context.Context) error {
 	if err := s.firstCheckpoint(ctx); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "the training is well under way", func(*stage.Job) bool { return s.watch.Step() >= int64(s.settings.steps)*4/10 }); err != nil {
+	if err := s.until(ctx, "the training is well under way", func(*stage.Job) bool { return s.watch.Step() >= int64(s.settings.Steps)*4/10 }); err != nil {
 		return err
 	}
 
@@ -69,7 +66,7 @@ func (s *story) tell(ctx context.Context) error {
 	if err := s.watch.Wait(ctx); err != nil {
 		return err
 	}
-	s.Say("step %d of %d, loss %.3f (it began at %.3f)", s.watch.Step(), s.settings.steps, s.watch.LastLoss(), s.watch.FirstLoss())
+	s.Say("step %d of %d, loss %.3f (it began at %.3f)", s.watch.Step(), s.settings.Steps, s.watch.LastLoss(), s.watch.FirstLoss())
 
 	s.Title("Was anything lost?")
 	return s.verify(ctx)
@@ -77,23 +74,23 @@ func (s *story) tell(ctx context.Context) error {
 
 func (s *story) live(step int64, loss float64) {
 	width := 30
-	done := int(int64(width) * step / int64(s.settings.steps))
+	done := int(int64(width) * step / int64(s.settings.Steps))
 	s.Now("training  [%s%s]  step %3d  loss %.3f", strings.Repeat("#", done), strings.Repeat(".", width-done), step, loss)
 }
 
 // submit submits the training with the command line, as a user would.
 func (s *story) submit(ctx context.Context) error {
 	args := []string{
-		"submit", "--name", "charlm", "--gpus", "2", "--idempotency-key", "demo-training", "--cwd", s.workDir, "--", s.charlm,
-		"--steps", fmt.Sprint(s.settings.steps), "--checkpoint-every", "100", "--step-delay", s.delay.String(),
+		"submit", "--name", "charlm", "--gpus", "2", "--idempotency-key", "demo-training", "--cwd", s.Dir, "--", s.settings.Charlm,
+		"--steps", fmt.Sprint(s.settings.Steps), "--checkpoint-every", "100", "--step-delay", s.settings.Delay.String(),
 	}
 	began := time.Now()
 	var err error
-	if s.training, err = s.cluster.Mind(ctx, args...); err != nil {
+	if s.training, err = s.Cluster.Mind(ctx, args...); err != nil {
 		return err
 	}
 	s.submitted = append(s.submitted, s.training)
-	s.Say("$ mind submit --gpus 2 -- charlm --steps %d", s.settings.steps)
+	s.Say("$ mind submit --gpus 2 -- charlm --steps %d", s.settings.Steps)
 	s.Say("%s is accepted and replicated (%s)", s.training, stage.Took(time.Since(began)))
 	return nil
 }
@@ -102,7 +99,7 @@ func (s *story) submit(ctx context.Context) error {
 func (s *story) until(ctx context.Context, what string, happened func(*stage.Job) bool) error {
 	for {
 		var j stage.Job
-		if err := s.rest.Get(ctx, "/jobs/"+s.training, &j); err != nil {
+		if err := s.REST.Get(ctx, "/jobs/"+s.training, &j); err != nil {
 			return fmt.Errorf("waiting until %s: %w", what, err)
 		}
 		s.tellStatus(&j)
@@ -115,7 +112,7 @@ func (s *story) until(ctx context.Context, what string, happened func(*stage.Job
 		if j.Over() {
 			return fmt.Errorf("the training is %s before %s", j.Status, what)
 		}
-		if err := s.cluster.Sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := s.Cluster.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return fmt.Errorf("waiting until %s: %w", what, err)
 		}
 	}
@@ -143,7 +140,7 @@ func (s *story) checkpoints(ctx context.Context) ([]checkpoint, error) {
 	var got struct {
 		Checkpoints []checkpoint `json:"checkpoints"`
 	}
-	err := s.rest.Get(ctx, "/jobs/"+s.training+"/checkpoints", &got)
+	err := s.REST.Get(ctx, "/jobs/"+s.training+"/checkpoints", &got)
 	slices.SortFunc(got.Checkpoints, func(a, b checkpoint) int { return int(a.Step - b.Step) })
 	return got.Checkpoints, err
 }
@@ -161,7 +158,7 @@ func (s *story) firstCheckpoint(ctx context.Context) error {
 		if time.Now().After(deadline) {
 			return errors.New("no checkpoint was registered within a minute")
 		}
-		if err := s.cluster.Sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := s.Cluster.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -23,10 +23,10 @@ func (s *story) verify(ctx context.Context) error {
 	s.verified, err = s.Verify(ctx, []stage.Claim{
 		{About: "jobs", Check: s.everyJobOnce},
 		{About: "training", Check: s.oneAttempt},
-		{About: "log", Check: func(ctx context.Context) (string, error) { return s.watch.EveryLineOnce(ctx, s.settings.steps) }},
+		{About: "log", Check: func(ctx context.Context) (string, error) { return s.watch.EveryLineOnce(ctx, s.settings.Steps) }},
 		{About: "loss", Check: s.lossFell},
 		{About: "checkpoints", Check: s.everyCheckpoint},
-		{About: "nodes", Check: func(ctx context.Context) (string, error) { return stage.EverythingFree(ctx, s.rest) }},
+		{About: "nodes", Check: func(ctx context.Context) (string, error) { return stage.EverythingFree(ctx, s.REST) }},
 	})
 	return err
 }
@@ -38,7 +38,7 @@ func (s *story) everyJobOnce(ctx context.Context) (string, error) {
 			Jobs  []stage.Job `json:"jobs"`
 			Total int         `json:"total_count"`
 		}
-		if err := s.rest.Get(ctx, "/jobs?page_size=100", &got); err != nil {
+		if err := s.REST.Get(ctx, "/jobs?page_size=100", &got); err != nil {
 			return "", err
 		}
 		var ids []string
@@ -63,7 +63,7 @@ func (s *story) everyJobOnce(ctx context.Context) (string, error) {
 		if time.Now().After(deadline) {
 			return "", fmt.Errorf("%d jobs have not completed 20 s after the training", open)
 		}
-		if err := s.cluster.Sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := s.Cluster.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return "", err
 		}
 	}
@@ -71,7 +71,7 @@ func (s *story) everyJobOnce(ctx context.Context) (string, error) {
 
 func (s *story) oneAttempt(ctx context.Context) (string, error) {
 	var j stage.Job
-	if err := s.rest.Get(ctx, "/jobs/"+s.training, &j); err != nil {
+	if err := s.REST.Get(ctx, "/jobs/"+s.training, &j); err != nil {
 		return "", err
 	}
 	if j.Attempt != 1 || j.ExitCode == nil || *j.ExitCode != 0 {
@@ -108,7 +108,7 @@ func (s *story) everyCheckpoint(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("%s is registered and not there: %w", c.ID, err)
 		}
 	}
-	for step := int64(100); step <= int64(s.settings.steps); step += 100 {
+	for step := int64(100); step <= int64(s.settings.Steps); step += 100 {
 		want = append(want, step)
 	}
 	if !slices.Equal(steps, want) {
