@@ -10,12 +10,13 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 export GOFLAGS += -trimpath
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
-# Packages whose code runs concurrently; the race detector watches them.
-RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator/... ./agent/... ./gateway/... ./api/client/... ./archive/... ./devcluster/...
+# Packages whose code runs concurrently; the race detector watches them. The state and the planner have no goroutines: of them
+# only the readers beside an applying entry are watched.
+RACE_PKGS := ./fsm/work/changes ./raftnode/... ./gossip/... ./coordinator/... ./agent/... ./gateway/... ./api/client/... ./archive/... ./devcluster/...
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo demo-core dev clean test scaffold-test race fuzz oracle bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants command generate breaking map release released s3-server oauth-server train-env train-names test-train demo-train bench-train
+.PHONY: help build demo demo-core web dev clean test test-web web-shots scaffold-test race fuzz oracle bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants command generate breaking map release released s3-server oauth-server train-env train-names test-train demo-train bench-train
 
 help: ## Say what each target does.
 	@awk '/^##@ / {print "\n" substr($$0, 5)} /^[a-z0-9-]+:.*## / {name = $$0; sub(/:.*/, "", name); sub(/.*## /, ""); printf "  %-13s %s\n", name, $$0}' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +39,13 @@ demo-core: build $(BIN)/charlm ## Run a flow that trains, evaluates and asks; ki
 
 demo-train: build ## Fine-tune a model on two nodes, destroy one of them, lose nothing; needs `make train-env`.
 	python/train-env run python $(CURDIR)/examples/demo-train/demo.py --mind $(CURDIR)/$(BIN)/mind
+
+web: web/node_modules ## Build the console (web/dist) from its sources; needs Node 20 and npm.
+	cd web && npm run --silent build
+
+web/node_modules: web/package.json web/package-lock.json
+	cd web && npm ci --silent
+	@touch $@
 
 dev: build ## Start a whole cluster on this machine.
 	$(BIN)/mind dev
@@ -69,6 +77,13 @@ test: build ## All tests, real processes included.
 	$(GO) test -timeout 30m ./chaos || failed=1; \
 	exit $$failed
 
+test-web: build web/node_modules ## The console: its units, and a browser (Debian's chromium, or MIND_CHROMIUM) against a real cluster.
+	cd web && npm test --silent
+	cd web && npm run --silent browser
+
+web-shots: build web/node_modules ## Take the pictures of docs/console again.
+	cd web && MIND_SHOTS=$(CURDIR)/docs/console node --test --test-name-pattern=axe test/*.test.mjs
+
 scaffold-test: ## Follow the docs for a new command in a copy of the tree: scaffold, fill in, test, and call it in a cluster.
 	$(GO) test -tags scaffold ./scaffold -run TestNewcomer -count=1 -v -timeout 30m
 
@@ -84,6 +99,7 @@ test-train: build ## The Python side: ruff, mypy and pytest in the environment o
 
 race: ## The concurrent packages under the race detector.
 	GORACE="halt_on_error=1 atexit_sleep_ms=0" $(GO) test -race -short -timeout 12m $(RACE_PKGS)
+	GORACE="halt_on_error=1 atexit_sleep_ms=0" $(GO) test -race -run TestView_readWhileApplying ./fsm
 
 FUZZTIME ?= 1m
 
@@ -171,7 +187,7 @@ $(TOOLS)/versitygw: tools/s3/go.mod
 	@mkdir -p $(TOOLS)
 	cd tools/s3 && $(GO) build -o ../../$(TOOLS)/ github.com/versity/versitygw/cmd/versitygw
 
-oauth-server: $(TOOLS)/dex ## Build a real OAuth server for the tests of the token exchange, which skip without it.
+oauth-server: $(TOOLS)/dex ## Build a real OAuth server for the tests of the token exchange and of signing in, which skip without it.
 
 # A module of its own, as above. Its storages want cgo.
 $(TOOLS)/dex: tools/oauth/go.mod

@@ -11,8 +11,8 @@
 // A task that another node may replace is dead before its lease expires, unless no node could run the replacement (package
 // lease). Its shim enforces that, even without the agent.
 //
-// Not guaranteed: isolation of tasks from each other. They run as the agent's user, and CUDA_VISIBLE_DEVICES is a request,
-// not a barrier.
+// Not guaranteed: that tasks cannot reach each other. Package isolation says how far they are kept apart; they run as the
+// agent's user, and CUDA_VISIBLE_DEVICES is a request, not a barrier.
 package agent
 
 import (
@@ -34,6 +34,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/fitness"
 	"github.com/mindcoordinator/mind/agent/gpus"
 	"github.com/mindcoordinator/mind/agent/inputs"
+	"github.com/mindcoordinator/mind/agent/isolation"
 	"github.com/mindcoordinator/mind/agent/launch"
 	"github.com/mindcoordinator/mind/agent/leader"
 	"github.com/mindcoordinator/mind/agent/logship"
@@ -74,6 +75,8 @@ type agent struct {
 	grpcAddr  string
 	httpAddr  string
 
+	isolation *isolation.Isolation
+	users     *isolation.Users // nil: tasks run as the user of the agent
 	processes tasks.Processes
 	gpus      *gpus.Monitor
 	outbox    *outbox.Outbox
@@ -234,8 +237,21 @@ func (a *agent) openTasks(undo *undo) (err error) {
 		return fmt.Errorf("open the log of the shims: %w", err)
 	}
 	undo.add(func() { _ = log.Close() })
+	a.private = cfg.private()
+	undo.add(a.private.Close)
+	a.isolation = &isolation.Isolation{Level: isolation.None}
 	if a.processes = cfg.Machine.Processes; a.processes == nil {
-		a.processes = tasks.Shims(runner.NewStarter(cfg.ShimExecutable, a.tasksDir(), log, max(0, cfg.SpareShims)))
+		a.isolation, err = isolation.Open(isolation.Config{
+			Level: cfg.Isolation, Parent: cfg.CgroupParent, Node: cfg.NodeID, DataDir: cfg.DataDir, Private: a.private, Users: len(cfg.Users) > 0 || cfg.DefaultUser != "", Paths: cfg.TaskPaths, Log: a.log,
+		})
+		if err != nil {
+			return err
+		}
+		undo.add(a.isolation.Close)
+		if err := a.openUsers(); err != nil {
+			return err
+		}
+		a.processes = tasks.Shims(runner.NewStarter(cfg.ShimExecutable, a.tasksDir(), log, max(0, cfg.SpareShims)), a.isolation)
 	}
 	undo.add(a.processes.Close)
 	probe := fitness.Config{Dirs: []string{a.tasksDir(), filepath.Join(cfg.DataDir, outputs.Folder)}, Log: a.log}
@@ -247,8 +263,6 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	undo.add(a.renames.Close)
 	a.series = series.NewBook(a.log)
 	a.outputs = outputs.New(cfg.DataDir)
-	a.private = cfg.private()
-	undo.add(a.private.Close)
 	if err := os.MkdirAll(filepath.Join(cfg.DataDir, outputs.Folder), 0o755); err != nil {
 		return fmt.Errorf("make the folder of outputs: %w", err)
 	}
@@ -267,10 +281,10 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	config := tasks.Config{
 		Node: cfg.NodeID, Dir: a.tasksDir(), Private: a.private, Denied: a.denied.note, Roots: cfg.Data.Roots, MetricsBytes: cfg.MetricsBytes, EventsBytes: cfg.EventsBytes,
 		MaxLaunches: cfg.MaxLaunches, KeepTasks: cfg.KeepTasks, KeepTasksFor: cfg.KeepTasksFor, ArchiveWait: a.cfg.LogArchive.Wait,
-		CgroupParent: cfg.CgroupParent, Simulated: a.simulated,
+		Groups: a.isolation.Groups(), Simulated: a.simulated,
 		Processes: a.processes, GPUs: a.gpus, Fitness: a.fitness, Outbox: a.outbox, Leases: a.leases, Inputs: a.inputs, Outputs: a.outputs, Renames: a.renames, Series: a.series,
 		Launcher: &launch.Launcher{
-			Node: cfg.NodeID, CgroupParent: cfg.CgroupParent, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, Outputs: a.outputs,
+			Node: cfg.NodeID, Isolation: a.isolation, Users: a.users, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, Outputs: a.outputs,
 			Private: a.private, Denied: a.denied.note, Log: a.log,
 		},
 		Restart: func() { a.sessions.Restart() }, Metrics: cfg.Metrics, Log: a.log,
@@ -371,11 +385,40 @@ func (a *agent) cleaner() *outputs.Cleaner {
 	return &outputs.Cleaner{Dirs: a.outputs, Keep: a.cfg.KeepOutputsFor, Live: a.tasks.LiveJobs, Needed: a.sessions.NeededOutputs, Log: a.log}
 }
 
+// openUsers looks up the users of the tasks, and lets them pass through the directories in which their own lie.
+func (a *agent) openUsers() (err error) {
+	a.users, err = isolation.OpenUsers(isolation.UsersConfig{ByTenant: a.cfg.Users, Default: a.cfg.DefaultUser, MinUID: a.cfg.MinUID})
+	if err != nil || a.users == nil {
+		return err
+	}
+	for _, dir := range []string{a.cfg.DataDir, a.tasksDir(), filepath.Join(a.cfg.DataDir, outputs.Folder), a.cfg.Data.Cache(a.cfg.DataDir)} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return fmt.Errorf("let the users of tasks reach their directories: %w", err)
+		}
+		info, err := os.Stat(dir)
+		if err == nil {
+			err = os.Chmod(dir, info.Mode().Perm()|0o111)
+		}
+		if err != nil {
+			return fmt.Errorf("let the users of tasks reach their directories: %w", err)
+		}
+	}
+	return a.users.Reach(a.tasksDir())
+}
+
+func (a *agent) labels() map[string]string {
+	labels := withClique(a.cfg.Labels, a.gpus.Clique())
+	if a.cfg.Machine.Processes != nil {
+		return labels // there are no processes
+	}
+	return withIsolation(labels, a.isolation.Level)
+}
+
 // hello is the first message of a session.
 func (a *agent) hello() *v1.Hello {
 	return &v1.Hello{
 		NodeId: a.cfg.NodeID, Hostname: a.hostname, AgentVersion: a.cfg.Version, BootId: a.bootID, Gpus: a.gpus.Current(),
-		CpuCount: int32(a.cpus), MemoryMb: int32(a.memMB), Labels: withClique(a.cfg.Labels, a.gpus.Clique()), GrpcAddr: a.grpcAddr, HttpAddr: a.httpAddr,
+		CpuCount: int32(a.cpus), MemoryMb: int32(a.memMB), Labels: a.labels(), GrpcAddr: a.grpcAddr, HttpAddr: a.httpAddr,
 		Incarnation: a.incarnation, RosterVersion: a.leases.RosterVersion(), Tasks: a.tasks.Unacknowledged(),
 		ArchivesCheckpoints: a.cfg.CheckpointArchive.URL != "", Unfit: a.fitness.Why(),
 	}

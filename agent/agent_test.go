@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/agent/isolation"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -32,7 +33,8 @@ func TestHelloTellsWhatTheNodeHas(t *testing.T) {
 	hello := l.hello(0)
 	require.Equal(t, "n1", hello.GetNodeId())
 	require.Equal(t, "v9", hello.GetAgentVersion())
-	require.Equal(t, map[string]string{"zone": "a"}, hello.GetLabels())
+	require.Equal(t, "a", hello.GetLabels()["zone"])
+	require.Contains(t, []string{"none", "cgroup"}, hello.GetLabels()[isolation.Label])
 	require.NotEmpty(t, hello.GetBootId())
 	require.Len(t, hello.GetGpus(), 6)
 	require.Equal(t, "A100", hello.GetGpus()[3].GetGpuType())

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mindcoordinator/mind/agent/inputs"
+	"github.com/mindcoordinator/mind/agent/isolation"
 	"github.com/mindcoordinator/mind/agent/lease"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -89,12 +90,25 @@ type Config struct {
 	CheckpointServeRate int64
 	// Data configures where the data of jobs may come from.
 	Data inputs.Config
+	// File is the configuration file, which may have secrets; empty: there is none.
+	File string
 	// PrivateDirs are directories that no job may read through this agent, beside its own: no working directory, checkpoint
 	// or data source of a job may lie there.
 	PrivateDirs []string
-	// CgroupParent is a cgroup v2 directory, delegated to the agent, in which every task gets a group. Empty: none; then
-	// tasks are tracked only by session and by descent.
+	// Isolation is how far tasks are kept apart, a level of package isolation. Empty: the strongest one that needs no
+	// configuration and that the machine can give.
+	Isolation string
+	// CgroupParent is a cgroup v2 directory, delegated to the agent, in which tasks get their groups. Empty: the one that a
+	// service manager has delegated, or one that root makes.
 	CgroupParent string
+	// Users are the users of the system as which the tasks of tenants run, by name or as UID:GID, and DefaultUser is that of all
+	// other tenants. Without either, tasks run as the user of the agent. MinUID is the lowest user id of tasks; 0: 1000.
+	Users       map[string]string
+	DefaultUser string
+	MinUID      int
+	// TaskPaths are the directories in which jobs may write, beside their own. Empty: all but those of the system, as far as the
+	// user of a task may.
+	TaskPaths []string
 	// ShimExecutable is the program run as "PROGRAM shim --dir DIR"; empty:
 	// the running executable. It must import package agent/shim.
 	ShimExecutable string
@@ -120,6 +134,9 @@ func (c Config) Validate() error {
 	}
 	if c.DataDir == "" {
 		faults = append(faults, errors.New("data directory is empty"))
+	}
+	if err := isolation.Check(c.Isolation); err != nil {
+		faults = append(faults, err)
 	}
 	if len(c.Coordinators) == 0 {
 		faults = append(faults, errors.New("no coordinator address"))

@@ -33,7 +33,7 @@ func (c Config) private() *private.Paths {
 	}
 	paths := []string{
 		c.DataDir, filepath.Join(c.DataDir, outputs.Folder), c.Data.CacheDir, local(c.LogArchive.URL), local(c.CheckpointArchive.URL),
-		c.TLS.Cert, c.TLS.Key,
+		c.TLS.Cert, c.TLS.Key, c.File,
 	}
 	return private.New(append(paths, c.PrivateDirs...)...)
 }

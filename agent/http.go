@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/leader"
 	"github.com/mindcoordinator/mind/agent/taskservice"
 	"github.com/mindcoordinator/mind/agent/transfer"
+	"github.com/mindcoordinator/mind/agent/tunnels"
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/profiling"
@@ -26,6 +27,17 @@ import (
 type peerService struct {
 	*leader.PeerService
 	*transfer.Service
+}
+
+// taskService is the service that coordinators call.
+type taskService struct {
+	*taskservice.Service
+	tunnelService
+}
+
+// tunnelService is the part of it that package tunnels implements.
+type tunnelService interface {
+	StreamTaskTunnel(v1.TaskService_StreamTaskTunnelServer) error
 }
 
 // listen opens two listeners: gRPC for coordinators (TaskService) and other agents (PeerService), HTTP for operators. The
@@ -42,10 +54,11 @@ func (a *agent) listen(fatal chan<- error) (stop func(), err error) {
 		options = append(options, grpc.Creds(credentials.NewTLS(a.serverTLS)))
 	}
 	server := grpc.NewServer(append(options, a.interceptors()...)...)
-	v1.RegisterTaskServiceServer(server, &taskservice.Service{
+	tunnels := tunnels.New(a.cfg.NodeID, a.tasks, a.isolation.Task, a.log)
+	v1.RegisterTaskServiceServer(server, taskService{&taskservice.Service{
 		Node: a.cfg.NodeID, Tasks: a.tasks, Cache: a.inputs.Cache(), Series: a.series, MetricsBytes: a.cfg.MetricsBytes,
 		Doctor: &doctor.Doctor{Node: a.cfg.NodeID, Env: launch.Inherited(), Context: a.tasks.Context()},
-	})
+	}, tunnels})
 	v1.RegisterPeerServiceServer(server, peerService{
 		leader.NewPeerService(a.cfg.NodeID, a.leases, a.relays, a.serverTLS != nil),
 		transfer.NewService(transfer.Config{
@@ -63,6 +76,7 @@ func (a *agent) listen(fatal chan<- error) (stop func(), err error) {
 	stopGRPC := func() {
 		server.Stop()
 		<-done
+		tunnels.Close()
 	}
 	if a.cfg.HTTPAddr == "" {
 		return stopGRPC, nil

@@ -1,6 +1,10 @@
 package agent
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/mindcoordinator/mind/agent/isolation"
+)
 
 // cliqueLabel is the label with the NVLink domain of the node. It is the innermost level of the cluster's default
 // topology policy.
@@ -16,5 +20,16 @@ func withClique(labels map[string]string, clique string) map[string]string {
 		all = map[string]string{}
 	}
 	all[cliqueLabel] = clique
+	return all
+}
+
+// withIsolation adds the level of isolation to the labels, so that jobs can ask for nodes that have it. No configured label
+// takes precedence: the label says how it is.
+func withIsolation(labels map[string]string, level isolation.Level) map[string]string {
+	all := maps.Clone(labels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[isolation.Label] = string(level)
 	return all
 }

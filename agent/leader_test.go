@@ -376,7 +376,8 @@ func stopped(o *v1.TaskOrder, reason v1.StopReason_Value, grace int32) *v1.TaskO
 }
 
 func testConfig(t testing.TB, leaders ...*fakeLeader) Config {
-	cfg := Config{NodeID: "n1", DataDir: t.TempDir(), GPUs: "8xH100", Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	// MIND_ISOLATION=none runs the tests without control groups.
+	cfg := Config{NodeID: "n1", DataDir: t.TempDir(), GPUs: "8xH100", Isolation: os.Getenv("MIND_ISOLATION"), Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	cfg.Data.Roots = []string{os.TempDir()}
 	for _, l := range leaders {
 		cfg.Coordinators = append(cfg.Coordinators, l.addr)
@@ -400,7 +401,7 @@ func stopShims(t testing.TB, dataDir string) {
 		if runner.Gone(dir) {
 			continue
 		}
-		if h, err := runner.Attach(dir); err == nil {
+		if h, err := runner.Attach(dir, ""); err == nil {
 			_ = h.Stop(killAtOnce)
 			h.Close()
 		}

@@ -69,6 +69,7 @@ func TestExecutions_eachStepHappensOnce(t *testing.T) {
 }
 
 func TestPause_whoWakesUpHarmsNobody(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	attack(t, scenario.Entry{
 		Attack: scenario.Pause(3, 3*time.Second, load(users.Steady{Jobs: 4, Replaceable: 2})), Agents: 2, GPUs: "8xH100",
 	})
@@ -109,16 +110,19 @@ func away(replaceable int) scenario.Load {
 }
 
 func TestAgentDown_oneLifeAtATimeAndExactExitCodes(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	v := attack(t, scenario.Entry{Attack: scenario.AgentAway(scenario.Away{}, away(4)), Agents: 4, GPUs: "8xH100"})
 	require.NotZero(t, v.Replaced)
 }
 
 func TestAgentStopped_oneLifeAtATimeAndExactExitCodes(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	v := attack(t, scenario.Entry{Attack: scenario.AgentAway(scenario.Away{Stop: true}, away(4)), Agents: 4, GPUs: "8xH100"})
 	require.NotZero(t, v.Replaced)
 }
 
 func TestNodeCutOff_replacedElsewhereAndNeverTwice(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	v := attack(t, scenario.Entry{Attack: scenario.NodeCutOff(away(4)), Namespaces: true, Agents: 4, GPUs: "8xH100"})
 	require.NotZero(t, v.Replaced)
 }

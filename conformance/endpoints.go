@@ -25,6 +25,7 @@ type endpoint struct {
 	// published says that the module's own documentation describes the endpoint; otherwise it is our choice.
 	published bool
 	stream    bool
+	socket    bool // it is a WebSocket
 	// operator says that the example also needs mind:operator.
 	operator bool
 
@@ -79,6 +80,9 @@ func (e *endpoint) makes() bool {
 	return slices.Contains([]string{"PUT /queues/{name}", "PUT /maintenance/{name}", "PUT /reservations/{name}", "PUT /schedules/{name}"}, e.name)
 }
 
+// noUploads is why no upload is made.
+const noUploads = "a cluster without an archive of checkpoints takes none"
+
 func ownJob(_ context.Context, p *party) (string, error)        { return p.job, nil }
 func ownNode(_ context.Context, p *party) (string, error)       { return p.node, nil }
 func ownCheckpoint(_ context.Context, p *party) (string, error) { return p.checkpoint, nil }
@@ -99,6 +103,20 @@ func pausedJob(ctx context.Context, p *party) (string, error) {
 		return "", err
 	}
 	return id, p.await(ctx, id, "PAUSED")
+}
+
+// waitingJob is a job whose time has not come.
+func waitingJob(ctx context.Context, p *party) (string, error) {
+	var made struct {
+		ID string `json:"job_id"`
+	}
+	body := shellJob("true")
+	body["scheduling_config"] = map[string]any{"not_before": "2099-01-01T00:00:00Z"}
+	err := p.target.must(ctx, request{method: "POST", path: prefix + "/jobs", token: p.all, body: body}, 201, &made)
+	if err == nil {
+		p.started = append(p.started, made.ID)
+	}
+	return made.ID, err
 }
 
 func failedJob(ctx context.Context, p *party) (string, error) {
@@ -161,18 +179,29 @@ var mindEndpoints = []endpoint{
 	{name: "POST /jobs/{id}/pause", may: manage, code: 200, published: true, id: runningJob, body: func(*party) any { return map[string]any{"save_checkpoint": false} }, bodyOptional: true, has: jobFields},
 	{name: "POST /jobs/{id}/resume", may: manage, code: 200, published: true, id: pausedJob, body: empty, bodyOptional: true, has: jobFields},
 	{name: "POST /jobs/{id}/retry", may: manage, code: 200, published: true, id: failedJob, body: func(*party) any { return map[string]any{"modify_resources": map[string]any{"cpu_count": 2}} }, bodyOptional: true, has: jobFields},
+	{name: "PATCH /jobs/{id}", may: manage, code: 200, id: runningJob, body: func(*party) any { return map[string]any{"scheduling_config": map[string]any{"priority": 7}} }, has: jobFields},
+	{name: "POST /jobs/{id}/hold", may: manage, code: 200, id: waitingJob, body: func(*party) any { return map[string]any{"reason": "conformance"} }, bodyOptional: true, has: jobFields},
+	{name: "POST /jobs/{id}/release", may: manage, code: 200, id: waitingJob, body: empty, bodyOptional: true, has: jobFields},
 	{name: "GET /jobs/{id}/logs", may: view, code: 200, published: true, stream: true, id: ownJob, query: "follow=false"},
+	{name: "GET /jobs/{id}/exec", may: manage, code: 101, socket: true, id: ownJob, skip: "it is a WebSocket"},
+	{name: "GET /jobs/{id}/port-forward", may: manage, code: 101, socket: true, id: ownJob, query: "port=6006", skip: "it is a WebSocket"},
 	{name: "GET /jobs/{id}/metrics", may: view, code: 200, published: true, id: ownJob, has: []string{"job_id", "metrics", "progress"}},
 	{name: "GET /jobs/{id}/metrics/series", may: view, code: 200, id: ownJob, query: "points=10", has: []string{"job_id", "series", "missing"}},
 	{name: "GET /jobs/{id}/metrics/stream", may: view, code: 200, published: true, stream: true, id: ownJob, query: "follow=false"},
 	{name: "GET /jobs/{id}/checkpoints", may: view, code: 200, id: ownJob, has: []string{"checkpoints"}},
 	{name: "GET /checkpoints/{id}", may: view, code: 200, id: ownCheckpoint, has: []string{"checkpoint_id", "job_id", "path", "step", "manifest_digest"}},
 	{name: "GET /checkpoints/{id}/download", may: view, code: 200, id: ownCheckpoint, skip: "its answer is no JSON, and a cluster without an archive of checkpoints has none to give"},
+	{name: "GET /uploads", may: manage, code: 200, skip: noUploads},
+	{name: "POST /uploads", may: manage, code: 200, skip: noUploads, foreign: true},
+	{name: "POST /uploads/packs", may: manage, code: 200, skip: noUploads, foreign: true},
 	{name: "POST /checkpoints/{id}/pin", may: manage, code: 200, id: ownCheckpoint, has: []string{"checkpoint_id", "state", "pinned"}},
 	{name: "POST /checkpoints/{id}/unpin", may: manage, code: 200, id: ownCheckpoint, has: []string{"checkpoint_id", "state"}},
 	{name: "DELETE /checkpoints/{id}", may: manage, code: 200, id: ownCheckpoint, skip: "the suite still needs its only checkpoint"},
 
 	{name: "GET /cluster", may: view, code: 200, published: true, has: []string{"nodes_total", "gpus_total", "gpus_allocated", "gpu_allocation", "gpu_utilization", "gpus_measured", "leader", "coordinators"}},
+	{name: "GET /cluster/map", may: view, code: 200, has: []string{"node_ids", "states", "gpu_types", "domains", "gpus", "utilization"}},
+	{name: "GET /cluster/coordinators", may: view, code: 200, has: []string{"coordinators", "leader", "term", "quorum", "hashes"}},
+	{name: "GET /cluster/failovers", may: view, code: 200, has: []string{"failovers"}},
 	{name: "GET /cluster/nodes", may: view, code: 200, published: true, has: []string{"nodes"}},
 	{name: "GET /cluster/nodes/{id}", may: view, code: 200, id: ownNode, shared: true, has: []string{"node_id", "state", "gpus"}},
 	{name: "POST /cluster/nodes/{id}/drain", may: admin, code: 200, published: true, id: ownNode, shared: true, body: func(*party) any { return map[string]any{"dry_run": true} }, bodyOptional: true},
@@ -233,6 +262,14 @@ var mindEndpoints = []endpoint{
 	{name: "DELETE /tokens/{id}", may: admin, code: 200, id: spareToken},
 
 	{name: "POST /v1/stream-tickets", code: 201, body: empty, bodyOptional: true, has: []string{"ticket", "expires_at"}},
+	{name: "POST /v1/session", code: 201, body: empty, bodyOptional: true, skip: "sessions are for browsers: they need HTTPS, or loopback"},
+	{name: "GET /v1/session", code: 200, skip: "a token is no session"},
+	{name: "DELETE /v1/session", code: 204, skip: "a token is no session"},
+	{name: "GET /v1/sessions", code: 200, has: []string{"sessions"}},
+	{name: "DELETE /v1/sessions/{id}", code: 200, skip: "a token is no session"},
+	{name: "GET /v1/session/login", open: true, code: 303, skip: "it leads to a sign-in server"},
+	{name: "GET /v1/session/callback", open: true, code: 303, skip: "it comes from a sign-in server"},
+	{name: "GET /v1/session/methods", open: true, code: 200, has: []string{"token", "oidc"}},
 	{name: "GET /v1/auth/me", code: 200, published: true, has: []string{"tenant_id", "user_id", "permissions"}},
 	{name: "GET /v1/me", code: 200, published: true, has: []string{"tenant_id", "user_id", "permissions"}},
 	{name: "GET /health", open: true, code: 200, published: true, raw: true},

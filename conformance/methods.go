@@ -11,11 +11,11 @@ import (
 // methods checks that other methods are refused with an answer that lists the allowed ones, and that OPTIONS answers
 // with that list.
 func (s *suite) methods(ctx context.Context, e *endpoint) error {
-	a, err := s.expect(ctx, &endpoint{name: e.name, open: e.open}, "PATCH", request{method: "PATCH", path: e.path("x"), token: s.own.all}, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED")
+	a, err := s.expect(ctx, &endpoint{name: e.name, open: e.open}, "TRACE", request{method: "TRACE", path: e.path("x"), token: s.own.all}, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED")
 	if err != nil {
 		return err
 	}
-	s.allows("PATCH", e, a)
+	s.allows("TRACE", e, a)
 	a, err = s.expect(ctx, &endpoint{name: e.name, open: e.open, raw: true}, "OPTIONS", request{method: "OPTIONS", path: e.path("x")}, http.StatusNoContent, "")
 	if err != nil {
 		return err
@@ -24,22 +24,22 @@ func (s *suite) methods(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// allows checks the header Allow: the endpoint's method, and HEAD if GET is allowed and is not a stream.
+// allows checks the header Allow: the endpoint's method, and HEAD if GET is allowed and is neither a stream nor a WebSocket.
 func (s *suite) allows(what string, e *endpoint, a *answer) {
 	allowed := strings.Split(a.header.Get("Allow"), ", ")
 	if !slices.Contains(allowed, e.method()) || !slices.Contains(allowed, "OPTIONS") ||
-		e.method() == "GET" && slices.Contains(allowed, "HEAD") == e.stream {
+		e.method() == "GET" && slices.Contains(allowed, "HEAD") == (e.stream || e.socket) {
 		s.breaks("%s: the header Allow says %q", what, a.header.Get("Allow"))
 	}
 }
 
-// head checks that HEAD answers like GET, without a body; streams have no HEAD.
+// head checks that HEAD answers like GET, without a body; streams and WebSockets have no HEAD.
 func (s *suite) head(ctx context.Context, e *endpoint) error {
 	if e.method() != "GET" {
 		return nil
 	}
 	unknown := request{path: e.path("x"), token: s.token(e)}
-	if e.stream {
+	if e.stream || e.socket {
 		unknown.method = "HEAD"
 		_, err := s.expect(ctx, &endpoint{name: e.name, open: e.open, raw: true}, "HEAD", unknown, http.StatusMethodNotAllowed, "")
 		return err

@@ -103,6 +103,7 @@ func TestTenancy_whatIsATenantsNeedsATenant(t *testing.T) {
 			"/scaimind.v1.AgentService/GetServedCheckpoint",
 			"/scaimind.v1.AgentService/Session",
 			"/scaimind.v1.AuditService/RecordDenials",
+			"/scaimind.v1.JobService/ListUploads",
 			"/scaimind.v1.OperatorService/DescribeReplica",
 			"/scaimind.v1.OperatorService/GetFeatureLevel",
 			"/scaimind.v1.OperatorService/GetNodeActivity", "/scaimind.v1.OperatorService/GetStateHash",
@@ -115,6 +116,7 @@ func TestTenancy_whatIsATenantsNeedsATenant(t *testing.T) {
 			"/scaimind.v1.OperatorService/RemovePeer",
 			"/scaimind.v1.OperatorService/SaveSnapshot",
 			"/scaimind.v1.OperatorService/TransferLeadership",
+			"/scaimind.v1.SessionService/VerifySessions",
 			"/scaimind.v1.TokenService/RedeemStreamTicket", "/scaimind.v1.TokenService/VerifyToken",
 		}, others)
 	})

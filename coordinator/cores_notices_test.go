@@ -27,6 +27,8 @@ type hooks struct {
 	bodies []map[string]any
 	// arrived is called with each request before it is answered; nil: nothing is.
 	arrived func(r *http.Request) error
+	// answer is the code of the next answer; nil: 200.
+	answer func() int
 }
 
 func (h *hooks) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -43,14 +45,17 @@ func (h *hooks) RoundTrip(r *http.Request) (*http.Response, error) {
 		h.events = append(h.events, r.URL.Host+" "+body["event"].(string))
 	}
 	h.bodies = append(h.bodies, body)
-	arrived := h.arrived
+	arrived, code := h.arrived, http.StatusOK
+	if h.answer != nil {
+		code = h.answer()
+	}
 	h.mu.Unlock()
 	if arrived != nil {
 		if err := arrived(r); err != nil {
 			return nil, err
 		}
 	}
-	return &http.Response{StatusCode: 200, Body: http.NoBody, Header: http.Header{}, Request: r}, nil
+	return &http.Response{StatusCode: code, Body: http.NoBody, Header: http.Header{}, Request: r}, nil
 }
 
 func (h *hooks) heard() []string {

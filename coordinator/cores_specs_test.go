@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -42,6 +44,8 @@ func TestCores_environmentOutlivesAnotherName(t *testing.T) {
 		changed, err := c.cores(at).UpdateCore(c.ctx("t1", ""), &v1.UpdateCoreRequest{CoreId: "first", Name: "second"})
 		require.NoError(t, err)
 		require.Equal(t, []string{"A"}, changed.GetCore().GetEnvironmentNames())
+		_, err = c.cores(at).UpdateCore(c.ctx("t1", ""), &v1.UpdateCoreRequest{CoreId: "second", Name: "third", IfRevision: changed.GetCore().GetRevision() + 1})
+		require.Equal(t, codes.FailedPrecondition, grpcstatus.Code(err), "%v", err)
 		_, err = c.cores(at).StartCore(c.ctx("t1", ""), &v1.StartCoreRequest{CoreId: made.GetCore().GetId()})
 		require.NoError(t, err)
 		c.eventually("it has started", func() bool { return c.coreOf(at, "second").GetStatus() != "starting" })

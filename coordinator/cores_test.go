@@ -290,7 +290,7 @@ func TestCores_whoMayAnswer(t *testing.T) {
 		good := map[string]any{"n": 3}
 		err := answer(good, "", status.KeyUser, "bob")
 		require.Equal(t, codes.PermissionDenied, grpcstatus.Code(err))
-		require.ErrorContains(t, err, "only user:ann may answer the checkpoint "+id)
+		require.ErrorContains(t, err, "only user:ann may answer the decision "+id)
 		require.ErrorContains(t, answer(map[string]any{"n": 0}, "", status.KeyUser, "ann"), "data: is not of the schema of the checkpoint: at '/n': minimum")
 		err = answer(good, "sha256:bb", status.KeyUser, "ann")
 		require.Equal(t, codes.FailedPrecondition, grpcstatus.Code(err))

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -103,17 +104,58 @@ func TestListJobs_pagesPinTheOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, elsewhere.GetTotalCount())
 
+		slim, err := list(&v1.ListJobsRequest{Fields: []string{"job_id", "name"}, Search: ids[5], Facets: true})
+		require.NoError(t, err)
+		require.Len(t, slim.GetJobs(), 1)
+		require.True(t, proto.Equal(&v1.Job{JobId: ids[5], Name: slim.GetJobs()[0].GetName()}, slim.GetJobs()[0]), "%v", slim)
+		require.NotEmpty(t, slim.GetJobs()[0].GetName())
+		require.Equal(t, map[string]int32{"CANCELLED": 1}, slim.GetFacets().GetStatus())
+		require.Equal(t, map[string]int32{"default": 1}, slim.GetFacets().GetQueue())
+
 		for name, req := range map[string]*v1.ListJobsRequest{
 			"token that is none":       {PageToken: "!!!"},
 			"token of another list":    {PageToken: odd.GetNextPageToken()},
 			"token of another order":   {PageToken: odd.GetNextPageToken(), Label: []string{"parity=odd"}, OrderBy: "priority desc"},
 			"page too large":           {PageSize: 101},
 			"negative page":            {PageSize: -1},
-			"order that there is none": {OrderBy: "name"},
+			"order that there is none": {OrderBy: "size"},
 			"label without value":      {Label: []string{"parity"}},
+			"field that there is none": {Fields: []string{"job_id", "colour"}},
 		} {
 			_, err := list(req)
 			requireCode(t, codes.InvalidArgument, err, name)
 		}
+	})
+}
+
+// A page of large jobs ends before it is a mebibyte, and the next one goes on there.
+func TestListJobs_pagesAreSmall(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		var ids []string
+		for range 12 {
+			req := sleeper(1, 0)
+			req.CommandConfig.Environment = map[string]string{"DATA": strings.Repeat("x", 100<<10)}
+			ids = append(ids, c.submit("c1", req))
+		}
+		for _, order := range []string{"created_at", "name"} {
+			var got []string
+			for token := ""; ; {
+				page, err := c.jobs("c1").ListJobs(c.ctx("t1", ""), &v1.ListJobsRequest{PageSize: 100, OrderBy: order, PageToken: token})
+				require.NoError(t, err)
+				require.Less(t, proto.Size(page), 1<<20)
+				require.EqualValues(t, len(ids), page.GetTotalCount())
+				for _, j := range page.GetJobs() {
+					got = append(got, j.GetJobId())
+				}
+				if token = page.GetNextPageToken(); token == "" {
+					break
+				}
+			}
+			require.Equal(t, ids, got, order)
+		}
+		slim, err := c.jobs("c1").ListJobs(c.ctx("t1", ""), &v1.ListJobsRequest{PageSize: 100, Fields: []string{"job_id"}})
+		require.NoError(t, err)
+		require.Len(t, slim.GetJobs(), len(ids), "fields that are not wanted take no room")
 	})
 }

@@ -25,6 +25,8 @@ import (
 // scriptedAgent uses AgentService as a real agent does, and "runs" tasks in memory: it keeps its reports until they are
 // acknowledged, follows the leader, and stops tasks that are no longer ordered.
 type scriptedAgent struct {
+	// tunnels are the openings of tunnels.
+	tunnels []*v1.StreamTaskTunnelRequest
 	v1.UnimplementedTaskServiceServer
 	t     testing.TB
 	dial  func(ctx context.Context, addr string) (net.Conn, error)

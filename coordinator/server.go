@@ -43,6 +43,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/selfcheck"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/coordinator/term"
+	"github.com/mindcoordinator/mind/coordinator/tunnels"
 	"github.com/mindcoordinator/mind/coordinator/upgrade"
 	"github.com/mindcoordinator/mind/coordinator/votes"
 	"github.com/mindcoordinator/mind/coordinator/windows"
@@ -121,11 +122,12 @@ func (s *server) grpcServer() *grpc.Server {
 			grpc.Creds(newHandshakes(credentials.NewTLS(s.serverTLS), s.config.Registry)))
 	}
 	server := grpc.NewServer(options...)
-	v1.RegisterJobServiceServer(server, jobService{s.jobs, s.output})
+	v1.RegisterJobServiceServer(server, jobService{s.jobs, s.output, tunnels.New(s.replica, s.agents)})
 	v1.RegisterClusterServiceServer(server, clusterService{unansweredCluster{}, s.admin, s.jobs})
 	v1.RegisterOperatorServiceServer(server, operatorService{s, s.members, s.upgrade, s.recovery, s.selfcheck, s.replica})
 	v1.RegisterAgentServiceServer(server, agentService{s, s.output})
 	v1.RegisterTokenServiceServer(server, s.access)
+	v1.RegisterSessionServiceServer(server, s.access)
 	v1.RegisterEventServiceServer(server, s.events)
 	healthpb.RegisterHealthServer(server, grpcHealth{server: s})
 	v1.RegisterEvaluationServiceServer(server, s.evaluations)
@@ -138,6 +140,9 @@ func (s *server) grpcServer() *grpc.Server {
 	v1.RegisterCoreServiceServer(server, s.cores)
 	return server
 }
+
+// staleAnyway are reads that the leader answers, and any coordinator where there is none: gateways ask for callers who read.
+var staleAnyway = map[string]bool{v1.TokenService_VerifyToken_FullMethodName: true, v1.SessionService_VerifySessions_FullMethodName: true}
 
 const (
 	// maxRequestBytes leaves room for a batch of 8 MiB of JSON.
@@ -163,7 +168,7 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err := s.admit(c, info.FullMethod); err != nil {
 		return nil, err
 	}
-	if m := methods.Of(info.FullMethod); m.LeaderOnly && !(c.Stale && info.FullMethod == v1.TokenService_VerifyToken_FullMethodName) {
+	if m := methods.Of(info.FullMethod); m.LeaderOnly && !(c.Stale && staleAnyway[info.FullMethod]) {
 		return s.replica.Write(ctx, c, info.FullMethod, req, m.NewReply, handler)
 	}
 	return handler(ctx, req)

@@ -25,9 +25,11 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/coordinator/schedules"
 	"github.com/mindcoordinator/mind/coordinator/selfcheck"
+	"github.com/mindcoordinator/mind/coordinator/tunnels"
 	"github.com/mindcoordinator/mind/coordinator/upgrade"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/fsm/executions"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // makeServices creates the services that answer calls. They do not know each other: their dependencies are passed in
@@ -73,21 +75,23 @@ func (s *server) makeServices() (err error) {
 func (s *server) makeJobServices() (err error) {
 	s.capacity = admission.NewCapacity(s.replica.View)
 	s.forecasts = forecast.New(s.config.Limits.EstimateRest, s.metrics.Estimated)
-	admitted := admission.New(s.replica, s.capacity, s.sealer, admin.LauncherInForce)
+	if s.notices, err = notify.New(notify.Config{
+		Settings: s.config.Webhooks, State: s.replica, Tried: s.metrics.Noticed, TriedOfJob: s.metrics.NoticedOfJob,
+		Transport: s.config.WebhookTransport, Log: s.log,
+		Show: func(d *executions.Decision) map[string]any {
+			return programs.OfMessage(cores.DecisionShown(s.replica.View(), d))
+		},
+		ShowJob: func(j *work.Job) map[string]any { return programs.OfMessage(jobview.Told(s.replica.View(), j)) },
+	}); err != nil {
+		return err
+	}
+	admitted := admission.New(s.replica, s.capacity, s.sealer, admin.LauncherInForce, s.notices.Check)
 	s.jobs = jobs.New(jobs.Config{
 		State: s.replica, Admission: admitted, Sealer: s.sealer, Forecasts: s.forecasts, Replays: replay.New(s.replica.ID(), s.replica.Past),
 		RenewsThroughPeers: s.sessions.RenewsThroughPeers, EntryBytes: s.config.Limits.EntryBytes,
 	})
 	s.evaluations = evaluations.New(s.replica, admitted, s.forecasts)
 	cache := &programs.Cache{}
-	if s.notices, err = notify.New(notify.Config{
-		Settings: s.config.Webhooks, State: s.replica, Tried: s.metrics.Noticed, Transport: s.config.WebhookTransport, Log: s.log,
-		Show: func(d *executions.Decision) map[string]any {
-			return programs.OfMessage(cores.DecisionShown(s.replica.View(), d))
-		},
-	}); err != nil {
-		return err
-	}
 	s.cores = cores.New(cores.Config{State: s.replica, Sealer: s.sealer, Programs: cache, Notifies: s.notices.Check, Log: s.log})
 	s.interpreter = interpreter.New(interpreter.Config{
 		State: s.replica, Admission: admitted, Evaluations: s.evaluations, Programs: cache, Open: s.cores.OpenEnvironment,
@@ -107,10 +111,12 @@ type (
 	levels         = upgrade.Service
 	beginner       = recovery.Service
 	reads          = replica.Replica
+	relay          = tunnels.Service
 
 	jobService struct {
 		*jobs.Service
 		*outputs
+		*relay
 	}
 	clusterService struct {
 		unansweredCluster

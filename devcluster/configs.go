@@ -54,6 +54,8 @@ func (l *layout) writeConfigs() error {
 			"grpc_addr": m.GRPC, "http_addr": m.HTTP, "gossip_addr": m.Gossip,
 			"gossip_key": base64.StdEncoding.EncodeToString(l.GossipKey), "gossip_join": gossip,
 			"gpus": gpus, "stop_tasks_on_exit": true,
+			// Jobs may do what their user may: it is the user's own machine.
+			"task_paths": []string{"/"},
 			// The other agents' directories are on this machine, too.
 			"private_dirs": []string{l.dir},
 			// All components are on this machine, and the data may be, too.
@@ -70,6 +72,11 @@ func (l *layout) writeConfigs() error {
 	}
 	if origins := l.options.CORSOrigins; len(origins) > 0 {
 		all[kindGateway]["cors_origins"] = origins
+	}
+	if l.options.Isolation != "" {
+		for _, m := range l.Agents {
+			all[m.ID]["isolation"] = l.options.Isolation
+		}
 	}
 	if l.LogArchive != "" {
 		for _, m := range append(slices.Clone(l.Coordinators), l.Agents...) {

@@ -48,6 +48,8 @@ type Options struct {
 	// the user's home, the working directory and the directory for temporary files: jobs run as the same user, and may read
 	// those anyway.
 	DataRoots []string
+	// Isolation is how far jobs are kept apart, as in the agent's configuration. Empty: as far as the machine allows.
+	Isolation string
 	// HTTP is the address of the gateway. Empty: that of the last start, or 127.0.0.1:8080, or the next free port.
 	HTTP string
 	// CORSOrigins are the origins of web pages that may use the gateway.

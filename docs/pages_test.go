@@ -26,7 +26,7 @@ func files(t *testing.T, endings ...string) []string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && path != ".." && (strings.HasPrefix(d.Name(), ".") || path == "../bin") {
+		if d.IsDir() && path != ".." && (strings.HasPrefix(d.Name(), ".") || path == "../bin" || d.Name() == "node_modules") {
 			return filepath.SkipDir
 		}
 		if d.Type().IsRegular() && slices.ContainsFunc(endings, func(end string) bool { return strings.HasSuffix(path, end) }) {

@@ -24,6 +24,7 @@ var startNothing = map[string]string{
 	"chaos/scenario/users":     "its tests read what a crowd has noted",
 	"gateway/jobcache/mariadb": "its test finds no server",
 	"chaos/vm/guest":           "its tests run commands that end",
+	"cmd/mind/cli/access":      "its tests run a command that ends",
 	"chaos/vm/power":           "its tests start no machine",
 	"chaos/vm/power/ledger":    "its tests have a cluster in this process",
 }

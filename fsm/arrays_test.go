@@ -173,7 +173,6 @@ func TestArray_isPausedResumedAndCanceled(t *testing.T) {
 	require.Equal(t, v1.StopReason_PAUSE, w.job(id.At(1)).Stop)
 	require.Equal(t, v1.JobState_PAUSED, w.state(id.At(7)))
 	require.Empty(t, slices.Collect(w.m.View().Classes()))
-	require.Equal(t, reason.ElementsStopping, w.refused(jobverbs.ControlJob{Job: id, Action: work.ActionResume}))
 	require.Equal(t, reason.ElementNotStarted, w.refused(jobverbs.ControlJob{Job: id.At(7), Action: work.ActionPause}))
 	w.ends("n1", zero, all(id, 1, 3)...)
 	require.Equal(t, v1.JobState_PAUSED, w.state(id.At(1)))
@@ -192,6 +191,20 @@ func TestArray_isPausedResumedAndCanceled(t *testing.T) {
 	require.Equal(t, v1.JobState_SUCCEEDED, w.state(id.At(0)))
 	w.do(jobverbs.ControlJob{Job: id, Action: work.ActionRetry})
 	require.Equal(t, 9, w.job(id).Array.Unfinished())
+}
+
+// An array that is resumed while its elements stop goes on, those elements too.
+func TestArray_isResumedWhileItIsBeingPaused(t *testing.T) {
+	w := newWorld(t)
+	w.bigNode("n1")
+	id := w.submit(inArray(0, 9, 0))
+	w.elements("n1", all(id, 0, 3)...)
+	w.do(jobverbs.ControlJob{Job: id, Action: work.ActionPause, SaveCheckpoint: true})
+	w.do(jobverbs.ControlJob{Job: id, Action: work.ActionResume})
+	require.Equal(t, v1.JobState_RUNNING, w.job(id).State)
+	w.ends("n1", zero, all(id, 0, 3)...)
+	require.Equal(t, v1.JobState_QUEUED, w.state(id.At(0)))
+	require.Len(t, w.elements("n1", id.At(0), id.At(5)), 2)
 }
 
 func TestArray_countsAgainstQuotas(t *testing.T) {
@@ -252,6 +265,7 @@ func TestArray_losesNothingAndRunsNothingTwice(t *testing.T) {
 		id := w.submit(n)
 		m := arrayModel{map[ident.Job]v1.JobState_Value{}, map[ident.Job]uint32{}}
 		retries := map[ident.Job]int{}
+		goesOn := map[ident.Job]bool{} // was resumed while it stopped for a pause
 		for _, e := range all(id, 5, 4+size) {
 			m.state[e] = v1.JobState_QUEUED
 		}
@@ -304,6 +318,8 @@ func TestArray_losesNothingAndRunsNothingTwice(t *testing.T) {
 					switch {
 					case stops[e] == v1.StopReason_CANCEL:
 						m.state[e] = v1.JobState_CANCELED
+					case stops[e] == v1.StopReason_PAUSE && goesOn[e]:
+						m.state[e] = v1.JobState_QUEUED
 					case stops[e] == v1.StopReason_PAUSE:
 						m.state[e] = v1.JobState_PAUSED
 					case code == 0:
@@ -337,6 +353,8 @@ func TestArray_losesNothingAndRunsNothingTwice(t *testing.T) {
 				}
 				for _, one := range all(id, 5, 4+size) {
 					switch was := m.state[one]; {
+					case was == v1.JobState_ALLOCATED && action != work.ActionCancel:
+						goesOn[one] = action == work.ActionResume
 					case action == work.ActionPause && was == v1.JobState_QUEUED:
 						m.state[one] = v1.JobState_PAUSED
 					case action == work.ActionResume && was == v1.JobState_PAUSED && w.job(id).State != v1.JobState_PAUSED:

@@ -24,6 +24,7 @@ func Domains() []kernel.Domain {
 		executions.Domain(executionverbs.Verbs(), executionverbs.Tick, jobStands),
 		coordinators.Domain(),
 		access.Tokens(),
+		access.Sessions(),
 		access.Audit(),
 		catalog.Domain(),
 	}

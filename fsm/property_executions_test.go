@@ -82,6 +82,15 @@ func (g *generator) gate() *executions.Decision {
 }
 
 func (g *generator) note() executionverbs.Note {
+	if g.yes("of a job") {
+		ids := []ident.Job{1}
+		for j := range g.w.m.View().Jobs(false, 0) {
+			if j.Notices.Owes() {
+				ids = append(ids, j.ID, j.ID)
+			}
+		}
+		return executionverbs.Note{Job: pick(g, "job", ids...), Number: uint32(g.n("number", 0, 6)), Over: g.yes("over"), Err: pick(g, "why", "", "it answered 500")}
+	}
 	d := g.decision()
 	numbers := []uint32{1, d.Notices + 1}
 	for _, n := range d.Untold {

@@ -20,6 +20,9 @@ func submitBatch(x *httpRequest) error {
 		return err
 	}
 	defer cancel()
+	if err := x.confirmUploads(ctx, b); err != nil {
+		return err
+	}
 	reply := &v1.SubmitJobsResponse{}
 	if len(b.Request.Jobs) > 0 {
 		if reply, err = x.server.jobs.SubmitJobs(ctx, b.Request); err != nil {

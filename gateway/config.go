@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/downloads"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
+	"github.com/mindcoordinator/mind/gateway/login"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/origins"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
@@ -41,6 +42,8 @@ type Config struct {
 	Authenticator auth.Authenticator
 	// OIDC configures an issuer whose tokens are accepted, too; nil: none.
 	OIDC *oidc.Config
+	// Login lets users sign in at the issuer of OIDC with a browser; nil: they cannot.
+	Login *login.Config
 	// TokenExchange configures the exchange of callers' tokens for tokens of ScaiDrive and ScaiAtlas, for calls that
 	// need them; nil: it is disabled.
 	TokenExchange *tokenexchange.Config
@@ -55,6 +58,11 @@ type Config struct {
 
 	// CheckpointArchive is the archive from which checkpoints are downloaded.
 	CheckpointArchive downloads.Archive
+
+	// UploadBytes limits the files of an upload together; default 256 MiB. UploadKeep is how long an upload that no job names
+	// is kept; default 24 h.
+	UploadBytes int64
+	UploadKeep  time.Duration
 
 	// RateLimits limit the requests of callers; the zero value sets no limit.
 	RateLimits RateLimits
@@ -111,6 +119,13 @@ func (c Config) Validate() error {
 			errs = append(errs, err)
 		}
 	}
+	if c.Login != nil {
+		if c.OIDC == nil {
+			errs = append(errs, errors.New("oidc_client_id is given without oidc_issuer: users sign in at an issuer"))
+		} else if _, err := login.New(*c.Login, *c.OIDC); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if c.TokenExchange != nil {
 		if _, err := tokenexchange.New(*c.TokenExchange); err != nil {
 			errs = append(errs, err)
@@ -126,6 +141,9 @@ func (c Config) Validate() error {
 	}
 	if c.RateLimits.Token < 0 || c.RateLimits.User < 0 || c.RateLimits.Tenant < 0 {
 		errs = append(errs, errors.New("rate limits: give numbers of requests per minute, or 0 for no limit"))
+	}
+	if c.UploadBytes < 0 || c.UploadKeep < 0 || c.UploadKeep > 0 && c.UploadKeep < time.Hour {
+		errs = append(errs, errors.New("upload_bytes must not be negative, and upload_keep is at least an hour"))
 	}
 	for _, origin := range c.CORSOrigins {
 		if err := origins.Check(origin); err != nil {

@@ -40,10 +40,11 @@ type scripted struct {
 	mu    sync.Mutex
 	calls []seen
 	// unary answers a call by method name; nil: reply does.
-	unary map[string]func(ctx context.Context, request any) (any, error)
-	logs  func(*v1.StreamJobLogsRequest, grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error
-	watch func(*v1.WatchEventsRequest, grpc.ServerStreamingServer[v1.WatchEventsResponse]) error
-	meter func(*v1.StreamJobMetricsRequest, grpc.ServerStreamingServer[v1.StreamJobMetricsResponse]) error
+	unary  map[string]func(ctx context.Context, request any) (any, error)
+	tunnel func(v1.JobService_StreamJobTunnelServer) error
+	logs   func(*v1.StreamJobLogsRequest, grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error
+	watch  func(*v1.WatchEventsRequest, grpc.ServerStreamingServer[v1.WatchEventsResponse]) error
+	meter  func(*v1.StreamJobMetricsRequest, grpc.ServerStreamingServer[v1.StreamJobMetricsResponse]) error
 }
 
 type seen struct {
@@ -101,6 +102,10 @@ func (c *scripted) serve(_ any, stream grpc.ServerStream) error {
 		return serveStream(c, stream, c.logs)
 	case v1.JobService_StreamJobMetrics_FullMethodName:
 		return serveStream(c, stream, c.meter)
+	case v1.JobService_StreamJobTunnel_FullMethodName:
+		if c.tunnel != nil {
+			return c.tunnel(&grpc.GenericServerStream[v1.StreamJobTunnelRequest, v1.StreamJobTunnelResponse]{ServerStream: stream})
+		}
 	case v1.EventService_WatchEvents_FullMethodName:
 		if c.watch != nil {
 			return serveStream(c, stream, c.watch)

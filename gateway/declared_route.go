@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/mindcoordinator/mind/api/methods"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
@@ -52,6 +53,11 @@ func declaredRoute(m *methods.Method, at methods.Route, query queryReader, mayBe
 			return err
 		}
 		defer cancel()
+		if of, ok := request.(interface{ GetJob() *v1.SubmitJobRequest }); ok {
+			if err := x.confirmUpload(ctx, of.GetJob()); err != nil {
+				return err
+			}
+		}
 		reply := m.NewReply()
 		if err := x.server.client.Invoke(ctx, m.Name, request, reply); err != nil {
 			return err
@@ -62,7 +68,7 @@ func declaredRoute(m *methods.Method, at methods.Route, query queryReader, mayBe
 }
 
 func takesBody(at methods.Route) bool {
-	return at.Method == http.MethodPost || at.Method == http.MethodPut
+	return at.Method == http.MethodPost || at.Method == http.MethodPut || at.Method == http.MethodPatch
 }
 
 // hasOtherFields reports whether a message has more fields than the one that the path sets.

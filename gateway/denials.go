@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/mindcoordinator/mind/api/client"
@@ -48,6 +49,24 @@ func (x *httpRequest) noteDenial(p *problem) {
 			slog.String("request_id", x.requestID), slog.String("route", d.What), slog.String("code", d.Reason), slog.String("address", d.Address),
 			slog.String("tenant_id", d.Tenant), slog.String("user_id", d.User), slog.String("token_id", d.Token))
 	}
+}
+
+// seldom finds the first event of each kind in a period, so that a flood of them is few lines of the log.
+type seldom struct {
+	mu    sync.Mutex
+	since time.Time
+	kinds denials.Tally
+}
+
+// first reports whether an event is the first of its kind for a while.
+func (s *seldom) first(kind denials.Denial, now time.Time, every time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.since) >= every {
+		s.kinds.Take()
+		s.since = now
+	}
+	return s.kinds.Note(kind, "", now)
 }
 
 // reports returns the settings for reporting denied requests to the coordinators: periodically, and once more at the

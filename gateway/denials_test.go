@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -136,4 +137,21 @@ func TestDenials_aFloodIsOneCall(t *testing.T) {
 	require.EqualValues(t, flood+1, sum, "none is left uncounted")
 	require.Contains(t, toldOf(calls), "acme/vic PERMISSION_DENIED AUTHZ_PERMISSION_DENIED POST /jobs 192.0.2.1 1x by gateway", "the flood hides nobody")
 	require.LessOrEqual(t, strings.Count(log.String(), "\n"), denials.MaxOfTenant+2)
+}
+
+// Of equal events, the first one in each period counts, however many there are; and of all kinds together only some do.
+func TestSeldom(t *testing.T) {
+	var s seldom
+	now, kind := time.Now(), denials.Denial{Reason: "expired", Address: "10.0.0.1"}
+	require.True(t, s.first(kind, now, time.Minute))
+	require.False(t, s.first(kind, now.Add(time.Minute-1), time.Minute))
+	require.True(t, s.first(kind, now.Add(time.Minute), time.Minute))
+	firsts := 0
+	for i := range 1000 {
+		kind.Address = fmt.Sprint(i)
+		if s.first(kind, now.Add(time.Minute), time.Minute) {
+			firsts++
+		}
+	}
+	require.LessOrEqual(t, firsts, denials.MaxOfTenant+1)
 }

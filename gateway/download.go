@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive"
@@ -40,10 +42,42 @@ func downloadCheckpoint(x *httpRequest) error {
 	if x.r.Method == http.MethodHead {
 		return nil
 	}
-	if err := d.Send(x.r.Context(), x.w); err != nil && x.r.Context().Err() == nil {
+	ctx, stop := x.whileAllowed()
+	defer stop()
+	err = d.Send(ctx, x.w)
+	if denied := (*problem)(nil); errors.As(context.Cause(ctx), &denied) {
+		x.noteDenial(denied)
+	} else if err != nil && x.r.Context().Err() == nil {
 		x.server.log.LogAttrs(x.r.Context(), slog.LevelWarn, "a download was cut", slog.String("checkpoint", c.GetCheckpointId()), slog.Any("error", err))
 	}
 	return nil
+}
+
+// whileAllowed returns a context that ends, with the reason as its cause, when the caller may not continue to read. The function ends
+// the checks.
+func (x *httpRequest) whileAllowed() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		every := time.NewTicker(x.recheckEvery())
+		defer every.Stop()
+		for {
+			select {
+			case <-every.C:
+			case <-ctx.Done():
+				return
+			}
+			if err := (&reader{x: x}).MayGoOn(ctx); err != nil {
+				cancel(err)
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-ended
+	}
 }
 
 // checkpoint gets a checkpoint from the coordinators, as far as the caller may see it.

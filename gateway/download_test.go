@@ -3,9 +3,12 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,4 +93,43 @@ func TestDownload_withoutAnArchive(t *testing.T) {
 	a := newGate(t, testConfig(coordinator)).do("GET", prefix+"/checkpoints/ckpt_1/download", "")
 	require.Equal(t, http.StatusConflict, a.code)
 	require.Contains(t, a.Error.Message, "checkpoint_archive")
+}
+
+// A download ends with the session that began it, even if its caller reads slowly, and looks incomplete.
+func TestDownload_endsWithItsSession(t *testing.T) {
+	url, c := archived(t)
+	synctest.Test(t, func(t *testing.T) {
+		coordinator := newScripted(t)
+		kept := keepSessions(coordinator)
+		coordinator.on("GetCheckpoint", func(context.Context, any) (any, error) { return &v1.GetCheckpointResponse{Checkpoint: c}, nil })
+		config := testConfig(coordinator)
+		config.CheckpointArchive.URL = url
+		running := runOnLoopback(t, config)
+		signsIn := newGate(t, testConfig(coordinator))
+		going, _ := signsIn.signIn(tokenAll)
+		gone, id := signsIn.signIn(tokenAll)
+		begin := func(cookie string) io.ReadCloser {
+			r, err := http.NewRequestWithContext(t.Context(), "GET", "http://localhost"+prefix+"/checkpoints/ckpt_1/download", nil)
+			require.NoError(t, err)
+			r.Header.Set("Cookie", cookie)
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+			resp, err := running.caller.Do(r)
+			require.NoError(t, err)
+			require.Equal(t, 200, resp.StatusCode)
+			t.Cleanup(func() { _ = resp.Body.Close() })
+			_, err = io.ReadFull(resp.Body, make([]byte, 1000))
+			require.NoError(t, err)
+			return resp.Body
+		}
+		goes, ends := begin(going), begin(gone)
+		time.Sleep(time.Minute)
+		kept.revoke(id)
+		time.Sleep(time.Second)
+		rest, err := io.ReadAll(ends)
+		require.Error(t, err)
+		require.Less(t, len(rest), 100_000)
+		rest, err = io.ReadAll(goes)
+		require.NoError(t, err)
+		require.Greater(t, len(rest), 100_000)
+	})
 }

@@ -9,6 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/login"
 	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
@@ -23,6 +24,9 @@ type endpoint struct {
 	open         bool // no token is needed
 	// permissions of an own route: the caller needs one of them; none: any caller may use it.
 	permissions []string
+	// writes: the own route changes something, and most limits its body; 0: as the configuration says.
+	writes bool
+	most   int64
 	// serve handles a request; nil: the route is served as the protos declare it (declaredRoute).
 	serve func(x *httpRequest) error
 	query queryReader // nil: the only parameter of the query is the consistency
@@ -112,7 +116,11 @@ func special() []endpoint {
 			texts("label", "only jobs with this label key=value; repeatable, all must match"),
 			number("page_size", "default 20", 1, 100),
 			pageToken,
-			text("order_by", "created_at, created_at desc (default) or priority desc"),
+			text("order_by", "created_at desc (default), created_at, priority desc, name, name desc, started_at desc, finished_at desc or gpu_count desc"),
+			text("search", "only jobs with this in their name, or whose id begins with it"),
+			text("user", "only jobs that this user submitted; me: the caller"),
+			text("fields", "the fields of each job to answer with, separated by commas; default: all"),
+			openapi.Parameter{Name: "facets", Text: "true: also count the jobs by status and by queue", Schema: object{"type": "boolean"}},
 			consistency,
 		}}},
 		{rpc: v1.JobService_ExplainJob_FullMethodName, query: fromQueryNow(wire.ExplainJob), doc: doc{Query: params{
@@ -135,6 +143,8 @@ func special() []endpoint {
 			text("since", "RFC 3339, seconds back from now, or a duration such as 10m"),
 			lastEvent, ticket, consistency,
 		}}},
+		{rpc: v1.JobService_StreamJobTunnel_FullMethodName, serve: openShell, doc: doc{Socket: true, Query: shellQuery}},
+		{rpc: v1.JobService_StreamJobTunnel_FullMethodName, variant: "port", serve: openPort, doc: doc{Socket: true, Query: portQuery}},
 		{rpc: v1.JobService_GetJobMetrics_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.JobService_GetJobSeries_FullMethodName, query: fromQuery(wire.GetJobSeries), doc: doc{Query: params{
 			number("points", "points of each series, at most; default 200", 1, 2000),
@@ -145,6 +155,9 @@ func special() []endpoint {
 		}}},
 		{rpc: v1.JobService_StreamJobMetrics_FullMethodName, serve: streamMetrics, doc: doc{Query: params{following, lastEvent, ticket, consistency}}},
 		downloadEndpoint(),
+		limitsEndpoint(),
+		offerEndpoint(),
+		packEndpoint(),
 
 		{rpc: v1.EvaluationService_SubmitEvaluation_FullMethodName, serve: submitEvaluation, doc: doc{Missing: true, In: &v1.NewEvaluation{}, Out: &v1.SubmitEvaluationResponse{}}},
 		{rpc: v1.EvaluationService_ListEvaluations_FullMethodName, query: fromQuery(wire.ListEvaluations), doc: doc{Query: params{
@@ -218,6 +231,22 @@ func special() []endpoint {
 			In: &v1.StreamTicketRequest{}, Optional: true, Out: &v1.NewStreamTicket{},
 		}},
 
+		{rpc: v1.SessionService_CreateSession_FullMethodName, serve: createSession, doc: doc{In: &v1.SignInRequest{}, Optional: true, Out: &v1.Session{}, Conflict: true}},
+		{rpc: v1.SessionService_RevokeSession_FullMethodName, variant: "own", serve: deleteSession, doc: doc{}},
+		{rpc: v1.SessionService_RevokeSession_FullMethodName, serve: revokeSession, doc: doc{Out: &v1.RevokedSession{}, Query: params{
+			text("tenant_id", "a session of this tenant; for operators only"),
+		}}},
+		{rpc: v1.SessionService_ListSessions_FullMethodName, serve: listSessions, doc: doc{Out: &v1.ListSessionsResponse{}, Query: params{
+			openapi.Parameter{Name: "all", Text: "true: those of all users of the tenant, which takes scaimind:cluster_admin", Schema: object{"type": "boolean"}},
+			text("tenant_id", "sessions of this tenant; for operators only"), consistency,
+		}}},
+		{own: get("/v1/session", "Show the session of the request", true), serve: getSession, doc: doc{Out: &v1.Session{}}},
+		{own: get("/v1/session/methods", "Show how users may sign in", true), open: true, serve: sessionMethods, doc: doc{OutSchema: methodsSchema}},
+		{own: redirecting(login.Path, "Sign in at the OpenID Connect issuer: go there"), open: true, serve: beginLogin, doc: doc{Missing: true, Conflict: true, Query: params{
+			text("next", "the page of the console to go to afterwards, which begins with /console/"),
+		}}},
+		{own: redirecting("/v1/session/callback", "Sign in at the OpenID Connect issuer: come back from there"), open: true, serve: finishLogin, doc: doc{Missing: true, Conflict: true}},
+
 		{own: get("/v1/me", "Show the authenticated caller", true), serve: getMe, doc: doc{OutSchema: meSchema}},
 		{own: get("/v1/auth/me", "Show the authenticated caller", true), serve: getMe, doc: doc{OutSchema: meSchema}},
 		{own: get("/health", "Show that the gateway runs", false), open: true, serve: health, doc: doc{
@@ -236,6 +265,11 @@ func special() []endpoint {
 // get returns a route of the gateway itself.
 func get(path, summary string, choice bool) methods.Route {
 	return methods.Route{Method: http.MethodGet, Path: path, Summary: summary, Code: http.StatusOK, Choice: choice}
+}
+
+// redirecting returns a route of the gateway itself that sends browsers elsewhere.
+func redirecting(path, summary string) methods.Route {
+	return methods.Route{Method: http.MethodGet, Path: path, Summary: summary, Code: http.StatusSeeOther, Choice: true}
 }
 
 var (

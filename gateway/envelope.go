@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -49,11 +52,40 @@ func (x *httpRequest) ok(m proto.Message) {
 func (x *httpRequest) data(appendData func([]byte) []byte) {
 	buf := bodies.Get().(*[]byte)
 	b := append((*buf)[:0], `{"status":"ok","data":`...)
+	start := len(b)
 	b = appendData(b)
-	b = x.appendMeta(b)
-	*buf = b
-	x.send(x.route.Code, b)
+	x.made = len(b) - start
+	if x.unchanged(b[start:]) {
+		*buf = b
+		x.empty(http.StatusNotModified)
+	} else {
+		b = x.appendMeta(b)
+		*buf = b
+		x.send(x.route.Code, b)
+	}
 	release(buf)
+}
+
+// unchanged sets the entity tag of an answer to a GET, and reports whether the caller has the same data already. The tag is
+// that of the data alone: the request id differs each time. It is weak, because the answer may be compressed.
+func (x *httpRequest) unchanged(data []byte) bool {
+	if x.r.Method != http.MethodGet && x.r.Method != http.MethodHead || x.route.Code != http.StatusOK {
+		return false
+	}
+	sum := sha256.Sum256(data)
+	tag := `W/"` + hex.EncodeToString(sum[:16]) + `"`
+	h := x.w.Header()
+	h[headerETag] = []string{tag}
+	// A cache asks again before each use.
+	h["Cache-Control"] = cachePrivately
+	for _, line := range x.r.Header[headerIfNoneMatch] {
+		for known := range strings.SplitSeq(line, ",") {
+			if known = strings.TrimSpace(known); known == tag || known == tag[len("W/"):] || known == "*" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // refuse answers with an error.
@@ -109,23 +141,28 @@ func (x *httpRequest) appendMeta(b []byte) []byte {
 	return append(b, "}}\n"...)
 }
 
-var contentTypeJSON = []string{"application/json"}
+var (
+	contentTypeJSON = []string{"application/json"}
+	cachePrivately  = []string{"private, no-cache"}
+)
 
 func (x *httpRequest) send(code int, body []byte) {
 	h := x.w.Header()
 	h["Content-Type"] = contentTypeJSON
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.mark(h)
-	x.code, x.sent = code, len(body)
+	x.code = code
 	x.w.WriteHeader(code)
 	_, _ = x.w.Write(body) // the caller is gone
 }
 
 // nothing answers with headers only.
-func (x *httpRequest) nothing() {
+func (x *httpRequest) nothing() { x.empty(http.StatusNoContent) }
+
+func (x *httpRequest) empty(code int) {
 	x.mark(x.w.Header())
-	x.code = http.StatusNoContent
-	x.w.WriteHeader(http.StatusNoContent)
+	x.code = code
+	x.w.WriteHeader(code)
 }
 
 // mark sets the headers of every answer. An answer that reflects no state carries the newest index that this gateway has

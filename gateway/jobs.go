@@ -73,6 +73,9 @@ func submitJob(x *httpRequest) error {
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), limit)
 	defer cancel()
+	if err := x.confirmUpload(ctx, request); err != nil {
+		return err
+	}
 	var reply *v1.SubmitJobResponse
 	// Jobs with their own tokens cannot share a call, which carries one of each.
 	own := call.DriveToken != "" || call.AtlasToken != ""
@@ -107,13 +110,18 @@ func listJobs(x *httpRequest) error {
 	if len(faults) > 0 {
 		return invalidBody(faults)
 	}
-	var jobs []*v1.Job
-	err := unary(x, request, x.server.jobs.ListJobs, func(r *v1.ListJobsResponse) proto.Message {
-		jobs = r.GetJobs()
-		return r
-	})
-	if err == nil {
-		x.server.listed.Note(jobs, x.sent)
+	ctx, cancel, err := x.call()
+	if err != nil {
+		return err
 	}
-	return err
+	defer cancel()
+	reply, err := x.server.jobs.ListJobs(ctx, request)
+	if err != nil {
+		return err
+	}
+	x.data(func(b []byte) []byte { return wire.AppendRows(b, reply, "jobs", request.GetFields(), x.hides()) })
+	if len(request.GetFields()) == 0 { // a part of a job is nothing to keep
+		x.server.listed.Note(reply.GetJobs(), x.made)
+	}
+	return nil
 }

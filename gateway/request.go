@@ -27,6 +27,8 @@ const (
 	headerConsistency    = "X-Mind-Consistency"
 	queryConsistency     = "consistency" // for callers that cannot set a header
 	headerLastEventID    = "Last-Event-Id"
+	headerETag           = "Etag"
+	headerIfNoneMatch    = "If-None-Match"
 )
 
 // httpRequest is one request of a caller and its answer.
@@ -47,7 +49,7 @@ type httpRequest struct {
 	stale  string // consistency of a stream's start; empty: linearizable
 	answer client.Answer
 	code   int // of the answer; 0: not started
-	sent   int // size of the answer's body
+	made   int // size of the answer's data, whether it was sent or not
 }
 
 // call returns the context for the one call that this request causes.

@@ -80,6 +80,10 @@ func TestRoutes(t *testing.T) {
 			},
 		},
 		{"GET", p + "/jobs", "", 200, "ListJobs", &v1.ListJobsRequest{}},
+		{
+			"GET", p + "/jobs?search=lora&user=me&fields=job_id,+name,name&facets=true", "", 200, "ListJobs",
+			&v1.ListJobsRequest{Search: "lora", User: "me", Fields: []string{"job_id", "name"}, Facets: true},
+		},
 		{"POST", p + "/jobs", `{"name":"x"}`, 201, "SubmitJob", &v1.SubmitJobRequest{Name: "x"}},
 		{"GET", p + "/jobs/job_1/explain", "", 200, "ExplainJob", &v1.ExplainJobRequest{JobId: "job_1"}},
 		{
@@ -169,9 +173,10 @@ func TestRoutes(t *testing.T) {
 		},
 	}
 	// These have tests of their own.
-	tested := map[string]bool{"POST /v1/stream-tickets": true}
+	tested := map[string]bool{"POST /v1/stream-tickets": true, "GET /v1/sessions": true, "DELETE /v1/sessions/{id}": true}
 	for _, own := range []string{
 		"POST /tokens", "GET /tokens", "DELETE /tokens/{id}", "POST /evaluations", "GET /evaluations", "GET /evaluations/compare", "GET /checkpoints/{id}/download",
+		"GET /uploads", "POST /uploads", "POST /uploads/packs",
 		"POST /v1/modules/scaicore/cores/{core_id}/invoke", "GET /v1/modules/scaicore/cores", "GET /v1/modules/scaicore/executions",
 		"GET /v1/modules/scaicore/checkpoints", "GET /v1/modules/scaicore/events",
 	} {
@@ -344,7 +349,7 @@ func TestBadInput(t *testing.T) {
 	}
 	require.Empty(t, c.seen(), "none of this reaches a coordinator")
 	says := g.do("GET", prefix+"/jobs?stauts=FAILED", "").Error.Message
-	require.Equal(t, "stauts: is no parameter of GET /jobs: it takes status, queue, label, page_size, page_token, order_by, consistency", says)
+	require.Equal(t, "stauts: is no parameter of GET /jobs: it takes status, queue, label, page_size, page_token, order_by, search, user, fields, facets, consistency", says)
 	require.Equal(t, "page_size: is given twice", g.do("GET", prefix+"/jobs?page_size=1&page_size=2", "").Error.Message)
 	name := strings.Repeat("x", 1<<20-len(`{"name":""}`))
 	require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"`+name+`"}`).code, "1 MiB is let through")

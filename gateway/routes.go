@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/origins"
 	"github.com/mindcoordinator/mind/gateway/wire"
+	"github.com/mindcoordinator/mind/web"
 )
 
 // prefix is the prefix of all paths that ScaiMind published.
@@ -28,7 +29,8 @@ type route struct {
 	// anyOf are permissions, of which the caller needs one; none: any caller may use the route.
 	anyOf  []string
 	open   bool // no token is required
-	stream bool // the answer is an event stream
+	stream bool // the answer is an event stream, or a WebSocket
+	socket bool // the answer is a WebSocket
 	write  bool // the call may change something
 	// operator is the permission that makes the caller an operator in this call; empty: there is none.
 	operator string
@@ -37,6 +39,8 @@ type route struct {
 	// tokens: the call carries tokens for ScaiDrive and ScaiAtlas.
 	tokens bool
 	serve  func(x *httpRequest) error
+	// most limits the bytes of a body; 0: the limit of the configuration.
+	most int64
 	// query are the parameters that the route takes.
 	query []openapi.Parameter
 
@@ -44,6 +48,9 @@ type route struct {
 }
 
 func (r *route) bodyLimit(l Limits) int64 {
+	if r.most > 0 {
+		return r.most
+	}
 	if r.Batch {
 		return l.BatchBody
 	}
@@ -57,15 +64,15 @@ func routes() ([]route, []openapi.Operation) {
 	for _, e := range endpoints() {
 		declared := methods.Of(e.rpc)
 		if e.own.Path != "" {
-			declared = &methods.Method{Routes: []methods.Route{e.own}, ReadOnly: true, Permissions: e.permissions}
+			declared = &methods.Method{Routes: []methods.Route{e.own}, ReadOnly: !e.writes, Permissions: e.permissions}
 		}
 		for _, at := range declared.Routes {
 			if at.Variant != e.variant {
 				continue
 			}
 			r := route{
-				Route: at, anyOf: declared.Permissions, open: e.open, stream: declared.Streams, write: !declared.ReadOnly,
-				operator: declared.OperatorPermission, secrets: declared.SecretPermissions, tokens: declared.DataTokens, serve: e.serve,
+				Route: at, anyOf: declared.Permissions, open: e.open, stream: declared.Streams, socket: e.doc.Socket, write: !declared.ReadOnly,
+				operator: declared.OperatorPermission, secrets: declared.SecretPermissions, tokens: declared.DataTokens, serve: e.serve, most: e.most,
 				name: at.Method + " " + strings.TrimPrefix(at.Path, prefix),
 			}
 			if len(r.secrets) == 0 {
@@ -85,7 +92,7 @@ func routes() ([]route, []openapi.Operation) {
 			}
 			all = append(all, r)
 			o.Method, o.Path, o.Summary, o.Code, o.Choice = at.Method, at.Path, at.Summary, at.Code, at.Choice
-			o.Open, o.Stream, o.Permissions = r.open, r.stream, r.anyOf
+			o.Open, o.Stream, o.Permissions = r.open, r.stream && !r.socket, r.anyOf
 			document = append(document, o)
 		}
 	}
@@ -103,14 +110,24 @@ func (s *server) router() http.Handler {
 		if r.Method == http.MethodGet && !r.stream {
 			methods = append(methods, http.MethodHead) // net/http omits the body
 		}
-		router.Handle(r.Path, s.handler(r)).Methods(methods...)
+		handler := s.handler(r)
+		if !r.stream {
+			handler = compressed(handler)
+		}
+		router.Handle(r.Path, handler).Methods(methods...)
 	}
-	router.NotFoundHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *httpRequest) error {
+	router.PathPrefix(web.Prefix).Handler(web.Handler())
+	unknown := s.handler(&route{open: true, name: "unknown", serve: func(x *httpRequest) error {
 		return &problem{
 			http: http.StatusNotFound, code: "NOT_FOUND",
 			message: fmt.Sprintf("there is no %s; paths begin with %s", wire.Printable(x.r.URL.Path), prefix),
 		}
 	}})
+	router.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !web.Redirect(w, r) {
+			unknown.ServeHTTP(w, r)
+		}
+	})
 	router.MethodNotAllowedHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *httpRequest) error {
 		allowed := methodsOf(router, x.r)
 		x.w.Header()["Allow"] = []string{strings.Join(append(allowed, http.MethodOptions), ", ")}
@@ -125,14 +142,14 @@ func (s *server) router() http.Handler {
 		}
 	}})
 	return origins.Allow(router, s.config.CORSOrigins,
-		[]string{"Authorization", "Content-Type", headerIdempotencyKey, headerLastEventID, headerRequestID, headerTimeout, headerConsistency},
-		[]string{headerRequestID, headerIndex, downloads.HeaderDigest, "Retry-After", headerLimit, headerRemaining, headerReset})
+		[]string{"Authorization", "Content-Type", headerIdempotencyKey, headerLastEventID, headerRequestID, headerTimeout, headerConsistency, headerIfNoneMatch},
+		[]string{headerRequestID, headerIndex, headerETag, downloads.HeaderDigest, "Retry-After", headerLimit, headerRemaining, headerReset})
 }
 
 // methodsOf lists the methods of a path, except OPTIONS, which every path accepts.
 func methodsOf(router *mux.Router, r *http.Request) []string {
 	var allowed []string
-	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE"} {
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
 		probe := r.Clone(r.Context())
 		probe.Method = method
 		var match mux.RouteMatch

@@ -40,7 +40,7 @@ func Run(ctx context.Context, config Config) error {
 			return errors.Join(fmt.Errorf("the gateway's HTTPS: %w", err), listener.Close())
 		}
 		config.Registry.MustRegister(metrics.CertificateEnd("https", keys))
-		secure.NextProtos = []string{"http/1.1"}
+		secure.NextProtos = []string{"h2", "http/1.1"}
 		listener = tls.NewListener(listener, secure)
 	}
 	server := &http.Server{
@@ -50,12 +50,15 @@ func Run(ctx context.Context, config Config) error {
 		WriteTimeout:      config.Timeouts.MaxRequest + time.Minute, // event streams lift it
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		Protocols:         protocols(listener.Addr()),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	var loops sync.WaitGroup
 	background, enough := context.WithCancel(context.WithoutCancel(ctx))
 	loops.Go(func() { s.denied.Report(background, s.reports()) })
 	loops.Go(func() { s.ready.Run(background) })
+	loops.Go(func() { s.collectUploads(background) })
 	defer func() { enough(); loops.Wait() }()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -66,6 +69,20 @@ func Run(ctx context.Context, config Config) error {
 	case <-ctx.Done():
 	}
 	return s.drain(server, failed)
+}
+
+// maxStreams bounds the requests that one HTTP/2 connection has open at a time, event streams included.
+const maxStreams = 250
+
+// protocols returns what a listener speaks. Clients choose HTTP/2 while they set up TLS. Without TLS it is for programs on
+// this machine that know of it (h2c with prior knowledge), such as a proxy: other proxies in between may not understand it.
+func protocols(addr net.Addr) *http.Protocols {
+	p := &http.Protocols{}
+	p.SetHTTP1(true)
+	p.SetHTTP2(true)
+	tcp, ok := addr.(*net.TCPAddr)
+	p.SetUnencryptedHTTP2(ok && tcp.IP.IsLoopback())
+	return p
 }
 
 // lastWrites limits how long the job cache may take at shutdown to write what is queued.

@@ -82,6 +82,9 @@ func (g *running) request(ctx context.Context, method, path, body string, header
 	require.NoError(g.t, err)
 	r.Header.Set("Authorization", "Bearer "+tokenAll)
 	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
 		if r.Header.Set(headers[i], headers[i+1]); headers[i+1] == "" {
 			r.Header.Del(headers[i])
 		}

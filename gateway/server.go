@@ -21,11 +21,13 @@ import (
 	"github.com/mindcoordinator/mind/gateway/downloads"
 	"github.com/mindcoordinator/mind/gateway/fanout"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
+	"github.com/mindcoordinator/mind/gateway/login"
 	"github.com/mindcoordinator/mind/gateway/metrics"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/ratelimit"
 	"github.com/mindcoordinator/mind/gateway/readiness"
+	"github.com/mindcoordinator/mind/gateway/session"
 	"github.com/mindcoordinator/mind/gateway/stream"
 	"github.com/mindcoordinator/mind/gateway/submits"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
@@ -43,6 +45,11 @@ type server struct {
 	limiter *ratelimit.Limiter
 	proxies auth.Proxies
 	issued  *auth.APITokens
+	// sessions authenticates the callers who have signed in.
+	sessions       *session.Keeper
+	sessionService v1.SessionServiceClient
+	// login signs users in at an OpenID Connect issuer; nil: disabled.
+	login *login.Flow
 	// client calls the coordinators; the fields below are their services, for handlers that are not declared routes.
 	client      *client.Client
 	jobs        v1.JobServiceClient
@@ -57,6 +64,8 @@ type server struct {
 	watched stream.Source
 	// denied collects denied requests until they are reported to the coordinators.
 	denied denials.Tally
+	// failedSignIns says which failures of signing in are logged.
+	failedSignIns seldom
 	// exchanger exchanges tokens for ScaiDrive and ScaiAtlas; nil: disabled.
 	exchanger *tokenexchange.Exchanger
 	// hub holds the streams that callers share.
@@ -67,6 +76,7 @@ type server struct {
 	document func() []byte
 	// downloads sends checkpoints.
 	downloads *downloads.Sender
+	uploads   *uploadStore
 	index     atomic.Uint64 // the newest index in any answer
 
 	draining atomic.Bool
@@ -108,8 +118,18 @@ func newServer(config Config) (*server, error) {
 	s.launchers = v1.NewLauncherServiceClient(c)
 	s.quotas, s.audit = v1.NewQuotaServiceClient(c), v1.NewAuditServiceClient(c)
 	s.issued = auth.NewAPITokens(s.tokens)
+	s.sessionService = v1.NewSessionServiceClient(c)
+	s.sessions = session.NewKeeper(s.sessionService, s.issued.Limit())
+	if config.Login != nil && config.OIDC != nil {
+		if s.login, err = login.New(*config.Login, *config.OIDC); err != nil {
+			return nil, err
+		}
+	}
 	s.ready = readiness.New(s.cluster, config.Timeouts.NoLeader)
 	if s.downloads, err = downloads.Open(config.CheckpointArchive); err != nil {
+		return nil, err
+	}
+	if s.uploads, err = openUploads(config); err != nil {
 		return nil, err
 	}
 	if config.TokenExchange != nil {
@@ -207,6 +227,11 @@ func (s *server) authenticate(x *httpRequest) (*auth.Caller, *problem) {
 	r := x.r
 	if tickets := r.URL.Query()[queryTicket]; len(tickets) > 0 && (x.route.stream || r.Header.Get("Authorization") == "") {
 		return s.admitTicket(x, tickets)
+	}
+	if len(r.Header["Authorization"]) == 0 {
+		if caller, p := s.admitSession(x); caller != nil || p != nil {
+			return caller, p
+		}
 	}
 	if len(r.Header["Authorization"]) < 2 && r.Header.Get("Authorization") == "" {
 		return nil, &problem{

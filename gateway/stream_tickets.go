@@ -23,6 +23,9 @@ func createStreamTicket(x *httpRequest) error {
 	if _, err := x.decode(&v1.StreamTicketRequest{}, true); err != nil {
 		return err
 	}
+	if x.caller.Session != nil {
+		return needsToken // Event streams take the cookie themselves.
+	}
 	ticket, digest := auth.MintTicket()
 	whose := &v1.StreamTicket{Permissions: x.caller.Permissions, TokenDigest: x.credential[:], Issued: x.caller.Issued}
 	if !x.caller.Expires.IsZero() {
@@ -50,7 +53,7 @@ var badTicket = &problem{
 // admitTicket finds the caller of a ticket, which is used up.
 func (s *server) admitTicket(x *httpRequest, tickets []string) (*auth.Caller, *problem) {
 	switch {
-	case !x.route.stream:
+	case !x.route.stream || x.route.socket:
 		return nil, &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_MISSING", message: "a ticket opens event streams only: send an Authorization header: Bearer TOKEN"}
 	case len(tickets) > 1 || len(x.r.Header["Authorization"]) > 0: // a proxy may have checked the other one
 		return nil, &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "send one ticket, and no Authorization header with it"}
@@ -80,7 +83,7 @@ func (s *server) unchecked(x *httpRequest, err error, what string, invalid *prob
 	}
 	s.log.LogAttrs(x.r.Context(), slog.LevelError, "cannot check a "+what, slog.String("event", "scaimind_coordinator_error"),
 		slog.String("request_id", x.requestID), slog.String("route", x.route.name), slog.String("raw_detail", err.Error()))
-	message := "the token cannot be checked now; try again"
+	message := "the " + what + " cannot be checked now; try again"
 	if what == "ticket" {
 		message = "the ticket cannot be checked now, and may be used up: try again with a new one"
 	}

@@ -119,7 +119,7 @@ func relay(x *httpRequest, subject fanout.Subject, cursor string) error {
 	r := &reader{x: x}
 	defer r.gone()
 	err := stream.Relay(x.r.Context(), x.w, r, w, stream.Times{
-		NoLeader: s.config.Timeouts.NoLeader, Keepalive: s.config.Timeouts.Keepalive, Recheck: s.config.Timeouts.StreamToken, Drained: s.drained,
+		NoLeader: s.config.Timeouts.NoLeader, Keepalive: s.config.Timeouts.Keepalive, Recheck: x.recheckEvery(), Drained: s.drained,
 	})
 	if errors.Is(err, stream.ErrDraining) {
 		return &problem{
@@ -157,6 +157,9 @@ func (r *reader) MayGoOn(ctx context.Context) error {
 	now, err := x.recheck(auth.WithAddress(ctx, x.server.proxies.ClientOf(x.r)))
 	switch {
 	case errors.Is(err, auth.ErrInvalidToken), err == nil && (now.Tenant != x.caller.Tenant || now.User != x.caller.User):
+		if x.caller.Session != nil {
+			return &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "the session has ended: sign in again, and resume after the last id"}
+		}
 		return &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "the token expired or was revoked: resume after the last id with a valid token"}
 	case err == nil && len(x.route.anyOf) > 0 && !now.May(x.route.anyOf...),
 		err == nil && slices.ContainsFunc(x.needs, func(anyOf []string) bool { return !now.May(anyOf...) }):

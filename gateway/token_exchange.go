@@ -19,6 +19,9 @@ func (x *httpRequest) exchangeToken(call *client.Call, limit time.Duration) (tim
 			s.metrics.Exchanges.WithLabelValues("skipped").Inc()
 			return limit, nil
 		}
+		if x.caller.Session != nil {
+			return 0, x.exchangeFailed("session", errNotExchangeable)
+		}
 		return 0, x.exchangeFailed("not_exchangeable", errNotExchangeable)
 	}
 	start := time.Now()
@@ -45,6 +48,7 @@ var errNotExchangeable = errors.New("the issuer did not issue the caller's token
 // exchangeFailureText has the messages for callers; the log has the details.
 var exchangeFailureText = map[string]string{
 	"not_exchangeable": "an API token cannot be exchanged; use the token of your sign-in (a JSON web token of the issuer)",
+	"session":          "a session has no token to exchange; send the token of your sign-in (a JSON web token of the issuer) in an Authorization header",
 	"refused":          "the authorization server refused your token; sign in again, and if that does not help, contact its operators",
 	"unreachable":      "the authorization server cannot be reached now; try again",
 	"bad_answer":       "the authorization server's answer was not valid; the gateway's log has the details under the request id",

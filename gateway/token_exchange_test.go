@@ -269,13 +269,14 @@ func startDex(t *testing.T, issuer string) string {
 	addr := porttest.Claim(t)
 	config := map[string]any{
 		"issuer": "http://" + addr + "/dex", "storage": map[string]any{"type": "memory"}, "web": map[string]any{"http": addr},
-		"oauth2": map[string]any{"grantTypes": []string{"authorization_code", "urn:ietf:params:oauth:grant-type:token-exchange"}},
+		"oauth2": map[string]any{"skipApprovalScreen": true, "grantTypes": []string{"authorization_code", "urn:ietf:params:oauth:grant-type:token-exchange"}},
 		"staticClients": []map[string]any{
+			{"id": "console", "secret": "s3cret", "name": "Console", "redirectURIs": []string{"http://localhost/v1/session/callback"}},
 			{"id": "mind-gateway", "secret": exchangeSecret, "name": "Mind", "redirectURIs": []string{"http://127.0.0.1/"}},
 			{"id": "scaidrive", "secret": "d", "name": "ScaiDrive", "redirectURIs": []string{"http://127.0.0.1/"}, "trustedPeers": []string{"mind-gateway"}},
 			{"id": "scaiatlas", "secret": "a", "name": "ScaiAtlas", "redirectURIs": []string{"http://127.0.0.1/"}, "trustedPeers": []string{"mind-gateway"}},
 		},
-		"connectors": []map[string]any{{
+		"connectors": []map[string]any{{"type": "mockCallback", "id": "mock", "name": "mock"}, {
 			"type": "oidc", "id": "sign-in", "name": "sign-in",
 			"config": map[string]any{"issuer": issuer, "clientID": "mind", "clientSecret": "x", "redirectURI": "http://" + addr + "/dex/callback"},
 		}},

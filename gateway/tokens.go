@@ -81,8 +81,8 @@ func (x *httpRequest) mayCreate(request *v1.CreateTokenRequest) error {
 	return nil
 }
 
-// asTenant lets an operator manage the tokens of the tenant in the query.
-func asTenant(x *httpRequest) error {
+// asTenant lets an operator manage what belongs to the tenant in the query.
+func asTenant(x *httpRequest, what string) error {
 	tenant := x.r.URL.Query().Get("tenant_id")
 	if tenant == "" || tenant == x.caller.Tenant {
 		return nil
@@ -91,7 +91,7 @@ func asTenant(x *httpRequest) error {
 		return invalid("tenant_id", auth.IdentifierRule)
 	}
 	if !x.caller.May(auth.PermissionOperator) {
-		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "the tokens of another tenant need the permission " + auth.PermissionOperator}
+		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "the " + what + " of another tenant need the permission " + auth.PermissionOperator}
 	}
 	as := *x.caller
 	as.Tenant = tenant
@@ -100,14 +100,14 @@ func asTenant(x *httpRequest) error {
 }
 
 func listTokens(x *httpRequest) error {
-	if err := asTenant(x); err != nil {
+	if err := asTenant(x, "tokens"); err != nil {
 		return err
 	}
 	return unary(x, &v1.ListTokensRequest{}, x.server.tokens.ListTokens, whole)
 }
 
 func revokeToken(x *httpRequest) error {
-	if err := asTenant(x); err != nil {
+	if err := asTenant(x, "tokens"); err != nil {
 		return err
 	}
 	request := &v1.RevokeTokenRequest{TokenId: id(x)}
@@ -116,5 +116,6 @@ func revokeToken(x *httpRequest) error {
 		return err
 	}
 	x.server.issued.Forget()
+	x.server.sessions.ForgetToken(request.GetTokenId())
 	return nil
 }

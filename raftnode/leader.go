@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -25,9 +26,12 @@ const transferPause = 20 * time.Millisecond
 type period struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// ready is closed when every entry of earlier terms is applied here. term is set before that.
+	// ready is closed when every entry of earlier terms is applied here. term and began, the time of it, are set before that.
 	ready chan struct{}
 	term  uint64
+	began time.Time
+	// heard is when this replica last heard of a leader before the period.
+	heard time.Time
 }
 
 // watchLeadership begins and ends periods as raft announces them.
@@ -38,7 +42,8 @@ func (n *Node) watchLeadership() {
 			n.pacing.leading(leads)
 			n.endPeriod()
 			if leads {
-				n.beginPeriod()
+				heard, _ := n.LostLeader()
+				n.beginPeriod(heard)
 			}
 		case <-n.background.Done():
 			n.endPeriod()
@@ -47,8 +52,8 @@ func (n *Node) watchLeadership() {
 	}
 }
 
-func (n *Node) beginPeriod() {
-	r := &period{ready: make(chan struct{})}
+func (n *Node) beginPeriod(heard time.Time) {
+	r := &period{ready: make(chan struct{}), heard: heard}
 	r.ctx, r.cancel = context.WithCancelCause(n.background)
 	n.leading.Store(r)
 	n.changes.signal()
@@ -56,10 +61,44 @@ func (n *Node) beginPeriod() {
 }
 
 func (n *Node) endPeriod() {
-	if r := n.leading.Swap(nil); r != nil {
-		r.cancel(errPeriodOver)
-		n.changes.signal()
+	r := n.leading.Swap(nil)
+	if r == nil {
+		return
 	}
+	r.cancel(errPeriodOver)
+	n.changes.signal()
+}
+
+// Gap returns for how long no leader took writes before the one that this replica is: from heard, when somebody last heard of a
+// leader, until every entry of earlier terms was applied here. If heard is zero, it takes the time when this replica did. 0: it
+// does not lead, or nothing is known of an earlier leader.
+func (n *Node) Gap(heard time.Time) time.Duration {
+	r, ok := n.ruling()
+	if !ok {
+		return 0
+	}
+	if heard.IsZero() {
+		heard = r.heard
+	}
+	if heard.IsZero() {
+		return 0
+	}
+	return max(r.began.Sub(heard), 1) // 0 is unknown
+}
+
+// loss is when a replica lost its leader.
+type loss struct {
+	heard time.Time
+	term  uint64
+}
+
+// LostLeader returns when this replica last heard of the leader that it lost last, and the term in which it lost it. Zero: it has
+// lost none since its start.
+func (n *Node) LostLeader() (heard time.Time, term uint64) {
+	if l := n.lost.Load(); l != nil {
+		return l.heard, l.term
+	}
+	return time.Time{}, 0
 }
 
 // establish commits a barrier: only a leader that has committed an entry of its own term knows which entries are
@@ -72,7 +111,7 @@ func (n *Node) establish(r *period) {
 		err := n.barrier()
 		switch {
 		case err == nil && r.ctx.Err() == nil:
-			r.term = term
+			r.term, r.began = term, time.Now()
 			close(r.ready)
 			n.changes.signal()
 			n.log.Info("leading", "term", term)
@@ -158,11 +197,21 @@ func (n *Node) LeaderChanges() (changes <-chan struct{}, stop func()) {
 	return n.changes.subscribe()
 }
 
-// observe signals each change of the leader. It uses the filter of an observer, because raft calls it for every
-// observation and drops none. Raft calls it on its own goroutine, so it must not block.
+// observe signals each change of the leader, and keeps when one was lost. It uses the filter of an observer, because raft calls it
+// for every observation and drops none. Raft calls it on its own goroutine, so it must not block, and in Shutdown on the one that
+// stops it.
 func (n *Node) observe() {
+	var mine atomic.Bool // this replica was the leader
 	n.raft.RegisterObserver(raft.NewObserver(nil, false, func(o *raft.Observation) bool {
-		if _, ok := o.Data.(raft.LeaderObservation); ok {
+		if now, ok := o.Data.(raft.LeaderObservation); ok {
+			if now.LeaderID == "" {
+				l := &loss{heard: n.raft.LastContact(), term: n.raft.CurrentTerm()}
+				if mine.Load() {
+					l.heard = time.Now()
+				}
+				n.lost.Store(l)
+			}
+			mine.Store(string(now.LeaderID) == n.cfg.ID)
 			n.changes.signal()
 		}
 		return false

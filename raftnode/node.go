@@ -54,6 +54,7 @@ type Node struct {
 	gate      gate
 
 	leading atomic.Pointer[period]
+	lost    atomic.Pointer[loss]
 	changes subscriptions
 	notify  chan bool
 

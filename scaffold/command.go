@@ -73,14 +73,14 @@ func newCommand(root string, o options) (*command, error) {
 	return c, c.readTree(root)
 }
 
-var routePattern = regexp.MustCompile(`^(POST|PUT|DELETE) (/\S+)$`)
+var routePattern = regexp.MustCompile(`^(POST|PUT|PATCH|DELETE) (/\S+)$`)
 
 func (c *command) setRoute(route string) error {
 	c.Route = c.Path + "/" + c.Verb
 	if route != "" {
 		m := routePattern.FindStringSubmatch(route)
 		if m == nil {
-			return fmt.Errorf("%q is no route of a write: it is POST, PUT or DELETE and a path, such as 'POST %s/%s'", route, c.Path, c.Verb)
+			return fmt.Errorf("%q is no route of a write: it is POST, PUT, PATCH or DELETE and a path, such as 'POST %s/%s'", route, c.Path, c.Verb)
 		}
 		c.Method, c.Route = m[1], m[2]
 	}

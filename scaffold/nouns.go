@@ -131,7 +131,7 @@ var nouns = []noun{
 		Proto: "schedules.proto", Service: "ScheduleService", Message: "Schedule", Answer: "schedule", Field: "name",
 		Server: "schedules", Proposer: "s.State", Propose: "Tenant: call.Of(ctx).Tenant, Name: req.GetName()", View: "whole(result.Schedule)",
 		Path: "/schedules/{name}", Permission: "manage",
-		CLI: "jobs", List: "scheduleVerbs", Words: "schedule ", Arg: "NAME", Sample: "nightly", Complete: "", Beside: "`mind schedule ",
+		CLI: "schedule", List: "scheduleVerbs", Words: "schedule ", Arg: "NAME", Sample: "nightly", Complete: "", Beside: "`mind schedule ",
 		Own: "ownSchedule",
 	},
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 const leaf = "mind.io/leaf"
@@ -205,8 +206,10 @@ func TestPlan_domainProperties(t *testing.T) {
 				s.submit(shape, 5)
 			}
 			v := s.machine.View()
-			plan := planner.Plan(v, scheduler.Options{})
-			require.Equal(r, scheduler.Plan(v, scheduler.Options{}), plan, "what is kept changes nothing")
+			prices := place.Learn(v.Mix(), v.Nodes())
+			opts := scheduler.Options{Prices: func() *place.Prices { return prices }}
+			plan := planner.Plan(v, opts)
+			require.Equal(r, scheduler.Plan(v, opts), plan, "what is kept changes nothing")
 			for _, c := range plan.Commands {
 				require.Empty(r, s.apply(c)[0].(jobverbs.PlaceResult).Refused)
 			}

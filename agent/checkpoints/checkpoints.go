@@ -60,7 +60,9 @@ type Config struct {
 	// Private are directories from which only outputs of the tenant's jobs are uploaded or served.
 	Private *private.Paths
 	Outputs *outputs.Dirs
-	Outbox  Outbox
+	// As runs a function with the rights on files of the user as which the jobs of a tenant run; nil: they run as the agent.
+	As     func(tenant string, f func()) error
+	Outbox Outbox
 	// Rate limits the uploads in bytes per second; 0: no limit.
 	Rate    int64
 	Log     *slog.Logger

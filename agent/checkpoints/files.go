@@ -79,14 +79,28 @@ func (f *files) open(path string) (saved.Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := dir.File(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	file, err := f.keeper.fileOf(f.order.GetTenantId(), dir, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		err = errors.Join(saved.ErrChanged, err)
+	case errors.Is(err, fs.ErrPermission):
+		err = refusal{fmt.Errorf("the user of the job may not read %s", path)}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return file, nil
+}
+
+// fileOf opens a file of a checkpoint with the rights of the tenant's user: a job must not have the agent read for it.
+func (k *Keeper) fileOf(tenant string, dir *safedir.Dir, path string) (file *os.File, err error) {
+	if k.cfg.As == nil {
+		return dir.File(path)
+	}
+	if err := k.cfg.As(tenant, func() { file, err = dir.File(path) }); err != nil {
+		return nil, refusal{err}
+	}
+	return file, err
 }
 
 // opened opens the directory, once: the whole upload reads this directory, even if another one is put in its place

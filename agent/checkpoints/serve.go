@@ -18,7 +18,9 @@ var ErrNotServed = errors.New("it is not in a directory that Mind made for the j
 
 // Served is a checkpoint that is open for another node to fetch.
 type Served struct {
-	dir *safedir.Dir
+	keeper *Keeper
+	tenant string
+	dir    *safedir.Dir
 }
 
 // Serve opens a registered checkpoint of this node for another node. It must be in a directory that agents made for its
@@ -46,7 +48,7 @@ func (k *Keeper) Serve(of *v1.GetServedCheckpointResponse) (*Served, error) {
 	if err != nil {
 		return nil, errors.Join(ErrNotServed, err)
 	}
-	return &Served{dir}, nil
+	return &Served{k, of.GetTenantId(), dir}, nil
 }
 
 // Close closes the checkpoint.
@@ -84,7 +86,7 @@ func (s *Served) List(ctx context.Context, digest string, each func(*v1.Checkpoi
 		case !e.Regular:
 			return fmt.Errorf("%s is not a file", e.Path)
 		default:
-			file, err := s.dir.File(e.Path)
+			file, err := s.keeper.fileOf(s.tenant, s.dir, e.Path)
 			if err != nil {
 				return err
 			}
@@ -104,7 +106,7 @@ var ErrOtherVersion = errors.New("the file has changed since it was listed")
 // Open opens a file, if it is the version that was listed. After reading it, call unchanged: it returns an error if the
 // file has changed meanwhile.
 func (s *Served) Open(path, listed string) (file *os.File, unchanged func() error, err error) {
-	file, err = s.dir.File(path)
+	file, err = s.keeper.fileOf(s.tenant, s.dir, path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -206,6 +206,8 @@ type Request struct {
 	// Checkpoint is a checkpoint to fetch from the archive of checkpoints; Path then only names it. nil: Path is a
 	// source.
 	Checkpoint *Checkpoint
+	// Object is one object of the archive; Path then only names it. nil: it is something else.
+	Object *Object
 	// Remote is a checkpoint to fetch from another node; Path then only names it. nil: Path is a source, or Checkpoint
 	// is set.
 	Remote      *Remote
@@ -218,6 +220,13 @@ type Request struct {
 type Checkpoint struct {
 	// Key is its key in the archive; Digest is its content digest.
 	Key, Digest string
+}
+
+// Object is an object in the archive of checkpoints.
+type Object struct {
+	// Key is its key, and SHA256 the digest of its content.
+	Key, SHA256 string
+	Size        int64
 }
 
 // Data is a source on the node.
@@ -287,6 +296,9 @@ func (c *Cache) resolveWell(ctx context.Context, r Request) (*source, error) {
 func (c *Cache) resolveRequest(ctx context.Context, r Request) (*source, error) {
 	if r.Checkpoint != nil {
 		return c.checkpoint(ctx, r.Checkpoint)
+	}
+	if r.Object != nil {
+		return c.object(r.Object)
 	}
 	if r.Remote != nil {
 		return c.remote(ctx, r.Remote)

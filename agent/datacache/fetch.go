@@ -176,7 +176,7 @@ func (f *flight) transfer(ctx context.Context) (*object, *sourceRow, error) {
 	f.mu.Lock()
 	f.begun = true
 	f.mu.Unlock()
-	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+	if err := os.MkdirAll(f.dir, 0o711); err != nil {
 		return nil, nil, fmt.Errorf("make room: %w", err)
 	}
 	if size := f.source.size(); size > 0 {
@@ -298,7 +298,7 @@ func (f *flight) publish(files []keptFile) (*object, error) {
 		old.hold(f.dir)
 	}
 	f.cache.mu.Unlock()
-	if err := durable.MkdirAll(parent, 0o700); err != nil {
+	if err := durable.MkdirAll(parent, 0o711); err != nil {
 		return nil, err
 	}
 	if old != nil {

@@ -386,7 +386,7 @@ func writeJSON(dir, name string, what any) error {
 	if err != nil {
 		return err
 	}
-	if err := durable.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o711); err != nil {
 		return err
 	}
 	return durable.WriteFile(filepath.Join(dir, name), text, 0o600)

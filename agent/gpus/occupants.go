@@ -93,8 +93,7 @@ func (w *whose) owner(pid int) (task string, ok bool) {
 	}
 	if w.group != "" {
 		if text, err := os.ReadFile(proc + "/cgroup"); err == nil {
-			parent, name := filepath.Split(strings.TrimSpace(string(text)))
-			if _, isTask := taskid.Parse(name); isTask && strings.HasSuffix(parent, "/"+filepath.Base(w.group)+"/") {
+			if name, isTask := inGroup(string(text), filepath.Base(w.group)); isTask {
 				return name, true
 			}
 		}
@@ -102,6 +101,21 @@ func (w *whose) owner(pid int) (task string, ok bool) {
 	session, started, ok := sessionOf(pid)
 	if c, known := w.pids[session]; ok && known && (c.endedAt.IsZero() || started.Before(c.endedAt)) {
 		return c.task, true
+	}
+	return "", false
+}
+
+// inGroup finds the task in the text of /proc/PID/cgroup: its group is below one with a name, and the task may have made
+// groups in it.
+func inGroup(text, parent string) (task string, ok bool) {
+	for line := range strings.Lines(text) {
+		path, unified := strings.CutPrefix(strings.TrimSpace(line), "0::")
+		if _, below, found := strings.Cut(path, "/"+parent+"/"); unified && found {
+			name, _, _ := strings.Cut(below, "/")
+			if _, isTask := taskid.Parse(name); isTask {
+				return name, true
+			}
+		}
 	}
 	return "", false
 }

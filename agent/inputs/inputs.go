@@ -64,10 +64,11 @@ type Config struct {
 
 // Inputs brings the data of jobs to the node.
 type Inputs struct {
-	cfg   Config
-	node  string
-	cache *datacache.Cache
-	log   *slog.Logger
+	cfg      Config
+	node     string
+	cache    *datacache.Cache
+	log      *slog.Logger
+	unpacked string // see unpackedDir
 	// agreements has the agreements of the attempts whose rank 0 is on this node.
 	agreements *agreements
 }
@@ -77,7 +78,7 @@ func (c Config) Validate(dataDir string) error { return c.cache("", dataDir, nil
 
 func (c Config) cache(node, dataDir string, own func(tenant string) string) datacache.Config {
 	return datacache.Config{
-		Node: node, Dir: cmp.Or(c.CacheDir, filepath.Join(dataDir, "datacache")), Capacity: c.CacheBytes, Roots: c.Roots,
+		Node: node, Dir: c.Cache(dataDir), Capacity: c.CacheBytes, Roots: c.Roots,
 		// Outputs of jobs may be the data of other jobs of the tenant; the agent's state may not.
 		Private: c.Private, Own: func(tenant string) []string { return []string{own(tenant)} },
 		Hosts: c.Hosts, Hub: datacache.Service{URL: c.HubURL, Token: c.HubToken},
@@ -94,7 +95,11 @@ func Open(cfg Config, node, dataDir string, own func(tenant string) string, log 
 	if err != nil {
 		return nil, err
 	}
-	return &Inputs{cfg: cfg, node: node, cache: cache, log: log, agreements: openAgreements(dataDir, log)}, nil
+	in := &Inputs{cfg: cfg, node: node, cache: cache, log: log, unpacked: filepath.Join(dataDir, unpackedDir), agreements: openAgreements(dataDir, log)}
+	if err := os.RemoveAll(in.unpacked); err != nil { // of tasks that an earlier agent did not launch
+		return nil, fmt.Errorf("remove unpacked uploads: %w", err)
+	}
+	return in, nil
 }
 
 // Data is the fetched data of a task: its sources, in order, its model, and the checkpoint to resume from.
@@ -103,13 +108,36 @@ type Data struct {
 	found   []*datacache.Data
 	model   *taskModel // nil: it was not fetched
 	resume  *resume    // nil: nothing was decided about a checkpoint to resume from
+	upload  *upload    // nil: the job has none
 	// onlyResume: the task has neither sources nor a model to lay out.
 	onlyResume bool
 }
 
+// Cache returns the directory of the cache of an agent.
+func (c Config) Cache(dataDir string) string {
+	return cmp.Or(c.CacheDir, filepath.Join(dataDir, "datacache"))
+}
+
+// Dirs returns the directories and files in which the data of a task lies: its own directory has links to them.
+func (d *Data) Dirs() (all []string) {
+	if d == nil {
+		return nil
+	}
+	for _, data := range d.found {
+		all = append(all, data.Dir)
+	}
+	if d.model != nil {
+		all = append(all, d.model.found.Dir)
+	}
+	if d.resume != nil && d.resume.found != nil {
+		all = append(all, d.resume.found.Dir)
+	}
+	return all
+}
+
 // Needed reports whether a task has data to fetch, or to look for on a file system that may be slow.
 func (in *Inputs) Needed(id taskid.ID, spec *v1.TaskSpec) bool {
-	return len(sourcesOf(spec.GetJob())) > 0 || in.needsModel(spec) || in.needsResume(id, spec)
+	return len(sourcesOf(spec.GetJob())) > 0 || uploadOf(spec) != "" || in.needsModel(spec) || in.needsResume(id, spec)
 }
 
 // sourcesOf returns the data sources of a job, or the datasets of an evaluation.
@@ -136,7 +164,11 @@ func (in *Inputs) Fetch(ctx context.Context, id taskid.ID, spec *v1.TaskSpec, te
 		data, err := in.cache.Fetch(ctx, r)
 		switch {
 		case err == nil:
-			in.log.Info(r.What+" of a task is available", "job", id.Job, "attempt", id.Attempt, "rank", id.Rank, "bytes", data.Size, "took", time.Since(began).Round(time.Millisecond))
+			level := slog.LevelInfo
+			if r.Object != nil { // one of many
+				level = slog.LevelDebug
+			}
+			in.log.Log(ctx, level, r.What+" of a task is available", "job", id.Job, "attempt", id.Attempt, "rank", id.Rank, "bytes", data.Size, "took", time.Since(began).Round(time.Millisecond))
 		case ctx.Err() != nil:
 			return nil, errors.New("stopped while its data was being fetched")
 		}
@@ -145,6 +177,9 @@ func (in *Inputs) Fetch(ctx context.Context, id taskid.ID, spec *v1.TaskSpec, te
 	out := &Data{sources: sourcesOf(spec.GetJob())}
 	out.onlyResume = len(out.sources) == 0 && !in.needsModel(spec)
 	var err error
+	if out.upload, err = in.fetchUpload(ctx, id, spec, fetch); err != nil {
+		return nil, err
+	}
 	if out.model, err = in.fetchModel(ctx, spec, fetch); err != nil {
 		return nil, err
 	}
@@ -173,6 +208,9 @@ func Failure(err error) string {
 func (in *Inputs) Release(id taskid.ID) {
 	in.agreements.forget(id)
 	in.cache.Release(id.Name())
+	if err := os.RemoveAll(filepath.Join(in.unpacked, id.Name())); err != nil {
+		in.log.Error("cannot remove an unpacked upload", "task", id.Name(), "error", err)
+	}
 }
 
 // Agree answers a task of another node in an agreement.

@@ -3,7 +3,9 @@ package launch
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
+	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskid"
@@ -12,12 +14,12 @@ import (
 
 // denied returns the reason why a task may not use the directories that its request names, or "" if it may. Files in
 // private directories belong to the agent or to other jobs, and the agent would register and serve them for this job.
-func (l *Launcher) denied(id taskid.ID, spec *v1.TaskSpec, s shim.Spec) string {
+func (l *Launcher) denied(id taskid.ID, dir string, spec *v1.TaskSpec, s shim.Spec) string {
 	if l.Private == nil {
 		return ""
 	}
 	if cwd := s.Cwd; cwd != "" {
-		if real, err := private.Resolve(cwd); err != nil || l.Private.Holds(real, resolved(s.Dirs)...) {
+		if real, err := private.Resolve(cwd); err != nil || l.Private.Holds(real, resolved(append(slices.Clone(s.Dirs), filepath.Join(dir, inputs.UploadDir)))...) {
 			return l.deny(id, "working directory", cwd, "submit with a cwd of your own")
 		}
 	}

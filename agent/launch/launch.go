@@ -2,6 +2,7 @@ package launch
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/mindcoordinator/mind/agent/inputs"
+	"github.com/mindcoordinator/mind/agent/isolation"
 	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/shim"
@@ -27,8 +29,10 @@ const configFile = "config.json"
 // Launcher makes the specifications of tasks. It holds the settings that all tasks of a node have in common.
 type Launcher struct {
 	Node string
-	// CgroupParent is the parent of the tasks' control groups; empty: they have none.
-	CgroupParent string
+	// Isolation is how far tasks are kept apart.
+	Isolation *isolation.Isolation
+	// Users are the users as which tasks run; nil: that of the agent.
+	Users *isolation.Users
 	// LogBytes limits the log of one task.
 	LogBytes int64
 	// Visible returns the value of CUDA_VISIBLE_DEVICES for GPUs.
@@ -115,27 +119,39 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 		JobID: id.Job, Attempt: id.Attempt, Rank: id.Rank, Token: id.Token, Node: l.Node,
 		LogBytes: l.LogBytes, SegmentBytes: min(16<<20, max(1<<20, l.LogBytes/4)),
 	}
-	if l.CgroupParent != "" {
-		s.Cgroup = filepath.Join(l.CgroupParent, id.Name())
+	if l.Isolation != nil {
+		asked := job.GetResourceConfig()
+		s.Cgroup, s.Limits = l.Isolation.Task(id.Name()), l.Isolation.Limits(int(asked.GetMemoryMb()), int(asked.GetCpuCount()))
 	}
 	var env environment
 	env.inherit(os.Environ())
+	refused := l.becomeUser(&s, &env, spec.GetTenantId())
+	var byLauncher, byJob map[string]string
 	output, checkpoints := l.Outputs.Of(id, spec.GetTenantId(), job)
 	s.Dirs = []string{output, checkpoints}
 	s.CheckpointDir = checkpoints
 	if command := job.GetCommandConfig(); command != nil {
 		s.Cwd = command.GetCwd()
+		if upload := command.GetUpload(); upload != "" && !filepath.IsAbs(s.Cwd) {
+			s.Cwd = filepath.Join(dir, inputs.UploadDir, filepath.Join("/", s.Cwd)) // nor above it
+		}
 		s.Argv = command.GetArgv()
 		if len(s.Argv) == 0 && command.GetCommand() != "" {
 			s.Argv = []string{"/bin/sh", "-c", command.GetCommand()}
 		}
-		setAll(&env, command.GetEnvironment())
+		byJob = command.GetEnvironment()
 	}
+	env.fallback("HOME", output) // a user without an entry has none
 	place := l.placeOf(id, dir, spec, data, output, checkpoints)
 	place.model = inputs.ModelPath(spec, dir, data)
 	if job.GetCommandConfig() == nil {
-		launcherEnv(&env, spec, place)
-		setAll(&env, job.GetTrainingConfig().GetEnvironment())
+		byLauncher = launcherEnv(spec, place)
+		byJob = job.GetTrainingConfig().GetEnvironment()
+	}
+	setAll(&env, byLauncher)
+	setAll(&env, byJob)
+	noPython := l.enterPythons(&env, byLauncher, byJob)
+	if job.GetCommandConfig() == nil {
 		env.set("MIND_CONFIG", place.config)
 	}
 	if data != nil && !data.OnlyResume() {
@@ -143,6 +159,9 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 		env.set("MIND_DATA_MANIFEST", filepath.Join(dir, inputs.Manifest))
 	}
 	setTaskEnv(&env, id, spec, place)
+	if env.unset("MIND_UPLOAD_DIR"); job.GetCommandConfig().GetUpload() != "" {
+		env.set("MIND_UPLOAD_DIR", filepath.Join(dir, inputs.UploadDir))
+	}
 	env.set("MIND_OUTPUT_DIR", output)
 	env.set("MIND_CHECKPOINT_DIR", checkpoints)
 	env.set("MIND_METRICS_FILE", filepath.Join(dir, shim.MetricsFile))
@@ -151,11 +170,57 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 	if job.GetCommandConfig() == nil {
 		s.Argv, s.Refusal = l.launcherArgv(spec, place, &env)
 	}
-	if why := l.denied(id, spec, s); why != "" {
+	if noPython != "" {
+		s.Refusal = noPython
+	}
+	if refused != "" {
+		s.Refusal = refused
+	}
+	if why := l.denied(id, dir, spec, s); why != "" {
 		// The shim must not make or open the denied directories.
 		s.Refusal, s.Dirs, s.CheckpointDir, s.Cwd = why, nil, "", ""
 	}
+	if l.Isolation != nil && s.Refusal == "" {
+		read := append(data.Dirs(), l.Outputs.Tenant(spec.GetTenantId()), place.resume, place.model)
+		write := []string{dir, output, checkpoints}
+		var err error
+		if s.Walls, err = l.Isolation.Walls(absolute(read), absolute(write)); err != nil {
+			s.Refusal = fmt.Sprintf("cannot put the task behind its walls on node %s: %v", l.Node, err)
+		}
+	}
 	return s
+}
+
+// becomeUser makes a task run as the user of its tenant. It returns a reason if there is none.
+func (l *Launcher) becomeUser(s *shim.Spec, env *environment, tenant string) string {
+	user, err := l.Users.Of(tenant)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("cannot run on node %s: %v", l.Node, err)
+	case user == nil:
+		return ""
+	}
+	s.User, s.Own, s.Given = user.User, l.Outputs.Base(), []string{configFile, inputs.Manifest, inputs.UploadDir}
+	for _, v := range [][2]string{{"HOME", user.Home}, {"USER", user.Name}, {"LOGNAME", user.Name}, {"SHELL", user.Shell}} {
+		if env.unset(v[0]); v[1] != "" {
+			env.set(v[0], v[1])
+		}
+	}
+	return ""
+}
+
+// absolute returns the places to which absolute paths lead. The shim follows no links.
+func absolute(paths []string) (real []string) {
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			continue
+		}
+		if at, err := private.Resolve(path); err == nil {
+			path = at
+		}
+		real = append(real, path)
+	}
+	return real
 }
 
 func setAll(env *environment, variables map[string]string) {
@@ -235,7 +300,7 @@ func Prepare(spec *v1.TaskSpec, data *inputs.Data) func(dir, final string) error
 		if data == nil {
 			return nil
 		}
-		return func(dir, _ string) error { return data.WriteResume(dir) }
+		return func(dir, _ string) error { return errors.Join(data.WriteResume(dir), data.WriteUpload(dir)) }
 	}
 	return func(dir, final string) error {
 		if err := data.WriteResume(dir); err != nil {

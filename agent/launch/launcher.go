@@ -55,8 +55,8 @@ func launcherOf(spec *v1.TaskSpec) (l *v1.Launcher, framework string, distribute
 	return l, framework, distributed
 }
 
-// launcherEnv sets the launcher's variables, which the job's variables override.
-func launcherEnv(env *environment, spec *v1.TaskSpec, p place) {
+// launcherEnv returns the launcher's variables, which the job's variables override.
+func launcherEnv(spec *v1.TaskSpec, p place) map[string]string {
 	l, _, _ := launcherOf(spec)
 	values := p.values(spec)
 	variables := make(map[string]string, len(l.GetEnvironment()))
@@ -66,7 +66,7 @@ func launcherEnv(env *environment, spec *v1.TaskSpec, p place) {
 			variables[name] = filled
 		}
 	}
-	setAll(env, variables)
+	return variables
 }
 
 // launcherArgv returns the command line of a training or an evaluation, or why this node cannot run it.

@@ -17,7 +17,7 @@ import (
 var (
 	errWrittenLater = errors.New("written later")
 	// ErrPrivate is the error for directories that belong to the agent or to another job.
-	ErrPrivate = errors.New("it is, or contains, a directory of the agent or of another job: write checkpoints below $MIND_CHECKPOINT_DIR, $MIND_OUTPUT_DIR or the working directory")
+	ErrPrivate = errors.New("it is, or contains, a directory of the agent or of another job: write checkpoints below $MIND_CHECKPOINT_DIR, $MIND_OUTPUT_DIR or a cwd of your own")
 
 	errNotWithin    = errors.New("it is outside of the directories that the job may register from: its output and checkpoint directories, its working directory, and data_roots of the agent")
 	errTooManyFiles = fmt.Errorf("it has more than %d files", maxCheckpointFiles)

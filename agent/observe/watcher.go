@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mindcoordinator/mind/agent/printed"
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/safedir"
 	"github.com/mindcoordinator/mind/agent/shim"
@@ -75,6 +76,7 @@ type Watcher struct {
 	remark          func(text string) // writes a remark into the task's log
 	journal         *journal
 	metrics, events taskfile.Tail
+	printed         *printed.Reader
 	cwd             string
 	checkpoints     checkpointDir
 	places          places
@@ -88,6 +90,10 @@ type Watcher struct {
 	// results counts the handled results, gates the gates, remarks the written remarks.
 	results, gates, remarks int
 	refused                 map[string]bool // files about which a remark said that they are not read
+	// noPattern says what is wrong with the job's own pattern of printed metrics.
+	noPattern error
+	// deaf: the last look at what the task prints failed.
+	deaf bool
 	// endedWell: the program has ended with exit code 0.
 	endedWell bool
 
@@ -161,6 +167,7 @@ func newWatcher(cfg Config) *Watcher {
 	if spec.Cwd == "" && len(spec.Dirs) > 0 {
 		w.cwd = spec.Dirs[0]
 	}
+	w.printed, w.noPattern = printed.Open(cfg.Dir, spec.Env, cfg.MetricsBytes)
 	w.checkpoints = newCheckpointDir(cfg.Dir, spec.CheckpointDir)
 	w.checkpoints.log = log
 	w.places = placesOf(spec, cfg.Roots)
@@ -277,6 +284,7 @@ func (w *Watcher) look(ctx context.Context, now time.Time, last bool) (found []F
 	}
 	found = w.take(ctx, &left)
 	more = more || len(w.waiting) > 0
+	more = w.listen(ctx, now, last) || more
 	var latest []byte
 	more = w.read(&w.metrics, func(line taskfile.Line) {
 		if w.series != nil && !line.Long && !w.series.Line(line.Text, line.End, w.metrics.Changed/int64(time.Millisecond)) {

@@ -72,6 +72,9 @@ func New(dataDir string) *Dirs {
 	return &Dirs{base: filepath.Join(dataDir, Folder), users: make(map[string]int)}
 }
 
+// Base is the directory in which all tenants have theirs.
+func (o *Dirs) Base() string { return o.base }
+
 // own returns the given directories that this agent may remove, and the directories that contain them, innermost first.
 // It leaves out the folders of tenants, which are kept.
 func (o *Dirs) own(dirs []string) (all []string) {

@@ -135,11 +135,11 @@ func TestATaskThatIsOverIsNotTakenForTheNextOfItsShim(t *testing.T) {
 	h.Close()
 	s.Close()
 	for i, dir := range over {
-		found, err := Attach(dir)
+		found, err := Attach(dir, "")
 		require.NoError(t, err)
 		require.Equal(t, i, exited(t, found).Code)
 	}
-	found, err := Attach(dir)
+	found, err := Attach(dir, "")
 	require.NoError(t, err)
 	require.Equal(t, pid, running(t, found))
 	require.NoError(t, found.Stop(shim.StopRequest{}))
@@ -193,7 +193,7 @@ func TestAShimThatWasAskedByAnotherAgentIsNotUsedAgain(t *testing.T) {
 	h, err := s.Start(dir, newSpec("sleep", "1000"), nil)
 	require.NoError(t, err)
 	running(t, h)
-	other, err := Attach(dir)
+	other, err := Attach(dir, "")
 	require.NoError(t, err)
 	running(t, other)
 	require.NoError(t, h.Stop(shim.StopRequest{}))
@@ -230,17 +230,35 @@ func TestAUsedShimEndsWithItsAgent(t *testing.T) {
 func TestShimsOfABurstAreDismissed(t *testing.T) {
 	s, parent := newSpare(t, 1)
 	defer s.Close()
+	// The tasks run at the same time, so each has a shim of its own.
+	end := filepath.Join(parent, "end")
+	script := "echo $PPID; until [ -e " + end + " ]; do sleep 0.01; done"
 	var handles []*Handle
+	shims := map[int]bool{}
 	for i := range 5 {
-		h, err := s.Start(filepath.Join(parent, "task"+strconv.Itoa(i)), newSpec("true"), nil)
+		dir := filepath.Join(parent, "task"+strconv.Itoa(i))
+		h, err := s.Start(dir, newSpec("sh", "-c", script), nil)
 		require.NoError(t, err)
 		handles = append(handles, h)
+		waitFor(t, "the task runs", func() bool { return len(logLines(t, dir)) > 0 })
+		pid, err := strconv.Atoi(text(t, dir))
+		require.NoError(t, err)
+		shims[pid] = true
 	}
+	require.Len(t, shims, len(handles))
+	require.NoError(t, os.WriteFile(end, nil, 0o600))
 	for _, h := range handles {
 		require.Zero(t, exited(t, h).Code)
 	}
-	waitFor(t, "more than the spare one", func() bool { return s.idle() > 1 })
-	waitFor(t, "the spare one alone", func() bool { return s.idle() == 1 })
+	waitFor(t, "the spare one alone", func() bool {
+		left := 0
+		for pid := range shims {
+			if alive(pid) {
+				left++
+			}
+		}
+		return s.idle() == 1 && left <= 1
+	})
 }
 
 // A shim that dies while it waits for another task is not the end of that task.

@@ -98,7 +98,7 @@ func TestADeadlineMovesOnlyOn(t *testing.T) {
 	require.NoError(t, h.SetDeadline(deadlineIn(time.Second, 2*time.Second)))
 	// Another agent gets the current deadline.
 	waitFor(t, "the later deadline", func() bool {
-		again, err := Attach(dir)
+		again, err := Attach(dir, "")
 		require.NoError(t, err)
 		defer again.Close()
 		return deadlineOf(t, again).StopAt == far.StopAt

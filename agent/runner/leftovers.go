@@ -2,7 +2,10 @@ package runner
 
 import (
 	"bytes"
+	"iter"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,29 +14,103 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 )
 
-// KillLeftovers kills the processes that a task left when its shim was killed, and returns their number. Their parent
-// is gone, so they are found by their environment, which child processes inherit unless they clear it.
-func KillLeftovers(spec shim.Spec) int {
-	if spec.Cgroup != "" {
-		_ = os.WriteFile(spec.Cgroup+"/cgroup.kill", []byte("1"), 0)
-	}
-	marks := [][]byte{
-		[]byte("MIND_JOB_ID=" + spec.JobID + "\x00"),
-		[]byte("MIND_ATTEMPT=" + strconv.Itoa(int(spec.Attempt)) + "\x00"),
-		[]byte("MIND_NODE_RANK=" + strconv.Itoa(int(spec.Rank)) + "\x00"),
-	}
-	killed := make(map[int]bool)
+// KillLeftovers kills the processes that a task left when its shim was killed, and returns their number. It returns when
+// none is left: none in its control group, if it has one, none with its environment, which child processes inherit unless
+// they clear it, and none of those that were found so before: a process that ends has no environment any more while it
+// still holds its files, those of GPUs among them. known are other processes of the task.
+func KillLeftovers(spec shim.Spec, group string, known ...process) int {
+	killed := make(map[int]process)
 	for pause := time.Millisecond; ; pause = min(2*pause, time.Second) {
-		found := marked(marks)
-		if len(found) == 0 {
+		found := Processes(spec, group)
+		for _, pid := range found {
+			if _, before := killed[pid]; !before {
+				killed[pid] = processOf(pid)
+			}
+		}
+		if len(found) == 0 && (group == "" || shim.GroupEmpty(group)) && allOver(maps.Values(killed)) && allOver(slices.Values(known)) {
+			if group != "" {
+				shim.RemoveGroup(group)
+			}
 			return len(killed)
 		}
+		if group != "" {
+			shim.KillGroup(group)
+		}
 		for _, pid := range found {
-			killed[pid] = true
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 		time.Sleep(pause)
 	}
+}
+
+// process is a process, whose number may be used again when it is over. The zero value is over.
+type process struct {
+	pid     int
+	started string
+}
+
+func processOf(pid int) process {
+	_, started := statOf(pid)
+	return process{pid, started}
+}
+
+// over reports whether the process has ended, whether its parent knows that or not.
+func (p process) over() bool {
+	if p.pid == 0 || p.started == "" {
+		return true
+	}
+	state, started := statOf(p.pid)
+	return started != p.started || state == "Z" || state == "X"
+}
+
+func allOver(all iter.Seq[process]) bool {
+	for p := range all {
+		if !p.over() {
+			return false
+		}
+	}
+	return true
+}
+
+// statOf reads the state and the start of a process; empty: there is none.
+func statOf(pid int) (state, started string) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", ""
+	}
+	// The name in parentheses may have any characters.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return "", ""
+	}
+	return string(fields[0]), string(fields[19])
+}
+
+// killGroup kills the processes of a control group until none is left, and removes it.
+func killGroup(group string) {
+	for pause := time.Millisecond; !shim.GroupEmpty(group); pause = min(2*pause, time.Second) {
+		shim.KillGroup(group)
+		time.Sleep(pause)
+	}
+	shim.RemoveGroup(group)
+}
+
+// Processes finds the living processes of a task, whose parent may be gone: those in its control group, if it has one, and
+// those with its environment.
+func Processes(spec shim.Spec, group string) []int {
+	found := marked([][]byte{
+		[]byte("MIND_JOB_ID=" + spec.JobID + "\x00"),
+		[]byte("MIND_ATTEMPT=" + strconv.Itoa(int(spec.Attempt)) + "\x00"),
+		[]byte("MIND_NODE_RANK=" + strconv.Itoa(int(spec.Rank)) + "\x00"),
+	})
+	if group != "" {
+		for _, pid := range shim.GroupProcesses(group) {
+			if !slices.Contains(found, pid) {
+				found = append(found, pid)
+			}
+		}
+	}
+	return found
 }
 
 // marked finds living processes by their environment.

@@ -47,10 +47,15 @@ type Event struct {
 
 // Handle is the agent's handle of one shim.
 type Handle struct {
-	dir    string
-	events chan Event
-	closed chan struct{}
-	once   sync.Once
+	dir string
+	// group is the control group of the task; empty: it has none. The record of a task is no evidence for it: a job may have
+	// written there.
+	group string
+	// command is the first process of the task, as far as the shim has said it.
+	command process
+	events  chan Event
+	closed  chan struct{}
+	once    sync.Once
 
 	mu   sync.Mutex
 	conn *os.File
@@ -127,14 +132,15 @@ func (h *Handle) Close() {
 	}
 }
 
-// Attach takes over a task that an earlier agent left. The error is a shim.VersionError if a newer agent launched it.
-func Attach(dir string) (*Handle, error) {
+// Attach takes over a task that an earlier agent left, and that has a control group, unless that is empty. The error is a
+// shim.VersionError if a newer agent launched it.
+func Attach(dir, group string) (*Handle, error) {
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		spec, err := shim.ReadSpec(dir)
 		if err == nil {
 			var conn *os.File
 			if conn, err = dial(spec.Socket); err == nil {
-				return follow(dir, conn, nil), nil
+				return follow(dir, group, conn, nil), nil
 			}
 		}
 		if newer := (shim.VersionError{}); errors.As(err, &newer) {
@@ -148,7 +154,7 @@ func Attach(dir string) (*Handle, error) {
 		}
 		if free {
 			defer release()
-			return attachDead(dir, spec.Begun)
+			return attachDead(dir, group, spec.Begun)
 		}
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("the shim in %s does not answer: %w", dir, err)
@@ -158,14 +164,14 @@ func Attach(dir string) (*Handle, error) {
 }
 
 // attachDead handles a directory without a shim. The caller holds its lock.
-func attachDead(dir string, begun bool) (*Handle, error) {
+func attachDead(dir, group string, begun bool) (*Handle, error) {
 	if !begun {
 		// The shim may have recorded that the command was begun while the caller waited for the lock.
 		spec, _ := shim.ReadSpec(dir)
 		begun = spec.Begun || left(dir)
 	}
 	if _, err := ReadExit(dir); err == nil || begun {
-		return follow(dir, nil, nil), nil
+		return follow(dir, group, nil, nil), nil
 	}
 	if err := os.Remove(filepath.Join(dir, shim.SpecFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("withdraw task: %w", err)
@@ -220,8 +226,8 @@ func ReadExit(dir string) (shim.Exit, error) {
 	return exit, nil
 }
 
-func follow(dir string, conn *os.File, ended func(*bufio.Scanner)) *Handle {
-	h := &Handle{dir: dir, events: make(chan Event, 3), closed: make(chan struct{}), conn: conn, ended: ended}
+func follow(dir, group string, conn *os.File, ended func(*bufio.Scanner)) *Handle {
+	h := &Handle{dir: dir, group: group, events: make(chan Event, 3), closed: make(chan struct{}), conn: conn, ended: ended}
 	go h.run(conn)
 	return h
 }
@@ -241,6 +247,13 @@ func (h *Handle) release(said *bufio.Scanner) {
 	}
 }
 
+// empty returns when no process is left in the control group, whatever said that the task has ended.
+func (h *Handle) empty() {
+	if h.group != "" && !shim.GroupEmpty(h.group) {
+		killGroup(h.group)
+	}
+}
+
 func (h *Handle) run(conn *os.File) {
 	defer close(h.events)
 	if conn != nil && h.listen(conn) {
@@ -255,6 +268,7 @@ func (h *Handle) run(conn *os.File) {
 	if err != nil {
 		exit = h.abandoned(err)
 	}
+	h.empty()
 	h.events <- Event{Exit: &exit}
 }
 
@@ -273,11 +287,13 @@ func (h *Handle) listen(conn *os.File) bool {
 			pid, at, _ := strings.Cut(rest, " ")
 			event := Event{Running: true}
 			event.Pid, _ = strconv.Atoi(pid)
+			h.command = processOf(event.Pid)
 			event.Time, _ = strconv.ParseInt(at, 10, 64)
 			h.events <- event
 		case "exited":
 			var exit shim.Exit
 			if json.Unmarshal([]byte(rest), &exit) == nil {
+				h.empty()
 				h.events <- Event{Exit: &exit}
 				h.release(lines)
 				return true
@@ -312,7 +328,7 @@ func (h *Handle) abandoned(cause error) shim.Exit {
 		exit.Failure = shim.FailureLaunch
 		exit.Message = "the shim of the task was killed before it started the command"
 	case err == nil:
-		exit.Killed = KillLeftovers(spec)
+		exit.Killed = KillLeftovers(spec, h.group, h.command)
 	}
 	if err := shim.WriteExit(h.dir, exit); err != nil {
 		exit.Message += "; it could not be recorded: " + err.Error()

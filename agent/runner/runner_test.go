@@ -300,7 +300,7 @@ func TestTheShimIsDeafToTheSignalsOfOthers(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		require.NoError(t, syscall.Kill(shimOf(t, pid), signal))
 	}
-	again, err := Attach(dir)
+	again, err := Attach(dir, "")
 	require.NoError(t, err)
 	defer again.Close()
 	require.Equal(t, pid, running(t, again))
@@ -313,7 +313,7 @@ func TestAttachAfterTheEnd(t *testing.T) {
 	h, dir := start(t, newSpec("sh", "-c", "exit 3"))
 	h.Close()
 	waitFor(t, "exit.json", func() bool { _, err := ReadExit(dir); return err == nil })
-	again, err := Attach(dir)
+	again, err := Attach(dir, "")
 	require.NoError(t, err)
 	require.Equal(t, 3, exited(t, again).Code)
 }
@@ -346,7 +346,7 @@ func TestATaskThatWasNotBegunCannotBeginLater(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "ran")
 	spec := newSpec("touch", marker)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, shim.SpecFile), spec.Encode(), 0o600))
-	_, err := Attach(dir)
+	_, err := Attach(dir, "")
 	require.ErrorIs(t, err, ErrNotBegun)
 	late := exec.Command(executable, shim.Command, "--dir", dir)
 	require.Error(t, late.Run())
@@ -385,7 +385,7 @@ func TestWhatAPowerCutLeavesOfATask(t *testing.T) {
 			for file, text := range c.files {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
-			h, err := Attach(dir)
+			h, err := Attach(dir, "")
 			if c.never {
 				require.ErrorIs(t, err, ErrNotBegun)
 				return
@@ -457,7 +457,7 @@ func TestASpareShimThatTookATaskIsFoundAgain(t *testing.T) {
 	pid := running(t, h)
 	h.Close()
 	s.Close()
-	again, err := Attach(dir)
+	again, err := Attach(dir, "")
 	require.NoError(t, err)
 	require.Equal(t, pid, running(t, again))
 	require.NoError(t, again.Stop(shim.StopRequest{Term: time.Hour}))

@@ -203,7 +203,7 @@ func (s *Starter) give(w *waiter, dir string, spec shim.Spec) (*Handle, error) {
 		return nil, err
 	}
 	w.name = ""
-	return follow(dir, w.conn, func(said *bufio.Scanner) { s.ended(w, said) }), nil
+	return follow(dir, spec.Cgroup, w.conn, func(said *bufio.Scanner) { s.ended(w, said) }), nil
 }
 
 // ended waits until a shim whose task has ended is ready for another.

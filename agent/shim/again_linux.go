@@ -15,7 +15,7 @@ const mostTasks = 1000
 // here: the directory and its lock, the sockets, the alarm, the protection from the kernel's OOM killer. Signals that
 // the shim ignores are not inherited: the runtime resets, in each child, all signals that it handles itself.
 func (s *shim) again(parent string) (name string, agent *caller) {
-	if !s.whole || s.exit.Pid == 0 || s.used+1 >= mostTasks || parent == "" || parent[0] != '/' {
+	if !s.whole || s.exit.Pid == 0 || s.forker.wanted != nil || s.used+1 >= mostTasks || parent == "" || parent[0] != '/' {
 		return "", nil
 	}
 	if agent = s.door.close(); agent == nil {

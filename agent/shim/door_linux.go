@@ -14,12 +14,15 @@ import (
 //	to the agent:  deadline STOP-AT DEAD-BY RENEWED    started PID UNIXNANOS    exited EXIT-AS-JSON    idle (see again)
 //	to the shim:   deadline STOP-AT DEAD-BY RENEWED    stop NOTICE-MS TERM-MS    remark TEXT    task NAME (if it is idle)
 //
+// A shell has a connection of its own (see ShellWord).
+//
 // An agent that connects late gets the current state at once. The deadline is sent when an agent connects, not at each
 // change: agents set it.
 type door struct {
 	requests  chan StopRequest
 	deadlines chan Deadline
-	over      chan struct{} // closed when requests and deadlines are not read any more
+	shells    chan shellEvent
+	over      chan struct{} // closed when requests, deadlines and shells are not read any more
 	next      chan string   // the name of the next task, from the agent of this one; closed when that agent disconnects
 	remark    func(text string)
 
@@ -37,7 +40,7 @@ type door struct {
 func openDoor(fd int, agent *caller, deadline Deadline, remark func(text string)) *door {
 	d := &door{
 		remark:   remark,
-		requests: make(chan StopRequest), deadlines: make(chan Deadline), over: make(chan struct{}), next: make(chan string, 1),
+		requests: make(chan StopRequest), deadlines: make(chan Deadline), shells: make(chan shellEvent), over: make(chan struct{}), next: make(chan string, 1),
 		deadline: deadline, conns: make(map[*os.File]struct{}), agent: agent,
 	}
 	if syscall.SetNonblock(fd, true) != nil {
@@ -203,6 +206,7 @@ func (d *door) serve(conn *os.File, pending []byte) {
 			d.next <- task
 			return
 		}
+		d.ask(shellEvent{conn: conn})
 		d.mu.Lock()
 		delete(d.conns, conn)
 		d.mu.Unlock()
@@ -211,6 +215,17 @@ func (d *door) serve(conn *os.File, pending []byte) {
 			close(d.next)
 		}
 	}()
+}
+
+// ask passes on an event of a shell. It returns false if the task is over.
+func (d *door) ask(e shellEvent) bool {
+	select {
+	case d.shells <- e:
+		return true
+	case <-d.over:
+		e.close()
+		return false
+	}
 }
 
 // announce sends a line to all present and future connections.
@@ -243,8 +258,26 @@ func (d *door) send(conn *os.File, data []byte) {
 // that.
 func (d *door) listen(conn *os.File, pending []byte) (task string, rest []byte) {
 	buf := make([]byte, 256)
+	var wanted shellEvent // the descriptors of a request for a shell
+	defer wanted.close()
 	for {
 		for {
+			if size, rest, ok := shellSize(pending); ok {
+				if len(rest) < size {
+					break
+				}
+				e := shellEvent{conn: conn, request: &Shell{}, fds: wanted.fds}
+				wanted.fds = nil
+				if !e.request.decode(rest[:size]) {
+					e.close()
+					return "", nil
+				}
+				if !d.ask(e) {
+					return "", nil
+				}
+				pending = rest[size:]
+				continue
+			}
 			end := bytes.IndexByte(pending, '\n')
 			if end < 0 {
 				break
@@ -267,15 +300,28 @@ func (d *door) listen(conn *os.File, pending []byte) (task string, rest []byte) 
 				return name, pending
 			}
 		}
-		if len(pending) > 1024 {
+		if _, _, shell := shellSize(pending); !shell && len(pending) > 1024 || len(wanted.fds) > 3 {
 			return "", nil
 		}
-		n, err := conn.Read(buf)
+		var n int
+		var err error
+		n, wanted.fds, err = receive(conn, buf, wanted.fds)
 		if err != nil {
 			return "", nil
 		}
 		pending = append(pending, buf[:n]...)
 	}
+}
+
+// shellSize parses the line of a request for a shell at the beginning of what an agent has sent.
+func shellSize(pending []byte) (size int, rest []byte, ok bool) {
+	line, rest, whole := bytes.Cut(pending, []byte{'\n'})
+	number, ok := bytes.CutPrefix(line, []byte(ShellWord+" "))
+	if !whole || !ok {
+		return 0, nil, false
+	}
+	size, err := strconv.Atoi(string(number))
+	return size, rest, err == nil && size > 0 && size <= MaxShell
 }
 
 func parseTask(line []byte) (name string, ok bool) {

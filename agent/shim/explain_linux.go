@@ -21,7 +21,7 @@ func (s *shim) explain() {
 	}
 	if s.group.oomKills() > 0 || (s.exit.Signal == int(syscall.SIGKILL) && !s.plan.termed && kernelKilled(s.exit)) {
 		s.exit.Failure = FailureOOM
-		s.exit.Message = "killed by the kernel: out of memory on node " + s.spec.Node
+		s.exit.Message = s.outOfMemory()
 		return
 	}
 	tail := s.output.lastErrors()
@@ -37,10 +37,29 @@ func (s *shim) explain() {
 	} else {
 		s.exit.Message = "exited with code " + strconv.Itoa(s.exit.Code)
 	}
+	if s.group.refusedForks() > 0 {
+		s.exit.Message += "; it had as many processes and threads as a job may have (" + strconv.FormatInt(s.group.value("pids.max"), 10) + ")"
+	}
 	if last := lastLine(tail); last != "" {
 		s.exit.Message += "; last line of stderr: " + clipped(last)
 	}
 }
+
+// outOfMemory says why the kernel killed the task, and how to get more.
+func (s *shim) outOfMemory() string {
+	text := "killed by the kernel: out of memory on node " + s.spec.Node
+	limit, peak := s.group.value("memory.max"), s.group.value("memory.peak")
+	if limit == 0 {
+		return text
+	}
+	text += ": it may use " + mebibytes(limit)
+	if peak > 0 {
+		text += ", and used up to " + mebibytes(peak)
+	}
+	return text + "; ask for more with --memory (memory_mb)"
+}
+
+func mebibytes(n int64) string { return strconv.FormatInt((n+1<<19)>>20, 10) + " MiB" }
 
 // lastErrors returns the end of stderr, after it was read completely.
 func (o *output) lastErrors() []byte {
@@ -113,61 +132,4 @@ func saidAt(record []byte) int64 {
 	}
 	at, _ := strconv.ParseInt(string(fields[2]), 10, 64)
 	return at
-}
-
-// cgroup is the control group of the task; nil: there is none.
-type cgroup struct {
-	path string
-	fd   int
-}
-
-// newCgroup makes a control group. It returns nil if it cannot.
-func newCgroup(path string) *cgroup {
-	if path == "" {
-		return nil
-	}
-	if err := os.Mkdir(path, 0o755); err != nil && !os.IsExist(err) {
-		return nil
-	}
-	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	return &cgroup{path: path, fd: fd}
-}
-
-func (g *cgroup) use(attr *syscall.SysProcAttr) {
-	if g != nil {
-		attr.UseCgroupFD, attr.CgroupFD = true, g.fd
-	}
-}
-
-func (g *cgroup) kill() {
-	if g != nil {
-		_ = os.WriteFile(g.path+"/cgroup.kill", []byte("1"), 0)
-	}
-}
-
-func (g *cgroup) oomKills() int {
-	if g == nil {
-		return 0
-	}
-	events, err := os.ReadFile(g.path + "/memory.events")
-	if err != nil {
-		return 0
-	}
-	for line := range bytes.Lines(events) {
-		if fields := bytes.Fields(line); len(fields) == 2 && string(fields[0]) == "oom_kill" {
-			n, _ := strconv.Atoi(string(fields[1]))
-			return n
-		}
-	}
-	return 0
-}
-
-func (g *cgroup) remove() {
-	if g != nil {
-		_ = syscall.Close(g.fd)
-		_ = syscall.Rmdir(g.path)
-	}
 }

@@ -18,26 +18,29 @@ func (s *shim) launch() *failure {
 	if s.spec.Refusal != "" {
 		return &failure{FailureLaunch, s.spec.Refusal}
 	}
-	for _, dir := range s.spec.Dirs {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return &failure{FailureLaunch, "cannot make directory " + dir + " on node " + s.spec.Node + ": " + cause(err)}
-		}
+	if dir, err := s.makeDirs(); err != nil {
+		return &failure{FailureLaunch, "cannot make directory " + dir + " on node " + s.spec.Node + ": " + cause(err)}
 	}
 	cwd := s.spec.Cwd
 	if cwd == "" && len(s.spec.Dirs) > 0 {
 		cwd = s.spec.Dirs[0]
 	}
-	if f := checkCwd(cwd, s.spec.Node); f != nil {
+	var f *failure
+	if err := s.spec.User.As(func() { f = checkCwd(cwd, s.spec.Node) }); err != nil {
+		return &failure{FailureUnfit, "cannot become the user of the task on node " + s.spec.Node + ": " + cause(err)}
+	}
+	if f != nil {
 		return f
 	}
 	if len(s.spec.Argv) == 0 || s.spec.Argv[0] == "" {
 		return &failure{FailureLaunch, "the job has no command to run"}
 	}
-	program, f := findProgram(s.spec.Argv[0], cwd, s.spec.Env, s.spec.Node)
+	var program string
+	_ = s.spec.User.As(func() { program, f = findProgram(s.spec.Argv[0], cwd, s.spec.Env, s.spec.Node) })
 	if f != nil {
 		return f
 	}
-	if err := writeBaseline(s.spec.CheckpointDir); err != nil {
+	if err := s.writeBaseline(); err != nil {
 		return &failure{FailureLaunch, "cannot read checkpoint directory " + s.spec.CheckpointDir + " on node " + s.spec.Node + ": " + cause(err)}
 	}
 	return s.start(program, cwd)
@@ -66,23 +69,42 @@ func (s *shim) start(program, cwd string) *failure {
 		// process: the death signal cannot fire early.
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}
-	s.group = newCgroup(s.spec.Cgroup)
+	if s.group, err = newCgroup(s.spec.Cgroup, s.spec.Limits); err != nil {
+		return unfit("make the control group "+s.spec.Cgroup, err)
+	}
 	s.group.use(attr.Sys)
 	if s.lease.Past(Boottime()) {
 		return &failure{FailureNodeLost, "not started by its own node: " + s.lease.silence()}
 	}
+	if !s.spec.Walls.none() {
+		s.thread = newThread()
+		if s.thread.do(func() { err = s.spec.Walls.enter() }); err != nil {
+			return unfit("put the task behind its walls", err)
+		}
+	}
 	if err := markBegun("."); err != nil {
 		return unfit("write the task directory", err)
 	}
+	if err := s.prepare(); err != nil {
+		return unfit("give the files of the task to its user", err)
+	}
+	for _, end := range ends {
+		s.spec.User.giveStream(end)
+	}
+	if !s.spec.User.none() {
+		syscall.Umask(0o077) // the task inherits it
+	}
 	s.exit.Started = time.Now().UnixNano()
-	pid, err := syscall.ForkExec(program, s.spec.Argv, attr)
+	pid, err := s.forkExec(program, s.spec.Argv, attr)
 	if err != nil {
 		s.exit.Started = 0
 		switch {
-		case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
+			// Of the control group.
+			errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.EBUSY), errors.Is(err, syscall.EOPNOTSUPP):
 			return unfit("start a process", err)
 		}
-		return &failure{FailureLaunch, "cannot run " + program + " on node " + s.spec.Node + ": " + whyNot(err)}
+		return &failure{FailureLaunch, "cannot run " + program + " on node " + s.spec.Node + ": " + s.whyNot(err)}
 	}
 	s.exit.Pid = pid
 	s.output = output
@@ -91,8 +113,10 @@ func (s *shim) start(program, cwd string) *failure {
 }
 
 // whyNot explains an error of exec that the earlier checks did not find.
-func whyNot(err error) string {
+func (s *shim) whyNot(err error) string {
 	switch {
+	case errors.Is(err, syscall.EACCES) && len(s.spec.Walls.Read) > 0:
+		return "permission denied: it, its interpreter or the working directory may be outside of the paths that jobs reach on this node"
 	case errors.Is(err, syscall.ENOENT):
 		return "its interpreter or loader is missing"
 	case errors.Is(err, syscall.ENOEXEC):
@@ -117,10 +141,12 @@ func checkCwd(cwd, node string) *failure {
 	case !info.IsDir():
 		return &failure{FailureCwdMissing, "working directory " + cwd + " is not a directory on node " + node}
 	}
-	const search = 1
-	if err := syscall.Access(cwd, search); err != nil {
+	// Access would ask for the user of this process, not for that of the task.
+	fd, err := syscall.Open(cwd+"/.", oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
 		return &failure{FailureCwdMissing, "working directory " + cwd + " cannot be entered on node " + node + ": " + cause(err)}
 	}
+	_ = syscall.Close(fd)
 	return nil
 }
 
@@ -217,11 +243,17 @@ func Identity(info os.FileInfo) string {
 
 // writeBaseline records the contents of the checkpoint directory, so that files of an earlier attempt do not count as
 // this one's.
-func writeBaseline(dir string) error {
+func (s *shim) writeBaseline() error {
+	dir := s.spec.CheckpointDir
 	if dir == "" {
 		return nil
 	}
-	entries, err := os.ReadDir(dir)
+	var entries []os.DirEntry
+	var err error
+	// On a file system of the network, root may have no rights.
+	if failed := s.spec.User.As(func() { entries, err = os.ReadDir(dir) }); failed != nil {
+		return failed
+	}
 	if err != nil || len(entries) == 0 {
 		return err
 	}

@@ -1,7 +1,9 @@
 package shim
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"syscall"
@@ -78,13 +80,20 @@ func (o *output) wait(limit time.Duration) bool {
 	return false
 }
 
-func (o *output) pump(pipe *os.File, stream *tasklog.Stream, tail *[]byte) {
+// source is the end of a pipe that the output comes from.
+type source interface {
+	io.ReadCloser
+	SetReadDeadline(at time.Time) error
+}
+
+func (o *output) pump(pipe source, stream *tasklog.Stream, tail *[]byte) {
 	defer pipe.Close()
 	buf := make([]byte, 32<<10)
-	armed := false
+	armed, began := false, false
 	for {
-		if stream.Waiting() != armed {
-			armed = !armed
+		// The time of an incomplete line begins with it: one that was waiting before may have ended meanwhile.
+		if waiting := stream.Waiting(); waiting != armed || waiting && began {
+			armed = waiting
 			deadline := time.Time{}
 			if armed {
 				deadline = time.Now().Add(quiet)
@@ -92,6 +101,7 @@ func (o *output) pump(pipe *os.File, stream *tasklog.Stream, tail *[]byte) {
 			_ = pipe.SetReadDeadline(deadline)
 		}
 		n, err := pipe.Read(buf)
+		began = bytes.IndexByte(buf[:n], '\n') >= 0
 		if n > 0 {
 			stream.Write(time.Now(), buf[:n])
 			if tail != nil {

@@ -60,13 +60,30 @@ func noChildren() bool {
 	}
 }
 
-// signalDescendants sends the signals to every descendant of the shim, in any session and process group.
-func signalDescendants(signals ...syscall.Signal) {
-	for _, pid := range descendants(os.Getpid()) {
+// signalAll sends the signals to every process of the task: the descendants of the shim, in any session, process group and
+// control group, and the others in the control group of the task. Each gets them once: programs take a second SIGTERM for
+// a wish to end at once.
+func (s *shim) signalAll(signals ...syscall.Signal) {
+	all := descendants(os.Getpid())
+	for _, pid := range s.group.processes() {
+		if !contains(all, pid) {
+			all = append(all, pid)
+		}
+	}
+	for _, pid := range all {
 		for _, signal := range signals {
 			_ = syscall.Kill(pid, signal)
 		}
 	}
+}
+
+func contains(all []int, one int) bool {
+	for _, n := range all {
+		if n == one {
+			return true
+		}
+	}
+	return false
 }
 
 func descendants(root int) []int {

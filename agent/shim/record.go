@@ -61,6 +61,15 @@ type Spec struct {
 	LogBytes     int64
 	// Cgroup, if set, is created and used.
 	Cgroup string
+	// Limits are settings of the control group, each a file and its value, such as "memory.max 1073741824".
+	Limits []string
+	// Walls are around the processes of the task.
+	Walls Walls
+	// User is the user of the task. Own is the folder of the agent in which it makes directories for the user, and Given are files
+	// and directories in that of the task that become the user's.
+	User  User
+	Own   string
+	Given []string
 	// Socket is the name of the shim's socket.
 	Socket string
 	// Lease is the lease of the task; the zero value: only a stop ends it.
@@ -96,7 +105,10 @@ type Exit struct {
 // RecordVersion is the version of the specifications that this program writes. It reads this one and all earlier ones;
 // files of version 1 contain no version. A change that a program with an earlier version would misread needs a new
 // version.
-const RecordVersion = 2
+const RecordVersion = 3
+
+// simpleVersion is the version of a specification that has no limits, walls and user: earlier programs read it, too.
+const simpleVersion = 2
 
 // VersionError is returned for a specification that a newer program wrote.
 type VersionError struct{ Version int64 }
@@ -113,6 +125,7 @@ var errSpec = errors.New("not a task specification")
 func (s *Spec) strings() map[string]*string {
 	return map[string]*string{
 		"job": &s.JobID, "node": &s.Node, "cwd": &s.Cwd, "checkpoints": &s.CheckpointDir, "refusal": &s.Refusal, "cgroup": &s.Cgroup, "socket": &s.Socket,
+		"own": &s.Own,
 	}
 }
 
@@ -127,7 +140,11 @@ func (s Spec) Encode() []byte {
 		data = strconv.AppendQuote(data, value)
 		data = append(data, '\n')
 	}
-	add("version", strconv.Itoa(RecordVersion))
+	version := simpleVersion
+	if len(s.Limits) > 0 || !s.Walls.none() || !s.User.none() {
+		version = RecordVersion
+	}
+	add("version", strconv.Itoa(version))
 	add("attempt", strconv.FormatInt(int64(s.Attempt), 10))
 	add("rank", strconv.FormatInt(int64(s.Rank), 10))
 	add("token", strconv.FormatUint(s.Token, 10))
@@ -149,6 +166,24 @@ func (s Spec) Encode() []byte {
 	}
 	for _, dir := range s.Dirs {
 		add("dir", dir)
+	}
+	for _, limit := range s.Limits {
+		add("limit", limit)
+	}
+	if !s.User.none() {
+		add("user", s.User.text())
+	}
+	for _, name := range s.Given {
+		add("given", name)
+	}
+	if s.Walls.Scope {
+		add("scope", "")
+	}
+	for _, path := range s.Walls.Read {
+		add("read", path)
+	}
+	for _, path := range s.Walls.Write {
+		add("write", path)
 	}
 	// A file without its end is incomplete.
 	add("end", "")
@@ -224,6 +259,20 @@ func (s *Spec) Decode(data []byte) error {
 			s.Env = append(s.Env, value)
 		case "dir":
 			s.Dirs = append(s.Dirs, value)
+		case "limit":
+			s.Limits = append(s.Limits, value)
+		case "user":
+			if !s.User.parse(value) {
+				return errSpec
+			}
+		case "given":
+			s.Given = append(s.Given, value)
+		case "scope":
+			s.Walls.Scope = true
+		case "read":
+			s.Walls.Read = append(s.Walls.Read, value)
+		case "write":
+			s.Walls.Write = append(s.Walls.Write, value)
 		case "end":
 			whole = true
 		default:

@@ -110,6 +110,7 @@ func take(dir string, agent *caller, listener int) (*shim, int) {
 		_, _, _ = syscall.RawSyscall(sysCloseRange, SocketFD, ^uintptr(0)>>1, closeRangeCloexec)
 		syscall.CloseOnExec(SocketFD)
 	}
+	resetUmask()
 	s := &shim{spec: spec, lock: lock, listener: listener, exit: Exit{Code: -1}, agent: agent, lease: enforcer{Hold: Hold{Deadline: spec.Lease.Deadline}}}
 	s.log = tasklog.NewWriter(LogDir, tasklog.Limits{SegmentBytes: spec.SegmentBytes, TotalBytes: spec.LogBytes})
 	return s, exitOK
@@ -127,9 +128,12 @@ type shim struct {
 	door     *door
 	output   *output
 	group    *cgroup
+	thread   *thread // starts the processes of the task; nil: there are no walls
 	plan     StopPlan
 	agent    *caller // the agent that brought the task; nil: the task came with the arguments
 	lease    enforcer
+	shells   shells
+	forker   forker
 	used     int // tasks that this process had before
 	whole    bool
 }
@@ -161,20 +165,29 @@ func (s *shim) settle() {
 	protect()
 }
 
-// wait returns when no process of the task is left.
+// wait returns when no process of the task is left: no descendant, and none in its control group.
 func (s *shim) wait() {
 	ends := reap(s.exit.Pid)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	s.enforce()
-	for gone := false; !gone; {
+	var empty time.Time // when no process was left; zero: some are
+	for {
 		select {
 		case end := <-ends:
 			s.took(end)
-			gone = end.last
-			if end.main && !gone {
+			if end.main {
+				// Shells are told first: an interactive one ignores SIGTERM.
+				s.shells.hangUp(time.Now())
 				s.plan.leftovers(time.Now())
 			}
+			if end.last {
+				empty = time.Now()
+			}
+		case e := <-s.door.shells:
+			s.tookShell(e)
+		case started := <-s.forker.started:
+			s.tookStart(started)
 		case request := <-s.door.requests:
 			s.exit.Stopped = s.exit.Stopped || s.exit.Ended == 0
 			s.plan.Ask(time.Now(), request)
@@ -184,14 +197,23 @@ func (s *shim) wait() {
 			s.enforce()
 		case <-timer.C:
 		}
-		if gone {
+		now := time.Now()
+		switch {
+		case empty.IsZero():
+		case s.shells.alive(): // it was started while the last process ended
+			ends, empty = reap(0), time.Time{}
+		case !s.group.emptySoon(): // others have put processes there that are no descendants
+			s.plan.leftovers(now)
+		case len(s.forker.starting) == 0 || now.Sub(empty) >= shellGrace:
 			return
 		}
-		now := time.Now()
 		for {
 			action, next := s.plan.Step(now)
 			if action == ActNone {
-				timer.Reset(next)
+				if !empty.IsZero() {
+					next = min(next, shellGrace)
+				}
+				timer.Reset(min(next, s.shells.step(now)))
 				break
 			}
 			s.act(action)
@@ -213,8 +235,14 @@ func (s *shim) took(end end) {
 		} else {
 			s.exit.Code = end.status.ExitStatus()
 		}
-	case end.pid != 0 && s.exit.Ended != 0:
-		s.exit.Killed++
+	case s.endedShell(end):
+	case end.pid != 0:
+		if len(s.forker.starting) > 0 {
+			s.forker.ends[end.pid] = end
+		}
+		if s.exit.Ended != 0 {
+			s.exit.Killed++
+		}
 	}
 }
 
@@ -226,10 +254,11 @@ func (s *shim) act(action Action) {
 		}
 	case ActTerm:
 		// A stopped process cannot act on SIGTERM, so it is continued.
-		signalDescendants(syscall.SIGTERM, syscall.SIGCONT)
+		s.signalAll(syscall.SIGTERM, syscall.SIGCONT)
 	case ActKill:
+		// The group is empty when no process can come any more; descendants may have left it, as root can.
 		s.group.kill()
-		signalDescendants(syscall.SIGKILL)
+		s.signalAll(syscall.SIGKILL)
 	}
 }
 
@@ -250,6 +279,8 @@ func (s *shim) drain() bool {
 // disk the shim stays alive, with the exit in its memory.
 func (s *shim) finish() int {
 	close(s.door.over)
+	s.thread.close()
+	s.spec.Walls.close()
 	if s.exit.Ended == 0 {
 		s.exit.Ended = time.Now().UnixNano()
 		s.log.Close(time.Now())

@@ -17,9 +17,19 @@ func TestARecordOfAnEarlierVersionIsRead(t *testing.T) {
 
 func TestARecordOfALaterVersionIsRefusedWhateverIsInIt(t *testing.T) {
 	var spec Spec
-	err := spec.Decode([]byte("version \"3\"\nhow do we know what this means\n"))
-	require.ErrorIs(t, err, VersionError{3})
-	require.EqualError(t, err, "the record of the task has version 3, and this program reads up to 2: a newer agent launched it; run that agent until the task has ended")
+	err := spec.Decode([]byte("version \"4\"\nhow do we know what this means\n"))
+	require.ErrorIs(t, err, VersionError{4})
+	require.EqualError(t, err, "the record of the task has version 4, and this program reads up to 3: a newer agent launched it; run that agent until the task has ended")
 	require.True(t, spec.Begun, "nobody knows; not to begin is safe")
 	require.Error(t, spec.Decode([]byte("version \"x\"\nend \"\"\n")))
+}
+
+// A program of the earlier version can take over a task without limits.
+func TestARecordHasTheEarliestVersionThatCanReadIt(t *testing.T) {
+	require.Contains(t, string(Spec{JobID: "job_1"}.Encode()), "version \"2\"\n")
+	limited := Spec{JobID: "job_1", Limits: []string{"pids.max 9", "memory.max 5"}}
+	require.Contains(t, string(limited.Encode()), "version \"3\"\n")
+	var spec Spec
+	require.NoError(t, spec.Decode(limited.Encode()))
+	require.Equal(t, limited, spec)
 }

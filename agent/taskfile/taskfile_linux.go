@@ -1,7 +1,7 @@
 // Package taskfile reads and writes files in the directory of a task, in which the task may have made any kind of file.
 //
 // Contract: Open, Read, Size and Names read below a directory. They accept only regular files with one name; no part of
-// the path, including the directory itself, may be a link. Replace and Append write such a file.
+// the path, including the directory itself, may be a link. Create, Replace and Append write such a file.
 //
 // Guarantees: nothing outside of the directory is opened, whatever the task puts in its place at any moment. Only
 // regular files are opened: a FIFO could block, and opening a device may have effects. Reads are bounded. A reader sees
@@ -143,6 +143,16 @@ func Replace(dir, name string, data []byte) error {
 
 // replaced numbers the temporary files of this process.
 var replaced atomic.Uint64
+
+// Create writes a file that does not exist yet.
+func Create(dir, name string, data []byte) error {
+	root, err := openDir(dir)
+	if err == nil {
+		err = write(root, name, data, syscall.O_CREAT|syscall.O_EXCL)
+		_ = syscall.Close(root)
+	}
+	return wrap("write", dir, name, err)
+}
 
 // Append appends to an existing file in one system call, so that concurrent writers do not mix their lines.
 func Append(dir, name string, data []byte) error {

@@ -1,6 +1,9 @@
 package tasks
 
 import (
+	"path/filepath"
+
+	"github.com/mindcoordinator/mind/agent/isolation"
 	"github.com/mindcoordinator/mind/agent/leader"
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/shim"
@@ -54,9 +57,14 @@ type Leases interface {
 }
 
 // Shims returns Processes that are real shims.
-func Shims(starter *runner.Starter) Processes { return shims{starter} }
+func Shims(starter *runner.Starter, groups *isolation.Isolation) Processes {
+	return shims{starter, groups}
+}
 
-type shims struct{ *runner.Starter }
+type shims struct {
+	*runner.Starter
+	groups *isolation.Isolation
+}
 
 func (s shims) Start(dir string, spec shim.Spec, prepare func(dir string) error) (Process, error) {
 	handle, err := s.Starter.Start(dir, spec, prepare)
@@ -66,8 +74,8 @@ func (s shims) Start(dir string, spec shim.Spec, prepare func(dir string) error)
 	return handle, nil
 }
 
-func (shims) Attach(dir string) (Process, error) {
-	handle, err := runner.Attach(dir)
+func (s shims) Attach(dir string) (Process, error) {
+	handle, err := runner.Attach(dir, s.groups.Task(filepath.Base(dir)))
 	if err != nil {
 		return nil, err
 	}

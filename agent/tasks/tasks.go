@@ -47,8 +47,8 @@ type Config struct {
 	KeepTasks    int
 	KeepTasksFor time.Duration
 	ArchiveWait  time.Duration
-	// CgroupParent is the parent of the tasks' control groups; empty: they have none.
-	CgroupParent string
+	// Groups is the directory of the tasks' control groups; empty: they have none.
+	Groups string
 	// Simulated: the GPUs are simulated, so no driver reports errors after the program has noticed them.
 	Simulated bool
 
@@ -87,7 +87,7 @@ func New(cfg Config) *Tasks {
 	ts.owner, ts.door, ts.workers = owner.New(func(workers *owner.Workers[*table.Table]) *table.Table {
 		w := &work{
 			cfg: &ts.cfg, workers: workers, abandoned: notes.abandoned, idle: ts.idle,
-			occupants: &gpus.Occupants{Monitor: cfg.GPUs, TasksDir: cfg.Dir, Group: cfg.CgroupParent, Tasks: ts.occupying},
+			occupants: &gpus.Occupants{Monitor: cfg.GPUs, TasksDir: cfg.Dir, Group: cfg.Groups, Tasks: ts.occupying},
 		}
 		return table.New(table.Config{
 			Node: cfg.Node, MaxLaunches: cfg.MaxLaunches, KeepTasks: cfg.KeepTasks, KeepTasksFor: cfg.KeepTasksFor,

@@ -146,7 +146,11 @@ func (w *work) Recall(t *table.Task) {
 func (w *work) OnAcknowledged(t *table.Task) func() {
 	return w.workers.Later(func(d *door) {
 		// If this record is lost, the end is reported once more.
-		w.workers.Go(func(*door) { _ = shim.MarkAcked(w.dir(t.ID)) })
+		w.workers.Go(func(*door) {
+			_ = shim.MarkAcked(w.dir(t.ID))
+			// The rest of the directory is kept for a while. If this fails, the upload is removed with it.
+			_ = os.RemoveAll(filepath.Join(w.dir(t.ID), inputs.UploadDir))
+		})
 		d.Tell(func(tb *table.Table) { tb.Forget(t, time.Now()) })
 	})
 }

@@ -198,6 +198,8 @@ func routesOf(declared *v1.Route) []Route {
 		r.Method, r.Path = http.MethodPost, path.Post
 	case *v1.Route_Put:
 		r.Method, r.Path = http.MethodPut, path.Put
+	case *v1.Route_Patch:
+		r.Method, r.Path = http.MethodPatch, path.Patch
 	case *v1.Route_Delete:
 		r.Method, r.Path = http.MethodDelete, path.Delete
 	}

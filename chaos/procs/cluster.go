@@ -47,6 +47,9 @@ func Start(ctx context.Context, mind, dir string, args ...string) (*Cluster, err
 	data := filepath.Join(dir, "data")
 	c := &Cluster{Dir: data, done: make(chan struct{}), http: sharedClient, supervised: slices.Contains(args, "--restart")}
 	c.launch = c.relaunch
+	if level := os.Getenv("MIND_ISOLATION"); level != "" {
+		args = append(slices.Clone(args), "--isolation", level)
+	}
 	c.cmd = exec.Command(mind, append([]string{"dev", "--data-dir", data}, args...)...)
 	c.cmd.Stderr = log
 	// An interrupt from the keyboard must end the attack first, and then the cluster in an orderly way.

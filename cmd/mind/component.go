@@ -22,6 +22,8 @@ type component struct {
 	short   string
 	example string
 	keys    []settings.Key
+	// file, if set, receives the path of the configuration file.
+	file *string
 	// settle, if set, derives settings after the keys were read.
 	settle func() error
 	// identity returns the name of the component for its log, after the keys were read.
@@ -82,6 +84,9 @@ func (c component) command() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := set.Load(file, os.LookupEnv); err != nil {
 			return exit.Misuse(fmt.Errorf("%s: %w", c.name, err))
+		}
+		if c.file != nil {
+			*c.file = file
 		}
 		if c.settle != nil {
 			if err := c.settle(); err != nil {

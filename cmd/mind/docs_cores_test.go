@@ -19,7 +19,7 @@ func TestDocs_theTutorialOfCores(t *testing.T) {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	for name, block := range map[string]string{
-		"train.sh": "(?s)```sh\n(#!/bin/sh\n# train.sh.*?)```", "score.sh": "(?s)```sh\n(#!/bin/sh\n# score.sh.*?)```", "release.yaml": "(?s)```yaml\n(schema_version.*?)```",
+		"train.sh": "(?s)```sh[^\n]*\n(#!/bin/sh\n# train.sh.*?)```", "score.sh": "(?s)```sh[^\n]*\n(#!/bin/sh\n# score.sh.*?)```", "release.yaml": "(?s)```yaml[^\n]*\n(schema_version.*?)```",
 	} {
 		text := regexp.MustCompile(block).FindSubmatch(page)
 		require.NotNil(t, text, name)

@@ -191,7 +191,7 @@ func TestDocs_everyRequestIsTaken(t *testing.T) {
 	for _, file := range []string{"cli.md", "quickstart.md", "launchers.md", "data.md", "evaluations.md"} {
 		text, err := os.ReadFile("../../docs/use/" + file)
 		require.NoError(t, err)
-		for _, block := range regexp.MustCompile("(?ms)^```ya?ml\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
+		for _, block := range regexp.MustCompile("(?ms)^```ya?ml[^\n]*\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
 			var job map[string]any
 			require.NoError(t, yaml.Unmarshal([]byte(block[1]), &job), "%s: %s", file, block[1])
 			if job["resource_config"] == nil || job["name"] == nil {

@@ -20,7 +20,7 @@ func TestDocs_theExampleOfAWorkload(t *testing.T) {
 	}
 	page, err := os.ReadFile("../../docs/use/workloads.md")
 	require.NoError(t, err)
-	script := regexp.MustCompile("(?s)```sh\n(#!/bin/sh\n# train.sh.*?)```").FindSubmatch(page)
+	script := regexp.MustCompile("(?s)```sh[^\n]*\n(#!/bin/sh\n# train.sh.*?)```").FindSubmatch(page)
 	require.NotNil(t, script)
 	dir := t.TempDir()
 	gate, evaluate := filepath.Join(dir, "gate"), filepath.Join(dir, "evaluate.sh")

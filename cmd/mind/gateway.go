@@ -9,18 +9,19 @@ import (
 
 	"github.com/mindcoordinator/mind/cmd/mind/settings"
 	"github.com/mindcoordinator/mind/gateway"
+	"github.com/mindcoordinator/mind/gateway/login"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
 
 func newGateway() *cobra.Command {
-	c, issuer, theirs := &gateway.Config{}, &oidc.Config{}, &published{}
+	c, issuer, signIn, theirs := &gateway.Config{}, &oidc.Config{}, &login.Config{}, &published{}
 	exchange := &tokenexchange.Config{}
 	return component{
 		name:      "gateway",
 		short:     "Run one gateway, which serves REST and server-sent events",
 		example:   `  mind gateway --config /etc/mind/gateway.yaml`,
-		keys:      slices.Concat(gatewayKeys(c, issuer), exchangeKeys(c, exchange), theirs.keys()),
+		keys:      slices.Concat(gatewayKeys(c, issuer), loginKeys(signIn), exchangeKeys(c, exchange), theirs.keys()),
 		settle:    func() error { return theirs.into(c) },
 		identity:  func() string { return "gateway" },
 		gcPercent: littleState,
@@ -29,12 +30,22 @@ func newGateway() *cobra.Command {
 			if issuer.Issuer != "" || issuer.Audience != "" {
 				c.OIDC = issuer
 			}
+			if *signIn != (login.Config{}) {
+				c.Login = signIn
+			}
 			if exchange.URL != "" {
 				c.TokenExchange = exchange
 			}
 			return gateway.Run(ctx, *c)
 		},
 	}.command()
+}
+
+func loginKeys(c *login.Config) []settings.Key {
+	return []settings.Key{
+		{Name: "oidc_client_id", Into: &c.ClientID, Help: "name of this gateway at oidc_issuer: users of the console sign in there; default: they sign in with a token"},
+		{Name: "oidc_client_secret_file", Into: &c.SecretFile, Help: "file with the secret of oidc_client_id, read at each sign-in; default: none, a public client"},
+	}
 }
 
 func gatewayKeys(c *gateway.Config, issuer *oidc.Config) []settings.Key {
@@ -62,6 +73,8 @@ func gatewayKeys(c *gateway.Config, issuer *oidc.Config) []settings.Key {
 		{Name: "checkpoint_archive_key_id", Into: &c.CheckpointArchive.Access.KeyID, Help: "access key id for the bucket of checkpoint_archive, to read; default: AWS_ACCESS_KEY_ID"},
 		{Name: "checkpoint_archive_secret", Into: &c.CheckpointArchive.Access.Secret, Secret: true, Help: "secret key for the bucket of checkpoint_archive; default: AWS_SECRET_ACCESS_KEY"},
 		{Name: "checkpoint_archive_ca_file", Into: &c.CheckpointArchive.Access.CAFile, Help: "CA certificates (PEM) that verify the endpoint of checkpoint_archive; default: those of the machine"},
+		{Name: "upload_bytes", Into: &c.UploadBytes, Help: "size limit of the files of an upload together, in bytes; uploads are kept in checkpoint_archive; default 268435456"},
+		{Name: "upload_keep", Into: &c.UploadKeep, Help: "how long an upload that no job names is kept, at least 1h; the same for all gateways; default 24h"},
 		{Name: "rate_limit_token", Into: &c.RateLimits.Token, Help: "requests per minute of each bearer token, at each gateway; default 0: no limit"},
 		{Name: "rate_limit_user", Into: &c.RateLimits.User, Help: "requests per minute of each user; default 0: no limit"},
 		{Name: "rate_limit_tenant", Into: &c.RateLimits.Tenant, Help: "requests per minute of each tenant; default 0: no limit"},

@@ -19,7 +19,7 @@ type example struct {
 
 func (e example) String() string { return e.file + ": " + strings.Join(e.words, " ") }
 
-var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
+var shellBlock = regexp.MustCompile("(?ms)^```sh[^\n]*\n(.*?)^```")
 
 // pages returns the files of the documentation.
 func pages(t *testing.T) []string {

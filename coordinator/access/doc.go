@@ -1,6 +1,6 @@
-// Package access manages API tokens and stream tickets, and the audit log.
+// Package access manages API tokens, sessions and stream tickets, and the audit log.
 //
-// Guarantees. Only the digest of a token is stored. A stream ticket opens one stream, once, within one minute and within
+// Guarantees. Only the digest of a token or a session is stored. A stream ticket opens one stream, once, within one minute and within
 // the term of the leader that issued it. A tenant sees only its own tokens and audit records; operators see all records.
 // Denied calls are counted, so that the audit log gets few records, however many there are.
 //

@@ -26,9 +26,10 @@ type Config struct {
 	Log          *slog.Logger
 }
 
-// Service implements TokenService and AuditService.
+// Service implements TokenService, SessionService and AuditService.
 type Service struct {
 	v1.UnimplementedTokenServiceServer
+	v1.UnimplementedSessionServiceServer
 	v1.UnimplementedAuditServiceServer
 
 	replica      *replica.Replica

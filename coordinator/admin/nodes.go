@@ -95,13 +95,16 @@ func nodeView(v *fsm.View, n *work.Node, c *call.Call, active map[string]*v1.Nod
 			NumaNode: int32(g.NUMA), NvlinkPeers: call.GPUs(g.NVLink), Health: g.Health, HealthReason: words.Of(g.HealthReason),
 			Simulated: g.Simulated, JobId: holders[int(g.Index)],
 		}
-		if c.Operator || shown.JobId != "" && others&(1<<g.Index) == 0 {
+		if showsUse(c, shown.JobId != "", others&(1<<g.Index) != 0) {
 			show(shown, sampleOf(active, n.ID, shown.Index))
 		}
 		out.Gpus = append(out.Gpus, shown)
 	}
 	return out
 }
+
+// showsUse reports whether a caller sees how much a GPU works: operators do, and a tenant whose jobs alone hold it.
+func showsUse(c *call.Call, mine, others bool) bool { return c.Operator || mine && !others }
 
 // sampleOf returns the newest sample of a GPU; nil: unknown.
 func sampleOf(active map[string]*v1.NodeActivity, node string, index int32) *v1.GpuSample {

@@ -41,6 +41,8 @@ type Service struct {
 	sessions Sessions
 	agents   Agents
 	log      *slog.Logger
+	// asked has the newest answer of ListCoordinators.
+	asked shared
 }
 
 // New makes a service.

@@ -43,11 +43,12 @@ type Admission struct {
 	capacity  *Capacity
 	sealer    Sealer
 	launchers Launchers
+	notifies  func(url string) error
 }
 
-// New returns an Admission that checks jobs against capacity.
-func New(state State, capacity *Capacity, sealer Sealer, launchers Launchers) *Admission {
-	return &Admission{state: state, capacity: capacity, sealer: sealer, launchers: launchers}
+// New returns an Admission that checks jobs against capacity. notifies says why a URL cannot get notices.
+func New(state State, capacity *Capacity, sealer Sealer, launchers Launchers, notifies func(url string) error) *Admission {
+	return &Admission{state: state, capacity: capacity, sealer: sealer, launchers: launchers, notifies: notifies}
 }
 
 // Job turns a request into a job to create, with its caller, or returns all faults.
@@ -57,6 +58,7 @@ func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key strin
 	f.Add(reservedForEvaluations(req))
 	job, err := Parse(req, a.capacity)
 	f.Add(err)
+	f.Add(a.checkNotices(&job))
 	if wrong := a.checkRoom(ctx, req, &job); wrong != nil && (f.Count() > 0 || !a.acceptedBefore(c.Tenant, key, &job)) {
 		f.Add(wrong)
 	}
@@ -104,6 +106,20 @@ func (a *Admission) Shape(ctx context.Context, req *v1.SubmitJobRequest, queue s
 		f.Add(a.checkRoom(ctx, req, &job))
 	}
 	return job.Shape, f.Err()
+}
+
+// Changed reads the request of a job that was changed after its submit. anyRoom: it need not fit the cluster.
+func (a *Admission) Changed(ctx context.Context, req *v1.SubmitJobRequest, anyRoom bool) (jobverbs.NewJob, error) {
+	var f call.Faults
+	job, err := Parse(req, a.capacity)
+	f.Add(err)
+	if !anyRoom {
+		f.Add(a.checkRoom(ctx, req, &job))
+		if !f.Below("training_config") {
+			f.Add(a.checkLaunch(req))
+		}
+	}
+	return job, f.Err()
 }
 
 // checkLaunch refuses a job that the launcher in use cannot start. It runs after the checks that need no state.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,6 +33,7 @@ func Parse(req *v1.SubmitJobRequest, inv Inventory) (jobverbs.NewJob, error) {
 	job := schedulingOf(&f, req)
 	job.Shape = shape
 	job.Name = nameOf(&f, req)
+	job.Notices = noticesOf(&f, req)
 	checkLabels(&f, "labels", req.GetLabels())
 	job.Labels = req.GetLabels()
 	checkOutput(&f, req.GetOutputConfig())
@@ -117,6 +120,9 @@ func checkWhatRuns(req *v1.SubmitJobRequest) error {
 	}
 }
 
+// uploadID is the form of the id of an upload.
+var uploadID = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
 func checkCommand(c *v1.CommandConfig) error {
 	var f call.Faults
 	switch {
@@ -129,11 +135,16 @@ func checkCommand(c *v1.CommandConfig) error {
 	case len(c.GetArgv()) > maxArgs:
 		f.Bad("command_config.argv", "has %d elements; at most %d are allowed", len(c.GetArgv()), maxArgs)
 	}
-	switch {
-	case c.GetCwd() == "":
+	switch uploaded := c.GetUpload() != ""; {
+	case c.GetCwd() == "" && !uploaded:
 		f.Bad("command_config.cwd", "is required: the directory on the node in which the command runs")
-	case !path.IsAbs(c.GetCwd()):
+	case uploaded && c.GetCwd() != "" && !path.IsAbs(c.GetCwd()) && !filepath.IsLocal(c.GetCwd()):
+		f.Bad("command_config.cwd", "%q leads out of the upload: give a directory of it, or an absolute path on the node", c.GetCwd())
+	case !uploaded && !path.IsAbs(c.GetCwd()):
 		f.Bad("command_config.cwd", "%q must be an absolute path", c.GetCwd())
+	}
+	if c.GetUpload() != "" && !uploadID.MatchString(c.GetUpload()) {
+		f.Bad("command_config.upload", "%.100q is no upload: POST /uploads answers with its id, sha256: and 64 hexadecimal digits", c.GetUpload())
 	}
 	if strings.ContainsRune(c.GetCwd()+c.GetCommand()+strings.Join(c.GetArgv(), ""), 0) {
 		f.Bad("command_config", "must not contain a NUL character")

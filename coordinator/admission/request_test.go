@@ -233,7 +233,11 @@ func TestNewJob_refusesAndNamesTheField(t *testing.T) {
 			r.CommandConfig.Argv = make([]string, maxArgs+1)
 			r.CommandConfig.Argv[0] = "x"
 		}, "command_config.argv", "at most 4096"},
-		"no cwd":             {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Cwd = "" }, "command_config.cwd", "is required"},
+		"no cwd": {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Cwd = "" }, "command_config.cwd", "is required"},
+		"cwd out of the upload": {commandJob, func(r *v1.SubmitJobRequest) {
+			r.CommandConfig.Upload, r.CommandConfig.Cwd = "sha256:"+strings.Repeat("0", 64), "a/../.."
+		}, "command_config.cwd", "leads out of the upload"},
+		"no upload":          {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Upload = "sha256:X" }, "command_config.upload", "is no upload"},
 		"relative cwd":       {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Cwd = "runs" }, "command_config.cwd", "absolute"},
 		"NUL":                {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Argv[1] = "a\x00" }, "command_config", "NUL"},
 		"variable with =":    {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Environment = map[string]string{"A=B": ""} }, "command_config.environment", "A=B"},
@@ -368,4 +372,13 @@ func TestNewJob_namesAllFaultsAtOnce(t *testing.T) {
 	_, err = Parse(&v1.SubmitJobRequest{TrainingConfig: &v1.TrainingConfig{}}, largest(8))
 	require.Equal(t, 6, strings.Count(err.Error(), "is required")+strings.Count(err.Error(), "is empty")+strings.Count(err.Error(), "at least 1"), err)
 	require.Equal(t, 5, strings.Count(err.Error(), "\n"), "a fault that follows from another is not reported: %s", err)
+}
+
+func TestParse_aCommandWithAnUpload(t *testing.T) {
+	for _, cwd := range []string{"", "src", "a/b", "/somewhere"} {
+		r := commandJob()
+		r.CommandConfig.Upload, r.CommandConfig.Cwd = "sha256:"+strings.Repeat("0a", 32), cwd
+		_, err := Parse(r, largest(8))
+		require.NoError(t, err, cwd)
+	}
 }

@@ -45,6 +45,10 @@ func NodeSilent(format string, args ...any) error {
 // Refused returns the failure for a refusal of the state, in words.
 func Refused(r *kernel.Refusal) *Failure {
 	f := &Failure{Code: codes.Code(r.Code), Message: words.Of(r.Reason)}
+	if f.Code == codes.Aborted {
+		// Something was changed meanwhile. The published table of errors shows users ABORTED as an internal error.
+		f.Code = codes.FailedPrecondition
+	}
 	if r.Quota {
 		f.Outcome = status.QuotaExceeded
 	}

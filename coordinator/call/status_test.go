@@ -25,6 +25,7 @@ func TestToStatus_everythingThatGoesWrong(t *testing.T) {
 	}{
 		"bad request":          {call.Bad("field", "is wrong"), codes.InvalidArgument, ""},
 		"refused":              {call.Refused(kernel.Refuse(kernel.CodeFailedPrecondition, reason.RetryPaused, "job_1")), codes.FailedPrecondition, ""},
+		"changed meanwhile":    {call.Refused(kernel.Refuse(kernel.CodeAborted, reason.JobChanged, "job_1")), codes.FailedPrecondition, ""},
 		"not found":            {call.Refused(kernel.Refuse(kernel.CodeNotFound, reason.NoJob, "job_1")), codes.NotFound, ""},
 		"beyond a quota":       {call.Refused(&kernel.Refusal{Code: kernel.CodeResourceExhausted, Quota: true}), codes.ResourceExhausted, status.QuotaExceeded},
 		"not the leader":       {&raftnode.NotLeaderError{LeaderID: "c2"}, codes.Unavailable, status.NotSent},

@@ -72,7 +72,7 @@ func (s *Service) UpdateCore(ctx context.Context, req *v1.UpdateCoreRequest) (*v
 	by := call.Of(ctx)
 	c := coreverbs.PutCore{ID: old.ID, Tenant: by.Tenant, User: by.User, Name: old.Name, Slug: old.Slug, IfRevision: old.Revision, Actor: by.Actor()}
 	if given := uint64(max(req.GetIfRevision(), 0)); given != 0 && given != old.Revision {
-		return nil, call.Errorf(codes.Aborted, "the Core %s was changed meanwhile: read it again", old.Slug)
+		return nil, call.Errorf(codes.FailedPrecondition, "the Core %s was changed meanwhile: read it again", old.Slug)
 	}
 	if req.GetName() != "" && req.GetName() != old.Name {
 		c.Name, c.Slug = req.GetName(), slugOf(req.GetName())

@@ -236,7 +236,7 @@ func (s *Service) ListEvaluations(ctx context.Context, req *v1.ListEvaluationsRe
 			return nil, call.Bad("job_id", "%.64q is not the id of a job", of)
 		}
 	}
-	q, err := joblist.Parse(&v1.ListJobsRequest{Status: req.GetStatus(), Label: labels, PageSize: req.GetPageSize(), PageToken: req.GetPageToken()}, "evaluations of "+of)
+	q, err := joblist.Parse(&v1.ListJobsRequest{Status: req.GetStatus(), Label: labels, PageSize: req.GetPageSize(), PageToken: req.GetPageToken()}, "evaluations of "+of, call.Of(ctx).User)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +247,10 @@ func (s *Service) ListEvaluations(ctx context.Context, req *v1.ListEvaluationsRe
 	if err != nil {
 		return nil, err
 	}
-	found := q.Find(v, call.Of(ctx).Tenant)
+	found, err := q.Find(v, call.Of(ctx).Tenant)
+	if err != nil {
+		return nil, err
+	}
 	out := &v1.ListEvaluationsResponse{NextPageToken: found.Next, TotalCount: found.Count(), TotalCountIsMinimum: !found.Exact}
 	for _, j := range found.Jobs {
 		out.Evaluations = append(out.Evaluations, evaluationView(v, j))

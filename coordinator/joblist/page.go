@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/fsm"
@@ -28,11 +29,58 @@ type Page struct {
 // Count returns Total in the type of answers.
 func (l *Page) Count() int32 { return int32(min(l.Total, math.MaxInt32)) }
 
-// Find finds a page.
-func (q *Query) Find(v *fsm.View, tenant string) Page {
+// Cut ends the page after its first n jobs. The next page continues there.
+func (q *Query) Cut(p *Page, n int) {
+	last := p.Jobs[n-1]
+	end := pageMark{id: last.ID, priority: last.Priority, found: q.after.found + n}
+	if q.sort != nil {
+		end.key = q.sort.key(last)
+	}
+	p.Jobs, p.Next = p.Jobs[:n], q.token(end)
+}
+
+// compared reports whether the query compares something job by job.
+func (q *Query) compared() bool {
+	return len(q.labels) > 0 || q.Also != nil || q.search != "" || q.user != ""
+}
+
+// Find finds a page. It fails if too many jobs would have to be sorted.
+func (q *Query) Find(v *fsm.View, tenant string) (Page, error) {
+	if j := q.named(v, tenant); j != nil {
+		return q.only(v, j), nil
+	}
 	groups := q.groups(v, tenant)
+	if q.sort != nil {
+		return q.findSorted(v, groups)
+	}
+	return q.findIndexed(v, groups), nil
+}
+
+// named returns the job of the tenant whose whole id is searched for; nil: there is none.
+func (q *Query) named(v *fsm.View, tenant string) *work.Job {
+	if j, ok := v.Job(q.one); ok && q.one != 0 && j.Tenant == tenant {
+		return j
+	}
+	return nil
+}
+
+// only returns the page of a list that has one job at most.
+func (q *Query) only(v *fsm.View, j *work.Job) Page {
+	found := Page{Exact: true}
+	if q.queue != "" && j.Queue != q.queue || q.evaluations && !j.Evaluation() || !q.matches(v, j) {
+		return found
+	}
+	found.Total = 1
+	if q.after.id == 0 {
+		found.Jobs = []*work.Job{j}
+	}
+	return found
+}
+
+// findIndexed finds a page of an order that an index has.
+func (q *Query) findIndexed(v *fsm.View, groups []work.CountedGroup) Page {
 	var found Page
-	compared := len(q.labels) > 0 || q.Also != nil // job by job
+	compared := q.compared()
 	if compared {
 		found.Total, found.Exact = q.after.found, true
 	} else {
@@ -108,16 +156,12 @@ func (q *Query) total(v *fsm.View, groups []work.CountedGroup) (n int, exact boo
 		g.Since = ident.FirstJobAfter(v.Considered())
 		split = append(split, g)
 	}
-	looked, pending := 0, 0
-	for j := range v.JobsOfGroups(split, true, 0) {
-		if looked++; looked > q.scan {
-			break
-		}
-		if !jobview.Considered(v, j) {
-			pending++
-		}
+	byQueue, exact := q.pending(v, split)
+	pending := 0
+	for _, n := range byQueue {
+		pending += n
 	}
-	switch exact = looked <= q.scan; {
+	switch {
 	case wantsPending:
 		return n + pending, exact
 	case exact:
@@ -125,6 +169,22 @@ func (q *Query) total(v *fsm.View, groups []work.CountedGroup) (n int, exact boo
 	default:
 		return n, false
 	}
+}
+
+// pending counts, by queue, the jobs of groups that no scheduler pass has considered yet: the newest ones, from Since of the
+// groups on. all is false when there are too many to examine.
+func (q *Query) pending(v *fsm.View, groups []work.CountedGroup) (byQueue map[string]int, all bool) {
+	byQueue = map[string]int{}
+	examined := 0
+	for j := range v.JobsOfGroups(groups, true, 0) {
+		if examined++; examined > q.scan {
+			return byQueue, false
+		}
+		if !jobview.Considered(v, j) {
+			byQueue[j.Queue]++
+		}
+	}
+	return byQueue, true
 }
 
 // walk iterates the jobs of groups in the order of the list, from the end of the previous page on.
@@ -176,10 +236,19 @@ func byPriorityThenAge(v *fsm.View, groups []work.CountedGroup, after pageMark) 
 
 // matches reports whether a job of the groups is in the list.
 func (q *Query) matches(v *fsm.View, j *work.Job) bool {
+	return q.filter.Match(j.State, jobview.Phase(j), jobview.Considered(v, j)) && q.names(j)
+}
+
+// names reports whether a job has the labels, the user and the name that the query asks for.
+func (q *Query) names(j *work.Job) bool {
 	for _, l := range q.labels {
 		if value, ok := j.Labels[l[0]]; !ok || value != l[1] {
 			return false
 		}
 	}
-	return q.filter.Match(j.State, jobview.Phase(j), jobview.Considered(v, j)) && (q.Also == nil || q.Also(j))
+	return (q.user == "" || j.User == q.user) && q.searched(j) && (q.Also == nil || q.Also(j))
+}
+
+func (q *Query) searched(j *work.Job) bool {
+	return q.search == "" || strings.Contains(strings.ToLower(j.Name), q.search) || strings.HasPrefix(j.ID.String(), q.search)
 }

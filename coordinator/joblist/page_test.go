@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,7 +71,11 @@ func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 	const jobs = 400
 	tenants, queues := []string{"acme", "acm", "umbrella"}, []string{"default", "fast"}
 	m := manyJobs(t, jobs, 3, 40, func(i int, j *jobverbs.NewJob) {
-		j.Tenant, j.Priority = tenants[random.IntN(3)], uint8(3+random.IntN(3))
+		j.Tenant, j.Priority, j.User = tenants[random.IntN(3)], uint8(3+random.IntN(3)), []string{"ada", "bob"}[random.IntN(2)]
+		j.Shape.GPUs = uint16(random.IntN(3))
+		if random.IntN(3) == 0 {
+			j.Name = "Tune-" + j.Name[len("train-"):]
+		}
 		j.Labels = map[string]string{"team": []string{"nlp", "cv"}[random.IntN(2)], "run": fmt.Sprint(i % 50)}
 		if random.IntN(4) == 0 {
 			j.Labels[work.EvaluationLabel] = work.EvaluationValue
@@ -94,7 +99,10 @@ func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 	seen := 0
 	for range 2000 {
 		req := &v1.ListJobsRequest{
-			OrderBy: []string{"", "created_at", "created_at desc", "priority desc"}[random.IntN(4)], PageSize: int32(1 + random.IntN(30)),
+			OrderBy: []string{
+				"", "created_at", "created_at desc", "priority desc", "name", "name desc", "started_at desc", "finished_at desc", "gpu_count desc",
+			}[random.IntN(9)], PageSize: int32(1 + random.IntN(30)),
+			Search: []string{"", "", "", "tune", "TRAIN-00", "job_1"}[random.IntN(6)], User: []string{"", "", "bob", "me"}[random.IntN(4)],
 		}
 		for _, s := range statuses {
 			if random.IntN(4) == 0 {
@@ -113,15 +121,48 @@ func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 		scan := []int{7, 50, maxScanned}[random.IntN(3)]
 
 		// A walk over all jobs.
-		plain, err := Parse(req, "jobs")
+		plain, err := Parse(req, "jobs", "ada")
 		require.NoError(t, err)
 		var want []ident.Job
 		var rows []*work.Job
-		for j := range v.Jobs(plain.order == byAgeDesc, 0) {
+		byStatus, byQueue := map[string]int32{}, map[string]int32{}
+		for j := range v.Jobs(plain.order == byAgeDesc || plain.sort != nil && plain.sort.desc, 0) {
 			evaluation := !plain.evaluations || j.Evaluation()
-			if j.Tenant == tenant && (req.Queue == "" || j.Queue == req.Queue) && evaluation && plain.matches(v, j) {
+			mine := j.User == map[string]string{"": j.User, "bob": "bob", "me": "ada"}[req.User]
+			searched := req.Search == "" || strings.Contains(strings.ToLower(j.Name), strings.ToLower(req.Search)) || strings.HasPrefix(j.ID.String(), req.Search)
+			if j.Tenant != tenant || !evaluation || !mine || !searched || !plain.matches(v, j) && plain.filter.All() {
+				continue
+			}
+			if plain.names(j) {
+				if s := jobview.Status(v, j).String(); req.Queue == "" || j.Queue == req.Queue {
+					byStatus[s]++
+				}
+				if plain.matches(v, j) {
+					byQueue[j.Queue]++
+				}
+			}
+			if (req.Queue == "" || j.Queue == req.Queue) && plain.matches(v, j) {
 				rows = append(rows, j)
 			}
+		}
+		facets := plain.Facets(v, tenant)
+		require.False(t, facets.GetIsMinimum())
+		require.Equal(t, byStatus, facets.GetStatus(), "%v", req)
+		require.Equal(t, byQueue, facets.GetQueue(), "%v", req)
+		if plain.sort != nil {
+			slices.SortStableFunc(rows, func(a, b *work.Job) int {
+				switch req.OrderBy {
+				case "name":
+					return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+				case "name desc":
+					return strings.Compare(strings.ToLower(b.Name), strings.ToLower(a.Name))
+				case "gpu_count desc":
+					return cmp.Compare(b.Shape.GPUs, a.Shape.GPUs)
+				case "finished_at desc":
+					return cmp.Compare(b.FinishedAt, a.FinishedAt)
+				}
+				return cmp.Compare(b.StartedAt, a.StartedAt)
+			})
 		}
 		if plain.order == byPriority {
 			slices.SortStableFunc(rows, func(a, b *work.Job) int { return cmp.Compare(b.Priority, a.Priority) })
@@ -132,10 +173,12 @@ func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 
 		var got []ident.Job
 		for pages := 0; ; pages++ {
-			q, err := Parse(req, "jobs")
+			q, err := Parse(req, "jobs", "ada")
 			require.NoError(t, err)
 			q.scan = scan
-			found := q.Find(v, tenant)
+			found, err := q.Find(v, tenant)
+			require.NoError(t, err)
+			cut := false
 			require.LessOrEqual(t, len(found.Jobs), int(req.PageSize))
 			if found.Exact {
 				require.Equal(t, len(want), found.Total, "%v", req)
@@ -143,13 +186,17 @@ func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 				require.LessOrEqual(t, found.Total, len(want), "%v", req)
 			}
 			require.True(t, found.Exact || scan < maxScanned)
+			if n := len(found.Jobs); n > 1 && random.IntN(4) == 0 {
+				q.Cut(&found, n-1)
+				cut = true
+			}
 			for _, j := range found.Jobs {
 				got = append(got, j.ID)
 			}
 			if found.Next == "" {
 				break
 			}
-			require.True(t, len(found.Jobs) == int(req.PageSize) || scan < maxScanned, "a page ends early only because of its bound")
+			require.True(t, len(found.Jobs) == int(req.PageSize) || cut || scan < maxScanned, "a page ends early only because of its bound")
 			req.PageToken = found.Next
 			require.Less(t, pages, jobs)
 		}
@@ -165,9 +212,11 @@ func TestList_looksAtAFewOfManyJobs(t *testing.T) {
 	m := manyJobs(t, jobs, 64, 0, nil)
 	v := m.View()
 	list := func(req *v1.ListJobsRequest) Page {
-		q, err := Parse(req, "jobs")
+		q, err := Parse(req, "jobs", "ada")
 		require.NoError(t, err)
-		return q.Find(v, "acme")
+		found, err := q.Find(v, "acme")
+		require.NoError(t, err)
+		return found
 	}
 	all := list(&v1.ListJobsRequest{})
 	require.True(t, all.Exact)
@@ -194,6 +243,54 @@ func TestList_looksAtAFewOfManyJobs(t *testing.T) {
 	require.Equal(t, maxScanned, many.Total, "at least so many")
 	second := list(&v1.ListJobsRequest{Label: []string{"team=nlp"}, PageSize: 10, PageToken: many.Next})
 	require.Equal(t, maxScanned+10, second.Total, "what earlier pages found counts")
+
+	q, err := Parse(&v1.ListJobsRequest{Search: "nothing"}, "jobs", "ada")
+	require.NoError(t, err)
+	require.True(t, q.Facets(v, "acme").GetIsMinimum())
+	q, err = Parse(&v1.ListJobsRequest{}, "jobs", "ada")
+	require.NoError(t, err)
+	require.Equal(t, map[string]int32{"QUEUED": jobs}, q.Facets(v, "acme").GetStatus(), "groups are counted, however many jobs there are")
+
+	// So many are pending that not all are examined: nothing is counted as QUEUED that may be PENDING.
+	q.scan = 10
+	unconsidered := manyJobs(t, 30, 3, 24, nil).View()
+	facets := q.Facets(unconsidered, "acme")
+	require.True(t, facets.GetIsMinimum())
+	require.Equal(t, map[string]int32{"PENDING": 10}, facets.GetStatus())
+	_, err = Parse(&v1.ListJobsRequest{User: Me}, "jobs", "")
+	require.ErrorContains(t, err, "your token names no user")
+}
+
+// The whole id of a job finds it at once, among any number of jobs; somebody else's finds nothing.
+func TestList_findsTheIDOfAJob(t *testing.T) {
+	m := manyJobs(t, 30, 3, 0, func(i int, j *jobverbs.NewJob) { j.Tenant = []string{"acme", "umbrella"}[i%2] })
+	v := m.View()
+	for j := range v.Jobs(false, 0) {
+		q, err := Parse(&v1.ListJobsRequest{Search: strings.ToUpper(j.ID.String())}, "jobs", "ada")
+		require.NoError(t, err)
+		q.scan = 1
+		found, err := q.Find(v, "acme")
+		require.NoError(t, err)
+		if j.Tenant != "acme" {
+			require.Empty(t, found.Jobs)
+			continue
+		}
+		require.True(t, found.Exact)
+		require.Equal(t, []*work.Job{j}, found.Jobs)
+	}
+}
+
+// An order that no index has is refused where too many jobs would have to be sorted, and the message says what helps.
+func TestList_sortsABoundedNumber(t *testing.T) {
+	v := manyJobs(t, 10, 3, 0, nil).View()
+	q, err := Parse(&v1.ListJobsRequest{OrderBy: "name"}, "jobs", "ada")
+	require.NoError(t, err)
+	groups := q.groups(v, "acme")
+	groups[0].Jobs = maxSorted + 1
+	_, err = q.findSorted(v, groups)
+	require.ErrorContains(t, err, "ask for fewer by status or queue")
+	_, err = Parse(&v1.ListJobsRequest{OrderBy: "size"}, "jobs", "ada")
+	require.ErrorContains(t, err, "gpu_count desc")
 }
 
 // BenchmarkList lists 50 of many jobs, as GET /jobs does, without the network.
@@ -215,14 +312,17 @@ func BenchmarkList(b *testing.B) {
 				{"status_none", &v1.ListJobsRequest{Status: []v1.JobStatus_Value{v1.JobStatus_FAILED}}},
 				{"evaluations", &v1.ListJobsRequest{Label: []string{"type=evaluation"}}},
 				{"label_most", &v1.ListJobsRequest{Label: []string{"team=nlp"}}},
+				{"search", &v1.ListJobsRequest{Search: "000017"}},
 				{"label_one", &v1.ListJobsRequest{Label: []string{"run=17"}}},
 			} {
 				b.Run(list.name, func(b *testing.B) {
 					list.req.PageSize = 50
 					for b.Loop() {
-						q, err := Parse(list.req, "jobs")
+						q, err := Parse(list.req, "jobs", "ada")
 						require.NoError(b, err)
-						for _, j := range q.Find(v, "acme").Jobs {
+						found, err := q.Find(v, "acme")
+						require.NoError(b, err)
+						for _, j := range found.Jobs {
 							jobview.Of(v, j, false)
 						}
 					}

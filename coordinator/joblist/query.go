@@ -9,6 +9,8 @@ package joblist
 
 import (
 	"encoding/base64"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -37,6 +39,9 @@ const (
 	byPriority order = "priority desc"
 )
 
+// Me stands for the caller among users.
+const Me = "me"
+
 // Query is a parsed ListJobsRequest.
 type Query struct {
 	filter status.Filter
@@ -44,10 +49,16 @@ type Query struct {
 	// labels are the requested labels without that of evaluations, which is indexed.
 	labels      [][2]string
 	evaluations bool
-	size        int
-	order       order
-	after       pageMark
-	scan        int // the largest number of jobs that a page examines
+	// search is part of a name in lower case, or the beginning of an id. one is the job whose id it is; 0: it is no whole id.
+	search string
+	one    ident.Job
+	user   string
+	size   int
+	order  order
+	// sort has the key of an order that no index has; nil: an index has it.
+	sort  *sorting
+	after pageMark
+	scan  int // the largest number of jobs that a page examines
 	// Also is one more condition on a job.
 	Also func(*work.Job) bool
 	// sum distinguishes page tokens of this query from those of others.
@@ -60,11 +71,24 @@ type pageMark struct {
 	id       ident.Job
 	priority uint8
 	found    int
+	// key is that of the job in an order that no index has.
+	key string
 }
 
-// Parse parses a request. of names the list, and distinguishes its page tokens from those of other lists.
-func Parse(req *v1.ListJobsRequest, of string) (*Query, error) {
-	q := &Query{filter: status.NewFilter(req.GetStatus()...), queue: req.GetQueue(), size: int(req.GetPageSize()), scan: maxScanned}
+// Parse parses a request of a user. of names the list, and distinguishes its page tokens from those of other lists.
+func Parse(req *v1.ListJobsRequest, of, caller string) (*Query, error) {
+	q := &Query{
+		filter: status.NewFilter(req.GetStatus()...), queue: req.GetQueue(), size: int(req.GetPageSize()), scan: maxScanned,
+		search: strings.ToLower(req.GetSearch()), user: req.GetUser(),
+	}
+	if q.user == Me {
+		if q.user = caller; caller == "" {
+			return nil, call.Bad("user", "your token names no user: say which one")
+		}
+	}
+	if id, ok := ident.ParseJob(q.search); ok {
+		q.one = id
+	}
 	switch {
 	case q.size == 0:
 		q.size = defaultPage
@@ -79,7 +103,10 @@ func Parse(req *v1.ListJobsRequest, of string) (*Query, error) {
 	case byPriority:
 		q.order = o
 	default:
-		return nil, call.Bad("order_by", "%q is none of \"created_at\", \"created_at desc\", \"priority desc\"", req.GetOrderBy())
+		if q.sort = sortings[o]; q.sort == nil {
+			return nil, call.Bad("order_by", "%q is none of %s", req.GetOrderBy(), orders)
+		}
+		q.order = o
 	}
 	for _, text := range req.GetLabel() {
 		k, v, ok := strings.Cut(text, "=")
@@ -92,13 +119,21 @@ func Parse(req *v1.ListJobsRequest, of string) (*Query, error) {
 		}
 		q.labels = append(q.labels, [2]string{k, v})
 	}
-	q.sum = xxhash.Sum64String(fmt.Sprintf("%q %q %q %q %v", of, q.order, q.queue, req.GetLabel(), req.GetStatus()))
+	text := fmt.Sprintf("%q %q %q %q %v", of, q.order, q.queue, req.GetLabel(), req.GetStatus())
+	if q.search != "" || q.user != "" {
+		text += fmt.Sprintf(" %q %q", q.search, q.user)
+	}
+	q.sum = xxhash.Sum64String(text)
 	return q, q.parseToken(req.GetPageToken())
 }
 
-// token returns the encoded form of "sum.priority.id.found" for the end of a page.
+// token returns the encoded form of "sum.priority.id.found" for the end of a page, with ".key" in an order that no index has.
 func (q *Query) token(m pageMark) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%x.%d.%d.%d", q.sum, m.priority, uint64(m.id), m.found))
+	text := fmt.Appendf(nil, "%x.%d.%d.%d", q.sum, m.priority, uint64(m.id), m.found)
+	if q.sort != nil {
+		text = fmt.Appendf(text, ".%x", m.key)
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
 }
 
 func (q *Query) parseToken(text string) error {
@@ -111,18 +146,19 @@ func (q *Query) parseToken(text string) error {
 		return wrong
 	}
 	parts := strings.Split(string(raw), ".")
-	if len(parts) == 3 { // a token of a version without found
-		parts = append(parts, "0")
+	if q.sort == nil {
+		parts = append(parts, "")
 	}
-	if len(parts) != 4 || parts[0] != strconv.FormatUint(q.sum, 16) {
+	if len(parts) != 5 || parts[0] != strconv.FormatUint(q.sum, 16) {
 		return wrong
 	}
 	priority, err1 := strconv.ParseUint(parts[1], 10, 8)
 	id, err2 := strconv.ParseUint(parts[2], 10, 64)
 	found, err3 := strconv.ParseUint(parts[3], 10, 31)
-	if err1 != nil || err2 != nil || err3 != nil || id == 0 {
+	key, err4 := hex.DecodeString(parts[4])
+	if err := errors.Join(err1, err2, err3, err4); err != nil || id == 0 {
 		return wrong
 	}
-	q.after = pageMark{ident.Job(id), uint8(priority), int(found)}
+	q.after = pageMark{ident.Job(id), uint8(priority), int(found), string(key)}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
@@ -89,22 +88,7 @@ func (s *Service) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte,
 	if err != nil {
 		return nil, nil, err
 	}
-	if spec.ResourceConfig == nil {
-		spec.ResourceConfig = &v1.ResourceConfig{}
-	}
-	to := spec.ResourceConfig.ProtoReflect()
-	change := req.GetModifyResources()
-	// A fraction instead of whole GPUs, or the other way round, replaces the fields that it excludes.
-	switch {
-	case change.GetGpuCount() > 0 && change.GetGpuFraction() == 0:
-		spec.ResourceConfig.GpuFraction = 0
-	case change.GetGpuFraction() > 0 && change.GetGpuCount() == 0:
-		spec.ResourceConfig.GpuCount = 0
-	}
-	change.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		to.Set(field, value)
-		return true
-	})
+	mergeResources(spec, req.GetModifyResources())
 	// A job that has not ended is refused anyway, or was retried under this key before.
 	shape, err := s.admission.Shape(ctx, spec, j.Queue, !j.Terminal())
 	if err != nil {

@@ -34,6 +34,7 @@ type State interface {
 type Admission interface {
 	Job(ctx context.Context, req *v1.SubmitJobRequest, key string) (jobverbs.NewJob, error)
 	Shape(ctx context.Context, req *v1.SubmitJobRequest, queue string, anyRoom bool) (work.Shape, error)
+	Changed(ctx context.Context, req *v1.SubmitJobRequest, anyRoom bool) (jobverbs.NewJob, error)
 }
 
 // Sealer encrypts the caller's tokens that a job will need.

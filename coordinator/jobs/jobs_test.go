@@ -45,7 +45,7 @@ func newSite(t *testing.T, entryBytes int) *site {
 	sealer, err := datatokens.New([]byte("0123456789abcdef"), "", nil)
 	require.NoError(t, err)
 	s.Service = New(Config{
-		State: s, Admission: admission.New(s, admission.NewCapacity(s.View), sealer, admin.LauncherInForce), Sealer: sealer,
+		State: s, Admission: admission.New(s, admission.NewCapacity(s.View), sealer, admin.LauncherInForce, func(string) error { return nil }), Sealer: sealer,
 		Forecasts: forecast.New(-1, func(time.Duration) {}), RenewsThroughPeers: func(node string) bool { return s.relayed[node] }, EntryBytes: entryBytes,
 	})
 	return s

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -32,7 +33,11 @@ func (s *Service) GetJob(ctx context.Context, req *v1.GetJobRequest) (*v1.GetJob
 // ListJobs lists the jobs of the caller's tenant. The page token fixes the order and the filter, and contains the last
 // listed job, so that jobs that come and go meanwhile are neither repeated nor skipped.
 func (s *Service) ListJobs(ctx context.Context, req *v1.ListJobsRequest) (*v1.ListJobsResponse, error) {
-	q, err := joblist.Parse(req, "jobs")
+	fields, err := jobFields(req.GetFields())
+	if err != nil {
+		return nil, err
+	}
+	q, err := joblist.Parse(req, "jobs", call.Of(ctx).User)
 	if err != nil {
 		return nil, err
 	}
@@ -40,10 +45,24 @@ func (s *Service) ListJobs(ctx context.Context, req *v1.ListJobsRequest) (*v1.Li
 	if err != nil {
 		return nil, err
 	}
-	found := q.Find(v, call.Of(ctx).Tenant)
-	out := &v1.ListJobsResponse{NextPageToken: found.Next, TotalCount: found.Count(), TotalCountIsMinimum: !found.Exact}
-	for _, j := range found.Jobs {
-		out.Jobs = append(out.Jobs, jobview.Of(v, j, false))
+	tenant := call.Of(ctx).Tenant
+	found, err := q.Find(v, tenant)
+	if err != nil {
+		return nil, err
+	}
+	out, size := &v1.ListJobsResponse{}, 0
+	for i, j := range found.Jobs {
+		row := jobview.Of(v, j, false)
+		fields.only(row)
+		if size += proto.Size(row) + fields.names + taskBytes*len(row.GetTasks()); i > 0 && size > maxPageBytes {
+			q.Cut(&found, i)
+			break
+		}
+		out.Jobs = append(out.Jobs, row)
+	}
+	out.NextPageToken, out.TotalCount, out.TotalCountIsMinimum = found.Next, found.Count(), !found.Exact
+	if req.GetFacets() {
+		out.Facets = q.Facets(v, tenant)
 	}
 	return out, nil
 }

@@ -51,6 +51,9 @@ func Of(v *fsm.View, j *work.Job, position bool) *v1.Job {
 		out.OutputConfig, out.SchedulingConfig, out.CommandConfig = spec.OutputConfig, spec.SchedulingConfig, spec.CommandConfig
 		out.EvaluationConfig = spec.EvaluationConfig
 	}
+	if n := j.Notices; n != nil {
+		out.NotifyConfig, out.NotifiedAt, out.NotifyError = noticesView(n), call.Time(n.ToldAt), n.Err
+	}
 	if j.Progress != (work.Progress{}) {
 		out.Progress = &v1.JobProgress{Step: j.Progress.Step, TotalSteps: j.Progress.Total}
 	}

@@ -63,6 +63,9 @@ func placesHeld(v *fsm.View, j *work.Job) string {
 
 // heldReason returns until when a job is held, and why.
 func heldReason(v *fsm.View, j *work.Job) string {
+	if j.Held&work.HoldUser != 0 {
+		return words.Of(work.HoldReason(j))
+	}
 	if j.Held&work.HoldRecovery != 0 {
 		return recoveryReason(v, j)
 	}

@@ -24,6 +24,9 @@ func (s *Service) Lead(ctx context.Context) {
 	now := &term{}
 	s.term.Store(now)
 	defer s.term.Store(nil)
+	var noting sync.WaitGroup
+	noting.Go(func() { s.noteTerm(ctx) })
+	defer noting.Wait()
 	ticker := time.NewTicker(promotePace)
 	defer ticker.Stop()
 	watch := learners{}

@@ -27,6 +27,7 @@ type Metrics struct {
 	preemptions prometheus.Counter
 	runs        *prometheus.CounterVec
 	notices     *prometheus.CounterVec
+	jobNotices  *prometheus.CounterVec
 	off         *prometheus.HistogramVec
 	renewals    *prometheus.CounterVec
 	advances    *prometheus.CounterVec
@@ -58,6 +59,9 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_schedule_runs_total", Help: "Runs of schedules by outcome: STARTED, SKIPPED, MISSED or REFUSED.",
 		}, []string{"outcome"}),
+		jobNotices: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_job_notices_total", Help: "Tries to send notices of jobs by outcome: sent, failed or given_up, counted by the leader.",
+		}, []string{"outcome"}),
 		notices: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_decision_notices_total", Help: "Tries to send notices of decisions by outcome: sent, failed or given_up, counted by the leader.",
 		}, []string{"outcome"}),
@@ -79,7 +83,7 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 			Name: "mind_coordinator_request_seconds", Help: "Time of unary calls and length of streams.", Buckets: latencyBuckets,
 		}, []string{"method"}),
 	}
-	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.runs, m.notices, m.off, m.renewals, m.advances, m.errors, m.calls,
+	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.runs, m.notices, m.jobNotices, m.off, m.renewals, m.advances, m.errors, m.calls,
 		&stateCollector{machine: machine, leading: leading})
 	m.totals = newTotals(reg)
 	return m
@@ -104,6 +108,9 @@ func (m *Metrics) started(foreseen string, off time.Duration) {
 
 // Ran counts a run of a schedule.
 func (m *Metrics) Ran(outcome string) { m.runs.WithLabelValues(outcome).Inc() }
+
+// NoticedOfJob counts a try to send a notice of a job.
+func (m *Metrics) NoticedOfJob(outcome string) { m.jobNotices.WithLabelValues(outcome).Inc() }
 
 // Noticed counts a try to send a notice of a decision.
 func (m *Metrics) Noticed(outcome string) { m.notices.WithLabelValues(outcome).Inc() }

@@ -9,9 +9,6 @@ import (
 
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/executions"
-	"github.com/mindcoordinator/mind/fsm/executionverbs"
-	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 const (
@@ -21,7 +18,7 @@ const (
 	reserve     = 4
 	perTenant   = 8
 	perEndpoint = 4
-	// maxLooked bounds the decisions that are looked at in a round, and maxLookedEach those after a request. Most of them wait for their
+	// maxLooked bounds the decisions and jobs that are looked at in a round, and maxLookedEach those after a request. Most of them wait for their
 	// next try, and cost a look into the table and into a map.
 	maxLooked     = 16384
 	maxLookedEach = 256
@@ -64,7 +61,7 @@ func (t *turn) choose(most int) (chosen []sent) {
 // wanting lists the tenants that have untold notices, from the next one on and then from the start.
 func (t *turn) wanting(v *fsm.View, most int) (names []string) {
 	for _, from := range []string{t.next, ""} {
-		for name := range v.UntoldTenants(from) {
+		for name := range tenantsFrom(v, from) {
 			if len(names) == most || from == "" && t.next != "" && name >= t.next {
 				break
 			}
@@ -88,7 +85,7 @@ func (t *turn) share(o *tenant) int {
 	return max(1, min(perTenant, (inFlight-reserve)/t.active))
 }
 
-// chooseOf looks at the decisions of a tenant, from its cursor on and then from the start, for one to send.
+// chooseOf looks at the decisions and jobs of a tenant, from its cursor on and then from the start, for one to send.
 func (t *turn) chooseOf(v *fsm.View, name string, most int) (looked int, found *sent) {
 	o := t.tenants[name]
 	if o == nil {
@@ -99,48 +96,48 @@ func (t *turn) chooseOf(v *fsm.View, name string, most int) (looked int, found *
 		return 0, nil
 	}
 	now, start := time.Now(), o.cursor
-	for _, span := range [2]struct{ from, to ident.Decision }{{start, math.MaxUint64}, {0, start}} {
-		for d := range v.UntoldOf(name, span.from) {
-			if d.ID >= span.to {
+	for _, span := range [2]struct{ from, to key }{{start, key{job: math.MaxUint64}}, {key{}, start}} {
+		for d := range untold(v, name, span.from) {
+			if !d.less(span.to) {
 				break
 			}
 			if looked == most {
 				return looked, nil
 			}
 			looked++
-			o.cursor = d.ID + 1
-			k := t.may(o, d, now)
+			o.cursor = d.next()
+			k := t.may(o, &d, now)
 			switch {
 			case k == nil:
 			case !t.On():
-				t.leave(k, d)
+				t.leave(k, &d)
 			default:
 				k.busy = true
 				t.count(k, 1)
-				return looked, &sent{d, d.Untold[0]}
+				return looked, &sent{d}
 			}
 		}
-		o.cursor = 0
+		o.cursor = key{}
 	}
 	return looked, nil
 }
 
-// may returns what is known of a decision whose first notice may be sent; nil: it may not. The cheap tests come first.
-func (t *turn) may(o *tenant, d *executions.Decision, now time.Time) *known {
-	k, n := t.known[d.ID], &d.Untold[0]
+// may returns what is known of a decision or job whose first notice may be sent; nil: it may not. The cheap tests come first.
+func (t *turn) may(o *tenant, d *subject, now time.Time) *known {
+	k := t.known[d.key]
 	if k == nil {
-		k = &known{owner: o, at: o.endpoint(d.NotifyURL), pauses: wait.Backoff{First: firstPause, Longest: longestPause}}
-		t.known[d.ID] = k
+		k = &known{owner: o, at: o.endpoint(d.url), pauses: wait.Backoff{First: firstPause, Longest: longestPause}}
+		t.known[d.key] = k
 	}
 	at := k.at
-	if k.busy || n.Number <= k.told || now.Before(k.after) {
+	if k.busy || d.number <= k.told || now.Before(k.after) {
 		return nil
 	}
 	if k.since.IsZero() {
 		k.since, k.event = now, 0
 	}
-	if k.event != n.Event {
-		k.event, k.fails = n.Event, at.fails
+	if k.event != d.kind {
+		k.event, k.fails = d.kind, at.fails
 	}
 	if at.busy >= perEndpoint || at.hangs && (at.busy > 0 || now.Before(at.after)) {
 		return nil
@@ -168,19 +165,19 @@ func hostOf(text string) string {
 }
 
 // leave leaves a notice to a leader that has the settings to send it, and says so once. That is no try.
-func (t *turn) leave(k *known, d *executions.Decision) {
-	if d.NotifyError == errOff.Error() || len(t.notes) >= maxUnnoted {
+func (t *turn) leave(k *known, d *subject) {
+	if d.shown == errOff.Error() || len(t.notes) >= maxUnnoted {
 		return
 	}
 	k.busy = true
-	t.notes = append(t.notes, executionverbs.Note{Decision: d.ID, Number: d.Untold[0].Number, Err: errOff.Error()})
+	t.notes = append(t.notes, d.note(false, errOff.Error()))
 }
 
-// sweep forgets the decisions that have no untold notices any more, and what only they needed.
+// sweep forgets the decisions and jobs that have no untold notices any more, and what only they needed.
 func (t *turn) sweep(v *fsm.View) {
 	t.swept = time.Now()
 	for id, k := range t.known {
-		if d, ok := v.Decision(id); !k.busy && (!ok || len(d.Untold) == 0) {
+		if !k.busy && !stillOwes(v, id) {
 			delete(t.known, id)
 		} else {
 			k.at.used = true

@@ -41,7 +41,7 @@ print(verified(headers, body), verified(headers, body + b" "), verified(dict(hea
 	defer server.Close()
 	s := sender(t, func(c *Config) { c.SecretFile = secretFile(t, secretB+"\n"+secretA+"\n") })
 	d, n := asked(server.URL)
-	require.NoError(t, s.post(t.Context(), s.keys, d, n))
+	require.NoError(t, s.post(t.Context(), s.keys, ofDecision(d, n)))
 	for _, secret := range []string{secretA, secretB} {
 		dir := t.TempDir()
 		for name, text := range map[string]string{"webhook-secret": secret + "\n", "body": string(body), "receiver.py": program} {

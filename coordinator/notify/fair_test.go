@@ -88,7 +88,7 @@ func TestChoose_passesWhatWaits(t *testing.T) {
 		id := s.ask("umbrella", "https://good.example/x")
 		chosen := turn.choose(maxLookedEach)
 		require.Len(t, chosen, 1)
-		require.Equal(t, id, chosen[0].decision.ID)
+		require.Equal(t, id, chosen[0].decision)
 		require.Equal(t, 1, turn.busy)
 	})
 }
@@ -102,7 +102,7 @@ func TestSweep_forgetsWhatIsOver(t *testing.T) {
 		s.ask("umbrella", "https://b.example/x")
 		for _, n := range turn.choose(maxLooked) {
 			var err error
-			if n.decision.Tenant == "umbrella" {
+			if n.tenant == "umbrella" {
 				err = errTimeout
 			}
 			turn.take(result{sent: n, err: err, took: timeout})

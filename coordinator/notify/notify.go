@@ -1,12 +1,12 @@
-// Package notify is the part of the leader that sends notices of decisions to the URLs of Cores, as signed webhooks.
+// Package notify is the part of the leader that sends notices of decisions and of jobs to their URLs, as signed webhooks.
 //
 // Guarantees. The state keeps a notice until a leader has noted that it was sent, so each is sent at least once, whichever leader dies;
-// every try has the same webhook-id. Notices of a decision are sent one after the other, in order. A request goes only to a listed host
+// every try has the same webhook-id. Notices of a decision or a job are sent one after the other, in order. A request goes only to a listed host
 // at an allowed address (package reach), follows no redirect, and takes 10 s at most. Tenants are served in turn. A tenant, and each host
 // that it notifies, has only a share of the requests that are under way, and a host that does not answer in time gets one at a time after
 // growing pauses, so that nobody who is slow stalls the others.
 //
-// Not guaranteed: that a receiver sees a notice once, or the decision as it was at the event; the body has it as it is when it is sent.
+// Not guaranteed: that a receiver sees a notice once, or the decision or job as it was at the event; the body has it as it is when it is sent.
 // A notice that was not taken in a day of tries by one leader is given up; a new leader begins the day again.
 package notify
 
@@ -22,6 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/executions"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/reach"
 )
 
@@ -37,7 +38,7 @@ type Settings struct {
 	SecretFile string
 	// Hosts may be notified: names, *.SUFFIX, addresses, networks, or * for all public hosts.
 	Hosts []string
-	// URL gets the notices of Cores and checkpoints that name none.
+	// URL gets the notices of Cores and checkpoints that name none; jobs have no default.
 	URL string
 }
 
@@ -73,8 +74,10 @@ type Config struct {
 	State State
 	// Show makes a decision as REST shows it.
 	Show func(d *executions.Decision) map[string]any
-	// Tried is called with the outcome of each try: sent, failed or given_up.
-	Tried func(outcome string)
+	// ShowJob does so with a job.
+	ShowJob func(j *work.Job) map[string]any
+	// Tried is called with the outcome of each try for a decision: sent, failed or given_up; TriedOfJob for a job.
+	Tried, TriedOfJob func(outcome string)
 	// Transport replaces the network in tests; nil: the network.
 	Transport http.RoundTripper
 	Log       *slog.Logger
@@ -160,7 +163,7 @@ func (s *Sender) Lead(ctx context.Context) {
 		for _, n := range chosen {
 			sending.Go(func() {
 				start := time.Now()
-				err := s.post(ctx, sign, n.decision, n.notice)
+				err := s.post(ctx, sign, n.subject)
 				t.results <- result{sent: n, err: err, took: time.Since(start)}
 			})
 		}

@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/reach"
 )
 
@@ -30,18 +29,6 @@ type gone struct{}
 
 func (gone) Error() string { return "it answered 410 Gone" }
 
-// idOf is the webhook-id of a notice, the same for each try. The time keeps clusters apart that send to the same receiver.
-func idOf(d *executions.Decision, n executions.Notice) string {
-	return fmt.Sprintf("%s_%d_%x", d.ID, n.Number, n.At)
-}
-
-// types are the types of events of the ScaiGrid bus, as far as they are published; the last two are Mind's own.
-var types = map[executions.NoticeEvent]string{
-	executions.NoticeResolved: "scaicore.checkpoint_resolved",
-	executions.NoticeExpired:  "scaicore.checkpoint_expired",
-	executions.NoticeCanceled: "scaicore.checkpoint_cancelled",
-}
-
 // message is the body of a webhook. The fields but event are those of ScaiGrid's envelope.
 type message struct {
 	Event     string         `json:"event"`
@@ -53,42 +40,39 @@ type message struct {
 	Payload   map[string]any `json:"payload"`
 }
 
-func messageOf(d *executions.Decision, n executions.Notice, shown map[string]any) message {
-	m := message{
-		Event: n.Event.String(), EventType: types[n.Event], EventID: idOf(d, n), Source: "scaicore", TenantID: d.Tenant,
-		Timestamp: time.Unix(0, n.At).UTC().Format(time.RFC3339Nano), Payload: shown,
+// payload is the decision or job as REST shows it.
+func (s *Sender) payload(d subject) map[string]any {
+	if d.row != nil {
+		return s.ShowJob(d.row)
 	}
-	if m.EventType == "" {
-		m.EventType = "scaicore.checkpoint_pending"
-	}
-	return m
+	return s.Show(d.asked)
 }
 
-// post sends a notice once. Its error is for those who see the decision, so it names neither the path nor the query of the URL.
-func (s *Sender) post(ctx context.Context, k keys, d *executions.Decision, n executions.Notice) error {
-	if err := s.Check(d.NotifyURL); err != nil {
+// post sends a notice once. Its error is for those who see the decision or job, so it names neither the path nor the query of the URL.
+func (s *Sender) post(ctx context.Context, k keys, d subject) error {
+	if err := s.Check(d.url); err != nil {
 		return err
 	}
-	body, err := json.Marshal(messageOf(d, n, s.Show(d)))
+	body, err := json.Marshal(d.message(s.payload(d)))
 	if err != nil {
 		return fmt.Errorf("writing the notice as JSON: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.NotifyURL, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
 	if err != nil {
 		return errors.New("its URL cannot be used")
 	}
 	at := time.Now()
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "mind")
-	req.Header.Set("Webhook-Id", idOf(d, n))
+	req.Header.Set("Webhook-Id", d.id())
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
-	req.Header.Set("Webhook-Signature", k.sign(idOf(d, n), at, body))
+	req.Header.Set("Webhook-Signature", k.sign(d.id(), at, body))
 	// A client would read the Location of a redirect, which is not followed.
 	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
-		s.Log.Debug("a request with a notice failed", "tenant", d.Tenant, "decision", d.ID.String(), "error", err)
+		s.Log.Debug("a request with a notice failed", "tenant", d.tenant, "of", d.String(), "error", err)
 		return plain(err)
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // The connection is used again if the answer is short.

@@ -130,7 +130,7 @@ func TestPost_isSignedAndSaysWhatHappened(t *testing.T) {
 	defer server.Close()
 	s := sender(t, nil)
 	d, n := asked(server.URL + "/x?token=t")
-	require.NoError(t, s.post(t.Context(), s.keys, d, n))
+	require.NoError(t, s.post(t.Context(), s.keys, ofDecision(d, n)))
 	require.NoError(t, verify(secretA, header, string(body), time.Now()))
 	require.Equal(t, []string{"application/json", "mind"}, []string{header.Get("Content-Type"), header.Get("User-Agent")})
 	var got map[string]any
@@ -168,7 +168,7 @@ func TestPost_whatCountsAsSent(t *testing.T) {
 		"/redirect": "it answered 307, and redirects are not followed",
 	} {
 		d, n := asked(server.URL + path)
-		if err := s.post(t.Context(), s.keys, d, n); why == "" {
+		if err := s.post(t.Context(), s.keys, ofDecision(d, n)); why == "" {
 			require.NoError(t, err, path)
 		} else {
 			require.EqualError(t, err, why, path)
@@ -184,13 +184,13 @@ func TestPost_noNameLeadsInside(t *testing.T) {
 	defer server.Close()
 	s := sender(t, func(c *Config) { c.Hosts = []string{"*"} })
 	d, n := asked(strings.Replace(server.URL, "127.0.0.1", "localhost", 1) + "/secret")
-	err := s.post(t.Context(), s.keys, d, n)
+	err := s.post(t.Context(), s.keys, ofDecision(d, n))
 	require.EqualError(t, err, "localhost leads to an address that is not public, and not in webhook_hosts of the coordinators")
 	require.ErrorAs(t, err, new(reach.Refusal))
 	require.False(t, inside)
 	for url, why := range map[string]string{"https://169.254.169.254/latest/meta-data/": "is never asked", "https://10.0.0.1/": "is not a public address"} {
 		d, n := asked(url)
-		require.ErrorContains(t, s.post(t.Context(), s.keys, d, n), why)
+		require.ErrorContains(t, s.post(t.Context(), s.keys, ofDecision(d, n)), why)
 	}
 }
 
@@ -199,13 +199,13 @@ func TestPost_errorsDoNotShowTheURL(t *testing.T) {
 	server.Close()
 	s := sender(t, nil)
 	d, n := asked(server.URL + "/path?token=canary")
-	err := s.post(t.Context(), s.keys, d, n)
+	err := s.post(t.Context(), s.keys, ofDecision(d, n))
 	require.ErrorContains(t, err, "the connection failed")
 	require.NotContains(t, err.Error(), "canary")
 	require.NotContains(t, err.Error(), "127.0.0.1")
 
 	off := sender(t, func(c *Config) { c.Settings = Settings{} })
-	require.EqualError(t, off.post(t.Context(), nil, d, n), errOff.Error())
+	require.EqualError(t, off.post(t.Context(), nil, ofDecision(d, n)), errOff.Error())
 }
 
 // The answer of a service that is no receiver is not shown to those who see the decision.
@@ -243,7 +243,7 @@ func TestPost_errorsDoNotShowAnswers(t *testing.T) {
 		encrypted.URL: "TLS failed: its certificate does not verify",
 	} {
 		d, n := asked(url + "/x")
-		require.EqualError(t, s.post(t.Context(), s.keys, d, n), why, url)
+		require.EqualError(t, s.post(t.Context(), s.keys, ofDecision(d, n)), why, url)
 	}
 	for err, why := range map[error]string{
 		&net.DNSError{Err: "canary", Name: "canary"}:                                       "its name cannot be resolved",

@@ -8,9 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/fsm/executionverbs"
-	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 const (
@@ -20,7 +18,7 @@ const (
 	// all of it again.
 	atATime    = 256
 	maxUnnoted = 64
-	// firstPause and longestPause are those between the tries of a decision, and of an endpoint that does not answer in time.
+	// firstPause and longestPause are those between the tries of a decision or job, and of an endpoint that does not answer in time.
 	firstPause   = 5 * time.Second
 	longestPause = 5 * time.Minute
 	// giveUp and minTries: a notice is given up when this leader has known it for so long, and so many tries have failed.
@@ -35,7 +33,7 @@ const (
 // turn is the state of one term. Its loop owns it.
 type turn struct {
 	*Sender
-	known   map[ident.Decision]*known
+	known   map[key]*known
 	tenants map[string]*tenant
 	results chan result
 	// next is the tenant with which the next look begins, and swept when the turn forgot what is over.
@@ -53,8 +51,8 @@ type turn struct {
 
 // tenant has the share of a tenant.
 type tenant struct {
-	// cursor is the decision with which the next look begins.
-	cursor    ident.Decision
+	// cursor is the decision or job with which the next look begins.
+	cursor    key
 	busy      int
 	endpoints map[string]*endpoint
 }
@@ -72,27 +70,24 @@ type endpoint struct {
 	used   bool
 }
 
-// known has how far this term is with a decision that has untold notices.
+// known has how far this term is with a decision or job that has untold notices.
 type known struct {
 	owner *tenant
 	at    *endpoint
 	// told is the last notice that is over; the view may not have that yet.
 	told uint32
 	busy bool
-	// pauses and after are about all notices of the decision, so that one that replaces another is not tried sooner.
+	// pauses and after are about all notices of the decision or job, so that one that replaces another is not tried sooner.
 	pauses wait.Backoff
 	after  time.Time
 	// since is when this term came to the notices that were not taken. fails is the endpoint's count of failures when the term came to
 	// those of the event, so that a reminder that replaces one does not begin again.
 	since time.Time
-	event executions.NoticeEvent
+	event uint8
 	fails int
 }
 
-type sent struct {
-	decision *executions.Decision
-	notice   executions.Notice
-}
+type sent struct{ subject }
 
 type result struct {
 	sent
@@ -102,7 +97,7 @@ type result struct {
 
 func newTurn(s *Sender) *turn {
 	return &turn{
-		Sender: s, known: map[ident.Decision]*known{}, tenants: map[string]*tenant{}, results: make(chan result, inFlight),
+		Sender: s, known: map[key]*known{}, tenants: map[string]*tenant{}, results: make(chan result, inFlight),
 		notePauses: wait.Backoff{First: time.Second, Longest: 15 * time.Second}, swept: time.Now(),
 	}
 }
@@ -129,7 +124,7 @@ func (t *turn) note(ctx context.Context) {
 
 // noted is called when the state has a note.
 func (t *turn) noted(n executionverbs.Note) {
-	k := t.known[n.Decision]
+	k := t.known[keyOf(n)]
 	k.busy = false
 	if n.Over {
 		k.told = n.Number
@@ -148,27 +143,31 @@ func (t *turn) count(k *known, by int) {
 
 // take takes the result of a request.
 func (t *turn) take(r result) {
-	d, n := r.decision, r.notice
-	k := t.known[d.ID]
+	d := r.subject
+	k := t.known[d.key]
 	t.count(k, -1)
-	note := executionverbs.Note{Decision: d.ID, Number: n.Number, Over: r.err == nil}
+	tried := t.Tried
+	if d.job != 0 {
+		tried = t.TriedOfJob
+	}
+	note := d.note(r.err == nil, "")
 	if r.err == nil {
 		k.succeed()
-		t.Tried("sent")
+		tried("sent")
 	} else {
 		k.fail(r.took)
 		note.Err = call.Clip(r.err.Error(), maxWhy)
 		if errors.As(r.err, new(gone)) || time.Since(k.since) >= giveUp && k.at.fails-k.fails >= minTries {
 			k.fails = k.at.fails
 			note.Over, note.Err = true, "given up: "+note.Err
-			t.Tried("given_up")
-			t.Log.Warn("a notice of a decision was given up", "tenant", d.Tenant, "decision", d.ID.String(), "event", n.Event.String(), "error", r.err)
+			tried("given_up")
+			t.Log.Warn("a notice was given up", "tenant", d.tenant, "of", d.String(), "event", d.event(), "error", r.err)
 		} else {
-			t.Tried("failed")
+			tried("failed")
 		}
 	}
 	// A failure that the row shows already needs no entry.
-	if !note.Over && note.Err == d.NotifyError {
+	if !note.Over && note.Err == d.shown {
 		k.busy = false
 		return
 	}

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -33,8 +34,12 @@ func (s *Service) DescribeReplica(ctx context.Context, req *v1.DescribeReplicaRe
 		// This coordinator waits to join a cluster itself.
 		out.State = v1.ReplicaState_EMPTY
 	}
-	out.Leader = stats.LeaderID
-	if stats.LeaderID == "" || s.unready(stats) != "" {
+	out.Leader, out.Term, out.LastIndex, out.AppliedIndex = stats.LeaderID, stats.Term, stats.LastIndex, stats.AppliedIndex
+	out.StateIndex = s.replica.View().Index()
+	if heard, term := s.replica.Raft().LostLeader(); !heard.IsZero() {
+		out.LostTerm, out.LostNs = term, int64(time.Since(heard))
+	}
+	if req.GetFiguresOnly() || stats.LeaderID == "" || s.unready(stats) != "" {
 		return out, nil
 	}
 	// A lagging replica may not know yet that the other one was a member, and must not deny it.

@@ -191,7 +191,8 @@ func hostOf(v *fsm.View, node string) string {
 	return n.Hostname
 }
 
-// Ports for the rendezvous of an attempt. They are below those that kernels assign.
+// Ports for the rendezvous of an attempt. They are below those that kernels assign, and above those of the components of
+// a cluster on one machine (package devcluster/ports).
 const (
 	firstPort = 15_000
 	portRange = 15_000

@@ -118,6 +118,8 @@ var blocks = []block{
 	{reason.PlacesHeld, "places that are kept for a job"},
 	{reason.BadSchedule, "schedules"},
 	{reason.NoCore, "Cores, their executions and decisions"},
+	{reason.NoSession, "sessions of users"},
+	{reason.HeldByUser, "jobs that users steer while they wait or stop"},
 }
 
 // about returns what codes of the block of a code explain.

@@ -14,10 +14,11 @@ import (
 	"strconv"
 )
 
-// The range in which ports are chosen.
+// Lowest and Highest are the range in which ports are chosen. It lies below the ports that coordinators give to the
+// trainings of a cluster, so that no training finds a component at its rendezvous.
 const (
-	lowest  = 20000
-	highest = 32767
+	Lowest  = 10000
+	Highest = 14999
 )
 
 // Set holds the ports of one cluster. The zero value is empty.
@@ -69,12 +70,12 @@ func (s *Set) Keep(addr, host string, udp bool) (string, error) {
 // Find takes any free address on the host.
 func (s *Set) Find(host string, udp bool) (string, error) {
 	for range 200 {
-		addr := net.JoinHostPort(host, strconv.Itoa(lowest+rand.IntN(highest-lowest)))
+		addr := net.JoinHostPort(host, strconv.Itoa(Lowest+rand.IntN(Highest-Lowest+1)))
 		if s.Take(addr, udp) == nil {
 			return addr, nil
 		}
 	}
-	return "", fmt.Errorf("found no free port on %s between %d and %d", host, lowest, highest)
+	return "", fmt.Errorf("found no free port on %s between %d and %d", host, Lowest, Highest)
 }
 
 // Release lets components listen. The ports stay claimed.

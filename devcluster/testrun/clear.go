@@ -30,7 +30,7 @@ func clearUp(dir string, inOrder bool) error {
 		fmt.Fprintf(os.Stderr, "testrun: killed what the run in %s left: %s\n", dir, strings.Join(ended, ", "))
 	}
 	// Runs inside this one have no processes any more, but may have left namespaces.
-	errs := []error{err, sweepDead(dir), removeNamespaces(filepath.Base(dir)), removeGroups(filepath.Base(dir)), unmount(dir)}
+	errs := []error{err, sweepDead(dir), removeNamespaces(filepath.Base(dir)), removeGroups(dir), unmount(dir)}
 	if inOrder {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
 			errs = append(errs, err)
@@ -113,12 +113,20 @@ func removeNamespaces(run string) error {
 	return errors.Join(errs...)
 }
 
-// removeGroups removes the control groups of a run, which have no processes any more.
-func removeGroups(run string) error {
+// removeGroups removes the control groups of a run, which have no processes any more: its own, and those of its agents.
+func removeGroups(dir string) error {
+	run := filepath.Base(dir)
 	var errs []error
 	for _, below := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		groups, err := filepath.Glob(filepath.Join(below, run+"-*"))
 		errs = append(errs, err)
+		ofAgents, err := filepath.Glob(filepath.Join(below, "mind", "*"))
+		errs = append(errs, err)
+		for _, group := range ofAgents {
+			if strings.HasPrefix(dataDir(group), dir+"/") {
+				groups = append(groups, group)
+			}
+		}
 		for _, group := range groups {
 			var dirs []string
 			err := filepath.WalkDir(group, func(path string, d fs.DirEntry, err error) error {
@@ -134,6 +142,16 @@ func removeGroups(run string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// dataDir returns the data directory of the agent to which a control group belongs: package agent/isolation notes it.
+func dataDir(group string) string {
+	value := make([]byte, unix.PathMax)
+	n, err := unix.Getxattr(group, "user.mind.data_dir", value)
+	if err != nil {
+		return ""
+	}
+	return string(value[:n])
 }
 
 // unmount unmounts all file systems below a directory, the last one first.

@@ -23,10 +23,14 @@ func build(t *testing.T) settings {
 	}
 	s := settings{Settings: stage.Settings{Steps: 200, Delay: 15 * time.Millisecond}, wanted: 4}
 	dir := t.TempDir()
+	here, err := os.Getwd()
+	require.NoError(t, err)
 	for name, path := range map[string]*string{"../../cmd/mind": &s.Mind, "../charlm": &s.Charlm} {
-		*path = filepath.Join(dir, filepath.Base(name))
-		out, err := exec.Command("go", "build", "-o", *path, name).CombinedOutput()
+		built := filepath.Join(dir, filepath.Base(name))
+		out, err := exec.Command("go", "build", "-o", built, name).CombinedOutput()
 		require.NoError(t, err, string(out))
+		*path, err = filepath.Rel(here, built) // as make gives it
+		require.NoError(t, err)
 	}
 	t.Setenv("TMPDIR", t.TempDir())
 	return s

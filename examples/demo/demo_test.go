@@ -20,10 +20,14 @@ func build(t *testing.T) stage.Settings {
 	}
 	s := stage.Settings{Steps: 200, Delay: 15 * time.Millisecond}
 	dir := t.TempDir()
+	here, err := os.Getwd()
+	require.NoError(t, err)
 	for name, path := range map[string]*string{"../../cmd/mind": &s.Mind, "../charlm": &s.Charlm} {
-		*path = filepath.Join(dir, filepath.Base(name))
-		out, err := exec.Command("go", "build", "-o", *path, name).CombinedOutput()
+		built := filepath.Join(dir, filepath.Base(name))
+		out, err := exec.Command("go", "build", "-o", built, name).CombinedOutput()
 		require.NoError(t, err, string(out))
+		*path, err = filepath.Rel(here, built) // as make gives it
+		require.NoError(t, err)
 	}
 	return s
 }

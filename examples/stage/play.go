@@ -62,7 +62,8 @@ func Play(name string, s *Settings, run func(ctx context.Context) error) int {
 }
 
 // Run starts a cluster, has a story told on it, and stops it. tell also returns what is printed when nothing is left of the cluster.
-func (s Settings) Run(ctx context.Context, name string, tell func(ctx context.Context, at Scene) (summary func(), err error)) (err error) {
+// From here on the programs in s have absolute paths: jobs run in other directories.
+func (s *Settings) Run(ctx context.Context, name string, tell func(ctx context.Context, at Scene) (summary func(), err error)) (err error) {
 	for _, path := range []*string{&s.Mind, &s.Charlm} {
 		if *path, err = filepath.Abs(*path); err != nil {
 			return err

@@ -20,8 +20,8 @@ type Actor struct {
 // AuditAction names an action of a caller. The numbers are in logs and snapshots: append only.
 type AuditAction uint8
 
-// Kind says in which of the logs an action is kept: what every user does all day is in one of its own, and so is what
-// strangers do.
+// Kind says in which of the logs an action is kept: what every user does all day is in one of its own, and so are signing in
+// and what strangers do.
 type Kind uint8
 
 // The kinds.
@@ -29,6 +29,7 @@ const (
 	AboutJobs Kind = iota
 	AboutOperation
 	AboutDenials
+	AboutSessions
 	kinds
 )
 
@@ -56,6 +57,9 @@ var (
 	AuditTokenRevoke = DefineAction(13, "token.revoke", AboutOperation)
 	// AuditAccessDeny are calls that were denied before they reached the state; one record stands for many.
 	AuditAccessDeny = DefineAction(20, "access.deny", AboutDenials)
+	// Any user may sign in again and again, and must not push out the records of what operators did.
+	AuditSessionCreate = DefineAction(86, "session.create", AboutSessions)
+	AuditSessionRevoke = DefineAction(87, "session.revoke", AboutSessions)
 )
 
 // String is the action as users see it: what it is about, a dot, and what was done.

@@ -14,9 +14,9 @@ import (
 const (
 	recordAudit = 110
 
-	// DefaultKeepAudit bounds the records of each of the three kinds, unless Configure says otherwise: about jobs, about
-	// calls that were denied, and about everything else. They have a bound each, so that however many jobs or denials come,
-	// they do not push out the record of an operator who took a node out of service.
+	// DefaultKeepAudit bounds the records of each of the four kinds, unless Configure says otherwise: about jobs, about calls
+	// that were denied, about sessions, and about everything else. They have a bound each, so that however many jobs, denials or
+	// sign-ins come, they do not push out the record of an operator who took a node out of service.
 	DefaultKeepAudit = 100_000
 	// MaxAuditText bounds each text of a record, in bytes; what is longer is cut.
 	MaxAuditText = 256

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
@@ -57,15 +58,18 @@ type RevokeToken struct {
 	Actor  *Actor      `cbor:"3,keyasint,omitempty"`
 }
 
-// TouchTokens notes that tokens were used. Those that are gone are passed over.
+// TouchTokens notes that tokens and sessions were used. Those that are gone are passed over.
 type TouchTokens struct {
-	IDs []ident.Token `cbor:"1,keyasint,omitempty"`
+	IDs      []ident.Token   `cbor:"1,keyasint,omitempty"`
+	Sessions []ident.Session `cbor:"2,keyasint,omitempty"`
 }
 
 // TokenResult is the token, or why nothing was done.
 type TokenResult struct {
 	Token   *Token
 	Refusal *kernel.Refusal
+	// ended are the sessions that ended with the token.
+	ended []*Session
 }
 
 type tenantToken struct {
@@ -197,7 +201,7 @@ func revokeToken(tx *kernel.Tx, c *RevokeToken) TokenResult {
 		return TokenResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoToken, c.ID)}
 	}
 	all.drop(t)
-	return TokenResult{Token: t}
+	return TokenResult{Token: t, ended: dropSessionsOf(tx, t.ID)}
 }
 
 func (s *tokenTables) drop(t *Token) {
@@ -209,6 +213,14 @@ func (s *tokenTables) drop(t *Token) {
 // CommandNumber implements kernel.Command.
 func (TouchTokens) CommandNumber() uint16 { return 17 }
 
+// AtLevel implements kernel.Leveled.
+func (c TouchTokens) AtLevel(at level.Level) (kernel.Command, error) {
+	if !SessionGate.Open(at) {
+		c.Sessions = nil
+	}
+	return c, nil
+}
+
 func touchTokens(tx *kernel.Tx, c *TouchTokens) TokenResult {
 	all := tokensOf(tx.State)
 	for _, id := range c.IDs {
@@ -219,6 +231,14 @@ func touchTokens(tx *kernel.Tx, c *TouchTokens) TokenResult {
 		t := *old
 		t.LastUsedAt = tx.Now()
 		all.insert(&t)
+	}
+	sessions := sessionsOf(tx.State)
+	for _, id := range c.Sessions {
+		if old, ok := sessions.session(id); ok && old.LastUsedAt != tx.Now() {
+			s := *old
+			s.LastUsedAt = tx.Now()
+			sessions.insert(&s)
+		}
 	}
 	return TokenResult{}
 }
@@ -270,4 +290,7 @@ func auditPutToken(tx *kernel.Tx, c *PutToken, result TokenResult) {
 
 func auditRevokeToken(tx *kernel.Tx, c *RevokeToken, result TokenResult) {
 	Record(tx, c.Actor, AuditRecord{Action: AuditTokenRevoke, Object: c.ID.String()}, result.Refusal)
+	for _, s := range result.ended {
+		Record(tx, c.Actor, AuditRecord{Action: AuditSessionRevoke, Object: s.ID.String(), Message: reason.New(reason.SessionOfToken, c.ID)}, nil)
+	}
 }

@@ -1,4 +1,5 @@
-// Package coordinators has the coordinators, their addresses, and the feature level that all of them support.
+// Package coordinators has the coordinators, their addresses, the terms in which they led, and the feature level that all of
+// them support.
 //
 // It says where a replica is, not whether it votes: who votes comes from Raft itself, and is in the kernel's part of the
 // state. An address is believed as it is proposed; whether anybody answers there is for others to see.
@@ -49,10 +50,13 @@ type CoordinatorResult struct {
 
 // tables is the part of the state that this package keeps.
 type tables struct {
-	rows kernel.Table[string, *Coordinator]
+	rows  kernel.Table[string, *Coordinator]
+	terms kernel.Table[uint64, *Term]
 }
 
-func (t *tables) Freeze(*kernel.State) kernel.Part { return &tables{rows: t.rows.Freeze()} }
+func (t *tables) Freeze(*kernel.State) kernel.Part {
+	return &tables{rows: t.rows.Freeze(), terms: t.terms.Freeze()}
+}
 
 func of(s *kernel.State) *tables { return kernel.PartOf[*tables](s) }
 
@@ -61,16 +65,23 @@ func Domain() kernel.Domain {
 	return kernel.Domain{
 		Name: "coordinators",
 		Open: func(*kernel.State) kernel.Part {
-			return &tables{rows: kernel.NewTable[string, *Coordinator](recordCoordinator, func(a, b string) bool { return a < b })}
+			return &tables{
+				rows:  kernel.NewTable[string, *Coordinator](recordCoordinator, func(a, b string) bool { return a < b }),
+				terms: kernel.NewTable[uint64, *Term](recordTerm, func(a, b uint64) bool { return a < b }),
+			}
 		},
 		Commands: []kernel.CommandDef{
 			kernel.Define("PutCoordinator", put, auditPut),
 			kernel.Define("DeleteCoordinator", remove, auditRemove),
 			kernel.Define("RaiseLevel", raise, auditRaise),
+			kernel.Define("NoteTerm", noteTerm, nil),
 		},
+		Check: check,
 		Records: []kernel.RecordDef{
 			kernel.Rows(recordCoordinator, "coordinator", func(s *kernel.State) *kernel.Table[string, *Coordinator] { return &of(s).rows },
 				func(s *kernel.State, c *Coordinator) error { of(s).rows.Put(c.ID, c); return nil }),
+			kernel.Rows(recordTerm, "term", func(s *kernel.State) *kernel.Table[uint64, *Term] { return &of(s).terms },
+				func(s *kernel.State, t *Term) error { of(s).terms.Put(t.Number, t); return nil }),
 		},
 	}
 }

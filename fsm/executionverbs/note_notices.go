@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 )
 
-// NoteNotices notes which notices of decisions were told, and which could not be.
+// NoteNotices notes which notices of decisions and jobs were told, and which could not be.
 type NoteNotices struct {
 	Notes []Note `cbor:"1,keyasint,omitempty"`
 }
@@ -30,6 +30,8 @@ type Note struct {
 	Over bool `cbor:"3,keyasint,omitempty"`
 	// Err says why a try failed.
 	Err string `cbor:"4,keyasint,omitempty"`
+	// Job: the notice is one of a job, not of a decision.
+	Job ident.Job `cbor:"5,keyasint,omitempty"`
 }
 
 // NotesResult counts the notes that changed something. The others were about notices that are not there any more.
@@ -38,6 +40,12 @@ type NotesResult struct{ Noted int }
 func noteNotices(tx *lifecycle.Tx, c *NoteNotices) (res NotesResult) {
 	for i := range c.Notes {
 		n := &c.Notes[i]
+		if n.Job != 0 {
+			if noteOfJob(tx, n) {
+				res.Noted++
+			}
+			continue
+		}
 		old, ok := bookOf(tx).Decision(n.Decision)
 		if !ok {
 			continue
@@ -58,4 +66,18 @@ func noteNotices(tx *lifecycle.Tx, c *NoteNotices) (res NotesResult) {
 		res.Noted++
 	}
 	return res
+}
+
+// noteOfJob notes the outcome for a job; false: the notice is not there any more.
+func noteOfJob(tx *lifecycle.Tx, n *Note) bool {
+	old, ok := tx.Job(n.Job)
+	if !ok || old.Notices == nil {
+		return false
+	}
+	told := old.Notices.Told(n.Number, n.Over, clip(n.Err), tx.Now)
+	if told == old.Notices {
+		return false
+	}
+	tx.Tell(old, told)
+	return true
 }

@@ -1,4 +1,4 @@
-// Package ident has the names of things that the log mints: of jobs, checkpoints and API tokens.
+// Package ident has the names of things that the log mints: of jobs, checkpoints, API tokens and sessions.
 //
 // An id is the index of the entry that created the thing, and its place among the ids minted by that entry. So ids are
 // unique, ordered by age, and cost nothing. Each has one spelling. Zero is none. The ids of the elements of a job array
@@ -21,6 +21,9 @@ type Checkpoint uint64
 // Token identifies an API token. It is no secret.
 type Token uint64
 
+// Session identifies a session of a user. It is no secret.
+type Session uint64
+
 // Core identifies a Core, a hosted program.
 type Core uint64
 
@@ -34,6 +37,7 @@ const (
 	jobPrefix        = "job_"
 	checkpointPrefix = "ckpt_"
 	tokenPrefix      = "tok_"
+	sessionPrefix    = "ses_"
 	// An evaluation is a job, and goes by two names.
 	evaluationPrefix = "eval_"
 	corePrefix       = "core_"
@@ -58,6 +62,9 @@ func (id Checkpoint) String() string { return kernel.FormatID(checkpointPrefix, 
 // String is the id as users see it, such as "tok_1k0g00".
 func (id Token) String() string { return kernel.FormatID(tokenPrefix, uint64(id)) }
 
+// String is the id as users see it, such as "ses_1k0g00".
+func (id Session) String() string { return kernel.FormatID(sessionPrefix, uint64(id)) }
+
 // EvaluationID is the name of a job as an evaluation, such as "eval_1k0g00".
 func (id Job) EvaluationID() string { return kernel.FormatID(evaluationPrefix, uint64(id)) }
 
@@ -71,6 +78,12 @@ func ParseEvaluation(s string) (Job, bool) {
 func ParseToken(s string) (Token, bool) {
 	n, ok := kernel.ParseID(tokenPrefix, s)
 	return Token(n), ok
+}
+
+// ParseSession reads what Session.String wrote, and nothing else.
+func ParseSession(s string) (Session, bool) {
+	n, ok := kernel.ParseID(sessionPrefix, s)
+	return Session(n), ok
 }
 
 // ParseJob reads what Job.String wrote, and nothing else: one job has one spelling.

@@ -340,3 +340,33 @@ const (
 	GateKept
 	GateTakenBack
 )
+
+// About sessions of users.
+const (
+	NoSession Code = iota + 850
+	SessionExists
+	BadSession
+	TooManySessions
+	SessionFrom
+	SessionOf
+	SessionReplaced
+	SessionOfToken
+)
+
+// About jobs that users steer while they wait or stop.
+const (
+	HeldByUser Code = iota + 870
+	HeldBecause
+	CannotHold
+	CannotRelease
+	CannotUpdate
+	UpdateLive
+	UpdateElement
+	JobChanged
+	GoesOnWhenStopped
+	UpdateBegunArray
+	LabelStays
+	LimitPassed
+	PlacesPromised
+	ResumeHeld
+)

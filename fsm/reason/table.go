@@ -286,4 +286,28 @@ var table = [...]definition{
 	GateTakenBack:       {"GateTakenBack", "T"},
 
 	WithDeadline: {"WithDeadline", "DR"},
+
+	NoSession:       {"NoSession", "T"},
+	SessionExists:   {"SessionExists", ""},
+	BadSession:      {"BadSession", "T"},
+	TooManySessions: {"TooManySessions", "N"},
+	SessionFrom:     {"SessionFrom", "TT"},
+	SessionOf:       {"SessionOf", "T"},
+	SessionReplaced: {"SessionReplaced", ""},
+	SessionOfToken:  {"SessionOfToken", "T"},
+
+	HeldByUser:        {"HeldByUser", ""},
+	HeldBecause:       {"HeldBecause", "R"},
+	CannotHold:        {"CannotHold", "TJ"},
+	CannotRelease:     {"CannotRelease", "TJ"},
+	CannotUpdate:      {"CannotUpdate", "TJ"},
+	UpdateLive:        {"UpdateLive", "TJ"},
+	UpdateElement:     {"UpdateElement", "TT"},
+	JobChanged:        {"JobChanged", "T"},
+	GoesOnWhenStopped: {"GoesOnWhenStopped", ""},
+	UpdateBegunArray:  {"UpdateBegunArray", "T"},
+	LabelStays:        {"LabelStays", "T"},
+	LimitPassed:       {"LimitPassed", "TD"},
+	PlacesPromised:    {"PlacesPromised", "T"},
+	ResumeHeld:        {"ResumeHeld", "T"},
 }

@@ -9,4 +9,6 @@ const (
 	ActionPause
 	ActionResume
 	ActionRetry
+	ActionHold
+	ActionRelease
 )

@@ -155,7 +155,7 @@ func (a *Array) Again(n uint32) bool {
 // Element returns the row of an element that begins to wait.
 func (j *Job) Element(n uint32) *Job {
 	e := *j
-	e.ID, e.Array = j.ID.At(n), nil
+	e.ID, e.Array, e.Notices = j.ID.At(n), nil, nil
 	e.State, e.Phase, e.Held, e.SettlesAt, e.Reason = v1.JobState_QUEUED, 0, 0, 0, ""
 	e.Attempt, e.Token = j.Array.Base, 0
 	e.Stop, e.StopGrace = 0, 0

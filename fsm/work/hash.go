@@ -65,6 +65,12 @@ func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 	if j.Array != nil {
 		f = j.Array.AppendFields(f)
 	}
+	if j.GoOn { // of a later level than the other fields: without it the hash is theirs
+		f = f.Flag(true)
+	}
+	if j.Notices != nil {
+		f = j.Notices.AppendFields(f)
+	}
 	return f
 }
 

@@ -60,6 +60,11 @@ func (j *Job) Release(now int64) {
 // HoldReason is the reason in the row of a job while it is held.
 func HoldReason(j *Job) reason.Reason {
 	switch {
+	case j.Held&HoldUser != 0:
+		if code := j.Reason.Code(); code == reason.HeldByUser || code == reason.HeldBecause {
+			return j.Reason
+		}
+		return reason.New(reason.HeldByUser)
 	case j.Held&HoldDependency != 0:
 		return reason.New(reason.WaitsForJobs)
 	case j.Held&HoldNotBefore != 0:

@@ -6,6 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/notices"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 )
 
@@ -100,6 +101,10 @@ type Job struct {
 	Notice int64 `cbor:"68,keyasint,omitempty"`
 	// Term is when an attempt of it is over, as its class has it; TermOpen also when it is of a level without Windows.
 	Term Term `cbor:"69,keyasint,omitempty"`
+	// GoOn: a user has resumed it while its attempt is being stopped for a pause: it waits for its next attempt then.
+	GoOn bool `cbor:"70,keyasint,omitempty"`
+	// Notices are the messages to a URL; nil: none. An array has them, its elements do not.
+	Notices *notices.Notices `cbor:"71,keyasint,omitempty"`
 }
 
 // MaxPastAttempts bounds what a job remembers of its earlier attempts.
@@ -136,6 +141,8 @@ const (
 	HoldBackoff
 	// HoldRecovery: an attempt of it may be alive that the recovered state has no record of.
 	HoldRecovery
+	// HoldUser: a user keeps it.
+	HoldUser
 )
 
 // Task is the part of an attempt on one node.

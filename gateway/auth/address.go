@@ -62,6 +62,20 @@ func (p Proxies) ClientOf(r *http.Request) string {
 	return at.String()
 }
 
+// Secure reports whether the client speaks HTTPS: to this gateway, or to a trusted proxy, which says so.
+func (p Proxies) Secure(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	at, err := netip.ParseAddr(host)
+	said := strings.Split(strings.Join(r.Header["X-Forwarded-Proto"], ","), ",")
+	return err == nil && p.has(at) && !slices.ContainsFunc(said, func(proto string) bool { return strings.TrimSpace(proto) != "https" })
+}
+
 // namedAddr parses an address in the form in which proxies write it; some add the port.
 func namedAddr(text string) (netip.Addr, error) {
 	if withPort, err := netip.ParseAddrPort(text); err == nil {
@@ -77,7 +91,8 @@ func WithAddress(ctx context.Context, address string) context.Context {
 	return context.WithValue(ctx, addressKey{}, address)
 }
 
-func addressOf(ctx context.Context) string {
+// AddressOf returns the client's address of a context; empty: there is none.
+func AddressOf(ctx context.Context) string {
 	address, _ := ctx.Value(addressKey{}).(string)
 	return address
 }

@@ -64,6 +64,9 @@ func NewAPITokens(service v1.TokenServiceClient) *APITokens {
 	return &APITokens{service: service, limit: authlimit.New(), told: map[[sha256.Size]byte]told{}, asking: map[[sha256.Size]byte]*tokenQuestion{}}
 }
 
+// Limit returns what limits the look-ups, so that guesses of other credentials are counted with those of tokens.
+func (t *APITokens) Limit() *authlimit.Limiter { return t.limit }
+
 // TooManyFailures is returned for a token that was not looked up, because the same address has sent too many unknown
 // tokens.
 type TooManyFailures struct{ Wait time.Duration }
@@ -131,7 +134,7 @@ func (t *APITokens) answer(ctx context.Context, q *tokenQuestion, digest [sha256
 	}()
 	outcome := authlimit.Undecided
 	if !wasGood {
-		look, wait := t.limit.Begin(now, addressOf(ctx), digest)
+		look, wait := t.limit.Begin(now, AddressOf(ctx), digest)
 		if look == nil {
 			q.dropped, q.err = false, &TooManyFailures{wait}
 			return q.have, q.err

@@ -1,5 +1,6 @@
 // Package auth authenticates requests and finds the permissions of their callers: by tokens of the configuration, API
-// tokens that the coordinators keep, tokens of an OpenID Connect issuer, and tickets for event streams.
+// tokens that the coordinators keep, tokens of an OpenID Connect issuer, and tickets for event streams. Sessions of browsers
+// are in package session.
 //
 // Guarantees: a revoked API token is accepted by another gateway for at most 10 seconds more. Unknown tokens and tickets
 // from one address cause a bounded number of look-ups at the coordinators. No token leaves the gateway: coordinators get
@@ -14,6 +15,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 // Caller is the authenticated sender of a request.
@@ -25,8 +28,10 @@ type Caller struct {
 	Member []string
 	// Issued says that an OpenID Connect issuer issued the caller's token, so it can be exchanged for others.
 	Issued bool
-	// Token is the id of the API token that the caller used; empty: the caller used another credential.
+	// Token is the id of the API token that the caller used, or signed in with; empty: the caller used another credential.
 	Token string
+	// Session is the session that the caller used; nil: the caller used another credential.
+	Session *v1.Session
 	// Expires is when the caller's token expires; zero: it does not expire, or it is looked up again anyway.
 	Expires time.Time
 }

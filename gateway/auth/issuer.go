@@ -33,8 +33,14 @@ func (i Issuer) Authenticate(ctx context.Context, token string) (*Caller, error)
 		return nil, ErrInvalidToken
 	case err != nil:
 		return nil, err
-	case !Identifier(claims.Tenant), claims.Subject != "" && !Identifier(claims.Subject):
-		return nil, ErrInvalidToken // without a tenant it could see nothing
+	}
+	return CallerOf(claims)
+}
+
+// CallerOf returns the caller that a token of an issuer is about. One without a tenant could see nothing, and is none.
+func CallerOf(claims *oidc.Claims) (*Caller, error) {
+	if !Identifier(claims.Tenant) || claims.Subject != "" && !Identifier(claims.Subject) {
+		return nil, ErrInvalidToken
 	}
 	return &Caller{Tenant: claims.Tenant, User: claims.Subject, Permissions: granted(claims), Member: member(claims), Issued: true, Expires: claims.Expires}, nil
 }

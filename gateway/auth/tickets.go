@@ -37,7 +37,7 @@ func (t *APITokens) RedeemTicket(ctx context.Context, ticket string) (*v1.Stream
 		return nil, ErrInvalidToken
 	}
 	digest := sha256.Sum256([]byte(ticket))
-	look, wait := t.limit.Begin(time.Now(), addressOf(ctx), digest)
+	look, wait := t.limit.Begin(time.Now(), AddressOf(ctx), digest)
 	if look == nil {
 		return nil, &TooManyFailures{wait}
 	}

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -121,13 +122,21 @@ func (d *Download) Head(h http.Header) {
 	h.Set(HeaderDigest, d.saved.Digest())
 }
 
-// Send sends the checkpoint after the headers. After an error the caller must break the connection: a response that
-// ends normally would look complete.
+// Send sends the checkpoint after the headers. It ends at once when ctx does, also if the caller reads nothing. After an error the
+// caller must break the connection: a response that ends normally would look complete.
 func (d *Download) Send(ctx context.Context, w http.ResponseWriter) error {
 	to := &patient{w: w, control: http.NewResponseController(w)}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		to.stop()
+	})
 	err := d.saved.Tar(ctx, to, d.of.GetCreatedAt().AsTime())
+	if !stop() {
+		<-stopped
+	}
 	if err != nil {
-		_ = to.control.SetWriteDeadline(time.Unix(1, 0))
+		to.stop()
 	}
 	return err
 }
@@ -136,10 +145,27 @@ func (d *Download) Send(ctx context.Context, w http.ResponseWriter) error {
 type patient struct {
 	w       io.Writer
 	control *http.ResponseController
+
+	mu      sync.Mutex
+	stopped bool
 }
 
 // Write implements io.Writer.
 func (p *patient) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	if p.stopped {
+		p.mu.Unlock()
+		return 0, context.Canceled
+	}
 	_ = p.control.SetWriteDeadline(time.Now().Add(slowest))
+	p.mu.Unlock()
 	return p.w.Write(b)
+}
+
+// stop makes the write in progress and all later ones fail.
+func (p *patient) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	_ = p.control.SetWriteDeadline(time.Unix(1, 0))
 }

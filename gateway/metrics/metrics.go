@@ -54,7 +54,7 @@ func New(registry *prometheus.Registry, hub *fanout.Hub) *Metrics {
 		}, []string{"reason"}),
 		Exchanges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_gateway_token_exchanges_total",
-			Help: "Exchanges of callers' tokens, by outcome: ok, refused, unreachable, bad_answer, not_exchangeable (the caller was refused without a request), skipped.",
+			Help: "Exchanges of callers' tokens, by outcome: ok, refused, unreachable, bad_answer, not_exchangeable and session (the caller was refused without a request), skipped.",
 		}, []string{"outcome"}),
 		ExchangeSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "mind_gateway_token_exchange_seconds", Help: "Time that a request waits for exchanged tokens.",

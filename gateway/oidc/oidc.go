@@ -66,6 +66,8 @@ type Claims struct {
 	// Groups are those of the user, Roles further roles.
 	Groups, Roles []string
 	ClientID      string
+	// Nonce is that of the request that an ID token answers.
+	Nonce string
 	// Scopes are the words of the claim scope.
 	Scopes  []string
 	Expires time.Time
@@ -81,6 +83,7 @@ type claims struct {
 	Roles    names  `json:"roles"`
 	ClientID string `json:"client_id"`
 	Scope    string `json:"scope"`
+	Nonce    string `json:"nonce"`
 }
 
 // names is a claim that some issuers write as a list, and some as text, which is one name: names may have spaces. Anything else
@@ -179,7 +182,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return &Claims{
-		Subject: c.Subject, Tenant: c.Tenant, Partner: c.Partner, Role: c.Role, Groups: c.Groups, Roles: c.Roles, ClientID: c.ClientID,
+		Subject: c.Subject, Tenant: c.Tenant, Partner: c.Partner, Role: c.Role, Groups: c.Groups, Roles: c.Roles, ClientID: c.ClientID, Nonce: c.Nonce,
 		Scopes: strings.Fields(c.Scope), Expires: c.Expiry.Time(),
 	}, nil
 }

@@ -21,6 +21,8 @@ type Operation struct {
 	Open bool
 	// Stream: the answer is an event stream.
 	Stream bool
+	// Socket: the answer is a WebSocket.
+	Socket bool
 	// Permissions: the caller needs one of them; none: any caller may use the operation.
 	Permissions []string
 	// Code is the HTTP status of a successful answer.
@@ -154,6 +156,9 @@ func operationID(o *Operation) string {
 // responses returns the responses of a route. All errors have the same schema.
 func responses(o *Operation, schemas schemaBook) Object {
 	code := o.Code
+	if o.Socket {
+		code = http.StatusSwitchingProtocols
+	}
 	success := Object{"description": http.StatusText(code)}
 	switch {
 	case o.Stream:
@@ -171,20 +176,20 @@ func responses(o *Operation, schemas schemaBook) Object {
 	if o.Accepted {
 		out["202"] = Object{"description": http.StatusText(http.StatusAccepted), "content": success["content"]}
 	}
-	refused := []int{}
+	refused := []int{422}
 	if !o.Open {
-		refused = append(refused, 400, 401, 403, 422, 429, 500, 503, 504)
-		if o.Missing || strings.Contains(o.Path, "{") {
-			refused = append(refused, 404)
-		}
-		if o.Method != "GET" || o.Stream || o.Conflict {
-			refused = append(refused, 409)
-		}
-		if o.Method != "GET" {
-			refused = append(refused, 413, 415)
-		}
-	} else if o.Unready != nil {
-		refused = append(refused, 422)
+		refused = append(refused, 400, 401, 403, 429, 500, 503, 504)
+	}
+	if o.Missing || strings.Contains(o.Path, "{") {
+		refused = append(refused, 404)
+	}
+	if o.Conflict || !o.Open && (o.Method != "GET" || o.Stream || o.Socket) {
+		refused = append(refused, 409)
+	}
+	if o.Method != "GET" {
+		refused = append(refused, 413, 415)
+	}
+	if o.Unready != nil {
 		out["503"] = Object{
 			"description": http.StatusText(http.StatusServiceUnavailable), "content": Object{"application/json": Object{"schema": o.Unready}},
 		}

@@ -1,7 +1,7 @@
 // Package origins decides which web pages may use a gateway from a browser (CORS).
 //
-// Guarantees: without a configured origin no response allows any origin. Cookies are not credentials here, so browsers
-// are never allowed to send credentials.
+// Guarantees: without a configured origin no response allows any origin. Pages of other origins are never allowed to send
+// credentials of the browser: the cookie of a session is for the gateway's own pages (package session).
 package origins
 
 import (
@@ -24,7 +24,7 @@ func Allow(handler http.Handler, origins, send, read []string) http.Handler {
 	}
 	return cors.New(cors.Options{
 		AllowedOrigins: origins,
-		AllowedMethods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete},
+		AllowedMethods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
 		AllowedHeaders: send,
 		ExposedHeaders: read,
 		MaxAge:         int(preflightFor.Seconds()),

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -20,6 +21,27 @@ import (
 func Append(b []byte, m proto.Message, hide bool) []byte {
 	r := m.ProtoReflect()
 	return encoderOf(r.Descriptor()).append(b, r, hide)
+}
+
+// AppendRows is like Append. Of the messages in one list field of m it writes the named fields only; none: all of them.
+func AppendRows(b []byte, m proto.Message, list string, only []string, hide bool) []byte {
+	if len(only) == 0 {
+		return Append(b, m, hide)
+	}
+	r := m.ProtoReflect()
+	e := *encoderOf(r.Descriptor())
+	e.fields = slices.Clone(e.fields)
+	for i := range e.fields {
+		if f := &e.fields[i]; string(f.fd.Name()) == list {
+			rows := encoder{fields: slices.DeleteFunc(slices.Clone(encoderOf(f.fd.Message()).fields), func(row encodedField) bool {
+				return !slices.Contains(only, string(row.fd.Name()))
+			})}
+			f.value = func(b []byte, v protoreflect.Value, hide bool) []byte {
+				return appendList(b, v.List(), func(b []byte, v protoreflect.Value, hide bool) []byte { return rows.append(b, v.Message(), hide) }, hide)
+			}
+		}
+	}
+	return e.append(b, r, hide)
 }
 
 // AppendPublic is like Append, for callers whose permissions are unknown.
@@ -118,19 +140,30 @@ func appendList(b []byte, list protoreflect.List, value appender, hide bool) []b
 	return append(b, ']')
 }
 
+// appendMap writes the entries in the order of their keys: equal messages have equal bytes, and so one entity tag.
 func appendMap(b []byte, entries protoreflect.Map, value appender, hide bool) []byte {
-	b = append(b, '{')
-	start := len(b)
+	type entry struct {
+		key   string
+		value protoreflect.Value
+	}
+	all := make([]entry, 0, 8)
 	if entries.Len() > 0 {
 		entries.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-			if len(b) > start {
-				b = append(b, ',')
-			}
-			b = AppendString(b, k.String())
-			b = append(b, ':')
-			b = value(b, v, hide)
+			all = append(all, entry{k.String(), v})
 			return true
 		})
+	}
+	if len(all) > 1 {
+		slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	}
+	b = append(b, '{')
+	for i := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendString(b, all[i].key)
+		b = append(b, ':')
+		b = value(b, all[i].value, hide)
 	}
 	return append(b, '}')
 }

@@ -60,6 +60,39 @@ func TestEncode_job(t *testing.T) {
 	require.Equal(t, map[string]any{}, out["resource_config"].(map[string]any)["node_selector"])
 }
 
+// Equal messages have equal bytes, whatever the order in which their maps are walked.
+func TestAppend_isDeterministic(t *testing.T) {
+	job := fullJob()
+	for i := range 20 {
+		job.Labels[strings.Repeat("x", i)] = "y"
+	}
+	first := string(Append(nil, job, false))
+	for range 20 {
+		require.Equal(t, first, string(Append(nil, job, false)))
+	}
+}
+
+// Rows have the named fields and no others, with secrets hidden as always; the message around them has all of its fields.
+func TestAppendRows_writesSomeFields(t *testing.T) {
+	job := fullJob()
+	job.CommandConfig = &v1.CommandConfig{Environment: map[string]string{"KEY": "hunter2"}}
+	page := &v1.ListJobsResponse{Jobs: []*v1.Job{job, {JobId: "job_2"}}, NextPageToken: "t"}
+	text := AppendRows(nil, page, "jobs", []string{"job_id", "exit_code", "command_config"}, true)
+	require.NotContains(t, string(text), "hunter2")
+	var out struct {
+		Jobs  []map[string]any `json:"jobs"`
+		Next  string           `json:"next_page_token"`
+		Total *int             `json:"total_count"`
+	}
+	require.NoError(t, json.Unmarshal(text, &out), string(text))
+	require.Equal(t, "t", out.Next)
+	require.NotNil(t, out.Total)
+	require.Len(t, out.Jobs, 2)
+	require.Len(t, out.Jobs[0], 3)
+	require.Equal(t, map[string]any{"job_id": "job_2", "exit_code": nil, "command_config": nil}, out.Jobs[1])
+	require.Equal(t, string(Append(nil, page, true)), string(AppendRows(nil, page, "jobs", nil, true)), "no names: all fields")
+}
+
 func TestEncode_optionalFieldsThatAreSetToNothing(t *testing.T) {
 	out := encoded(t, &v1.Job{ExitCode: proto.Int32(0), ErrorType: v1.ErrorType_OOM})
 	require.Equal(t, 0.0, out["exit_code"])

@@ -23,8 +23,12 @@ func ListJobs(query url.Values) (*v1.ListJobsRequest, []Fault) {
 	var faults []Fault
 	request := &v1.ListJobsRequest{
 		Queue: query.Get("queue"), PageToken: query.Get("page_token"), OrderBy: query.Get("order_by"), Label: query["label"],
+		Search: query.Get("search"), User: query.Get("user"),
 	}
 	request.Status, faults = Statuses(query, faults)
+	request.Fields, faults = fields(query, (&v1.Job{}).ProtoReflect().Descriptor(), faults)
+	facets, faults := Bool(query, "facets", faults)
+	request.Facets = facets != nil && *facets
 	for _, label := range request.Label {
 		if key, _, ok := strings.Cut(label, "="); !ok || key == "" {
 			faults = append(faults, Fault{"label", fmt.Sprintf("must be key=value, not %q", Printable(label))})
@@ -32,6 +36,23 @@ func ListJobs(query url.Values) (*v1.ListJobsRequest, []Fault) {
 	}
 	request.PageSize, faults = Int(query, "page_size", 1, 100, faults)
 	return request, faults
+}
+
+// fields reads the names of the fields of a message to answer with, separated by commas.
+func fields(query url.Values, d protoreflect.MessageDescriptor, faults []Fault) (names []string, _ []Fault) {
+	if query.Get("fields") == "" {
+		return nil, faults
+	}
+	for name := range strings.SplitSeq(query.Get("fields"), ",") {
+		name = strings.TrimSpace(name)
+		switch {
+		case d.Fields().ByName(protoreflect.Name(name)) == nil:
+			faults = append(faults, Fault{"fields", fmt.Sprintf("a %s has no field %q", strings.ToLower(string(d.Name())), Printable(name))})
+		case !slices.Contains(names, name):
+			names = append(names, name)
+		}
+	}
+	return names, faults
 }
 
 // ListJobTasks reads the filter of a list of elements of a job array.

@@ -4418,6 +4418,120 @@ func (x *TaskLogEntry) GetLine() string {
 	return ""
 }
 
+// The first message opens the tunnel, and the others have input.
+type StreamTaskTunnelRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Opening *TunnelOpening         `protobuf:"bytes,1,opt,name=opening,proto3" json:"opening,omitempty"`
+	Input   *TunnelInput           `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`
+	// Whose the tunnel is; with the opening.
+	TenantId      string `protobuf:"bytes,3,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	UserId        string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamTaskTunnelRequest) Reset() {
+	*x = StreamTaskTunnelRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamTaskTunnelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamTaskTunnelRequest) ProtoMessage() {}
+
+func (x *StreamTaskTunnelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamTaskTunnelRequest.ProtoReflect.Descriptor instead.
+func (*StreamTaskTunnelRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *StreamTaskTunnelRequest) GetOpening() *TunnelOpening {
+	if x != nil {
+		return x.Opening
+	}
+	return nil
+}
+
+func (x *StreamTaskTunnelRequest) GetInput() *TunnelInput {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *StreamTaskTunnelRequest) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *StreamTaskTunnelRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+type StreamTaskTunnelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Output        *TunnelOutput          `protobuf:"bytes,1,opt,name=output,proto3" json:"output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamTaskTunnelResponse) Reset() {
+	*x = StreamTaskTunnelResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamTaskTunnelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamTaskTunnelResponse) ProtoMessage() {}
+
+func (x *StreamTaskTunnelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamTaskTunnelResponse.ProtoReflect.Descriptor instead.
+func (*StreamTaskTunnelResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *StreamTaskTunnelResponse) GetOutput() *TunnelOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
 type ReadTaskMetricsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -4431,7 +4545,7 @@ type ReadTaskMetricsRequest struct {
 
 func (x *ReadTaskMetricsRequest) Reset() {
 	*x = ReadTaskMetricsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[60]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4443,7 +4557,7 @@ func (x *ReadTaskMetricsRequest) String() string {
 func (*ReadTaskMetricsRequest) ProtoMessage() {}
 
 func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[60]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4456,7 +4570,7 @@ func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{60}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ReadTaskMetricsRequest) GetJobId() string {
@@ -4504,7 +4618,7 @@ type ReadTaskMetricsResponse struct {
 
 func (x *ReadTaskMetricsResponse) Reset() {
 	*x = ReadTaskMetricsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[61]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4516,7 +4630,7 @@ func (x *ReadTaskMetricsResponse) String() string {
 func (*ReadTaskMetricsResponse) ProtoMessage() {}
 
 func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[61]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4529,7 +4643,7 @@ func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{61}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ReadTaskMetricsResponse) GetEntries() []*TaskMetricsEntry {
@@ -4557,7 +4671,7 @@ type TaskMetricsEntry struct {
 
 func (x *TaskMetricsEntry) Reset() {
 	*x = TaskMetricsEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[62]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4569,7 +4683,7 @@ func (x *TaskMetricsEntry) String() string {
 func (*TaskMetricsEntry) ProtoMessage() {}
 
 func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[62]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4582,7 +4696,7 @@ func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMetricsEntry.ProtoReflect.Descriptor instead.
 func (*TaskMetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{62}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *TaskMetricsEntry) GetOffset() uint64 {
@@ -4621,7 +4735,7 @@ type ReadTaskSeriesRequest struct {
 
 func (x *ReadTaskSeriesRequest) Reset() {
 	*x = ReadTaskSeriesRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[63]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4633,7 +4747,7 @@ func (x *ReadTaskSeriesRequest) String() string {
 func (*ReadTaskSeriesRequest) ProtoMessage() {}
 
 func (x *ReadTaskSeriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[63]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4646,7 +4760,7 @@ func (x *ReadTaskSeriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskSeriesRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskSeriesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{63}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ReadTaskSeriesRequest) GetJobId() string {
@@ -4693,7 +4807,7 @@ type ReadTaskSeriesResponse struct {
 
 func (x *ReadTaskSeriesResponse) Reset() {
 	*x = ReadTaskSeriesResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[64]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4705,7 +4819,7 @@ func (x *ReadTaskSeriesResponse) String() string {
 func (*ReadTaskSeriesResponse) ProtoMessage() {}
 
 func (x *ReadTaskSeriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[64]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4718,7 +4832,7 @@ func (x *ReadTaskSeriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskSeriesResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskSeriesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{64}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReadTaskSeriesResponse) GetSeries() []*MetricSeries {
@@ -4742,7 +4856,7 @@ type TaskSeries struct {
 
 func (x *TaskSeries) Reset() {
 	*x = TaskSeries{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[65]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4754,7 +4868,7 @@ func (x *TaskSeries) String() string {
 func (*TaskSeries) ProtoMessage() {}
 
 func (x *TaskSeries) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[65]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4767,7 +4881,7 @@ func (x *TaskSeries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSeries.ProtoReflect.Descriptor instead.
 func (*TaskSeries) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{65}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *TaskSeries) GetMetricsOffset() int64 {
@@ -4816,7 +4930,7 @@ type NumberHistory struct {
 
 func (x *NumberHistory) Reset() {
 	*x = NumberHistory{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[66]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4828,7 +4942,7 @@ func (x *NumberHistory) String() string {
 func (*NumberHistory) ProtoMessage() {}
 
 func (x *NumberHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[66]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4841,7 +4955,7 @@ func (x *NumberHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumberHistory.ProtoReflect.Descriptor instead.
 func (*NumberHistory) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{66}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *NumberHistory) GetName() string {
@@ -4932,7 +5046,7 @@ var File_scaimind_v1_agents_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/agents.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/cluster.proto\x1a\x19scaimind/v1/configs.proto\x1a\x16scaimind/v1/data.proto\x1a\x17scaimind/v1/enums.proto\x1a\x16scaimind/v1/jobs.proto\x1a\x1bscaimind/v1/launchers.proto\x1a\x19scaimind/v1/options.proto\"\x80\x01\n" +
+	"\x18scaimind/v1/agents.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/cluster.proto\x1a\x19scaimind/v1/configs.proto\x1a\x16scaimind/v1/data.proto\x1a\x17scaimind/v1/enums.proto\x1a\x16scaimind/v1/jobs.proto\x1a\x1bscaimind/v1/launchers.proto\x1a\x19scaimind/v1/options.proto\x1a\x19scaimind/v1/tunnels.proto\"\x80\x01\n" +
 	"\x1aGetServedCheckpointRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
 	"\rcheckpoint_id\x18\x02 \x01(\tR\fcheckpointId\x12$\n" +
@@ -5275,7 +5389,14 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\n" +
 	"unix_nanos\x18\x02 \x01(\x03R\tunixNanos\x12\x16\n" +
 	"\x06stderr\x18\x03 \x01(\bR\x06stderr\x12\x12\n" +
-	"\x04line\x18\x04 \x01(\tR\x04line\"\x8d\x01\n" +
+	"\x04line\x18\x04 \x01(\tR\x04line\"\xb5\x01\n" +
+	"\x17StreamTaskTunnelRequest\x124\n" +
+	"\aopening\x18\x01 \x01(\v2\x1a.scaimind.v1.TunnelOpeningR\aopening\x12.\n" +
+	"\x05input\x18\x02 \x01(\v2\x18.scaimind.v1.TunnelInputR\x05input\x12\x1b\n" +
+	"\ttenant_id\x18\x03 \x01(\tR\btenantId\x12\x17\n" +
+	"\auser_id\x18\x04 \x01(\tR\x06userId\"M\n" +
+	"\x18StreamTaskTunnelResponse\x121\n" +
+	"\x06output\x18\x01 \x01(\v2\x19.scaimind.v1.TunnelOutputR\x06output\"\x8d\x01\n" +
 	"\x16ReadTaskMetricsRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
@@ -5321,11 +5442,12 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\fAgentService\x12U\n" +
 	"\aSession\x12\x1b.scaimind.v1.SessionRequest\x1a\x1c.scaimind.v1.SessionResponse\"\v\x8a\xb5\x18\a\b\x03\x12\x01\x01\x18\x01(\x010\x01\x12l\n" +
 	"\x10GetNeededOutputs\x12$.scaimind.v1.GetNeededOutputsRequest\x1a%.scaimind.v1.GetNeededOutputsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x01\x12u\n" +
-	"\x13GetServedCheckpoint\x12'.scaimind.v1.GetServedCheckpointRequest\x1a(.scaimind.v1.GetServedCheckpointResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x012\xe6\x04\n" +
+	"\x13GetServedCheckpoint\x12'.scaimind.v1.GetServedCheckpointRequest\x1a(.scaimind.v1.GetServedCheckpointResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x012\xd8\x05\n" +
 	"\vTaskService\x12b\n" +
 	"\fReadTaskLogs\x12 .scaimind.v1.ReadTaskLogsRequest\x1a!.scaimind.v1.ReadTaskLogsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x010\x01\x12k\n" +
 	"\x0fReadTaskMetrics\x12#.scaimind.v1.ReadTaskMetricsRequest\x1a$.scaimind.v1.ReadTaskMetricsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x010\x01\x12f\n" +
-	"\x0eReadTaskSeries\x12\".scaimind.v1.ReadTaskSeriesRequest\x1a#.scaimind.v1.ReadTaskSeriesResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12W\n" +
+	"\x0eReadTaskSeries\x12\".scaimind.v1.ReadTaskSeriesRequest\x1a#.scaimind.v1.ReadTaskSeriesResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12p\n" +
+	"\x10StreamTaskTunnel\x12$.scaimind.v1.StreamTaskTunnelRequest\x1a%.scaimind.v1.StreamTaskTunnelResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01(\x010\x01\x12W\n" +
 	"\tProbeData\x12\x1d.scaimind.v1.ProbeDataRequest\x1a\x1e.scaimind.v1.ProbeDataResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12`\n" +
 	"\fReadTraining\x12 .scaimind.v1.ReadTrainingRequest\x1a!.scaimind.v1.ReadTrainingResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12c\n" +
 	"\rReadDataCache\x12!.scaimind.v1.ReadDataCacheRequest\x1a\".scaimind.v1.ReadDataCacheResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x012\xdd\x03\n" +
@@ -5349,7 +5471,7 @@ func file_scaimind_v1_agents_proto_rawDescGZIP() []byte {
 }
 
 var file_scaimind_v1_agents_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_scaimind_v1_agents_proto_goTypes = []any{
 	(CheckpointAction_Value)(0),         // 0: scaimind.v1.CheckpointAction.Value
 	(ResumeAnswer_Value)(0),             // 1: scaimind.v1.ResumeAnswer.Value
@@ -5413,27 +5535,32 @@ var file_scaimind_v1_agents_proto_goTypes = []any{
 	(*ReadTaskLogsRequest)(nil),         // 59: scaimind.v1.ReadTaskLogsRequest
 	(*ReadTaskLogsResponse)(nil),        // 60: scaimind.v1.ReadTaskLogsResponse
 	(*TaskLogEntry)(nil),                // 61: scaimind.v1.TaskLogEntry
-	(*ReadTaskMetricsRequest)(nil),      // 62: scaimind.v1.ReadTaskMetricsRequest
-	(*ReadTaskMetricsResponse)(nil),     // 63: scaimind.v1.ReadTaskMetricsResponse
-	(*TaskMetricsEntry)(nil),            // 64: scaimind.v1.TaskMetricsEntry
-	(*ReadTaskSeriesRequest)(nil),       // 65: scaimind.v1.ReadTaskSeriesRequest
-	(*ReadTaskSeriesResponse)(nil),      // 66: scaimind.v1.ReadTaskSeriesResponse
-	(*TaskSeries)(nil),                  // 67: scaimind.v1.TaskSeries
-	(*NumberHistory)(nil),               // 68: scaimind.v1.NumberHistory
-	nil,                                 // 69: scaimind.v1.Hello.LabelsEntry
-	(*Gpu)(nil),                         // 70: scaimind.v1.Gpu
-	(*timestamppb.Timestamp)(nil),       // 71: google.protobuf.Timestamp
-	(ErrorType_Value)(0),                // 72: scaimind.v1.ErrorType.Value
-	(JobPhase_Value)(0),                 // 73: scaimind.v1.JobPhase.Value
-	(CheckpointKind_Value)(0),           // 74: scaimind.v1.CheckpointKind.Value
-	(StopReason_Value)(0),               // 75: scaimind.v1.StopReason.Value
-	(*SubmitJobRequest)(nil),            // 76: scaimind.v1.SubmitJobRequest
-	(*Launcher)(nil),                    // 77: scaimind.v1.Launcher
-	(*NodeTraining)(nil),                // 78: scaimind.v1.NodeTraining
-	(*DataSource)(nil),                  // 79: scaimind.v1.DataSource
-	(*DataSourceCheck)(nil),             // 80: scaimind.v1.DataSourceCheck
-	(*NodeDataCache)(nil),               // 81: scaimind.v1.NodeDataCache
-	(*MetricSeries)(nil),                // 82: scaimind.v1.MetricSeries
+	(*StreamTaskTunnelRequest)(nil),     // 62: scaimind.v1.StreamTaskTunnelRequest
+	(*StreamTaskTunnelResponse)(nil),    // 63: scaimind.v1.StreamTaskTunnelResponse
+	(*ReadTaskMetricsRequest)(nil),      // 64: scaimind.v1.ReadTaskMetricsRequest
+	(*ReadTaskMetricsResponse)(nil),     // 65: scaimind.v1.ReadTaskMetricsResponse
+	(*TaskMetricsEntry)(nil),            // 66: scaimind.v1.TaskMetricsEntry
+	(*ReadTaskSeriesRequest)(nil),       // 67: scaimind.v1.ReadTaskSeriesRequest
+	(*ReadTaskSeriesResponse)(nil),      // 68: scaimind.v1.ReadTaskSeriesResponse
+	(*TaskSeries)(nil),                  // 69: scaimind.v1.TaskSeries
+	(*NumberHistory)(nil),               // 70: scaimind.v1.NumberHistory
+	nil,                                 // 71: scaimind.v1.Hello.LabelsEntry
+	(*Gpu)(nil),                         // 72: scaimind.v1.Gpu
+	(*timestamppb.Timestamp)(nil),       // 73: google.protobuf.Timestamp
+	(ErrorType_Value)(0),                // 74: scaimind.v1.ErrorType.Value
+	(JobPhase_Value)(0),                 // 75: scaimind.v1.JobPhase.Value
+	(CheckpointKind_Value)(0),           // 76: scaimind.v1.CheckpointKind.Value
+	(StopReason_Value)(0),               // 77: scaimind.v1.StopReason.Value
+	(*SubmitJobRequest)(nil),            // 78: scaimind.v1.SubmitJobRequest
+	(*Launcher)(nil),                    // 79: scaimind.v1.Launcher
+	(*NodeTraining)(nil),                // 80: scaimind.v1.NodeTraining
+	(*DataSource)(nil),                  // 81: scaimind.v1.DataSource
+	(*DataSourceCheck)(nil),             // 82: scaimind.v1.DataSourceCheck
+	(*NodeDataCache)(nil),               // 83: scaimind.v1.NodeDataCache
+	(*TunnelOpening)(nil),               // 84: scaimind.v1.TunnelOpening
+	(*TunnelInput)(nil),                 // 85: scaimind.v1.TunnelInput
+	(*TunnelOutput)(nil),                // 86: scaimind.v1.TunnelOutput
+	(*MetricSeries)(nil),                // 87: scaimind.v1.MetricSeries
 }
 var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	38, // 0: scaimind.v1.GetServedCheckpointResponse.checkpoint:type_name -> scaimind.v1.ResumePoint
@@ -5441,14 +5568,14 @@ var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	11, // 2: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
 	13, // 3: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
 	7,  // 4: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
-	70, // 5: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
-	69, // 6: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
+	72, // 5: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
+	71, // 6: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
 	10, // 7: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
-	70, // 8: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
+	72, // 8: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
 	12, // 9: scaimind.v1.Heartbeat.samples:type_name -> scaimind.v1.GpuSample
 	14, // 10: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
 	10, // 11: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
-	71, // 12: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
+	73, // 12: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
 	15, // 13: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
 	16, // 14: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
 	17, // 15: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
@@ -5461,9 +5588,9 @@ var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	21, // 22: scaimind.v1.Report.checkpoint_upload:type_name -> scaimind.v1.CheckpointUpload
 	22, // 23: scaimind.v1.Report.checkpoint_stored:type_name -> scaimind.v1.CheckpointStored
 	23, // 24: scaimind.v1.Report.checkpoint_removed:type_name -> scaimind.v1.CheckpointRemoved
-	72, // 25: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
-	73, // 26: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
-	74, // 27: scaimind.v1.CheckpointReport.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	74, // 25: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
+	75, // 26: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
+	76, // 27: scaimind.v1.CheckpointReport.kind:type_name -> scaimind.v1.CheckpointKind.Value
 	0,  // 28: scaimind.v1.CheckpointRemoved.action:type_name -> scaimind.v1.CheckpointAction.Value
 	0,  // 29: scaimind.v1.CheckpointOrder.action:type_name -> scaimind.v1.CheckpointAction.Value
 	29, // 30: scaimind.v1.GateReport.options:type_name -> scaimind.v1.GateOption
@@ -5476,63 +5603,68 @@ var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	35, // 37: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
 	25, // 38: scaimind.v1.Orders.checkpoints:type_name -> scaimind.v1.CheckpointOrder
 	10, // 39: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
-	75, // 40: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
+	77, // 40: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
 	36, // 41: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
-	76, // 42: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
+	78, // 42: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
 	39, // 43: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
-	71, // 44: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
+	73, // 44: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
 	38, // 45: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
-	77, // 46: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
+	79, // 46: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
 	37, // 47: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
 	38, // 48: scaimind.v1.TaskSpec.model_checkpoint:type_name -> scaimind.v1.ResumePoint
-	78, // 49: scaimind.v1.ReadTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
-	79, // 50: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
+	80, // 49: scaimind.v1.ReadTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
+	81, // 50: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
 	37, // 51: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
-	80, // 52: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
-	81, // 53: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
+	82, // 52: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
+	83, // 53: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
 	49, // 54: scaimind.v1.ListCheckpointResponse.files:type_name -> scaimind.v1.CheckpointFile
 	10, // 55: scaimind.v1.AgreeOnResumeRequest.task:type_name -> scaimind.v1.TaskRef
 	1,  // 56: scaimind.v1.AgreeOnResumeRequest.answer:type_name -> scaimind.v1.ResumeAnswer.Value
 	38, // 57: scaimind.v1.AgreeOnResumeResponse.point:type_name -> scaimind.v1.ResumePoint
 	7,  // 58: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
-	71, // 59: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	73, // 59: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
 	61, // 60: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
-	64, // 61: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
-	82, // 62: scaimind.v1.ReadTaskSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
-	68, // 63: scaimind.v1.TaskSeries.histories:type_name -> scaimind.v1.NumberHistory
-	6,  // 64: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
-	4,  // 65: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
-	2,  // 66: scaimind.v1.AgentService.GetServedCheckpoint:input_type -> scaimind.v1.GetServedCheckpointRequest
-	59, // 67: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
-	62, // 68: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
-	65, // 69: scaimind.v1.TaskService.ReadTaskSeries:input_type -> scaimind.v1.ReadTaskSeriesRequest
-	43, // 70: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
-	41, // 71: scaimind.v1.TaskService.ReadTraining:input_type -> scaimind.v1.ReadTrainingRequest
-	45, // 72: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
-	55, // 73: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
-	57, // 74: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
-	47, // 75: scaimind.v1.PeerService.ListCheckpoint:input_type -> scaimind.v1.ListCheckpointRequest
-	50, // 76: scaimind.v1.PeerService.ReadCheckpoint:input_type -> scaimind.v1.ReadCheckpointRequest
-	52, // 77: scaimind.v1.PeerService.AgreeOnResume:input_type -> scaimind.v1.AgreeOnResumeRequest
-	30, // 78: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
-	5,  // 79: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
-	3,  // 80: scaimind.v1.AgentService.GetServedCheckpoint:output_type -> scaimind.v1.GetServedCheckpointResponse
-	60, // 81: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
-	63, // 82: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
-	66, // 83: scaimind.v1.TaskService.ReadTaskSeries:output_type -> scaimind.v1.ReadTaskSeriesResponse
-	44, // 84: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
-	42, // 85: scaimind.v1.TaskService.ReadTraining:output_type -> scaimind.v1.ReadTrainingResponse
-	46, // 86: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
-	56, // 87: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
-	58, // 88: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
-	48, // 89: scaimind.v1.PeerService.ListCheckpoint:output_type -> scaimind.v1.ListCheckpointResponse
-	51, // 90: scaimind.v1.PeerService.ReadCheckpoint:output_type -> scaimind.v1.ReadCheckpointResponse
-	54, // 91: scaimind.v1.PeerService.AgreeOnResume:output_type -> scaimind.v1.AgreeOnResumeResponse
-	78, // [78:92] is the sub-list for method output_type
-	64, // [64:78] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	84, // 61: scaimind.v1.StreamTaskTunnelRequest.opening:type_name -> scaimind.v1.TunnelOpening
+	85, // 62: scaimind.v1.StreamTaskTunnelRequest.input:type_name -> scaimind.v1.TunnelInput
+	86, // 63: scaimind.v1.StreamTaskTunnelResponse.output:type_name -> scaimind.v1.TunnelOutput
+	66, // 64: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
+	87, // 65: scaimind.v1.ReadTaskSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
+	70, // 66: scaimind.v1.TaskSeries.histories:type_name -> scaimind.v1.NumberHistory
+	6,  // 67: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
+	4,  // 68: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
+	2,  // 69: scaimind.v1.AgentService.GetServedCheckpoint:input_type -> scaimind.v1.GetServedCheckpointRequest
+	59, // 70: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
+	64, // 71: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
+	67, // 72: scaimind.v1.TaskService.ReadTaskSeries:input_type -> scaimind.v1.ReadTaskSeriesRequest
+	62, // 73: scaimind.v1.TaskService.StreamTaskTunnel:input_type -> scaimind.v1.StreamTaskTunnelRequest
+	43, // 74: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
+	41, // 75: scaimind.v1.TaskService.ReadTraining:input_type -> scaimind.v1.ReadTrainingRequest
+	45, // 76: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
+	55, // 77: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
+	57, // 78: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
+	47, // 79: scaimind.v1.PeerService.ListCheckpoint:input_type -> scaimind.v1.ListCheckpointRequest
+	50, // 80: scaimind.v1.PeerService.ReadCheckpoint:input_type -> scaimind.v1.ReadCheckpointRequest
+	52, // 81: scaimind.v1.PeerService.AgreeOnResume:input_type -> scaimind.v1.AgreeOnResumeRequest
+	30, // 82: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
+	5,  // 83: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
+	3,  // 84: scaimind.v1.AgentService.GetServedCheckpoint:output_type -> scaimind.v1.GetServedCheckpointResponse
+	60, // 85: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
+	65, // 86: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
+	68, // 87: scaimind.v1.TaskService.ReadTaskSeries:output_type -> scaimind.v1.ReadTaskSeriesResponse
+	63, // 88: scaimind.v1.TaskService.StreamTaskTunnel:output_type -> scaimind.v1.StreamTaskTunnelResponse
+	44, // 89: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
+	42, // 90: scaimind.v1.TaskService.ReadTraining:output_type -> scaimind.v1.ReadTrainingResponse
+	46, // 91: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
+	56, // 92: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
+	58, // 93: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
+	48, // 94: scaimind.v1.PeerService.ListCheckpoint:output_type -> scaimind.v1.ListCheckpointResponse
+	51, // 95: scaimind.v1.PeerService.ReadCheckpoint:output_type -> scaimind.v1.ReadCheckpointResponse
+	54, // 96: scaimind.v1.PeerService.AgreeOnResume:output_type -> scaimind.v1.AgreeOnResumeResponse
+	82, // [82:97] is the sub-list for method output_type
+	67, // [67:82] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_agents_proto_init() }
@@ -5547,6 +5679,7 @@ func file_scaimind_v1_agents_proto_init() {
 	file_scaimind_v1_jobs_proto_init()
 	file_scaimind_v1_launchers_proto_init()
 	file_scaimind_v1_options_proto_init()
+	file_scaimind_v1_tunnels_proto_init()
 	file_scaimind_v1_agents_proto_msgTypes[4].OneofWrappers = []any{
 		(*SessionRequest_Hello)(nil),
 		(*SessionRequest_Heartbeat)(nil),
@@ -5585,7 +5718,7 @@ func file_scaimind_v1_agents_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_agents_proto_rawDesc), len(file_scaimind_v1_agents_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   68,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

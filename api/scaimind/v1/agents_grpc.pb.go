@@ -209,12 +209,13 @@ var AgentService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	TaskService_ReadTaskLogs_FullMethodName    = "/scaimind.v1.TaskService/ReadTaskLogs"
-	TaskService_ReadTaskMetrics_FullMethodName = "/scaimind.v1.TaskService/ReadTaskMetrics"
-	TaskService_ReadTaskSeries_FullMethodName  = "/scaimind.v1.TaskService/ReadTaskSeries"
-	TaskService_ProbeData_FullMethodName       = "/scaimind.v1.TaskService/ProbeData"
-	TaskService_ReadTraining_FullMethodName    = "/scaimind.v1.TaskService/ReadTraining"
-	TaskService_ReadDataCache_FullMethodName   = "/scaimind.v1.TaskService/ReadDataCache"
+	TaskService_ReadTaskLogs_FullMethodName     = "/scaimind.v1.TaskService/ReadTaskLogs"
+	TaskService_ReadTaskMetrics_FullMethodName  = "/scaimind.v1.TaskService/ReadTaskMetrics"
+	TaskService_ReadTaskSeries_FullMethodName   = "/scaimind.v1.TaskService/ReadTaskSeries"
+	TaskService_StreamTaskTunnel_FullMethodName = "/scaimind.v1.TaskService/StreamTaskTunnel"
+	TaskService_ProbeData_FullMethodName        = "/scaimind.v1.TaskService/ProbeData"
+	TaskService_ReadTraining_FullMethodName     = "/scaimind.v1.TaskService/ReadTraining"
+	TaskService_ReadDataCache_FullMethodName    = "/scaimind.v1.TaskService/ReadDataCache"
 )
 
 // TaskServiceClient is the client API for TaskService service.
@@ -227,6 +228,9 @@ type TaskServiceClient interface {
 	ReadTaskMetrics(ctx context.Context, in *ReadTaskMetricsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadTaskMetricsResponse], error)
 	// The history of a task's numbers, in few points.
 	ReadTaskSeries(ctx context.Context, in *ReadTaskSeriesRequest, opts ...grpc.CallOption) (*ReadTaskSeriesResponse, error)
+	// Carries bytes between a user and a process or a port of a task. The agent keeps the tunnel when the stream breaks; another
+	// stream goes on with it.
+	StreamTaskTunnel(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StreamTaskTunnelRequest, StreamTaskTunnelResponse], error)
 	// Looks whether this node could fetch data sources.
 	ProbeData(ctx context.Context, in *ProbeDataRequest, opts ...grpc.CallOption) (*ProbeDataResponse, error)
 	// Runs the runner's doctor on this node, unless that was done within a minute.
@@ -291,6 +295,19 @@ func (c *taskServiceClient) ReadTaskSeries(ctx context.Context, in *ReadTaskSeri
 	return out, nil
 }
 
+func (c *taskServiceClient) StreamTaskTunnel(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StreamTaskTunnelRequest, StreamTaskTunnelResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &TaskService_ServiceDesc.Streams[2], TaskService_StreamTaskTunnel_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[StreamTaskTunnelRequest, StreamTaskTunnelResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type TaskService_StreamTaskTunnelClient = grpc.BidiStreamingClient[StreamTaskTunnelRequest, StreamTaskTunnelResponse]
+
 func (c *taskServiceClient) ProbeData(ctx context.Context, in *ProbeDataRequest, opts ...grpc.CallOption) (*ProbeDataResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ProbeDataResponse)
@@ -331,6 +348,9 @@ type TaskServiceServer interface {
 	ReadTaskMetrics(*ReadTaskMetricsRequest, grpc.ServerStreamingServer[ReadTaskMetricsResponse]) error
 	// The history of a task's numbers, in few points.
 	ReadTaskSeries(context.Context, *ReadTaskSeriesRequest) (*ReadTaskSeriesResponse, error)
+	// Carries bytes between a user and a process or a port of a task. The agent keeps the tunnel when the stream breaks; another
+	// stream goes on with it.
+	StreamTaskTunnel(grpc.BidiStreamingServer[StreamTaskTunnelRequest, StreamTaskTunnelResponse]) error
 	// Looks whether this node could fetch data sources.
 	ProbeData(context.Context, *ProbeDataRequest) (*ProbeDataResponse, error)
 	// Runs the runner's doctor on this node, unless that was done within a minute.
@@ -355,6 +375,9 @@ func (UnimplementedTaskServiceServer) ReadTaskMetrics(*ReadTaskMetricsRequest, g
 }
 func (UnimplementedTaskServiceServer) ReadTaskSeries(context.Context, *ReadTaskSeriesRequest) (*ReadTaskSeriesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadTaskSeries not implemented")
+}
+func (UnimplementedTaskServiceServer) StreamTaskTunnel(grpc.BidiStreamingServer[StreamTaskTunnelRequest, StreamTaskTunnelResponse]) error {
+	return status.Error(codes.Unimplemented, "method StreamTaskTunnel not implemented")
 }
 func (UnimplementedTaskServiceServer) ProbeData(context.Context, *ProbeDataRequest) (*ProbeDataResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ProbeData not implemented")
@@ -425,6 +448,13 @@ func _TaskService_ReadTaskSeries_Handler(srv interface{}, ctx context.Context, d
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _TaskService_StreamTaskTunnel_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(TaskServiceServer).StreamTaskTunnel(&grpc.GenericServerStream[StreamTaskTunnelRequest, StreamTaskTunnelResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type TaskService_StreamTaskTunnelServer = grpc.BidiStreamingServer[StreamTaskTunnelRequest, StreamTaskTunnelResponse]
 
 func _TaskService_ProbeData_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ProbeDataRequest)
@@ -514,6 +544,12 @@ var TaskService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "ReadTaskMetrics",
 			Handler:       _TaskService_ReadTaskMetrics_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "StreamTaskTunnel",
+			Handler:       _TaskService_StreamTaskTunnel_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "scaimind/v1/agents.proto",

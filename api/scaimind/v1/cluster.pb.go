@@ -24,6 +24,58 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type HashAgreement_Value int32
+
+const (
+	HashAgreement_UNSPECIFIED HashAgreement_Value = 0
+	HashAgreement_AGREE       HashAgreement_Value = 1
+	HashAgreement_DIFFER      HashAgreement_Value = 2
+	HashAgreement_UNKNOWN     HashAgreement_Value = 3
+)
+
+// Enum value maps for HashAgreement_Value.
+var (
+	HashAgreement_Value_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "AGREE",
+		2: "DIFFER",
+		3: "UNKNOWN",
+	}
+	HashAgreement_Value_value = map[string]int32{
+		"UNSPECIFIED": 0,
+		"AGREE":       1,
+		"DIFFER":      2,
+		"UNKNOWN":     3,
+	}
+)
+
+func (x HashAgreement_Value) Enum() *HashAgreement_Value {
+	p := new(HashAgreement_Value)
+	*p = x
+	return p
+}
+
+func (x HashAgreement_Value) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (HashAgreement_Value) Descriptor() protoreflect.EnumDescriptor {
+	return file_scaimind_v1_cluster_proto_enumTypes[0].Descriptor()
+}
+
+func (HashAgreement_Value) Type() protoreflect.EnumType {
+	return &file_scaimind_v1_cluster_proto_enumTypes[0]
+}
+
+func (x HashAgreement_Value) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use HashAgreement_Value.Descriptor instead.
+func (HashAgreement_Value) EnumDescriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{8, 0}
+}
+
 type GetClusterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -326,6 +378,657 @@ func (x *CoordinatorStatus) GetLiveness() string {
 	return ""
 }
 
+type GetClusterMapRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetClusterMapRequest) Reset() {
+	*x = GetClusterMapRequest{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetClusterMapRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetClusterMapRequest) ProtoMessage() {}
+
+func (x *GetClusterMapRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetClusterMapRequest.ProtoReflect.Descriptor instead.
+func (*GetClusterMapRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{4}
+}
+
+// GetClusterMapResponse has one element for each node in each list, in the order of the ids. 10,000 GPUs are less than 100 KB.
+type GetClusterMapResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	NodeIds []string               `protobuf:"bytes,1,rep,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"`
+	States  []NodeState_Value      `protobuf:"varint,2,rep,packed,name=states,proto3,enum=scaimind.v1.NodeState_Value" json:"states,omitempty"`
+	// The types of its GPUs, joined with "|".
+	GpuTypes []string `protobuf:"bytes,3,rep,name=gpu_types,json=gpuTypes,proto3" json:"gpu_types,omitempty"`
+	// The innermost domain that it is in; empty: none.
+	Domains []string `protobuf:"bytes,4,rep,name=domains,proto3" json:"domains,omitempty"`
+	// One character a GPU, by index: "." free, "m" held by a job of the caller's tenant, "o" by another tenant's, "x" not healthy.
+	Gpus []string `protobuf:"bytes,5,rep,name=gpus,proto3" json:"gpus,omitempty"`
+	// One character a GPU: tenths of the time in which it worked lately, "0" to "9"; "-": unknown, or not the caller's to know.
+	Utilization   []string `protobuf:"bytes,6,rep,name=utilization,proto3" json:"utilization,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetClusterMapResponse) Reset() {
+	*x = GetClusterMapResponse{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetClusterMapResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetClusterMapResponse) ProtoMessage() {}
+
+func (x *GetClusterMapResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetClusterMapResponse.ProtoReflect.Descriptor instead.
+func (*GetClusterMapResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GetClusterMapResponse) GetNodeIds() []string {
+	if x != nil {
+		return x.NodeIds
+	}
+	return nil
+}
+
+func (x *GetClusterMapResponse) GetStates() []NodeState_Value {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *GetClusterMapResponse) GetGpuTypes() []string {
+	if x != nil {
+		return x.GpuTypes
+	}
+	return nil
+}
+
+func (x *GetClusterMapResponse) GetDomains() []string {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *GetClusterMapResponse) GetGpus() []string {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
+}
+
+func (x *GetClusterMapResponse) GetUtilization() []string {
+	if x != nil {
+		return x.Utilization
+	}
+	return nil
+}
+
+type ListCoordinatorsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCoordinatorsRequest) Reset() {
+	*x = ListCoordinatorsRequest{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCoordinatorsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCoordinatorsRequest) ProtoMessage() {}
+
+func (x *ListCoordinatorsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCoordinatorsRequest.ProtoReflect.Descriptor instead.
+func (*ListCoordinatorsRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{6}
+}
+
+type ListCoordinatorsResponse struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Coordinators []*Coordinator         `protobuf:"bytes,1,rep,name=coordinators,proto3" json:"coordinators,omitempty"`
+	// Empty: none is known to the coordinator that answers.
+	Leader string `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	Term   uint64 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
+	// Voters that must agree, and that answer and have data.
+	Quorum          int32 `protobuf:"varint,4,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	VotersReachable int32 `protobuf:"varint,5,opt,name=voters_reachable,json=votersReachable,proto3" json:"voters_reachable,omitempty"`
+	// The index whose hash each coordinator tells: the newest that all that answer have applied.
+	HashIndex uint64 `protobuf:"varint,6,opt,name=hash_index,json=hashIndex,proto3" json:"hash_index,omitempty"`
+	// UNKNOWN: not all that answer have told a hash, or they run versions whose hashes cannot be compared.
+	Hashes       HashAgreement_Value `protobuf:"varint,7,opt,name=hashes,proto3,enum=scaimind.v1.HashAgreement_Value" json:"hashes,omitempty"`
+	FeatureLevel uint32              `protobuf:"varint,8,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
+	// The coordinator that answers.
+	AnsweredBy    string `protobuf:"bytes,9,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCoordinatorsResponse) Reset() {
+	*x = ListCoordinatorsResponse{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCoordinatorsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCoordinatorsResponse) ProtoMessage() {}
+
+func (x *ListCoordinatorsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCoordinatorsResponse.ProtoReflect.Descriptor instead.
+func (*ListCoordinatorsResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListCoordinatorsResponse) GetCoordinators() []*Coordinator {
+	if x != nil {
+		return x.Coordinators
+	}
+	return nil
+}
+
+func (x *ListCoordinatorsResponse) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+func (x *ListCoordinatorsResponse) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *ListCoordinatorsResponse) GetQuorum() int32 {
+	if x != nil {
+		return x.Quorum
+	}
+	return 0
+}
+
+func (x *ListCoordinatorsResponse) GetVotersReachable() int32 {
+	if x != nil {
+		return x.VotersReachable
+	}
+	return 0
+}
+
+func (x *ListCoordinatorsResponse) GetHashIndex() uint64 {
+	if x != nil {
+		return x.HashIndex
+	}
+	return 0
+}
+
+func (x *ListCoordinatorsResponse) GetHashes() HashAgreement_Value {
+	if x != nil {
+		return x.Hashes
+	}
+	return HashAgreement_UNSPECIFIED
+}
+
+func (x *ListCoordinatorsResponse) GetFeatureLevel() uint32 {
+	if x != nil {
+		return x.FeatureLevel
+	}
+	return 0
+}
+
+func (x *ListCoordinatorsResponse) GetAnsweredBy() string {
+	if x != nil {
+		return x.AnsweredBy
+	}
+	return ""
+}
+
+type HashAgreement struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HashAgreement) Reset() {
+	*x = HashAgreement{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HashAgreement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HashAgreement) ProtoMessage() {}
+
+func (x *HashAgreement) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HashAgreement.ProtoReflect.Descriptor instead.
+func (*HashAgreement) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{8}
+}
+
+// Coordinator is one replica as another one sees it. The fields from term on are absent while it does not answer.
+type Coordinator struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Leader bool                   `protobuf:"varint,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	Voter  bool                   `protobuf:"varint,3,opt,name=voter,proto3" json:"voter,omitempty"`
+	// As gossip sees it: "alive", "suspect", "dead", "left" or "unknown".
+	Liveness     string `protobuf:"bytes,4,opt,name=liveness,proto3" json:"liveness,omitempty"`
+	Reachable    bool   `protobuf:"varint,5,opt,name=reachable,proto3" json:"reachable,omitempty"`
+	Term         uint64 `protobuf:"varint,6,opt,name=term,proto3" json:"term,omitempty"`
+	LastIndex    uint64 `protobuf:"varint,7,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	AppliedIndex uint64 `protobuf:"varint,8,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	// Entries that it has not applied and another one has.
+	Lag uint64 `protobuf:"varint,9,opt,name=lag,proto3" json:"lag,omitempty"`
+	// Of the state at hash_index; empty: unknown.
+	StateHash string `protobuf:"bytes,10,opt,name=state_hash,json=stateHash,proto3" json:"state_hash,omitempty"`
+	// The version of mind that it runs, and the feature levels that it supports.
+	Program     string `protobuf:"bytes,11,opt,name=program,proto3" json:"program,omitempty"`
+	OldestLevel uint32 `protobuf:"varint,12,opt,name=oldest_level,json=oldestLevel,proto3" json:"oldest_level,omitempty"`
+	NewestLevel uint32 `protobuf:"varint,13,opt,name=newest_level,json=newestLevel,proto3" json:"newest_level,omitempty"`
+	// USED, or FRESH before its first entry; EMPTY and RESTORING: it has no data yet, and does not vote. Empty: unknown.
+	State         string `protobuf:"bytes,14,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Coordinator) Reset() {
+	*x = Coordinator{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Coordinator) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Coordinator) ProtoMessage() {}
+
+func (x *Coordinator) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Coordinator.ProtoReflect.Descriptor instead.
+func (*Coordinator) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Coordinator) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Coordinator) GetLeader() bool {
+	if x != nil {
+		return x.Leader
+	}
+	return false
+}
+
+func (x *Coordinator) GetVoter() bool {
+	if x != nil {
+		return x.Voter
+	}
+	return false
+}
+
+func (x *Coordinator) GetLiveness() string {
+	if x != nil {
+		return x.Liveness
+	}
+	return ""
+}
+
+func (x *Coordinator) GetReachable() bool {
+	if x != nil {
+		return x.Reachable
+	}
+	return false
+}
+
+func (x *Coordinator) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Coordinator) GetLastIndex() uint64 {
+	if x != nil {
+		return x.LastIndex
+	}
+	return 0
+}
+
+func (x *Coordinator) GetAppliedIndex() uint64 {
+	if x != nil {
+		return x.AppliedIndex
+	}
+	return 0
+}
+
+func (x *Coordinator) GetLag() uint64 {
+	if x != nil {
+		return x.Lag
+	}
+	return 0
+}
+
+func (x *Coordinator) GetStateHash() string {
+	if x != nil {
+		return x.StateHash
+	}
+	return ""
+}
+
+func (x *Coordinator) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *Coordinator) GetOldestLevel() uint32 {
+	if x != nil {
+		return x.OldestLevel
+	}
+	return 0
+}
+
+func (x *Coordinator) GetNewestLevel() uint32 {
+	if x != nil {
+		return x.NewestLevel
+	}
+	return 0
+}
+
+func (x *Coordinator) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+type ListFailoversRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFailoversRequest) Reset() {
+	*x = ListFailoversRequest{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFailoversRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFailoversRequest) ProtoMessage() {}
+
+func (x *ListFailoversRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFailoversRequest.ProtoReflect.Descriptor instead.
+func (*ListFailoversRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{10}
+}
+
+type ListFailoversResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest first, 64 at most.
+	Failovers     []*Failover `protobuf:"bytes,1,rep,name=failovers,proto3" json:"failovers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFailoversResponse) Reset() {
+	*x = ListFailoversResponse{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFailoversResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFailoversResponse) ProtoMessage() {}
+
+func (x *ListFailoversResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFailoversResponse.ProtoReflect.Descriptor instead.
+func (*ListFailoversResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListFailoversResponse) GetFailovers() []*Failover {
+	if x != nil {
+		return x.Failovers
+	}
+	return nil
+}
+
+// Failover is the beginning of a term. The leader may be the one of the term before, elected again.
+type Failover struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Term   uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Leader string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	// Empty: unknown.
+	PreviousLeader string `protobuf:"bytes,3,opt,name=previous_leader,json=previousLeader,proto3" json:"previous_leader,omitempty"`
+	// The entry in which the new leader noted it.
+	Index uint64                 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	At    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
+	// For how long no write was taken, as the new leader measured it. Absent: it had heard of no leader since its start.
+	StoodStillSeconds *float64 `protobuf:"fixed64,6,opt,name=stood_still_seconds,json=stoodStillSeconds,proto3,oneof" json:"stood_still_seconds,omitempty"`
+	// Jobs that had GPUs or other places then, of all tenants, and those of them that lost a task within two minutes, for whatever
+	// reason. Absent for callers without cluster_admin.
+	JobsRunning   *int32 `protobuf:"varint,7,opt,name=jobs_running,json=jobsRunning,proto3,oneof" json:"jobs_running,omitempty"`
+	JobsHarmed    *int32 `protobuf:"varint,8,opt,name=jobs_harmed,json=jobsHarmed,proto3,oneof" json:"jobs_harmed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Failover) Reset() {
+	*x = Failover{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Failover) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Failover) ProtoMessage() {}
+
+func (x *Failover) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Failover.ProtoReflect.Descriptor instead.
+func (*Failover) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Failover) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Failover) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+func (x *Failover) GetPreviousLeader() string {
+	if x != nil {
+		return x.PreviousLeader
+	}
+	return ""
+}
+
+func (x *Failover) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Failover) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Failover) GetStoodStillSeconds() float64 {
+	if x != nil && x.StoodStillSeconds != nil {
+		return *x.StoodStillSeconds
+	}
+	return 0
+}
+
+func (x *Failover) GetJobsRunning() int32 {
+	if x != nil && x.JobsRunning != nil {
+		return *x.JobsRunning
+	}
+	return 0
+}
+
+func (x *Failover) GetJobsHarmed() int32 {
+	if x != nil && x.JobsHarmed != nil {
+		return *x.JobsHarmed
+	}
+	return 0
+}
+
 type Gpu struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Uuid  string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
@@ -355,7 +1058,7 @@ type Gpu struct {
 
 func (x *Gpu) Reset() {
 	*x = Gpu{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[4]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -367,7 +1070,7 @@ func (x *Gpu) String() string {
 func (*Gpu) ProtoMessage() {}
 
 func (x *Gpu) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[4]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,7 +1083,7 @@ func (x *Gpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gpu.ProtoReflect.Descriptor instead.
 func (*Gpu) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Gpu) GetUuid() string {
@@ -514,7 +1217,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[5]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -526,7 +1229,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[5]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -539,7 +1242,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{5}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Node) GetNodeId() string {
@@ -686,7 +1389,7 @@ type NodeDomain struct {
 
 func (x *NodeDomain) Reset() {
 	*x = NodeDomain{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[6]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +1401,7 @@ func (x *NodeDomain) String() string {
 func (*NodeDomain) ProtoMessage() {}
 
 func (x *NodeDomain) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[6]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +1414,7 @@ func (x *NodeDomain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDomain.ProtoReflect.Descriptor instead.
 func (*NodeDomain) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NodeDomain) GetLevel() string {
@@ -736,7 +1439,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[7]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +1451,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[7]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +1464,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 type ListNodesResponse struct {
@@ -773,7 +1476,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[8]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +1488,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[8]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +1501,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -817,7 +1520,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[9]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +1532,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[9]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +1545,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetNodeRequest) GetNodeId() string {
@@ -861,7 +1564,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[10]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -873,7 +1576,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[10]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -886,7 +1589,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{10}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -912,7 +1615,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[11]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1627,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[11]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1640,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DrainNodeRequest) GetNodeId() string {
@@ -986,7 +1689,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[12]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1701,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[12]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1714,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DrainNodeResponse) GetNode() *Node {
@@ -1046,7 +1749,7 @@ type DrainEffect struct {
 
 func (x *DrainEffect) Reset() {
 	*x = DrainEffect{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[13]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1761,7 @@ func (x *DrainEffect) String() string {
 func (*DrainEffect) ProtoMessage() {}
 
 func (x *DrainEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[13]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1774,7 @@ func (x *DrainEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainEffect.ProtoReflect.Descriptor instead.
 func (*DrainEffect) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DrainEffect) GetJobId() string {
@@ -1118,7 +1821,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[14]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1833,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[14]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1846,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ForgetNodeRequest) GetNodeId() string {
@@ -1161,7 +1864,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[15]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1876,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[15]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1889,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{24}
 }
 
 type EnableNodeRequest struct {
@@ -1198,7 +1901,7 @@ type EnableNodeRequest struct {
 
 func (x *EnableNodeRequest) Reset() {
 	*x = EnableNodeRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[16]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1913,7 @@ func (x *EnableNodeRequest) String() string {
 func (*EnableNodeRequest) ProtoMessage() {}
 
 func (x *EnableNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[16]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1926,7 @@ func (x *EnableNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableNodeRequest.ProtoReflect.Descriptor instead.
 func (*EnableNodeRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EnableNodeRequest) GetNodeId() string {
@@ -1242,7 +1945,7 @@ type EnableNodeResponse struct {
 
 func (x *EnableNodeResponse) Reset() {
 	*x = EnableNodeResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[17]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1957,7 @@ func (x *EnableNodeResponse) String() string {
 func (*EnableNodeResponse) ProtoMessage() {}
 
 func (x *EnableNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[17]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1970,7 @@ func (x *EnableNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableNodeResponse.ProtoReflect.Descriptor instead.
 func (*EnableNodeResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EnableNodeResponse) GetNode() *Node {
@@ -1289,7 +1992,7 @@ type GetQueueRequest struct {
 
 func (x *GetQueueRequest) Reset() {
 	*x = GetQueueRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[18]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +2004,7 @@ func (x *GetQueueRequest) String() string {
 func (*GetQueueRequest) ProtoMessage() {}
 
 func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[18]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +2017,7 @@ func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueRequest.ProtoReflect.Descriptor instead.
 func (*GetQueueRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetQueueRequest) GetQueue() string {
@@ -1344,7 +2047,7 @@ type GetQueueResponse struct {
 
 func (x *GetQueueResponse) Reset() {
 	*x = GetQueueResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[19]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +2059,7 @@ func (x *GetQueueResponse) String() string {
 func (*GetQueueResponse) ProtoMessage() {}
 
 func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[19]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +2072,7 @@ func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueResponse.ProtoReflect.Descriptor instead.
 func (*GetQueueResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetQueueResponse) GetDepth() int32 {
@@ -1413,7 +2116,7 @@ type QueuedJob struct {
 
 func (x *QueuedJob) Reset() {
 	*x = QueuedJob{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[20]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +2128,7 @@ func (x *QueuedJob) String() string {
 func (*QueuedJob) ProtoMessage() {}
 
 func (x *QueuedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[20]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +2141,7 @@ func (x *QueuedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedJob.ProtoReflect.Descriptor instead.
 func (*QueuedJob) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *QueuedJob) GetJobId() string {
@@ -1543,7 +2246,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[21]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +2258,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[21]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +2271,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Queue) GetName() string {
@@ -1677,7 +2380,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[22]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +2392,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[22]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +2405,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{31}
 }
 
 type ListQueuesResponse struct {
@@ -1714,7 +2417,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[23]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1726,7 +2429,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[23]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1739,7 +2442,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListQueuesResponse) GetQueues() []*Queue {
@@ -1769,7 +2472,7 @@ type PutQueueRequest struct {
 
 func (x *PutQueueRequest) Reset() {
 	*x = PutQueueRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[24]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +2484,7 @@ func (x *PutQueueRequest) String() string {
 func (*PutQueueRequest) ProtoMessage() {}
 
 func (x *PutQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[24]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +2497,7 @@ func (x *PutQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutQueueRequest.ProtoReflect.Descriptor instead.
 func (*PutQueueRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PutQueueRequest) GetName() string {
@@ -1848,7 +2551,7 @@ type PutQueueResponse struct {
 
 func (x *PutQueueResponse) Reset() {
 	*x = PutQueueResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[25]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2563,7 @@ func (x *PutQueueResponse) String() string {
 func (*PutQueueResponse) ProtoMessage() {}
 
 func (x *PutQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[25]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2576,7 @@ func (x *PutQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutQueueResponse.ProtoReflect.Descriptor instead.
 func (*PutQueueResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PutQueueResponse) GetQueue() *Queue {
@@ -1892,7 +2595,7 @@ type DeleteQueueRequest struct {
 
 func (x *DeleteQueueRequest) Reset() {
 	*x = DeleteQueueRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[26]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +2607,7 @@ func (x *DeleteQueueRequest) String() string {
 func (*DeleteQueueRequest) ProtoMessage() {}
 
 func (x *DeleteQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[26]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +2620,7 @@ func (x *DeleteQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteQueueRequest.ProtoReflect.Descriptor instead.
 func (*DeleteQueueRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DeleteQueueRequest) GetName() string {
@@ -1935,7 +2638,7 @@ type DeleteQueueResponse struct {
 
 func (x *DeleteQueueResponse) Reset() {
 	*x = DeleteQueueResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[27]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2650,7 @@ func (x *DeleteQueueResponse) String() string {
 func (*DeleteQueueResponse) ProtoMessage() {}
 
 func (x *DeleteQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[27]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2663,7 @@ func (x *DeleteQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteQueueResponse.ProtoReflect.Descriptor instead.
 func (*DeleteQueueResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{36}
 }
 
 type GetNodeTrainingRequest struct {
@@ -1972,7 +2675,7 @@ type GetNodeTrainingRequest struct {
 
 func (x *GetNodeTrainingRequest) Reset() {
 	*x = GetNodeTrainingRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[28]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2687,7 @@ func (x *GetNodeTrainingRequest) String() string {
 func (*GetNodeTrainingRequest) ProtoMessage() {}
 
 func (x *GetNodeTrainingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[28]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2700,7 @@ func (x *GetNodeTrainingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeTrainingRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeTrainingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{28}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetNodeTrainingRequest) GetNodeId() string {
@@ -2016,7 +2719,7 @@ type GetNodeTrainingResponse struct {
 
 func (x *GetNodeTrainingResponse) Reset() {
 	*x = GetNodeTrainingResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[29]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2731,7 @@ func (x *GetNodeTrainingResponse) String() string {
 func (*GetNodeTrainingResponse) ProtoMessage() {}
 
 func (x *GetNodeTrainingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[29]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2744,7 @@ func (x *GetNodeTrainingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeTrainingResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeTrainingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetNodeTrainingResponse) GetTraining() *NodeTraining {
@@ -2076,7 +2779,7 @@ type NodeTraining struct {
 
 func (x *NodeTraining) Reset() {
 	*x = NodeTraining{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[30]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +2791,7 @@ func (x *NodeTraining) String() string {
 func (*NodeTraining) ProtoMessage() {}
 
 func (x *NodeTraining) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[30]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +2804,7 @@ func (x *NodeTraining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTraining.ProtoReflect.Descriptor instead.
 func (*NodeTraining) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NodeTraining) GetNodeId() string {
@@ -2192,7 +2895,7 @@ type TrainingDevice struct {
 
 func (x *TrainingDevice) Reset() {
 	*x = TrainingDevice{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[31]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2204,7 +2907,7 @@ func (x *TrainingDevice) String() string {
 func (*TrainingDevice) ProtoMessage() {}
 
 func (x *TrainingDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[31]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +2920,7 @@ func (x *TrainingDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainingDevice.ProtoReflect.Descriptor instead.
 func (*TrainingDevice) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TrainingDevice) GetName() string {
@@ -2245,7 +2948,7 @@ type TrainingDisk struct {
 
 func (x *TrainingDisk) Reset() {
 	*x = TrainingDisk{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[32]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +2960,7 @@ func (x *TrainingDisk) String() string {
 func (*TrainingDisk) ProtoMessage() {}
 
 func (x *TrainingDisk) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[32]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +2973,7 @@ func (x *TrainingDisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainingDisk.ProtoReflect.Descriptor instead.
 func (*TrainingDisk) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TrainingDisk) GetPath() string {
@@ -2303,7 +3006,7 @@ type TrainingCell struct {
 
 func (x *TrainingCell) Reset() {
 	*x = TrainingCell{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[33]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2315,7 +3018,7 @@ func (x *TrainingCell) String() string {
 func (*TrainingCell) ProtoMessage() {}
 
 func (x *TrainingCell) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[33]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2328,7 +3031,7 @@ func (x *TrainingCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainingCell.ProtoReflect.Descriptor instead.
 func (*TrainingCell) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TrainingCell) GetTrainingType() string {
@@ -2400,7 +3103,69 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\bR\x06leader\x12\x14\n" +
 	"\x05voter\x18\x03 \x01(\bR\x05voter\x12\x1a\n" +
-	"\bliveness\x18\x04 \x01(\tR\bliveness\"\xe0\x03\n" +
+	"\bliveness\x18\x04 \x01(\tR\bliveness\"\x16\n" +
+	"\x14GetClusterMapRequest\"\xd5\x01\n" +
+	"\x15GetClusterMapResponse\x12\x19\n" +
+	"\bnode_ids\x18\x01 \x03(\tR\anodeIds\x124\n" +
+	"\x06states\x18\x02 \x03(\x0e2\x1c.scaimind.v1.NodeState.ValueR\x06states\x12\x1b\n" +
+	"\tgpu_types\x18\x03 \x03(\tR\bgpuTypes\x12\x18\n" +
+	"\adomains\x18\x04 \x03(\tR\adomains\x12\x12\n" +
+	"\x04gpus\x18\x05 \x03(\tR\x04gpus\x12 \n" +
+	"\vutilization\x18\x06 \x03(\tR\vutilization\"\x19\n" +
+	"\x17ListCoordinatorsRequest\"\xe6\x02\n" +
+	"\x18ListCoordinatorsResponse\x12<\n" +
+	"\fcoordinators\x18\x01 \x03(\v2\x18.scaimind.v1.CoordinatorR\fcoordinators\x12\x16\n" +
+	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
+	"\x04term\x18\x03 \x01(\x04R\x04term\x12\x16\n" +
+	"\x06quorum\x18\x04 \x01(\x05R\x06quorum\x12)\n" +
+	"\x10voters_reachable\x18\x05 \x01(\x05R\x0fvotersReachable\x12\x1d\n" +
+	"\n" +
+	"hash_index\x18\x06 \x01(\x04R\thashIndex\x128\n" +
+	"\x06hashes\x18\a \x01(\x0e2 .scaimind.v1.HashAgreement.ValueR\x06hashes\x12#\n" +
+	"\rfeature_level\x18\b \x01(\rR\ffeatureLevel\x12\x1f\n" +
+	"\vanswered_by\x18\t \x01(\tR\n" +
+	"answeredBy\"M\n" +
+	"\rHashAgreement\"<\n" +
+	"\x05Value\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05AGREE\x10\x01\x12\n" +
+	"\n" +
+	"\x06DIFFER\x10\x02\x12\v\n" +
+	"\aUNKNOWN\x10\x03\"\x84\x03\n" +
+	"\vCoordinator\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06leader\x18\x02 \x01(\bR\x06leader\x12\x14\n" +
+	"\x05voter\x18\x03 \x01(\bR\x05voter\x12\x1a\n" +
+	"\bliveness\x18\x04 \x01(\tR\bliveness\x12\x1c\n" +
+	"\treachable\x18\x05 \x01(\bR\treachable\x12\x12\n" +
+	"\x04term\x18\x06 \x01(\x04R\x04term\x12\x1d\n" +
+	"\n" +
+	"last_index\x18\a \x01(\x04R\tlastIndex\x12#\n" +
+	"\rapplied_index\x18\b \x01(\x04R\fappliedIndex\x12\x10\n" +
+	"\x03lag\x18\t \x01(\x04R\x03lag\x12\x1d\n" +
+	"\n" +
+	"state_hash\x18\n" +
+	" \x01(\tR\tstateHash\x12\x18\n" +
+	"\aprogram\x18\v \x01(\tR\aprogram\x12!\n" +
+	"\foldest_level\x18\f \x01(\rR\voldestLevel\x12!\n" +
+	"\fnewest_level\x18\r \x01(\rR\vnewestLevel\x12\x14\n" +
+	"\x05state\x18\x0e \x01(\tR\x05state\"\x16\n" +
+	"\x14ListFailoversRequest\"L\n" +
+	"\x15ListFailoversResponse\x123\n" +
+	"\tfailovers\x18\x01 \x03(\v2\x15.scaimind.v1.FailoverR\tfailovers\"\xdd\x02\n" +
+	"\bFailover\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
+	"\x06leader\x18\x02 \x01(\tR\x06leader\x12'\n" +
+	"\x0fprevious_leader\x18\x03 \x01(\tR\x0epreviousLeader\x12\x14\n" +
+	"\x05index\x18\x04 \x01(\x04R\x05index\x12*\n" +
+	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x123\n" +
+	"\x13stood_still_seconds\x18\x06 \x01(\x01H\x00R\x11stoodStillSeconds\x88\x01\x01\x12&\n" +
+	"\fjobs_running\x18\a \x01(\x05H\x01R\vjobsRunning\x88\x01\x01\x12$\n" +
+	"\vjobs_harmed\x18\b \x01(\x05H\x02R\n" +
+	"jobsHarmed\x88\x01\x01B\x16\n" +
+	"\x14_stood_still_secondsB\x0f\n" +
+	"\r_jobs_runningB\x0e\n" +
+	"\f_jobs_harmed\"\xe0\x03\n" +
 	"\x03Gpu\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x14\n" +
@@ -2572,11 +3337,17 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\tframework\x18\x02 \x01(\tR\tframework\x12\x14\n" +
 	"\x05works\x18\x03 \x01(\bR\x05works\x12\x10\n" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12\x18\n" +
-	"\ainstall\x18\x05 \x01(\tR\ainstall2\xab\x17\n" +
+	"\ainstall\x18\x05 \x01(\tR\ainstall2\xe0\x1c\n" +
 	"\x0eClusterService\x12\x9d\x01\n" +
 	"\n" +
 	"GetCluster\x12\x1e.scaimind.v1.GetClusterRequest\x1a\x1f.scaimind.v1.GetClusterResponse\"N\x8a\xb5\x18J\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ2:\x12Sum up the cluster\n" +
-	"\x1c/v1/modules/scaimind/cluster\x12\xe1\x01\n" +
+	"\x1c/v1/modules/scaimind/cluster\x12\xd1\x01\n" +
+	"\rGetClusterMap\x12!.scaimind.v1.GetClusterMapRequest\x1a\".scaimind.v1.GetClusterMapResponse\"y\x8a\xb5\x18u\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\x16scaimind:cluster_adminZE:\x1fShow all GPUs in a compact formH\x01\n" +
+	" /v1/modules/scaimind/cluster/map\x12\xe8\x01\n" +
+	"\x10ListCoordinators\x12$.scaimind.v1.ListCoordinatorsRequest\x1a%.scaimind.v1.ListCoordinatorsResponse\"\x86\x01\x8a\xb5\x18\x81\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZi::List the coordinators with their terms, indices and hashesH\x01\n" +
+	")/v1/modules/scaimind/cluster/coordinators\x12\xf3\x01\n" +
+	"\rListFailovers\x12!.scaimind.v1.ListFailoversRequest\x1a\".scaimind.v1.ListFailoversResponse\"\x9a\x01\x8a\xb5\x18\x95\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\x16scaimind:cluster_adminZe:9List the newest changes of the leader, and what each costH\x01\n" +
+	"&/v1/modules/scaimind/cluster/failovers\x12\xe1\x01\n" +
 	"\tListNodes\x12\x1d.scaimind.v1.ListNodesRequest\x1a\x1e.scaimind.v1.ListNodesResponse\"\x94\x01\x8a\xb5\x18\x8f\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\x16scaimind:cluster_adminZ_2\x1a/v1/modules/scaimind/nodes:\x1dList the nodes and their GPUs\n" +
 	"\"/v1/modules/scaimind/cluster/nodes\x12\xe6\x01\n" +
 	"\aGetNode\x12\x1b.scaimind.v1.GetNodeRequest\x1a\x1c.scaimind.v1.GetNodeResponse\"\x9f\x01\x8a\xb5\x18\x9a\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\x16scaimind:cluster_adminZj2\x1f/v1/modules/scaimind/nodes/{id}:\rShow one nodeH\x01Z\anode_idb\x04node\n" +
@@ -2613,117 +3384,139 @@ func file_scaimind_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_cluster_proto_rawDescData
 }
 
-var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_scaimind_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_scaimind_v1_cluster_proto_goTypes = []any{
-	(*GetClusterRequest)(nil),       // 0: scaimind.v1.GetClusterRequest
-	(*GetClusterResponse)(nil),      // 1: scaimind.v1.GetClusterResponse
-	(*GpuTypeSummary)(nil),          // 2: scaimind.v1.GpuTypeSummary
-	(*CoordinatorStatus)(nil),       // 3: scaimind.v1.CoordinatorStatus
-	(*Gpu)(nil),                     // 4: scaimind.v1.Gpu
-	(*Node)(nil),                    // 5: scaimind.v1.Node
-	(*NodeDomain)(nil),              // 6: scaimind.v1.NodeDomain
-	(*ListNodesRequest)(nil),        // 7: scaimind.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 8: scaimind.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),          // 9: scaimind.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),         // 10: scaimind.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),        // 11: scaimind.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),       // 12: scaimind.v1.DrainNodeResponse
-	(*DrainEffect)(nil),             // 13: scaimind.v1.DrainEffect
-	(*ForgetNodeRequest)(nil),       // 14: scaimind.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),      // 15: scaimind.v1.ForgetNodeResponse
-	(*EnableNodeRequest)(nil),       // 16: scaimind.v1.EnableNodeRequest
-	(*EnableNodeResponse)(nil),      // 17: scaimind.v1.EnableNodeResponse
-	(*GetQueueRequest)(nil),         // 18: scaimind.v1.GetQueueRequest
-	(*GetQueueResponse)(nil),        // 19: scaimind.v1.GetQueueResponse
-	(*QueuedJob)(nil),               // 20: scaimind.v1.QueuedJob
-	(*Queue)(nil),                   // 21: scaimind.v1.Queue
-	(*ListQueuesRequest)(nil),       // 22: scaimind.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),      // 23: scaimind.v1.ListQueuesResponse
-	(*PutQueueRequest)(nil),         // 24: scaimind.v1.PutQueueRequest
-	(*PutQueueResponse)(nil),        // 25: scaimind.v1.PutQueueResponse
-	(*DeleteQueueRequest)(nil),      // 26: scaimind.v1.DeleteQueueRequest
-	(*DeleteQueueResponse)(nil),     // 27: scaimind.v1.DeleteQueueResponse
-	(*GetNodeTrainingRequest)(nil),  // 28: scaimind.v1.GetNodeTrainingRequest
-	(*GetNodeTrainingResponse)(nil), // 29: scaimind.v1.GetNodeTrainingResponse
-	(*NodeTraining)(nil),            // 30: scaimind.v1.NodeTraining
-	(*TrainingDevice)(nil),          // 31: scaimind.v1.TrainingDevice
-	(*TrainingDisk)(nil),            // 32: scaimind.v1.TrainingDisk
-	(*TrainingCell)(nil),            // 33: scaimind.v1.TrainingCell
-	nil,                             // 34: scaimind.v1.GetClusterResponse.JobsEntry
-	nil,                             // 35: scaimind.v1.Node.LabelsEntry
-	nil,                             // 36: scaimind.v1.Queue.MaxGpusByTypeEntry
-	nil,                             // 37: scaimind.v1.PutQueueRequest.MaxGpusByTypeEntry
-	nil,                             // 38: scaimind.v1.NodeTraining.VersionsEntry
-	(GpuHealth_Value)(0),            // 39: scaimind.v1.GpuHealth.Value
-	(NodeState_Value)(0),            // 40: scaimind.v1.NodeState.Value
-	(*timestamppb.Timestamp)(nil),   // 41: google.protobuf.Timestamp
-	(*GetPolicyRequest)(nil),        // 42: scaimind.v1.GetPolicyRequest
-	(*PutPolicyRequest)(nil),        // 43: scaimind.v1.PutPolicyRequest
-	(*GetPolicyResponse)(nil),       // 44: scaimind.v1.GetPolicyResponse
-	(*PutPolicyResponse)(nil),       // 45: scaimind.v1.PutPolicyResponse
+	(HashAgreement_Value)(0),         // 0: scaimind.v1.HashAgreement.Value
+	(*GetClusterRequest)(nil),        // 1: scaimind.v1.GetClusterRequest
+	(*GetClusterResponse)(nil),       // 2: scaimind.v1.GetClusterResponse
+	(*GpuTypeSummary)(nil),           // 3: scaimind.v1.GpuTypeSummary
+	(*CoordinatorStatus)(nil),        // 4: scaimind.v1.CoordinatorStatus
+	(*GetClusterMapRequest)(nil),     // 5: scaimind.v1.GetClusterMapRequest
+	(*GetClusterMapResponse)(nil),    // 6: scaimind.v1.GetClusterMapResponse
+	(*ListCoordinatorsRequest)(nil),  // 7: scaimind.v1.ListCoordinatorsRequest
+	(*ListCoordinatorsResponse)(nil), // 8: scaimind.v1.ListCoordinatorsResponse
+	(*HashAgreement)(nil),            // 9: scaimind.v1.HashAgreement
+	(*Coordinator)(nil),              // 10: scaimind.v1.Coordinator
+	(*ListFailoversRequest)(nil),     // 11: scaimind.v1.ListFailoversRequest
+	(*ListFailoversResponse)(nil),    // 12: scaimind.v1.ListFailoversResponse
+	(*Failover)(nil),                 // 13: scaimind.v1.Failover
+	(*Gpu)(nil),                      // 14: scaimind.v1.Gpu
+	(*Node)(nil),                     // 15: scaimind.v1.Node
+	(*NodeDomain)(nil),               // 16: scaimind.v1.NodeDomain
+	(*ListNodesRequest)(nil),         // 17: scaimind.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),        // 18: scaimind.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),           // 19: scaimind.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),          // 20: scaimind.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),         // 21: scaimind.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),        // 22: scaimind.v1.DrainNodeResponse
+	(*DrainEffect)(nil),              // 23: scaimind.v1.DrainEffect
+	(*ForgetNodeRequest)(nil),        // 24: scaimind.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),       // 25: scaimind.v1.ForgetNodeResponse
+	(*EnableNodeRequest)(nil),        // 26: scaimind.v1.EnableNodeRequest
+	(*EnableNodeResponse)(nil),       // 27: scaimind.v1.EnableNodeResponse
+	(*GetQueueRequest)(nil),          // 28: scaimind.v1.GetQueueRequest
+	(*GetQueueResponse)(nil),         // 29: scaimind.v1.GetQueueResponse
+	(*QueuedJob)(nil),                // 30: scaimind.v1.QueuedJob
+	(*Queue)(nil),                    // 31: scaimind.v1.Queue
+	(*ListQueuesRequest)(nil),        // 32: scaimind.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),       // 33: scaimind.v1.ListQueuesResponse
+	(*PutQueueRequest)(nil),          // 34: scaimind.v1.PutQueueRequest
+	(*PutQueueResponse)(nil),         // 35: scaimind.v1.PutQueueResponse
+	(*DeleteQueueRequest)(nil),       // 36: scaimind.v1.DeleteQueueRequest
+	(*DeleteQueueResponse)(nil),      // 37: scaimind.v1.DeleteQueueResponse
+	(*GetNodeTrainingRequest)(nil),   // 38: scaimind.v1.GetNodeTrainingRequest
+	(*GetNodeTrainingResponse)(nil),  // 39: scaimind.v1.GetNodeTrainingResponse
+	(*NodeTraining)(nil),             // 40: scaimind.v1.NodeTraining
+	(*TrainingDevice)(nil),           // 41: scaimind.v1.TrainingDevice
+	(*TrainingDisk)(nil),             // 42: scaimind.v1.TrainingDisk
+	(*TrainingCell)(nil),             // 43: scaimind.v1.TrainingCell
+	nil,                              // 44: scaimind.v1.GetClusterResponse.JobsEntry
+	nil,                              // 45: scaimind.v1.Node.LabelsEntry
+	nil,                              // 46: scaimind.v1.Queue.MaxGpusByTypeEntry
+	nil,                              // 47: scaimind.v1.PutQueueRequest.MaxGpusByTypeEntry
+	nil,                              // 48: scaimind.v1.NodeTraining.VersionsEntry
+	(NodeState_Value)(0),             // 49: scaimind.v1.NodeState.Value
+	(*timestamppb.Timestamp)(nil),    // 50: google.protobuf.Timestamp
+	(GpuHealth_Value)(0),             // 51: scaimind.v1.GpuHealth.Value
+	(*GetPolicyRequest)(nil),         // 52: scaimind.v1.GetPolicyRequest
+	(*PutPolicyRequest)(nil),         // 53: scaimind.v1.PutPolicyRequest
+	(*GetPolicyResponse)(nil),        // 54: scaimind.v1.GetPolicyResponse
+	(*PutPolicyResponse)(nil),        // 55: scaimind.v1.PutPolicyResponse
 }
 var file_scaimind_v1_cluster_proto_depIdxs = []int32{
-	34, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
-	2,  // 1: scaimind.v1.GetClusterResponse.gpu_types:type_name -> scaimind.v1.GpuTypeSummary
-	3,  // 2: scaimind.v1.GetClusterResponse.coordinators:type_name -> scaimind.v1.CoordinatorStatus
-	39, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
-	40, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
-	4,  // 5: scaimind.v1.Node.gpus:type_name -> scaimind.v1.Gpu
-	35, // 6: scaimind.v1.Node.labels:type_name -> scaimind.v1.Node.LabelsEntry
-	41, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
-	41, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
-	41, // 9: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
-	41, // 10: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
-	6,  // 11: scaimind.v1.Node.domains:type_name -> scaimind.v1.NodeDomain
-	5,  // 12: scaimind.v1.ListNodesResponse.nodes:type_name -> scaimind.v1.Node
-	5,  // 13: scaimind.v1.GetNodeResponse.node:type_name -> scaimind.v1.Node
-	5,  // 14: scaimind.v1.DrainNodeResponse.node:type_name -> scaimind.v1.Node
-	13, // 15: scaimind.v1.DrainNodeResponse.effects:type_name -> scaimind.v1.DrainEffect
-	41, // 16: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
-	5,  // 17: scaimind.v1.EnableNodeResponse.node:type_name -> scaimind.v1.Node
-	20, // 18: scaimind.v1.GetQueueResponse.jobs:type_name -> scaimind.v1.QueuedJob
-	41, // 19: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
-	36, // 20: scaimind.v1.Queue.max_gpus_by_type:type_name -> scaimind.v1.Queue.MaxGpusByTypeEntry
-	21, // 21: scaimind.v1.ListQueuesResponse.queues:type_name -> scaimind.v1.Queue
-	37, // 22: scaimind.v1.PutQueueRequest.max_gpus_by_type:type_name -> scaimind.v1.PutQueueRequest.MaxGpusByTypeEntry
-	21, // 23: scaimind.v1.PutQueueResponse.queue:type_name -> scaimind.v1.Queue
-	30, // 24: scaimind.v1.GetNodeTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
-	38, // 25: scaimind.v1.NodeTraining.versions:type_name -> scaimind.v1.NodeTraining.VersionsEntry
-	31, // 26: scaimind.v1.NodeTraining.gpus:type_name -> scaimind.v1.TrainingDevice
-	32, // 27: scaimind.v1.NodeTraining.disks:type_name -> scaimind.v1.TrainingDisk
-	33, // 28: scaimind.v1.NodeTraining.cells:type_name -> scaimind.v1.TrainingCell
-	41, // 29: scaimind.v1.NodeTraining.checked_at:type_name -> google.protobuf.Timestamp
-	0,  // 30: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
-	7,  // 31: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
-	9,  // 32: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
-	28, // 33: scaimind.v1.ClusterService.GetNodeTraining:input_type -> scaimind.v1.GetNodeTrainingRequest
-	11, // 34: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
-	16, // 35: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
-	14, // 36: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
-	18, // 37: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
-	22, // 38: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
-	24, // 39: scaimind.v1.ClusterService.PutQueue:input_type -> scaimind.v1.PutQueueRequest
-	26, // 40: scaimind.v1.ClusterService.DeleteQueue:input_type -> scaimind.v1.DeleteQueueRequest
-	42, // 41: scaimind.v1.ClusterService.GetPolicy:input_type -> scaimind.v1.GetPolicyRequest
-	43, // 42: scaimind.v1.ClusterService.PutPolicy:input_type -> scaimind.v1.PutPolicyRequest
-	1,  // 43: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
-	8,  // 44: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
-	10, // 45: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
-	29, // 46: scaimind.v1.ClusterService.GetNodeTraining:output_type -> scaimind.v1.GetNodeTrainingResponse
-	12, // 47: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
-	17, // 48: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
-	15, // 49: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
-	19, // 50: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
-	23, // 51: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
-	25, // 52: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
-	27, // 53: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
-	44, // 54: scaimind.v1.ClusterService.GetPolicy:output_type -> scaimind.v1.GetPolicyResponse
-	45, // 55: scaimind.v1.ClusterService.PutPolicy:output_type -> scaimind.v1.PutPolicyResponse
-	43, // [43:56] is the sub-list for method output_type
-	30, // [30:43] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	44, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
+	3,  // 1: scaimind.v1.GetClusterResponse.gpu_types:type_name -> scaimind.v1.GpuTypeSummary
+	4,  // 2: scaimind.v1.GetClusterResponse.coordinators:type_name -> scaimind.v1.CoordinatorStatus
+	49, // 3: scaimind.v1.GetClusterMapResponse.states:type_name -> scaimind.v1.NodeState.Value
+	10, // 4: scaimind.v1.ListCoordinatorsResponse.coordinators:type_name -> scaimind.v1.Coordinator
+	0,  // 5: scaimind.v1.ListCoordinatorsResponse.hashes:type_name -> scaimind.v1.HashAgreement.Value
+	13, // 6: scaimind.v1.ListFailoversResponse.failovers:type_name -> scaimind.v1.Failover
+	50, // 7: scaimind.v1.Failover.at:type_name -> google.protobuf.Timestamp
+	51, // 8: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
+	49, // 9: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
+	14, // 10: scaimind.v1.Node.gpus:type_name -> scaimind.v1.Gpu
+	45, // 11: scaimind.v1.Node.labels:type_name -> scaimind.v1.Node.LabelsEntry
+	50, // 12: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
+	50, // 13: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
+	50, // 14: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
+	50, // 15: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
+	16, // 16: scaimind.v1.Node.domains:type_name -> scaimind.v1.NodeDomain
+	15, // 17: scaimind.v1.ListNodesResponse.nodes:type_name -> scaimind.v1.Node
+	15, // 18: scaimind.v1.GetNodeResponse.node:type_name -> scaimind.v1.Node
+	15, // 19: scaimind.v1.DrainNodeResponse.node:type_name -> scaimind.v1.Node
+	23, // 20: scaimind.v1.DrainNodeResponse.effects:type_name -> scaimind.v1.DrainEffect
+	50, // 21: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
+	15, // 22: scaimind.v1.EnableNodeResponse.node:type_name -> scaimind.v1.Node
+	30, // 23: scaimind.v1.GetQueueResponse.jobs:type_name -> scaimind.v1.QueuedJob
+	50, // 24: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
+	46, // 25: scaimind.v1.Queue.max_gpus_by_type:type_name -> scaimind.v1.Queue.MaxGpusByTypeEntry
+	31, // 26: scaimind.v1.ListQueuesResponse.queues:type_name -> scaimind.v1.Queue
+	47, // 27: scaimind.v1.PutQueueRequest.max_gpus_by_type:type_name -> scaimind.v1.PutQueueRequest.MaxGpusByTypeEntry
+	31, // 28: scaimind.v1.PutQueueResponse.queue:type_name -> scaimind.v1.Queue
+	40, // 29: scaimind.v1.GetNodeTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
+	48, // 30: scaimind.v1.NodeTraining.versions:type_name -> scaimind.v1.NodeTraining.VersionsEntry
+	41, // 31: scaimind.v1.NodeTraining.gpus:type_name -> scaimind.v1.TrainingDevice
+	42, // 32: scaimind.v1.NodeTraining.disks:type_name -> scaimind.v1.TrainingDisk
+	43, // 33: scaimind.v1.NodeTraining.cells:type_name -> scaimind.v1.TrainingCell
+	50, // 34: scaimind.v1.NodeTraining.checked_at:type_name -> google.protobuf.Timestamp
+	1,  // 35: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
+	5,  // 36: scaimind.v1.ClusterService.GetClusterMap:input_type -> scaimind.v1.GetClusterMapRequest
+	7,  // 37: scaimind.v1.ClusterService.ListCoordinators:input_type -> scaimind.v1.ListCoordinatorsRequest
+	11, // 38: scaimind.v1.ClusterService.ListFailovers:input_type -> scaimind.v1.ListFailoversRequest
+	17, // 39: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
+	19, // 40: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
+	38, // 41: scaimind.v1.ClusterService.GetNodeTraining:input_type -> scaimind.v1.GetNodeTrainingRequest
+	21, // 42: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
+	26, // 43: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
+	24, // 44: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
+	28, // 45: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
+	32, // 46: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
+	34, // 47: scaimind.v1.ClusterService.PutQueue:input_type -> scaimind.v1.PutQueueRequest
+	36, // 48: scaimind.v1.ClusterService.DeleteQueue:input_type -> scaimind.v1.DeleteQueueRequest
+	52, // 49: scaimind.v1.ClusterService.GetPolicy:input_type -> scaimind.v1.GetPolicyRequest
+	53, // 50: scaimind.v1.ClusterService.PutPolicy:input_type -> scaimind.v1.PutPolicyRequest
+	2,  // 51: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
+	6,  // 52: scaimind.v1.ClusterService.GetClusterMap:output_type -> scaimind.v1.GetClusterMapResponse
+	8,  // 53: scaimind.v1.ClusterService.ListCoordinators:output_type -> scaimind.v1.ListCoordinatorsResponse
+	12, // 54: scaimind.v1.ClusterService.ListFailovers:output_type -> scaimind.v1.ListFailoversResponse
+	18, // 55: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
+	20, // 56: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
+	39, // 57: scaimind.v1.ClusterService.GetNodeTraining:output_type -> scaimind.v1.GetNodeTrainingResponse
+	22, // 58: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
+	27, // 59: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
+	25, // 60: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
+	29, // 61: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
+	33, // 62: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
+	35, // 63: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
+	37, // 64: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
+	54, // 65: scaimind.v1.ClusterService.GetPolicy:output_type -> scaimind.v1.GetPolicyResponse
+	55, // 66: scaimind.v1.ClusterService.PutPolicy:output_type -> scaimind.v1.PutPolicyResponse
+	51, // [51:67] is the sub-list for method output_type
+	35, // [35:51] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_cluster_proto_init() }
@@ -2734,22 +3527,24 @@ func file_scaimind_v1_cluster_proto_init() {
 	file_scaimind_v1_enums_proto_init()
 	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_policy_proto_init()
-	file_scaimind_v1_cluster_proto_msgTypes[4].OneofWrappers = []any{}
-	file_scaimind_v1_cluster_proto_msgTypes[20].OneofWrappers = []any{}
-	file_scaimind_v1_cluster_proto_msgTypes[21].OneofWrappers = []any{}
-	file_scaimind_v1_cluster_proto_msgTypes[24].OneofWrappers = []any{}
+	file_scaimind_v1_cluster_proto_msgTypes[12].OneofWrappers = []any{}
+	file_scaimind_v1_cluster_proto_msgTypes[13].OneofWrappers = []any{}
+	file_scaimind_v1_cluster_proto_msgTypes[29].OneofWrappers = []any{}
+	file_scaimind_v1_cluster_proto_msgTypes[30].OneofWrappers = []any{}
+	file_scaimind_v1_cluster_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_cluster_proto_rawDesc), len(file_scaimind_v1_cluster_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   39,
+			NumEnums:      1,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_scaimind_v1_cluster_proto_goTypes,
 		DependencyIndexes: file_scaimind_v1_cluster_proto_depIdxs,
+		EnumInfos:         file_scaimind_v1_cluster_proto_enumTypes,
 		MessageInfos:      file_scaimind_v1_cluster_proto_msgTypes,
 	}.Build()
 	File_scaimind_v1_cluster_proto = out.File

@@ -21,19 +21,22 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ClusterService_GetCluster_FullMethodName      = "/scaimind.v1.ClusterService/GetCluster"
-	ClusterService_ListNodes_FullMethodName       = "/scaimind.v1.ClusterService/ListNodes"
-	ClusterService_GetNode_FullMethodName         = "/scaimind.v1.ClusterService/GetNode"
-	ClusterService_GetNodeTraining_FullMethodName = "/scaimind.v1.ClusterService/GetNodeTraining"
-	ClusterService_DrainNode_FullMethodName       = "/scaimind.v1.ClusterService/DrainNode"
-	ClusterService_EnableNode_FullMethodName      = "/scaimind.v1.ClusterService/EnableNode"
-	ClusterService_ForgetNode_FullMethodName      = "/scaimind.v1.ClusterService/ForgetNode"
-	ClusterService_GetQueue_FullMethodName        = "/scaimind.v1.ClusterService/GetQueue"
-	ClusterService_ListQueues_FullMethodName      = "/scaimind.v1.ClusterService/ListQueues"
-	ClusterService_PutQueue_FullMethodName        = "/scaimind.v1.ClusterService/PutQueue"
-	ClusterService_DeleteQueue_FullMethodName     = "/scaimind.v1.ClusterService/DeleteQueue"
-	ClusterService_GetPolicy_FullMethodName       = "/scaimind.v1.ClusterService/GetPolicy"
-	ClusterService_PutPolicy_FullMethodName       = "/scaimind.v1.ClusterService/PutPolicy"
+	ClusterService_GetCluster_FullMethodName       = "/scaimind.v1.ClusterService/GetCluster"
+	ClusterService_GetClusterMap_FullMethodName    = "/scaimind.v1.ClusterService/GetClusterMap"
+	ClusterService_ListCoordinators_FullMethodName = "/scaimind.v1.ClusterService/ListCoordinators"
+	ClusterService_ListFailovers_FullMethodName    = "/scaimind.v1.ClusterService/ListFailovers"
+	ClusterService_ListNodes_FullMethodName        = "/scaimind.v1.ClusterService/ListNodes"
+	ClusterService_GetNode_FullMethodName          = "/scaimind.v1.ClusterService/GetNode"
+	ClusterService_GetNodeTraining_FullMethodName  = "/scaimind.v1.ClusterService/GetNodeTraining"
+	ClusterService_DrainNode_FullMethodName        = "/scaimind.v1.ClusterService/DrainNode"
+	ClusterService_EnableNode_FullMethodName       = "/scaimind.v1.ClusterService/EnableNode"
+	ClusterService_ForgetNode_FullMethodName       = "/scaimind.v1.ClusterService/ForgetNode"
+	ClusterService_GetQueue_FullMethodName         = "/scaimind.v1.ClusterService/GetQueue"
+	ClusterService_ListQueues_FullMethodName       = "/scaimind.v1.ClusterService/ListQueues"
+	ClusterService_PutQueue_FullMethodName         = "/scaimind.v1.ClusterService/PutQueue"
+	ClusterService_DeleteQueue_FullMethodName      = "/scaimind.v1.ClusterService/DeleteQueue"
+	ClusterService_GetPolicy_FullMethodName        = "/scaimind.v1.ClusterService/GetPolicy"
+	ClusterService_PutPolicy_FullMethodName        = "/scaimind.v1.ClusterService/PutPolicy"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -41,6 +44,12 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type ClusterServiceClient interface {
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*GetClusterResponse, error)
+	// All GPUs in a compact form.
+	GetClusterMap(ctx context.Context, in *GetClusterMapRequest, opts ...grpc.CallOption) (*GetClusterMapResponse, error)
+	// The coordinators, each with its term, indices and hash. Any coordinator answers, also without a leader.
+	ListCoordinators(ctx context.Context, in *ListCoordinatorsRequest, opts ...grpc.CallOption) (*ListCoordinatorsResponse, error)
+	// The newest changes of the leader, and what each cost.
+	ListFailovers(ctx context.Context, in *ListFailoversRequest, opts ...grpc.CallOption) (*ListFailoversResponse, error)
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
 	GetNode(ctx context.Context, in *GetNodeRequest, opts ...grpc.CallOption) (*GetNodeResponse, error)
 	// Asks the agent of a node what of trainings can run there: `python3 -m mind_runner doctor`.
@@ -72,6 +81,36 @@ func (c *clusterServiceClient) GetCluster(ctx context.Context, in *GetClusterReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetClusterResponse)
 	err := c.cc.Invoke(ctx, ClusterService_GetCluster_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) GetClusterMap(ctx context.Context, in *GetClusterMapRequest, opts ...grpc.CallOption) (*GetClusterMapResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetClusterMapResponse)
+	err := c.cc.Invoke(ctx, ClusterService_GetClusterMap_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) ListCoordinators(ctx context.Context, in *ListCoordinatorsRequest, opts ...grpc.CallOption) (*ListCoordinatorsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCoordinatorsResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ListCoordinators_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) ListFailovers(ctx context.Context, in *ListFailoversRequest, opts ...grpc.CallOption) (*ListFailoversResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListFailoversResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ListFailovers_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -203,6 +242,12 @@ func (c *clusterServiceClient) PutPolicy(ctx context.Context, in *PutPolicyReque
 // for forward compatibility.
 type ClusterServiceServer interface {
 	GetCluster(context.Context, *GetClusterRequest) (*GetClusterResponse, error)
+	// All GPUs in a compact form.
+	GetClusterMap(context.Context, *GetClusterMapRequest) (*GetClusterMapResponse, error)
+	// The coordinators, each with its term, indices and hash. Any coordinator answers, also without a leader.
+	ListCoordinators(context.Context, *ListCoordinatorsRequest) (*ListCoordinatorsResponse, error)
+	// The newest changes of the leader, and what each cost.
+	ListFailovers(context.Context, *ListFailoversRequest) (*ListFailoversResponse, error)
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
 	GetNode(context.Context, *GetNodeRequest) (*GetNodeResponse, error)
 	// Asks the agent of a node what of trainings can run there: `python3 -m mind_runner doctor`.
@@ -232,6 +277,15 @@ type UnimplementedClusterServiceServer struct{}
 
 func (UnimplementedClusterServiceServer) GetCluster(context.Context, *GetClusterRequest) (*GetClusterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetCluster not implemented")
+}
+func (UnimplementedClusterServiceServer) GetClusterMap(context.Context, *GetClusterMapRequest) (*GetClusterMapResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetClusterMap not implemented")
+}
+func (UnimplementedClusterServiceServer) ListCoordinators(context.Context, *ListCoordinatorsRequest) (*ListCoordinatorsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCoordinators not implemented")
+}
+func (UnimplementedClusterServiceServer) ListFailovers(context.Context, *ListFailoversRequest) (*ListFailoversResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListFailovers not implemented")
 }
 func (UnimplementedClusterServiceServer) ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListNodes not implemented")
@@ -304,6 +358,60 @@ func _ClusterService_GetCluster_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ClusterServiceServer).GetCluster(ctx, req.(*GetClusterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_GetClusterMap_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetClusterMapRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).GetClusterMap(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_GetClusterMap_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).GetClusterMap(ctx, req.(*GetClusterMapRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_ListCoordinators_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCoordinatorsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ListCoordinators(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ListCoordinators_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ListCoordinators(ctx, req.(*ListCoordinatorsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_ListFailovers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListFailoversRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ListFailovers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ListFailovers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ListFailovers(ctx, req.(*ListFailoversRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -534,6 +642,18 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetCluster",
 			Handler:    _ClusterService_GetCluster_Handler,
+		},
+		{
+			MethodName: "GetClusterMap",
+			Handler:    _ClusterService_GetClusterMap_Handler,
+		},
+		{
+			MethodName: "ListCoordinators",
+			Handler:    _ClusterService_ListCoordinators_Handler,
+		},
+		{
+			MethodName: "ListFailovers",
+			Handler:    _ClusterService_ListFailovers_Handler,
 		},
 		{
 			MethodName: "ListNodes",

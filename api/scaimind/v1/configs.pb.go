@@ -1104,10 +1104,12 @@ type CommandConfig struct {
 	Argv  []string               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
 	// Run by "/bin/sh -c"; instead of argv.
 	Command string `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
-	// Must exist on the node.
+	// Must exist on the node. With an upload it may be left out, or relative to the directory of the upload.
 	Cwd string `protobuf:"bytes,3,opt,name=cwd,proto3" json:"cwd,omitempty"`
 	// As that of training_config.
-	Environment   map[string]string `protobuf:"bytes,4,rep,name=environment,proto3" json:"environment,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Environment map[string]string `protobuf:"bytes,4,rep,name=environment,proto3" json:"environment,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Id of an upload (sha256:...) of the caller's tenant: each attempt gets its files in a directory of its own.
+	Upload        string `protobuf:"bytes,5,opt,name=upload,proto3" json:"upload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1168,6 +1170,13 @@ func (x *CommandConfig) GetEnvironment() map[string]string {
 		return x.Environment
 	}
 	return nil
+}
+
+func (x *CommandConfig) GetUpload() string {
+	if x != nil {
+		return x.Upload
+	}
+	return ""
 }
 
 // EvaluationConfig is what an evaluation scores, and by which benchmarks. A job with one is an evaluation: it carries the
@@ -1451,12 +1460,13 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\tArraySpec\x12\x14\n" +
 	"\x05start\x18\x01 \x01(\x05R\x05start\x12\x10\n" +
 	"\x03end\x18\x02 \x01(\x05R\x03end\x12!\n" +
-	"\fmax_parallel\x18\x03 \x01(\x05R\vmaxParallel\"\xe3\x01\n" +
+	"\fmax_parallel\x18\x03 \x01(\x05R\vmaxParallel\"\xfb\x01\n" +
 	"\rCommandConfig\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x10\n" +
 	"\x03cwd\x18\x03 \x01(\tR\x03cwd\x12R\n" +
-	"\venvironment\x18\x04 \x03(\v2+.scaimind.v1.CommandConfig.EnvironmentEntryB\x03\x80\x01\x01R\venvironment\x1a>\n" +
+	"\venvironment\x18\x04 \x03(\v2+.scaimind.v1.CommandConfig.EnvironmentEntryB\x03\x80\x01\x01R\venvironment\x12\x16\n" +
+	"\x06upload\x18\x05 \x01(\tR\x06upload\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +

@@ -41,8 +41,10 @@ type SubmitJobRequest struct {
 	Labels           map[string]string      `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Set by EvaluationService; a job that is submitted with one is refused.
 	EvaluationConfig *EvaluationConfig `protobuf:"bytes,9,opt,name=evaluation_config,json=evaluationConfig,proto3" json:"evaluation_config,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Our choice: a URL that gets notices of the job.
+	NotifyConfig  *NotifyConfig `protobuf:"bytes,10,opt,name=notify_config,json=notifyConfig,proto3" json:"notify_config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SubmitJobRequest) Reset() {
@@ -138,6 +140,77 @@ func (x *SubmitJobRequest) GetEvaluationConfig() *EvaluationConfig {
 	return nil
 }
 
+func (x *SubmitJobRequest) GetNotifyConfig() *NotifyConfig {
+	if x != nil {
+		return x.NotifyConfig
+	}
+	return nil
+}
+
+// NotifyConfig has a URL told of a job by signed webhooks.
+type NotifyConfig struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// https, with a host that webhook_hosts of the coordinators allows.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// started, failed, ended and waiting; empty: the first three. Of an array, failed is its first failure.
+	On []string `protobuf:"bytes,2,rep,name=on,proto3" json:"on,omitempty"`
+	// How long the job waits in its queue until that is told; default 3600.
+	WaitingAfterSeconds *int32 `protobuf:"varint,3,opt,name=waiting_after_seconds,json=waitingAfterSeconds,proto3,oneof" json:"waiting_after_seconds,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *NotifyConfig) Reset() {
+	*x = NotifyConfig{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NotifyConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NotifyConfig) ProtoMessage() {}
+
+func (x *NotifyConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NotifyConfig.ProtoReflect.Descriptor instead.
+func (*NotifyConfig) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *NotifyConfig) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *NotifyConfig) GetOn() []string {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
+func (x *NotifyConfig) GetWaitingAfterSeconds() int32 {
+	if x != nil && x.WaitingAfterSeconds != nil {
+		return *x.WaitingAfterSeconds
+	}
+	return 0
+}
+
 type SubmitJobResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	JobId   string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -151,7 +224,7 @@ type SubmitJobResponse struct {
 
 func (x *SubmitJobResponse) Reset() {
 	*x = SubmitJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[1]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -163,7 +236,7 @@ func (x *SubmitJobResponse) String() string {
 func (*SubmitJobResponse) ProtoMessage() {}
 
 func (x *SubmitJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[1]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -176,7 +249,7 @@ func (x *SubmitJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitJobResponse.ProtoReflect.Descriptor instead.
 func (*SubmitJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{1}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SubmitJobResponse) GetJobId() string {
@@ -220,7 +293,7 @@ type SubmitJobsRequest struct {
 
 func (x *SubmitJobsRequest) Reset() {
 	*x = SubmitJobsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[2]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -232,7 +305,7 @@ func (x *SubmitJobsRequest) String() string {
 func (*SubmitJobsRequest) ProtoMessage() {}
 
 func (x *SubmitJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[2]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -245,7 +318,7 @@ func (x *SubmitJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitJobsRequest.ProtoReflect.Descriptor instead.
 func (*SubmitJobsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{2}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SubmitJobsRequest) GetJobs() []*SubmitJobRequest {
@@ -278,7 +351,7 @@ type SubmitJobsResponse struct {
 
 func (x *SubmitJobsResponse) Reset() {
 	*x = SubmitJobsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[3]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -290,7 +363,7 @@ func (x *SubmitJobsResponse) String() string {
 func (*SubmitJobsResponse) ProtoMessage() {}
 
 func (x *SubmitJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[3]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -303,7 +376,7 @@ func (x *SubmitJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitJobsResponse.ProtoReflect.Descriptor instead.
 func (*SubmitJobsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{3}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SubmitJobsResponse) GetResults() []*SubmitJobResult {
@@ -328,7 +401,7 @@ type SubmitJobResult struct {
 
 func (x *SubmitJobResult) Reset() {
 	*x = SubmitJobResult{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[4]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -340,7 +413,7 @@ func (x *SubmitJobResult) String() string {
 func (*SubmitJobResult) ProtoMessage() {}
 
 func (x *SubmitJobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[4]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -353,7 +426,7 @@ func (x *SubmitJobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitJobResult.ProtoReflect.Descriptor instead.
 func (*SubmitJobResult) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{4}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SubmitJobResult) GetJob() *SubmitJobResponse {
@@ -437,14 +510,18 @@ type Job struct {
 	ReservedStartAt *timestamppb.Timestamp `protobuf:"bytes,66,opt,name=reserved_start_at,json=reservedStartAt,proto3" json:"reserved_start_at,omitempty"`
 	ReservedNodes   []string               `protobuf:"bytes,67,rep,name=reserved_nodes,json=reservedNodes,proto3" json:"reserved_nodes,omitempty"`
 	// Of a job array: how many of its elements are where.
-	Array         *JobArray `protobuf:"bytes,56,opt,name=array,proto3" json:"array,omitempty"`
+	Array        *JobArray     `protobuf:"bytes,56,opt,name=array,proto3" json:"array,omitempty"`
+	NotifyConfig *NotifyConfig `protobuf:"bytes,68,opt,name=notify_config,json=notifyConfig,proto3" json:"notify_config,omitempty"`
+	// When a notice was taken by the URL last, and why the newest try failed.
+	NotifiedAt    *timestamppb.Timestamp `protobuf:"bytes,69,opt,name=notified_at,json=notifiedAt,proto3" json:"notified_at,omitempty"`
+	NotifyError   string                 `protobuf:"bytes,70,opt,name=notify_error,json=notifyError,proto3" json:"notify_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[5]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -456,7 +533,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[5]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -469,7 +546,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{5}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Job) GetJobId() string {
@@ -766,6 +843,27 @@ func (x *Job) GetArray() *JobArray {
 	return nil
 }
 
+func (x *Job) GetNotifyConfig() *NotifyConfig {
+	if x != nil {
+		return x.NotifyConfig
+	}
+	return nil
+}
+
+func (x *Job) GetNotifiedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotifiedAt
+	}
+	return nil
+}
+
+func (x *Job) GetNotifyError() string {
+	if x != nil {
+		return x.NotifyError
+	}
+	return ""
+}
+
 // JobArray counts the elements of a job array.
 type JobArray struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -786,7 +884,7 @@ type JobArray struct {
 
 func (x *JobArray) Reset() {
 	*x = JobArray{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[6]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +896,7 @@ func (x *JobArray) String() string {
 func (*JobArray) ProtoMessage() {}
 
 func (x *JobArray) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[6]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +909,7 @@ func (x *JobArray) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobArray.ProtoReflect.Descriptor instead.
 func (*JobArray) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *JobArray) GetStart() int32 {
@@ -895,7 +993,7 @@ type PastAttempt struct {
 
 func (x *PastAttempt) Reset() {
 	*x = PastAttempt{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[7]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +1005,7 @@ func (x *PastAttempt) String() string {
 func (*PastAttempt) ProtoMessage() {}
 
 func (x *PastAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[7]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +1018,7 @@ func (x *PastAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastAttempt.ProtoReflect.Descriptor instead.
 func (*PastAttempt) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PastAttempt) GetAttempt() int32 {
@@ -989,7 +1087,7 @@ type JobProgress struct {
 
 func (x *JobProgress) Reset() {
 	*x = JobProgress{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[8]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1099,7 @@ func (x *JobProgress) String() string {
 func (*JobProgress) ProtoMessage() {}
 
 func (x *JobProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[8]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1112,7 @@ func (x *JobProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobProgress.ProtoReflect.Descriptor instead.
 func (*JobProgress) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *JobProgress) GetStep() int64 {
@@ -1047,7 +1145,7 @@ type RetryCounts struct {
 
 func (x *RetryCounts) Reset() {
 	*x = RetryCounts{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[9]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1157,7 @@ func (x *RetryCounts) String() string {
 func (*RetryCounts) ProtoMessage() {}
 
 func (x *RetryCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[9]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1170,7 @@ func (x *RetryCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryCounts.ProtoReflect.Descriptor instead.
 func (*RetryCounts) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RetryCounts) GetNodeLost() int32 {
@@ -1139,7 +1237,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[10]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1249,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[10]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1262,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{10}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Task) GetRank() int32 {
@@ -1225,7 +1323,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[11]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1335,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[11]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1348,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{11}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -1269,7 +1367,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[12]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1379,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[12]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1392,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{12}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -1302,6 +1400,157 @@ func (x *GetJobResponse) GetJob() *Job {
 		return x.Job
 	}
 	return nil
+}
+
+type ListUploadsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PageToken     string                 `protobuf:"bytes,1,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUploadsRequest) Reset() {
+	*x = ListUploadsRequest{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUploadsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUploadsRequest) ProtoMessage() {}
+
+func (x *ListUploadsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUploadsRequest.ProtoReflect.Descriptor instead.
+func (*ListUploadsRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListUploadsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListUploadsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May name one twice.
+	Uploads []*UploadUse `protobuf:"bytes,1,rep,name=uploads,proto3" json:"uploads,omitempty"`
+	// Empty: this was the last page. A page may be empty and not the last one.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUploadsResponse) Reset() {
+	*x = ListUploadsResponse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUploadsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUploadsResponse) ProtoMessage() {}
+
+func (x *ListUploadsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUploadsResponse.ProtoReflect.Descriptor instead.
+func (*ListUploadsResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListUploadsResponse) GetUploads() []*UploadUse {
+	if x != nil {
+		return x.Uploads
+	}
+	return nil
+}
+
+func (x *ListUploadsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// UploadUse says that a job or a schedule names an upload.
+type UploadUse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TenantId      string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	Upload        string                 `protobuf:"bytes,2,opt,name=upload,proto3" json:"upload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadUse) Reset() {
+	*x = UploadUse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadUse) ProtoMessage() {}
+
+func (x *UploadUse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadUse.ProtoReflect.Descriptor instead.
+func (*UploadUse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *UploadUse) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *UploadUse) GetUpload() string {
+	if x != nil {
+		return x.Upload
+	}
+	return ""
 }
 
 type ListJobsRequest struct {
@@ -1313,15 +1562,24 @@ type ListJobsRequest struct {
 	// 1-100, default 20.
 	PageSize  int32  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// "created_at" or "created_at desc" (default), "priority desc".
-	OrderBy       string `protobuf:"bytes,6,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	// "created_at" or "created_at desc" (default), "priority desc", "name" or "name desc", "started_at desc", "finished_at desc",
+	// "gpu_count desc". The last five sort 100,000 jobs at most.
+	OrderBy string `protobuf:"bytes,6,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	// Only jobs with this in their name, upper and lower case alike, or whose id begins with it.
+	Search string `protobuf:"bytes,7,opt,name=search,proto3" json:"search,omitempty"`
+	// Only jobs that this user submitted; "me": the caller.
+	User string `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`
+	// The fields of each job to answer with, by name; none: all.
+	Fields []string `protobuf:"bytes,9,rep,name=fields,proto3" json:"fields,omitempty"`
+	// Also count the jobs by status and by queue.
+	Facets        bool `protobuf:"varint,10,opt,name=facets,proto3" json:"facets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[13]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1591,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[13]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1604,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{13}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListJobsRequest) GetStatus() []JobStatus_Value {
@@ -1391,6 +1649,34 @@ func (x *ListJobsRequest) GetOrderBy() string {
 	return ""
 }
 
+func (x *ListJobsRequest) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *ListJobsRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ListJobsRequest) GetFields() []string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+func (x *ListJobsRequest) GetFacets() bool {
+	if x != nil {
+		return x.Facets
+	}
+	return false
+}
+
 type ListJobsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// May be fewer than page_size, or none, and still not all: go on while there is a next_page_token.
@@ -1399,13 +1685,15 @@ type ListJobsResponse struct {
 	TotalCount    int32  `protobuf:"varint,3,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
 	// There may be more than total_count: so many were found among the jobs that were looked at so far.
 	TotalCountIsMinimum bool `protobuf:"varint,4,opt,name=total_count_is_minimum,json=totalCountIsMinimum,proto3" json:"total_count_is_minimum,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Absent unless asked for.
+	Facets        *JobFacets `protobuf:"bytes,5,opt,name=facets,proto3" json:"facets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[14]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1417,7 +1705,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[14]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,7 +1718,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -1461,6 +1749,76 @@ func (x *ListJobsResponse) GetTotalCountIsMinimum() bool {
 	return false
 }
 
+func (x *ListJobsResponse) GetFacets() *JobFacets {
+	if x != nil {
+		return x.Facets
+	}
+	return nil
+}
+
+// JobFacets counts jobs by what a list may be narrowed to. The counts by status leave the request's status out of account, and
+// those by queue its queue, so that they say what another choice would find.
+type JobFacets struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Status map[string]int32       `protobuf:"bytes,1,rep,name=status,proto3" json:"status,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Queue  map[string]int32       `protobuf:"bytes,2,rep,name=queue,proto3" json:"queue,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// There may be more: only a part of the jobs was looked at.
+	IsMinimum     bool `protobuf:"varint,3,opt,name=is_minimum,json=isMinimum,proto3" json:"is_minimum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobFacets) Reset() {
+	*x = JobFacets{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobFacets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobFacets) ProtoMessage() {}
+
+func (x *JobFacets) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobFacets.ProtoReflect.Descriptor instead.
+func (*JobFacets) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *JobFacets) GetStatus() map[string]int32 {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *JobFacets) GetQueue() map[string]int32 {
+	if x != nil {
+		return x.Queue
+	}
+	return nil
+}
+
+func (x *JobFacets) GetIsMinimum() bool {
+	if x != nil {
+		return x.IsMinimum
+	}
+	return false
+}
+
 type ListJobTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -1475,7 +1833,7 @@ type ListJobTasksRequest struct {
 
 func (x *ListJobTasksRequest) Reset() {
 	*x = ListJobTasksRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[15]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1845,7 @@ func (x *ListJobTasksRequest) String() string {
 func (*ListJobTasksRequest) ProtoMessage() {}
 
 func (x *ListJobTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[15]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1858,7 @@ func (x *ListJobTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListJobTasksRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListJobTasksRequest) GetJobId() string {
@@ -1543,7 +1901,7 @@ type ListJobTasksResponse struct {
 
 func (x *ListJobTasksResponse) Reset() {
 	*x = ListJobTasksResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[16]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +1913,7 @@ func (x *ListJobTasksResponse) String() string {
 func (*ListJobTasksResponse) ProtoMessage() {}
 
 func (x *ListJobTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[16]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +1926,7 @@ func (x *ListJobTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListJobTasksResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListJobTasksResponse) GetTasks() []*JobTask {
@@ -1613,7 +1971,7 @@ type JobTask struct {
 
 func (x *JobTask) Reset() {
 	*x = JobTask{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[17]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1983,7 @@ func (x *JobTask) String() string {
 func (*JobTask) ProtoMessage() {}
 
 func (x *JobTask) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[17]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1996,7 @@ func (x *JobTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobTask.ProtoReflect.Descriptor instead.
 func (*JobTask) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobTask) GetJobId() string {
@@ -1723,7 +2081,7 @@ type CancelJobRequest struct {
 
 func (x *CancelJobRequest) Reset() {
 	*x = CancelJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[18]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +2093,7 @@ func (x *CancelJobRequest) String() string {
 func (*CancelJobRequest) ProtoMessage() {}
 
 func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[18]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +2106,7 @@ func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobRequest.ProtoReflect.Descriptor instead.
 func (*CancelJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelJobRequest) GetJobId() string {
@@ -1781,7 +2139,7 @@ type CancelJobResponse struct {
 
 func (x *CancelJobResponse) Reset() {
 	*x = CancelJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[19]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +2151,7 @@ func (x *CancelJobResponse) String() string {
 func (*CancelJobResponse) ProtoMessage() {}
 
 func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[19]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +2164,7 @@ func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobResponse.ProtoReflect.Descriptor instead.
 func (*CancelJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelJobResponse) GetJob() *Job {
@@ -1827,7 +2185,7 @@ type PauseJobRequest struct {
 
 func (x *PauseJobRequest) Reset() {
 	*x = PauseJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[20]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +2197,7 @@ func (x *PauseJobRequest) String() string {
 func (*PauseJobRequest) ProtoMessage() {}
 
 func (x *PauseJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[20]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +2210,7 @@ func (x *PauseJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseJobRequest.ProtoReflect.Descriptor instead.
 func (*PauseJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PauseJobRequest) GetJobId() string {
@@ -1878,7 +2236,7 @@ type PauseJobResponse struct {
 
 func (x *PauseJobResponse) Reset() {
 	*x = PauseJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[21]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +2248,7 @@ func (x *PauseJobResponse) String() string {
 func (*PauseJobResponse) ProtoMessage() {}
 
 func (x *PauseJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[21]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +2261,7 @@ func (x *PauseJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseJobResponse.ProtoReflect.Descriptor instead.
 func (*PauseJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PauseJobResponse) GetJob() *Job {
@@ -1924,7 +2282,7 @@ type ResumeJobRequest struct {
 
 func (x *ResumeJobRequest) Reset() {
 	*x = ResumeJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[22]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1936,7 +2294,7 @@ func (x *ResumeJobRequest) String() string {
 func (*ResumeJobRequest) ProtoMessage() {}
 
 func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[22]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1949,7 +2307,7 @@ func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeJobRequest.ProtoReflect.Descriptor instead.
 func (*ResumeJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResumeJobRequest) GetJobId() string {
@@ -1975,7 +2333,7 @@ type ResumeJobResponse struct {
 
 func (x *ResumeJobResponse) Reset() {
 	*x = ResumeJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[23]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2345,7 @@ func (x *ResumeJobResponse) String() string {
 func (*ResumeJobResponse) ProtoMessage() {}
 
 func (x *ResumeJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[23]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2358,7 @@ func (x *ResumeJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeJobResponse.ProtoReflect.Descriptor instead.
 func (*ResumeJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResumeJobResponse) GetJob() *Job {
@@ -2022,7 +2380,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[24]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2392,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[24]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2405,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RetryJobRequest) GetJobId() string {
@@ -2080,7 +2438,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[25]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2450,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[25]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2463,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RetryJobResponse) GetJob() *Job {
@@ -2132,7 +2490,7 @@ type ExplainJobRequest struct {
 
 func (x *ExplainJobRequest) Reset() {
 	*x = ExplainJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[26]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2502,7 @@ func (x *ExplainJobRequest) String() string {
 func (*ExplainJobRequest) ProtoMessage() {}
 
 func (x *ExplainJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[26]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2515,7 @@ func (x *ExplainJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobRequest.ProtoReflect.Descriptor instead.
 func (*ExplainJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExplainJobRequest) GetJobId() string {
@@ -2226,7 +2584,7 @@ type ExplainJobResponse struct {
 
 func (x *ExplainJobResponse) Reset() {
 	*x = ExplainJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[27]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2596,7 @@ func (x *ExplainJobResponse) String() string {
 func (*ExplainJobResponse) ProtoMessage() {}
 
 func (x *ExplainJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[27]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2609,7 @@ func (x *ExplainJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobResponse.ProtoReflect.Descriptor instead.
 func (*ExplainJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ExplainJobResponse) GetJobId() string {
@@ -2352,6 +2710,183 @@ func (x *ExplainJobResponse) GetEstimateError() *EstimateError {
 	return nil
 }
 
+// The first message opens the tunnel, and the others have input.
+type StreamJobTunnelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Opening       *TunnelOpening         `protobuf:"bytes,1,opt,name=opening,proto3" json:"opening,omitempty"`
+	Input         *TunnelInput           `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamJobTunnelRequest) Reset() {
+	*x = StreamJobTunnelRequest{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamJobTunnelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamJobTunnelRequest) ProtoMessage() {}
+
+func (x *StreamJobTunnelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamJobTunnelRequest.ProtoReflect.Descriptor instead.
+func (*StreamJobTunnelRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *StreamJobTunnelRequest) GetOpening() *TunnelOpening {
+	if x != nil {
+		return x.Opening
+	}
+	return nil
+}
+
+func (x *StreamJobTunnelRequest) GetInput() *TunnelInput {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+type StreamJobTunnelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Output        *TunnelOutput          `protobuf:"bytes,1,opt,name=output,proto3" json:"output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamJobTunnelResponse) Reset() {
+	*x = StreamJobTunnelResponse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamJobTunnelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamJobTunnelResponse) ProtoMessage() {}
+
+func (x *StreamJobTunnelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamJobTunnelResponse.ProtoReflect.Descriptor instead.
+func (*StreamJobTunnelResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *StreamJobTunnelResponse) GetOutput() *TunnelOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+type OpenTunnelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Opening       *TunnelOpening         `protobuf:"bytes,1,opt,name=opening,proto3" json:"opening,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenTunnelRequest) Reset() {
+	*x = OpenTunnelRequest{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenTunnelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenTunnelRequest) ProtoMessage() {}
+
+func (x *OpenTunnelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenTunnelRequest.ProtoReflect.Descriptor instead.
+func (*OpenTunnelRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *OpenTunnelRequest) GetOpening() *TunnelOpening {
+	if x != nil {
+		return x.Opening
+	}
+	return nil
+}
+
+type OpenTunnelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenTunnelResponse) Reset() {
+	*x = OpenTunnelResponse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenTunnelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenTunnelResponse) ProtoMessage() {}
+
+func (x *OpenTunnelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenTunnelResponse.ProtoReflect.Descriptor instead.
+func (*OpenTunnelResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{36}
+}
+
 type StreamJobLogsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -2372,7 +2907,7 @@ type StreamJobLogsRequest struct {
 
 func (x *StreamJobLogsRequest) Reset() {
 	*x = StreamJobLogsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[28]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2384,7 +2919,7 @@ func (x *StreamJobLogsRequest) String() string {
 func (*StreamJobLogsRequest) ProtoMessage() {}
 
 func (x *StreamJobLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[28]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2397,7 +2932,7 @@ func (x *StreamJobLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobLogsRequest.ProtoReflect.Descriptor instead.
 func (*StreamJobLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{28}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StreamJobLogsRequest) GetJobId() string {
@@ -2461,7 +2996,7 @@ type StreamJobLogsResponse struct {
 
 func (x *StreamJobLogsResponse) Reset() {
 	*x = StreamJobLogsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +3008,7 @@ func (x *StreamJobLogsResponse) String() string {
 func (*StreamJobLogsResponse) ProtoMessage() {}
 
 func (x *StreamJobLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +3021,7 @@ func (x *StreamJobLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobLogsResponse.ProtoReflect.Descriptor instead.
 func (*StreamJobLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StreamJobLogsResponse) GetEntries() []*LogEntry {
@@ -2521,7 +3056,7 @@ type LogEntry struct {
 
 func (x *LogEntry) Reset() {
 	*x = LogEntry{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +3068,7 @@ func (x *LogEntry) String() string {
 func (*LogEntry) ProtoMessage() {}
 
 func (x *LogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +3081,7 @@ func (x *LogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
 func (*LogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *LogEntry) GetLevel() string {
@@ -2607,7 +3142,7 @@ type GetJobMetricsRequest struct {
 
 func (x *GetJobMetricsRequest) Reset() {
 	*x = GetJobMetricsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2619,7 +3154,7 @@ func (x *GetJobMetricsRequest) String() string {
 func (*GetJobMetricsRequest) ProtoMessage() {}
 
 func (x *GetJobMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2632,7 +3167,7 @@ func (x *GetJobMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobMetricsRequest.ProtoReflect.Descriptor instead.
 func (*GetJobMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetJobMetricsRequest) GetJobId() string {
@@ -2654,7 +3189,7 @@ type GetJobMetricsResponse struct {
 
 func (x *GetJobMetricsResponse) Reset() {
 	*x = GetJobMetricsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +3201,7 @@ func (x *GetJobMetricsResponse) String() string {
 func (*GetJobMetricsResponse) ProtoMessage() {}
 
 func (x *GetJobMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +3214,7 @@ func (x *GetJobMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobMetricsResponse.ProtoReflect.Descriptor instead.
 func (*GetJobMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetJobMetricsResponse) GetJobId() string {
@@ -2720,7 +3255,7 @@ type GetJobSeriesRequest struct {
 
 func (x *GetJobSeriesRequest) Reset() {
 	*x = GetJobSeriesRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +3267,7 @@ func (x *GetJobSeriesRequest) String() string {
 func (*GetJobSeriesRequest) ProtoMessage() {}
 
 func (x *GetJobSeriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +3280,7 @@ func (x *GetJobSeriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobSeriesRequest.ProtoReflect.Descriptor instead.
 func (*GetJobSeriesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetJobSeriesRequest) GetJobId() string {
@@ -2795,7 +3330,7 @@ type GetJobSeriesResponse struct {
 
 func (x *GetJobSeriesResponse) Reset() {
 	*x = GetJobSeriesResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +3342,7 @@ func (x *GetJobSeriesResponse) String() string {
 func (*GetJobSeriesResponse) ProtoMessage() {}
 
 func (x *GetJobSeriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +3355,7 @@ func (x *GetJobSeriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobSeriesResponse.ProtoReflect.Descriptor instead.
 func (*GetJobSeriesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{34}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetJobSeriesResponse) GetJobId() string {
@@ -2863,7 +3398,7 @@ type MetricSeries struct {
 
 func (x *MetricSeries) Reset() {
 	*x = MetricSeries{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2875,7 +3410,7 @@ func (x *MetricSeries) String() string {
 func (*MetricSeries) ProtoMessage() {}
 
 func (x *MetricSeries) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2888,7 +3423,7 @@ func (x *MetricSeries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricSeries.ProtoReflect.Descriptor instead.
 func (*MetricSeries) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{35}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MetricSeries) GetName() string {
@@ -2957,7 +3492,7 @@ type MetricPoint struct {
 
 func (x *MetricPoint) Reset() {
 	*x = MetricPoint{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2969,7 +3504,7 @@ func (x *MetricPoint) String() string {
 func (*MetricPoint) ProtoMessage() {}
 
 func (x *MetricPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2982,7 +3517,7 @@ func (x *MetricPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricPoint.ProtoReflect.Descriptor instead.
 func (*MetricPoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{36}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MetricPoint) GetTime() *timestamppb.Timestamp {
@@ -3045,7 +3580,7 @@ type StreamJobMetricsRequest struct {
 
 func (x *StreamJobMetricsRequest) Reset() {
 	*x = StreamJobMetricsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3057,7 +3592,7 @@ func (x *StreamJobMetricsRequest) String() string {
 func (*StreamJobMetricsRequest) ProtoMessage() {}
 
 func (x *StreamJobMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3070,7 +3605,7 @@ func (x *StreamJobMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobMetricsRequest.ProtoReflect.Descriptor instead.
 func (*StreamJobMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{37}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StreamJobMetricsRequest) GetJobId() string {
@@ -3105,7 +3640,7 @@ type StreamJobMetricsResponse struct {
 
 func (x *StreamJobMetricsResponse) Reset() {
 	*x = StreamJobMetricsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3117,7 +3652,7 @@ func (x *StreamJobMetricsResponse) String() string {
 func (*StreamJobMetricsResponse) ProtoMessage() {}
 
 func (x *StreamJobMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3130,7 +3665,7 @@ func (x *StreamJobMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobMetricsResponse.ProtoReflect.Descriptor instead.
 func (*StreamJobMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{38}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StreamJobMetricsResponse) GetEntries() []*MetricsEntry {
@@ -3159,7 +3694,7 @@ type MetricsEntry struct {
 
 func (x *MetricsEntry) Reset() {
 	*x = MetricsEntry{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3171,7 +3706,7 @@ func (x *MetricsEntry) String() string {
 func (*MetricsEntry) ProtoMessage() {}
 
 func (x *MetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3184,7 +3719,7 @@ func (x *MetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsEntry.ProtoReflect.Descriptor instead.
 func (*MetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{39}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MetricsEntry) GetJson() string {
@@ -3241,7 +3776,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3253,7 +3788,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3266,7 +3801,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{40}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Checkpoint) GetCheckpointId() string {
@@ -3404,7 +3939,7 @@ type ListCheckpointsRequest struct {
 
 func (x *ListCheckpointsRequest) Reset() {
 	*x = ListCheckpointsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3416,7 +3951,7 @@ func (x *ListCheckpointsRequest) String() string {
 func (*ListCheckpointsRequest) ProtoMessage() {}
 
 func (x *ListCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3429,7 +3964,7 @@ func (x *ListCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*ListCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{41}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListCheckpointsRequest) GetJobId() string {
@@ -3448,7 +3983,7 @@ type PinCheckpointRequest struct {
 
 func (x *PinCheckpointRequest) Reset() {
 	*x = PinCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3995,7 @@ func (x *PinCheckpointRequest) String() string {
 func (*PinCheckpointRequest) ProtoMessage() {}
 
 func (x *PinCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +4008,7 @@ func (x *PinCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*PinCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{42}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PinCheckpointRequest) GetCheckpointId() string {
@@ -3492,7 +4027,7 @@ type PinCheckpointResponse struct {
 
 func (x *PinCheckpointResponse) Reset() {
 	*x = PinCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[43]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3504,7 +4039,7 @@ func (x *PinCheckpointResponse) String() string {
 func (*PinCheckpointResponse) ProtoMessage() {}
 
 func (x *PinCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[43]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3517,7 +4052,7 @@ func (x *PinCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*PinCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{43}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PinCheckpointResponse) GetCheckpoint() *Checkpoint {
@@ -3536,7 +4071,7 @@ type UnpinCheckpointRequest struct {
 
 func (x *UnpinCheckpointRequest) Reset() {
 	*x = UnpinCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[44]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3548,7 +4083,7 @@ func (x *UnpinCheckpointRequest) String() string {
 func (*UnpinCheckpointRequest) ProtoMessage() {}
 
 func (x *UnpinCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[44]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3561,7 +4096,7 @@ func (x *UnpinCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnpinCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*UnpinCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{44}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *UnpinCheckpointRequest) GetCheckpointId() string {
@@ -3580,7 +4115,7 @@ type UnpinCheckpointResponse struct {
 
 func (x *UnpinCheckpointResponse) Reset() {
 	*x = UnpinCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[45]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3592,7 +4127,7 @@ func (x *UnpinCheckpointResponse) String() string {
 func (*UnpinCheckpointResponse) ProtoMessage() {}
 
 func (x *UnpinCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[45]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3605,7 +4140,7 @@ func (x *UnpinCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnpinCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*UnpinCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{45}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *UnpinCheckpointResponse) GetCheckpoint() *Checkpoint {
@@ -3624,7 +4159,7 @@ type ListCheckpointsResponse struct {
 
 func (x *ListCheckpointsResponse) Reset() {
 	*x = ListCheckpointsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[46]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3636,7 +4171,7 @@ func (x *ListCheckpointsResponse) String() string {
 func (*ListCheckpointsResponse) ProtoMessage() {}
 
 func (x *ListCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[46]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3649,7 +4184,7 @@ func (x *ListCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*ListCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{46}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListCheckpointsResponse) GetCheckpoints() []*Checkpoint {
@@ -3668,7 +4203,7 @@ type GetCheckpointRequest struct {
 
 func (x *GetCheckpointRequest) Reset() {
 	*x = GetCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[47]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +4215,7 @@ func (x *GetCheckpointRequest) String() string {
 func (*GetCheckpointRequest) ProtoMessage() {}
 
 func (x *GetCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[47]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +4228,7 @@ func (x *GetCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*GetCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{47}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetCheckpointRequest) GetCheckpointId() string {
@@ -3712,7 +4247,7 @@ type GetCheckpointResponse struct {
 
 func (x *GetCheckpointResponse) Reset() {
 	*x = GetCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[48]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +4259,7 @@ func (x *GetCheckpointResponse) String() string {
 func (*GetCheckpointResponse) ProtoMessage() {}
 
 func (x *GetCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[48]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +4272,7 @@ func (x *GetCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*GetCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{48}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetCheckpointResponse) GetCheckpoint() *Checkpoint {
@@ -3756,7 +4291,7 @@ type DeleteCheckpointRequest struct {
 
 func (x *DeleteCheckpointRequest) Reset() {
 	*x = DeleteCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[49]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3768,7 +4303,7 @@ func (x *DeleteCheckpointRequest) String() string {
 func (*DeleteCheckpointRequest) ProtoMessage() {}
 
 func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[49]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3781,7 +4316,7 @@ func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*DeleteCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{49}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *DeleteCheckpointRequest) GetCheckpointId() string {
@@ -3799,7 +4334,7 @@ type DeleteCheckpointResponse struct {
 
 func (x *DeleteCheckpointResponse) Reset() {
 	*x = DeleteCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[50]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3811,7 +4346,7 @@ func (x *DeleteCheckpointResponse) String() string {
 func (*DeleteCheckpointResponse) ProtoMessage() {}
 
 func (x *DeleteCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[50]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3824,14 +4359,440 @@ func (x *DeleteCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*DeleteCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{50}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{59}
+}
+
+// UpdateJobRequest changes the fields that it has; the others stay as they are.
+type UpdateJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Name  *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Added to those of the job; an empty value takes a label away.
+	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Only while the job waits. A field that is 0 or empty stays as it is; whole GPUs replace a fraction, and a fraction whole GPUs.
+	ResourceConfig   *ResourceConfig   `protobuf:"bytes,4,opt,name=resource_config,json=resourceConfig,proto3" json:"resource_config,omitempty"`
+	SchedulingConfig *SchedulingChange `protobuf:"bytes,5,opt,name=scheduling_config,json=schedulingConfig,proto3" json:"scheduling_config,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *UpdateJobRequest) Reset() {
+	*x = UpdateJobRequest{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateJobRequest) ProtoMessage() {}
+
+func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateJobRequest.ProtoReflect.Descriptor instead.
+func (*UpdateJobRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *UpdateJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *UpdateJobRequest) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *UpdateJobRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *UpdateJobRequest) GetResourceConfig() *ResourceConfig {
+	if x != nil {
+		return x.ResourceConfig
+	}
+	return nil
+}
+
+func (x *UpdateJobRequest) GetSchedulingConfig() *SchedulingChange {
+	if x != nil {
+		return x.SchedulingConfig
+	}
+	return nil
+}
+
+type SchedulingChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only while the job waits.
+	Queue       *string  `protobuf:"bytes,1,opt,name=queue,proto3,oneof" json:"queue,omitempty"`
+	Priority    *int32   `protobuf:"varint,2,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	MaxRetries  *int32   `protobuf:"varint,3,opt,name=max_retries,json=maxRetries,proto3,oneof" json:"max_retries,omitempty"`
+	RetryOn     []string `protobuf:"bytes,4,rep,name=retry_on,json=retryOn,proto3" json:"retry_on,omitempty"`
+	Preemptible *bool    `protobuf:"varint,5,opt,name=preemptible,proto3,oneof" json:"preemptible,omitempty"`
+	// 0: no limit. Counts from the start of the attempt that runs.
+	MaxRuntimeSeconds *int32 `protobuf:"varint,6,opt,name=max_runtime_seconds,json=maxRuntimeSeconds,proto3,oneof" json:"max_runtime_seconds,omitempty"`
+	// Only while the job waits. A time that is past: at once.
+	NotBefore                *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	Restartable              *bool                  `protobuf:"varint,8,opt,name=restartable,proto3,oneof" json:"restartable,omitempty"`
+	NoticeBeforeLimitSeconds *int32                 `protobuf:"varint,9,opt,name=notice_before_limit_seconds,json=noticeBeforeLimitSeconds,proto3,oneof" json:"notice_before_limit_seconds,omitempty"`
+	AllowPendingCapacity     bool                   `protobuf:"varint,10,opt,name=allow_pending_capacity,json=allowPendingCapacity,proto3" json:"allow_pending_capacity,omitempty"`
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
+}
+
+func (x *SchedulingChange) Reset() {
+	*x = SchedulingChange{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SchedulingChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SchedulingChange) ProtoMessage() {}
+
+func (x *SchedulingChange) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SchedulingChange.ProtoReflect.Descriptor instead.
+func (*SchedulingChange) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *SchedulingChange) GetQueue() string {
+	if x != nil && x.Queue != nil {
+		return *x.Queue
+	}
+	return ""
+}
+
+func (x *SchedulingChange) GetPriority() int32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *SchedulingChange) GetMaxRetries() int32 {
+	if x != nil && x.MaxRetries != nil {
+		return *x.MaxRetries
+	}
+	return 0
+}
+
+func (x *SchedulingChange) GetRetryOn() []string {
+	if x != nil {
+		return x.RetryOn
+	}
+	return nil
+}
+
+func (x *SchedulingChange) GetPreemptible() bool {
+	if x != nil && x.Preemptible != nil {
+		return *x.Preemptible
+	}
+	return false
+}
+
+func (x *SchedulingChange) GetMaxRuntimeSeconds() int32 {
+	if x != nil && x.MaxRuntimeSeconds != nil {
+		return *x.MaxRuntimeSeconds
+	}
+	return 0
+}
+
+func (x *SchedulingChange) GetNotBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotBefore
+	}
+	return nil
+}
+
+func (x *SchedulingChange) GetRestartable() bool {
+	if x != nil && x.Restartable != nil {
+		return *x.Restartable
+	}
+	return false
+}
+
+func (x *SchedulingChange) GetNoticeBeforeLimitSeconds() int32 {
+	if x != nil && x.NoticeBeforeLimitSeconds != nil {
+		return *x.NoticeBeforeLimitSeconds
+	}
+	return 0
+}
+
+func (x *SchedulingChange) GetAllowPendingCapacity() bool {
+	if x != nil {
+		return x.AllowPendingCapacity
+	}
+	return false
+}
+
+type UpdateJobResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateJobResponse) Reset() {
+	*x = UpdateJobResponse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateJobResponse) ProtoMessage() {}
+
+func (x *UpdateJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateJobResponse.ProtoReflect.Descriptor instead.
+func (*UpdateJobResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *UpdateJobResponse) GetJob() *Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+type HoldJobRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldJobRequest) Reset() {
+	*x = HoldJobRequest{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldJobRequest) ProtoMessage() {}
+
+func (x *HoldJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldJobRequest.ProtoReflect.Descriptor instead.
+func (*HoldJobRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *HoldJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *HoldJobRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type HoldJobResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldJobResponse) Reset() {
+	*x = HoldJobResponse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldJobResponse) ProtoMessage() {}
+
+func (x *HoldJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldJobResponse.ProtoReflect.Descriptor instead.
+func (*HoldJobResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *HoldJobResponse) GetJob() *Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+type ReleaseJobRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseJobRequest) Reset() {
+	*x = ReleaseJobRequest{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseJobRequest) ProtoMessage() {}
+
+func (x *ReleaseJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseJobRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseJobRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *ReleaseJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+type ReleaseJobResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseJobResponse) Reset() {
+	*x = ReleaseJobResponse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseJobResponse) ProtoMessage() {}
+
+func (x *ReleaseJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseJobResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseJobResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *ReleaseJobResponse) GetJob() *Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
 }
 
 var File_scaimind_v1_jobs_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\n" +
-	"\x16scaimind/v1/jobs.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/configs.proto\x1a\x17scaimind/v1/enums.proto\x1a\x19scaimind/v1/explain.proto\x1a\x19scaimind/v1/options.proto\"\x85\x05\n" +
+	"\x16scaimind/v1/jobs.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/configs.proto\x1a\x17scaimind/v1/enums.proto\x1a\x19scaimind/v1/explain.proto\x1a\x19scaimind/v1/options.proto\x1a\x19scaimind/v1/tunnels.proto\"\xc5\x05\n" +
 	"\x10SubmitJobRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12D\n" +
 	"\x0ftraining_config\x18\x02 \x01(\v2\x1b.scaimind.v1.TrainingConfigR\x0etrainingConfig\x128\n" +
@@ -3842,10 +4803,17 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x11scheduling_config\x18\x06 \x01(\v2\x1d.scaimind.v1.SchedulingConfigR\x10schedulingConfig\x12A\n" +
 	"\x0ecommand_config\x18\a \x01(\v2\x1a.scaimind.v1.CommandConfigR\rcommandConfig\x12A\n" +
 	"\x06labels\x18\b \x03(\v2).scaimind.v1.SubmitJobRequest.LabelsEntryR\x06labels\x12J\n" +
-	"\x11evaluation_config\x18\t \x01(\v2\x1d.scaimind.v1.EvaluationConfigR\x10evaluationConfig\x1a9\n" +
+	"\x11evaluation_config\x18\t \x01(\v2\x1d.scaimind.v1.EvaluationConfigR\x10evaluationConfig\x12>\n" +
+	"\rnotify_config\x18\n" +
+	" \x01(\v2\x19.scaimind.v1.NotifyConfigR\fnotifyConfig\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd0\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x83\x01\n" +
+	"\fNotifyConfig\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x0e\n" +
+	"\x02on\x18\x02 \x03(\tR\x02on\x127\n" +
+	"\x15waiting_after_seconds\x18\x03 \x01(\x05H\x00R\x13waitingAfterSeconds\x88\x01\x01B\x18\n" +
+	"\x16_waiting_after_seconds\"\xd0\x01\n" +
 	"\x11SubmitJobResponse\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x124\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\x06status\x12\x18\n" +
@@ -3863,7 +4831,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x1e.scaimind.v1.SubmitJobResponseR\x03job\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x93\x10\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xb3\x11\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -3914,7 +4882,11 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x04held\x18' \x01(\bR\x04held\x12F\n" +
 	"\x11reserved_start_at\x18B \x01(\v2\x1a.google.protobuf.TimestampR\x0freservedStartAt\x12%\n" +
 	"\x0ereserved_nodes\x18C \x03(\tR\rreservedNodes\x12+\n" +
-	"\x05array\x188 \x01(\v2\x15.scaimind.v1.JobArrayR\x05array\x1a9\n" +
+	"\x05array\x188 \x01(\v2\x15.scaimind.v1.JobArrayR\x05array\x12>\n" +
+	"\rnotify_config\x18D \x01(\v2\x19.scaimind.v1.NotifyConfigR\fnotifyConfig\x12;\n" +
+	"\vnotified_at\x18E \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"notifiedAt\x12!\n" +
+	"\fnotify_error\x18F \x01(\tR\vnotifyError\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x11\n" +
@@ -3974,7 +4946,16 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\rGetJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"4\n" +
 	"\x0eGetJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job\"\xca\x01\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job\"3\n" +
+	"\x12ListUploadsRequest\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x01 \x01(\tR\tpageToken\"o\n" +
+	"\x13ListUploadsResponse\x120\n" +
+	"\auploads\x18\x01 \x03(\v2\x16.scaimind.v1.UploadUseR\auploads\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"@\n" +
+	"\tUploadUse\x12\x1b\n" +
+	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x16\n" +
+	"\x06upload\x18\x02 \x01(\tR\x06upload\"\xa6\x02\n" +
 	"\x0fListJobsRequest\x124\n" +
 	"\x06status\x18\x01 \x03(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\x06status\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x14\n" +
@@ -3982,13 +4963,31 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12\x19\n" +
-	"\border_by\x18\x06 \x01(\tR\aorderBy\"\xb6\x01\n" +
+	"\border_by\x18\x06 \x01(\tR\aorderBy\x12\x16\n" +
+	"\x06search\x18\a \x01(\tR\x06search\x12\x12\n" +
+	"\x04user\x18\b \x01(\tR\x04user\x12\x16\n" +
+	"\x06fields\x18\t \x03(\tR\x06fields\x12\x16\n" +
+	"\x06facets\x18\n" +
+	" \x01(\bR\x06facets\"\xe6\x01\n" +
 	"\x10ListJobsResponse\x12$\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x10.scaimind.v1.JobR\x04jobs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1f\n" +
 	"\vtotal_count\x18\x03 \x01(\x05R\n" +
 	"totalCount\x123\n" +
-	"\x16total_count_is_minimum\x18\x04 \x01(\bR\x13totalCountIsMinimum\"\x9e\x01\n" +
+	"\x16total_count_is_minimum\x18\x04 \x01(\bR\x13totalCountIsMinimum\x12.\n" +
+	"\x06facets\x18\x05 \x01(\v2\x16.scaimind.v1.JobFacetsR\x06facets\"\x94\x02\n" +
+	"\tJobFacets\x12:\n" +
+	"\x06status\x18\x01 \x03(\v2\".scaimind.v1.JobFacets.StatusEntryR\x06status\x127\n" +
+	"\x05queue\x18\x02 \x03(\v2!.scaimind.v1.JobFacets.QueueEntryR\x05queue\x12\x1d\n" +
+	"\n" +
+	"is_minimum\x18\x03 \x01(\bR\tisMinimum\x1a9\n" +
+	"\vStatusEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1a8\n" +
+	"\n" +
+	"QueueEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x9e\x01\n" +
 	"\x13ListJobTasksRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x124\n" +
 	"\x06status\x18\x02 \x03(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\x06status\x12\x1b\n" +
@@ -4063,7 +5062,15 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\awhat_if\x18\f \x01(\v2\x13.scaimind.v1.WhatIfR\x06whatIf\x12,\n" +
 	"\x02at\x18\r \x01(\v2\x1c.scaimind.v1.ExplainedMomentR\x02at\x12A\n" +
 	"\x0eestimate_error\x18\x0e \x01(\v2\x1a.scaimind.v1.EstimateErrorR\restimateErrorB\x11\n" +
-	"\x0f_queue_position\"\xfd\x01\n" +
+	"\x0f_queue_position\"~\n" +
+	"\x16StreamJobTunnelRequest\x124\n" +
+	"\aopening\x18\x01 \x01(\v2\x1a.scaimind.v1.TunnelOpeningR\aopening\x12.\n" +
+	"\x05input\x18\x02 \x01(\v2\x18.scaimind.v1.TunnelInputR\x05input\"L\n" +
+	"\x17StreamJobTunnelResponse\x121\n" +
+	"\x06output\x18\x01 \x01(\v2\x19.scaimind.v1.TunnelOutputR\x06output\"I\n" +
+	"\x11OpenTunnelRequest\x124\n" +
+	"\aopening\x18\x01 \x01(\v2\x1a.scaimind.v1.TunnelOpeningR\aopening\"\x14\n" +
+	"\x12OpenTunnelResponse\"\xfd\x01\n" +
 	"\x14StreamJobLogsRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x17\n" +
 	"\x04tail\x18\x02 \x01(\x05H\x00R\x04tail\x88\x01\x01\x12\x1b\n" +
@@ -4180,7 +5187,49 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"checkpoint\">\n" +
 	"\x17DeleteCheckpointRequest\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\"\x1a\n" +
-	"\x18DeleteCheckpointResponse2\xca\x1e\n" +
+	"\x18DeleteCheckpointResponse\"\xdb\x02\n" +
+	"\x10UpdateJobRequest\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x17\n" +
+	"\x04name\x18\x02 \x01(\tH\x00R\x04name\x88\x01\x01\x12A\n" +
+	"\x06labels\x18\x03 \x03(\v2).scaimind.v1.UpdateJobRequest.LabelsEntryR\x06labels\x12D\n" +
+	"\x0fresource_config\x18\x04 \x01(\v2\x1b.scaimind.v1.ResourceConfigR\x0eresourceConfig\x12J\n" +
+	"\x11scheduling_config\x18\x05 \x01(\v2\x1d.scaimind.v1.SchedulingChangeR\x10schedulingConfig\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
+	"\x05_name\"\xc6\x04\n" +
+	"\x10SchedulingChange\x12\x19\n" +
+	"\x05queue\x18\x01 \x01(\tH\x00R\x05queue\x88\x01\x01\x12\x1f\n" +
+	"\bpriority\x18\x02 \x01(\x05H\x01R\bpriority\x88\x01\x01\x12$\n" +
+	"\vmax_retries\x18\x03 \x01(\x05H\x02R\n" +
+	"maxRetries\x88\x01\x01\x12\x19\n" +
+	"\bretry_on\x18\x04 \x03(\tR\aretryOn\x12%\n" +
+	"\vpreemptible\x18\x05 \x01(\bH\x03R\vpreemptible\x88\x01\x01\x123\n" +
+	"\x13max_runtime_seconds\x18\x06 \x01(\x05H\x04R\x11maxRuntimeSeconds\x88\x01\x01\x129\n" +
+	"\n" +
+	"not_before\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12%\n" +
+	"\vrestartable\x18\b \x01(\bH\x05R\vrestartable\x88\x01\x01\x12B\n" +
+	"\x1bnotice_before_limit_seconds\x18\t \x01(\x05H\x06R\x18noticeBeforeLimitSeconds\x88\x01\x01\x124\n" +
+	"\x16allow_pending_capacity\x18\n" +
+	" \x01(\bR\x14allowPendingCapacityB\b\n" +
+	"\x06_queueB\v\n" +
+	"\t_priorityB\x0e\n" +
+	"\f_max_retriesB\x0e\n" +
+	"\f_preemptibleB\x16\n" +
+	"\x14_max_runtime_secondsB\x0e\n" +
+	"\f_restartableB\x1e\n" +
+	"\x1c_notice_before_limit_seconds\"7\n" +
+	"\x11UpdateJobResponse\x12\"\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job\"?\n" +
+	"\x0eHoldJobRequest\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"5\n" +
+	"\x0fHoldJobResponse\x12\"\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job\"*\n" +
+	"\x11ReleaseJobRequest\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"8\n" +
+	"\x12ReleaseJobResponse\x12\"\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job2\xb4'\n" +
 	"\n" +
 	"JobService\x12\xa4\x01\n" +
 	"\tSubmitJob\x12\x1d.scaimind.v1.SubmitJobRequest\x1a\x1e.scaimind.v1.SubmitJobResponse\"X\x8a\xb5\x18T\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
@@ -4191,7 +5240,8 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x06GetJob\x12\x1a.scaimind.v1.GetJobRequest\x1a\x1b.scaimind.v1.GetJobResponse\"W\x8a\xb5\x18S\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ;:\fShow one jobZ\x06job_idb\x03job\n" +
 	"\x1e/v1/modules/scaimind/jobs/{id}\x12\x9d\x01\n" +
 	"\bListJobs\x12\x1c.scaimind.v1.ListJobsRequest\x1a\x1d.scaimind.v1.ListJobsResponse\"T\x8a\xb5\x18P\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ8:\x1bList the jobs of the tenant\n" +
-	"\x19/v1/modules/scaimind/jobs\x12\xc3\x01\n" +
+	"\x19/v1/modules/scaimind/jobs\x12^\n" +
+	"\vListUploads\x12\x1f.scaimind.v1.ListUploadsRequest\x1a .scaimind.v1.ListUploadsResponse\"\f\x8a\xb5\x18\b\b\x01\x12\x02\x02\x04\x18\x01\x12\xc3\x01\n" +
 	"\fListJobTasks\x12 .scaimind.v1.ListJobTasksRequest\x1a!.scaimind.v1.ListJobTasksResponse\"n\x8a\xb5\x18j\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZR: List the elements of a job arrayH\x01Z\x06job_id\n" +
 	"$/v1/modules/scaimind/jobs/{id}/tasks\x12\xc1\x01\n" +
 	"\tCancelJob\x12\x1d.scaimind.v1.CancelJobRequest\x1a\x1e.scaimind.v1.CancelJobResponse\"u\x8a\xb5\x18q\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\n" +
@@ -4204,7 +5254,13 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"ExplainJob\x12\x1e.scaimind.v1.ExplainJobRequest\x1a\x1f.scaimind.v1.ExplainJobResponse\"l\x8a\xb5\x18h\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZP:\x1cSay why a job is where it isH\x01Z\x06job_id\n" +
 	"&/v1/modules/scaimind/jobs/{id}/explain\x12\xb5\x01\n" +
 	"\rStreamJobLogs\x12!.scaimind.v1.StreamJobLogsRequest\x1a\".scaimind.v1.StreamJobLogsResponse\"[\x8a\xb5\x18W\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ?:\x18Follow what a job prints\n" +
-	"#/v1/modules/scaimind/jobs/{id}/logs0\x01\x12\xc8\x01\n" +
+	"#/v1/modules/scaimind/jobs/{id}/logs0\x01\x12\xba\x02\n" +
+	"\x0fStreamJobTunnel\x12#.scaimind.v1.StreamJobTunnelRequest\x1a$.scaimind.v1.StreamJobTunnelResponse\"\xd7\x01\x8a\xb5\x18\xd2\x01\b\x01\x12\x02\x02\x042\x0fscaimind:manageZR:)Open a shell in a running job (WebSocket)H\x01\n" +
+	"#/v1/modules/scaimind/jobs/{id}/execZe*\x04port:.Connect to a port of a running job (WebSocket)H\x01\n" +
+	"+/v1/modules/scaimind/jobs/{id}/port-forward(\x010\x01\x12d\n" +
+	"\n" +
+	"OpenTunnel\x12\x1e.scaimind.v1.OpenTunnelRequest\x1a\x1f.scaimind.v1.OpenTunnelResponse\"\x15\x8a\xb5\x18\x11\b\x03\x12\x01\x04R\n" +
+	"job.tunnel\x12\xc8\x01\n" +
 	"\rGetJobMetrics\x12!.scaimind.v1.GetJobMetricsRequest\x1a\".scaimind.v1.GetJobMetricsResponse\"p\x8a\xb5\x18l\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZT: Show the newest metrics of a jobH\x01Z\x06job_id\n" +
 	"&/v1/modules/scaimind/jobs/{id}/metrics\x12\xd9\x01\n" +
 	"\fGetJobSeries\x12 .scaimind.v1.GetJobSeriesRequest\x1a!.scaimind.v1.GetJobSeriesResponse\"\x83\x01\x8a\xb5\x18\x7f\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZg:,Show the history of a job's metrics and GPUsH\x01Z\x06job_id\n" +
@@ -4220,7 +5276,12 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"checkpoint\x12)/v1/modules/scaimind/checkpoints/{id}/pin\x12\x81\x02\n" +
 	"\x0fUnpinCheckpoint\x12#.scaimind.v1.UnpinCheckpointRequest\x1a$.scaimind.v1.UnpinCheckpointResponse\"\xa2\x01\x8a\xb5\x18\x9d\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\x10checkpoint.unpinZq:%Let retention have a checkpoint againH\x01Z\rcheckpoint_idb\n" +
 	"checkpoint\x12+/v1/modules/scaimind/checkpoints/{id}/unpin\x12\x82\x02\n" +
-	"\x10DeleteCheckpoint\x12$.scaimind.v1.DeleteCheckpointRequest\x1a%.scaimind.v1.DeleteCheckpointResponse\"\xa0\x01\x8a\xb5\x18\x9b\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\x11checkpoint.deleteZn:2Take a checkpoint out of the state; its files stayH\x01Z\rcheckpoint_idh\x01\"%/v1/modules/scaimind/checkpoints/{id}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\x10DeleteCheckpoint\x12$.scaimind.v1.DeleteCheckpointRequest\x1a%.scaimind.v1.DeleteCheckpointResponse\"\xa0\x01\x8a\xb5\x18\x9b\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\x11checkpoint.deleteZn:2Take a checkpoint out of the state; its files stayH\x01Z\rcheckpoint_idh\x01\"%/v1/modules/scaimind/checkpoints/{id}\x12\xc1\x01\n" +
+	"\tUpdateJob\x12\x1d.scaimind.v1.UpdateJobRequest\x1a\x1e.scaimind.v1.UpdateJobResponse\"u\x8a\xb5\x18q\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\n" +
+	"job.updateZK:\x1aChange what a job asks forH\x01Z\x06job_idb\x03jobz\x1e/v1/modules/scaimind/jobs/{id}\x12\xca\x01\n" +
+	"\aHoldJob\x12\x1b.scaimind.v1.HoldJobRequest\x1a\x1c.scaimind.v1.HoldJobResponse\"\x83\x01\x8a\xb5\x18\x7f\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\bjob.holdZ[:#Keep a job that waits from startingH\x01Z\x06job_idb\x03jobp\x01\x12#/v1/modules/scaimind/jobs/{id}/hold\x12\xd3\x01\n" +
+	"\n" +
+	"ReleaseJob\x12\x1e.scaimind.v1.ReleaseJobRequest\x1a\x1f.scaimind.v1.ReleaseJobResponse\"\x83\x01\x8a\xb5\x18\x7f\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\vjob.releaseZX:\x1dLet a job that was held startH\x01Z\x06job_idb\x03jobp\x01\x12&/v1/modules/scaimind/jobs/{id}/releaseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_jobs_proto_rawDescOnce sync.Once
@@ -4234,212 +5295,264 @@ func file_scaimind_v1_jobs_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_jobs_proto_rawDescData
 }
 
-var file_scaimind_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_scaimind_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
 var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*SubmitJobRequest)(nil),         // 0: scaimind.v1.SubmitJobRequest
-	(*SubmitJobResponse)(nil),        // 1: scaimind.v1.SubmitJobResponse
-	(*SubmitJobsRequest)(nil),        // 2: scaimind.v1.SubmitJobsRequest
-	(*SubmitJobsResponse)(nil),       // 3: scaimind.v1.SubmitJobsResponse
-	(*SubmitJobResult)(nil),          // 4: scaimind.v1.SubmitJobResult
-	(*Job)(nil),                      // 5: scaimind.v1.Job
-	(*JobArray)(nil),                 // 6: scaimind.v1.JobArray
-	(*PastAttempt)(nil),              // 7: scaimind.v1.PastAttempt
-	(*JobProgress)(nil),              // 8: scaimind.v1.JobProgress
-	(*RetryCounts)(nil),              // 9: scaimind.v1.RetryCounts
-	(*Task)(nil),                     // 10: scaimind.v1.Task
-	(*GetJobRequest)(nil),            // 11: scaimind.v1.GetJobRequest
-	(*GetJobResponse)(nil),           // 12: scaimind.v1.GetJobResponse
-	(*ListJobsRequest)(nil),          // 13: scaimind.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),         // 14: scaimind.v1.ListJobsResponse
-	(*ListJobTasksRequest)(nil),      // 15: scaimind.v1.ListJobTasksRequest
-	(*ListJobTasksResponse)(nil),     // 16: scaimind.v1.ListJobTasksResponse
-	(*JobTask)(nil),                  // 17: scaimind.v1.JobTask
-	(*CancelJobRequest)(nil),         // 18: scaimind.v1.CancelJobRequest
-	(*CancelJobResponse)(nil),        // 19: scaimind.v1.CancelJobResponse
-	(*PauseJobRequest)(nil),          // 20: scaimind.v1.PauseJobRequest
-	(*PauseJobResponse)(nil),         // 21: scaimind.v1.PauseJobResponse
-	(*ResumeJobRequest)(nil),         // 22: scaimind.v1.ResumeJobRequest
-	(*ResumeJobResponse)(nil),        // 23: scaimind.v1.ResumeJobResponse
-	(*RetryJobRequest)(nil),          // 24: scaimind.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),         // 25: scaimind.v1.RetryJobResponse
-	(*ExplainJobRequest)(nil),        // 26: scaimind.v1.ExplainJobRequest
-	(*ExplainJobResponse)(nil),       // 27: scaimind.v1.ExplainJobResponse
-	(*StreamJobLogsRequest)(nil),     // 28: scaimind.v1.StreamJobLogsRequest
-	(*StreamJobLogsResponse)(nil),    // 29: scaimind.v1.StreamJobLogsResponse
-	(*LogEntry)(nil),                 // 30: scaimind.v1.LogEntry
-	(*GetJobMetricsRequest)(nil),     // 31: scaimind.v1.GetJobMetricsRequest
-	(*GetJobMetricsResponse)(nil),    // 32: scaimind.v1.GetJobMetricsResponse
-	(*GetJobSeriesRequest)(nil),      // 33: scaimind.v1.GetJobSeriesRequest
-	(*GetJobSeriesResponse)(nil),     // 34: scaimind.v1.GetJobSeriesResponse
-	(*MetricSeries)(nil),             // 35: scaimind.v1.MetricSeries
-	(*MetricPoint)(nil),              // 36: scaimind.v1.MetricPoint
-	(*StreamJobMetricsRequest)(nil),  // 37: scaimind.v1.StreamJobMetricsRequest
-	(*StreamJobMetricsResponse)(nil), // 38: scaimind.v1.StreamJobMetricsResponse
-	(*MetricsEntry)(nil),             // 39: scaimind.v1.MetricsEntry
-	(*Checkpoint)(nil),               // 40: scaimind.v1.Checkpoint
-	(*ListCheckpointsRequest)(nil),   // 41: scaimind.v1.ListCheckpointsRequest
-	(*PinCheckpointRequest)(nil),     // 42: scaimind.v1.PinCheckpointRequest
-	(*PinCheckpointResponse)(nil),    // 43: scaimind.v1.PinCheckpointResponse
-	(*UnpinCheckpointRequest)(nil),   // 44: scaimind.v1.UnpinCheckpointRequest
-	(*UnpinCheckpointResponse)(nil),  // 45: scaimind.v1.UnpinCheckpointResponse
-	(*ListCheckpointsResponse)(nil),  // 46: scaimind.v1.ListCheckpointsResponse
-	(*GetCheckpointRequest)(nil),     // 47: scaimind.v1.GetCheckpointRequest
-	(*GetCheckpointResponse)(nil),    // 48: scaimind.v1.GetCheckpointResponse
-	(*DeleteCheckpointRequest)(nil),  // 49: scaimind.v1.DeleteCheckpointRequest
-	(*DeleteCheckpointResponse)(nil), // 50: scaimind.v1.DeleteCheckpointResponse
-	nil,                              // 51: scaimind.v1.SubmitJobRequest.LabelsEntry
-	nil,                              // 52: scaimind.v1.Job.LabelsEntry
-	(*TrainingConfig)(nil),           // 53: scaimind.v1.TrainingConfig
-	(*DataConfig)(nil),               // 54: scaimind.v1.DataConfig
-	(*ResourceConfig)(nil),           // 55: scaimind.v1.ResourceConfig
-	(*OutputConfig)(nil),             // 56: scaimind.v1.OutputConfig
-	(*SchedulingConfig)(nil),         // 57: scaimind.v1.SchedulingConfig
-	(*CommandConfig)(nil),            // 58: scaimind.v1.CommandConfig
-	(*EvaluationConfig)(nil),         // 59: scaimind.v1.EvaluationConfig
-	(JobStatus_Value)(0),             // 60: scaimind.v1.JobStatus.Value
-	(JobState_Value)(0),              // 61: scaimind.v1.JobState.Value
-	(JobPhase_Value)(0),              // 62: scaimind.v1.JobPhase.Value
-	(*timestamppb.Timestamp)(nil),    // 63: google.protobuf.Timestamp
-	(ErrorType_Value)(0),             // 64: scaimind.v1.ErrorType.Value
-	(StopReason_Value)(0),            // 65: scaimind.v1.StopReason.Value
-	(TaskState_Value)(0),             // 66: scaimind.v1.TaskState.Value
-	(*JobObstacle)(nil),              // 67: scaimind.v1.JobObstacle
-	(*Remedy)(nil),                   // 68: scaimind.v1.Remedy
-	(*WhatIf)(nil),                   // 69: scaimind.v1.WhatIf
-	(*ExplainedMoment)(nil),          // 70: scaimind.v1.ExplainedMoment
-	(*EstimateError)(nil),            // 71: scaimind.v1.EstimateError
-	(*structpb.Struct)(nil),          // 72: google.protobuf.Struct
-	(CheckpointState_Value)(0),       // 73: scaimind.v1.CheckpointState.Value
-	(CheckpointKind_Value)(0),        // 74: scaimind.v1.CheckpointKind.Value
+	(*NotifyConfig)(nil),             // 1: scaimind.v1.NotifyConfig
+	(*SubmitJobResponse)(nil),        // 2: scaimind.v1.SubmitJobResponse
+	(*SubmitJobsRequest)(nil),        // 3: scaimind.v1.SubmitJobsRequest
+	(*SubmitJobsResponse)(nil),       // 4: scaimind.v1.SubmitJobsResponse
+	(*SubmitJobResult)(nil),          // 5: scaimind.v1.SubmitJobResult
+	(*Job)(nil),                      // 6: scaimind.v1.Job
+	(*JobArray)(nil),                 // 7: scaimind.v1.JobArray
+	(*PastAttempt)(nil),              // 8: scaimind.v1.PastAttempt
+	(*JobProgress)(nil),              // 9: scaimind.v1.JobProgress
+	(*RetryCounts)(nil),              // 10: scaimind.v1.RetryCounts
+	(*Task)(nil),                     // 11: scaimind.v1.Task
+	(*GetJobRequest)(nil),            // 12: scaimind.v1.GetJobRequest
+	(*GetJobResponse)(nil),           // 13: scaimind.v1.GetJobResponse
+	(*ListUploadsRequest)(nil),       // 14: scaimind.v1.ListUploadsRequest
+	(*ListUploadsResponse)(nil),      // 15: scaimind.v1.ListUploadsResponse
+	(*UploadUse)(nil),                // 16: scaimind.v1.UploadUse
+	(*ListJobsRequest)(nil),          // 17: scaimind.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),         // 18: scaimind.v1.ListJobsResponse
+	(*JobFacets)(nil),                // 19: scaimind.v1.JobFacets
+	(*ListJobTasksRequest)(nil),      // 20: scaimind.v1.ListJobTasksRequest
+	(*ListJobTasksResponse)(nil),     // 21: scaimind.v1.ListJobTasksResponse
+	(*JobTask)(nil),                  // 22: scaimind.v1.JobTask
+	(*CancelJobRequest)(nil),         // 23: scaimind.v1.CancelJobRequest
+	(*CancelJobResponse)(nil),        // 24: scaimind.v1.CancelJobResponse
+	(*PauseJobRequest)(nil),          // 25: scaimind.v1.PauseJobRequest
+	(*PauseJobResponse)(nil),         // 26: scaimind.v1.PauseJobResponse
+	(*ResumeJobRequest)(nil),         // 27: scaimind.v1.ResumeJobRequest
+	(*ResumeJobResponse)(nil),        // 28: scaimind.v1.ResumeJobResponse
+	(*RetryJobRequest)(nil),          // 29: scaimind.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),         // 30: scaimind.v1.RetryJobResponse
+	(*ExplainJobRequest)(nil),        // 31: scaimind.v1.ExplainJobRequest
+	(*ExplainJobResponse)(nil),       // 32: scaimind.v1.ExplainJobResponse
+	(*StreamJobTunnelRequest)(nil),   // 33: scaimind.v1.StreamJobTunnelRequest
+	(*StreamJobTunnelResponse)(nil),  // 34: scaimind.v1.StreamJobTunnelResponse
+	(*OpenTunnelRequest)(nil),        // 35: scaimind.v1.OpenTunnelRequest
+	(*OpenTunnelResponse)(nil),       // 36: scaimind.v1.OpenTunnelResponse
+	(*StreamJobLogsRequest)(nil),     // 37: scaimind.v1.StreamJobLogsRequest
+	(*StreamJobLogsResponse)(nil),    // 38: scaimind.v1.StreamJobLogsResponse
+	(*LogEntry)(nil),                 // 39: scaimind.v1.LogEntry
+	(*GetJobMetricsRequest)(nil),     // 40: scaimind.v1.GetJobMetricsRequest
+	(*GetJobMetricsResponse)(nil),    // 41: scaimind.v1.GetJobMetricsResponse
+	(*GetJobSeriesRequest)(nil),      // 42: scaimind.v1.GetJobSeriesRequest
+	(*GetJobSeriesResponse)(nil),     // 43: scaimind.v1.GetJobSeriesResponse
+	(*MetricSeries)(nil),             // 44: scaimind.v1.MetricSeries
+	(*MetricPoint)(nil),              // 45: scaimind.v1.MetricPoint
+	(*StreamJobMetricsRequest)(nil),  // 46: scaimind.v1.StreamJobMetricsRequest
+	(*StreamJobMetricsResponse)(nil), // 47: scaimind.v1.StreamJobMetricsResponse
+	(*MetricsEntry)(nil),             // 48: scaimind.v1.MetricsEntry
+	(*Checkpoint)(nil),               // 49: scaimind.v1.Checkpoint
+	(*ListCheckpointsRequest)(nil),   // 50: scaimind.v1.ListCheckpointsRequest
+	(*PinCheckpointRequest)(nil),     // 51: scaimind.v1.PinCheckpointRequest
+	(*PinCheckpointResponse)(nil),    // 52: scaimind.v1.PinCheckpointResponse
+	(*UnpinCheckpointRequest)(nil),   // 53: scaimind.v1.UnpinCheckpointRequest
+	(*UnpinCheckpointResponse)(nil),  // 54: scaimind.v1.UnpinCheckpointResponse
+	(*ListCheckpointsResponse)(nil),  // 55: scaimind.v1.ListCheckpointsResponse
+	(*GetCheckpointRequest)(nil),     // 56: scaimind.v1.GetCheckpointRequest
+	(*GetCheckpointResponse)(nil),    // 57: scaimind.v1.GetCheckpointResponse
+	(*DeleteCheckpointRequest)(nil),  // 58: scaimind.v1.DeleteCheckpointRequest
+	(*DeleteCheckpointResponse)(nil), // 59: scaimind.v1.DeleteCheckpointResponse
+	(*UpdateJobRequest)(nil),         // 60: scaimind.v1.UpdateJobRequest
+	(*SchedulingChange)(nil),         // 61: scaimind.v1.SchedulingChange
+	(*UpdateJobResponse)(nil),        // 62: scaimind.v1.UpdateJobResponse
+	(*HoldJobRequest)(nil),           // 63: scaimind.v1.HoldJobRequest
+	(*HoldJobResponse)(nil),          // 64: scaimind.v1.HoldJobResponse
+	(*ReleaseJobRequest)(nil),        // 65: scaimind.v1.ReleaseJobRequest
+	(*ReleaseJobResponse)(nil),       // 66: scaimind.v1.ReleaseJobResponse
+	nil,                              // 67: scaimind.v1.SubmitJobRequest.LabelsEntry
+	nil,                              // 68: scaimind.v1.Job.LabelsEntry
+	nil,                              // 69: scaimind.v1.JobFacets.StatusEntry
+	nil,                              // 70: scaimind.v1.JobFacets.QueueEntry
+	nil,                              // 71: scaimind.v1.UpdateJobRequest.LabelsEntry
+	(*TrainingConfig)(nil),           // 72: scaimind.v1.TrainingConfig
+	(*DataConfig)(nil),               // 73: scaimind.v1.DataConfig
+	(*ResourceConfig)(nil),           // 74: scaimind.v1.ResourceConfig
+	(*OutputConfig)(nil),             // 75: scaimind.v1.OutputConfig
+	(*SchedulingConfig)(nil),         // 76: scaimind.v1.SchedulingConfig
+	(*CommandConfig)(nil),            // 77: scaimind.v1.CommandConfig
+	(*EvaluationConfig)(nil),         // 78: scaimind.v1.EvaluationConfig
+	(JobStatus_Value)(0),             // 79: scaimind.v1.JobStatus.Value
+	(JobState_Value)(0),              // 80: scaimind.v1.JobState.Value
+	(JobPhase_Value)(0),              // 81: scaimind.v1.JobPhase.Value
+	(*timestamppb.Timestamp)(nil),    // 82: google.protobuf.Timestamp
+	(ErrorType_Value)(0),             // 83: scaimind.v1.ErrorType.Value
+	(StopReason_Value)(0),            // 84: scaimind.v1.StopReason.Value
+	(TaskState_Value)(0),             // 85: scaimind.v1.TaskState.Value
+	(*JobObstacle)(nil),              // 86: scaimind.v1.JobObstacle
+	(*Remedy)(nil),                   // 87: scaimind.v1.Remedy
+	(*WhatIf)(nil),                   // 88: scaimind.v1.WhatIf
+	(*ExplainedMoment)(nil),          // 89: scaimind.v1.ExplainedMoment
+	(*EstimateError)(nil),            // 90: scaimind.v1.EstimateError
+	(*TunnelOpening)(nil),            // 91: scaimind.v1.TunnelOpening
+	(*TunnelInput)(nil),              // 92: scaimind.v1.TunnelInput
+	(*TunnelOutput)(nil),             // 93: scaimind.v1.TunnelOutput
+	(*structpb.Struct)(nil),          // 94: google.protobuf.Struct
+	(CheckpointState_Value)(0),       // 95: scaimind.v1.CheckpointState.Value
+	(CheckpointKind_Value)(0),        // 96: scaimind.v1.CheckpointKind.Value
 }
 var file_scaimind_v1_jobs_proto_depIdxs = []int32{
-	53,  // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
-	54,  // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
-	55,  // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
-	56,  // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
-	57,  // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	58,  // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
-	51,  // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
-	59,  // 7: scaimind.v1.SubmitJobRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
-	60,  // 8: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
-	0,   // 9: scaimind.v1.SubmitJobsRequest.jobs:type_name -> scaimind.v1.SubmitJobRequest
-	4,   // 10: scaimind.v1.SubmitJobsResponse.results:type_name -> scaimind.v1.SubmitJobResult
-	1,   // 11: scaimind.v1.SubmitJobResult.job:type_name -> scaimind.v1.SubmitJobResponse
-	60,  // 12: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
-	61,  // 13: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
-	62,  // 14: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
-	63,  // 15: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
-	52,  // 16: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
-	53,  // 17: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
-	54,  // 18: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
-	55,  // 19: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
-	56,  // 20: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
-	57,  // 21: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	58,  // 22: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
-	64,  // 23: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
-	8,   // 24: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
-	63,  // 25: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	63,  // 26: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
-	63,  // 27: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
-	63,  // 28: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
-	10,  // 29: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
-	9,   // 30: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
-	65,  // 31: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
-	7,   // 32: scaimind.v1.Job.past_attempts:type_name -> scaimind.v1.PastAttempt
-	59,  // 33: scaimind.v1.Job.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
-	63,  // 34: scaimind.v1.Job.reserved_start_at:type_name -> google.protobuf.Timestamp
-	6,   // 35: scaimind.v1.Job.array:type_name -> scaimind.v1.JobArray
-	64,  // 36: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
-	63,  // 37: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
-	63,  // 38: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
-	66,  // 39: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
-	63,  // 40: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	63,  // 41: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
-	5,   // 42: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
-	60,  // 43: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
-	5,   // 44: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
-	60,  // 45: scaimind.v1.ListJobTasksRequest.status:type_name -> scaimind.v1.JobStatus.Value
-	17,  // 46: scaimind.v1.ListJobTasksResponse.tasks:type_name -> scaimind.v1.JobTask
-	60,  // 47: scaimind.v1.JobTask.status:type_name -> scaimind.v1.JobStatus.Value
-	61,  // 48: scaimind.v1.JobTask.state:type_name -> scaimind.v1.JobState.Value
-	64,  // 49: scaimind.v1.JobTask.error_type:type_name -> scaimind.v1.ErrorType.Value
-	63,  // 50: scaimind.v1.JobTask.started_at:type_name -> google.protobuf.Timestamp
-	63,  // 51: scaimind.v1.JobTask.finished_at:type_name -> google.protobuf.Timestamp
-	5,   // 52: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
-	5,   // 53: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
-	5,   // 54: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
-	55,  // 55: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
-	5,   // 56: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
-	63,  // 57: scaimind.v1.ExplainJobRequest.at_time:type_name -> google.protobuf.Timestamp
-	61,  // 58: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
-	60,  // 59: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
-	67,  // 60: scaimind.v1.ExplainJobResponse.obstacles:type_name -> scaimind.v1.JobObstacle
-	63,  // 61: scaimind.v1.ExplainJobResponse.estimated_start_at:type_name -> google.protobuf.Timestamp
-	68,  // 62: scaimind.v1.ExplainJobResponse.remedies:type_name -> scaimind.v1.Remedy
-	69,  // 63: scaimind.v1.ExplainJobResponse.what_if:type_name -> scaimind.v1.WhatIf
-	70,  // 64: scaimind.v1.ExplainJobResponse.at:type_name -> scaimind.v1.ExplainedMoment
-	71,  // 65: scaimind.v1.ExplainJobResponse.estimate_error:type_name -> scaimind.v1.EstimateError
-	63,  // 66: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
-	30,  // 67: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
-	63,  // 68: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
-	72,  // 69: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
-	8,   // 70: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
-	35,  // 71: scaimind.v1.GetJobSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
-	36,  // 72: scaimind.v1.MetricSeries.points:type_name -> scaimind.v1.MetricPoint
-	63,  // 73: scaimind.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
-	39,  // 74: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
-	63,  // 75: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
-	72,  // 76: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
-	63,  // 77: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	73,  // 78: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
-	74,  // 79: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
-	40,  // 80: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	40,  // 81: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	40,  // 82: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
-	40,  // 83: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	0,   // 84: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
-	2,   // 85: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
-	11,  // 86: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
-	13,  // 87: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
-	15,  // 88: scaimind.v1.JobService.ListJobTasks:input_type -> scaimind.v1.ListJobTasksRequest
-	18,  // 89: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
-	20,  // 90: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
-	22,  // 91: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
-	24,  // 92: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
-	26,  // 93: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
-	28,  // 94: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
-	31,  // 95: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
-	33,  // 96: scaimind.v1.JobService.GetJobSeries:input_type -> scaimind.v1.GetJobSeriesRequest
-	37,  // 97: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
-	41,  // 98: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
-	47,  // 99: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
-	42,  // 100: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
-	44,  // 101: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
-	49,  // 102: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
-	1,   // 103: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
-	3,   // 104: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
-	12,  // 105: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
-	14,  // 106: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
-	16,  // 107: scaimind.v1.JobService.ListJobTasks:output_type -> scaimind.v1.ListJobTasksResponse
-	19,  // 108: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
-	21,  // 109: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
-	23,  // 110: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
-	25,  // 111: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
-	27,  // 112: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
-	29,  // 113: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
-	32,  // 114: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
-	34,  // 115: scaimind.v1.JobService.GetJobSeries:output_type -> scaimind.v1.GetJobSeriesResponse
-	38,  // 116: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
-	46,  // 117: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
-	48,  // 118: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
-	43,  // 119: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
-	45,  // 120: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
-	50,  // 121: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
-	103, // [103:122] is the sub-list for method output_type
-	84,  // [84:103] is the sub-list for method input_type
-	84,  // [84:84] is the sub-list for extension type_name
-	84,  // [84:84] is the sub-list for extension extendee
-	0,   // [0:84] is the sub-list for field type_name
+	72,  // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
+	73,  // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
+	74,  // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
+	75,  // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
+	76,  // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	77,  // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
+	67,  // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
+	78,  // 7: scaimind.v1.SubmitJobRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	1,   // 8: scaimind.v1.SubmitJobRequest.notify_config:type_name -> scaimind.v1.NotifyConfig
+	79,  // 9: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	0,   // 10: scaimind.v1.SubmitJobsRequest.jobs:type_name -> scaimind.v1.SubmitJobRequest
+	5,   // 11: scaimind.v1.SubmitJobsResponse.results:type_name -> scaimind.v1.SubmitJobResult
+	2,   // 12: scaimind.v1.SubmitJobResult.job:type_name -> scaimind.v1.SubmitJobResponse
+	79,  // 13: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
+	80,  // 14: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
+	81,  // 15: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
+	82,  // 16: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
+	68,  // 17: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
+	72,  // 18: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
+	73,  // 19: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
+	74,  // 20: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
+	75,  // 21: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
+	76,  // 22: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	77,  // 23: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
+	83,  // 24: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
+	9,   // 25: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
+	82,  // 26: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	82,  // 27: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
+	82,  // 28: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
+	82,  // 29: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
+	11,  // 30: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
+	10,  // 31: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
+	84,  // 32: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
+	8,   // 33: scaimind.v1.Job.past_attempts:type_name -> scaimind.v1.PastAttempt
+	78,  // 34: scaimind.v1.Job.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	82,  // 35: scaimind.v1.Job.reserved_start_at:type_name -> google.protobuf.Timestamp
+	7,   // 36: scaimind.v1.Job.array:type_name -> scaimind.v1.JobArray
+	1,   // 37: scaimind.v1.Job.notify_config:type_name -> scaimind.v1.NotifyConfig
+	82,  // 38: scaimind.v1.Job.notified_at:type_name -> google.protobuf.Timestamp
+	83,  // 39: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
+	82,  // 40: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
+	82,  // 41: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
+	85,  // 42: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
+	82,  // 43: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	82,  // 44: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
+	6,   // 45: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
+	16,  // 46: scaimind.v1.ListUploadsResponse.uploads:type_name -> scaimind.v1.UploadUse
+	79,  // 47: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
+	6,   // 48: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
+	19,  // 49: scaimind.v1.ListJobsResponse.facets:type_name -> scaimind.v1.JobFacets
+	69,  // 50: scaimind.v1.JobFacets.status:type_name -> scaimind.v1.JobFacets.StatusEntry
+	70,  // 51: scaimind.v1.JobFacets.queue:type_name -> scaimind.v1.JobFacets.QueueEntry
+	79,  // 52: scaimind.v1.ListJobTasksRequest.status:type_name -> scaimind.v1.JobStatus.Value
+	22,  // 53: scaimind.v1.ListJobTasksResponse.tasks:type_name -> scaimind.v1.JobTask
+	79,  // 54: scaimind.v1.JobTask.status:type_name -> scaimind.v1.JobStatus.Value
+	80,  // 55: scaimind.v1.JobTask.state:type_name -> scaimind.v1.JobState.Value
+	83,  // 56: scaimind.v1.JobTask.error_type:type_name -> scaimind.v1.ErrorType.Value
+	82,  // 57: scaimind.v1.JobTask.started_at:type_name -> google.protobuf.Timestamp
+	82,  // 58: scaimind.v1.JobTask.finished_at:type_name -> google.protobuf.Timestamp
+	6,   // 59: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
+	6,   // 60: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
+	6,   // 61: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
+	74,  // 62: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
+	6,   // 63: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
+	82,  // 64: scaimind.v1.ExplainJobRequest.at_time:type_name -> google.protobuf.Timestamp
+	80,  // 65: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
+	79,  // 66: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	86,  // 67: scaimind.v1.ExplainJobResponse.obstacles:type_name -> scaimind.v1.JobObstacle
+	82,  // 68: scaimind.v1.ExplainJobResponse.estimated_start_at:type_name -> google.protobuf.Timestamp
+	87,  // 69: scaimind.v1.ExplainJobResponse.remedies:type_name -> scaimind.v1.Remedy
+	88,  // 70: scaimind.v1.ExplainJobResponse.what_if:type_name -> scaimind.v1.WhatIf
+	89,  // 71: scaimind.v1.ExplainJobResponse.at:type_name -> scaimind.v1.ExplainedMoment
+	90,  // 72: scaimind.v1.ExplainJobResponse.estimate_error:type_name -> scaimind.v1.EstimateError
+	91,  // 73: scaimind.v1.StreamJobTunnelRequest.opening:type_name -> scaimind.v1.TunnelOpening
+	92,  // 74: scaimind.v1.StreamJobTunnelRequest.input:type_name -> scaimind.v1.TunnelInput
+	93,  // 75: scaimind.v1.StreamJobTunnelResponse.output:type_name -> scaimind.v1.TunnelOutput
+	91,  // 76: scaimind.v1.OpenTunnelRequest.opening:type_name -> scaimind.v1.TunnelOpening
+	82,  // 77: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
+	39,  // 78: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
+	82,  // 79: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
+	94,  // 80: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
+	9,   // 81: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
+	44,  // 82: scaimind.v1.GetJobSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
+	45,  // 83: scaimind.v1.MetricSeries.points:type_name -> scaimind.v1.MetricPoint
+	82,  // 84: scaimind.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
+	48,  // 85: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
+	82,  // 86: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
+	94,  // 87: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
+	82,  // 88: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	95,  // 89: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
+	96,  // 90: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	49,  // 91: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	49,  // 92: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	49,  // 93: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
+	49,  // 94: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	71,  // 95: scaimind.v1.UpdateJobRequest.labels:type_name -> scaimind.v1.UpdateJobRequest.LabelsEntry
+	74,  // 96: scaimind.v1.UpdateJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
+	61,  // 97: scaimind.v1.UpdateJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingChange
+	82,  // 98: scaimind.v1.SchedulingChange.not_before:type_name -> google.protobuf.Timestamp
+	6,   // 99: scaimind.v1.UpdateJobResponse.job:type_name -> scaimind.v1.Job
+	6,   // 100: scaimind.v1.HoldJobResponse.job:type_name -> scaimind.v1.Job
+	6,   // 101: scaimind.v1.ReleaseJobResponse.job:type_name -> scaimind.v1.Job
+	0,   // 102: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
+	3,   // 103: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
+	12,  // 104: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
+	17,  // 105: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
+	14,  // 106: scaimind.v1.JobService.ListUploads:input_type -> scaimind.v1.ListUploadsRequest
+	20,  // 107: scaimind.v1.JobService.ListJobTasks:input_type -> scaimind.v1.ListJobTasksRequest
+	23,  // 108: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
+	25,  // 109: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
+	27,  // 110: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
+	29,  // 111: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
+	31,  // 112: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
+	37,  // 113: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
+	33,  // 114: scaimind.v1.JobService.StreamJobTunnel:input_type -> scaimind.v1.StreamJobTunnelRequest
+	35,  // 115: scaimind.v1.JobService.OpenTunnel:input_type -> scaimind.v1.OpenTunnelRequest
+	40,  // 116: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
+	42,  // 117: scaimind.v1.JobService.GetJobSeries:input_type -> scaimind.v1.GetJobSeriesRequest
+	46,  // 118: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
+	50,  // 119: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
+	56,  // 120: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
+	51,  // 121: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
+	53,  // 122: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
+	58,  // 123: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
+	60,  // 124: scaimind.v1.JobService.UpdateJob:input_type -> scaimind.v1.UpdateJobRequest
+	63,  // 125: scaimind.v1.JobService.HoldJob:input_type -> scaimind.v1.HoldJobRequest
+	65,  // 126: scaimind.v1.JobService.ReleaseJob:input_type -> scaimind.v1.ReleaseJobRequest
+	2,   // 127: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
+	4,   // 128: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
+	13,  // 129: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
+	18,  // 130: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
+	15,  // 131: scaimind.v1.JobService.ListUploads:output_type -> scaimind.v1.ListUploadsResponse
+	21,  // 132: scaimind.v1.JobService.ListJobTasks:output_type -> scaimind.v1.ListJobTasksResponse
+	24,  // 133: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
+	26,  // 134: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
+	28,  // 135: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
+	30,  // 136: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
+	32,  // 137: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
+	38,  // 138: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
+	34,  // 139: scaimind.v1.JobService.StreamJobTunnel:output_type -> scaimind.v1.StreamJobTunnelResponse
+	36,  // 140: scaimind.v1.JobService.OpenTunnel:output_type -> scaimind.v1.OpenTunnelResponse
+	41,  // 141: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
+	43,  // 142: scaimind.v1.JobService.GetJobSeries:output_type -> scaimind.v1.GetJobSeriesResponse
+	47,  // 143: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
+	55,  // 144: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
+	57,  // 145: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
+	52,  // 146: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
+	54,  // 147: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
+	59,  // 148: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
+	62,  // 149: scaimind.v1.JobService.UpdateJob:output_type -> scaimind.v1.UpdateJobResponse
+	64,  // 150: scaimind.v1.JobService.HoldJob:output_type -> scaimind.v1.HoldJobResponse
+	66,  // 151: scaimind.v1.JobService.ReleaseJob:output_type -> scaimind.v1.ReleaseJobResponse
+	127, // [127:152] is the sub-list for method output_type
+	102, // [102:127] is the sub-list for method input_type
+	102, // [102:102] is the sub-list for extension type_name
+	102, // [102:102] is the sub-list for extension extendee
+	0,   // [0:102] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_jobs_proto_init() }
@@ -4451,24 +5564,28 @@ func file_scaimind_v1_jobs_proto_init() {
 	file_scaimind_v1_enums_proto_init()
 	file_scaimind_v1_explain_proto_init()
 	file_scaimind_v1_options_proto_init()
+	file_scaimind_v1_tunnels_proto_init()
 	file_scaimind_v1_jobs_proto_msgTypes[1].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[5].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[7].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[10].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[17].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[20].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[26].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[27].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[28].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[36].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[2].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[6].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[8].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[11].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[22].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[25].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[31].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[32].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[37].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[45].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[46].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[60].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[61].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_jobs_proto_rawDesc), len(file_scaimind_v1_jobs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   53,
+			NumMessages:   72,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

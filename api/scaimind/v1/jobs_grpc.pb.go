@@ -29,6 +29,7 @@ const (
 	JobService_SubmitJobs_FullMethodName       = "/scaimind.v1.JobService/SubmitJobs"
 	JobService_GetJob_FullMethodName           = "/scaimind.v1.JobService/GetJob"
 	JobService_ListJobs_FullMethodName         = "/scaimind.v1.JobService/ListJobs"
+	JobService_ListUploads_FullMethodName      = "/scaimind.v1.JobService/ListUploads"
 	JobService_ListJobTasks_FullMethodName     = "/scaimind.v1.JobService/ListJobTasks"
 	JobService_CancelJob_FullMethodName        = "/scaimind.v1.JobService/CancelJob"
 	JobService_PauseJob_FullMethodName         = "/scaimind.v1.JobService/PauseJob"
@@ -36,6 +37,8 @@ const (
 	JobService_RetryJob_FullMethodName         = "/scaimind.v1.JobService/RetryJob"
 	JobService_ExplainJob_FullMethodName       = "/scaimind.v1.JobService/ExplainJob"
 	JobService_StreamJobLogs_FullMethodName    = "/scaimind.v1.JobService/StreamJobLogs"
+	JobService_StreamJobTunnel_FullMethodName  = "/scaimind.v1.JobService/StreamJobTunnel"
+	JobService_OpenTunnel_FullMethodName       = "/scaimind.v1.JobService/OpenTunnel"
 	JobService_GetJobMetrics_FullMethodName    = "/scaimind.v1.JobService/GetJobMetrics"
 	JobService_GetJobSeries_FullMethodName     = "/scaimind.v1.JobService/GetJobSeries"
 	JobService_StreamJobMetrics_FullMethodName = "/scaimind.v1.JobService/StreamJobMetrics"
@@ -44,6 +47,9 @@ const (
 	JobService_PinCheckpoint_FullMethodName    = "/scaimind.v1.JobService/PinCheckpoint"
 	JobService_UnpinCheckpoint_FullMethodName  = "/scaimind.v1.JobService/UnpinCheckpoint"
 	JobService_DeleteCheckpoint_FullMethodName = "/scaimind.v1.JobService/DeleteCheckpoint"
+	JobService_UpdateJob_FullMethodName        = "/scaimind.v1.JobService/UpdateJob"
+	JobService_HoldJob_FullMethodName          = "/scaimind.v1.JobService/HoldJob"
+	JobService_ReleaseJob_FullMethodName       = "/scaimind.v1.JobService/ReleaseJob"
 )
 
 // JobServiceClient is the client API for JobService service.
@@ -55,6 +61,8 @@ type JobServiceClient interface {
 	SubmitJobs(ctx context.Context, in *SubmitJobsRequest, opts ...grpc.CallOption) (*SubmitJobsResponse, error)
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*GetJobResponse, error)
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (*ListJobsResponse, error)
+	// The uploads that jobs and schedules of all tenants name, for gateways, which remove the others.
+	ListUploads(ctx context.Context, in *ListUploadsRequest, opts ...grpc.CallOption) (*ListUploadsResponse, error)
 	// The elements of a job array, by number.
 	ListJobTasks(ctx context.Context, in *ListJobTasksRequest, opts ...grpc.CallOption) (*ListJobTasksResponse, error)
 	CancelJob(ctx context.Context, in *CancelJobRequest, opts ...grpc.CallOption) (*CancelJobResponse, error)
@@ -64,6 +72,10 @@ type JobServiceClient interface {
 	// Why a job is where it is.
 	ExplainJob(ctx context.Context, in *ExplainJobRequest, opts ...grpc.CallOption) (*ExplainJobResponse, error)
 	StreamJobLogs(ctx context.Context, in *StreamJobLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamJobLogsResponse], error)
+	// Carries bytes between the caller and a process or a port of a task (tunnels.proto). Any coordinator relays them.
+	StreamJobTunnel(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StreamJobTunnelRequest, StreamJobTunnelResponse], error)
+	// Writes down that a tunnel is opened. The coordinator that relays it asks for this before it asks the agent.
+	OpenTunnel(ctx context.Context, in *OpenTunnelRequest, opts ...grpc.CallOption) (*OpenTunnelResponse, error)
 	GetJobMetrics(ctx context.Context, in *GetJobMetricsRequest, opts ...grpc.CallOption) (*GetJobMetricsResponse, error)
 	GetJobSeries(ctx context.Context, in *GetJobSeriesRequest, opts ...grpc.CallOption) (*GetJobSeriesResponse, error)
 	StreamJobMetrics(ctx context.Context, in *StreamJobMetricsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamJobMetricsResponse], error)
@@ -74,6 +86,11 @@ type JobServiceClient interface {
 	UnpinCheckpoint(ctx context.Context, in *UnpinCheckpointRequest, opts ...grpc.CallOption) (*UnpinCheckpointResponse, error)
 	// Takes a checkpoint out of the state; its files stay where they are.
 	DeleteCheckpoint(ctx context.Context, in *DeleteCheckpointRequest, opts ...grpc.CallOption) (*DeleteCheckpointResponse, error)
+	// Change what a job asks for, before it is over.
+	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*UpdateJobResponse, error)
+	// Keep a job that waits from starting, until it is released.
+	HoldJob(ctx context.Context, in *HoldJobRequest, opts ...grpc.CallOption) (*HoldJobResponse, error)
+	ReleaseJob(ctx context.Context, in *ReleaseJobRequest, opts ...grpc.CallOption) (*ReleaseJobResponse, error)
 }
 
 type jobServiceClient struct {
@@ -118,6 +135,16 @@ func (c *jobServiceClient) ListJobs(ctx context.Context, in *ListJobsRequest, op
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListJobsResponse)
 	err := c.cc.Invoke(ctx, JobService_ListJobs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) ListUploads(ctx context.Context, in *ListUploadsRequest, opts ...grpc.CallOption) (*ListUploadsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListUploadsResponse)
+	err := c.cc.Invoke(ctx, JobService_ListUploads_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -203,6 +230,29 @@ func (c *jobServiceClient) StreamJobLogs(ctx context.Context, in *StreamJobLogsR
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type JobService_StreamJobLogsClient = grpc.ServerStreamingClient[StreamJobLogsResponse]
 
+func (c *jobServiceClient) StreamJobTunnel(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StreamJobTunnelRequest, StreamJobTunnelResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &JobService_ServiceDesc.Streams[1], JobService_StreamJobTunnel_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[StreamJobTunnelRequest, StreamJobTunnelResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type JobService_StreamJobTunnelClient = grpc.BidiStreamingClient[StreamJobTunnelRequest, StreamJobTunnelResponse]
+
+func (c *jobServiceClient) OpenTunnel(ctx context.Context, in *OpenTunnelRequest, opts ...grpc.CallOption) (*OpenTunnelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OpenTunnelResponse)
+	err := c.cc.Invoke(ctx, JobService_OpenTunnel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *jobServiceClient) GetJobMetrics(ctx context.Context, in *GetJobMetricsRequest, opts ...grpc.CallOption) (*GetJobMetricsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetJobMetricsResponse)
@@ -225,7 +275,7 @@ func (c *jobServiceClient) GetJobSeries(ctx context.Context, in *GetJobSeriesReq
 
 func (c *jobServiceClient) StreamJobMetrics(ctx context.Context, in *StreamJobMetricsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamJobMetricsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &JobService_ServiceDesc.Streams[1], JobService_StreamJobMetrics_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &JobService_ServiceDesc.Streams[2], JobService_StreamJobMetrics_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -292,6 +342,36 @@ func (c *jobServiceClient) DeleteCheckpoint(ctx context.Context, in *DeleteCheck
 	return out, nil
 }
 
+func (c *jobServiceClient) UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*UpdateJobResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateJobResponse)
+	err := c.cc.Invoke(ctx, JobService_UpdateJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) HoldJob(ctx context.Context, in *HoldJobRequest, opts ...grpc.CallOption) (*HoldJobResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HoldJobResponse)
+	err := c.cc.Invoke(ctx, JobService_HoldJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) ReleaseJob(ctx context.Context, in *ReleaseJobRequest, opts ...grpc.CallOption) (*ReleaseJobResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseJobResponse)
+	err := c.cc.Invoke(ctx, JobService_ReleaseJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // JobServiceServer is the server API for JobService service.
 // All implementations must embed UnimplementedJobServiceServer
 // for forward compatibility.
@@ -301,6 +381,8 @@ type JobServiceServer interface {
 	SubmitJobs(context.Context, *SubmitJobsRequest) (*SubmitJobsResponse, error)
 	GetJob(context.Context, *GetJobRequest) (*GetJobResponse, error)
 	ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error)
+	// The uploads that jobs and schedules of all tenants name, for gateways, which remove the others.
+	ListUploads(context.Context, *ListUploadsRequest) (*ListUploadsResponse, error)
 	// The elements of a job array, by number.
 	ListJobTasks(context.Context, *ListJobTasksRequest) (*ListJobTasksResponse, error)
 	CancelJob(context.Context, *CancelJobRequest) (*CancelJobResponse, error)
@@ -310,6 +392,10 @@ type JobServiceServer interface {
 	// Why a job is where it is.
 	ExplainJob(context.Context, *ExplainJobRequest) (*ExplainJobResponse, error)
 	StreamJobLogs(*StreamJobLogsRequest, grpc.ServerStreamingServer[StreamJobLogsResponse]) error
+	// Carries bytes between the caller and a process or a port of a task (tunnels.proto). Any coordinator relays them.
+	StreamJobTunnel(grpc.BidiStreamingServer[StreamJobTunnelRequest, StreamJobTunnelResponse]) error
+	// Writes down that a tunnel is opened. The coordinator that relays it asks for this before it asks the agent.
+	OpenTunnel(context.Context, *OpenTunnelRequest) (*OpenTunnelResponse, error)
 	GetJobMetrics(context.Context, *GetJobMetricsRequest) (*GetJobMetricsResponse, error)
 	GetJobSeries(context.Context, *GetJobSeriesRequest) (*GetJobSeriesResponse, error)
 	StreamJobMetrics(*StreamJobMetricsRequest, grpc.ServerStreamingServer[StreamJobMetricsResponse]) error
@@ -320,6 +406,11 @@ type JobServiceServer interface {
 	UnpinCheckpoint(context.Context, *UnpinCheckpointRequest) (*UnpinCheckpointResponse, error)
 	// Takes a checkpoint out of the state; its files stay where they are.
 	DeleteCheckpoint(context.Context, *DeleteCheckpointRequest) (*DeleteCheckpointResponse, error)
+	// Change what a job asks for, before it is over.
+	UpdateJob(context.Context, *UpdateJobRequest) (*UpdateJobResponse, error)
+	// Keep a job that waits from starting, until it is released.
+	HoldJob(context.Context, *HoldJobRequest) (*HoldJobResponse, error)
+	ReleaseJob(context.Context, *ReleaseJobRequest) (*ReleaseJobResponse, error)
 	mustEmbedUnimplementedJobServiceServer()
 }
 
@@ -342,6 +433,9 @@ func (UnimplementedJobServiceServer) GetJob(context.Context, *GetJobRequest) (*G
 func (UnimplementedJobServiceServer) ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobs not implemented")
 }
+func (UnimplementedJobServiceServer) ListUploads(context.Context, *ListUploadsRequest) (*ListUploadsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListUploads not implemented")
+}
 func (UnimplementedJobServiceServer) ListJobTasks(context.Context, *ListJobTasksRequest) (*ListJobTasksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobTasks not implemented")
 }
@@ -362,6 +456,12 @@ func (UnimplementedJobServiceServer) ExplainJob(context.Context, *ExplainJobRequ
 }
 func (UnimplementedJobServiceServer) StreamJobLogs(*StreamJobLogsRequest, grpc.ServerStreamingServer[StreamJobLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method StreamJobLogs not implemented")
+}
+func (UnimplementedJobServiceServer) StreamJobTunnel(grpc.BidiStreamingServer[StreamJobTunnelRequest, StreamJobTunnelResponse]) error {
+	return status.Error(codes.Unimplemented, "method StreamJobTunnel not implemented")
+}
+func (UnimplementedJobServiceServer) OpenTunnel(context.Context, *OpenTunnelRequest) (*OpenTunnelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method OpenTunnel not implemented")
 }
 func (UnimplementedJobServiceServer) GetJobMetrics(context.Context, *GetJobMetricsRequest) (*GetJobMetricsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetJobMetrics not implemented")
@@ -386,6 +486,15 @@ func (UnimplementedJobServiceServer) UnpinCheckpoint(context.Context, *UnpinChec
 }
 func (UnimplementedJobServiceServer) DeleteCheckpoint(context.Context, *DeleteCheckpointRequest) (*DeleteCheckpointResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteCheckpoint not implemented")
+}
+func (UnimplementedJobServiceServer) UpdateJob(context.Context, *UpdateJobRequest) (*UpdateJobResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateJob not implemented")
+}
+func (UnimplementedJobServiceServer) HoldJob(context.Context, *HoldJobRequest) (*HoldJobResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method HoldJob not implemented")
+}
+func (UnimplementedJobServiceServer) ReleaseJob(context.Context, *ReleaseJobRequest) (*ReleaseJobResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseJob not implemented")
 }
 func (UnimplementedJobServiceServer) mustEmbedUnimplementedJobServiceServer() {}
 func (UnimplementedJobServiceServer) testEmbeddedByValue()                    {}
@@ -476,6 +585,24 @@ func _JobService_ListJobs_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(JobServiceServer).ListJobs(ctx, req.(*ListJobsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_ListUploads_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListUploadsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).ListUploads(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_ListUploads_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).ListUploads(ctx, req.(*ListUploadsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -598,6 +725,31 @@ func _JobService_StreamJobLogs_Handler(srv interface{}, stream grpc.ServerStream
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type JobService_StreamJobLogsServer = grpc.ServerStreamingServer[StreamJobLogsResponse]
+
+func _JobService_StreamJobTunnel_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(JobServiceServer).StreamJobTunnel(&grpc.GenericServerStream[StreamJobTunnelRequest, StreamJobTunnelResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type JobService_StreamJobTunnelServer = grpc.BidiStreamingServer[StreamJobTunnelRequest, StreamJobTunnelResponse]
+
+func _JobService_OpenTunnel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(OpenTunnelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).OpenTunnel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_OpenTunnel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).OpenTunnel(ctx, req.(*OpenTunnelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _JobService_GetJobMetrics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetJobMetricsRequest)
@@ -736,6 +888,60 @@ func _JobService_DeleteCheckpoint_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _JobService_UpdateJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).UpdateJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_UpdateJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).UpdateJob(ctx, req.(*UpdateJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_HoldJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HoldJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).HoldJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_HoldJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).HoldJob(ctx, req.(*HoldJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_ReleaseJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).ReleaseJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_ReleaseJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).ReleaseJob(ctx, req.(*ReleaseJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // JobService_ServiceDesc is the grpc.ServiceDesc for JobService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -760,6 +966,10 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _JobService_ListJobs_Handler,
 		},
 		{
+			MethodName: "ListUploads",
+			Handler:    _JobService_ListUploads_Handler,
+		},
+		{
 			MethodName: "ListJobTasks",
 			Handler:    _JobService_ListJobTasks_Handler,
 		},
@@ -782,6 +992,10 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ExplainJob",
 			Handler:    _JobService_ExplainJob_Handler,
+		},
+		{
+			MethodName: "OpenTunnel",
+			Handler:    _JobService_OpenTunnel_Handler,
 		},
 		{
 			MethodName: "GetJobMetrics",
@@ -811,12 +1025,30 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "DeleteCheckpoint",
 			Handler:    _JobService_DeleteCheckpoint_Handler,
 		},
+		{
+			MethodName: "UpdateJob",
+			Handler:    _JobService_UpdateJob_Handler,
+		},
+		{
+			MethodName: "HoldJob",
+			Handler:    _JobService_HoldJob_Handler,
+		},
+		{
+			MethodName: "ReleaseJob",
+			Handler:    _JobService_ReleaseJob_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "StreamJobLogs",
 			Handler:       _JobService_StreamJobLogs_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "StreamJobTunnel",
+			Handler:       _JobService_StreamJobTunnel_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 		{
 			StreamName:    "StreamJobMetrics",

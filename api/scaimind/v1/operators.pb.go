@@ -812,6 +812,8 @@ type DescribeReplicaRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Who asks.
 	CoordinatorId string `protobuf:"bytes,1,opt,name=coordinator_id,json=coordinatorId,proto3" json:"coordinator_id,omitempty"`
+	// Answer with the term and the indices only, without asking the leader for anything.
+	FiguresOnly   bool `protobuf:"varint,2,opt,name=figures_only,json=figuresOnly,proto3" json:"figures_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -853,6 +855,13 @@ func (x *DescribeReplicaRequest) GetCoordinatorId() string {
 	return ""
 }
 
+func (x *DescribeReplicaRequest) GetFiguresOnly() bool {
+	if x != nil {
+		return x.FiguresOnly
+	}
+	return false
+}
+
 type DescribeReplicaResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CoordinatorId string                 `protobuf:"bytes,1,opt,name=coordinator_id,json=coordinatorId,proto3" json:"coordinator_id,omitempty"`
@@ -866,9 +875,17 @@ type DescribeReplicaResponse struct {
 	Member bool `protobuf:"varint,5,opt,name=member,proto3" json:"member,omitempty"`
 	Known  bool `protobuf:"varint,6,opt,name=known,proto3" json:"known,omitempty"`
 	// The feature levels that it supports, and the version of mind that it runs.
-	OldestLevel   uint32 `protobuf:"varint,7,opt,name=oldest_level,json=oldestLevel,proto3" json:"oldest_level,omitempty"`
-	NewestLevel   uint32 `protobuf:"varint,8,opt,name=newest_level,json=newestLevel,proto3" json:"newest_level,omitempty"`
-	Program       string `protobuf:"bytes,9,opt,name=program,proto3" json:"program,omitempty"`
+	OldestLevel  uint32 `protobuf:"varint,7,opt,name=oldest_level,json=oldestLevel,proto3" json:"oldest_level,omitempty"`
+	NewestLevel  uint32 `protobuf:"varint,8,opt,name=newest_level,json=newestLevel,proto3" json:"newest_level,omitempty"`
+	Program      string `protobuf:"bytes,9,opt,name=program,proto3" json:"program,omitempty"`
+	Term         uint64 `protobuf:"varint,10,opt,name=term,proto3" json:"term,omitempty"`
+	LastIndex    uint64 `protobuf:"varint,11,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	AppliedIndex uint64 `protobuf:"varint,12,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	// The newest entry in its state: its own, not those that only Raft needs.
+	StateIndex uint64 `protobuf:"varint,13,opt,name=state_index,json=stateIndex,proto3" json:"state_index,omitempty"`
+	// The term in which it last lost its leader, and how long ago it last heard of that leader. 0: it has lost none since its start.
+	LostTerm      uint64 `protobuf:"varint,14,opt,name=lost_term,json=lostTerm,proto3" json:"lost_term,omitempty"`
+	LostNs        int64  `protobuf:"varint,15,opt,name=lost_ns,json=lostNs,proto3" json:"lost_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -964,6 +981,48 @@ func (x *DescribeReplicaResponse) GetProgram() string {
 		return x.Program
 	}
 	return ""
+}
+
+func (x *DescribeReplicaResponse) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *DescribeReplicaResponse) GetLastIndex() uint64 {
+	if x != nil {
+		return x.LastIndex
+	}
+	return 0
+}
+
+func (x *DescribeReplicaResponse) GetAppliedIndex() uint64 {
+	if x != nil {
+		return x.AppliedIndex
+	}
+	return 0
+}
+
+func (x *DescribeReplicaResponse) GetStateIndex() uint64 {
+	if x != nil {
+		return x.StateIndex
+	}
+	return 0
+}
+
+func (x *DescribeReplicaResponse) GetLostTerm() uint64 {
+	if x != nil {
+		return x.LostTerm
+	}
+	return 0
+}
+
+func (x *DescribeReplicaResponse) GetLostNs() int64 {
+	if x != nil {
+		return x.LostNs
+	}
+	return 0
 }
 
 type GetFeatureLevelRequest struct {
@@ -1922,9 +1981,10 @@ const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\x05voter\x18\x01 \x01(\bR\x05voter\"#\n" +
 	"\x11RemovePeerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x14\n" +
-	"\x12RemovePeerResponse\"?\n" +
+	"\x12RemovePeerResponse\"b\n" +
 	"\x16DescribeReplicaRequest\x12%\n" +
-	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\"\xb7\x02\n" +
+	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\x12!\n" +
+	"\ffigures_only\x18\x02 \x01(\bR\vfiguresOnly\"\xe6\x03\n" +
 	"\x17DescribeReplicaResponse\x12%\n" +
 	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\x125\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1f.scaimind.v1.ReplicaState.ValueR\x05state\x12\x16\n" +
@@ -1934,7 +1994,16 @@ const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\x05known\x18\x06 \x01(\bR\x05known\x12!\n" +
 	"\foldest_level\x18\a \x01(\rR\voldestLevel\x12!\n" +
 	"\fnewest_level\x18\b \x01(\rR\vnewestLevel\x12\x18\n" +
-	"\aprogram\x18\t \x01(\tR\aprogram\"\x18\n" +
+	"\aprogram\x18\t \x01(\tR\aprogram\x12\x12\n" +
+	"\x04term\x18\n" +
+	" \x01(\x04R\x04term\x12\x1d\n" +
+	"\n" +
+	"last_index\x18\v \x01(\x04R\tlastIndex\x12#\n" +
+	"\rapplied_index\x18\f \x01(\x04R\fappliedIndex\x12\x1f\n" +
+	"\vstate_index\x18\r \x01(\x04R\n" +
+	"stateIndex\x12\x1b\n" +
+	"\tlost_term\x18\x0e \x01(\x04R\blostTerm\x12\x17\n" +
+	"\alost_ns\x18\x0f \x01(\x03R\x06lostNs\"\x18\n" +
 	"\x16GetFeatureLevelRequest\"\xe8\x01\n" +
 	"\x17GetFeatureLevelResponse\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\rR\x05level\x12%\n" +

@@ -277,6 +277,7 @@ type Route struct {
 	//	*Route_Post
 	//	*Route_Put
 	//	*Route_Delete
+	//	*Route_Patch
 	Path isRoute_Path `protobuf_oneof:"path"`
 	// Tells routes apart that one method serves in different ways.
 	Variant string `protobuf:"bytes,5,opt,name=variant,proto3" json:"variant,omitempty"`
@@ -374,6 +375,15 @@ func (x *Route) GetDelete() string {
 	return ""
 }
 
+func (x *Route) GetPatch() string {
+	if x != nil {
+		if x, ok := x.Path.(*Route_Patch); ok {
+			return x.Patch
+		}
+	}
+	return ""
+}
+
 func (x *Route) GetVariant() string {
 	if x != nil {
 		return x.Variant
@@ -464,6 +474,10 @@ type Route_Delete struct {
 	Delete string `protobuf:"bytes,4,opt,name=delete,proto3,oneof"`
 }
 
+type Route_Patch struct {
+	Patch string `protobuf:"bytes,15,opt,name=patch,proto3,oneof"`
+}
+
 func (*Route_Get) isRoute_Path() {}
 
 func (*Route_Post) isRoute_Path() {}
@@ -471,6 +485,8 @@ func (*Route_Post) isRoute_Path() {}
 func (*Route_Put) isRoute_Path() {}
 
 func (*Route_Delete) isRoute_Path() {}
+
+func (*Route_Patch) isRoute_Path() {}
 
 var file_scaimind_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
@@ -521,12 +537,13 @@ const file_scaimind_v1_options_proto_rawDesc = "" +
 	"\x05AGENT\x10\x01\x12\v\n" +
 	"\aGATEWAY\x10\x02\x12\f\n" +
 	"\bOPERATOR\x10\x03\x12\x0f\n" +
-	"\vCOORDINATOR\x10\x04\"\xda\x02\n" +
+	"\vCOORDINATOR\x10\x04\"\xf2\x02\n" +
 	"\x05Route\x12\x12\n" +
 	"\x03get\x18\x01 \x01(\tH\x00R\x03get\x12\x14\n" +
 	"\x04post\x18\x02 \x01(\tH\x00R\x04post\x12\x12\n" +
 	"\x03put\x18\x03 \x01(\tH\x00R\x03put\x12\x18\n" +
-	"\x06delete\x18\x04 \x01(\tH\x00R\x06delete\x12\x18\n" +
+	"\x06delete\x18\x04 \x01(\tH\x00R\x06delete\x12\x16\n" +
+	"\x05patch\x18\x0f \x01(\tH\x00R\x05patch\x12\x18\n" +
 	"\avariant\x18\x05 \x01(\tR\avariant\x12\x14\n" +
 	"\x05alias\x18\x06 \x01(\tR\x05alias\x12\x18\n" +
 	"\asummary\x18\a \x01(\tR\asummary\x12\x12\n" +
@@ -585,6 +602,7 @@ func file_scaimind_v1_options_proto_init() {
 		(*Route_Post)(nil),
 		(*Route_Put)(nil),
 		(*Route_Delete)(nil),
+		(*Route_Patch)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -18,9 +18,13 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/chaos"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/cluster"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/cores"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/explain"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/flow"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/jobs"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/policy"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/raft"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/schedule"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/shells"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/simulate"
 )
 
@@ -32,9 +36,9 @@ func AddTo(root *cobra.Command, version string) {
 		&cobra.Group{ID: "cluster", Title: "Cluster:"},
 	)
 	groups := map[string][]*cobra.Command{
-		"jobs":    slices.Concat(jobs.Commands(), catalog.Commands()),
+		"jobs":    slices.Concat(jobs.Commands(), shells.Commands(), []*cobra.Command{explain.Command(), schedule.Command()}, catalog.Commands()),
 		"flows":   append([]*cobra.Command{flow.Command()}, cores.Commands()...),
-		"cluster": slices.Concat(cluster.Commands(), access.Commands(), []*cobra.Command{catalog.Launchers(), raft.Command(), simulate.Command(), chaos.Command()}),
+		"cluster": slices.Concat(cluster.Commands(), access.Commands(), []*cobra.Command{policy.Command(), catalog.Launchers(), raft.Command(), simulate.Command(), chaos.Command()}),
 		"":        {access.ContextCommand(), newVersion(version)},
 	}
 	for group, commands := range groups {

@@ -48,7 +48,9 @@ func (c *Claim) Places(nodes uint16) []work.TaskPlacement {
 	}
 	places := make([]work.TaskPlacement, nodes)
 	for i, rank := range c.Ranks {
-		places[rank] = c.Tasks[i]
+		if int(rank) < len(places) { // otherwise the claim is of a larger shape than the job has
+			places[rank] = c.Tasks[i]
+		}
 	}
 	return places
 }

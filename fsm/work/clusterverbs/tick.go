@@ -62,6 +62,9 @@ func applyTick(tx *lifecycle.Tx, c *Tick) TickResult {
 	endMonths(tx, &res)
 	expireKeys(tx, &res)
 	fireTimers(tx, &res)
+	if tx.TellWaiting(maxPerTick) {
+		res.More = true
+	}
 	releaseRecovered(tx, &res)
 	enforceDrains(tx)
 	endClaims(tx)

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
@@ -42,6 +43,14 @@ type ControlJob struct {
 
 // CommandNumber implements kernel.Command.
 func (ControlJob) CommandNumber() uint16 { return 2 }
+
+// AtLevel implements kernel.Leveled.
+func (c ControlJob) AtLevel(at level.Level) (kernel.Command, error) {
+	if c.Action == work.ActionHold || c.Action == work.ActionRelease {
+		return c, steerGate.Check(at)
+	}
+	return c, nil
+}
 
 func (c *ControlJob) why() reason.Reason {
 	if c.Why != "" {
@@ -114,6 +123,10 @@ func obey(tx *lifecycle.Tx, old *work.Job, c *ControlJob) (r *kernel.Refusal) {
 		r = resume(tx, &j, c.why(), c.Checkpoint)
 	case work.ActionRetry:
 		r = retry(tx, &j, c)
+	case work.ActionHold:
+		r = hold(&j, c.why())
+	case work.ActionRelease:
+		r = release(tx, &j)
 	default:
 		r = kernel.Refuse(kernel.CodeInvalidArgument, reason.UnknownAction, uint8(c.Action))
 	}
@@ -122,6 +135,9 @@ func obey(tx *lifecycle.Tx, old *work.Job, c *ControlJob) (r *kernel.Refusal) {
 	}
 	if c.Action == work.ActionResume || c.Action == work.ActionRetry {
 		renew(&j, c)
+	}
+	if c.Action == work.ActionHold || c.Action == work.ActionRelease {
+		tx.EmitJob(&j, j.State)
 	}
 	tx.SaveJob(old, &j)
 	return nil
@@ -175,10 +191,13 @@ func endVouched(tx *lifecycle.Tx, j *work.Job) {
 }
 
 func resume(tx *lifecycle.Tx, j *work.Job, why reason.Reason, from ident.Checkpoint) *kernel.Refusal {
+	if j.State == v1.JobState_QUEUED && j.Held&work.HoldUser != 0 {
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.ResumeHeld, j.ID)
+	}
 	if j.State == v1.JobState_QUEUED && from == 0 {
 		return nil
 	}
-	if j.State != v1.JobState_PAUSED {
+	if stopping := j.Live() && j.Stop == v1.StopReason_PAUSE && tx.Entry.Open(steerGate); j.State != v1.JobState_PAUSED && !stopping {
 		said := reason.CannotResume
 		if j.Terminal() {
 			said = reason.CannotResumeFinished
@@ -190,6 +209,15 @@ func resume(tx *lifecycle.Tx, j *work.Job, why reason.Reason, from ident.Checkpo
 	}
 	if r := admitCheckpoint(tx, j.Tenant, from); r != nil {
 		return r
+	}
+	if j.Live() {
+		// It waits for its next attempt when this one has stopped.
+		j.GoOn, j.Reason = true, reason.New(reason.GoesOnWhenStopped)
+		if from != 0 {
+			j.ResumeFrom, j.ChosenAt = from, j.Attempt
+		}
+		tx.EmitJob(j, j.State)
+		return nil
 	}
 	if j.Attempt == 0 {
 		if hopeless := tx.Hopeless(j); hopeless != "" {
@@ -253,6 +281,7 @@ func startFresh(tx *lifecycle.Tx, j *work.Job, from ident.Checkpoint) {
 // auditOfControl has the action in the audit log of each action on a job.
 var auditOfControl = map[work.Action]access.AuditAction{
 	work.ActionCancel: AuditJobCancel, work.ActionPause: AuditJobPause, work.ActionResume: AuditJobResume, work.ActionRetry: AuditJobRetry,
+	work.ActionHold: AuditJobHold, work.ActionRelease: AuditJobRelease,
 }
 
 func auditControlJob(tx *kernel.Tx, c *ControlJob, result ControlResult) {

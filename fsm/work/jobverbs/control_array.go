@@ -26,6 +26,10 @@ func controlArray(tx *lifecycle.Tx, old *work.Job, c *ControlJob) *kernel.Refusa
 		return resumeArray(tx, row, c.why(), c)
 	case work.ActionRetry:
 		return retryArray(tx, row, c)
+	case work.ActionHold:
+		return holdArray(tx, row, c.why())
+	case work.ActionRelease:
+		return releaseArray(tx, row)
 	}
 	return kernel.Refuse(kernel.CodeInvalidArgument, reason.UnknownAction, uint8(c.Action))
 }
@@ -84,6 +88,8 @@ func pauseArray(tx *lifecycle.Tx, row *work.Job, why reason.Reason, save bool) *
 
 func resumeArray(tx *lifecycle.Tx, row *work.Job, why reason.Reason, c *ControlJob) *kernel.Refusal {
 	switch {
+	case row.Held&work.HoldUser != 0:
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.ResumeHeld, row.ID)
 	case row.State == v1.JobState_QUEUED || row.State == v1.JobState_RUNNING && row.Stop == v1.StopReason_UNSPECIFIED:
 		return nil
 	case row.State != v1.JobState_PAUSED:
@@ -99,7 +105,7 @@ func resumeArray(tx *lifecycle.Tx, row *work.Job, why reason.Reason, c *ControlJ
 			stopping++
 		}
 	}
-	if stopping > 0 {
+	if stopping > 0 && !tx.Entry.Open(steerGate) {
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.ElementsStopping, row.ID, stopping)
 	}
 	if row.StartedAt == 0 {
@@ -111,7 +117,8 @@ func resumeArray(tx *lifecycle.Tx, row *work.Job, why reason.Reason, c *ControlJ
 	tx.Reopen(row, why)
 	renew(row, c)
 	eachElement(tx, row.ID, func(j *work.Job) bool {
-		if j.State != v1.JobState_PAUSED || resume(tx, j, why, 0) != nil {
+		paused := j.State == v1.JobState_PAUSED || j.Live() && j.Stop == v1.StopReason_PAUSE
+		if !paused || resume(tx, j, why, 0) != nil {
 			return false
 		}
 		renew(j, c)

@@ -5,11 +5,13 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/keys"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
+	"github.com/mindcoordinator/mind/fsm/work/notices"
 )
 
 // NewArray makes a submitted job an array: one job for each number from Start to End.
@@ -27,6 +29,27 @@ type SubmitJobs struct {
 
 // CommandNumber implements kernel.Command.
 func (SubmitJobs) CommandNumber() uint16 { return 1 }
+
+// NoticeGate opens notices of jobs.
+var NoticeGate = level.NewGate(level.Released+1, "notices of jobs (mind submit --notify)")
+
+// AtLevel implements kernel.Leveled.
+func (c SubmitJobs) AtLevel(at level.Level) (kernel.Command, error) {
+	if !NoticeGate.Open(at) && c.told() {
+		return nil, NoticeGate.Check(at)
+	}
+	return c, nil
+}
+
+// told says whether any of the jobs has notices.
+func (c SubmitJobs) told() bool {
+	for i := range c.Jobs {
+		if c.Jobs[i].Notices != nil {
+			return true
+		}
+	}
+	return false
+}
 
 func init() { verbs.Add(lifecycle.Verb("SubmitJobs", submitJobs, auditSubmitJobs)) }
 
@@ -67,6 +90,8 @@ type NewJob struct {
 	MaxParallel uint32    `cbor:"57,keyasint,omitempty"`
 	// Notice is how long before the end of MaxRuntime the job is told; less than 0: not at all. 0: the default.
 	Notice int64 `cbor:"68,keyasint,omitempty"`
+	// Notices says which notices a URL gets of the job; nil: none.
+	Notices *notices.Wanted `cbor:"71,keyasint,omitempty"`
 }
 
 // SubmitJobsResult has one result per job, in order.
@@ -122,7 +147,7 @@ func Submit(tx *lifecycle.Tx, n *NewJob) SubmitResult {
 	j := &work.Job{
 		Tenant: n.Tenant, User: n.User, Name: n.Name, Queue: n.Queue, Priority: n.Priority,
 		Spec: n.Spec, Shape: n.Shape, Labels: n.Labels, Retry: n.Retry, Preemptible: n.Preemptible,
-		MaxRuntime: min(max(n.MaxRuntime, 0), work.MaxDuration), LostAfter: orDefault(n.LostAfter, work.DefaultLostAfter),
+		LostAfter:   orDefault(n.LostAfter, work.DefaultLostAfter),
 		GiveUpAfter: orDefault(n.GiveUpAfter, work.DefaultGiveUpAfter), Grace: orDefault(n.Grace, work.DefaultGrace),
 		NotBefore: n.NotBefore, Dependencies: n.Dependencies, ResumeFrom: n.ResumeFrom, Credentials: n.Credentials,
 		Retention: n.Retention, Scores: n.Scores,
@@ -134,12 +159,7 @@ func Submit(tx *lifecycle.Tx, n *NewJob) SubmitResult {
 	if n.Array != nil {
 		j.Array, j.MaxParallel = work.MakeArray(n.Array.Start, n.Array.End), n.MaxParallel
 	}
-	j.Term = work.TermOf(j)
-	if j.MaxRuntime > 0 {
-		if j.Notice = min(n.Notice, j.MaxRuntime); j.Notice == 0 {
-			j.Notice = work.DefaultNotice(j.MaxRuntime, j.Grace)
-		}
-	}
+	limit(j, n.MaxRuntime, n.Notice)
 	if r := admit(tx, j); r != nil {
 		return SubmitResult{Refusal: r}
 	}
@@ -149,7 +169,10 @@ func Submit(tx *lifecycle.Tx, n *NewJob) SubmitResult {
 	tx.Share(j)
 	j.Held = tx.Holds(j)
 	tx.Move(j, v1.JobState_QUEUED, work.HoldReason(j))
-	tx.PutJob(nil, j)
+	if n.Notices != nil {
+		j.Notices = notices.New(*n.Notices)
+	}
+	tx.AddJob(j)
 	if n.Key != "" {
 		keys.Remember(&tx.Ring, keys.IdempotencyKey{Tenant: j.Tenant, Key: n.Key, Fingerprint: n.Fingerprint, Job: j.ID}, n.AutoKey, tx.Now)
 	}

@@ -239,6 +239,9 @@ func (tx *Tx) follow(old, j *work.Job) {
 		case row.State == v1.JobState_PAUSED:
 			j.Held, j.SettlesAt = 0, 0
 			tx.Move(j, v1.JobState_PAUSED, row.Reason)
+		case row.Held&work.HoldUser != 0 && (old == nil || old.State != v1.JobState_QUEUED):
+			j.Held |= work.HoldUser
+			j.Reason = work.HoldReason(j)
 		}
 	}
 	if j.Terminal() && (old == nil || !old.Terminal()) {

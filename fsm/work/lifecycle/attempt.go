@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/fsm/ident"
@@ -24,6 +25,7 @@ func (tx *Tx) SaveJob(old, j *work.Job) {
 	if j.Terminal() {
 		j.Credentials = nil
 	}
+	tx.announce(old, j)
 	tx.PutJob(old, j)
 	if old != nil {
 		tx.released(old, j)
@@ -67,7 +69,7 @@ func (tx *Tx) EmitJob(j *work.Job, from v1.JobState_Value) {
 
 // AskToStop sets the stop intent of a live attempt.
 func (tx *Tx) AskToStop(j *work.Job, stop v1.StopReason_Value, grace int64, why reason.Reason) {
-	j.Stop, j.StopGrace, j.Reason = stop, grace, why
+	j.Stop, j.StopGrace, j.Reason, j.GoOn = stop, grace, why, false
 	tx.EmitJob(j, j.State)
 }
 
@@ -110,6 +112,9 @@ func (tx *Tx) LoseTask(old *work.Job, rank uint16, why reason.Reason, loss *work
 	j := *old
 	j.Tasks = slices.Clone(old.Tasks)
 	tx.EndTask(&j, rank, nil, v1.ErrorType_NODE_LOST, why, tx.Now, since)
+	if old.Ending == nil && j.Ending != nil {
+		coordinators.NoteHarm(tx.Entry.State, tx.Now, old.Token)
+	}
 	if j.Ending != old.Ending && loss != nil {
 		j.Ending.Loss = loss
 	}
@@ -162,8 +167,8 @@ func (tx *Tx) finishAttempt(j *work.Job) {
 
 // outcome moves the job of an attempt that is over. The leases are gone already.
 func (tx *Tx) outcome(j *work.Job) {
-	stop, ending := j.Stop, j.Ending
-	j.Stop, j.StopGrace, j.Ending = v1.StopReason_UNSPECIFIED, 0, nil
+	stop, ending, goOn := j.Stop, j.Ending, j.GoOn
+	j.Stop, j.StopGrace, j.Ending, j.GoOn = v1.StopReason_UNSPECIFIED, 0, nil, false
 	j.Phase = v1.JobPhase_UNSPECIFIED
 	switch stop {
 	case v1.StopReason_CANCEL:
@@ -173,6 +178,11 @@ func (tx *Tx) outcome(j *work.Job) {
 	case v1.StopReason_PAUSE:
 		j.ResumeFrom = tx.Newest(j)
 		tx.Move(j, v1.JobState_PAUSED, j.Reason)
+		if goOn {
+			j.Streak, j.Reason = work.Streak{}, reason.New(reason.PausedByUser)
+			tx.Requeue(j, &work.Ending{}, reason.New(reason.ResumedByUser))
+			return
+		}
 		tx.passGate(j)
 		return
 	case v1.StopReason_PREEMPT:

@@ -10,7 +10,7 @@ import (
 // Holds says what keeps a queued job from the scheduler, as things are now. A dependency that was met before the first
 // attempt is not asked for again.
 func (tx *Tx) Holds(j *work.Job) work.Hold {
-	h := j.Held & work.HoldRecovery // that one ends otherwise: see releaseRecovered
+	h := j.Held & (work.HoldRecovery | work.HoldUser) // they end otherwise: see releaseRecovered, and the verb release
 	if j.NotBefore > tx.Now {
 		h |= work.HoldNotBefore
 	}
@@ -64,6 +64,7 @@ func (tx *Tx) settleDependents(over *work.Job) {
 				continue
 			}
 			j.UpdatedAt, j.Revision = tx.Now, tx.Index
+			tx.announce(old, &j)
 			tx.PutJob(old, &j)
 		}
 	}

@@ -17,6 +17,9 @@ func OrElse(said reason.Reason, otherwise reason.Code) reason.Reason {
 func (tx *Tx) Pause(j *work.Job, why reason.Reason, save bool) *kernel.Refusal {
 	why = OrElse(why, reason.PausedByUser)
 	switch {
+	case j.Live() && j.GoOn:
+		j.GoOn, j.Reason = false, why // Its attempt is still being stopped for an earlier pause.
+		return nil
 	case j.State == v1.JobState_PAUSED || j.Live() && j.Stop == v1.StopReason_PAUSE:
 		return nil
 	case j.State == v1.JobState_QUEUED:

@@ -32,6 +32,7 @@ func Check(frozen *kernel.State, report kernel.Report) {
 	checkCheckpoints(s, report)
 	s.CheckKeys(s.Find, s.meta.Dropped != 0, report)
 	s.CheckResults(s.Job, report)
+	s.CheckNotices(s.jobs.rows.Rows(), report)
 	checkReasons(s, report)
 }
 
@@ -162,10 +163,12 @@ func checkJob(s *rows, j *work.Job, report kernel.Report) {
 		report("%s is %s and being stopped", j.ID, j.State)
 	case j.State == v1.JobState_QUEUED && j.Tasks != nil:
 		report("%s is QUEUED and has tasks", j.ID)
-	case j.State != v1.JobState_QUEUED && j.Held != 0 && !(j.Array != nil && j.State == v1.JobState_RUNNING && j.Held == work.HoldRecovery):
+	case j.State != v1.JobState_QUEUED && j.Held != 0 && !(j.Array != nil && j.State == v1.JobState_RUNNING && j.Held&^(work.HoldRecovery|work.HoldUser) == 0):
 		report("%s is %s and held", j.ID, j.State)
 	case (j.Held&work.HoldRecovery != 0) != (j.SettlesAt != 0):
 		report("%s is held by %b and settles at %d", j.ID, j.Held, j.SettlesAt)
+	case j.GoOn && (!j.Live() || j.Stop != v1.StopReason_PAUSE):
+		report("%s is %s, and goes on after a pause", j.ID, j.State)
 	case j.Held&work.HoldBackoff != 0 && j.Streak.After == 0:
 		report("%s pauses without an end", j.ID)
 	}

@@ -419,7 +419,7 @@ func TestCheck_canFail(t *testing.T) {
 
 // The verbs cannot be imported here: they are above. Their actions are in the audit log of the story.
 func init() {
-	for _, n := range []uint8{1, 2, 3, 4, 5, 6, 24, 25} {
+	for _, n := range []uint8{1, 2, 3, 4, 5, 6, 24, 25, 88, 91} {
 		access.DefineAction(n, fmt.Sprint("about a job ", n), access.AboutJobs)
 	}
 	for _, n := range []uint8{7, 8, 9, 10, 11, 14, 15, 21, 22, 26, 60, 61, 62, 63, 64, 65, 66} {
@@ -440,7 +440,7 @@ func story(t *testing.T) (*kernel.Machine[kernel.View, event.Event], *State) {
 				return part
 			},
 		},
-		coordinators.Domain(), access.Tokens(), access.Audit(), catalog.Domain(),
+		coordinators.Domain(), access.Tokens(), access.Sessions(), access.Audit(), catalog.Domain(),
 		schedules.Domain(nil, func(s *kernel.State) schedules.Jobs { return Of(s) }),
 		cores.Domain(nil), executions.Domain(nil, nil, func(s *kernel.State, id ident.Job) executions.Standing {
 			j, ok := Of(s).Find(id)

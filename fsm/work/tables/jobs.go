@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/figures"
 	"github.com/mindcoordinator/mind/fsm/work/groups"
 	"github.com/mindcoordinator/mind/fsm/work/mix"
+	"github.com/mindcoordinator/mind/fsm/work/owed"
 	"github.com/mindcoordinator/mind/fsm/work/waiting"
 )
 
@@ -163,6 +164,7 @@ func (s *State) PutJob(old, j *work.Job) {
 		}
 	}
 	s.listEnded(old, j)
+	owed.List(&s.Board, old, j)
 	if was, is := old.RanThrough(), j.RanThrough(); was != is {
 		if is {
 			t.ran.Put(s.ranOf(j))
@@ -200,6 +202,7 @@ func (s *State) DropJob(j *work.Job) {
 	t.shapes.Count(j, -1)
 	s.regroup(j, &noJob)
 	s.listEnded(j, &noJob)
+	owed.List(&s.Board, j, &noJob)
 	t.finished.Delete(finishedJob{j.FinishedAt, j.ID})
 	if j.RanThrough() {
 		t.ran.Delete(s.ranOf(j))
@@ -261,7 +264,8 @@ func (s *State) firstDue(list *kernel.Index[jobTimer], now int64) *work.Job {
 func (s *rows) Excess() int { return s.jobs.finished.Len() - s.meta.KeptFinished() }
 
 // OldestFinished lists the jobs that finished first, n at most. A job that others still look at, to know whether they may
-// run, is passed over, and so is an element of an array that may be retried while a task of it may still be alive.
+// run, is passed over, and so is an element of an array that may be retried while a task of it may still be alive, and a job whose
+// notices were not told.
 func (s *rows) OldestFinished(n int) []ident.Job {
 	ids := make([]ident.Job, 0, n)
 	for f := range s.jobs.finished.All() {
@@ -275,12 +279,13 @@ func (s *rows) OldestFinished(n int) []ident.Job {
 	return ids
 }
 
+// lookedAt says whether others look at a finished job, or its URL has still to get a notice.
 func (s *rows) lookedAt(id ident.Job) bool {
 	for range s.Dependents(id) {
 		return true
 	}
 	j, ok := s.Job(id)
-	return ok && j.Array != nil && len(s.ElementsLookedAt(id)) > 0
+	return ok && (s.Keeps(j) || j.Array != nil && len(s.ElementsLookedAt(id)) > 0)
 }
 
 // regroup moves a job to the group that it is in now. A new job comes from noJob, one that is dropped goes there.

@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/figures"
 	"github.com/mindcoordinator/mind/fsm/work/gpus"
 	"github.com/mindcoordinator/mind/fsm/work/keys"
+	"github.com/mindcoordinator/mind/fsm/work/owed"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/results"
@@ -41,6 +42,7 @@ type rows struct {
 	figures.Sums
 	gpus.Models
 	results.Sheet
+	owed.Board
 	meta   *work.Meta
 	jobs   jobTables
 	leases leaseTables
@@ -65,7 +67,7 @@ func Open(s *kernel.State) kernel.Part {
 			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
 			Tables: checkpoints.NewTables(), Book: claims.NewBook(), Register: windows.NewRegister(), Ledger: promises.NewLedger(),
 			Meter: budgets.NewMeter(), Ring: keys.NewRing(), Table: policy.NewTable(), Bank: accounts.NewBank(), Lists: waiting.New(),
-			Sums: figures.New(), Models: gpus.NewModels(), Sheet: results.NewSheet(), quotas: newQuotaTables(), typed: newTypedTables(),
+			Sums: figures.New(), Models: gpus.NewModels(), Sheet: results.NewSheet(), Board: owed.NewBoard(), quotas: newQuotaTables(), typed: newTypedTables(),
 		},
 	}
 }
@@ -77,7 +79,7 @@ func (s *State) Freeze(to *kernel.State) kernel.Part {
 		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
 		Tables: checkpoints.Freeze(&s.Tables), Book: claims.Freeze(&s.Book), Register: windows.Freeze(&s.Register), Ledger: promises.Freeze(&s.Ledger),
 		Meter: budgets.Freeze(&s.Meter), Ring: keys.Freeze(&s.Ring), Table: policy.Freeze(&s.Table), Bank: accounts.Freeze(&s.Bank),
-		Lists: waiting.Freeze(&s.Lists), Sums: figures.Freeze(&s.Sums), Models: gpus.Freeze(&s.Models), Sheet: results.Freeze(&s.Sheet),
+		Lists: waiting.Freeze(&s.Lists), Sums: figures.Freeze(&s.Sums), Models: gpus.Freeze(&s.Models), Sheet: results.Freeze(&s.Sheet), Board: owed.Freeze(&s.Board),
 		quotas: s.quotas.freeze(), typed: s.typed.freeze(),
 	}}
 }

@@ -81,6 +81,9 @@ func NextDue(frozen *kernel.State) (int64, bool) {
 	if t, ok := s.jobs.timers.Min(); ok {
 		consider(t.at)
 	}
+	if at, ok := s.NextImpatient(); ok {
+		consider(at)
+	}
 	if at, ok := s.NextExpiry(); ok {
 		consider(at)
 	}
@@ -128,6 +131,9 @@ func (v *View) ActiveJobs() iter.Seq[*work.Job] {
 		})
 	}
 }
+
+// LiveJobs is the number of jobs with leases.
+func (v *View) LiveJobs() int { return v.jobs.active.Len() }
 
 // Pending says whether the job waits and the scheduler has never yet considered it.
 func (v *View) Pending(j *work.Job) bool {

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 from . import _operations as op
 from ._download import download
 from ._effects import Operation, Stream
+from ._upload import send
+from ._venv import within
 from .models import Checkpoint, Core, Decision, Evaluation, Execution, Job, LogLine, id_of
 
 if TYPE_CHECKING:
-    from .requests import Benchmark, EvaluationRequest, JobRequest, ResourceConfig
+    from os import PathLike
+
+    from .requests import Benchmark, EvaluationRequest, JobChanges, JobRequest, ResourceConfig
 
 JobRef = str | Job
 CheckpointRef = str | Checkpoint
@@ -36,9 +40,22 @@ class Api:
         """Write something."""
         return op.call("POST", op.path(*parts), body=body or {}, key=key, retry_for=self.retry_for)
 
-    def submit(self, name: str, request: JobRequest, key: str | None) -> Operation[Job]:
+    def submit(
+        self,
+        name: str,
+        request: JobRequest,
+        venv: bool | str | PathLike[str],
+        upload: str | PathLike[str] | None,
+        key: str | None,
+    ) -> Operation[Job]:
         """Submit a job."""
-        return Job.of((yield from self.post("jobs", body={"name": name, **request}, key=key)))
+        body = within(venv, {"name": name, **request})
+        if upload is not None:
+            if "command_config" not in body:
+                raise ValueError("upload: only a job with a command_config has one")
+            sent = yield from send(upload, self.retry_for)
+            body["command_config"] = {**body["command_config"], "upload": sent}
+        return Job.of((yield from self.post("jobs", body=body, key=key)))
 
     def job(self, job: JobRef) -> Operation[Job]:
         """Read a job."""
@@ -74,9 +91,14 @@ class Api:
         return Job.of(data)
 
     def lifecycle(self, job: JobRef, what: str, body: dict[str, Any]) -> Operation[Job]:
-        """Cancel, pause, resume or retry a job."""
+        """Cancel, pause, resume, retry, hold or release a job."""
         given = {name: value for name, value in body.items() if value is not None}
         return Job.of((yield from self.post("jobs", id_of(job, "job_id"), what, body=given)))
+
+    def update(self, job: JobRef, changes: JobChanges) -> Operation[Job]:
+        """Change what a job asks for."""
+        where = op.path("jobs", id_of(job, "job_id"))
+        return Job.of((yield from op.call("PATCH", where, body=dict(changes), retry_for=self.retry_for)))
 
     def logs(
         self, job: JobRef, follow: bool, tail: int | None, rank: int | None, attempt: int | None, since: str | None

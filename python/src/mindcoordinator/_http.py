@@ -38,7 +38,10 @@ def options(target: Target, timeout: float) -> dict[str, Any]:
 def arguments(request: Request) -> dict[str, Any]:
     """Return the arguments of httpx for a request."""
     made: dict[str, Any] = {"params": list(request.query), "headers": dict(request.headers)}
-    if request.body is not None:
+    if isinstance(request.body, bytes):
+        made["content"] = request.body
+        made["headers"]["Content-Type"] = "application/octet-stream"
+    elif request.body is not None:
         made["json"] = request.body
     return {"method": request.method, "url": request.path, **made}
 

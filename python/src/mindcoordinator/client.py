@@ -18,10 +18,12 @@ from .models import Checkpoint, Core, Decision, Evaluation, Execution, Job, LogL
 from .target import find
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     import pandas as pd
     from typing_extensions import Unpack
 
-    from .requests import Benchmark, EvaluationRequest, JobRequest, ResourceConfig
+    from .requests import Benchmark, EvaluationRequest, JobChanges, JobRequest, ResourceConfig
 
 T = TypeVar("T")
 
@@ -62,12 +64,23 @@ class Client:
 
     # Jobs.
 
-    def submit(self, name: str, *, idempotency_key: str | None = None, **request: Unpack[JobRequest]) -> Job:
+    def submit(
+        self,
+        name: str,
+        *,
+        venv: bool | str | PathLike[str] = False,
+        upload: str | PathLike[str] | None = None,
+        idempotency_key: str | None = None,
+        **request: Unpack[JobRequest],
+    ) -> Job:
         """Submit a job, and return it as it was accepted.
+
+        With ``venv=True`` it finds the programs and packages of the Python environment (venv or conda) of this process;
+        a path names another one. With ``upload="DIR"`` each attempt runs in a copy of the files of a directory.
 
         A second submit with the same ``idempotency_key`` and the same request returns the first job.
         """
-        return self._run(self._api.submit(name, request, idempotency_key))
+        return self._run(self._api.submit(name, request, venv, upload, idempotency_key))
 
     def job(self, job: JobRef) -> Job:
         """Read a job as it is now."""
@@ -115,6 +128,22 @@ class Client:
     ) -> Job:
         """Run a job that has ended again, under the same id."""
         return self._run(self._api.lifecycle(job, "retry", self._api.retry_body(checkpoint, modify_resources)))
+
+    def update(self, job: JobRef, **changes: Unpack[JobChanges]) -> Job:
+        """Change what a job asks for, before it is over.
+
+        ``update(job, scheduling_config={"priority": 9})``. What is not named stays as it is. Resources, the queue and
+        ``not_before`` change only while the job waits or is paused.
+        """
+        return self._run(self._api.update(job, changes))
+
+    def hold(self, job: JobRef, reason: str | None = None) -> Job:
+        """Keep a job that waits from starting, until it is released."""
+        return self._run(self._api.lifecycle(job, "hold", {"reason": reason}))
+
+    def release(self, job: JobRef) -> Job:
+        """Let a job start that was held."""
+        return self._run(self._api.lifecycle(job, "release", {}))
 
     def explain(
         self, job: JobRef, *, what_if: Mapping[str, object] | None = None, at: int | str | None = None

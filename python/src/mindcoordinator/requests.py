@@ -19,6 +19,7 @@ class CommandConfig(TypedDict, total=False):
     command: str
     cwd: str
     environment: dict[str, str]
+    upload: str
 
 
 class BaseModel(TypedDict, total=False):
@@ -152,6 +153,14 @@ class SchedulingConfig(TypedDict, total=False):
     allow_pending_capacity: bool
 
 
+class NotifyConfig(TypedDict, total=False):
+    """A URL that is told of a job by signed webhooks, and of what."""
+
+    url: str
+    on: list[Literal["started", "failed", "ended", "waiting"]]
+    waiting_after_seconds: int
+
+
 class JobRequest(TypedDict, total=False):
     """A job, but for its name: ``command_config``, or ``training_config`` with ``data_config``."""
 
@@ -161,7 +170,32 @@ class JobRequest(TypedDict, total=False):
     resource_config: ResourceConfig
     output_config: OutputConfig
     scheduling_config: SchedulingConfig
+    notify_config: NotifyConfig
     labels: dict[str, str]
+
+
+class SchedulingChange(TypedDict, total=False):
+    """What ``update`` changes about when a job runs, and about what happens when it fails."""
+
+    queue: str
+    priority: int
+    max_retries: int
+    retry_on: list[Literal["node_lost", "gpu_fault", "launch_failed", "data_fetch", "exit"]]
+    restartable: bool
+    preemptible: bool
+    max_runtime_seconds: int
+    not_before: str
+    notice_before_limit_seconds: int
+    allow_pending_capacity: bool
+
+
+class JobChanges(TypedDict, total=False):
+    """What ``update`` changes. An empty label is taken away."""
+
+    name: str
+    labels: dict[str, str]
+    resource_config: ResourceConfig
+    scheduling_config: SchedulingChange
 
 
 class Benchmark(TypedDict, total=False):

@@ -115,6 +115,23 @@ def test_pause_resume_cancel(client: mc.Client) -> None:
     assert client.explain(job)["status"] == "CANCELLED"
 
 
+def test_update_hold_release(client: mc.Client) -> None:
+    job = client.submit(
+        "waits",
+        command_config={"argv": ["true"], "cwd": "/"},
+        resource_config=CPU,
+        scheduling_config={"not_before": "2099-01-01T00:00:00Z"},
+    )
+    changed = client.update(job, labels={"a": "b"}, scheduling_config={"priority": 9})
+    assert (changed.raw["priority"], changed.raw["labels"]["a"]) == (9, "b")
+    assert "held by a user: not yet" in client.hold(job, reason="not yet").raw["reason"]
+    client.update(job, scheduling_config={"not_before": "2020-01-01T00:00:00Z"})
+    client.release(job)
+    assert client.wait(job, timeout=60).status == "COMPLETED"
+    with pytest.raises(mc.Conflict):
+        client.update(job, name="late")
+
+
 def test_array(client: mc.Client) -> None:
     job = client.submit(
         "three",

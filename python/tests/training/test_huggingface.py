@@ -89,3 +89,20 @@ def test_a_notice_at_one_rank_stops_all_at_the_same_step(mind: Path) -> None:
     assert "the group stands" not in done.stdout
     assert [e["step"] for e in lines(mind / "events.jsonl") if e["event"] == "checkpoint"] == [3, 4]
     assert {p.name for p in (mind / "checkpoints" / "checkpoint-4").iterdir()} >= {"rng_state_0.pth", "rng_state_1.pth"}
+
+
+def test_second_names_go_with_those_of_the_trainer(tmp_path: Path) -> None:
+    from mindcoordinator.training.huggingface import MindCallback
+
+    callback = MindCallback()
+    steps = [tmp_path / "upload" / f"checkpoint-{n}" for n in (1, 2, 3)]
+    kept = [tmp_path / "kept" / at.name for at in steps]
+    for at in steps + kept:
+        at.mkdir(parents=True)
+    callback._rotate(str(steps[0]), kept[0])
+    steps[0].rmdir()  # save_total_limit=1
+    callback._rotate(str(steps[1]), kept[1])
+    callback._rotate(str(steps[2]), steps[2])  # in no upload
+    steps[2].rmdir()
+    callback._rotate(str(steps[1]), kept[1])
+    assert [at.exists() for at in kept] == [False, True, True]

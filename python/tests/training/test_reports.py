@@ -247,3 +247,23 @@ def test_a_report_costs_microseconds(mind: Path) -> None:
     micros = (time.perf_counter() - began) / n * 1e6
     print(f"{micros:.1f} us a report of 4 figures")
     assert micros < 500  # usually below 15; a machine that does ten things at once is slower
+
+
+def test_a_checkpoint_in_the_copy_of_an_upload_stays(mind: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mindcoordinator.training._directories import lasting
+
+    upload, stays = mind / "upload", mind / "checkpoints"
+    saved = upload / "out" / "checkpoint-5"
+    (saved / "part").mkdir(parents=True)
+    (saved / "part" / "weights").write_text("weights")
+    monkeypatch.setenv("MIND_CHECKPOINT_DIR", str(stays))
+    assert lasting(saved, 5) == saved, "there is no upload"
+    monkeypatch.setenv("MIND_UPLOAD_DIR", str(upload))
+    stays.mkdir()
+    assert lasting(stays, 5) == stays, "it is elsewhere"
+    for _ in range(2):  # another attempt repeats the step
+        assert lasting(saved, 5) == stays / "checkpoint-5"
+        weights = stays / "checkpoint-5" / "part" / "weights"
+        assert weights.read_text() == "weights"
+        assert weights.stat().st_ino == (saved / "part" / "weights").stat().st_ino, "it costs no room"
+    assert [p.name for p in stays.iterdir()] == ["checkpoint-5"]

@@ -26,7 +26,8 @@ func ContextCommand() *cobra.Command {
 		Long:  "Without a name it lists the contexts of ~/.config/mind/config.yaml. With a name it switches to that context. --set-addr creates\nthe context first; --set-token and --set-ca-cert change it. A context that gets another address loses its token.",
 		Example: `  mind context
   mind context prod --set-addr https://mind.example.org --set-token TOKEN
-  mind context dev`,
+  mind context dev
+  mind context delete prod`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeContexts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := render.CheckOutput(output); err != nil {
@@ -59,11 +60,40 @@ func ContextCommand() *cobra.Command {
 			return target.SaveContext(args[0], c)
 		},
 	}
+	cmd.AddCommand(newContextDelete())
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml; tokens are not shown")
 	cmd.Flags().StringVar(&c.Addr, "set-addr", "", "address of the gateway")
 	cmd.Flags().StringVar(&c.Token, "set-token", "", "bearer token")
 	cmd.Flags().StringVar(&c.CACert, "set-ca-cert", "", "CA certificate (PEM) that verifies the gateway")
 	return cmd
+}
+
+func newContextDelete() *cobra.Command {
+	return &cobra.Command{
+		Use:     "delete NAME",
+		Short:   "Forget a context, with its token",
+		Long:    "Forgets a context. Its token stays valid until it expires or is revoked: `mind token revoke` revokes it.",
+		Example: `  mind context delete prod`,
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := target.ReadContexts()
+			if err != nil {
+				return err
+			}
+			if _, ok := all.Contexts[args[0]]; !ok {
+				return fmt.Errorf("there is no context %q: `mind context` lists them", args[0])
+			}
+			delete(all.Contexts, args[0])
+			if all.Current == args[0] {
+				all.Current = ""
+			}
+			if err := all.Write(); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s deleted\n", args[0])
+			return err
+		},
+	}
 }
 
 // warnOfVariables warns if the environment names another cluster, because variables take precedence over the current

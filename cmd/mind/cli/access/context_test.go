@@ -127,3 +127,19 @@ func TestTokenCreate_refusesWhatHasExpired(t *testing.T) {
 	}
 	require.Empty(t, g.Bodies)
 }
+
+func TestContextDelete_forgetsTheToken(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", home)
+	t.Setenv("MIND_DEV", "")
+	t.Setenv("MIND_ADDR", "")
+	clitest.Done(t, "context", "a", "--set-addr", "http://a", "--set-token", "mind_secret")
+	clitest.Done(t, "context", "b", "--set-addr", "http://b", "--set-token", "mind_other")
+	require.Equal(t, "b deleted\n", clitest.Done(t, "context", "delete", "b"))
+	raw, err := os.ReadFile(filepath.Join(home, "mind", "config.yaml"))
+	require.NoError(t, err)
+	require.NotContains(t, string(raw), "mind_other")
+	require.Contains(t, string(raw), "mind_secret")
+	require.JSONEq(t, `{"contexts":[{"name":"a","addr":"http://a","ca_cert":"","dev":"","current":false}]}`, clitest.Done(t, "context", "-o", "json"))
+	require.Contains(t, clitest.Fails(t, "context", "delete", "b"), "there is no context")
+}

@@ -18,12 +18,12 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-var checkpointVerbs = rest.Verbs{newShowCheckpoint, newPullCheckpoint}
+var checkpointVerbs = rest.Verbs{newShowCheckpoint, newPullCheckpoint, newDeleteCheckpoint}
 
 func newCheckpoint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
-		Short: "Show, keep or download one checkpoint",
+		Short: "Show, keep, download or delete one checkpoint",
 		Example: `  mind checkpoint show ckpt_1a2b
   mind checkpoint pull ckpt_1a2b model`,
 		Args: cobra.NoArgs,

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -37,22 +38,7 @@ jobs is in the way, or if it is unknown how long they take.`,
 		if len(args) == 1 {
 			query.Set("queue", args[0])
 		}
-		var got struct {
-			Depth int `json:"depth"`
-			Held  int `json:"held"`
-			Jobs  []struct {
-				ID        string     `json:"job_id"`
-				Name      string     `json:"name"`
-				Queue     string     `json:"queue"`
-				Position  int        `json:"position"`
-				Priority  int        `json:"priority"`
-				GPUs      int        `json:"gpu_count"`
-				GPUType   string     `json:"gpu_type"`
-				Reason    string     `json:"reason"`
-				CreatedAt *time.Time `json:"created_at"`
-				Wait      *float64   `json:"estimated_wait_seconds"`
-			} `json:"jobs"`
-		}
+		var got waitingJobs
 		data, err := c.Get(ctx, "/queue", query, &got)
 		if err != nil {
 			return err
@@ -60,19 +46,7 @@ jobs is in the way, or if it is unknown how long they take.`,
 		if output != "table" {
 			return render.Data(cmd.OutOrStdout(), output, data)
 		}
-		t := render.NewTable(cmd.OutOrStdout(), "POS", "JOB", "NAME", "QUEUE", "PRIO", "GPUS", "AGE", "STARTS IN", "REASON")
-		for _, j := range got.Jobs {
-			wait := ""
-			if j.Wait != nil {
-				wait = "~" + render.Duration(time.Duration(*j.Wait*float64(time.Second)))
-			}
-			gpus := strconv.Itoa(j.GPUs)
-			if j.GPUType != "" {
-				gpus += "x" + j.GPUType
-			}
-			t.Row(strconv.Itoa(j.Position), j.ID, j.Name, j.Queue, strconv.Itoa(j.Priority), gpus, render.Ago(j.CreatedAt), wait, j.Reason)
-		}
-		if err := t.Flush(); err != nil {
+		if err := got.table(cmd.OutOrStdout(), 0); err != nil {
 			return err
 		}
 		if got.Depth > len(got.Jobs) {
@@ -85,6 +59,40 @@ jobs is in the way, or if it is unknown how long they take.`,
 	})
 	cmd.Flags().IntVar(&limit, "limit", 100, "number of jobs to show, from the head of the queue")
 	return cmd
+}
+
+// waitingJobs is the answer of GET /queue.
+type waitingJobs struct {
+	Depth int `json:"depth"`
+	Held  int `json:"held"`
+	Jobs  []struct {
+		ID        string     `json:"job_id"`
+		Name      string     `json:"name"`
+		Queue     string     `json:"queue"`
+		Position  int        `json:"position"`
+		Priority  int        `json:"priority"`
+		GPUs      int        `json:"gpu_count"`
+		GPUType   string     `json:"gpu_type"`
+		Reason    string     `json:"reason"`
+		CreatedAt *time.Time `json:"created_at"`
+		Wait      *float64   `json:"estimated_wait_seconds"`
+	} `json:"jobs"`
+}
+
+func (q *waitingJobs) table(w io.Writer, width int) error {
+	t := render.NewTable(w, "POS", "JOB", "NAME", "QUEUE", "PRIO", "GPUS", "AGE", "STARTS IN", "REASON").Fit(width, "PRIO", "QUEUE")
+	for _, j := range q.Jobs {
+		wait := ""
+		if j.Wait != nil {
+			wait = "~" + render.Duration(time.Duration(*j.Wait*float64(time.Second)))
+		}
+		gpus := strconv.Itoa(j.GPUs)
+		if j.GPUType != "" {
+			gpus += "x" + j.GPUType
+		}
+		t.Row(strconv.Itoa(j.Position), j.ID, j.Name, j.Queue, strconv.Itoa(j.Priority), gpus, render.Ago(j.CreatedAt), wait, j.Reason)
+	}
+	return t.Flush()
 }
 
 // queue is a queue, with the jobs of the caller's tenant.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type clusterSummary struct {
 	NodesTotal   int            `json:"nodes_total"`
 	NodesReady   int            `json:"nodes_ready"`
 	GPUsTotal    int            `json:"gpus_total"`
+	GPUsHealthy  int            `json:"gpus_healthy"`
 	GPUsUsed     int            `json:"gpus_allocated"`
 	GPUsBusy     *float64       `json:"gpu_utilization"` // nil: unknown
 	Jobs         map[string]int `json:"jobs"`
@@ -32,6 +34,7 @@ type clusterSummary struct {
 	Coordinators []struct {
 		ID       string `json:"id"`
 		Leader   bool   `json:"leader"`
+		Voter    bool   `json:"voter"`
 		Liveness string `json:"liveness"`
 	} `json:"coordinators"`
 }
@@ -40,8 +43,9 @@ func newTop() *cobra.Command {
 	var every time.Duration
 	cmd := rest.Command(&cobra.Command{
 		Use:   "top",
-		Short: "Watch the cluster: coordinators, nodes, running jobs",
-		Long:  "Shows the cluster and refreshes the display until interrupted. If stdout is not a terminal, it shows the cluster once.",
+		Short: "Watch the cluster: is it well, its GPUs, running and waiting jobs",
+		Long: `Shows the cluster and refreshes the display until interrupted: one sentence about how it is, the GPUs of each node, the running jobs, and
+the head of the queue with the reasons. If stdout is not a terminal, it shows the cluster once.`,
 		Example: `  mind top
   mind top --every 5s`,
 		Args: cobra.NoArgs,
@@ -68,8 +72,9 @@ func newTop() *cobra.Command {
 				}
 				fmt.Fprintln(&page, "mind: "+exit.OneLine(err))
 			}
-			// Move to the corner, clear the rest of each line after writing it, then clear everything below.
-			fmt.Fprint(w, "\x1b[H"+strings.ReplaceAll(page.String(), "\n", "\x1b[K\n")+"\x1b[J")
+			if err := render.Redraw(w, page.String()); err != nil {
+				return err
+			}
 			select {
 			case <-ctx.Done():
 				return nil
@@ -160,6 +165,12 @@ func printTop(ctx context.Context, c *rest.Client, w io.Writer, width int) error
 		}
 		replicas = append(replicas, text)
 	}
+	extras, err := readExtras(ctx, c)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(w, sentence(&cluster, extras.replicas))
+	fmt.Fprintln(w)
 	f := render.NewFacts(w).Fit(width)
 	f.Add("coordinators", strings.Join(replicas, " ")+"   (* leader)")
 	f.Add("nodes", fmt.Sprintf("%d of %d ready", cluster.NodesReady, cluster.NodesTotal))
@@ -169,8 +180,13 @@ func printTop(ctx context.Context, c *rest.Client, w io.Writer, width int) error
 		return err
 	}
 	fmt.Fprintln(w)
-	if err := nodeTable(w, nodes.Nodes, width); err != nil {
+	extras.gpus.write(w, width)
+	fmt.Fprintln(w)
+	if err := nodeTable(w, nodes.Nodes[:min(len(nodes.Nodes), topNodes)], width); err != nil {
 		return err
+	}
+	if more := len(nodes.Nodes) - topNodes; more > 0 {
+		fmt.Fprintf(w, "and %d more\n", more)
 	}
 	fmt.Fprintln(w)
 	held := map[string][]gpu{}
@@ -191,5 +207,46 @@ func printTop(ctx context.Context, c *rest.Client, w io.Writer, width int) error
 	if total.Total > len(jobs) {
 		fmt.Fprintf(w, "and %d more\n", total.Total-len(jobs))
 	}
+	if len(extras.waiting.Jobs) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	if err := extras.waiting.table(w, width); err != nil {
+		return err
+	}
+	if more := extras.waiting.Depth - len(extras.waiting.Jobs); more > 0 {
+		fmt.Fprintf(w, "and %d more\n", more)
+	}
 	return nil
+}
+
+const (
+	// topNodes bounds the nodes in the table of `mind top`; the map has more of them.
+	topNodes = 40
+	// topWaiting bounds the waiting jobs that it shows.
+	topWaiting = 8
+)
+
+// extras is the part of a page beside nodes and running jobs. A gateway of an older version has less of it.
+type extras struct {
+	replicas *replicas // nil: unknown
+	gpus     gpuMap
+	waiting  waitingJobs
+}
+
+func readExtras(ctx context.Context, c *rest.Client) (*extras, error) {
+	e := &extras{replicas: &replicas{}}
+	for path, into := range map[string]any{"/cluster/coordinators": e.replicas, "/cluster/map": &e.gpus, "/queue": &e.waiting} {
+		query := url.Values{}
+		if path == "/queue" {
+			query.Set("limit", strconv.Itoa(topWaiting))
+		}
+		if _, err := c.Get(ctx, path, query, into); err != nil && !rest.Gone(err) {
+			return nil, err
+		}
+	}
+	if len(e.replicas.All) == 0 {
+		e.replicas = nil
+	}
+	return e, nil
 }

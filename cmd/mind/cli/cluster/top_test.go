@@ -1,6 +1,8 @@
 package cluster_test
 
 import (
+	"encoding/json"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,6 +38,43 @@ func TestTop_showsWhatTheGPUsOfJobsDo(t *testing.T) {
 	require.Contains(t, text, "n1 READY 3xH100 0 50% 0", "the mean of its GPUs")
 	require.Contains(t, text, "job_1 a TRAINING 2 75% 60.0 GiB of 160.0 GiB n1\n")
 	require.Contains(t, text, "job_2 b TRAINING - - - n1")
+}
+
+// The sentence is that of the console: both are held to the same cases.
+func TestTop_saysHowTheClusterIs(t *testing.T) {
+	var cases []struct {
+		Says     string          `json:"says"`
+		Cluster  json.RawMessage `json:"cluster"`
+		Replicas json.RawMessage `json:"replicas"`
+	}
+	text, err := os.ReadFile("testdata/sentences.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &cases))
+	require.NotEmpty(t, cases)
+	for _, c := range cases {
+		g := clitest.NewGateway(t)
+		g.On("GET /cluster", clitest.Answer(200, string(c.Cluster)))
+		g.On("GET /cluster/nodes", clitest.Answer(200, `{"nodes":[]}`))
+		g.On("GET /jobs", clitest.Answer(200, `{"jobs":[],"total_count":0}`))
+		if c.Replicas != nil {
+			g.On("GET /cluster/coordinators", clitest.Answer(200, string(c.Replicas)))
+		}
+		stdout, stderr, code := clitest.Run(t, "top")
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, c.Says+"\n\n")
+	}
+}
+
+func TestTop_drawsTheGPUsAndTheQueue(t *testing.T) {
+	g := clitest.NewGateway(t)
+	g.On("GET /cluster", clitest.Answer(200, `{"leader":"c1","gpus_total":12,"gpus_healthy":11,"jobs":{"QUEUED":9},"coordinators":[{"id":"c1","voter":true,"liveness":"alive"}]}`))
+	g.On("GET /cluster/nodes", clitest.Answer(200, `{"nodes":[]}`))
+	g.On("GET /jobs", clitest.Answer(200, `{"jobs":[],"total_count":0}`))
+	g.On("GET /cluster/map", clitest.Answer(200, `{"node_ids":["n1","n2"],"states":["READY","DRAINING"],"gpu_types":["H100","H100"],"domains":["",""],"gpus":["mmmmoo.x","...."],"utilization":["--------","----"]}`))
+	g.On("GET /queue", clitest.Answer(200, `{"depth":9,"jobs":[{"job_id":"job_9","name":"wide","queue":"default","position":1,"priority":5,"gpu_count":16,"gpu_type":"H100","reason":"needs 8 x H100 on each of 2 nodes"}]}`))
+	stdout := clitest.Done(t, "top")
+	require.Contains(t, stdout, "n1 ■■■■▣▣·✗\nn2 ···· draining\n")
+	require.Contains(t, clitest.Squeeze(stdout), "1 job_9 wide default 5 16xH100 needs 8 x H100 on each of 2 nodes\nand 8 more")
 }
 
 func TestTop_simulatedGPUsHaveNoSensors(t *testing.T) {

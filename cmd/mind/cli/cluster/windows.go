@@ -16,6 +16,7 @@ import (
 
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/request"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
@@ -34,30 +35,27 @@ type window struct {
 // span has the flags for the time of a window.
 type span struct {
 	from string
-	last time.Duration
+	last request.Duration
 }
 
 func (s *span) bind(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.from, "from", "", "when it begins: a time such as 2026-07-01T08:00:00Z, or from now on, such as 2h (default: now)")
-	cmd.Flags().DurationVar(&s.last, "for", 0, "how long it lasts, such as 4h")
+	cmd.Flags().Var(&s.last, "for", "how long it lasts, such as 4h or 2d")
 }
 
 // into adds the flags to the body of a request.
 func (s *span) into(body map[string]any, now time.Time) error {
-	if s.last < time.Second {
+	last := time.Duration(s.last)
+	if last < time.Second {
 		return exit.Misuse(errors.New("give how long it lasts: --for 4h"))
 	}
-	body["duration_seconds"] = int64(s.last / time.Second)
+	body["duration_seconds"] = int64(last / time.Second)
 	if s.from == "" {
 		return nil
 	}
-	at, err := time.Parse(time.RFC3339, s.from)
+	at, err := request.Ahead(s.from, now)
 	if err != nil {
-		ahead, short := time.ParseDuration(strings.TrimPrefix(s.from, "+"))
-		if short != nil {
-			return exit.Misuse(fmt.Errorf("--from %q is neither a time such as 2026-07-01T08:00:00Z nor a duration such as 2h", s.from))
-		}
-		at = now.Add(ahead)
+		return exit.Misuse(fmt.Errorf("--from %w", err))
 	}
 	body["from"] = at.UTC().Format(time.RFC3339)
 	return nil

@@ -37,11 +37,11 @@ func TestWindows_planListDelete(t *testing.T) {
 	require.Regexp(t, `paper\s+ACTIVE.*acme\s+8\s+n6`, out)
 
 	for says, args := range map[string][]string{
-		"give the nodes":    {"maintenance", "add", "kernel", "--for", "4h"},
-		"--for 4h":          {"maintenance", "add", "kernel", "--nodes", "n1"},
-		"neither a time":    {"maintenance", "add", "kernel", "--nodes", "n1", "--for", "4h", "--from", "tomorrow"},
-		"give how many":     {"reserve", "paper", "--for", "4h"},
-		"mind reserve need": {"reserve"},
+		"give the nodes":              {"maintenance", "add", "kernel", "--for", "4h"},
+		"--for 4h":                    {"maintenance", "add", "kernel", "--nodes", "n1"},
+		"--from tomorrow: it must be": {"maintenance", "add", "kernel", "--nodes", "n1", "--for", "4h", "--from", "tomorrow"},
+		"give how many":               {"reserve", "paper", "--for", "4h"},
+		"mind reserve need":           {"reserve"},
 	} {
 		_, stderr, code := clitest.Run(t, args...)
 		require.Equal(t, 2, code, says)

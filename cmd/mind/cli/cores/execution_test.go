@@ -218,8 +218,8 @@ func TestDecision(t *testing.T) {
 	g.On(resolve, clitest.Answer(200, `{"id":"dec_1","status":"resolved","resolution":"","schema":{},"data":{"lr":1}}`))
 	require.Equal(t, "dec_1 is resolved: {\"lr\":1}\n", clitest.Done(t, "decision", "resolve", "dec_1", "--data", `{"lr":1}`))
 	require.JSONEq(t, `{"data":{"lr":1}}`, last(g.Bodies))
-	g.On(resolve, clitest.Refuse(403, "PERMISSION_DENIED", "only user:ann may answer the checkpoint dec_1: have it reassigned"))
-	require.Equal(t, "mind: only user:ann may answer the checkpoint dec_1: have it reassigned\n", clitest.Fails(t, "decision", "resolve", "dec_1", "ship"))
+	g.On(resolve, clitest.Refuse(403, "PERMISSION_DENIED", "only user:ann may answer the decision dec_1: have it reassigned"))
+	require.Equal(t, "mind: only user:ann may answer the decision dec_1: have it reassigned\n", clitest.Fails(t, "decision", "resolve", "dec_1", "ship"))
 
 	g.On("POST "+prefix+"/checkpoints/dec_1/cancel", clitest.Answer(200, `{"id":"dec_1","status":"cancelled"}`))
 	require.Equal(t, "dec_1 is cancelled\n", clitest.Done(t, "decision", "cancel", "dec_1", "--reason", "no"))

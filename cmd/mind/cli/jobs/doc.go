@@ -1,4 +1,4 @@
-// Package jobs holds the commands for jobs: submit, list, show, explain, control, logs and metrics.
+// Package jobs holds the commands for jobs: submit, list, show, change, control, logs and metrics.
 //
 // A submit or a control of a job is carried out at most once, however often the connection breaks. A log is printed without
 // gap or repeat. `submit --wait` exits with the code of the job. Interrupting a command that watches a job does not affect
@@ -12,7 +12,7 @@ import (
 )
 
 var jobVerbs = rest.Verbs{
-	newSubmit, newJobs, newJob, newExplain, newSchedule, newLogs, newMetrics, newCancel, newPause, newResume, newRetry,
+	newSubmit, newJobs, newJob, newLogs, newMetrics, newCancel, newPause, newResume, newRetry, newHold, newRelease,
 }
 
 // Commands returns the commands of this package.

@@ -31,6 +31,8 @@ type Job struct {
 	Nodes          []string   `json:"nodes"`
 	GPUs           []string   `json:"gpus"`
 	LastCheckpoint string     `json:"last_checkpoint_id"`
+	NotifiedAt     *time.Time `json:"notified_at"`
+	NotifyError    string     `json:"notify_error"`
 	MaxRetries     int        `json:"max_retries"`
 	Stopping       string     `json:"stopping"`
 	CreatedAt      *time.Time `json:"created_at"`
@@ -54,6 +56,7 @@ type Job struct {
 		Argv    []string `json:"argv"`
 		Command string   `json:"command"`
 		Cwd     string   `json:"cwd"`
+		Upload  string   `json:"upload"`
 	} `json:"command_config"`
 }
 

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,19 +13,23 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/request"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
 func newJobs() *cobra.Command {
 	var status, labels []string
-	var queue, orderBy string
+	var queue, orderBy, search, user, since string
 	var limit int
+	var watch bool
 	cmd := rest.Command(&cobra.Command{
 		Use:   "jobs",
 		Short: "List jobs",
 		Example: `  mind jobs
-  mind jobs --status TRAINING --status QUEUED
+  mind jobs --status TRAINING,QUEUED --watch
+  mind jobs --user me --search lora
   mind jobs --label team=vision --limit 500 -o json`,
 		Args: cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
@@ -38,31 +43,50 @@ func newJobs() *cobra.Command {
 		for _, v := range labels {
 			query.Add("label", v)
 		}
-		if queue != "" {
-			query.Set("queue", queue)
+		for name, v := range map[string]string{"queue": queue, "order_by": orderBy, "search": search, "user": user} {
+			if v != "" {
+				query.Set(name, v)
+			}
 		}
-		if orderBy != "" {
-			query.Set("order_by", orderBy)
+		var from time.Time
+		if since != "" {
+			var err error
+			if from, err = request.Ago(since, time.Now()); err != nil {
+				return exit.Misuse(fmt.Errorf("--since: %w", err))
+			}
+		}
+		if watch && output == "table" && render.IsTerminal(cmd.OutOrStdout()) {
+			return watchJobs(ctx, cmd, c, query, limit, from)
 		}
 		all, raw, total, err := List(ctx, c, query, limit)
 		if err != nil {
 			return err
 		}
+		if !from.IsZero() {
+			all, raw = newer(all, raw, from)
+		}
 		if output != "table" {
 			return render.Value(cmd.OutOrStdout(), output, total.Of("jobs", raw))
 		}
-		if err := jobTable(cmd, all); err != nil {
+		if err := jobTable(cmd.OutOrStdout(), all); err != nil {
 			return err
 		}
-		total.More(cmd, len(all))
+		if from.IsZero() {
+			total.More(cmd, len(all))
+		}
 		return nil
 	})
 	f := cmd.Flags()
-	f.StringArrayVar(&status, "status", nil, "only jobs with this status, such as QUEUED; repeatable")
+	f.StringSliceVar(&status, "status", nil, "only jobs with this status, such as QUEUED,TRAINING; repeatable")
 	f.StringArrayVar(&labels, "label", nil, "only jobs with this label KEY=VALUE; repeatable")
 	f.StringVar(&queue, "queue", "", "only jobs of this queue")
-	f.StringVar(&orderBy, "order-by", "", `"created_at desc" (default), "created_at" or "priority desc"`)
+	f.StringVar(&search, "search", "", "only jobs with this in their name, or whose id begins with it")
+	f.StringVar(&user, "user", "", "only jobs that this user submitted; me: you")
+	f.StringVar(&orderBy, "order-by", "",
+		`"created_at desc" (default), "created_at", "priority desc", "name", "name desc", "started_at desc", "finished_at desc" or "gpu_count desc"`)
 	f.IntVar(&limit, "limit", 50, "how many")
+	f.StringVar(&since, "since", "", "of those, only jobs that were submitted since: 2h, 3d, a day such as 2026-01-31, or a time such as 2026-01-31T08:00:00Z")
+	f.BoolVarP(&watch, "watch", "w", false, "on a terminal: show them again and again until Ctrl-C")
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(strings.Fields(
 		"PENDING QUEUED SCHEDULING PREPARING TRAINING CHECKPOINTING PAUSED EVALUATING EXPORTING COMPLETED FAILED CANCELLED PREEMPTED"),
 		cobra.ShellCompDirectiveNoFileComp))
@@ -74,8 +98,52 @@ func List(ctx context.Context, c *rest.Client, query url.Values, limit int) ([]J
 	return rest.List[Job](ctx, c, "/jobs", "jobs", query, limit)
 }
 
-func jobTable(cmd *cobra.Command, jobs []Job) error {
-	t := render.NewTable(cmd.OutOrStdout(), "JOB", "NAME", "STATUS", "GPUS", "NODES", "PRIO", "AGE", "PROGRESS", "REASON")
+// newer leaves out the jobs that were submitted before a time.
+func newer(all []Job, raw []json.RawMessage, from time.Time) ([]Job, []json.RawMessage) {
+	var rows []Job
+	rest := []json.RawMessage{}
+	for i := range all {
+		if all[i].CreatedAt != nil && !all[i].CreatedAt.Before(from) {
+			rows, rest = append(rows, all[i]), append(rest, raw[i])
+		}
+	}
+	return rows, rest
+}
+
+// watchEvery is the pause between two looks at the jobs.
+const watchEvery = 2 * time.Second
+
+// watchJobs shows the jobs again and again, in place, until ctx ends.
+func watchJobs(ctx context.Context, cmd *cobra.Command, c *rest.Client, query url.Values, limit int, from time.Time) error {
+	w := cmd.OutOrStdout()
+	fmt.Fprint(w, "\x1b[2J")
+	for {
+		var page bytes.Buffer
+		all, raw, _, err := List(ctx, c, query, limit)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			fmt.Fprintln(&page, "mind: "+exit.OneLine(err))
+		default:
+			all, _ = newer(all, raw, from)
+			if err := jobTable(&page, all); err != nil {
+				return err
+			}
+		}
+		if err := render.Redraw(w, page.String()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchEvery):
+		}
+	}
+}
+
+func jobTable(w io.Writer, jobs []Job) error {
+	t := render.NewTable(w, "JOB", "NAME", "STATUS", "GPUS", "NODES", "PRIO", "AGE", "PROGRESS", "REASON")
 	for i := range jobs {
 		j := &jobs[i]
 		t.Row(j.ID, j.Name, j.Status, j.GPUsWanted(), strings.Join(j.Nodes, ","), strconv.Itoa(j.Priority), render.Ago(j.CreatedAt), j.Steps(), j.Why())
@@ -152,6 +220,7 @@ func showJob(cmd *cobra.Command, output string, data json.RawMessage, j *Job) er
 		f.Add("command", j.Command.Command)
 	}
 	f.Add("cwd", j.Command.Cwd)
+	f.Add("upload", j.Command.Upload)
 	f.Add("gpus", j.GPUsWanted())
 	f.Add("nodes", strings.Join(j.Nodes, ","))
 	if j.Array != nil {
@@ -164,6 +233,7 @@ func showJob(cmd *cobra.Command, output string, data json.RawMessage, j *Job) er
 	f.Add("stopping", j.Stopping)
 	f.Add("progress", j.Steps())
 	f.Add("checkpoint", j.LastCheckpoint)
+	f.Add("notify error", j.NotifyError)
 	if j.ExitCode != nil {
 		f.Add("exit code", strconv.Itoa(*j.ExitCode))
 	}
@@ -171,7 +241,7 @@ func showJob(cmd *cobra.Command, output string, data json.RawMessage, j *Job) er
 	for _, at := range []struct {
 		name string
 		time *time.Time
-	}{{"created", j.CreatedAt}, {"started", j.StartedAt}, {"finished", j.FinishedAt}} {
+	}{{"created", j.CreatedAt}, {"started", j.StartedAt}, {"finished", j.FinishedAt}, {"notified", j.NotifiedAt}} {
 		if at.time != nil {
 			f.Add(at.name, render.Time(*at.time)+" ("+render.Ago(at.time)+" ago)")
 		}

@@ -80,8 +80,9 @@ func plotMetrics(ctx context.Context, c *rest.Client, w io.Writer, id string, o 
 			_, err := io.WriteString(w, page)
 			return err
 		}
-		// Move to the corner, clear the rest of each line after writing it, then clear everything below.
-		fmt.Fprint(w, "\x1b[H"+strings.ReplaceAll(page, "\n", "\x1b[K\n")+"\x1b[J")
+		if err := render.Redraw(w, page); err != nil {
+			return err
+		}
 		if job.FinishedAt != nil {
 			return nil
 		}

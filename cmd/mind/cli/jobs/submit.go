@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,11 +15,13 @@ import (
 
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/request"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/upload"
 )
 
 func newSubmit() *cobra.Command {
-	o := &submitOptions{}
+	o := &SubmitOptions{}
 	cmd := rest.Command(&cobra.Command{
 		Use:   "submit [flags] -- COMMAND ARGS...",
 		Short: "Submit a job and print its id",
@@ -27,6 +30,10 @@ func newSubmit() *cobra.Command {
 A command runs on one node. With --nodes N it is started once on each of N nodes, and must know how to share the work
 (MIND_NODE_RANK, MASTER_ADDR). A job that could never run on the nodes of the cluster is refused, and the error says what
 would fit.
+
+The command starts in the current directory, unless --cwd names another one, and that directory must be on the nodes, too.
+With --upload DIR the files of DIR go with the job, and the command starts in a copy of them. It does not see the environment of this
+terminal: --env sets variables, and --venv says which Python environment it is in.
 
 With --array FIRST-LAST the command is run once for each number, which it finds in MIND_ARRAY_INDEX. All elements have one
 id, JOB; one of them is JOB[7]. The exit code of --wait is then the highest one of the elements that failed.
@@ -38,20 +45,26 @@ Flags after the first word of the command belong to the command.`,
 		Example: `  mind submit --gpus 2 -- python train.py --lr 3e-4
   mind submit --gpus 16 --nodes 2 --gpu-type H100 --time-limit 12h -- torchrun train.py
   mind submit --cpus 4 --memory 64Gi --wait -- ./preprocess.sh
+  mind submit --venv .venv --gpus 1 -- python train.py
+  mind submit --upload . --gpus 1 -- python train.py
   mind submit -f job.yaml --follow
   mind submit --array 0-99%10 --wait -- ./render.sh
   make-job | mind submit -f -`,
 		Args: cobra.ArbitraryArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
-		body, err := o.request(cmd.Flags(), args, os.Getwd)
+		body, err := o.Request(cmd.Flags(), args, os.Getwd)
 		if err != nil {
 			return exit.Misuse(err)
 		}
+		o.WarnOfVenv(cmd.ErrOrStderr(), args)
 		if cmd.ArgsLenAtDash() < 0 {
 			if late := flagsOf(cmd.Flags(), args); len(late) > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "mind: warning: %s after the command: part of the command, and no flag of mind submit; write flags first, then --, then the command\n",
 					render.Printable(strings.Join(late, ", ")))
 			}
+		}
+		if err := o.SendUpload(ctx, c, cmd.ErrOrStderr(), body); err != nil {
+			return err
 		}
 		var made struct {
 			ID string `json:"job_id"`
@@ -85,8 +98,22 @@ Flags after the first word of the command belong to the command.`,
 	})
 	// Flags after the first word of the command belong to the command, even without "--".
 	cmd.Flags().SetInterspersed(false)
-	o.bind(cmd)
+	o.Bind(cmd)
 	return cmd
+}
+
+// SendUpload sends the directory of --upload, if it is given, and names it in the job.
+func (o *SubmitOptions) SendUpload(ctx context.Context, c *rest.Client, progress io.Writer, body map[string]any) error {
+	if o.upload == "" {
+		return nil
+	}
+	sent, err := upload.Send(ctx, c, o.upload, progress)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "mind: %s\n", sent)
+	request.Object(body).In("command_config")["upload"] = sent.ID
+	return nil
 }
 
 // flagsOf lists the words of a command that look like flags of mind submit.

@@ -16,8 +16,8 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/settings"
 )
 
-// submitOptions are the flags of submit.
-type submitOptions struct {
+// SubmitOptions are the flags of submit.
+type SubmitOptions struct {
 	file, key    string
 	wait, follow bool
 
@@ -26,15 +26,21 @@ type submitOptions struct {
 	noRestart                                           bool
 	fraction                                            float64
 	env, labels, selector, after, retryOn               []string
-	timeLimit, lostAfter, grace, limitNotice            time.Duration
-	preemptible, pending                                bool
+	timeLimit, lostAfter, grace, limitNotice            request.Duration
+	begin                                               string
+	preemptible, pending, auto                          bool
 	topology, level                                     string
+	venv, upload                                        string
 	segment                                             int
 	exclude                                             []string
 	spread, pack                                        bool
+	notify                                              string
+	notifyOn                                            []string
+	notifyAfter                                         request.Duration
 }
 
-func (o *submitOptions) bind(cmd *cobra.Command) {
+// Bind adds the flags to a command.
+func (o *SubmitOptions) Bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "YAML or JSON file with a job as in POST /jobs, or - for stdin; flags override it")
 	f.StringVar(&o.name, "name", "", "name of the job (default: that of the command)")
@@ -47,7 +53,10 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.StringVar(&o.queue, "queue", "", "queue (default: default)")
 	f.IntVar(&o.priority, "priority", 5, "0 to 10; 10 goes first")
 	f.StringVar(&o.cwd, "cwd", "", "working directory on the nodes (default: this one)")
+	f.StringVar(&o.upload, "upload", "", "directory whose files go with the job, such as . : each attempt runs in a copy of its own; see docs/use/uploads.md")
 	f.StringArrayVar(&o.env, "env", nil, "environment variable KEY=VALUE; repeatable")
+	f.StringVar(&o.venv, "venv", "", "Python environment (venv or conda) whose programs come first in the PATH of the job: its directory, which the nodes have too")
+	f.BoolVar(&o.auto, "auto", false, "let transformers and Lightning of the job report to mind, unchanged: needs the Python package mindcoordinator in its environment")
 	f.StringArrayVar(&o.labels, "label", nil, "label KEY=VALUE; repeatable")
 	f.StringArrayVar(&o.selector, "node-selector", nil, "only nodes with this label KEY=VALUE; repeatable")
 	f.StringVar(&o.topology, "topology", "", "on a node: any, nvlink or single_node; between nodes: same_domain, prefer or spread; one of each with a comma between them")
@@ -56,16 +65,20 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.StringSliceVar(&o.exclude, "exclude", nil, "nodes not to use, such as n1,n7 or rack1-*")
 	f.BoolVar(&o.spread, "spread", false, "put each task on the node where the most is free")
 	f.BoolVar(&o.pack, "pack", false, "put each task where it costs other jobs the least (the default)")
-	f.DurationVar(&o.timeLimit, "time-limit", 0, "stop the job after this time, such as 2h")
-	f.DurationVar(&o.limitNotice, "notice", 0, "how long before --time-limit the job gets its notice; 0: never (default: the grace period)")
+	f.Var(&o.timeLimit, "time-limit", "stop the job after this time, such as 2h or 3d")
+	f.Var(&o.limitNotice, "notice", "how long before --time-limit the job gets its notice; 0: never (default: the grace period)")
 	f.IntVar(&o.retries, "max-retries", 0, "restarts after its own process failed; restarts after a lost node or a failed GPU do not count")
 	f.StringSliceVar(&o.retryOn, "retry-on", nil, "restart only after these: node_lost, gpu_fault, launch_failed, data_fetch, exit (default: all)")
 	f.BoolVar(&o.noRestart, "no-restart", false, "never restart it, not even after a lost node, a preemption or a drain")
-	f.DurationVar(&o.lostAfter, "lost-after", 0, "how long its node may be unreachable before the job may run elsewhere, such as 2m (default 1m)")
-	f.DurationVar(&o.grace, "grace", 0, "grace period: time between the stop notice and the kill (default 30s)")
+	f.Var(&o.lostAfter, "lost-after", "how long its node may be unreachable before the job may run elsewhere, such as 2m (default 1m)")
+	f.Var(&o.grace, "grace", "grace period: time between the stop notice and the kill (default 30s)")
 	f.BoolVar(&o.preemptible, "preemptible", false, "jobs of higher priority may preempt it: it gets a notice, saves a checkpoint and is restarted later")
 	f.BoolVar(&o.pending, "allow-pending-capacity", false, "let the job wait even if it exceeds the nodes, the queue's limit or the quota of today")
+	f.StringVar(&o.begin, "begin", "", "do not start it before this time: 2026-07-01T08:00:00Z, or from now on, such as 2h")
 	f.StringVar(&o.outputDir, "output-dir", "", "directory for its outputs on the nodes")
+	f.StringVar(&o.notify, "notify", "", "URL that gets signed webhooks about the job, such as https://hooks.example.org/jobs")
+	f.StringSliceVar(&o.notifyOn, "notify-on", nil, "tell it of these: started, failed, ended, waiting (default: the first three)")
+	f.Var(&o.notifyAfter, "notify-after", "with --notify-on waiting: after so long in the queue, such as 30m (default 1h)")
 	f.StringVar(&o.array, "array", "", "one element for each number: FIRST-LAST, or FIRST-LAST%MOST-AT-ONCE")
 	f.StringArrayVar(&o.after, "after", nil, "wait for another job: JOB, JOB:ok, JOB:fail or JOB:any; repeatable")
 	f.StringVar(&o.key, "idempotency-key", "", "a second submit with the same key returns the first one's job")
@@ -74,8 +87,8 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	completeFlags(cmd)
 }
 
-// request builds the body of POST /jobs.
-func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func() (string, error)) (map[string]any, error) {
+// Request builds the body of POST /jobs.
+func (o *SubmitOptions) Request(flags *pflag.FlagSet, argv []string, getwd func() (string, error)) (map[string]any, error) {
 	body := request.Object{}
 	if o.file != "" {
 		var err error
@@ -109,7 +122,18 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 		command["argv"] = argv
 		delete(command, "command")
 	}
-	if command, ok := body["command_config"]; ok {
+	command, ok := body["command_config"]
+	if flags.Changed("upload") && !ok {
+		return nil, errors.New("--upload is for commands, and the file has none")
+	}
+	_, uploaded := request.AsObject(command)["upload"]
+	switch {
+	case ok && (uploaded || flags.Changed("upload")):
+		// A relative directory is one of the upload.
+		if flags.Changed("cwd") {
+			body.In("command_config")["cwd"] = o.cwd
+		}
+	case ok:
 		if _, given := request.AsObject(command)["cwd"]; !given || flags.Changed("cwd") {
 			dir := o.cwd
 			if dir == "" {
@@ -146,6 +170,12 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 		environment = "training_config"
 	}
 	set("env", environment, "environment", pairs(o.env))
+	if o.auto {
+		faults = append(faults, switchOn(body.In(environment)))
+	}
+	if flags.Changed("venv") {
+		faults = append(faults, o.enterVenv(body.In(environment), getwd))
+	}
 	set("gpus", "resource_config", "gpu_count", request.Just(o.gpus))
 	set("gpu-fraction", "resource_config", "gpu_fraction", func() (any, error) {
 		if !(o.fraction > 0 && o.fraction < 1) {
@@ -172,16 +202,20 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 	set("retry-on", "scheduling_config", "retry_on", request.Just(o.retryOn))
 	set("preemptible", "scheduling_config", "preemptible", request.Just(o.preemptible))
 	set("allow-pending-capacity", "scheduling_config", "allow_pending_capacity", request.Just(o.pending))
-	set("time-limit", "scheduling_config", "max_runtime_seconds", request.Seconds(o.timeLimit))
-	set("notice", "scheduling_config", "notice_before_limit_seconds", request.Seconds(o.limitNotice))
-	set("lost-after", "scheduling_config", "lost_after_seconds", request.Seconds(o.lostAfter))
-	set("grace", "scheduling_config", "grace_period_seconds", request.Seconds(o.grace))
+	set("begin", "scheduling_config", "not_before", func() (any, error) { return begin(o.begin, time.Now()) })
+	set("time-limit", "scheduling_config", "max_runtime_seconds", request.Seconds(time.Duration(o.timeLimit)))
+	set("notice", "scheduling_config", "notice_before_limit_seconds", request.Seconds(time.Duration(o.limitNotice)))
+	set("lost-after", "scheduling_config", "lost_after_seconds", request.Seconds(time.Duration(o.lostAfter)))
+	set("grace", "scheduling_config", "grace_period_seconds", request.Seconds(time.Duration(o.grace)))
+	set("notify", "notify_config", "url", request.Just(o.notify))
+	set("notify-on", "notify_config", "on", request.Just(o.notifyOn))
+	set("notify-after", "notify_config", "waiting_after_seconds", request.Seconds(time.Duration(o.notifyAfter)))
 	set("array", "scheduling_config", "array", func() (any, error) { return arraySpec(o.array) })
 	set("after", "scheduling_config", "dependencies", func() (any, error) { return dependencies(o.after) })
-	if len(faults) == 0 {
-		return body, request.CheckUTF8(map[string]any(body), "")
+	if err := errors.Join(faults...); err != nil {
+		return body, err
 	}
-	return body, errors.Join(faults...)
+	return body, request.CheckUTF8(map[string]any(body), "")
 }
 
 var arrayForm = regexp.MustCompile(`^(\d{1,9})-(\d{1,9})(?:%(\d{1,9}))?$`)

@@ -13,12 +13,12 @@ import (
 
 func requestOf(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	o := &submitOptions{}
+	o := &SubmitOptions{}
 	cmd := &cobra.Command{}
 	cmd.Flags().SetInterspersed(false)
-	o.bind(cmd)
+	o.Bind(cmd)
 	require.NoError(t, cmd.ParseFlags(args))
-	body, err := o.request(cmd.Flags(), cmd.Flags().Args(), func() (string, error) { return "/here", nil })
+	body, err := o.Request(cmd.Flags(), cmd.Flags().Args(), func() (string, error) { return "/here", nil })
 	text, marshalErr := json.Marshal(body)
 	require.NoError(t, marshalErr)
 	return string(text), err
@@ -44,6 +44,10 @@ func TestSubmitRequest_flagsBecomeFields(t *testing.T) {
 		"scheduling": {
 			[]string{"--queue", "q", "--priority", "0", "--time-limit", "2h", "--max-retries", "3", "--retry-on", "node_lost,exit", "--lost-after", "2m", "--grace", "5s", "--preemptible", "--allow-pending-capacity", "x"},
 			`{"name":"x","command_config":{"argv":["x"],"cwd":"/here"},"scheduling_config":{"queue":"q","priority":0,"max_runtime_seconds":7200,"max_retries":3,"retry_on":["node_lost","exit"],"lost_after_seconds":120,"grace_period_seconds":5,"preemptible":true,"allow_pending_capacity":true}}`,
+		},
+		"notices": {
+			[]string{"--notify", "https://hooks.example/1", "--notify-on", "failed,waiting", "--notify-after", "30m", "x"},
+			`{"name":"x","command_config":{"argv":["x"],"cwd":"/here"},"notify_config":{"url":"https://hooks.example/1","on":["failed","waiting"],"waiting_after_seconds":1800}}`,
 		},
 		"not restartable": {
 			[]string{"--no-restart", "x"},
@@ -73,8 +77,22 @@ func TestSubmitRequest_aFileAndFlagsOverIt(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"name":"from-file","labels":{"a":"b"},"resource_config":{"gpu_count":2,"gpu_type":"A100"},"command_config":{"argv":["echo","hi"],"cwd":"/else"}}`, got)
 
+	uploaded := filepath.Join(t.TempDir(), "uploaded.yaml")
+	require.NoError(t, os.WriteFile(uploaded, []byte("name: u\ncommand_config: {command: make, upload: \"sha256:1\"}\n"), 0o600))
+	got, err = requestOf(t, "-f", uploaded)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"name":"u","command_config":{"command":"make","upload":"sha256:1"}}`, got)
+	got, err = requestOf(t, "--upload", ".", "--cwd", "src", "--", "make")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"name":"make","command_config":{"argv":["make"],"cwd":"src"}}`, got)
+	got, err = requestOf(t, "--upload", ".", "--", "make")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"name":"make","command_config":{"argv":["make"]}}`, got)
+
 	training := filepath.Join(t.TempDir(), "training.yaml")
 	require.NoError(t, os.WriteFile(training, []byte("name: t\ntraining_config: {training_type: LORA}\n"), 0o600))
+	_, err = requestOf(t, "-f", training, "--upload", ".")
+	require.ErrorContains(t, err, "--upload is for commands")
 	got, err = requestOf(t, "-f", training, "--env", "X=y", "--gpus", "1")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"name":"t","training_config":{"training_type":"LORA","environment":{"X":"y"}},"resource_config":{"gpu_count":1}}`, got)
@@ -96,6 +114,8 @@ func TestSubmitRequest_faults(t *testing.T) {
 		"--gpu-fraction: NaN: it must be a part of one GPU": {"--gpu-fraction", "NaN", "x"},
 		"--gpu-fraction: 1.5: it must be a part of one GPU": {"--gpu-fraction", "1.5", "x"},
 		"--pack and --spread contradict each other":         {"--pack", "--spread", "x"},
+		"--venv: the job sets PATH itself":                  {"--venv", "v", "--env", "PATH=/bin", "x"},
+		"--venv: give the directory of":                     {"--venv", "", "x"},
 		"--env: A is given twice":                           {"--env", "A=1", "--env", "A=2", "x"},
 		"--label: team is given twice":                      {"--label", "team=a", "--label", "team=a", "x"},
 		`--node-selector: "zone" is not of`:                 {"--node-selector", "zone", "x"},

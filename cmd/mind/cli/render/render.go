@@ -131,6 +131,13 @@ func IsTerminal(stream any) bool {
 	return err == nil
 }
 
+// Redraw shows a page in place of the one before: it moves to the corner, clears the rest of each line after writing it, and everything
+// below.
+func Redraw(w io.Writer, page string) error {
+	_, err := io.WriteString(w, "\x1b[H"+strings.ReplaceAll(page, "\n", "\x1b[K\n")+"\x1b[J")
+	return err
+}
+
 // Size formats a number of bytes for people.
 func Size(bytes int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}

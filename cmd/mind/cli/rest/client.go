@@ -135,6 +135,11 @@ func (c *Client) once(ctx context.Context, method, path string, query url.Values
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
+	return c.answer(req, path)
+}
+
+// answer sends a request and unwraps the envelope of the answer.
+func (c *Client) answer(req *http.Request, path string) (json.RawMessage, error) {
 	answer, err := c.http.Do(req)
 	if err != nil {
 		return nil, err
@@ -145,7 +150,7 @@ func (c *Client) once(ctx context.Context, method, path string, query url.Values
 		return nil, err
 	}
 	if answer.StatusCode >= 300 {
-		return nil, c.refused(method, path, answer.StatusCode, text)
+		return nil, c.refused(req.Method, path, answer.StatusCode, text)
 	}
 	var envelope struct {
 		Data json.RawMessage `json:"data"`

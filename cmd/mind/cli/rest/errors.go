@@ -119,6 +119,12 @@ func Gone(err error) bool {
 	return errors.As(err, &r) && r.status == http.StatusNotFound
 }
 
+// Busy reports whether the gateway asks to try again.
+func Busy(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && (r.status == http.StatusServiceUnavailable || r.status == http.StatusGatewayTimeout || r.status == http.StatusTooManyRequests)
+}
+
 // Final reports whether repeating the call would get the same refusal: an expired token does not become valid by waiting.
 func Final(err error) bool {
 	var r *refusal

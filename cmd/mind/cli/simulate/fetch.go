@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +15,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/operator"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/request"
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/simulate/history"
@@ -115,22 +114,12 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
-			if at.After(now) {
-				return at, fmt.Errorf("--since %s: it is in the future", text)
-			}
-			return at, nil
-		}
+	at, err := request.Ago(text, now)
+	switch {
+	case err != nil:
+		return at, fmt.Errorf("--since %w", err)
+	case !at.Before(now):
+		return at, fmt.Errorf("--since %s: it is not in the past", text)
 	}
-	ago, err := time.ParseDuration(text)
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		var n int
-		n, err = strconv.Atoi(days)
-		ago = time.Duration(min(n, 36500)) * 24 * time.Hour
-	}
-	if err != nil || ago <= 0 {
-		return time.Time{}, fmt.Errorf("--since %s: it must be a duration such as 72h or 30d, a day such as 2026-01-31, or a time such as 2026-01-31T08:00:00Z", text)
-	}
-	return now.Add(-ago), nil
+	return at, nil
 }

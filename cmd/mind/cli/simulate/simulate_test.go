@@ -103,14 +103,14 @@ func TestSimulate_misuse(t *testing.T) {
 func TestSimulate_flagsThatDoNotGoTogether(t *testing.T) {
 	jobs := file(t, "jobs.csv", phillyJobs)
 	for want, args := range map[string][]string{
-		"which jobs? Give --trace JOBS.csv, or --from-cluster for those of your cluster":            {},
-		"--from-cluster takes the jobs and the nodes of the cluster: leave out --trace":             {"--from-cluster", "--trace", jobs},
-		"--from-cluster takes the jobs and the nodes of the cluster: leave out --nodes":             {"--from-cluster", "--nodes", "2x8"},
-		"--from-cluster takes the jobs and the nodes of the cluster: leave out --limits":            {"--from-cluster", "--limits", "2"},
-		"--since goes with --from-cluster only":                                                     {"--trace", jobs, "--since", "3d"},
-		"--save goes with --from-cluster only":                                                      {"--trace", jobs, "--save", "x.csv"},
-		"--policy best: it must be fifo, easy":                                                      {"--from-cluster", "--policy", "best"},
-		"--since yesterday: it must be a duration such as 72h or 30d, a day such as 2026-01-31, or": {"--from-cluster", "--since", "yesterday"},
+		"which jobs? Give --trace JOBS.csv, or --from-cluster for those of your cluster": {},
+		"--from-cluster takes the jobs and the nodes of the cluster: leave out --trace":  {"--from-cluster", "--trace", jobs},
+		"--from-cluster takes the jobs and the nodes of the cluster: leave out --nodes":  {"--from-cluster", "--nodes", "2x8"},
+		"--from-cluster takes the jobs and the nodes of the cluster: leave out --limits": {"--from-cluster", "--limits", "2"},
+		"--since goes with --from-cluster only":                                          {"--trace", jobs, "--since", "3d"},
+		"--save goes with --from-cluster only":                                           {"--trace", jobs, "--save", "x.csv"},
+		"--policy best: it must be fifo, easy":                                           {"--from-cluster", "--policy", "best"},
+		"--since yesterday: it must be a duration such as 2h or 3d, a day such as":       {"--from-cluster", "--since", "yesterday"},
 	} {
 		require.Contains(t, clitest.Fails(t, append([]string{"simulate"}, args...)...), want)
 	}

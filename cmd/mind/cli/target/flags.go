@@ -153,6 +153,16 @@ func ParseAddress(text string) (string, error) {
 	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(plain, "/"), APIPath), "/"), nil
 }
 
+// Console returns the address of the console. With the token, the page that it opens signs in with it; the part behind
+// the # is never sent to a server.
+func (c Context) Console(signIn bool) string {
+	address := c.Addr + "/console/"
+	if signIn && c.Token != "" {
+		address += "#token=" + url.QueryEscape(c.Token)
+	}
+	return address
+}
+
 // SameAddress reports whether two strings are the same address.
 func SameAddress(a, b string) bool {
 	a, errA := ParseAddress(a)

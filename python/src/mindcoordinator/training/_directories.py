@@ -69,6 +69,30 @@ def publish(path: Path, final: Path) -> None:
     _sync(final.parent)
 
 
+def lasting(path: str | os.PathLike[str], step: int) -> Path:
+    """Sync a checkpoint, and return where it stays when the attempt has ended.
+
+    One in the copy of an upload is removed with the copy: it gets second names among the checkpoints of the job.
+    """
+    at, upload = Path(path), os.environ.get("MIND_UPLOAD_DIR")
+    if not upload or not at.resolve().is_relative_to(Path(upload).resolve()):
+        sync_tree(at)
+        return at
+    final = Path(checkpoint_dir()) / f"checkpoint-{step}"
+    copy = staging(final)
+    shutil.copytree(at, copy, symlinks=True, copy_function=_second_name, dirs_exist_ok=True)
+    publish(copy, final)
+    return final
+
+
+def _second_name(source: str, target: str) -> str:
+    try:
+        os.link(source, target)
+    except OSError:  # on another file system
+        shutil.copy2(source, target)
+    return target
+
+
 def checkpoints_of(reporter: Reporter) -> Callable[..., AbstractContextManager[Path]]:
     """Make ``checkpoint_at`` for a reporter."""
 

@@ -15,13 +15,16 @@ if callback.stopped:
 from __future__ import annotations
 
 import os
+import shutil
 import time
+from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
 from mindcoordinator import training
 
+from ._directories import lasting
 from ._group import leave_at_exit
 
 
@@ -37,6 +40,7 @@ class MindCallback(TrainerCallback):
         self._agree_every = max(1, agree_every)
         self._evaluating = False
         self._saving_since = 0.0
+        self._kept: dict[str, Path] = {}  # second names of checkpoints in the copy of an upload
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Say that the training begins, and listen for the notice from now on."""
@@ -90,13 +94,21 @@ class MindCallback(TrainerCallback):
             return
         path = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
         if os.path.isdir(path):
-            training.sync_tree(path)
-            training.checkpoint(path, state.global_step, _figures(state.log_history))
+            kept = lasting(path, state.global_step)
+            training.checkpoint(kept, state.global_step, _figures(state.log_history))
+            self._rotate(path, kept)
             if self._saving_since:
                 took = time.monotonic() - self._saving_since
                 training.report(state.global_step, total_steps=state.max_steps, checkpoint_seconds=round(took, 6))
         self._saving_since = 0.0
         training.phase("TRAINING")
+
+    def _rotate(self, path: str, kept: Path) -> None:
+        """Remove second names of checkpoints that the trainer has removed (``save_total_limit``)."""
+        for old in [p for p in self._kept if not os.path.isdir(p)]:
+            shutil.rmtree(self._kept.pop(old), ignore_errors=True)
+        if Path(path) != kept:
+            self._kept[path] = kept
 
     def _before_saving(self, state: Any, control: Any) -> None:
         if control.should_save and state.is_world_process_zero:

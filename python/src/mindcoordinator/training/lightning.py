@@ -59,7 +59,7 @@ class MindCallback(Callback):
         if trainer.is_global_zero:
             training.progress(step, total)
             if step % trainer.log_every_n_steps == 0:
-                training.report(step, total_steps=total, **_figures(trainer))
+                training.report(step, total_steps=total, **figures(trainer))
         stop = trainer.strategy.reduce_boolean_decision(training.should_stop(), all=False)
         if stop or (self._every > 0 and step % self._every == 0):
             self._save(trainer, step)
@@ -79,7 +79,7 @@ class MindCallback(Callback):
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """Report the figures of the validation."""
         if trainer.is_global_zero:
-            training.report(trainer.global_step, total_steps=_total(trainer), **_figures(trainer))
+            training.report(trainer.global_step, total_steps=_total(trainer), **figures(trainer))
             training.phase("TRAINING")
 
     def _save(self, trainer: Any, step: int) -> None:
@@ -94,7 +94,7 @@ class MindCallback(Callback):
         trainer.strategy.barrier()
         if trainer.is_global_zero:
             publish(path, final)
-            training.checkpoint(final, step, _figures(trainer))
+            training.checkpoint(final, step, figures(trainer))
             training.report(step, checkpoint_seconds=round(time.monotonic() - began, 6))
             training.phase("TRAINING")
 
@@ -104,7 +104,8 @@ def _total(trainer: Any) -> int | None:
     return int(total) if 0 < total < float("inf") else None
 
 
-def _figures(trainer: Any) -> dict[str, float]:
+def figures(trainer: Any) -> dict[str, float]:
+    """Take the figures that the module has logged."""
     return {
         name: float(value) for name, value in trainer.callback_metrics.items() if name not in ("step", "total_steps")
     }

@@ -1,0 +1,92 @@
+package launch
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/agent/outputs"
+	"github.com/mindcoordinator/mind/agent/taskid"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// specOf returns the PATH and the refusal of a task on a node whose agent has the PATH /agent.
+func specOf(t *testing.T, of *v1.TaskSpec) (path, refusal string) {
+	t.Helper()
+	t.Setenv("PATH", "/agent")
+	dirs := outputs.New(t.TempDir())
+	l := Launcher{Node: "n1", Visible: func([]int32) string { return "" }, Outputs: dirs}
+	s := l.Spec(taskid.ID{Job: "job_1", Attempt: 1}, t.TempDir(), of, nil)
+	for _, entry := range s.Env {
+		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
+			path = value
+		}
+	}
+	return path, s.Refusal
+}
+
+func TestSpec_pythonsOfAJobComeFirst(t *testing.T) {
+	venv, conda := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(venv, "bin"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(conda, "bin"), 0o700))
+	for name, c := range map[string]struct {
+		job  map[string]string
+		want string
+	}{
+		"none":                         {map[string]string{"A": "b"}, "/agent"},
+		"a virtual environment":        {map[string]string{"VIRTUAL_ENV": venv}, venv + "/bin:/agent"},
+		"an environment of conda":      {map[string]string{"CONDA_PREFIX": conda}, conda + "/bin:/agent"},
+		"one within the other":         {map[string]string{"CONDA_PREFIX": conda, "VIRTUAL_ENV": venv}, venv + "/bin:" + conda + "/bin:/agent"},
+		"the job has a PATH":           {map[string]string{"VIRTUAL_ENV": venv, "PATH": "/own"}, "/own"},
+		"the job has a PATH, not this": {map[string]string{"VIRTUAL_ENV": venv + "/none", "PATH": "/own"}, "/own"},
+		"no place on a node":           {map[string]string{"VIRTUAL_ENV": ".venv", "CONDA_PREFIX": ""}, "/agent"},
+	} {
+		path, refusal := specOf(t, &v1.TaskSpec{Job: &v1.SubmitJobRequest{CommandConfig: &v1.CommandConfig{Argv: []string{"x"}, Environment: c.job}}})
+		require.Equal(t, c.want, path, name)
+		require.Empty(t, refusal, name)
+	}
+
+	_, refusal := specOf(t, &v1.TaskSpec{Job: &v1.SubmitJobRequest{CommandConfig: &v1.CommandConfig{Argv: []string{"x"}, Environment: map[string]string{"VIRTUAL_ENV": "/no/venv"}}}})
+	require.Equal(t, "node n1 has no /no/venv/bin (VIRTUAL_ENV): make the environment there, or where every node has it (a shared file system)", refusal)
+}
+
+// The environment of a job wins over that of its launcher, also over a PATH of the launcher.
+func TestSpec_pythonsOfATraining(t *testing.T) {
+	venv, own := t.TempDir(), t.TempDir()
+	for _, dir := range []string{venv, own} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+		write(t, filepath.Join(dir, "bin", "trainer"), "#!/bin/sh\n", 0o700)
+	}
+	training := func(launcher, job map[string]string) *v1.TaskSpec {
+		return &v1.TaskSpec{
+			Job:      &v1.SubmitJobRequest{TrainingConfig: &v1.TrainingConfig{Framework: &v1.Framework{Type: v1.FrameworkType_FSDP}, Environment: job}},
+			Launcher: &v1.Launcher{Framework: "FSDP", Argv: []string{"trainer"}, Environment: launcher},
+		}
+	}
+	path, refusal := specOf(t, training(map[string]string{"VIRTUAL_ENV": venv}, nil))
+	require.Equal(t, venv+"/bin:/agent", path)
+	require.Empty(t, refusal)
+	path, refusal = specOf(t, training(map[string]string{"VIRTUAL_ENV": venv, "PATH": "/launcher"}, map[string]string{"VIRTUAL_ENV": own}))
+	require.Equal(t, own+"/bin:/launcher", path)
+	require.Empty(t, refusal)
+	_, refusal = specOf(t, training(nil, map[string]string{"VIRTUAL_ENV": "/no/venv"}))
+	require.Contains(t, refusal, "node n1 has no /no/venv/bin (VIRTUAL_ENV)")
+	path, refusal = specOf(t, training(map[string]string{"VIRTUAL_ENV": "/no/venv"}, map[string]string{"VIRTUAL_ENV": own}))
+	require.Equal(t, own+"/bin:/agent", path)
+	require.Empty(t, refusal, "the job has another one")
+}
+
+func TestInherited_thePageNamesEachVariable(t *testing.T) {
+	page, err := os.ReadFile("../../docs/use/environments.md")
+	require.NoError(t, err)
+	for _, name := range inherited {
+		require.Contains(t, string(page), "`"+name+"`")
+	}
+	for _, prefix := range inheritedPrefixes {
+		require.Contains(t, string(page), "`"+prefix+"*`")
+	}
+	require.Contains(t, string(page), "`"+defaultPath+"`")
+}

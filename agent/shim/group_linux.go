@@ -1,0 +1,186 @@
+package shim
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// cgroup is the control group of the task; nil: it has none.
+type cgroup struct {
+	path string
+	fd   int
+}
+
+// newCgroup makes a control group with limits. A group that an earlier start has left is used again.
+func newCgroup(path string, limits []string) (*cgroup, error) {
+	if path == "" {
+		return nil, nil
+	}
+	if err := os.Mkdir(path, 0o755); err != nil && !os.IsExist(err) {
+		return nil, err
+	}
+	for _, limit := range limits {
+		file, value, _ := cut(limit, ' ')
+		if err := os.WriteFile(path+"/"+file, []byte(value), 0); err != nil {
+			RemoveGroup(path)
+			return nil, err
+		}
+	}
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &cgroup{path: path, fd: fd}, nil
+}
+
+func (g *cgroup) use(attr *syscall.SysProcAttr) {
+	if g != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, g.fd
+	}
+}
+
+// kill sends SIGKILL to all processes of the group and of the groups in it. The kernel misses none, not even one that is being
+// forked.
+func (g *cgroup) kill() {
+	if g != nil {
+		KillGroup(g.path)
+	}
+}
+
+// emptySoon reports whether no process is left. The kernel may count a process for a moment after its parent has reaped it.
+func (g *cgroup) emptySoon() bool {
+	for range 20 {
+		if g == nil || GroupEmpty(g.path) {
+			return true
+		}
+		time.Sleep(500 * time.Microsecond)
+	}
+	return false
+}
+
+// processes returns the processes of the group and of the groups in it.
+func (g *cgroup) processes() []int {
+	if g == nil {
+		return nil
+	}
+	return GroupProcesses(g.path)
+}
+
+func (g *cgroup) oomKills() int {
+	if g == nil {
+		return 0
+	}
+	return numberOf(g.path+"/memory.events", "oom_kill")
+}
+
+// refusedForks returns how often the limit of processes was reached.
+func (g *cgroup) refusedForks() int {
+	if g == nil {
+		return 0
+	}
+	return numberOf(g.path+"/pids.events", "max")
+}
+
+// value reads a number that is alone in its file; 0: there is none, or no limit.
+func (g *cgroup) value(file string) int64 {
+	if g == nil {
+		return 0
+	}
+	text, err := os.ReadFile(g.path + "/" + file)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
+	return n
+}
+
+func (g *cgroup) remove() {
+	if g != nil {
+		_ = syscall.Close(g.fd)
+		RemoveGroup(g.path)
+	}
+}
+
+// KillGroup kills all processes of a control group and of the groups in it.
+func KillGroup(path string) { _ = os.WriteFile(path+"/cgroup.kill", []byte("1"), 0) }
+
+// GroupEmpty reports whether a control group and the groups in it have no process. A group that is not there has none.
+func GroupEmpty(path string) bool {
+	if numberOf(path+"/cgroup.events", "populated") != 0 {
+		return false
+	}
+	_, err := os.Stat(path + "/cgroup.events")
+	return err == nil || os.IsNotExist(err)
+}
+
+// GroupProcesses returns the processes of a control group and of the groups in it.
+func GroupProcesses(path string) []int {
+	var pids []int
+	text, _ := os.ReadFile(path + "/cgroup.procs")
+	for _, field := range bytes.Fields(text) {
+		// Zero is a process of another PID namespace.
+		if pid, err := strconv.Atoi(string(field)); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	for _, name := range groupsIn(path) {
+		pids = append(pids, GroupProcesses(path+"/"+name)...)
+	}
+	return pids
+}
+
+// RemoveGroup removes a control group without processes, and the groups that the task has made in it. The kernel refuses
+// that for a moment after the end of the last process.
+func RemoveGroup(path string) {
+	for pause := time.Millisecond; pause < 100*time.Millisecond; pause *= 2 {
+		for _, name := range groupsIn(path) {
+			RemoveGroup(path + "/" + name)
+		}
+		if err := syscall.Rmdir(path); err != syscall.EBUSY {
+			return
+		}
+		time.Sleep(pause)
+	}
+}
+
+// cut is strings.Cut, whose package costs the start of a shim too much.
+func cut(s string, sep byte) (before, after string, found bool) {
+	for i := range len(s) {
+		if s[i] == sep {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", false
+}
+
+func groupsIn(path string) []string {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// numberOf reads the number after a name at the start of a line; 0: there is none.
+func numberOf(file, name string) int {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(text) {
+		if fields := bytes.Fields(line); len(fields) == 2 && string(fields[0]) == name {
+			n, _ := strconv.Atoi(string(fields[1]))
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,251 @@
+package shim
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+)
+
+// Walls keep a task from paths and processes that are not its own. The kernel (Landlock) holds them for the command and all that
+// it starts, under any user; nothing takes them away again.
+type Walls struct {
+	// Scope: the task can signal and trace only its own processes, connect only to its own abstract sockets, and gains no
+	// privileges by running a program. As root it has the capabilities of a container, not those that reach the machine.
+	Scope bool
+	// Read are paths that the task may read and run, with all below them; Write those in which it may also write. Without
+	// either, paths are as the user of the task may use them. A path that is not there is left out.
+	Read, Write []string
+
+	open []int // descriptors of these paths
+}
+
+func (w *Walls) none() bool { return !w.Scope && len(w.Read) == 0 && len(w.Write) == 0 }
+
+const (
+	sysLandlockCreateRuleset = 444
+	sysLandlockAddRule       = 445
+	sysLandlockRestrictSelf  = 446
+
+	landlockVersion     = 1
+	landlockPathBeneath = 1
+
+	prSetNoNewPrivs = 38
+	oPath           = 0x200000
+)
+
+// Rights of Landlock: landlock.h.
+const (
+	accessExecute = 1 << iota
+	accessWriteFile
+	accessReadFile
+	accessReadDir
+	_ // remove a directory
+	_ // remove a file
+	accessMakeChar
+	_ // make a directory
+	_ // make a file
+	_ // make a socket
+	_ // make a FIFO
+	accessMakeBlock
+	_ // make a link
+	accessRefer
+	accessTruncate
+	accessIoctlDev
+
+	accessOfFirst = accessRefer - 1 // rights of the first version
+	accessOfFile  = accessExecute | accessWriteFile | accessReadFile | accessTruncate | accessIoctlDev
+	accessToRead  = accessExecute | accessReadFile | accessReadDir | accessIoctlDev
+	accessDevices = accessMakeChar | accessMakeBlock
+)
+
+// LandlockVersion returns the version of Landlock that the kernel has; 0: none.
+func LandlockVersion() int {
+	version, _, errno := syscall.Syscall(sysLandlockCreateRuleset, 0, 0, landlockVersion)
+	if errno != 0 {
+		return 0
+	}
+	return int(version)
+}
+
+// enter puts the walls around the calling thread and all processes that it starts.
+func (w *Walls) enter() error {
+	if w.none() {
+		return nil
+	}
+	if w.Scope {
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
+			return os.NewSyscallError("prctl", errno)
+		}
+		if err := limitCapabilities(); err != nil {
+			return err
+		}
+	}
+	version := LandlockVersion()
+	var rules struct{ fs, net, scoped uint64 }
+	if len(w.Read) > 0 || len(w.Write) > 0 {
+		rules.fs = accessOfFirst
+		if version >= 2 {
+			rules.fs |= accessRefer
+		}
+		if version >= 3 {
+			rules.fs |= accessTruncate
+		}
+		if version >= 5 {
+			rules.fs |= accessIoctlDev
+		}
+	}
+	size := unsafe.Sizeof(rules)
+	if version < 6 {
+		size = unsafe.Sizeof(rules.fs)
+	} else if w.Scope {
+		const abstractSockets, signals = 1, 2
+		rules.scoped = abstractSockets | signals
+	}
+	if w.Scope && rules.fs == 0 && version > 0 {
+		// Only walls that hold something keep others from being traced. A task makes no devices.
+		rules.fs = accessDevices
+	}
+	if rules.fs == 0 && rules.scoped == 0 {
+		return nil
+	}
+	set, _, errno := syscall.Syscall(sysLandlockCreateRuleset, uintptr(unsafe.Pointer(&rules)), size, 0)
+	if errno != 0 {
+		return os.NewSyscallError("landlock_create_ruleset", errno)
+	}
+	defer syscall.Close(int(set))
+	for _, path := range w.Read {
+		if err := w.allow(int(set), path, rules.fs&accessToRead); err != nil {
+			return err
+		}
+	}
+	for _, path := range w.Write {
+		if err := w.allow(int(set), path, rules.fs&^accessDevices); err != nil {
+			return err
+		}
+	}
+	if _, _, errno := syscall.Syscall(sysLandlockRestrictSelf, set, 0, 0); errno != 0 {
+		return os.NewSyscallError("landlock_restrict_self", errno)
+	}
+	return nil
+}
+
+// kept are the capabilities that root keeps in a task, as bits: chown, dac_override, fowner, fsetid, kill, setgid, setuid,
+// setpcap, net_bind_service, net_raw, ipc_lock, sys_chroot, sys_nice, sys_resource, audit_write, setfcap. They are those of a
+// container of Docker, and what RDMA and the priorities of processes need, without mknod: nothing filters devices here. Without sys_admin, sys_ptrace and perfmon no
+// process of others can be looked into; without dac_read_search, files cannot be opened past the walls.
+const kept = 1<<0 | 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<13 | 1<<14 | 1<<18 | 1<<23 | 1<<24 | 1<<29 | 1<<31
+
+// limitCapabilities bounds the capabilities that a program of root gets. Other users get none anyway.
+func limitCapabilities() error {
+	const prCapBSetDrop = 24
+	for capability := range uintptr(64) {
+		if kept&(uint64(1)<<capability) != 0 {
+			continue
+		}
+		switch _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prCapBSetDrop, capability, 0, 0, 0, 0); errno {
+		case 0:
+		case syscall.EINVAL: // there is no such capability
+			return nil
+		case syscall.EPERM: // neither root, nor able to become root
+			return nil
+		default:
+			return os.NewSyscallError("prctl", errno)
+		}
+	}
+	return nil
+}
+
+// allow adds rights to a path and all below it. The path itself may be no link: it could lead anywhere. It is not asked what the path
+// is: a file server that does not answer must not hold up tasks that do not need it.
+func (w *Walls) allow(set int, path string, rights uint64) error {
+	// As a directory first: that mounts a file system that is mounted at its first use. The rule would hold for the empty directory
+	// below it otherwise.
+	fd, err := syscall.Open(path, oPath|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	if err == syscall.ENOTDIR {
+		rights &= accessOfFile
+		fd, err = syscall.Open(path, oPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	}
+	switch err {
+	case nil:
+	case syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP, syscall.EACCES, syscall.ENODEV, syscall.ESTALE, syscall.EIO, syscall.EHOSTDOWN, syscall.ETIMEDOUT:
+		return nil
+	default:
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	// It stays open as long as the shim has the task: a file system that is mounted at its first use is not unmounted meanwhile.
+	w.open = append(w.open, fd)
+	// The kernel's structure ends after the descriptor, without padding.
+	rule := struct {
+		rights uint64
+		fd     int32
+	}{rights, int32(fd)}
+	switch _, _, errno := syscall.Syscall6(sysLandlockAddRule, uintptr(set), landlockPathBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno {
+	case 0, syscall.EBADFD: // EBADFD: it is no file of a file system that can have rules
+		return nil
+	default:
+		return &os.PathError{Op: "landlock_add_rule", Path: path, Err: errno}
+	}
+}
+
+// close closes the paths.
+func (w *Walls) close() {
+	for _, fd := range w.open {
+		_ = syscall.Close(fd)
+	}
+	w.open = nil
+}
+
+// thread is a thread that stays behind the walls of a task. All processes of the task are started on it, so that they are behind
+// the same walls: a shell can signal and trace what the command has started. The kernel kills them when the thread ends.
+type thread struct {
+	calls chan func()
+	quit  chan struct{}
+}
+
+func newThread() *thread {
+	t := &thread{calls: make(chan func()), quit: make(chan struct{})}
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		for {
+			select {
+			case f := <-t.calls:
+				f()
+			case <-t.quit:
+				return
+			}
+		}
+	}()
+	return t
+}
+
+// do runs a function on the thread. It returns false if the thread has ended.
+func (t *thread) do(f func()) bool {
+	done := make(chan struct{})
+	select {
+	case t.calls <- func() { defer close(done); f() }:
+		<-done
+		return true
+	case <-t.quit:
+		return false
+	}
+}
+
+// close ends the thread, after the function that runs.
+func (t *thread) close() {
+	if t != nil {
+		close(t.quit)
+	}
+}
+
+// forkExec starts a process of the task.
+func (s *shim) forkExec(program string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	s.spec.User.use(attr.Sys)
+	if s.thread == nil {
+		return syscall.ForkExec(program, argv, attr)
+	}
+	if !s.thread.do(func() { pid, err = syscall.ForkExec(program, argv, attr) }) {
+		return 0, syscall.ESRCH
+	}
+	return pid, err
+}

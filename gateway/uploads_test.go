@@ -1,0 +1,165 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/archive/uploads"
+)
+
+const tokenOther = "token-other"
+
+// uploadGates are two gateways of one cluster, with one archive.
+func uploadGates(t *testing.T, c *scripted) (one, other *gate) {
+	url := "file://" + t.TempDir()
+	var gates []*gate
+	for range 2 {
+		config := testConfig(c)
+		config.CheckpointArchive.URL = url
+		config.Tokens = append(config.Tokens, StaticToken{Token: tokenOther, Tenant: "initech", User: "peter", Permissions: []string{"scaimind:manage"}})
+		gates = append(gates, newGate(t, config))
+	}
+	return gates[0], gates[1]
+}
+
+func offerOf(t *testing.T, files ...uploads.File) string {
+	text, err := json.Marshal(uploads.Tree{Files: files})
+	require.NoError(t, err)
+	return string(text)
+}
+
+func fileOf(path, content string) uploads.File {
+	return uploads.File{Path: path, Size: int64(len(content)), Pieces: []string{uploads.Sum([]byte(content))}}
+}
+
+func packOf(t *testing.T, contents ...string) string {
+	var pieces []uploads.Piece
+	for _, content := range contents {
+		pieces = append(pieces, uploads.Piece{SHA256: uploads.Sum([]byte(content)), Size: int64(len(content))})
+	}
+	pack, err := uploads.EncodePack(pieces, []byte(strings.Join(contents, "")))
+	require.NoError(t, err)
+	return string(pack)
+}
+
+func (g *gate) offer(body string, headers ...string) (o offered) {
+	g.t.Helper()
+	a := g.do("POST", prefix+"/uploads", body, headers...)
+	require.Equal(g.t, http.StatusOK, a.code, a.body)
+	require.NoError(g.t, json.Unmarshal(a.Data, &o))
+	return o
+}
+
+// One half goes through one gateway, the rest through the other; the tenant's jobs may use it then, and no other tenant's.
+func TestUploads_throughTwoGateways(t *testing.T) {
+	c := newScripted(t)
+	c.on("SubmitJobs", takesAll)
+	one, other := uploadGates(t, c)
+	asOther := []string{"Authorization", "Bearer " + tokenOther}
+	body := offerOf(t, fileOf("a", "first"), fileOf("b", "second"), uploads.File{Path: "l", Link: "a"})
+	o := one.offer(body)
+	require.Equal(t, offered{
+		Upload: o.Upload, Files: 3, Bytes: 11, MissingBytes: 11, Missing: []string{uploads.Sum([]byte("first")), uploads.Sum([]byte("second"))},
+	}, o)
+	job := fmt.Sprintf(`{"name":"j","command_config":{"argv":["true"],"upload":%q}}`, o.Upload)
+	schedule := `{"cron":"0 0 * * *","job":` + job + `}`
+	refused := func(a *answer) {
+		t.Helper()
+		require.Equal(t, 422, a.code, a.body)
+		require.Contains(t, a.Error.Message, "command_config.upload: this tenant has no complete upload "+o.Upload)
+	}
+	refused(one.do("POST", prefix+"/jobs", job))
+	refused(one.do("PUT", prefix+"/schedules/nightly", schedule))
+
+	require.JSONEq(t, `{"stored":1}`, string(one.do("POST", prefix+"/uploads/packs", packOf(t, "first")).Data))
+	require.Equal(t, []string{uploads.Sum([]byte("second"))}, other.offer(body).Missing, "only the rest")
+	require.Len(t, other.offer(body, asOther...).Missing, 2, "another tenant does not learn what the archive has")
+	require.Equal(t, 200, other.do("POST", prefix+"/uploads/packs", packOf(t, "second")).code)
+	require.True(t, one.offer(body).Complete)
+
+	for _, g := range []*gate{one, other} {
+		require.Equal(t, 201, g.do("POST", prefix+"/jobs", job).code)
+		require.Equal(t, 200, g.do("PUT", prefix+"/schedules/nightly", schedule).code)
+		refused(g.do("POST", prefix+"/jobs", job, asOther...))
+		a := g.do("POST", prefix+"/jobs/batch", `{"jobs":[{"name":"a"},`+strings.Replace(job, o.Upload, "sha256:"+strings.Repeat("0", 64), 1)+`,`+job+`]}`)
+		require.Equal(t, 207, a.code, a.body)
+		require.EqualValues(t, 2, g.data(a)["accepted"])
+		require.EqualValues(t, 422, g.data(a)["results"].([]any)[1].(map[string]any)["http_status"])
+	}
+}
+
+func TestUploads_refuse(t *testing.T) {
+	c := newScripted(t)
+	g, _ := uploadGates(t, c)
+	for says, body := range map[string]string{
+		"is no list of files":  `[]`,
+		"out of the directory": offerOf(t, uploads.File{Path: "l", Link: "../x"}),
+		"absolute links":       offerOf(t, uploads.File{Path: "l", Link: "/etc/passwd"}),
+		"is not safe":          offerOf(t, fileOf("../x", "content")),
+		"more than 256 MiB":    offerOf(t, uploads.File{Path: "x", Size: 257 << 20, Pieces: manyPieces()}),
+	} {
+		a := g.do("POST", prefix+"/uploads", body)
+		require.Equal(t, 422, a.code, a.body)
+		require.Contains(t, a.Error.Message, says)
+	}
+	a := g.do("POST", prefix+"/uploads/packs", strings.Replace(packOf(t, "content"), "content", "cOntent", 1))
+	require.Equal(t, 422, a.code)
+	require.Contains(t, a.Error.Message, "differs from its digest")
+	require.Equal(t, 413, g.do("POST", prefix+"/uploads/packs", strings.Repeat("x", uploads.MaxPack+1)).code)
+	for _, path := range []string{"/uploads", "/uploads/packs"} {
+		require.Equal(t, 403, g.do("POST", prefix+path, "{}", "Authorization", "Bearer "+tokenViewer).code)
+	}
+	require.EqualValues(t, 256<<20, g.data(g.do("GET", prefix+"/uploads", ""))["max_bytes"])
+	send := func(token string) int {
+		return g.do("POST", prefix+"/uploads", offerOf(t, fileOf("a", "x")), "Authorization", "Bearer "+token).code
+	}
+	for range mostOfTenant {
+		require.True(t, g.server.uploads.begin("acme"))
+	}
+	require.Equal(t, 429, send(tokenAll))
+	require.Equal(t, 200, send(tokenOther), "one tenant leaves room for the others")
+	for range mostUploads - mostOfTenant {
+		require.True(t, g.server.uploads.begin("umbrella"))
+	}
+	require.Equal(t, 429, send(tokenOther))
+	g.server.uploads.end("acme")
+	require.Equal(t, 200, send(tokenAll))
+}
+
+func manyPieces() (pieces []string) {
+	for range 65 {
+		pieces = append(pieces, uploads.Sum(nil))
+	}
+	return pieces
+}
+
+func TestUploads_withoutAnArchive(t *testing.T) {
+	g := newGate(t, testConfig(newScripted(t)))
+	job := `{"name":"j","command_config":{"argv":["true"],"upload":"sha256:` + strings.Repeat("0", 64) + `"}}`
+	for _, a := range []*answer{g.do("GET", prefix+"/uploads", ""), g.do("POST", prefix+"/uploads", "{}"), g.do("POST", prefix+"/jobs", job)} {
+		require.Equal(t, 409, a.code, a.body)
+		require.Contains(t, a.Error.Message, "set checkpoint_archive of the gateways and of the agents")
+	}
+}
+
+// An archive that cannot be written is no fault of the caller, who does not learn where it is.
+func TestUploads_withABrokenArchive(t *testing.T) {
+	c := newScripted(t)
+	c.on("SubmitJob", func(context.Context, any) (any, error) { return &v1.SubmitJobResponse{JobId: "job_1"}, nil })
+	config := testConfig(c)
+	dir := t.TempDir()
+	config.CheckpointArchive.URL = "file://" + dir
+	g := newGate(t, config)
+	require.NoError(t, os.RemoveAll(dir))
+	a := g.do("POST", prefix+"/uploads", offerOf(t, fileOf("a", "x")))
+	require.Equal(t, 503, a.code)
+	require.NotContains(t, a.body, dir)
+}
