@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/agent/safedir"
-	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 )
 
 // A job can name any directory as its checkpoint, and put a hard link to any file into it. The agent reads for it only files that the
@@ -25,7 +25,7 @@ func TestFileOf_isReadWithTheRightsOfTheUser(t *testing.T) {
 	dir, err := safedir.Resolved(top)
 	require.NoError(t, err)
 	defer dir.Close()
-	user := shim.User{UID: 4321, GID: 4322}
+	user := confine.User{UID: 4321, GID: 4322}
 	k := &Keeper{cfg: Config{As: func(tenant string, f func()) error { return user.As(f) }}}
 	file, err := k.fileOf("t", dir, "own")
 	require.NoError(t, err)

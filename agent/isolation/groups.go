@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 )
 
 const (
@@ -75,7 +75,7 @@ func (i *Isolation) try() error {
 	if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	defer shim.RemoveGroup(group)
+	defer confine.RemoveGroup(group)
 	dir, err := os.Open(group)
 	if err != nil {
 		return err

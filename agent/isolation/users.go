@@ -12,12 +12,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 )
 
 // User is the user of the system as which tasks of a tenant run.
 type User struct {
-	shim.User
+	confine.User
 	// Name, Home and Shell are empty if the system has no entry for the user.
 	Name, Home, Shell string
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 )
 
 // The versions of Landlock from which on it lets files be moved between directories, keeps files from being emptied, and keeps signals
@@ -139,7 +139,7 @@ func topDirs() ([]string, error) {
 func (i *Isolation) openWalls(cfg Config) error {
 	makeDevices(cfg.Log)
 	i.scope = true // needs no Landlock: it also bounds capabilities
-	version := shim.LandlockVersion()
+	version := confine.LandlockVersion()
 	switch {
 	case version == 0:
 		return noLandlock(cfg, "the kernel has no Landlock: it was started without it (lsm=landlock,...)")
@@ -223,8 +223,8 @@ func (i *Isolation) paths() (Paths, []string, error) {
 }
 
 // Walls returns the walls of a task. read and write are its own paths.
-func (i *Isolation) Walls(read, write []string) (shim.Walls, error) {
-	walls := shim.Walls{Scope: i.scope}
+func (i *Isolation) Walls(read, write []string) (confine.Walls, error) {
+	walls := confine.Walls{Scope: i.scope}
 	if i.private == nil {
 		return walls, nil
 	}

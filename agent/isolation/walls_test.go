@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/agent/private"
-	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 )
 
 // tree makes a directory that stands for the system's, with a private directory and a file beside it.
@@ -61,7 +61,7 @@ func TestChoosePaths(t *testing.T) {
 }
 
 func TestOpen_walls(t *testing.T) {
-	if shim.LandlockVersion() == 0 {
+	if confine.LandlockVersion() == 0 {
 		t.Skip("the kernel has no Landlock")
 	}
 	_, hidden := tree(t) // in the directory for temporary files, where jobs work
@@ -108,5 +108,5 @@ func TestOpen_walls(t *testing.T) {
 	require.NoError(t, err)
 	walls, err = i.Walls(nil, []string{"/own"})
 	require.NoError(t, err)
-	require.Equal(t, shim.Walls{Scope: true}, walls, "the operator wants no walls around paths: containers in jobs mount")
+	require.Equal(t, confine.Walls{Scope: true}, walls, "the operator wants no walls around paths: containers in jobs mount")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
@@ -22,7 +23,7 @@ func delegated(t *testing.T) string {
 		if os.Mkdir(dir, 0o755) != nil {
 			continue
 		}
-		t.Cleanup(func() { shim.RemoveGroup(dir) })
+		t.Cleanup(func() { confine.RemoveGroup(dir) })
 		if _, err := os.Stat(filepath.Join(dir, "cgroup.kill")); err == nil {
 			return dir
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 )
 
 // KillLeftovers kills the processes that a task left when its shim was killed, and returns their number. It returns when
@@ -27,14 +28,14 @@ func KillLeftovers(spec shim.Spec, group string, known ...process) int {
 				killed[pid] = processOf(pid)
 			}
 		}
-		if len(found) == 0 && (group == "" || shim.GroupEmpty(group)) && allOver(maps.Values(killed)) && allOver(slices.Values(known)) {
+		if len(found) == 0 && (group == "" || confine.GroupEmpty(group)) && allOver(maps.Values(killed)) && allOver(slices.Values(known)) {
 			if group != "" {
-				shim.RemoveGroup(group)
+				confine.RemoveGroup(group)
 			}
 			return len(killed)
 		}
 		if group != "" {
-			shim.KillGroup(group)
+			confine.KillGroup(group)
 		}
 		for _, pid := range found {
 			_ = unix.Kill(pid, unix.SIGKILL)
@@ -88,11 +89,11 @@ func statOf(pid int) (state, started string) {
 
 // killGroup kills the processes of a control group until none is left, and removes it.
 func killGroup(group string) {
-	for pause := time.Millisecond; !shim.GroupEmpty(group); pause = min(2*pause, time.Second) {
-		shim.KillGroup(group)
+	for pause := time.Millisecond; !confine.GroupEmpty(group); pause = min(2*pause, time.Second) {
+		confine.KillGroup(group)
 		time.Sleep(pause)
 	}
-	shim.RemoveGroup(group)
+	confine.RemoveGroup(group)
 }
 
 // Processes finds the living processes of a task, whose parent may be gone: those in its control group, if it has one, and
@@ -104,7 +105,7 @@ func Processes(spec shim.Spec, group string) []int {
 		[]byte("MIND_NODE_RANK=" + strconv.Itoa(int(spec.Rank)) + "\x00"),
 	})
 	if group != "" {
-		for _, pid := range shim.GroupProcesses(group) {
+		for _, pid := range confine.GroupProcesses(group) {
 			if !slices.Contains(found, pid) {
 				found = append(found, pid)
 			}

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/tasklog"
 )
@@ -249,7 +250,7 @@ func (h *Handle) release(said *bufio.Scanner) {
 
 // empty returns when no process is left in the control group, whatever said that the task has ended.
 func (h *Handle) empty() {
-	if h.group != "" && !shim.GroupEmpty(h.group) {
+	if h.group != "" && !confine.GroupEmpty(h.group) {
 		killGroup(h.group)
 	}
 }

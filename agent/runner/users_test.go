@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
@@ -29,7 +30,7 @@ func asUser(t *testing.T, argv ...string) (spec shim.Spec, own string) {
 	own = filepath.Join(t.TempDir(), "outputs")
 	require.NoError(t, os.Mkdir(own, 0o711))
 	spec = newSpec(argv...)
-	spec.User = shim.User{UID: 4321, GID: 4322, Groups: []uint32{4323}}
+	spec.User = confine.User{UID: 4321, GID: 4322, Groups: []uint32{4323}}
 	spec.Own, spec.Dirs, spec.Cwd = own, []string{filepath.Join(own, "tenant", "job_x")}, ""
 	spec.Given = []string{"config.json", "upload", "nothing"}
 	return spec, own
@@ -53,7 +54,7 @@ umask
 touch ../foreign; echo beside $?`)
 	dir := filepath.Join(t.TempDir(), "task")
 	spec.Env = append(spec.Env, "DIR="+dir)
-	spec.Walls.Scope = shim.LandlockVersion() > 0
+	spec.Walls.Scope = confine.LandlockVersion() > 0
 	h, err := self.Start(dir, spec, func(dir string) error {
 		code := filepath.Join(dir, "upload", "code")
 		return errors.Join(

@@ -10,19 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 	"github.com/mindcoordinator/mind/agent/tasklog"
 )
 
 // walled returns the specification of a task that may write in one directory, and read the system and another one.
 func walled(t *testing.T, argv ...string) (spec shim.Spec, write, read string) {
 	t.Helper()
-	if shim.LandlockVersion() < 6 {
+	if confine.LandlockVersion() < 6 {
 		t.Skip("the kernel has no Landlock with scopes")
 	}
 	write, read = t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(read, "input"), []byte("input\n"), 0o644))
 	spec = newSpec(argv...)
-	spec.Walls = shim.Walls{Scope: true, Read: []string{"/usr", "/bin", "/lib", "/lib64", "/etc", "/proc", read, "/no/such/path"}, Write: []string{write, "/dev/null"}}
+	spec.Walls = confine.Walls{Scope: true, Read: []string{"/usr", "/bin", "/lib", "/lib64", "/etc", "/proc", read, "/no/such/path"}, Write: []string{write, "/dev/null"}}
 	return spec, write, read
 }
 

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mindcoordinator/mind/agent/shim/confine"
+	"github.com/mindcoordinator/mind/agent/shim/program"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 )
 
@@ -19,36 +21,36 @@ func (s *shim) launch() *failure {
 		return &failure{FailureLaunch, s.spec.Refusal}
 	}
 	if dir, err := s.makeDirs(); err != nil {
-		return &failure{FailureLaunch, "cannot make directory " + dir + " on node " + s.spec.Node + ": " + cause(err)}
+		return &failure{FailureLaunch, "cannot make directory " + dir + " on node " + s.spec.Node + ": " + program.Cause(err)}
 	}
 	cwd := s.spec.Cwd
 	if cwd == "" && len(s.spec.Dirs) > 0 {
 		cwd = s.spec.Dirs[0]
 	}
-	var f *failure
-	if err := s.spec.User.As(func() { f = checkCwd(cwd, s.spec.Node) }); err != nil {
-		return &failure{FailureUnfit, "cannot become the user of the task on node " + s.spec.Node + ": " + cause(err)}
+	var why string
+	if err := s.spec.User.As(func() { why = program.Cwd(cwd, s.spec.Node) }); err != nil {
+		return &failure{FailureUnfit, "cannot become the user of the task on node " + s.spec.Node + ": " + program.Cause(err)}
 	}
-	if f != nil {
-		return f
+	if why != "" {
+		return &failure{FailureCwdMissing, why}
 	}
 	if len(s.spec.Argv) == 0 || s.spec.Argv[0] == "" {
 		return &failure{FailureLaunch, "the job has no command to run"}
 	}
-	var program string
-	_ = s.spec.User.As(func() { program, f = findProgram(s.spec.Argv[0], cwd, s.spec.Env, s.spec.Node) })
-	if f != nil {
-		return f
+	var path string
+	_ = s.spec.User.As(func() { path, why = program.Find(s.spec.Argv[0], cwd, s.spec.Env, s.spec.Node) })
+	if why != "" {
+		return &failure{FailureLaunch, why}
 	}
 	if err := s.writeBaseline(); err != nil {
-		return &failure{FailureLaunch, "cannot read checkpoint directory " + s.spec.CheckpointDir + " on node " + s.spec.Node + ": " + cause(err)}
+		return &failure{FailureLaunch, "cannot read checkpoint directory " + s.spec.CheckpointDir + " on node " + s.spec.Node + ": " + program.Cause(err)}
 	}
-	return s.start(program, cwd)
+	return s.start(path, cwd)
 }
 
-func (s *shim) start(program, cwd string) *failure {
+func (s *shim) start(path, cwd string) *failure {
 	unfit := func(what string, err error) *failure {
-		return &failure{FailureUnfit, "cannot " + what + " on node " + s.spec.Node + ": " + cause(err)}
+		return &failure{FailureUnfit, "cannot " + what + " on node " + s.spec.Node + ": " + program.Cause(err)}
 	}
 	null, err := syscall.Open("/dev/null", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -69,16 +71,16 @@ func (s *shim) start(program, cwd string) *failure {
 		// process: the death signal cannot fire early.
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}
-	if s.group, err = newCgroup(s.spec.Cgroup, s.spec.Limits); err != nil {
+	if s.group, err = confine.NewGroup(s.spec.Cgroup, s.spec.Limits); err != nil {
 		return unfit("make the control group "+s.spec.Cgroup, err)
 	}
-	s.group.use(attr.Sys)
+	s.group.Use(attr.Sys)
 	if s.lease.Past(Boottime()) {
 		return &failure{FailureNodeLost, "not started by its own node: " + s.lease.silence()}
 	}
-	if !s.spec.Walls.none() {
-		s.thread = newThread()
-		if s.thread.do(func() { err = s.spec.Walls.enter() }); err != nil {
+	if !s.spec.Walls.None() {
+		s.thread = confine.NewThread()
+		if s.thread.Do(func() { err = s.spec.Walls.Enter() }); err != nil {
 			return unfit("put the task behind its walls", err)
 		}
 	}
@@ -89,13 +91,13 @@ func (s *shim) start(program, cwd string) *failure {
 		return unfit("give the files of the task to its user", err)
 	}
 	for _, end := range ends {
-		s.spec.User.giveStream(end)
+		s.spec.User.GiveStream(end)
 	}
-	if !s.spec.User.none() {
+	if !s.spec.User.None() {
 		syscall.Umask(0o077) // the task inherits it
 	}
 	s.exit.Started = time.Now().UnixNano()
-	pid, err := s.forkExec(program, s.spec.Argv, attr)
+	pid, err := s.forkExec(path, s.spec.Argv, attr)
 	if err != nil {
 		s.exit.Started = 0
 		switch {
@@ -104,12 +106,24 @@ func (s *shim) start(program, cwd string) *failure {
 			errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.EBUSY), errors.Is(err, syscall.EOPNOTSUPP):
 			return unfit("start a process", err)
 		}
-		return &failure{FailureLaunch, "cannot run " + program + " on node " + s.spec.Node + ": " + s.whyNot(err)}
+		return &failure{FailureLaunch, "cannot run " + path + " on node " + s.spec.Node + ": " + s.whyNot(err)}
 	}
 	s.exit.Pid = pid
 	s.output = output
 	output.start()
 	return nil
+}
+
+// forkExec starts a process of the task.
+func (s *shim) forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	s.spec.User.Use(attr.Sys)
+	if s.thread == nil {
+		return syscall.ForkExec(path, argv, attr)
+	}
+	if !s.thread.Do(func() { pid, err = syscall.ForkExec(path, argv, attr) }) {
+		return 0, syscall.ESRCH
+	}
+	return pid, err
 }
 
 // whyNot explains an error of exec that the earlier checks did not find.
@@ -124,112 +138,7 @@ func (s *shim) whyNot(err error) string {
 	case errors.Is(err, syscall.E2BIG):
 		return "its arguments and environment are too large"
 	}
-	return cause(err)
-}
-
-func checkCwd(cwd, node string) *failure {
-	if cwd == "" {
-		return nil
-	}
-	info, err := os.Stat(cwd)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return &failure{FailureCwdMissing, "working directory " + cwd + " does not exist on node " + node +
-			"; create it there, or submit with a cwd that exists on every node (a shared file system)"}
-	case err != nil:
-		return &failure{FailureCwdMissing, "working directory " + cwd + " cannot be used on node " + node + ": " + cause(err)}
-	case !info.IsDir():
-		return &failure{FailureCwdMissing, "working directory " + cwd + " is not a directory on node " + node}
-	}
-	// Access would ask for the user of this process, not for that of the task.
-	fd, err := syscall.Open(cwd+"/.", oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return &failure{FailureCwdMissing, "working directory " + cwd + " cannot be entered on node " + node + ": " + cause(err)}
-	}
-	_ = syscall.Close(fd)
-	return nil
-}
-
-// findProgram finds a program as a shell would, in the task's PATH.
-func findProgram(name, cwd string, env []string, node string) (string, *failure) {
-	if hasSlash(name) {
-		path := name
-		if name[0] != '/' && cwd != "" {
-			path = cwd + "/" + name
-		}
-		if err := executable(path); err != nil {
-			return "", &failure{FailureLaunch, "cannot run " + name + " on node " + node + ": " + cause(err)}
-		}
-		return path, nil
-	}
-	list := lookup(env, "PATH")
-	var denied error
-	for start := 0; start <= len(list); {
-		end := start
-		for end < len(list) && list[end] != ':' {
-			end++
-		}
-		if dir := list[start:end]; dir != "" && dir[0] == '/' {
-			err := executable(dir + "/" + name)
-			if err == nil {
-				return dir + "/" + name, nil
-			}
-			if errors.Is(err, os.ErrPermission) {
-				denied = err
-			}
-		}
-		start = end + 1
-	}
-	if denied != nil {
-		return "", &failure{FailureLaunch, "cannot run " + name + " on node " + node + ": " + cause(denied)}
-	}
-	return "", &failure{FailureLaunch, "program " + strconv.Quote(name) + " was not found on node " + node + " (PATH=" + list + ")"}
-}
-
-func executable(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		return errors.New("it is a directory")
-	}
-	if info.Mode().Perm()&0o111 == 0 {
-		return errNotExecutable{}
-	}
-	return nil
-}
-
-type errNotExecutable struct{}
-
-func (errNotExecutable) Error() string        { return "it is not executable (chmod +x)" }
-func (errNotExecutable) Is(target error) bool { return target == os.ErrPermission }
-
-func lookup(env []string, name string) string {
-	for i := len(env) - 1; i >= 0; i-- {
-		if e := env[i]; len(e) > len(name) && e[:len(name)] == name && e[len(name)] == '=' {
-			return e[len(name)+1:]
-		}
-	}
-	return ""
-}
-
-func hasSlash(s string) bool {
-	for i := range len(s) {
-		if s[i] == '/' {
-			return true
-		}
-	}
-	return false
-}
-
-// cause returns the text of an error without the operation and path, which the message contains already.
-func cause(err error) string {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		return path.Err.Error()
-	}
-	return err.Error()
+	return program.Cause(err)
 }
 
 // Identity distinguishes two directory entries of the same name.

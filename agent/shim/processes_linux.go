@@ -1,11 +1,12 @@
 package shim
 
 import (
-	"bytes"
 	"os"
-	"strconv"
+	"slices"
 	"syscall"
 	"unsafe"
+
+	"github.com/mindcoordinator/mind/agent/shim/descent"
 )
 
 // end is the end of a process, or of the last one.
@@ -64,9 +65,9 @@ func noChildren() bool {
 // control group, and the others in the control group of the task. Each gets them once: programs take a second SIGTERM for
 // a wish to end at once.
 func (s *shim) signalAll(signals ...syscall.Signal) {
-	all := descendants(os.Getpid())
-	for _, pid := range s.group.processes() {
-		if !contains(all, pid) {
+	all := descent.Of(os.Getpid())
+	for _, pid := range s.group.Processes() {
+		if !slices.Contains(all, pid) {
 			all = append(all, pid)
 		}
 	}
@@ -75,101 +76,6 @@ func (s *shim) signalAll(signals ...syscall.Signal) {
 			_ = syscall.Kill(pid, signal)
 		}
 	}
-}
-
-func contains(all []int, one int) bool {
-	for _, n := range all {
-		if n == one {
-			return true
-		}
-	}
-	return false
-}
-
-func descendants(root int) []int {
-	children := childrenOfAll()
-	var found []int
-	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
-		found = append(found, children[queue[0]]...)
-		queue = append(queue, children[queue[0]]...)
-	}
-	return found
-}
-
-// toNotice returns the processes that get the notice of a stop: the command, if it handles the signal. If not, the
-// signal would kill the command, and with it the processes that do handle it: torchrun does not, but its workers save
-// their state. So those processes are signaled instead, but not their children: a forked process inherits a handler
-// that is not meant for it. If no process handles the signal, the command gets it, and ends at once.
-func toNotice(command int, signal syscall.Signal) []int {
-	if handles(command, signal) {
-		return []int{command}
-	}
-	children := childrenOfAll()
-	var found []int
-	for queue := children[command]; len(queue) > 0; queue = queue[1:] {
-		if handles(queue[0], signal) {
-			found = append(found, queue[0])
-		} else {
-			queue = append(queue, children[queue[0]]...)
-		}
-	}
-	if len(found) == 0 {
-		return []int{command}
-	}
-	return found
-}
-
-// handles reports whether a process has a handler for a signal.
-func handles(pid int, signal syscall.Signal) bool {
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		return false
-	}
-	const field = "\nSigCgt:"
-	at := bytes.Index(status, []byte(field))
-	if at < 0 {
-		return false
-	}
-	words := bytes.Fields(status[at+len(field):])
-	if len(words) == 0 {
-		return false
-	}
-	mask, err := strconv.ParseUint(string(words[0]), 16, 64)
-	return err == nil && mask&(1<<(uint(signal)-1)) != 0
-}
-
-func childrenOfAll() map[int][]int {
-	children := make(map[int][]int)
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	names, _ := proc.Readdirnames(-1)
-	_ = proc.Close()
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		if parent, ok := parentOf(name); ok {
-			children[parent] = append(children[parent], pid)
-		}
-	}
-	return children
-}
-
-// parentOf reads the fourth field of /proc/PID/stat. The second field, in parentheses, may contain any characters.
-func parentOf(pid string) (int, bool) {
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
-	if err != nil {
-		return 0, false
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 {
-		return 0, false
-	}
-	parent, err := strconv.Atoi(string(fields[1]))
-	return parent, err == nil
 }
 
 // ignoreSignals makes the shim ignore signals for the agent, or for its whole process group. Package os/signal could do

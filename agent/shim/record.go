@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 )
 
@@ -64,10 +65,10 @@ type Spec struct {
 	// Limits are settings of the control group, each a file and its value, such as "memory.max 1073741824".
 	Limits []string
 	// Walls are around the processes of the task.
-	Walls Walls
+	Walls confine.Walls
 	// User is the user of the task. Own is the folder of the agent in which it makes directories for the user, and Given are files
 	// and directories in that of the task that become the user's.
-	User  User
+	User  confine.User
 	Own   string
 	Given []string
 	// Socket is the name of the shim's socket.
@@ -141,7 +142,7 @@ func (s Spec) Encode() []byte {
 		data = append(data, '\n')
 	}
 	version := simpleVersion
-	if len(s.Limits) > 0 || !s.Walls.none() || !s.User.none() {
+	if len(s.Limits) > 0 || !s.Walls.None() || !s.User.None() {
 		version = RecordVersion
 	}
 	add("version", strconv.Itoa(version))
@@ -170,8 +171,8 @@ func (s Spec) Encode() []byte {
 	for _, limit := range s.Limits {
 		add("limit", limit)
 	}
-	if !s.User.none() {
-		add("user", s.User.text())
+	if !s.User.None() {
+		add("user", s.User.Text())
 	}
 	for _, name := range s.Given {
 		add("given", name)
@@ -262,7 +263,7 @@ func (s *Spec) Decode(data []byte) error {
 		case "limit":
 			s.Limits = append(s.Limits, value)
 		case "user":
-			if !s.User.parse(value) {
+			if !s.User.Parse(value) {
 				return errSpec
 			}
 		case "given":

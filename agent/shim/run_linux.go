@@ -8,6 +8,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/mindcoordinator/mind/agent/shim/confine"
+	"github.com/mindcoordinator/mind/agent/shim/descent"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/tasklog"
 )
@@ -127,8 +129,8 @@ type shim struct {
 	exit     Exit
 	door     *door
 	output   *output
-	group    *cgroup
-	thread   *thread // starts the processes of the task; nil: there are no walls
+	group    *confine.Group
+	thread   *confine.Thread // starts the processes of the task; nil: there are no walls
 	plan     StopPlan
 	agent    *caller // the agent that brought the task; nil: the task came with the arguments
 	lease    enforcer
@@ -202,7 +204,7 @@ func (s *shim) wait() {
 		case empty.IsZero():
 		case s.shells.alive(): // it was started while the last process ended
 			ends, empty = reap(0), time.Time{}
-		case !s.group.emptySoon(): // others have put processes there that are no descendants
+		case !s.group.EmptySoon(): // others have put processes there that are no descendants
 			s.plan.leftovers(now)
 		case len(s.forker.starting) == 0 || now.Sub(empty) >= shellGrace:
 			return
@@ -249,7 +251,7 @@ func (s *shim) took(end end) {
 func (s *shim) act(action Action) {
 	switch action {
 	case ActNotice:
-		for _, pid := range toNotice(s.exit.Pid, syscall.SIGUSR1) {
+		for _, pid := range descent.ToNotice(s.exit.Pid, syscall.SIGUSR1) {
 			_ = syscall.Kill(pid, syscall.SIGUSR1)
 		}
 	case ActTerm:
@@ -257,7 +259,7 @@ func (s *shim) act(action Action) {
 		s.signalAll(syscall.SIGTERM, syscall.SIGCONT)
 	case ActKill:
 		// The group is empty when no process can come any more; descendants may have left it, as root can.
-		s.group.kill()
+		s.group.Kill()
 		s.signalAll(syscall.SIGKILL)
 	}
 }
@@ -279,13 +281,13 @@ func (s *shim) drain() bool {
 // disk the shim stays alive, with the exit in its memory.
 func (s *shim) finish() int {
 	close(s.door.over)
-	s.thread.close()
-	s.spec.Walls.close()
+	s.thread.Close()
+	s.spec.Walls.Close()
 	if s.exit.Ended == 0 {
 		s.exit.Ended = time.Now().UnixNano()
 		s.log.Close(time.Now())
 	}
-	s.group.remove()
+	s.group.Remove()
 	data := s.exit.JSON()
 	s.door.announce("exited " + string(data))
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {

@@ -1,12 +1,14 @@
 package shim
 
 import (
-	"bytes"
 	"os"
 	"runtime"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/mindcoordinator/mind/agent/shim/descent"
+	"github.com/mindcoordinator/mind/agent/shim/program"
 )
 
 // shellGrace is the time from SIGHUP to SIGKILL for the processes of a shell whose connection has ended.
@@ -123,13 +125,12 @@ func (s *shim) startShell(e shellEvent) (pid int, why string) {
 		cwd = s.spec.Dirs[0]
 	}
 	env := append(append([]string(nil), s.spec.Env...), e.request.Env...)
-	var program string
-	var f *failure
-	if err := s.spec.User.As(func() { program, f = findProgram(e.request.Argv[0], cwd, env, s.spec.Node) }); err != nil {
-		return 0, "cannot become the user of the task: " + cause(err)
+	var path string
+	if err := s.spec.User.As(func() { path, why = program.Find(e.request.Argv[0], cwd, env, s.spec.Node) }); err != nil {
+		return 0, "cannot become the user of the task: " + program.Cause(err)
 	}
-	if f != nil {
-		return 0, f.message
+	if why != "" {
+		return 0, why
 	}
 	attr := &syscall.ProcAttr{Dir: cwd, Env: env, Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}}
 	for i := range 3 {
@@ -137,15 +138,15 @@ func (s *shim) startShell(e shellEvent) (pid int, why string) {
 	}
 	attr.Sys.Setctty = e.request.Terminal // of descriptor 0
 	for _, fd := range e.fds {
-		s.spec.User.giveStream(fd)
+		s.spec.User.GiveStream(fd)
 	}
-	s.group.use(attr.Sys)
+	s.group.Use(attr.Sys)
 	// The protection of the shim is inherited, and not for a shell.
 	unprotect()
-	pid, err := s.forkExec(program, e.request.Argv, attr)
+	pid, err := s.forkExec(path, e.request.Argv, attr)
 	protect()
 	if err != nil {
-		return 0, "cannot run " + program + " on node " + s.spec.Node + ": " + s.whyNot(err)
+		return 0, "cannot run " + path + " on node " + s.spec.Node + ": " + s.whyNot(err)
 	}
 	return pid, ""
 }
@@ -243,28 +244,14 @@ func (all shells) step(now time.Time) time.Duration {
 // signal sends signals to the processes of the shell: those in its session. Only descendants of the shim are looked at,
 // because the number of a session may be used again when its processes are gone.
 func (sh *shell) signal(signals ...syscall.Signal) {
-	for _, pid := range descendants(os.Getpid()) {
-		if sessionOf(pid) != sh.pid {
+	for _, pid := range descent.Of(os.Getpid()) {
+		if descent.Session(pid) != sh.pid {
 			continue
 		}
 		for _, signal := range signals {
 			_ = syscall.Kill(pid, signal)
 		}
 	}
-}
-
-// sessionOf reads the sixth field of /proc/PID/stat.
-func sessionOf(pid int) int {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 4 {
-		return 0
-	}
-	session, _ := strconv.Atoi(string(fields[3]))
-	return session
 }
 
 // receive reads from a connection, with the file descriptors that came with the data.

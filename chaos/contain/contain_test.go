@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
@@ -30,7 +30,7 @@ func TestAttacks(t *testing.T) {
 		t.Skip("starts clusters")
 	case os.Geteuid() != 0:
 		t.Skip("only root can give tenants users")
-	case shim.LandlockVersion() < 6:
+	case confine.LandlockVersion() < 6:
 		t.Skip("the kernel has no Landlock with scopes")
 	}
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {

@@ -1,4 +1,4 @@
-package shim
+package confine
 
 import (
 	"os"
@@ -15,10 +15,11 @@ type User struct {
 	Groups []uint32
 }
 
-// none: the task has the user of the agent. No task runs as root in the name of a tenant.
-func (u *User) none() bool { return u.UID == 0 }
+// None reports whether the task has the user of the agent. No task runs as root in the name of a tenant.
+func (u *User) None() bool { return u.UID == 0 }
 
-func (u *User) text() string {
+// Text returns the user as a text.
+func (u *User) Text() string {
 	text := strconv.FormatUint(uint64(u.UID), 10) + " " + strconv.FormatUint(uint64(u.GID), 10)
 	for _, group := range u.Groups {
 		text += " " + strconv.FormatUint(uint64(group), 10)
@@ -26,8 +27,8 @@ func (u *User) text() string {
 	return text
 }
 
-// parse parses a result of text.
-func (u *User) parse(text string) bool {
+// Parse parses a result of Text.
+func (u *User) Parse(text string) bool {
 	*u = User{}
 	for n, rest, more := 0, text, true; more; n++ {
 		var word string
@@ -48,9 +49,9 @@ func (u *User) parse(text string) bool {
 	return u.UID != 0
 }
 
-// use makes a process run as the user.
-func (u *User) use(attr *syscall.SysProcAttr) {
-	if !u.none() {
+// Use makes a process run as the user.
+func (u *User) Use(attr *syscall.SysProcAttr) {
+	if !u.None() {
 		attr.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
 	}
 }
@@ -58,7 +59,7 @@ func (u *User) use(attr *syscall.SysProcAttr) {
 // As runs a function with the rights of the user on files. It runs on a thread of its own, because the kernel keeps these rights
 // by thread.
 func (u *User) As(f func()) error {
-	if u.none() {
+	if u.None() {
 		f()
 		return nil
 	}
@@ -96,42 +97,42 @@ func (u *User) become() error {
 	return nil
 }
 
-// give makes the user the owner of a file or directory, through a descriptor.
-func (u *User) give(fd int) error {
-	if u.none() {
+// Give makes the user the owner of a file or directory, through a descriptor.
+func (u *User) Give(fd int) error {
+	if u.None() {
 		return nil
 	}
 	return syscall.Fchown(fd, int(u.UID), int(u.GID))
 }
 
-// giveStream makes the user the owner of a pipe or a terminal: programs open /dev/stdout and /dev/tty by their names. Other
+// GiveStream makes the user the owner of a pipe or a terminal: programs open /dev/stdout and /dev/tty by their names. Other
 // devices are nobody's.
-func (u *User) giveStream(fd int) {
+func (u *User) GiveStream(fd int) {
 	var stat syscall.Stat_t
-	if u.none() || syscall.Fstat(fd, &stat) != nil {
+	if u.None() || syscall.Fstat(fd, &stat) != nil {
 		return
 	}
 	const firstTerminal, lastTerminal = 136, 143
 	major := stat.Rdev >> 8 & 0xfff
 	if kind := stat.Mode & syscall.S_IFMT; kind == syscall.S_IFIFO || (kind == syscall.S_IFCHR && major >= firstTerminal && major <= lastTerminal) {
-		_ = u.give(fd)
+		_ = u.Give(fd)
 	}
 }
 
-// giveFile makes the user the owner of a file in the directory of the task, and makes it. The directory belongs to the
+// GiveFile makes the user the owner of a file in the directory of the task, and makes it. The directory belongs to the
 // agent, so nobody else can put a link in its place.
-func (u *User) giveFile(name string) error {
+func (u *User) GiveFile(name string) error {
 	fd, err := syscall.Open(name, syscall.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC|syscall.O_CREAT, 0o600)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	defer syscall.Close(fd)
-	return u.give(fd)
+	return u.Give(fd)
 }
 
-// giveTree makes the user the owner of a file, or of a directory with all that is in it. The agent has made it, and no task has
+// GiveTree makes the user the owner of a file, or of a directory with all that is in it. The agent has made it, and no task has
 // had it yet.
-func (u *User) giveTree(path string) error {
+func (u *User) GiveTree(path string) error {
 	err := syscall.Lchown(path, int(u.UID), int(u.GID))
 	if err == syscall.ENOENT {
 		return nil
@@ -148,78 +149,16 @@ func (u *User) giveTree(path string) error {
 		return err
 	}
 	for _, e := range entries {
-		if err := u.giveTree(path + "/" + e.Name()); err != nil {
+		if err := u.GiveTree(path + "/" + e.Name()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ownUmask is the umask that this process was started with; negative: it was not asked for yet.
-var ownUmask = -1
-
-// resetUmask undoes what an earlier task of this process needed.
-func resetUmask() {
-	if now := syscall.Umask(0o022); ownUmask < 0 {
-		ownUmask = now
-	}
-	syscall.Umask(ownUmask)
-}
-
-// prepare gives the user those files in the directory of the task that it may write or read, and lets it reach them: it passes
-// through the directory, and can neither list nor change it.
-func (s *shim) prepare() error {
-	u := &s.spec.User
-	if u.none() {
-		return nil
-	}
-	for _, name := range []string{MetricsFile, EventsFile} {
-		if err := u.giveFile(name); err != nil {
-			return err
-		}
-	}
-	for _, name := range s.spec.Given {
-		if err := u.giveTree(name); err != nil {
-			return err
-		}
-	}
-	return os.Chmod(".", 0o711)
-}
-
-// makeDirs makes the directories of the task. As long as a path leads through directories of the agent, the agent makes what is
-// missing and gives the last one to the user; what lies elsewhere, or in a directory of the user, the user makes. So nobody gets what
-// the user could not have made: a task may put a link into any directory of its user.
-func (s *shim) makeDirs() (dir string, err error) {
-	u := &s.spec.User
-	for _, dir := range s.spec.Dirs {
-		if u.none() {
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return dir, err
-			}
-			continue
-		}
-		made := false
-		if within(dir, s.spec.Own) {
-			if made, err = u.makeOwn(s.spec.Own, dir[len(s.spec.Own)+1:]); err != nil {
-				return dir, err
-			}
-		}
-		if made {
-			continue
-		}
-		if failed := u.As(func() { err = os.MkdirAll(dir, 0o700) }); failed != nil || err != nil {
-			if failed != nil {
-				err = failed
-			}
-			return dir, err
-		}
-	}
-	return "", nil
-}
-
-// makeOwn makes a directory below one of the agent, and gives it to the user. It returns false if the path leads through something
+// MakeOwn makes a directory below one of the agent, and gives it to the user. It returns false if the path leads through something
 // that is no directory of the agent.
-func (u *User) makeOwn(own, path string) (made bool, err error) {
+func (u *User) MakeOwn(own, path string) (made bool, err error) {
 	const flags = oPath | syscall.O_DIRECTORY | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
 	at, err := syscall.Open(own, flags, 0)
 	if err != nil {
@@ -262,10 +201,5 @@ func (u *User) makeOwn(own, path string) (made bool, err error) {
 	if err := syscall.Fchmod(dir, 0o700); err != nil {
 		return false, err
 	}
-	return true, u.give(dir)
-}
-
-// within reports whether a clean path lies in a directory.
-func within(path, dir string) bool {
-	return dir != "" && len(path) > len(dir) && path[:len(dir)] == dir && path[len(dir)] == '/'
+	return true, u.Give(dir)
 }

@@ -1,4 +1,4 @@
-package shim
+package explain
 
 import (
 	"os"
@@ -27,7 +27,7 @@ func TestLastLine(t *testing.T) {
 		"of a rank that was killed":      {contents(t, "torchrun-killed.txt"), "Signal 9 (SIGKILL) received by PID 25966 (rank 0)"},
 		"of a rank that prints no trace": {"train.py: no such option\nE1124 1 torch/distributed/elastic/x.py:1] failed\n" + footer(t), "train.py: no such option"},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, lastLine([]byte(tt.stderr))) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, LastLine([]byte(tt.stderr))) })
 	}
 }
 
@@ -46,5 +46,5 @@ func footer(t *testing.T) string {
 
 func FuzzLastLine(f *testing.F) {
 	f.Add([]byte(childFailed + "\n" + rootCause + "\n rank: 1\n"))
-	f.Fuzz(func(t *testing.T, tail []byte) { require.NotContains(t, lastLine(tail), "\n") })
+	f.Fuzz(func(t *testing.T, tail []byte) { require.NotContains(t, LastLine(tail), "\n") })
 }

@@ -1,4 +1,4 @@
-package shim
+package explain
 
 import (
 	"bytes"
@@ -13,10 +13,10 @@ const (
 	rootCause     = "Root Cause (first observed failure):"
 )
 
-// lastLine returns the line at the end of stderr that says why a program failed. That is the last one, except under a
-// launcher, which writes an error of its own at the end: torchrun names the rank that failed first, and lastLine
+// LastLine returns the line at the end of stderr that says why a program failed. That is the last one, except under a
+// launcher, which writes an error of its own at the end: torchrun names the rank that failed first, and LastLine
 // returns the last line of that rank's traceback.
-func lastLine(tail []byte) string {
+func LastLine(tail []byte) string {
 	// Package strings would make the shim initialise packages that it does not need.
 	var lines []string
 	for line := range bytes.SplitSeq(bytes.TrimSpace(bytes.ToValidUTF8(tail, []byte("\uFFFD"))), []byte{'\n'}) {

@@ -1,4 +1,4 @@
-package shim
+package descent
 
 import (
 	"os"
@@ -59,7 +59,7 @@ func TestToNotice(t *testing.T) {
 			for _, who := range tt.want {
 				want = append(want, pids[who])
 			}
-			require.ElementsMatch(t, want, toNotice(cmd.Process.Pid, syscall.SIGUSR1))
+			require.ElementsMatch(t, want, ToNotice(cmd.Process.Pid, syscall.SIGUSR1))
 		})
 	}
 	require.False(t, handles(1<<30, syscall.SIGUSR1), "who is not there")

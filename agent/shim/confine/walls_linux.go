@@ -1,8 +1,7 @@
-package shim
+package confine
 
 import (
 	"os"
-	"runtime"
 	"syscall"
 	"unsafe"
 )
@@ -20,7 +19,8 @@ type Walls struct {
 	open []int // descriptors of these paths
 }
 
-func (w *Walls) none() bool { return !w.Scope && len(w.Read) == 0 && len(w.Write) == 0 }
+// None reports whether there are no walls.
+func (w *Walls) None() bool { return !w.Scope && len(w.Read) == 0 && len(w.Write) == 0 }
 
 const (
 	sysLandlockCreateRuleset = 444
@@ -68,9 +68,9 @@ func LandlockVersion() int {
 	return int(version)
 }
 
-// enter puts the walls around the calling thread and all processes that it starts.
-func (w *Walls) enter() error {
-	if w.none() {
+// Enter puts the walls around the calling thread and all processes that it starts.
+func (w *Walls) Enter() error {
+	if w.None() {
 		return nil
 	}
 	if w.Scope {
@@ -188,64 +188,10 @@ func (w *Walls) allow(set int, path string, rights uint64) error {
 	}
 }
 
-// close closes the paths.
-func (w *Walls) close() {
+// Close closes the paths.
+func (w *Walls) Close() {
 	for _, fd := range w.open {
 		_ = syscall.Close(fd)
 	}
 	w.open = nil
-}
-
-// thread is a thread that stays behind the walls of a task. All processes of the task are started on it, so that they are behind
-// the same walls: a shell can signal and trace what the command has started. The kernel kills them when the thread ends.
-type thread struct {
-	calls chan func()
-	quit  chan struct{}
-}
-
-func newThread() *thread {
-	t := &thread{calls: make(chan func()), quit: make(chan struct{})}
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		for {
-			select {
-			case f := <-t.calls:
-				f()
-			case <-t.quit:
-				return
-			}
-		}
-	}()
-	return t
-}
-
-// do runs a function on the thread. It returns false if the thread has ended.
-func (t *thread) do(f func()) bool {
-	done := make(chan struct{})
-	select {
-	case t.calls <- func() { defer close(done); f() }:
-		<-done
-		return true
-	case <-t.quit:
-		return false
-	}
-}
-
-// close ends the thread, after the function that runs.
-func (t *thread) close() {
-	if t != nil {
-		close(t.quit)
-	}
-}
-
-// forkExec starts a process of the task.
-func (s *shim) forkExec(program string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
-	s.spec.User.use(attr.Sys)
-	if s.thread == nil {
-		return syscall.ForkExec(program, argv, attr)
-	}
-	if !s.thread.do(func() { pid, err = syscall.ForkExec(program, argv, attr) }) {
-		return 0, syscall.ESRCH
-	}
-	return pid, err
 }

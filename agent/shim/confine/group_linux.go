@@ -1,4 +1,4 @@
-package shim
+package confine
 
 import (
 	"bytes"
@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// cgroup is the control group of the task; nil: it has none.
-type cgroup struct {
+// Group is the control group of a task; nil: it has none.
+type Group struct {
 	path string
 	fd   int
 }
 
-// newCgroup makes a control group with limits. A group that an earlier start has left is used again.
-func newCgroup(path string, limits []string) (*cgroup, error) {
+// NewGroup makes a control group with limits, each a file and its value. A group that an earlier start has left is used again.
+// Without a path there is none.
+func NewGroup(path string, limits []string) (*Group, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -33,25 +34,26 @@ func newCgroup(path string, limits []string) (*cgroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cgroup{path: path, fd: fd}, nil
+	return &Group{path: path, fd: fd}, nil
 }
 
-func (g *cgroup) use(attr *syscall.SysProcAttr) {
+// Use makes a process start in the group.
+func (g *Group) Use(attr *syscall.SysProcAttr) {
 	if g != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, g.fd
 	}
 }
 
-// kill sends SIGKILL to all processes of the group and of the groups in it. The kernel misses none, not even one that is being
+// Kill sends SIGKILL to all processes of the group and of the groups in it. The kernel misses none, not even one that is being
 // forked.
-func (g *cgroup) kill() {
+func (g *Group) Kill() {
 	if g != nil {
 		KillGroup(g.path)
 	}
 }
 
-// emptySoon reports whether no process is left. The kernel may count a process for a moment after its parent has reaped it.
-func (g *cgroup) emptySoon() bool {
+// EmptySoon reports whether no process is left. The kernel may count a process for a moment after its parent has reaped it.
+func (g *Group) EmptySoon() bool {
 	for range 20 {
 		if g == nil || GroupEmpty(g.path) {
 			return true
@@ -61,31 +63,32 @@ func (g *cgroup) emptySoon() bool {
 	return false
 }
 
-// processes returns the processes of the group and of the groups in it.
-func (g *cgroup) processes() []int {
+// Processes returns the processes of the group and of the groups in it.
+func (g *Group) Processes() []int {
 	if g == nil {
 		return nil
 	}
 	return GroupProcesses(g.path)
 }
 
-func (g *cgroup) oomKills() int {
+// OOMKills returns how many processes the kernel has killed because of the memory.
+func (g *Group) OOMKills() int {
 	if g == nil {
 		return 0
 	}
 	return numberOf(g.path+"/memory.events", "oom_kill")
 }
 
-// refusedForks returns how often the limit of processes was reached.
-func (g *cgroup) refusedForks() int {
+// RefusedForks returns how often the limit of processes was reached.
+func (g *Group) RefusedForks() int {
 	if g == nil {
 		return 0
 	}
 	return numberOf(g.path+"/pids.events", "max")
 }
 
-// value reads a number that is alone in its file; 0: there is none, or no limit.
-func (g *cgroup) value(file string) int64 {
+// Value reads a number that is alone in its file; 0: there is none, or no limit.
+func (g *Group) Value(file string) int64 {
 	if g == nil {
 		return 0
 	}
@@ -97,7 +100,8 @@ func (g *cgroup) value(file string) int64 {
 	return n
 }
 
-func (g *cgroup) remove() {
+// Remove removes the group.
+func (g *Group) Remove() {
 	if g != nil {
 		_ = syscall.Close(g.fd)
 		RemoveGroup(g.path)
