@@ -9,6 +9,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/executions"
 	"github.com/mindcoordinator/mind/fsm/executionverbs"
+	"github.com/mindcoordinator/mind/fsm/flows"
+	"github.com/mindcoordinator/mind/fsm/flowverbs"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/schedules"
 	"github.com/mindcoordinator/mind/fsm/scheduleverbs"
@@ -22,6 +24,7 @@ func Domains() []kernel.Domain {
 		schedules.Domain(scheduleverbs.Verbs(), func(s *kernel.State) schedules.Jobs { return tables.Of(s) }),
 		cores.Domain(coreverbs.Verbs()),
 		executions.Domain(executionverbs.Verbs(), executionverbs.Tick, jobStands),
+		flows.Domain(flowverbs.Verbs()),
 		coordinators.Domain(),
 		access.Tokens(),
 		access.Sessions(),
@@ -41,6 +44,7 @@ type View struct {
 	schedulesView
 	coresView
 	executionsView
+	flowsView
 }
 
 // Each domain calls what it has to read a View.
@@ -53,6 +57,7 @@ type (
 	schedulesView    = schedules.View
 	coresView        = cores.View
 	executionsView   = executions.View
+	flowsView        = flows.View
 )
 
 // Machine applies log entries.
@@ -71,7 +76,7 @@ func Composition(r *kernel.Registry) kernel.Config[View, event.Event] {
 		View: func(v *kernel.View) *View {
 			return &View{
 				v, tables.ViewOf(v), coordinators.ViewOf(v), access.ViewOf(v), catalog.ViewOf(v), schedules.ViewOf(v),
-				cores.ViewOf(v), executions.ViewOf(v),
+				cores.ViewOf(v), executions.ViewOf(v), flows.ViewOf(v),
 			}
 		},
 		Restored: func(index uint64) event.Event { return event.Event{Index: index, Topic: event.TopicState} },

@@ -63,6 +63,7 @@ func TestMachine_anyLog(t *testing.T) {
 			checkCheckpoints(t, before, g.w.m.View(), cmds)
 			checkSchedules(t, before, g.w.m.View(), cmds)
 			checkExecutions(t, before, g.w.m.View())
+			checkFlows(t, before, g.w.m.View())
 			switch {
 			case restored != nil:
 				restored.Apply(e.Index, e.Data)
@@ -199,7 +200,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) command() kernel.Command {
-	switch g.n("kind", 0, 48) {
+	switch g.n("kind", 0, 51) {
 	case 0, 1, 2, 3:
 		jobs := make([]jobverbs.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -311,6 +312,8 @@ func (g *generator) command() kernel.Command {
 		return g.hosting()
 	case 47, 48:
 		return g.signing()
+	case 49, 50, 51:
+		return g.designing()
 	}
 	return clusterverbs.Tick{Settled: g.yes("settled")}
 }

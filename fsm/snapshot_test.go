@@ -84,6 +84,7 @@ func story(t require.TestingT) *world {
 	arranges(w)
 	repeats(w)
 	w.hosted()
+	w.designs()
 	w.do(coordinators.NoteTerm{Term: 2, Leader: "c1", Gap: int64(time.Second), Live: 1})
 	w.signsIn()
 	w.do(jobverbs.OpenTunnel{Tenant: "acme", Job: id, What: "rank 0: bash", Actor: &access.Actor{Tenant: "acme", User: "ada"}})

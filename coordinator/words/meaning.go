@@ -120,6 +120,7 @@ var blocks = []block{
 	{reason.NoCore, "Cores, their executions and decisions"},
 	{reason.NoSession, "sessions of users"},
 	{reason.HeldByUser, "jobs that users steer while they wait or stop"},
+	{reason.NoFlow, "flows, their versions and the rights on them"},
 }
 
 // about returns what codes of the block of a code explain.

@@ -285,6 +285,20 @@ var sentences = map[reason.Code]string{
 	reason.PlacesPromised:    "the places on node {0} are promised to another job, which counts on the end of this one",
 	reason.ResumeHeld:        "job {0} is held by a user: `mind release` lets it start",
 
+	// Flows.
+	reason.NoFlow:            "there is no flow {0q}",
+	reason.BadFlow:           "the flow is not valid: {0}",
+	reason.TooManyFlows:      "the tenant has {0 flow} already: delete some first",
+	reason.FlowsTooLarge:     "the versions of the tenant's flows would take more than {0} MiB: delete some flows first",
+	reason.FlowChanged:       "the flow {0q} is at version {2}, and this is based on {1q}: read it again, and make the change from what it is now",
+	reason.FlowKeyUsed:       "the idempotency key was used for another request, which made the flow {0}: use another key",
+	reason.FlowNeedsRight:    "it takes the right {1q} on the flow {0q}, and you have {2q}: ask its owner for it",
+	reason.NoFlowVersion:     "the flow {0q} has no version {1q}: it was never there, or is too old",
+	reason.NoFlowRight:       "there is no right {0q} on the flow: list them first",
+	reason.FlowRightThere:    "the {0} {1q} has the right {2q} already: revoke {3} first",
+	reason.FlowOwnerHasAll:   "{0q} owns the flow, and has every right",
+	reason.TooManyFlowRights: "the flow has rights for {0 principal} already: grant them to groups",
+
 	// Reserved starts.
 	reason.PromiseEarlier:   "places became free earlier than expected",
 	reason.PromiseNodeLost:  "node {0} can no longer be used for it",

@@ -33,6 +33,15 @@ type Execution uint64
 // Decision identifies a question to people.
 type Decision uint64
 
+// Flow identifies a flow, a program that people draw.
+type Flow uint64
+
+// FlowACL identifies a right of a user or a group on a flow.
+type FlowACL uint64
+
+// Deployment identifies a deployment of a flow.
+type Deployment uint64
+
 const (
 	jobPrefix        = "job_"
 	checkpointPrefix = "ckpt_"
@@ -43,6 +52,9 @@ const (
 	corePrefix       = "core_"
 	executionPrefix  = "exec_"
 	decisionPrefix   = "dec_"
+	flowPrefix       = "flow_"
+	aclPrefix        = "acl_"
+	deploymentPrefix = "dep_"
 )
 
 // FirstJobAfter is the lowest id that a job can have which was created after the entry of an index.
@@ -126,4 +138,25 @@ func ParseExecution(s string) (Execution, bool) {
 func ParseDecision(s string) (Decision, bool) {
 	n, ok := kernel.ParseID(decisionPrefix, s)
 	return Decision(n), ok
+}
+
+// String is the id as users see it, such as "flow_1k0g00".
+func (id Flow) String() string { return kernel.FormatID(flowPrefix, uint64(id)) }
+
+// String is the id as users see it, such as "acl_1k0g00".
+func (id FlowACL) String() string { return kernel.FormatID(aclPrefix, uint64(id)) }
+
+// String is the id as users see it, such as "dep_1k0g00".
+func (id Deployment) String() string { return kernel.FormatID(deploymentPrefix, uint64(id)) }
+
+// ParseFlow reads what Flow.String wrote, and nothing else.
+func ParseFlow(s string) (Flow, bool) {
+	n, ok := kernel.ParseID(flowPrefix, s)
+	return Flow(n), ok
+}
+
+// ParseFlowACL reads what FlowACL.String wrote, and nothing else.
+func ParseFlowACL(s string) (FlowACL, bool) {
+	n, ok := kernel.ParseID(aclPrefix, s)
+	return FlowACL(n), ok
 }

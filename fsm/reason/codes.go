@@ -370,3 +370,19 @@ const (
 	PlacesPromised
 	ResumeHeld
 )
+
+// About flows, the programs that people draw.
+const (
+	NoFlow Code = iota + 890
+	BadFlow
+	TooManyFlows
+	FlowsTooLarge
+	FlowChanged
+	FlowKeyUsed
+	FlowNeedsRight
+	NoFlowVersion
+	NoFlowRight
+	FlowRightThere
+	FlowOwnerHasAll
+	TooManyFlowRights
+)

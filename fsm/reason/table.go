@@ -310,4 +310,17 @@ var table = [...]definition{
 	LimitPassed:       {"LimitPassed", "TD"},
 	PlacesPromised:    {"PlacesPromised", "T"},
 	ResumeHeld:        {"ResumeHeld", "T"},
+
+	NoFlow:            {"NoFlow", "T"},
+	BadFlow:           {"BadFlow", "T"},
+	TooManyFlows:      {"TooManyFlows", "N"},
+	FlowsTooLarge:     {"FlowsTooLarge", "N"},
+	FlowChanged:       {"FlowChanged", "TTT"},
+	FlowKeyUsed:       {"FlowKeyUsed", "T"},
+	FlowNeedsRight:    {"FlowNeedsRight", "TTT"},
+	NoFlowVersion:     {"NoFlowVersion", "TT"},
+	NoFlowRight:       {"NoFlowRight", "T"},
+	FlowRightThere:    {"FlowRightThere", "TTTT"},
+	FlowOwnerHasAll:   {"FlowOwnerHasAll", "T"},
+	TooManyFlowRights: {"TooManyFlowRights", "N"},
 }

@@ -1,0 +1,103 @@
+package flows
+
+import (
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
+)
+
+// Gate is where flows begin.
+var Gate = level.NewGate(level.Released+1, "designing programs (flows)")
+
+const (
+	// MaxOfTenant is how many flows a tenant has, with the deleted ones that are still kept.
+	MaxOfTenant = 1_000
+	// MaxContent bounds the content of a version before it is compressed, MaxStored after; bytes. Content that gzip cannot compress grows a little.
+	MaxContent = 512 << 10
+	MaxStored  = MaxContent + 4<<10
+	// MaxBytesOfTenant bounds the compressed content of all versions of a tenant, bytes.
+	MaxBytesOfTenant = 64 << 20
+	// MaxVersions is how many versions of a flow are kept, the newest ones, beside those that were deployed.
+	MaxVersions = 100
+	// MaxDeployments is how many deployments of a flow are kept, the newest ones.
+	MaxDeployments = 100
+	// MaxACLs is how many users and groups have a right on a flow.
+	MaxACLs = 100
+	// KeepDeleted is for how long a deleted flow is kept, nanoseconds. It goes earlier when its tenant needs the room.
+	KeepDeleted = int64(30 * 24 * 3600 * 1e9)
+)
+
+// Flow is a program that people draw: a graph of nodes. Its content is in its versions.
+type Flow struct {
+	ID     ident.Flow `cbor:"1,keyasint,omitempty"`
+	Tenant string     `cbor:"2,keyasint,omitempty"`
+	// Owner made it, and has every right on it.
+	Owner       string `cbor:"3,keyasint,omitempty"`
+	Name        string `cbor:"4,keyasint,omitempty"`
+	Description string `cbor:"5,keyasint,omitempty"`
+	// Number is that of the current version, Version its name.
+	Number    uint32 `cbor:"6,keyasint,omitempty"`
+	Version   string `cbor:"7,keyasint,omitempty"`
+	CreatedAt int64  `cbor:"8,keyasint,omitempty"`
+	UpdatedAt int64  `cbor:"9,keyasint,omitempty"`
+	// DeletedAt is when it was deleted; 0: it is there. A deleted one is shown to nobody.
+	DeletedAt int64  `cbor:"10,keyasint,omitempty"`
+	Revision  uint64 `cbor:"11,keyasint,omitempty"`
+	// Key is the idempotency key that it was made with, and Fingerprint tells a repeat from a misuse. A deleted one has none.
+	Key         string `cbor:"12,keyasint,omitempty"`
+	Fingerprint uint64 `cbor:"13,keyasint,omitempty"`
+}
+
+// AppendFields implements kernel.Row.
+func (f *Flow) AppendFields(to kernel.Fields) kernel.Fields {
+	to = to.Num(uint64(f.ID)).Text(f.Tenant).Text(f.Owner).Text(f.Name).Text(f.Description).Num(uint64(f.Number)).Text(f.Version)
+	return to.Int(f.CreatedAt).Int(f.UpdatedAt).Int(f.DeletedAt).Num(f.Revision).Text(f.Key).Num(f.Fingerprint)
+}
+
+// Content is the graph of a flow as the proposer has packed it. It is opaque here.
+type Content struct {
+	// Digest is the SHA-256 of what was compressed, Size its length in bytes.
+	Digest string `cbor:"1,keyasint,omitempty"`
+	Size   uint32 `cbor:"2,keyasint,omitempty"`
+	// Packed is compressed with gzip.
+	Packed []byte `cbor:"3,keyasint,omitempty"`
+}
+
+// Version is one content of a flow. It never changes.
+type Version struct {
+	Flow   ident.Flow `cbor:"1,keyasint,omitempty"`
+	Number uint32     `cbor:"2,keyasint,omitempty"`
+	// Name is its semantic version.
+	Name      string  `cbor:"3,keyasint,omitempty"`
+	Content   Content `cbor:"4,keyasint,omitempty"`
+	User      string  `cbor:"5,keyasint,omitempty"`
+	CreatedAt int64   `cbor:"6,keyasint,omitempty"`
+}
+
+// AppendFields implements kernel.Row.
+func (v *Version) AppendFields(to kernel.Fields) kernel.Fields {
+	to = to.Num(uint64(v.Flow)).Num(uint64(v.Number)).Text(v.Name)
+	to = to.Text(v.Content.Digest).Num(uint64(v.Content.Size)).Bytes(v.Content.Packed)
+	return to.Text(v.User).Int(v.CreatedAt)
+}
+
+// Deployment says that a version of a flow became a version of a Core.
+type Deployment struct {
+	ID   ident.Deployment `cbor:"1,keyasint,omitempty"`
+	Flow ident.Flow       `cbor:"2,keyasint,omitempty"`
+	// Number is that of the version of the flow, Version its name.
+	Number      uint32     `cbor:"3,keyasint,omitempty"`
+	Version     string     `cbor:"4,keyasint,omitempty"`
+	Core        ident.Core `cbor:"5,keyasint,omitempty"`
+	CoreVersion uint32     `cbor:"6,keyasint,omitempty"`
+	User        string     `cbor:"7,keyasint,omitempty"`
+	At          int64      `cbor:"8,keyasint,omitempty"`
+	// PublishedSlug is the name under which the Core was published as a model; empty: it was not.
+	PublishedSlug string `cbor:"9,keyasint,omitempty"`
+}
+
+// AppendFields implements kernel.Row.
+func (d *Deployment) AppendFields(to kernel.Fields) kernel.Fields {
+	to = to.Num(uint64(d.ID)).Num(uint64(d.Flow)).Num(uint64(d.Number)).Text(d.Version)
+	return to.Num(uint64(d.Core)).Num(uint64(d.CoreVersion)).Text(d.User).Int(d.At).Text(d.PublishedSlug)
+}
