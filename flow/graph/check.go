@@ -72,7 +72,7 @@ func Check(g *Graph) []Diagnostic {
 	return c.found
 }
 
-func (c *checker) at(path string) place { return place{c: c, path: path} }
+func (c *checker) at(path string) place      { return place{c: c, path: path} }
 func (c *checker) node(i int, n *Node) place { return place{c, fmt.Sprintf("nodes[%d]", i), n.ID, ""} }
 
 func (c *checker) edge(i int, e *Edge) place { return place{c, fmt.Sprintf("edges[%d]", i), "", e.ID} }

@@ -24,7 +24,7 @@ type options struct {
 
 func (o *options) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "file", "f", "", "program as JSON or YAML; - is stdin")
+	f.StringVarP(&o.file, "file", "f", "", "program as JSON or YAML, or a drawing of the designer; - is stdin")
 	f.StringVar(&o.name, "name", "", "name for people; the slug follows from it")
 	f.StringArrayVar(&o.env, "env", nil, "value of the environment, NAME=VALUE; repeatable")
 	f.StringArrayVar(&o.secrets, "secret", nil, "secret value of the environment: NAME=@FILE, or NAME with the value on stdin; repeatable")
@@ -73,6 +73,9 @@ func program(file string, stdin io.Reader) (json.RawMessage, string, error) {
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the program: %w", err)
+	}
+	if text, err = flow.Source(file, text); err != nil {
+		return nil, "", err
 	}
 	var head struct {
 		Name string `json:"name"`

@@ -1,4 +1,4 @@
-// Package flow implements `mind flow`: it checks programs of flows, and runs them on this machine alone, on recorded
+// Package flow implements `mind flow`: it checks and compiles programs of flows, and runs them on this machine alone, on recorded
 // answers. No cluster is needed or touched.
 package flow
 
@@ -16,15 +16,17 @@ import (
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "flow",
-		Short: "Check flows, and run them on this machine on recorded answers",
-		Long: `Checks programs of flows, and runs them on this machine on recorded answers and in virtual time. No cluster is needed or
+		Short: "Check and compile flows, and run them on this machine on recorded answers",
+		Long: `Checks and compiles flows, and runs them on this machine on recorded answers and in virtual time. No cluster is needed or
 touched.
 
-A program is JSON, or YAML of the same shape; docs/use/flows.md describes it.`,
+A flow is a program, which is JSON or YAML of the same shape (docs/use/flows.md), or a drawing of the designer, as JSON or as the YAML
+that was compiled from it (docs/use/drawings.md).`,
 		Example: `  mind flow validate train.json
-  mind flow run train.json --answers answers.json`,
+  mind flow run train.json --answers answers.json
+  mind flow compile triage.flow.json`,
 	}
-	cmd.AddCommand(newValidate(), newRun())
+	cmd.AddCommand(newValidate(), newRun(), newCompile(), newImport())
 	return cmd
 }
 

@@ -24,8 +24,8 @@ func newValidate() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "validate FILE...",
-		Short: "Say what is wrong with programs",
-		Long: `Says what is wrong with programs: one line for each finding, with the block and its node. A program with warnings alone is
+		Short: "Say what is wrong with programs and drawings",
+		Long: `Says what is wrong with programs, and with drawings, which are JSON of the designer or YAML that was compiled from it: one line for each finding, with the block and its node. A program with warnings alone is
 fine, and the exit code is 0; with an error it is 1.
 
 With -o json the result of a file is {"file", "ok", "diagnostics"}, and that of several files {"files": [...]}.`,
@@ -68,7 +68,7 @@ func load(file string) (*ir.Module, []check.Diagnostic, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading a program: %w", err)
 	}
-	m, found := check.Source(data)
+	m, found := Program(data)
 	if found == nil {
 		found = []check.Diagnostic{}
 	}
