@@ -228,6 +228,7 @@ func TestAUsedShimEndsWithItsAgent(t *testing.T) {
 
 // After a burst only the spare ones are kept.
 func TestShimsOfABurstAreDismissed(t *testing.T) {
+	numbersOfTheMachine(t)
 	s, parent := newSpare(t, 1)
 	defer s.Close()
 	// The tasks run at the same time, so each has a shim of its own.

@@ -33,6 +33,7 @@ func delegated(t *testing.T) string {
 }
 
 func TestATaskHasItsControlGroup(t *testing.T) {
+	numbersOfTheMachine(t)
 	group := filepath.Join(delegated(t), "task")
 	spec := newSpec("sh", "-c", "trap '' TERM; setsid sleep 1000 & cat "+group+"/cgroup.procs; while :; do sleep 0.01; done")
 	spec.Cgroup = group
@@ -59,6 +60,7 @@ func TestATaskWhoseControlGroupCannotBeIsNotStarted(t *testing.T) {
 
 // A task may make groups of its own, and put processes there that are no descendants of it: they end with it.
 func TestTheEndOfATaskLeavesNothingInItsControlGroup(t *testing.T) {
+	numbersOfTheMachine(t)
 	group := filepath.Join(delegated(t), "task")
 	foreign := exec.Command("sleep", "1000")
 	require.NoError(t, foreign.Start())

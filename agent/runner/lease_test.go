@@ -50,6 +50,7 @@ func logged(t *testing.T, dir, text string) bool {
 }
 
 func TestTheShimAloneHoldsATaskToItsDeadline(t *testing.T) {
+	numbersOfTheMachine(t)
 	t.Parallel()
 	script := `trap 'echo noticed' USR1; trap 'echo asked' TERM; setsid sh -c 'trap "" USR1 TERM HUP; while :; do sleep 0.1; done' & echo $!; while :; do sleep 0.05; done`
 	deadline := deadlineIn(10*time.Second, 14*time.Second)

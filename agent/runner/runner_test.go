@@ -28,7 +28,11 @@ var testEnv = []string{"PATH=" + os.Getenv("PATH")}
 
 func newSpec(argv ...string) shim.Spec {
 	env := append(slices.Clone(testEnv), "TMPDIR="+os.TempDir()) // as tasks have it; it shows that they belong to this run
-	return shim.Spec{JobID: "job_x", Attempt: 1, Node: "n1", Argv: argv, Env: env, Cwd: "/"}
+	spec := shim.Spec{JobID: "job_x", Attempt: 1, Node: "n1", Argv: argv, Env: env, Cwd: "/"}
+	if inRooms() {
+		spec.Room = openRoom()
+	}
+	return spec
 }
 
 func start(t testing.TB, spec shim.Spec) (*Handle, string) {
@@ -196,6 +200,7 @@ func TestEveryLineOfManyIsKeptInOrder(t *testing.T) {
 }
 
 func TestTheCommandHasItsOwnSessionEnvironmentAndNoInput(t *testing.T) {
+	numbersOfTheMachine(t)
 	spec := newSpec("sh", "-c", `echo $A; pwd; cat; ps -o sid= -p $$ | tr -d ' '; echo $$; for i in 0 1 2 3 4 5 6 7 8 9 249 250 251 252; do [ -e /proc/$$/fd/$i ] && printf "$i "; done; trap`)
 	spec.Env = append(spec.Env, "A=b c")
 	spec.Cwd = "/usr"
@@ -210,6 +215,7 @@ func TestTheCommandHasItsOwnSessionEnvironmentAndNoInput(t *testing.T) {
 }
 
 func TestADaemonThatTheCommandLeavesIsKilled(t *testing.T) {
+	numbersOfTheMachine(t)
 	pids := filepath.Join(t.TempDir(), "pids")
 	script := `for i in 1 2 3; do setsid sh -c 'trap "" TERM HUP; echo $$ >> ` + pids + `; (setsid sleep 1000 & echo $! >> ` + pids + `); sleep 1000' & done
 		while [ "$(wc -l < ` + pids + `)" -lt 6 ]; do :; done; exit 5`
@@ -319,6 +325,7 @@ func TestAttachAfterTheEnd(t *testing.T) {
 }
 
 func TestAKilledShimTakesItsTaskWithIt(t *testing.T) {
+	numbersOfTheMachine(t)
 	spec := newSpec("sh", "-c", "setsid sleep 1000 & echo $!; exec sleep 1000")
 	spec.JobID = "job_" + filepath.Base(t.TempDir()) + strconv.Itoa(os.Getpid())
 	spec.Env = append(spec.Env, "MIND_JOB_ID="+spec.JobID, "MIND_ATTEMPT=1", "MIND_NODE_RANK=0")

@@ -66,6 +66,7 @@ env -i setsid sh -c "cat $OTHER/secret; echo child \$?"`)
 
 // Neither signals nor tracing cross the walls, outwards. A shell of the same task is inside.
 func TestWalls_processes(t *testing.T) {
+	numbersOfTheMachine(t)
 	victim := exec.Command("sleep", "1000")
 	require.NoError(t, victim.Start())
 	t.Cleanup(func() { _ = victim.Process.Kill(); _ = victim.Wait() })

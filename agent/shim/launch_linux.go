@@ -23,13 +23,13 @@ func (s *shim) launch() *failure {
 	if dir, err := s.makeDirs(); err != nil {
 		return &failure{FailureLaunch, "cannot make directory " + dir + " on node " + s.spec.Node + ": " + program.Cause(err)}
 	}
-	cwd := s.spec.Cwd
-	if cwd == "" && len(s.spec.Dirs) > 0 {
-		cwd = s.spec.Dirs[0]
+	if f := s.enterRoom(); f != nil {
+		return f
 	}
+	cwd := s.cwd()
 	var why string
-	if err := s.spec.User.As(func() { why = program.Cwd(cwd, s.spec.Node) }); err != nil {
-		return &failure{FailureUnfit, "cannot become the user of the task on node " + s.spec.Node + ": " + program.Cause(err)}
+	if err := s.as(func() { why = program.Cwd(cwd, s.spec.Node) }); err != nil {
+		return s.unfit("become the user of the task", err)
 	}
 	if why != "" {
 		return &failure{FailureCwdMissing, why}
@@ -38,7 +38,7 @@ func (s *shim) launch() *failure {
 		return &failure{FailureLaunch, "the job has no command to run"}
 	}
 	var path string
-	_ = s.spec.User.As(func() { path, why = program.Find(s.spec.Argv[0], cwd, s.spec.Env, s.spec.Node) })
+	_ = s.as(func() { path, why = program.Find(s.spec.Argv[0], cwd, s.spec.Env, s.spec.Node) })
 	if why != "" {
 		return &failure{FailureLaunch, why}
 	}
@@ -48,18 +48,30 @@ func (s *shim) launch() *failure {
 	return s.start(path, cwd)
 }
 
-func (s *shim) start(path, cwd string) *failure {
-	unfit := func(what string, err error) *failure {
-		return &failure{FailureUnfit, "cannot " + what + " on node " + s.spec.Node + ": " + program.Cause(err)}
+// cwd returns the working directory of the task; empty: that of the shim.
+func (s *shim) cwd() string {
+	if s.spec.Cwd == "" && len(s.spec.Dirs) > 0 {
+		return s.spec.Dirs[0]
 	}
+	return s.spec.Cwd
+}
+
+// as runs a function as the user of the task, in its view of the file system.
+func (s *shim) as(f func()) error { return s.spec.Room.In(&s.spec.User, f) }
+
+func (s *shim) unfit(what string, err error) *failure {
+	return &failure{FailureUnfit, "cannot " + what + " on node " + s.spec.Node + ": " + program.Cause(err)}
+}
+
+func (s *shim) start(path, cwd string) *failure {
 	null, err := syscall.Open("/dev/null", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return unfit("open /dev/null", err)
+		return s.unfit("open /dev/null", err)
 	}
 	defer syscall.Close(null)
 	output, ends, err := newOutput(s.log)
 	if err != nil {
-		return unfit("make pipes", err)
+		return s.unfit("make pipes", err)
 	}
 	defer syscall.Close(ends[0])
 	defer syscall.Close(ends[1])
@@ -72,29 +84,31 @@ func (s *shim) start(path, cwd string) *failure {
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}
 	if s.group, err = confine.NewGroup(s.spec.Cgroup, s.spec.Limits); err != nil {
-		return unfit("make the control group "+s.spec.Cgroup, err)
+		return s.unfit("make the control group "+s.spec.Cgroup, err)
 	}
 	s.group.Use(attr.Sys)
 	if s.lease.Past(Boottime()) {
 		return &failure{FailureNodeLost, "not started by its own node: " + s.lease.silence()}
 	}
 	if !s.spec.Walls.None() {
-		s.thread = confine.NewThread()
+		if s.thread == nil {
+			s.thread = confine.NewThread()
+		}
 		if s.thread.Do(func() { err = s.spec.Walls.Enter() }); err != nil {
-			return unfit("put the task behind its walls", err)
+			return s.unfit("put the task behind its walls", err)
 		}
 	}
 	if err := markBegun("."); err != nil {
-		return unfit("write the task directory", err)
+		return s.unfit("write the task directory", err)
 	}
 	if err := s.prepare(); err != nil {
-		return unfit("give the files of the task to its user", err)
+		return s.unfit("give the files of the task to its user", err)
 	}
 	for _, end := range ends {
 		s.spec.User.GiveStream(end)
 	}
 	if !s.spec.User.None() {
-		syscall.Umask(0o077) // the task inherits it
+		s.onThread(func() { syscall.Umask(0o077) }) // the task inherits it
 	}
 	s.exit.Started = time.Now().UnixNano()
 	pid, err := s.forkExec(path, s.spec.Argv, attr)
@@ -104,7 +118,7 @@ func (s *shim) start(path, cwd string) *failure {
 		case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
 			// Of the control group.
 			errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.EBUSY), errors.Is(err, syscall.EOPNOTSUPP):
-			return unfit("start a process", err)
+			return s.unfit("start a process", err)
 		}
 		return &failure{FailureLaunch, "cannot run " + path + " on node " + s.spec.Node + ": " + s.whyNot(err)}
 	}
@@ -117,13 +131,23 @@ func (s *shim) start(path, cwd string) *failure {
 // forkExec starts a process of the task.
 func (s *shim) forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	s.spec.User.Use(attr.Sys)
-	if s.thread == nil {
-		return syscall.ForkExec(path, argv, attr)
+	if !s.spec.Room.None() {
+		// The end of the room kills it. Package syscall would kill it at once: its parent is in another PID namespace, and looks dead.
+		attr.Sys.Pdeathsig = 0
 	}
-	if !s.thread.Do(func() { pid, err = syscall.ForkExec(path, argv, attr) }) {
+	if !s.onThread(func() { pid, err = syscall.ForkExec(path, argv, attr) }) {
 		return 0, syscall.ESRCH
 	}
 	return pid, err
+}
+
+// onThread runs a function on the thread that starts the processes of the task. It returns false if the thread has ended.
+func (s *shim) onThread(f func()) bool {
+	if s.thread == nil {
+		f()
+		return true
+	}
+	return s.thread.Do(f)
 }
 
 // whyNot explains an error of exec that the earlier checks did not find.

@@ -66,6 +66,8 @@ type Spec struct {
 	Limits []string
 	// Walls are around the processes of the task.
 	Walls confine.Walls
+	// Room, if it has mounts, are the namespaces of the task.
+	Room confine.Room
 	// User is the user of the task. Own is the folder of the agent in which it makes directories for the user, and Given are files
 	// and directories in that of the task that become the user's.
 	User  confine.User
@@ -106,10 +108,13 @@ type Exit struct {
 // RecordVersion is the version of the specifications that this program writes. It reads this one and all earlier ones;
 // files of version 1 contain no version. A change that a program with an earlier version would misread needs a new
 // version.
-const RecordVersion = 3
+const RecordVersion = 4
 
 // simpleVersion is the version of a specification that has no limits, walls and user: earlier programs read it, too.
 const simpleVersion = 2
+
+// walledVersion is the version of a specification that has no room.
+const walledVersion = 3
 
 // VersionError is returned for a specification that a newer program wrote.
 type VersionError struct{ Version int64 }
@@ -143,6 +148,9 @@ func (s Spec) Encode() []byte {
 	}
 	version := simpleVersion
 	if len(s.Limits) > 0 || !s.Walls.None() || !s.User.None() {
+		version = walledVersion
+	}
+	if !s.Room.None() {
 		version = RecordVersion
 	}
 	add("version", strconv.Itoa(version))
@@ -179,6 +187,9 @@ func (s Spec) Encode() []byte {
 	}
 	if s.Walls.Scope {
 		add("scope", "")
+	}
+	for i := range s.Room.Mounts {
+		add("mount", s.Room.Mounts[i].Text())
 	}
 	for _, path := range s.Walls.Read {
 		add("read", path)
@@ -270,6 +281,12 @@ func (s *Spec) Decode(data []byte) error {
 			s.Given = append(s.Given, value)
 		case "scope":
 			s.Walls.Scope = true
+		case "mount":
+			var m confine.Mount
+			if !m.Parse(value) {
+				return errSpec
+			}
+			s.Room.Mounts = append(s.Room.Mounts, m)
 		case "read":
 			s.Walls.Read = append(s.Walls.Read, value)
 		case "write":

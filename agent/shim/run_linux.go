@@ -136,7 +136,8 @@ type shim struct {
 	lease    enforcer
 	shells   shells
 	forker   forker
-	used     int // tasks that this process had before
+	ended    time.Time // of the command, in a room
+	used     int       // tasks that this process had before
 	whole    bool
 }
 
@@ -169,7 +170,7 @@ func (s *shim) settle() {
 
 // wait returns when no process of the task is left: no descendant, and none in its control group.
 func (s *shim) wait() {
-	ends := reap(s.exit.Pid)
+	ends := descent.Reap(s.exit.Pid)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	s.enforce()
@@ -178,12 +179,10 @@ func (s *shim) wait() {
 		select {
 		case end := <-ends:
 			s.took(end)
-			if end.main {
-				// Shells are told first: an interactive one ignores SIGTERM.
-				s.shells.hangUp(time.Now())
-				s.plan.leftovers(time.Now())
+			if end.Main {
+				s.commandEnded(time.Now())
 			}
-			if end.last {
+			if end.Last {
 				empty = time.Now()
 			}
 		case e := <-s.door.shells:
@@ -200,10 +199,11 @@ func (s *shim) wait() {
 		case <-timer.C:
 		}
 		now := time.Now()
+		look := s.leaveRoom(now)
 		switch {
 		case empty.IsZero():
 		case s.shells.alive(): // it was started while the last process ended
-			ends, empty = reap(0), time.Time{}
+			ends, empty = descent.Reap(0), time.Time{}
 		case !s.group.EmptySoon(): // others have put processes there that are no descendants
 			s.plan.leftovers(now)
 		case len(s.forker.starting) == 0 || now.Sub(empty) >= shellGrace:
@@ -215,7 +215,7 @@ func (s *shim) wait() {
 				if !empty.IsZero() {
 					next = min(next, shellGrace)
 				}
-				timer.Reset(min(next, s.shells.step(now)))
+				timer.Reset(min(next, look, s.shells.step(now)))
 				break
 			}
 			s.act(action)
@@ -224,25 +224,27 @@ func (s *shim) wait() {
 }
 
 // took handles the end of a process.
-func (s *shim) took(end end) {
+func (s *shim) took(end descent.End) {
 	switch {
-	case end.main:
+	case end.Main:
 		s.exit.Ended = time.Now().UnixNano()
-		s.exit.MaxRSSKB = end.usage.Maxrss
-		s.exit.UserMicro = end.usage.Utime.Sec*1e6 + int64(end.usage.Utime.Usec)
-		s.exit.SysMicro = end.usage.Stime.Sec*1e6 + int64(end.usage.Stime.Usec)
-		if end.status.Signaled() {
-			s.exit.Signal = int(end.status.Signal())
+		s.exit.MaxRSSKB = end.Usage.Maxrss
+		s.exit.UserMicro = end.Usage.Utime.Sec*1e6 + int64(end.Usage.Utime.Usec)
+		s.exit.SysMicro = end.Usage.Stime.Sec*1e6 + int64(end.Usage.Stime.Usec)
+		if end.Status.Signaled() {
+			s.exit.Signal = int(end.Status.Signal())
 			s.exit.Code = 128 + s.exit.Signal
 		} else {
-			s.exit.Code = end.status.ExitStatus()
+			s.exit.Code = end.Status.ExitStatus()
 		}
 	case s.endedShell(end):
-	case end.pid != 0:
+	case end.Pid != 0 && end.Pid == s.spec.Room.Pid():
+		s.spec.Room.Reaped()
+	case end.Pid != 0:
 		if len(s.forker.starting) > 0 {
-			s.forker.ends[end.pid] = end
+			s.forker.ends[end.Pid] = end
 		}
-		if s.exit.Ended != 0 {
+		if s.exit.Ended != 0 && s.spec.Room.None() {
 			s.exit.Killed++
 		}
 	}
@@ -261,6 +263,7 @@ func (s *shim) act(action Action) {
 		// The group is empty when no process can come any more; descendants may have left it, as root can.
 		s.group.Kill()
 		s.signalAll(syscall.SIGKILL)
+		s.spec.Room.Kill()
 	}
 }
 
@@ -281,6 +284,7 @@ func (s *shim) drain() bool {
 // disk the shim stays alive, with the exit in its memory.
 func (s *shim) finish() int {
 	close(s.door.over)
+	s.spec.Room.End()
 	s.thread.Close()
 	s.spec.Walls.Close()
 	if s.exit.Ended == 0 {

@@ -49,7 +49,7 @@ type forker struct {
 	// starting are the connections of the shells that were passed on. gone: the connection has ended meanwhile.
 	starting map[*os.File]gone
 	// ends are those of processes that may turn out to be such a shell.
-	ends map[int]end
+	ends map[int]descent.End
 	// start replaces startShell in tests; nil: that.
 	start func(e shellEvent) (pid int, why string)
 }
@@ -91,7 +91,7 @@ func (s *shim) tookShell(e shellEvent) {
 	}
 	if f.starting == nil {
 		f.wanted, f.started = make(chan shellEvent, maxStarting), make(chan startedShell)
-		f.starting, f.ends = map[*os.File]gone{}, map[int]end{}
+		f.starting, f.ends = map[*os.File]gone{}, map[int]descent.End{}
 		go s.fork()
 	}
 	f.starting[e.conn] = false
@@ -120,13 +120,10 @@ func (s *shim) fork() {
 
 // startShell starts a process as the command was started: with its environment, in its directory and its control group.
 func (s *shim) startShell(e shellEvent) (pid int, why string) {
-	cwd := s.spec.Cwd
-	if cwd == "" && len(s.spec.Dirs) > 0 {
-		cwd = s.spec.Dirs[0]
-	}
+	cwd := s.cwd()
 	env := append(append([]string(nil), s.spec.Env...), e.request.Env...)
 	var path string
-	if err := s.spec.User.As(func() { path, why = program.Find(e.request.Argv[0], cwd, env, s.spec.Node) }); err != nil {
+	if err := s.as(func() { path, why = program.Find(e.request.Argv[0], cwd, env, s.spec.Node) }); err != nil {
 		return 0, "cannot become the user of the task: " + program.Cause(err)
 	}
 	if why != "" {
@@ -187,15 +184,25 @@ func (all shells) alive() bool {
 	return false
 }
 
+// has reports whether a process is a shell that has not ended.
+func (all shells) has(pid int) bool {
+	for _, sh := range all {
+		if sh.pid == pid && !sh.ended {
+			return true
+		}
+	}
+	return false
+}
+
 // endedShell tells the agent the end of a process that is a shell. It returns false for other processes.
-func (s *shim) endedShell(e end) bool {
+func (s *shim) endedShell(e descent.End) bool {
 	for conn, sh := range s.shells {
-		if sh.pid != e.pid || sh.ended {
+		if sh.pid != e.Pid || sh.ended {
 			continue
 		}
-		code := e.status.ExitStatus()
-		if e.status.Signaled() {
-			code = 128 + int(e.status.Signal())
+		code := e.Status.ExitStatus()
+		if e.Status.Signaled() {
+			code = 128 + int(e.Status.Signal())
 		}
 		s.door.send(conn, []byte("ended "+strconv.Itoa(code)+"\n"))
 		sh.ended = true

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/agent/shim/descent"
 )
 
 // waiting is a shim with a command that runs.
@@ -94,12 +96,12 @@ func TestWait_aShellThatStartsAsTheCommandEnds(t *testing.T) {
 	e, agent := shellRequest(t)
 	s.tookShell(e) // before the command has ended
 	done := s.ends()
-	require.Eventually(t, noChildren, time.Minute, time.Millisecond, "the reaper collects the command")
+	require.Eventually(t, descent.NoChildren, time.Minute, time.Millisecond, "the reaper collects the command")
 	close(told)
 	require.Contains(t, hears(t, agent), ShellWord+" ")
 	// SIGHUP may come before the trap is set.
 	require.Contains(t, []string{"ended 129\n", "ended 137\n"}, hears(t, agent))
 	<-done
 	require.Equal(t, 3, s.exit.Code)
-	require.True(t, noChildren())
+	require.True(t, descent.NoChildren())
 }

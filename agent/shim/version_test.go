@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 )
 
 func TestARecordOfAnEarlierVersionIsRead(t *testing.T) {
@@ -17,9 +19,9 @@ func TestARecordOfAnEarlierVersionIsRead(t *testing.T) {
 
 func TestARecordOfALaterVersionIsRefusedWhateverIsInIt(t *testing.T) {
 	var spec Spec
-	err := spec.Decode([]byte("version \"4\"\nhow do we know what this means\n"))
-	require.ErrorIs(t, err, VersionError{4})
-	require.EqualError(t, err, "the record of the task has version 4, and this program reads up to 3: a newer agent launched it; run that agent until the task has ended")
+	err := spec.Decode([]byte("version \"5\"\nhow do we know what this means\n"))
+	require.ErrorIs(t, err, VersionError{5})
+	require.EqualError(t, err, "the record of the task has version 5, and this program reads up to 4: a newer agent launched it; run that agent until the task has ended")
 	require.True(t, spec.Begun, "nobody knows; not to begin is safe")
 	require.Error(t, spec.Decode([]byte("version \"x\"\nend \"\"\n")))
 }
@@ -32,4 +34,11 @@ func TestARecordHasTheEarliestVersionThatCanReadIt(t *testing.T) {
 	var spec Spec
 	require.NoError(t, spec.Decode(limited.Encode()))
 	require.Equal(t, limited, spec)
+	roomy := Spec{JobID: "job_1", Room: confine.Room{Mounts: []confine.Mount{{Kind: confine.Memory, To: "/tmp", Options: "size=1m"}, {Kind: confine.Hidden, To: "/x"}}}}
+	require.Contains(t, string(roomy.Encode()), "version \"4\"\n")
+	spec = Spec{}
+	require.NoError(t, spec.Decode(roomy.Encode()))
+	require.Equal(t, roomy, spec)
+	broken := bytes.Replace(roomy.Encode(), []byte("/x"), []byte("x"), 1)
+	require.ErrorIs(t, new(Spec).Decode(broken), errSpec)
 }

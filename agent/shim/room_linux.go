@@ -1,0 +1,91 @@
+package shim
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/mindcoordinator/mind/agent/shim/confine"
+	"github.com/mindcoordinator/mind/agent/shim/descent"
+	"github.com/mindcoordinator/mind/agent/shim/program"
+)
+
+// lingering is how long the first process of a room may take to end when nothing but it is left. After that, something is left that
+// the control group does not have.
+const lingering = 250 * time.Millisecond
+
+// enterRoom makes the namespaces of the task, if it has some.
+func (s *shim) enterRoom() *failure {
+	if s.spec.Room.None() {
+		return nil
+	}
+	// They are mounted one by one, in a directory that is read-only.
+	for _, name := range []string{MetricsFile, EventsFile} {
+		if err := s.spec.User.GiveFile(name); err != nil {
+			return s.unfit("make the files of the task", err)
+		}
+	}
+	if s.cwd() == "" {
+		var err error
+		if s.spec.Cwd, err = os.Getwd(); err != nil {
+			return s.unfit("find the task directory", err)
+		}
+	}
+	s.thread = confine.NewThread()
+	var err error
+	s.thread.Do(func() { err = s.spec.Room.Enter() })
+	if err == nil {
+		return nil
+	}
+	what := "isolate the task"
+	var path *os.PathError
+	if errors.As(err, &path) {
+		what += ": " + path.Op + " " + path.Path
+	}
+	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {
+		// Paths were without links when the agent looked: the job, or another one of its user, has put one there.
+		return &failure{FailureLaunch, "cannot " + what + " on node " + s.spec.Node + ": " + program.Cause(err)}
+	}
+	return s.unfit(what, err)
+}
+
+// commandEnded is called when the command has ended. It asks other processes of the task to end, too, if there are some.
+func (s *shim) commandEnded(now time.Time) {
+	// Shells are told first: an interactive one ignores SIGTERM.
+	s.shells.hangUp(now)
+	if s.spec.Room.None() {
+		s.plan.leftovers(now)
+		return
+	}
+	s.ended = now
+	// The orphans of a room are reaped in it, so they are not counted when they end.
+	left := s.group.Processes()
+	if s.group == nil {
+		left = descent.Of(s.spec.Room.Pid())
+	}
+	for _, pid := range left {
+		if !s.shells.has(pid) {
+			s.exit.Killed++
+		}
+	}
+	if len(left) > 0 {
+		s.plan.leftovers(now)
+	}
+}
+
+// leaveRoom lets the room end as soon as the command and all shells have ended. It returns when to look again.
+func (s *shim) leaveRoom(now time.Time) time.Duration {
+	if s.exit.Ended == 0 || s.spec.Room.Pid() == 0 || s.shells.alive() || len(s.forker.starting) > 0 {
+		return time.Hour
+	}
+	s.spec.Room.Leave()
+	left := lingering - now.Sub(s.ended)
+	if !s.plan.asked && left <= 0 {
+		s.plan.leftovers(now)
+	}
+	if s.plan.asked {
+		return time.Hour
+	}
+	return left
+}
