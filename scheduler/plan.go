@@ -266,15 +266,21 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 
 // fitOf returns a search for places in the pool as it is now, for the jobs of a class.
 func (p *pass) fitOf(c *class) *place.Fit {
-	fit := p.pool.For(c.shape)
-	if c.key.Own != 0 {
-		for job := range lanesJobs(p.view, c.key) {
-			fit.Narrow(job, p.opts.Settled)
-		}
-	}
+	fit := p.narrowed(c, c.shape)
 	for _, w := range p.windows {
 		if !w.AdmitsClass(&c.key, p.view.Now()) {
 			fit.Bar(w.Nodes)
+		}
+	}
+	return fit
+}
+
+// narrowed is fitOf for another shape, as if there were no maintenances and reservations.
+func (p *pass) narrowed(c *class, shape work.Shape) *place.Fit {
+	fit := p.pool.For(shape)
+	if c.key.Own != 0 {
+		for job := range lanesJobs(p.view, c.key) {
+			fit.Narrow(job, p.opts.Settled)
 		}
 	}
 	return fit

@@ -47,7 +47,7 @@ func (c *class) place() ([]work.TaskPlacement, bool) {
 
 // why returns the reason why no job of a class fits.
 func (p *pass) why(c *class) reason.Reason {
-	if c.arranged.nodes == 0 || c.key.Own != 0 || !p.pool.For(c.key.Shape).Fits() {
+	if c.arranged.nodes == 0 || !p.narrowed(c, c.key.Shape).Fits() {
 		return c.fit.Reason()
 	}
 	return reason.New(reason.NodesKept, c.fit.Demand(), c.arranged.nodes)

@@ -43,6 +43,7 @@ func (c *Change) job(j *work.Job) (*work.Job, error) {
 	set(&out.Priority, c.Priority)
 	if c.MaxRuntime != nil {
 		out.MaxRuntime = int64(*c.MaxRuntime)
+		out.Term = work.TermOf(&out)
 	}
 	if c.Released {
 		out.Held = 0

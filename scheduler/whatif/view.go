@@ -17,11 +17,12 @@ type view struct {
 	// job is the changed job. It is a class of its own, with this key.
 	job *work.Job
 	key work.ClassKey
-	// gone are the canceled jobs. Their resources are free: use has the resources in use by node, and freed the
-	// thousandths of GPUs by queue.
+	// gone are the canceled jobs. Their resources are free: use has the resources in use by node, freed the
+	// thousandths of GPUs by queue, and types those by type.
 	gone   map[ident.Job]*work.Job
 	use    map[string]work.NodeUse
 	freed  map[string]int
+	types  map[ofType]int
 	quota  *work.Quota
 	queues map[string]*work.Queue
 	usage  work.Usage
@@ -29,6 +30,9 @@ type view struct {
 }
 
 var _ scheduler.ForecastView = (*view)(nil)
+
+// ofType is a type of GPU that jobs of a tenant, or of a queue and the queues below it, hold.
+type ofType struct{ tenant, queue, name string }
 
 // with returns a view with a change.
 func with(v *fsm.View, j *work.Job, c *Change, now int64) (*view, error) {
@@ -38,10 +42,10 @@ func with(v *fsm.View, j *work.Job, c *Change, now int64) (*view, error) {
 	}
 	w := &view{
 		View: v, job: changed, gone: map[ident.Job]*work.Job{}, use: map[string]work.NodeUse{}, freed: map[string]int{},
-		queues: map[string]*work.Queue{}, usage: v.Usage(j.Tenant), now: max(now, v.Now()),
+		types: map[ofType]int{}, queues: map[string]*work.Queue{}, usage: v.Usage(j.Tenant), now: max(now, v.Now()),
 	}
 	w.limit(c)
-	w.key = changed.Class()
+	w.key = v.ClassOf(changed)
 	w.key.Own = changed.ID
 	if w.quota != nil {
 		w.key.Tenant = changed.Tenant
@@ -101,8 +105,15 @@ func (w *view) cancel(j *work.Job) {
 			u.Remove(l)
 			w.use[l.Node] = u
 			w.usage.GPUMilli -= l.GPUMilli()
+			held := work.TypesOf([]work.TaskPlacement{{Node: l.Node, GPUs: l.GPUs}}, j.Shape, w.View.Node)
+			for _, t := range held {
+				w.types[ofType{tenant: j.Tenant, name: t.Type}] += t.Milli
+			}
 			for q := range w.View.Lineage(j.Queue) {
 				w.freed[q.Name] += l.GPUMilli()
+				for _, t := range held {
+					w.types[ofType{queue: q.Name, name: t.Type}] += t.Milli
+				}
 			}
 		}
 	}
@@ -181,6 +192,14 @@ func (w *view) Lineage(queue string) iter.Seq[*work.Queue] {
 }
 
 func (w *view) QueueTreeGPUs(queue string) int { return w.View.QueueTreeGPUs(queue) - w.freed[queue] }
+
+func (w *view) HeldOfType(tenant, name string) int {
+	return w.View.HeldOfType(tenant, name) - w.types[ofType{tenant: tenant, name: name}]
+}
+
+func (w *view) QueueTreeOfType(queue, name string) int {
+	return w.View.QueueTreeOfType(queue, name) - w.types[ofType{queue: queue, name: name}]
+}
 
 // Accounts iterates the accounts without the resources of the canceled jobs.
 func (w *view) Accounts() iter.Seq[*accounts.Account] {
