@@ -62,6 +62,9 @@ var given = []string{"input", "trigger"}
 // role matches the roles of models.
 var role = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
+// notSupported counts findings about blocks that do not run yet.
+const notSupported Severity = "not supported"
+
 const (
 	maxBlocks = 2_000
 	maxDepth  = 32
@@ -106,7 +109,7 @@ func Module(m *ir.Module) []Diagnostic {
 	}
 	c.calls()
 	c.size()
-	if more := c.counts[SeverityError] + c.counts[SeverityWarning] - len(c.found); more > 0 {
+	if more := c.counts[SeverityError] + c.counts[SeverityWarning] + c.counts[notSupported] - len(c.found); more > 0 {
 		c.found = append(c.found, Diagnostic{Severity: SeverityWarning, Code: "MORE", Message: fmt.Sprintf("there are %d more findings", more)})
 	}
 	return c.found
@@ -227,8 +230,13 @@ func (c *checker) at(path string, b *ir.Block) place { return place{c, path, b} 
 func (c *checker) full(s Severity) bool { return c.counts[s] >= maxFindings }
 
 func (p place) add(s Severity, code, format string, args ...any) {
-	full := p.c.full(s)
-	if p.c.counts[s]++; full {
+	// Blocks that do not run yet leave room for errors: some callers take them as warnings.
+	kind := s
+	if code == "NOT_SUPPORTED" {
+		kind = notSupported
+	}
+	full := p.c.full(kind)
+	if p.c.counts[kind]++; full {
 		return
 	}
 	d := Diagnostic{Severity: s, Code: code, Message: fmt.Sprintf(format, args...), Path: p.path}

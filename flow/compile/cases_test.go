@@ -135,6 +135,7 @@ func findings() []golden {
 		{"a role that is not declared", draw().node("a", graph.LLMFlexible, m{"goal": "g", "llm_role": "critic"}).edge("start -> a").json()},
 		{"a method of mind", draw().node("a", graph.ToolPlugin, m{"method": "fly"}).edge("start -> a").json()},
 		{"an argument of mind", draw().node("a", graph.ToolPlugin, m{"method": "cancel", "args": m{}}).edge("start -> a").json()},
+		{"data that binds nothing", line().text("b").edge("a -> b", "a =data=> b.in").json()},
 		{"a cycle", line().text("b").edge("a -> b", "b -> a").json()},
 		{"a cycle through a loop", draw().node("l", graph.LogicLoop, m{"items": "[]"}).text("a", "z").edge("start -> l", "l.out_body -> a", "l.out_done -> z", "z -> l").json()},
 		{"a node that never runs", line().text("b").json()},

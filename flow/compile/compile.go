@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -62,8 +63,7 @@ func structure(g *graph.Graph, found []graph.Diagnostic) (*graph.Graph, []flowOf
 	if graph.Failed(found) {
 		return g, nil, found
 	}
-	c := newCompiler(g)
-	c.found = found
+	c := newCompiler(g, found)
 	var flows []flowOf
 	names := map[string]bool{}
 	for i := range g.Nodes {
@@ -131,7 +131,7 @@ func program(g *graph.Graph, flows []flowOf, found []graph.Diagnostic) (*ir.Modu
 		all = append(all, map[string]any{"name": f.name, "body": blocks(f.steps)})
 	}
 	module["triggers"], module["flows"] = triggers, all
-	data, err := json.Marshal(module)
+	data, err := marshal(module)
 	if err != nil {
 		return nil, append(found, graph.Diagnostic{Severity: graph.SeverityError, Code: "SYNTAX", Message: err.Error()})
 	}
@@ -156,11 +156,8 @@ func located(g *graph.Graph, wrong []check.Diagnostic) []graph.Diagnostic {
 		if w.Code == notSupported {
 			d.Severity = graph.SeverityWarning
 		}
-		id := w.NodeID
-		if _, ok := g.Node(id); !ok {
-			id, _, _ = strings.Cut(w.BlockID, madeBy)
-		}
-		if at := slices.IndexFunc(g.Nodes, func(n graph.Node) bool { return n.ID == id }); at >= 0 {
+		id := nodeOf(g, w)
+		if at := slices.IndexFunc(g.Nodes, func(n graph.Node) bool { return n.ID == id }); id != "" && at >= 0 {
 			d.NodeID = id
 			d.Path = fmt.Sprintf("nodes[%d]", at)
 			d.Message = fmt.Sprintf("node '%s': %s", id, d.Message)
@@ -168,6 +165,28 @@ func located(g *graph.Graph, wrong []check.Diagnostic) []graph.Diagnostic {
 		found = append(found, d)
 	}
 	return found
+}
+
+// nodeOf is the node that a finding about a program is about. A block that cannot be read has no node, only an id.
+func nodeOf(g *graph.Graph, w check.Diagnostic) string {
+	for _, id := range []string{w.NodeID, w.BlockID} {
+		if _, ok := g.Node(id); ok {
+			return id
+		}
+	}
+	if i := strings.LastIndex(w.BlockID, madeBy); i > 0 {
+		return w.BlockID[:i]
+	}
+	return ""
+}
+
+// marshal is json.Marshal that writes <, > and & as they are.
+func marshal(value any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return out.Bytes(), err
 }
 
 // plugins are those of the flow, and those that nodes call.

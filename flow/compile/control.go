@@ -19,6 +19,20 @@ type region struct {
 	outer   *region
 }
 
+// maxDepth is how many regions are within each other. It is that of programs.
+const maxDepth = 32
+
+// maxSteps bounds the nodes of a flow. It is that of programs.
+const maxSteps = 2_000
+
+func (r *region) depth() int {
+	n := 0
+	for ; r != nil; r = r.outer {
+		n++
+	}
+	return n
+}
+
 // leaves says whether a node is the end of a region around this one: what leads there leaves this one without passing its end.
 func (r *region) leaves(id string) bool {
 	for o := r.outer; o != nil; o = o.outer {
@@ -33,29 +47,35 @@ func (r *region) leaves(id string) bool {
 func (c *compiler) flow(entry *graph.Node) []step {
 	c.placed = map[string]bool{entry.ID: true}
 	steps := []step{c.entry(entry)}
-	edges := c.after[entry.ID]
+	edges := c.after[c.numbers[entry.ID]]
 	if len(edges) == 0 {
 		c.fail(entry, "EMPTY_BODY", "the flow does nothing: no edge leads from it")
 		return steps
 	}
 	all := &region{loose: true, returns: true}
-	next, more := c.following(entry, edges, all)
+	next, more, _ := c.following(entry, edges, all)
 	rest, _ := c.run(next, all)
 	return slices.Concat(steps, more, rest)
 }
 
-// run makes the steps from a node to the end of the region, and says whether they end at its stop.
-func (c *compiler) run(at string, r *region) (steps []step, stops bool) {
+// run makes the steps from a node to the end of the region. reaches says that a way leads to the stop of the region.
+func (c *compiler) run(at string, r *region) (steps []step, reaches bool) {
 	for at != "" && at != r.stop {
 		n, ok := c.g.Node(at)
 		switch {
 		case !ok:
 			return steps, true // the checker of drawings has said it
 		case r.leaves(at):
-			c.crossing(n, "what leads to it leaves the branch, or the loop, that it is in")
+			c.crossing(n, "the way to it leaves the branch, or the loop, that it comes from")
 			return steps, true
 		case c.placed[at]:
 			c.crossing(n, "branches that begin apart lead to it, and they do not meet there: let all of them meet at one node, or repeat the node")
+			return steps, true
+		case r.depth() > maxDepth:
+			c.fail(n, "TOO_DEEP", "branches and loops are nested more than %d deep", maxDepth)
+			return steps, true
+		case len(c.placed) > maxSteps:
+			c.fail(n, "TOO_MANY_BLOCKS", "the flow has more than %d nodes: divide it with subflow_call", maxSteps)
 			return steps, true
 		}
 		c.placed[at] = true
@@ -63,71 +83,84 @@ func (c *compiler) run(at string, r *region) (steps []step, stops bool) {
 			steps = append(steps, c.breakpoint(n))
 		}
 		made := c.step(n)
-		edges := c.after[at]
+		edges := c.after[c.numbers[at]]
 		var more []step
+		decided, reached := false, false
 		switch n.Type {
 		case graph.LogicLoop:
 			at = c.loop(n, &made, edges, r)
-			steps = append(steps, made)
 		case graph.LogicParallel:
-			at, stops = c.parallel(n, &made, edges, r)
-			steps = append(steps, made)
-			if at == "" && stops {
-				return steps, true
+			if at, reached = c.parallel(n, &made, edges, r); at == "" && reached {
+				at = r.stop
 			}
 		case graph.LogicDecision:
-			at = c.decide(n, &made, edges, r)
-			steps = append(steps, made)
-			if at == "" {
-				return steps, true // each branch ends as it has to
-			}
+			at, reached = c.decide(n, &made, edges, r)
+			decided = true
 		default:
-			steps = append(steps, made)
-			at, more = c.following(n, edges, r)
-			if steps = append(steps, more...); at == "" && len(more) > 0 {
-				return steps, true
-			}
+			at, more, reached = c.following(n, edges, r)
+			decided = len(more) > 0
+		}
+		steps = append(append(steps, made), more...)
+		if decided && at == "" {
+			return steps, reached // each way ends as it has to
 		}
 	}
 	if at == "" && !r.loose {
-		return c.leave(steps, r), true
+		return c.leave(steps, r), false
 	}
 	return steps, at != ""
 }
 
-// leave ends the flow at the end of steps that nothing follows, although other branches go on.
+// leave ends the flow behind steps that nothing follows, although other branches go on.
 func (c *compiler) leave(steps []step, r *region) []step {
-	if len(steps) == 0 {
+	last := &steps[len(steps)-1]
+	end, ok := c.end(last.node, r)
+	if !ok {
 		return steps
 	}
-	last := &steps[len(steps)-1]
+	if end.fields == nil {
+		// No expression can name the step: it gets a name of its own.
+		name := "_result"
+		for c.ids[name] {
+			name += "_"
+		}
+		c.ids[name] = true
+		last.fields["result_binding"] = name
+		end.fields = returns(name)
+	}
+	return append(steps, end)
+}
+
+func returns(value string) map[string]any {
+	return rigid(map[string]any{"kind": "return", "value": value})
+}
+
+// end is the step that ends the flow behind a node, without fields if no expression can name the result of the node. In a loop or a
+// parallel there can be none.
+func (c *compiler) end(n *graph.Node, r *region) (step, bool) {
 	if !r.returns {
 		meet, _ := c.g.Node(r.stop)
 		where := r.stop
 		if meet != nil && meet.Label != "" {
 			where += " (" + meet.Label + ")"
 		}
-		c.fail(last.node, "BRANCH_ENDS", "the branch ends here, and others beside it go on at %s: in a loop or a parallel, connect it to that node", where)
-		return steps
+		c.fail(n, "BRANCH_ENDS", "the branch ends here, and others beside it go on at %s: in a loop or a parallel, connect it to that node", where)
+		return step{}, false
 	}
-	value := "null"
-	if name := c.nameOf(last.node); name != "" {
-		value = name
+	if name := c.nameOf(n); name != "" {
+		return c.extra(n, "end", returns(name)), true
 	}
-	return append(steps, step{
-		node: last.node, id: last.node.ID + madeBy + "end", leaves: true,
-		fields: map[string]any{"kind": "rigid", "statements": []any{map[string]any{"kind": "return", "value": value}}},
-	})
+	return c.extra(n, "end", nil), true
 }
 
-// following finds what runs after a node. Behind conditional edges that is a decision of its own.
-func (c *compiler) following(n *graph.Node, edges []*graph.Edge, r *region) (next string, more []step) {
+// following finds the node that runs after another one. Behind conditional edges it is a decision of its own.
+func (c *compiler) following(n *graph.Node, edges []*graph.Edge, r *region) (next string, more []step, reaches bool) {
 	if slices.ContainsFunc(edges, func(e *graph.Edge) bool { return e.Type == graph.Conditional }) {
-		made := step{node: n, id: n.ID + madeBy + "next", fields: map[string]any{"kind": "if"}}
-		next = c.decide(n, &made, edges, r)
-		return next, []step{made}
+		made := c.extra(n, "next", map[string]any{"kind": "if"})
+		next, reaches = c.decide(n, &made, edges, r)
+		return next, []step{made}, reaches
 	}
-	return c.only(n, edges), nil
+	return c.only(n, edges), nil, false
 }
 
 // only is the target of the one edge that there may be.
@@ -141,12 +174,19 @@ func (c *compiler) only(n *graph.Node, edges []*graph.Edge) string {
 	return edges[0].Target.Node
 }
 
-// decide makes the branches of an if or a match, and returns the node where they meet; "": they end with the region.
-func (c *compiler) decide(n *graph.Node, made *step, edges []*graph.Edge, r *region) string {
+// decide makes the branches of an if or a match, and returns the node where they meet. "": they do not, and then reaches says that one
+// of them leads to the stop of the region.
+func (c *compiler) decide(n *graph.Node, made *step, edges []*graph.Edge, r *region) (meet string, reaches bool) {
 	inner := &region{stop: r.stop, loose: r.loose, returns: r.returns, outer: r.outer}
-	meet := c.meeting(n, edges, r)
-	if meet != "" {
+	if meet = c.meeting(n, edges, r); meet != "" || r.depth() > maxDepth {
 		inner = &region{stop: meet, returns: r.returns, outer: r}
+	}
+	way := func(e *graph.Edge) way {
+		w := way{edge: e}
+		var reached bool
+		w.steps, reached = c.run(e.Target.Node, inner)
+		reaches = reaches || reached
+		return w
 	}
 	for _, e := range edges {
 		if e.Type != graph.Conditional || strings.TrimSpace(e.Condition) == graph.Else {
@@ -154,34 +194,49 @@ func (c *compiler) decide(n *graph.Node, made *step, edges []*graph.Edge, r *reg
 				c.fail(n, "TWO_DEFAULTS", "the edges '%s' and '%s' are both taken if no condition is true: leave one of them", made.fallback.edge.ID, e.ID)
 				continue
 			}
-			made.fallback = &way{edge: e}
-			made.fallback.steps, _ = c.run(e.Target.Node, inner)
+			w := way(e)
+			made.fallback = &w
 			continue
 		}
-		w := way{edge: e}
+		w := way(e)
 		if made.fields["kind"] == "match" {
 			w.values = values(e.Condition)
 		}
-		w.steps, _ = c.run(e.Target.Node, inner)
 		made.cases = append(made.cases, w)
 	}
 	if made.fallback == nil && len(made.cases) > 0 {
-		where := "the flow ends"
-		if meet != "" {
-			where = "it goes on at " + meet
-		} else if r.stop != "" {
-			where = "it goes on behind the branches"
-		}
-		c.add(n, graph.SeverityWarning, "NO_DEFAULT", "if no condition is true, %s: an edge with the condition %s says something else", where, graph.Else)
+		c.noDefault(n, made, meet, reaches, r)
 	}
-	return meet
+	return meet, reaches
 }
 
-// parallel makes the branches of a parallel. Its end is where they join, or else that of the region.
-func (c *compiler) parallel(n *graph.Node, made *step, edges []*graph.Edge, r *region) (next string, stops bool) {
+// noDefault says where the flow goes if no condition of a decision is true.
+func (c *compiler) noDefault(n *graph.Node, made *step, meet string, reaches bool, r *region) {
+	where := "the flow ends"
+	switch {
+	case meet != "":
+		where = "it goes on at " + meet
+	case reaches:
+		where = "it goes on behind the branches"
+	case !r.loose:
+		// No edge leads from here to the place where others go on.
+		if end, ok := c.end(n, r); ok {
+			if end.fields == nil || !made.added {
+				end.fields = returns("null") // a decision has no result before it has ended
+			}
+			made.fallback = &way{steps: []step{end}}
+		}
+	case r.stop != "":
+		where = "the iteration or the branch ends"
+	}
+	c.add(n, graph.SeverityWarning, "NO_DEFAULT", "if no condition is true, %s: an edge with the condition %s says something else", where, graph.Else)
+}
+
+// parallel makes the branches of a parallel, and returns the node where they join. "": they do not, and then reaches says that one of
+// them leads to the stop of the region.
+func (c *compiler) parallel(n *graph.Node, made *step, edges []*graph.Edge, r *region) (meet string, reaches bool) {
 	inner := &region{stop: r.stop, loose: true, outer: r.outer}
-	meet := c.meeting(n, edges, r)
-	if meet != "" {
+	if meet = c.meeting(n, edges, r); meet != "" {
 		inner = &region{stop: meet, loose: true, outer: r}
 	}
 	ports, names := map[string]bool{}, map[string]bool{}
@@ -198,14 +253,17 @@ func (c *compiler) parallel(n *graph.Node, made *step, edges []*graph.Edge, r *r
 		if p, ok := n.Output(name); ok && p.Label != "" && !names[p.Label] {
 			name = p.Label
 		}
+		for names[name] {
+			name += "_"
+		}
 		names[name] = true
 		w := way{edge: e, name: name}
 		var reached bool
 		w.steps, reached = c.run(e.Target.Node, inner)
-		stops = stops || reached
+		reaches = reaches || reached
 		made.branches = append(made.branches, w)
 	}
-	return meet, stops
+	return meet, reaches
 }
 
 // loop makes the body of a loop, and returns what follows it.
@@ -229,39 +287,45 @@ func (c *compiler) loop(n *graph.Node, made *step, edges []*graph.Edge, r *regio
 
 // meeting finds the node at which the branches of a node meet; "": there is none, in this region.
 func (c *compiler) meeting(n *graph.Node, edges []*graph.Edge, r *region) string {
-	counts := map[string]int{}
-	for _, e := range edges {
-		for id := range c.reach(e.Target.Node, n.ID, r) {
-			counts[id]++
-		}
-	}
-	shared := map[string]bool{}
-	for id, k := range counts {
-		if k > 1 {
-			shared[id] = true
-		}
-	}
-	if len(shared) == 0 {
+	if len(edges) < 2 {
 		return ""
+	}
+	var reached []int
+	for _, e := range edges {
+		for _, i := range c.reach(e.Target.Node, n.ID, r) {
+			if c.times[i]++; c.times[i] == 1 {
+				reached = append(reached, i)
+			}
+		}
+	}
+	shared := func(id string) bool {
+		i, ok := c.numbers[id]
+		return ok && c.times[i] > 1
 	}
 	// first are the shared nodes to which an edge leads from a node that is not.
 	first := map[string]bool{}
 	for _, e := range edges {
-		if shared[e.Target.Node] {
+		if shared(e.Target.Node) {
 			first[e.Target.Node] = true
 		}
 	}
-	for id := range counts {
-		if shared[id] {
+	for _, i := range reached {
+		if c.times[i] > 1 {
 			continue
 		}
-		for _, e := range c.after[id] {
-			if shared[e.Target.Node] {
+		for _, e := range c.after[i] {
+			if shared(e.Target.Node) {
 				first[e.Target.Node] = true
 			}
 		}
 	}
+	for _, i := range reached {
+		c.times[i] = 0
+	}
 	meets := slices.Sorted(maps.Keys(first))
+	if len(meets) == 0 {
+		return ""
+	}
 	if len(meets) > 1 {
 		at, _ := c.g.Node(meets[1])
 		c.crossing(at, "some of the branches of "+n.ID+" meet here, and others at "+meets[0]+": let all of them meet at one node")
@@ -269,22 +333,24 @@ func (c *compiler) meeting(n *graph.Node, edges []*graph.Edge, r *region) string
 	return meets[0]
 }
 
-// reach has the nodes that are reached from a node without passing the end of a region.
-func (c *compiler) reach(from, through string, r *region) map[string]bool {
-	seen := map[string]bool{}
+// reach has the numbers of the nodes that are reached from a node without passing the end of a region.
+func (c *compiler) reach(from, through string, r *region) (all []int) {
+	c.search++
 	queue := []string{from}
 	for len(queue) > 0 {
-		id := queue[0]
-		queue = queue[1:]
-		if seen[id] || id == through || id == r.stop || r.leaves(id) {
+		id := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		i, ok := c.numbers[id]
+		if !ok || c.seen[i] == c.search || id == through || id == r.stop || r.leaves(id) {
 			continue
 		}
-		seen[id] = true
-		for _, e := range c.after[id] {
+		c.seen[i] = c.search
+		all = append(all, i)
+		for _, e := range c.after[i] {
 			queue = append(queue, e.Target.Node)
 		}
 	}
-	return seen
+	return all
 }
 
 // crossing reports a node that has no place in a program, once.

@@ -1,6 +1,7 @@
 package compile_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -89,11 +90,13 @@ func (f *flow) end(text string, source bool) m {
 func (f *flow) json() []byte {
 	whole := maps.Clone(f.rest)
 	whole["nodes"], whole["edges"] = append([]m{}, f.nodes...), append([]m{}, f.edges...)
-	data, err := json.Marshal(whole)
-	if err != nil {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(whole); err != nil {
 		panic(err)
 	}
-	return data
+	return bytes.TrimSpace(out.Bytes())
 }
 
 // sample is a value that a field may have, and wrong is one that it may not.

@@ -1,12 +1,14 @@
 package compile
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
-	"slices"
+	"reflect"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -17,9 +19,16 @@ import (
 // Import makes a drawing of a manifest. With scaiflow_meta.graph it is the one that was compiled, with the configs that the steps have
 // now. Without it, nodes are stacked below each other; steps of an unknown form are kept in metadata.unknown_steps.
 func Import(manifest []byte) ([]byte, error) {
+	if len(manifest) > MaxYAML {
+		return nil, fmt.Errorf("the manifest has %d bytes, and at most %d are allowed", len(manifest), MaxYAML)
+	}
 	var document yaml.Node
-	if err := yaml.Unmarshal(manifest, &document); err != nil {
+	documents := yaml.NewDecoder(bytes.NewReader(manifest))
+	if err := documents.Decode(&document); err != nil {
 		return nil, fmt.Errorf("the manifest is no YAML: %w", err)
+	}
+	if err := documents.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more than one document: a manifest is one")
 	}
 	value, err := fromYAML(&document, 0)
 	if err != nil {
@@ -31,20 +40,31 @@ func Import(manifest []byte) ([]byte, error) {
 		return nil, errors.New("the manifest has no core at its root: it is no manifest of ScaiFlow")
 	}
 	meta, _ := core["scaiflow_meta"].(map[string]any)
-	i := &importer{configs: map[string]map[string]any{}}
-	drawn, ok := meta["graph"].(map[string]any)
-	if ok {
-		i.collect(core["flows"])
-		i.complete(drawn)
-	} else {
-		drawn = i.stack(core, meta)
+	i := &importer{metas: map[string]map[string]any{}, nodes: map[string]map[string]any{}}
+	flows, _ := core["flows"].([]any)
+	for _, f := range flows {
+		f, _ := f.(map[string]any)
+		i.collect(f["trigger"])
+		i.steps(f["steps"])
 	}
-	drawn["id"], drawn["version"] = orText(meta["source_id"], ""), orText(meta["source_version"], "0.1.0")
-	data, err := json.Marshal(drawn)
+	if i.err != nil {
+		return nil, fmt.Errorf("reading the manifest: %w", i.err)
+	}
+	drawn, ok := meta["graph"].(map[string]any)
+	if !ok {
+		drawn = i.stack(core, meta)
+	} else if err := i.complete(drawn); err != nil {
+		return nil, fmt.Errorf("reading the manifest: %w", err)
+	}
+	drawn["id"] = orText(meta["source_id"], "")
+	if drawn["version"], ok = meta["source_version"].(string); !ok {
+		drawn["version"] = "0.1.0"
+	}
+	data, err := marshal(drawn)
 	if err != nil {
 		return nil, fmt.Errorf("writing the flow: %w", err)
 	}
-	g, found := graph.Parse(data)
+	g, found := graph.ParseLarge(data)
 	if g == nil {
 		return nil, fmt.Errorf("the manifest has no flow: %s", found[0].Message)
 	}
@@ -58,13 +78,17 @@ func orText(value any, without string) string {
 	return without
 }
 
-// maxYAML bounds the depth of a manifest.
-const maxYAML = 256
+const (
+	// MaxYAML bounds a manifest, in bytes. The YAML of a drawing is several times as long.
+	MaxYAML = 8 << 20
+	// deepest bounds the nesting of a manifest.
+	deepest = 512
+)
 
 // fromYAML is YAML as JSON. Numbers keep their digits.
 func fromYAML(n *yaml.Node, depth int) (any, error) {
-	if depth > maxYAML {
-		return nil, fmt.Errorf("line %d: it is nested more than %d deep", n.Line, maxYAML)
+	if depth > deepest {
+		return nil, fmt.Errorf("line %d: it is nested more than %d deep", n.Line, deepest)
 	}
 	switch n.Kind {
 	case yaml.DocumentNode:
@@ -133,51 +157,80 @@ func scalar(n *yaml.Node) (any, error) {
 
 // importer collects the nodes of a manifest.
 type importer struct {
-	// configs are the metas of the steps, by the id of the node.
-	configs map[string]map[string]any
-	nodes   []any
+	// metas are those of the steps, by the id of the node.
+	metas map[string]map[string]any
+	// nodes are those that were stacked, by id; all has them in order.
+	nodes   map[string]map[string]any
+	all     []any
 	unknown []any
+	err     error
 }
 
-// collect finds the metas in steps, at any depth.
+// collect takes the meta of a trigger or a step.
 func (i *importer) collect(value any) {
-	switch v := value.(type) {
-	case []any:
-		for _, e := range v {
-			i.collect(e)
-		}
-	case map[string]any:
-		if meta, ok := v["meta"].(map[string]any); ok {
-			if id, ok := meta["node_id"].(string); ok {
-				i.configs[id] = meta
-			}
-		}
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			if k != "meta" {
-				i.collect(v[k])
-			}
-		}
+	s, _ := value.(map[string]any)
+	meta, ok := s["meta"].(map[string]any)
+	if !ok {
+		return
 	}
+	id, ok := meta["node_id"].(string)
+	if !ok {
+		return
+	}
+	if other, twice := i.metas[id]; twice && !reflect.DeepEqual(other, meta) && i.err == nil {
+		i.err = fmt.Errorf("the node %s is in two steps that differ: change both of them", id)
+	}
+	i.metas[id] = meta
 }
 
-// complete gives the nodes of a drawing what their steps have.
-func (i *importer) complete(drawn map[string]any) {
-	nodes, _ := drawn["nodes"].([]any)
-	for _, n := range nodes {
-		if n, ok := n.(map[string]any); ok {
-			if meta, ok := i.configs[fmt.Sprint(n["id"])]; ok {
-				n["type"], n["label"] = meta["node_kind"], orText(meta["node_label"], "")
-				if config, ok := meta["node_config"]; ok {
-					n["config"] = config
+// steps takes the metas of steps and of those within them. Nothing else is looked into: an argument may look like a meta.
+func (i *importer) steps(value any) {
+	list, _ := value.([]any)
+	for _, s := range list {
+		s, _ := s.(map[string]any)
+		i.collect(s)
+		for _, kind := range []string{"decision", "loop", "parallel"} {
+			inner, _ := s[kind].(map[string]any)
+			for _, field := range []string{"else", "steps"} {
+				i.steps(inner[field])
+			}
+			for _, field := range []string{"cases", "branches"} {
+				ways, _ := inner[field].([]any)
+				for _, w := range ways {
+					w, _ := w.(map[string]any)
+					i.steps(w["steps"])
 				}
 			}
 		}
 	}
 }
 
+// complete gives the nodes of a drawing what their steps have.
+func (i *importer) complete(drawn map[string]any) error {
+	nodes, _ := drawn["nodes"].([]any)
+	for _, n := range nodes {
+		n, _ := n.(map[string]any)
+		id, _ := n["id"].(string)
+		meta, ok := i.metas[id]
+		if !ok {
+			continue
+		}
+		kind, ok := meta["node_kind"].(string)
+		if !ok {
+			return fmt.Errorf("the step of the node %s has no node_kind", id)
+		}
+		n["type"], n["label"] = kind, orText(meta["node_label"], "")
+		if config, ok := meta["node_config"]; ok {
+			n["config"] = config
+		}
+	}
+	return nil
+}
+
 // stack draws steps below each other, each after the one before it.
 func (i *importer) stack(core, meta map[string]any) map[string]any {
 	var edges []any
+	ways := map[string]bool{}
 	flows, _ := core["flows"].([]any)
 	for _, f := range flows {
 		f, _ := f.(map[string]any)
@@ -190,15 +243,18 @@ func (i *importer) stack(core, meta map[string]any) map[string]any {
 				i.unknown = append(i.unknown, s)
 				continue
 			}
-			edges = append(edges, map[string]any{
-				"id": fmt.Sprintf("edge_%d", len(edges)+1), "type": "sequential",
-				"source": map[string]any{"node": last["id"], "port": outOf(last)}, "target": map[string]any{"node": next["id"], "port": "in"},
-			})
+			if way := fmt.Sprint(last["id"], " -> ", next["id"]); !ways[way] { // two flows may share it
+				ways[way] = true
+				edges = append(edges, map[string]any{
+					"id": fmt.Sprintf("edge_%d", len(edges)+1), "type": "sequential",
+					"source": map[string]any{"node": last["id"], "port": outOf(last)}, "target": map[string]any{"node": next["id"], "port": "in"},
+				})
+			}
 			last = next
 		}
 	}
 	drawn := map[string]any{
-		"name": orText(core["name"], "flow"), "nodes": append([]any{}, i.nodes...), "edges": append([]any{}, edges...), "config": imported(core, meta),
+		"name": orText(core["name"], "flow"), "nodes": append([]any{}, i.all...), "edges": append([]any{}, edges...), "config": imported(core, meta),
 	}
 	if len(i.unknown) > 0 {
 		drawn["metadata"] = map[string]any{"unknown_steps": i.unknown}
@@ -245,14 +301,28 @@ func outOf(n map[string]any) string {
 
 // put adds a node below those before it.
 func (i *importer) put(id, kind, label string, config map[string]any) map[string]any {
+	if n, ok := i.nodes[id]; ok {
+		return n // two flows share it
+	}
 	n := map[string]any{
-		"id": id, "type": kind, "label": label, "position": map[string]any{"x": json.Number("0"), "y": json.Number(fmt.Sprint(120 * len(i.nodes)))},
+		"id": id, "type": kind, "label": label, "position": map[string]any{"x": json.Number("0"), "y": json.Number(fmt.Sprint(120 * len(i.all)))},
 	}
 	if len(config) > 0 {
 		n["config"] = config
 	}
-	i.nodes = append(i.nodes, n)
+	i.nodes[id] = n
+	i.all = append(i.all, n)
 	return n
+}
+
+// free is an id that no node has.
+func (i *importer) free() string {
+	for k := len(i.all) + 1; ; k++ {
+		id := fmt.Sprintf("node_%d", k)
+		if i.nodes[id] == nil && i.metas[id] == nil {
+			return id
+		}
+	}
 }
 
 // fromMeta adds the node of a meta; nil: there is none.
@@ -263,7 +333,7 @@ func (i *importer) fromMeta(step map[string]any) map[string]any {
 		return nil
 	}
 	config, _ := meta["node_config"].(map[string]any)
-	return i.put(orText(meta["node_id"], fmt.Sprintf("node_%d", len(i.nodes)+1)), kind, orText(meta["node_label"], kind), config)
+	return i.put(orText(meta["node_id"], i.free()), kind, orText(meta["node_label"], kind), config)
 }
 
 func (i *importer) entry(trigger map[string]any, label string) map[string]any {
@@ -280,7 +350,7 @@ func (i *importer) entry(trigger map[string]any, label string) map[string]any {
 			config[field] = v
 		}
 	}
-	return i.put(fmt.Sprintf("node_%d", len(i.nodes)+1), string(kind), label, config)
+	return i.put(i.free(), string(kind), label, config)
 }
 
 // step adds the node of a step of a form that was published. Branches and loops need the drawing, so they are unknown here.
@@ -295,7 +365,7 @@ func (i *importer) step(value any) (map[string]any, bool) {
 	if n := i.fromMeta(s); n != nil {
 		return n, true
 	}
-	id := fmt.Sprintf("node_%d", len(i.nodes)+1)
+	id := i.free()
 	if goal, ok := s["llm_turn"].(string); ok {
 		kind, config := graph.LLMFlexible, map[string]any{"goal": goal}
 		if s["guarded"] == true {

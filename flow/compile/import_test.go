@@ -80,12 +80,107 @@ func TestImport_refuses(t *testing.T) {
 		"core: {a: &x 1, b: *x}": "aliases are not read",
 		"core: {a: 1, a: 2}":     "given twice",
 		"core: {x: .nan}":        "no number of JSON",
-		"core: " + strings.Repeat("[", 300) + strings.Repeat("]", 300): "nested more than",
+		"core: " + strings.Repeat("[", 600) + strings.Repeat("]", 600): "nested more than",
 		"core: {scaiflow_meta: {graph: {nodes: 5}}}":                   "nodes may not be a number",
 	} {
 		_, err := compile.Import([]byte(text))
 		require.ErrorContains(t, err, want, text)
 	}
+}
+
+// An argument that looks like the meta of a step is none.
+func TestImport_looksAtStepsAlone(t *testing.T) {
+	f := draw().text("a").node("b", graph.ToolPlugin, m{"plugin": "crm", "method": "put", "args": m{"meta": m{"node_id": "a"}}}).edge("start -> a", "a -> b")
+	manifest, _ := compile.Manifest(f.json())
+	content, err := compile.Import(manifest)
+	require.NoError(t, err)
+	g, _ := graph.Parse(content)
+	require.Equal(t, graph.LLMRigid, g.Nodes[1].Type)
+}
+
+// A node of two flows is in the YAML twice. A change of one of them is refused.
+func TestImport_nodesOfTwoFlows(t *testing.T) {
+	manifest, _ := compile.Manifest(draw().node("other", graph.EntryAPI, nil).text("a", "b").edge("start -> a", "other -> a", "a -> b").json())
+	changed := strings.Replace(string(manifest), "template: text of a\n", "template: EDITED\n", 2) // the step and its meta
+	_, err := compile.Import([]byte(changed))
+	require.ErrorContains(t, err, "the node a is in two steps that differ")
+
+	at := strings.Index(string(manifest), "    graph:\n")
+	content, err := compile.Import(manifest[:at])
+	require.NoError(t, err)
+	found := compile.Check(content)
+	require.Empty(t, found, "%s", content)
+}
+
+// Ids that are made do not meet those that are there.
+func TestImport_makesFreeIds(t *testing.T) {
+	content, err := compile.Import([]byte(`
+core:
+  name: x
+  flows:
+    - name: x
+      trigger: {type: api}
+      steps:
+        - {template: one, meta: {node_id: node_3, node_kind: llm_rigid, node_label: One, node_config: {template: one}}}
+        - {checkpoint: {prompt: "ok?"}}
+`))
+	require.NoError(t, err)
+	require.False(t, graph.Failed(compile.Check(content)), "%s", content)
+}
+
+// The size and the depth that a flow may have, its YAML may have, too.
+func TestImport_atTheBounds(t *testing.T) {
+	for name, f := range map[string]*flow{
+		"many <":           draw().with("tests", []any{strings.Repeat("<", 90_000)}),
+		"deep":             draw().with("metadata", m{"x": json.RawMessage(strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60))}),
+		"a tab and a line": draw().with("metadata", m{"\ta\nb": "\ta\nb"}),
+		"no version":       draw().with("version", ""),
+		"no latin name":    draw().with("name", "発注"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			content := f.text("a").edge("start -> a").json()
+			g, _ := graph.Parse(content)
+			want, err := g.Encode()
+			require.NoError(t, err)
+			manifest, found := compile.Manifest(content)
+			require.False(t, graph.Failed(found), "%v", found)
+			again, err := compile.Import(manifest)
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(again))
+			require.NotContains(t, string(manifest), `name: ""`)
+		})
+	}
+	found := compile.Check(draw().with("metadata", m{"x": json.RawMessage(strings.Repeat("[", 100) + strings.Repeat("]", 100))}).json())
+	require.Contains(t, found[0].Message, "nested more than 64 deep")
+}
+
+// The work for a hostile drawing is bounded: each of these took seconds or gigabytes once.
+func TestProgram_hostile(t *testing.T) {
+	entries := draw()
+	for i := range 1_000 {
+		entries.node(fmt.Sprint("s", i), graph.EntryAPI, nil)
+	}
+	require.Contains(t, codesOf(entries), "BAD_LIMIT ")
+
+	nested, last := draw(), "start"
+	for i := range 200 {
+		d, a, z := fmt.Sprint("d", i), fmt.Sprint("a", i), fmt.Sprint("z", i)
+		nested.node(d, graph.LogicDecision, nil).text(a, z).edge(last+" -> "+d, d+" -[else]-> "+a, a+" -> "+z)
+		if last != "start" {
+			nested.edge(z + " -> z" + fmt.Sprint(i-1))
+		}
+		last = d
+		nested.edges[len(nested.edges)-1]["id"] = fmt.Sprint("last", i)
+	}
+	require.NotEmpty(t, codesOf(nested))
+
+	long, last := draw(), "start"
+	for i := range 2_100 {
+		id := fmt.Sprint("n", i)
+		long.node(id, graph.LLMRigid, m{"template": "t"}).edge(last + " -> " + id)
+		last = id
+	}
+	require.Contains(t, strings.Join(codesOf(long), "\n"), "TOO_MANY_BLOCKS")
 }
 
 func TestProgram_bounds(t *testing.T) {

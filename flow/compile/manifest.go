@@ -48,7 +48,14 @@ func object(pairs ...any) *yaml.Node {
 	return n
 }
 
-func text(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }
+// text is a text. One with tabs and lines is quoted: the library writes some of them so that it cannot read them again.
+func text(s string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
+	if strings.Contains(s, "\t") && strings.Contains(s, "\n") {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	return n
+}
 
 // node is any JSON as YAML. Numbers keep their digits, and fields are sorted. A Go nil is left out.
 func node(value any) *yaml.Node {
@@ -95,7 +102,7 @@ func jsonNode(value any) *yaml.Node {
 
 // plain is a Go value as JSON has it.
 func plain(value any) any {
-	data, err := json.Marshal(value)
+	data, err := marshal(value)
 	if err != nil {
 		return nil
 	}
@@ -157,8 +164,12 @@ func manifest(g *graph.Graph, flows []flowOf) *yaml.Node {
 	if target == "" {
 		target = graph.Target
 	}
+	name := slug(g.Name)
+	if name == "" {
+		name = "main"
+	}
 	return object("core", object(
-		"name", slug(g.Name),
+		"name", name,
 		"mode", "stateless",
 		"runtime_version", graph.Target,
 		"identity", object("provider", "scaikey", "persona", persona),
@@ -231,14 +242,14 @@ func stepNodes(steps []step, inSteps map[string]bool) []*yaml.Node {
 	for i := range steps {
 		s := &steps[i]
 		switch {
-		case s.leaves:
-			all = append(all, object("return", s.node.ID))
+		case s.added && s.fields["type"] == "debug_breakpoint":
 			continue
-		case strings.HasSuffix(s.id, madeBy+"breakpoint"):
+		case s.added && s.fields["kind"] == "rigid":
+			all = append(all, object("return", s.node.ID))
 			continue
 		}
 		made := s.form(inSteps)
-		if s.id == s.node.ID {
+		if !s.added {
 			inSteps[s.node.ID] = true
 			made.Content = append(made.Content, text("meta"), meta(s.node))
 		}

@@ -2,6 +2,8 @@ package compile
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 
@@ -31,10 +33,10 @@ func (c *compiler) breakpoint(n *graph.Node) step {
 	if label == "" {
 		label = n.ID
 	}
-	return step{node: n, id: n.ID + madeBy + "breakpoint", fields: map[string]any{
+	return c.extra(n, "breakpoint", map[string]any{
 		"kind": "checkpoint", "type": "debug_breakpoint", "prompt": "Breakpoint before " + strings.ReplaceAll(label, "{{", "{ {"),
 		"options": []any{"continue"},
-	}}
+	})
 }
 
 func rigid(statement map[string]any) map[string]any {
@@ -196,9 +198,23 @@ func (c *compiler) bindings(n *graph.Node, b map[string]any) map[string]any {
 		if !ok {
 			continue
 		}
+		from := c.nameOf(source)
 		port, _ := n.Input(e.Target.Port)
 		name := squeeze(port.Label, '_')
-		if from := c.nameOf(source); name != "" && name != "in" && from != "" && identifier(name) {
+		if name == "" || !identifier(name) {
+			name = squeeze(port.ID, '_')
+		}
+		kind, _ := b["kind"].(string)
+		switch {
+		case from == "":
+			c.addEdge(e, "BAD_EDGE", "no expression can name the result of '%s': give it a result_binding", source.ID)
+		case !identifier(name):
+			c.addEdge(e, "BAD_EDGE", "its target port has no label that is a name: use %s instead, or give the port another label", from)
+		case kind != "rigid" && kind != "compute" && kind != "core_call" && kind != "flexible" && kind != "guarded":
+			c.addEdge(e, "BAD_EDGE", "nodes of kind %s have no names of their own: use %s instead", n.Type, from)
+		case all[name] != nil:
+			c.addEdge(e, "BAD_EDGE", "another edge of data ends at the same port: only one of them counts")
+		default:
 			all[name] = from
 		}
 	}
@@ -216,7 +232,10 @@ func values(condition string) []any {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
 	var v any
-	if err := decoder.Decode(&v); err != nil || decoder.More() {
+	if err := decoder.Decode(&v); err != nil {
+		return []any{text}
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return []any{text}
 	}
 	if list, ok := v.([]any); ok {

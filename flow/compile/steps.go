@@ -20,8 +20,8 @@ type step struct {
 	// body is that of a loop, branches are those of a parallel.
 	body     []step
 	branches []way
-	// leaves says that it ends the flow in the middle of it. No node says so: the drawing ends there.
-	leaves bool
+	// added says that the compiler made it, beside the step of its node: a breakpoint, a decision behind a node, an end.
+	added bool
 }
 
 // way is a branch.
@@ -72,15 +72,18 @@ func (s *step) block() map[string]any {
 	return b
 }
 
-// madeBy stands between the id of a node and what the compiler added for it.
+// madeBy stands between the id of a node and the name of a step that the compiler added for it.
 const madeBy = "__"
 
 // compiler makes the steps of a graph.
 type compiler struct {
-	g     *graph.Graph
-	found []graph.Diagnostic
-	// after has the edges of control that leave each node, in the order of the drawing.
-	after map[string][]*graph.Edge
+	g      *graph.Graph
+	found  []graph.Diagnostic
+	counts map[graph.Severity]int
+	// numbers has a number for each node, and nodes has them back.
+	numbers map[string]int
+	// after has the edges of control that leave each node, by its number, in the order of the drawing.
+	after [][]*graph.Edge
 	// inputs has the edges of data that end at each node.
 	inputs map[string][]*graph.Edge
 	// binding has the name of the result of each node; "": only its id.
@@ -89,33 +92,70 @@ type compiler struct {
 	placed map[string]bool
 	// crossed are the nodes about which a finding was made.
 	crossed map[string]bool
+	// ids are those of all steps that the compiler added, and of all nodes.
+	ids map[string]bool
+	// seen and times are those of meeting: the last search that has reached a node, and how many of a decision have.
+	seen, times []int
+	search      int
 }
 
-func newCompiler(g *graph.Graph) *compiler {
-	c := &compiler{g: g, after: map[string][]*graph.Edge{}, inputs: map[string][]*graph.Edge{}, crossed: map[string]bool{}}
+func newCompiler(g *graph.Graph, found []graph.Diagnostic) *compiler {
+	c := &compiler{
+		g: g, found: found, counts: map[graph.Severity]int{}, numbers: map[string]int{}, inputs: map[string][]*graph.Edge{},
+		crossed: map[string]bool{}, ids: map[string]bool{},
+		after: make([][]*graph.Edge, len(g.Nodes)), seen: make([]int, len(g.Nodes)), times: make([]int, len(g.Nodes)),
+	}
+	for i := range g.Nodes {
+		c.numbers[g.Nodes[i].ID], c.ids[g.Nodes[i].ID] = i, true
+		c.after[i] = g.After(g.Nodes[i].ID)
+	}
 	for i := range g.Edges {
-		e := &g.Edges[i]
-		if e.Type == graph.Data {
+		if e := &g.Edges[i]; e.Type == graph.Data {
 			c.inputs[e.Target.Node] = append(c.inputs[e.Target.Node], e)
-		} else {
-			c.after[e.Source.Node] = append(c.after[e.Source.Node], e)
 		}
 	}
 	c.bind()
 	return c
 }
 
+// extra returns a step that is added for a node, with an id that nothing else has.
+func (c *compiler) extra(n *graph.Node, name string, fields map[string]any) step {
+	id := n.ID + madeBy + name
+	for c.ids[id] {
+		id += "_"
+	}
+	c.ids[id] = true
+	return step{node: n, id: id, fields: fields, added: true}
+}
+
+// maxFindings bounds the findings of each severity.
+const maxFindings = 200
+
+func (c *compiler) put(d graph.Diagnostic) {
+	if c.counts[d.Severity]++; c.counts[d.Severity] <= maxFindings {
+		c.found = append(c.found, d)
+	}
+}
+
 // add reports a finding about a node.
 func (c *compiler) add(n *graph.Node, severity graph.Severity, code, format string, args ...any) {
-	d := graph.Diagnostic{Severity: severity, Code: code, NodeID: n.ID, Message: fmt.Sprintf("node '%s': ", n.ID) + fmt.Sprintf(format, args...)}
-	for i := range c.g.Nodes {
-		if c.g.Nodes[i].ID == n.ID {
-			d.Path = fmt.Sprintf("nodes[%d]", i)
-		}
-	}
-	c.found = append(c.found, d)
+	c.put(graph.Diagnostic{
+		Severity: severity, Code: code, NodeID: n.ID, Path: fmt.Sprintf("nodes[%d]", c.numbers[n.ID]),
+		Message: fmt.Sprintf("node '%s': ", n.ID) + fmt.Sprintf(format, args...),
+	})
 }
 
 func (c *compiler) fail(n *graph.Node, code, format string, args ...any) {
 	c.add(n, graph.SeverityError, code, format, args...)
+}
+
+// addEdge reports a warning about an edge.
+func (c *compiler) addEdge(e *graph.Edge, code, format string, args ...any) {
+	d := graph.Diagnostic{Severity: graph.SeverityWarning, Code: code, EdgeID: e.ID, Message: fmt.Sprintf("edge '%s': ", e.ID) + fmt.Sprintf(format, args...)}
+	for i := range c.g.Edges {
+		if &c.g.Edges[i] == e {
+			d.Path = fmt.Sprintf("edges[%d]", i)
+		}
+	}
+	c.put(d)
 }

@@ -22,6 +22,9 @@ var (
 
 var modalities = []string{"text", "structured_output", "vision", "tts", "stt", "embedding", "image_generation"}
 
+// taken are the words that no node, variable or result may be named with.
+var taken = map[string]bool{"input": true, "trigger": true, "true": true, "false": true, "null": true, "in": true}
+
 // checker collects findings.
 type checker struct {
 	g      *Graph
@@ -36,6 +39,17 @@ type place struct {
 	c          *checker
 	path       string
 	node, edge string
+}
+
+// locate finds the node or the edge of a path.
+func (p *place) locate() {
+	var i int
+	if _, err := fmt.Sscanf(p.path, "nodes[%d]", &i); err == nil && i < len(p.c.g.Nodes) {
+		p.node = p.c.g.Nodes[i].ID
+	}
+	if _, err := fmt.Sscanf(p.path, "edges[%d]", &i); err == nil && i < len(p.c.g.Edges) {
+		p.edge = p.c.g.Edges[i].ID
+	}
 }
 
 func (p place) field(name string) place { p.path += "." + name; return p }
@@ -77,16 +91,17 @@ func (c *checker) node(i int, n *Node) place { return place{c, fmt.Sprintf("node
 
 func (c *checker) edge(i int, e *Edge) place { return place{c, fmt.Sprintf("edges[%d]", i), "", e.ID} }
 
-func (p place) strange(what string, f []string) {
-	for _, name := range f {
-		p.field(name).warning("UNKNOWN_FIELD", "%s has no field '%s': YAML does not keep it", what, name)
-	}
-}
-
 func (c *checker) head() {
 	g, top := c.g, c.at("")
-	for _, name := range g.strangeFields {
-		c.at(name).warning("UNKNOWN_FIELD", "a flow has no field '%s': YAML does not keep it", name)
+	for _, f := range g.lost {
+		here := place{c: c, path: f.path}
+		if here.path == "" {
+			here.path = f.name
+		} else {
+			here = here.field(f.name)
+		}
+		here.locate()
+		here.warning("UNKNOWN_FIELD", "there is no field '%s' here: it is not kept", f.name)
 	}
 	if strings.TrimSpace(g.Name) == "" {
 		c.at("name").error("NAME_MISSING", "the flow has no name")
@@ -109,8 +124,10 @@ func (c *checker) head() {
 	for i, v := range g.Variables {
 		here := c.at(fmt.Sprintf("variables[%d]", i))
 		switch {
-		case !identifier.MatchString(v.Name) || v.Name == "input" || v.Name == "trigger":
+		case !identifier.MatchString(v.Name) || taken[v.Name]:
 			here.error("BAD_NAME", "'%s' is no name for a variable: letters, digits and _ are allowed, and not input or trigger", v.Name)
+		case c.isNode(v.Name):
+			here.error("NAME_TWICE", "the variable '%s' has the id of a node", v.Name)
 		case names[v.Name]:
 			here.error("NAME_TWICE", "there are two variables of the name '%s'", v.Name)
 		}
@@ -118,8 +135,9 @@ func (c *checker) head() {
 	}
 }
 
+func (c *checker) isNode(id string) bool { _, ok := c.g.Node(id); return ok }
+
 func (c *checker) config() {
-	c.at("config").strange("the config", c.g.Config.strangeFields)
 	identity := c.g.Config.Identity
 	if identity == nil {
 		return
@@ -156,10 +174,11 @@ func (c *checker) nodes() {
 	for i := range c.g.Nodes {
 		n := &c.g.Nodes[i]
 		here := c.node(i, n)
-		here.strange("a node", n.strangeFields)
 		switch {
 		case n.ID == "":
 			here.error("NAME_MISSING", "the node '%s' has no id", n.Label)
+		case taken[n.ID]:
+			here.error("BAD_NAME", "'%s' is no id for a node: expressions use that word for something else", n.ID)
 		case !nodeID.MatchString(n.ID):
 			here.error("BAD_NAME", "'%s' is no id for a node: letters, digits, _, . and - are allowed, at most 48", n.ID)
 		case seen[n.ID]:
@@ -221,6 +240,10 @@ func (c *checker) rules(here place, n *Node) {
 		if style == "match" && !set("subject") {
 			here.field("config.subject").error("FIELD_MISSING", "node '%s': the match has no subject", n.ID)
 		}
+	case DataVariableSet:
+		if name, ok := n.Config["name"].(string); ok && c.isNode(name) {
+			here.field("config.name").error("NAME_TWICE", "node '%s' binds '%s', which is the id of a node", n.ID, name)
+		}
 	case ToolPlugin:
 		c.signature(here, n)
 	case EntrySchedule:
@@ -263,12 +286,12 @@ func (c *checker) signature(here place, n *Node) {
 		here.field("config.method").error("BAD_METHOD", "node '%s': mind has no method '%s': job, train, evaluate, pause, resume and cancel are there", n.ID, method)
 		return
 	}
-	args, isObject := n.Config["args"].(map[string]any)
-	if _, given := n.Config["args"].(string); given && !isObject {
+	args, _ := n.Config["args"].(map[string]any)
+	if _, whole := n.Config["args"].(string); whole && needs[0] != "job_id" {
 		return // one place that is the whole body
 	}
 	for _, name := range needs {
-		if _, ok := args[name]; !ok {
+		if args[name] == nil {
 			here.field("config.args").error("ARG_MISSING", "node '%s': plugin call 'mind.%s': missing required arg '%s'", n.ID, method, name)
 		}
 	}

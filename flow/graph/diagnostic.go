@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -34,7 +33,7 @@ func (d Diagnostic) MarshalJSON() ([]byte, error) {
 		}
 		return &text
 	}
-	return json.Marshal(struct {
+	return marshal(struct {
 		Severity Severity `json:"severity"`
 		Code     string   `json:"code"`
 		Message  string   `json:"message"`

@@ -14,7 +14,6 @@ func (c *checker) edges() {
 	for i := range c.g.Edges {
 		e := &c.g.Edges[i]
 		here := c.edge(i, e)
-		here.strange("an edge", e.strangeFields)
 		switch {
 		case e.ID == "":
 			here.error("NAME_MISSING", "an edge has no id")
@@ -96,9 +95,18 @@ func (c *checker) unused(used map[End]bool) {
 }
 
 func (c *checker) entries() {
-	entry := slices.ContainsFunc(c.g.Nodes, func(n Node) bool { return n.Type.Entry() })
-	if !entry {
+	entries := 0
+	for i := range c.g.Nodes {
+		if c.g.Nodes[i].Type.Entry() {
+			entries++
+		}
+	}
+	switch {
+	case entries == 0:
 		c.at("nodes").error("NO_ENTRY", "flow has no entry-point node")
+		return
+	case entries > maxEntries:
+		c.at("nodes").error("BAD_LIMIT", "the flow has %d entries, and at most %d are allowed", entries, maxEntries)
 		return
 	}
 	reached := c.g.reach()
@@ -109,14 +117,21 @@ func (c *checker) entries() {
 	}
 }
 
-// reach has the nodes that run: those to which edges lead from an entry.
-func (g *Graph) reach() map[string]bool {
-	after := map[string][]string{}
-	for i := range g.Edges {
-		if e := &g.Edges[i]; e.Type != Data {
-			after[e.Source.Node] = append(after[e.Source.Node], e.Target.Node)
+// After has the edges of control that lead from a node, in the order of the drawing.
+func (g *Graph) After(node string) []*Edge {
+	if g.following == nil {
+		g.following = map[string][]*Edge{}
+		for i := range g.Edges {
+			if e := &g.Edges[i]; e.Type != Data {
+				g.following[e.Source.Node] = append(g.following[e.Source.Node], e)
+			}
 		}
 	}
+	return g.following[node]
+}
+
+// reach has the nodes that run: those to which edges lead from an entry.
+func (g *Graph) reach() map[string]bool {
 	reached := map[string]bool{}
 	var queue []string
 	for i := range g.Nodes {
@@ -129,7 +144,9 @@ func (g *Graph) reach() map[string]bool {
 		queue = queue[1:]
 		if !reached[id] {
 			reached[id] = true
-			queue = append(queue, after[id]...)
+			for _, e := range g.After(id) {
+				queue = append(queue, e.Target.Node)
+			}
 		}
 	}
 	return reached
@@ -137,38 +154,35 @@ func (g *Graph) reach() map[string]bool {
 
 // cycles reports a way that leads back to where it began, unless it is the body of a loop that returns to it.
 func (c *checker) cycles() {
-	after := map[string][]string{}
-	for i := range c.g.Edges {
-		e := &c.g.Edges[i]
-		if n, ok := c.g.Node(e.Target.Node); ok && n.Type == LogicLoop && e.Type != Data && c.within(n.ID, e.Source.Node) {
-			continue
-		}
-		after[e.Source.Node] = append(after[e.Source.Node], e.Target.Node)
-	}
 	const (
 		open = 1
 		done = 2
 	)
 	state := map[string]int{}
 	var path []string
-	var visit func(id string) []string
-	visit = func(id string) []string {
+	// visit returns the edge that closes a circle, and the circle.
+	var visit func(id string) (*Edge, []string)
+	visit = func(id string) (*Edge, []string) {
 		state[id] = open
 		path = append(path, id)
-		for _, next := range after[id] {
+		for _, e := range c.g.After(id) {
+			next := e.Target.Node
+			if n, ok := c.g.Node(next); ok && n.Type == LogicLoop && c.within(next, id) {
+				continue
+			}
 			switch state[next] {
 			case open:
-				return append(slices.Clone(path[slices.Index(path, next):]), next)
+				return e, append(slices.Clone(path[slices.Index(path, next):]), next)
 			case done:
 			default:
-				if circle := visit(next); circle != nil {
-					return circle
+				if closing, circle := visit(next); circle != nil {
+					return closing, circle
 				}
 			}
 		}
 		path = path[:len(path)-1]
 		state[id] = done
-		return nil
+		return nil, nil
 	}
 	for i := range c.g.Nodes {
 		id := c.g.Nodes[i].ID
@@ -176,15 +190,18 @@ func (c *checker) cycles() {
 			continue
 		}
 		path = nil
-		if circle := visit(id); circle != nil {
-			n, _ := c.g.Node(circle[0])
-			at := c.at("edges")
-			if n != nil {
-				at.node = n.ID
-			}
-			at.error("CYCLE", "cycle detected: %s; only the body of a logic_loop leads back", strings.Join(circle, " -> "))
-			return
+		closing, circle := visit(id)
+		if circle == nil {
+			continue
 		}
+		at := place{c: c, path: "edges", node: circle[0], edge: closing.ID}
+		for k := range c.g.Edges {
+			if &c.g.Edges[k] == closing {
+				at.path = fmt.Sprintf("edges[%d]", k)
+			}
+		}
+		at.error("CYCLE", "cycle detected: %s; only the body of a logic_loop leads back", strings.Join(circle, " -> "))
+		return
 	}
 }
 
@@ -201,18 +218,10 @@ func (c *checker) within(loop, node string) bool {
 
 // Body has the nodes that are reached from the port out_body of a loop without passing the loop itself.
 func (g *Graph) Body(loop string) map[string]bool {
-	after := map[string][]string{}
 	var queue []string
-	for i := range g.Edges {
-		e := &g.Edges[i]
-		switch {
-		case e.Type == Data:
-		case e.Source.Node == loop:
-			if e.Source.Port == BodyPort {
-				queue = append(queue, e.Target.Node)
-			}
-		default:
-			after[e.Source.Node] = append(after[e.Source.Node], e.Target.Node)
+	for _, e := range g.After(loop) {
+		if e.Source.Port == BodyPort {
+			queue = append(queue, e.Target.Node)
 		}
 	}
 	body := map[string]bool{}
@@ -221,7 +230,9 @@ func (g *Graph) Body(loop string) map[string]bool {
 		queue = queue[1:]
 		if id != loop && !body[id] {
 			body[id] = true
-			queue = append(queue, after[id]...)
+			for _, e := range g.After(id) {
+				queue = append(queue, e.Target.Node)
+			}
 		}
 	}
 	return body

@@ -103,7 +103,7 @@ func (f *Field) check(value any) string {
 	case Expression:
 		return expression(value)
 	case Name:
-		if !identifier.MatchString(text) || text == "input" || text == "trigger" {
+		if !identifier.MatchString(text) || taken[text] {
 			return fmt.Sprintf("is '%s', which is no name: letters, digits and _ are allowed, and not input or trigger", text)
 		}
 	case Choice:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -17,6 +16,9 @@ const (
 	// MaxNodes and MaxEdges bound what one has.
 	MaxNodes = 5_000
 	MaxEdges = 20_000
+	// maxEntries bounds the flows of one graph, maxDepth the nesting of its JSON.
+	maxEntries = 32
+	maxDepth   = 64
 )
 
 // Target is the one version of the target that a graph may name.
@@ -24,18 +26,20 @@ const Target = "0.2"
 
 // Graph is a drawing.
 type Graph struct {
-	ID            string         `json:"id"`
-	Name          string         `json:"name"`
-	Version       string         `json:"version"`
-	ScaicoreTgt   string         `json:"scaicore_target,omitempty"`
-	Metadata      map[string]any `json:"metadata,omitempty"`
-	Nodes         []Node         `json:"nodes"`
-	Edges         []Edge         `json:"edges"`
-	Variables     []Variable     `json:"variables,omitempty"`
-	Config        Config         `json:"config"`
-	Tests         []any          `json:"tests,omitempty"`
-	positions     map[string]int // of the nodes, by id
-	strangeFields []string
+	ID          string         `json:"id"`
+	Name        string         `json:"name"`
+	Version     string         `json:"version"`
+	ScaicoreTgt string         `json:"scaicore_target,omitempty"`
+	Metadata    map[string]any `json:"metadata,omitempty"`
+	Nodes       []Node         `json:"nodes"`
+	Edges       []Edge         `json:"edges"`
+	Variables   []Variable     `json:"variables,omitempty"`
+	Config      Config         `json:"config"`
+	Tests       []any          `json:"tests,omitempty"`
+	// lost are the fields that were read and are not kept.
+	lost      []lostField
+	positions map[string]int // of the nodes, by id
+	following map[string][]*Edge
 }
 
 // Node is a step, or an entry.
@@ -48,8 +52,7 @@ type Node struct {
 	Inputs   []Port         `json:"inputs,omitzero"`
 	Outputs  []Port         `json:"outputs,omitzero"`
 	// Breakpoint asks a person before the node runs.
-	Breakpoint    bool `json:"breakpoint,omitempty"`
-	strangeFields []string
+	Breakpoint bool `json:"breakpoint,omitempty"`
 }
 
 // Position is where a node is drawn, in pixels.
@@ -83,12 +86,11 @@ const Else = "else"
 
 // Edge connects two ports.
 type Edge struct {
-	ID            string   `json:"id"`
-	Type          EdgeType `json:"type"`
-	Source        End      `json:"source"`
-	Target        End      `json:"target"`
-	Condition     string   `json:"condition,omitempty"`
-	strangeFields []string
+	ID        string   `json:"id"`
+	Type      EdgeType `json:"type"`
+	Source    End      `json:"source"`
+	Target    End      `json:"target"`
+	Condition string   `json:"condition,omitempty"`
 }
 
 // End is a port of a node.
@@ -113,7 +115,6 @@ type Config struct {
 	ScaiQueue            map[string]any `json:"scaiqueue,omitempty"`
 	PublishAsModel       bool           `json:"publish_as_model,omitempty"`
 	ModelVisibilityGroup []string       `json:"model_visibility_group_ids,omitempty"`
-	strangeFields        []string
 }
 
 // Identity is how the flow presents itself, and the models that it uses. The first model is that of nodes without a role.
@@ -189,11 +190,21 @@ func (n *Node) Breaks() bool { return n.Breakpoint || n.Config["breakpoint"] == 
 
 // Parse reads a graph. One that cannot be read is nil, with the one finding why.
 func Parse(data []byte) (*Graph, []Diagnostic) {
-	wrong := func(format string, args ...any) (*Graph, []Diagnostic) {
-		return nil, []Diagnostic{{Severity: SeverityError, Code: "SYNTAX", Message: fmt.Sprintf(format, args...)}}
-	}
 	if len(data) > MaxBytes {
-		return wrong("the flow has %d bytes, and at most %d are allowed", len(data), MaxBytes)
+		return unreadable("the flow has %d bytes, and at most %d are allowed", len(data), MaxBytes)
+	}
+	return ParseLarge(data)
+}
+
+func unreadable(format string, args ...any) (*Graph, []Diagnostic) {
+	return nil, []Diagnostic{{Severity: SeverityError, Code: "SYNTAX", Message: fmt.Sprintf(format, args...)}}
+}
+
+// ParseLarge is Parse without a bound of the size, for a graph that Mind has written itself.
+func ParseLarge(data []byte) (*Graph, []Diagnostic) {
+	wrong := unreadable
+	if deeper(data, maxDepth) {
+		return wrong("it is nested more than %d deep", maxDepth)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -208,11 +219,46 @@ func Parse(data []byte) (*Graph, []Diagnostic) {
 		return wrong("the flow has %d nodes and %d edges, and at most %d and %d are allowed", len(g.Nodes), len(g.Edges), MaxNodes, MaxEdges)
 	}
 	g.index()
+	if err := g.findLost(data); err != nil {
+		return wrong("%s", plainly(err))
+	}
 	return &g, nil
 }
 
 // Encode returns the graph as JSON. Equal graphs give equal bytes.
-func (g *Graph) Encode() ([]byte, error) { return json.Marshal(g) }
+func (g *Graph) Encode() ([]byte, error) { return marshal(g) }
+
+// marshal is json.Marshal that writes <, > and & as they are: a graph does not grow when it is written again.
+func marshal(value any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// deeper reports whether objects and lists are nested deeper than a bound. Other faults of JSON are for the decoder to say.
+func deeper(data []byte, most int) bool {
+	depth, text := 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{', c == '[':
+			if depth++; depth > most {
+				return true
+			}
+		case c == '}', c == ']':
+			depth--
+		}
+	}
+	return false
+}
 
 // plainly says what is wrong with JSON without the names of Go.
 func plainly(err error) string {
@@ -230,55 +276,4 @@ func plainly(err error) string {
 		return fmt.Sprintf("this is no JSON: %v, at byte %d", wrong, wrong.Offset)
 	}
 	return strings.TrimPrefix(err.Error(), "json: ")
-}
-
-// read decodes an object, and lists its fields that the type does not have.
-func read(data []byte, into any, has []string) (strange []string, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	if err := decoder.Decode(into); err != nil {
-		return nil, err
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
-		return nil, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if !slices.Contains(has, name) {
-			strange = append(strange, name)
-		}
-	}
-	return strange, nil
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (g *Graph) UnmarshalJSON(data []byte) (err error) {
-	type plain Graph
-	g.strangeFields, err = read(data, (*plain)(g), []string{
-		"$schema", "id", "name", "version", "scaicore_target", "metadata", "nodes", "edges", "variables", "config", "tests",
-	})
-	return err
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *Node) UnmarshalJSON(data []byte) (err error) {
-	type plain Node
-	n.strangeFields, err = read(data, (*plain)(n), []string{"id", "type", "label", "position", "config", "inputs", "outputs", "breakpoint"})
-	return err
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (e *Edge) UnmarshalJSON(data []byte) (err error) {
-	type plain Edge
-	e.strangeFields, err = read(data, (*plain)(e), []string{"id", "type", "source", "target", "condition"})
-	return err
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (c *Config) UnmarshalJSON(data []byte) (err error) {
-	type plain Config
-	c.strangeFields, err = read(data, (*plain)(c), []string{
-		"core_identity", "plugins", "capabilities", "bunker", "scaiqueue", "publish_as_model", "model_visibility_group_ids",
-	})
-	return err
 }
