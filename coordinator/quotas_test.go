@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,49 @@ func (c *cluster) quotas(id string) v1.QuotaServiceClient {
 
 func (c *cluster) auditLog(id string) v1.AuditServiceClient {
 	return v1.NewAuditServiceClient(c.members[id].conn)
+}
+
+// A tenant without a quota has bounds. Beyond them a submit is refused through every coordinator, each job of a batch for itself,
+// and a repeat of what was accepted is answered.
+func TestCluster_boundsOfTenants(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		at := c.follower()
+		put := func(q *v1.Quota) (*v1.PutQuotaResponse, error) {
+			return c.quotas(at).PutQuota(c.ctx("t1", ""), &v1.PutQuotaRequest{Quota: q})
+		}
+		_, err := put(&v1.Quota{MaxSubmissions: proto.Int32(-2)})
+		requireCode(t, codes.InvalidArgument, err)
+		require.ErrorContains(t, err, "max_submissions")
+		set, err := put(&v1.Quota{MaxSubmissions: proto.Int32(1)})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, set.GetQuota().GetMaxSubmissions())
+		require.Nil(t, set.GetQuota().MaxSpecMb, "the default")
+
+		long := sleeper(1, 0)
+		long.CommandConfig.Environment = map[string]string{"LONG": strings.Repeat("x", 2000)}
+		first, err := c.jobs(at).SubmitJob(c.ctx("t1", "once"), long)
+		require.NoError(t, err)
+		again, err := c.jobs(at).SubmitJob(c.ctx("t1", "once"), long)
+		require.NoError(t, err)
+		require.Equal(t, first.GetJobId(), again.GetJobId())
+		var trailer metadata.MD
+		_, err = c.jobs(at).SubmitJob(c.ctx("t1", ""), sleeper(1, 0), grpc.Trailer(&trailer))
+		requireCode(t, codes.ResourceExhausted, err)
+		require.ErrorContains(t, err, "tenant bound: 1 of 1 unfinished submission")
+		require.Equal(t, []string{status.QuotaExceeded}, trailer[status.KeyOutcome])
+		batch, err := c.jobs(at).SubmitJobs(c.ctx("t1", ""), &v1.SubmitJobsRequest{Jobs: []*v1.SubmitJobRequest{sleeper(1, 0), sleeper(1, 0)}})
+		require.NoError(t, err)
+		for _, r := range batch.GetResults() {
+			require.Equal(t, status.QuotaExceeded, r.GetReason())
+		}
+		set, err = put(&v1.Quota{MaxSubmissions: proto.Int32(-1)})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, set.GetQuota().GetSubmissions())
+		require.Positive(t, set.GetQuota().GetSpecMb())
+		_, err = c.jobs(at).SubmitJob(c.ctx("t1", ""), sleeper(1, 0))
+		require.NoError(t, err)
+	})
 }
 
 // Jobs of a tenant at its quota wait and show why, while those of others start. A raised quota, and the end of a job,

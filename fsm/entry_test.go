@@ -46,6 +46,9 @@ func TestEntry_idsRunOutPolitely(t *testing.T) {
 	w := newWorld(t)
 	m := fsm.New()
 	jobs := make([]jobverbs.NewJob, kernel.MaxIDsPerEntry+1)
+	for i := range jobs {
+		jobs[i].Tenant = fmt.Sprint("t", i%10)
+	}
 	jobs[3].Array = &jobverbs.NewArray{End: 9}
 	res := m.Apply(1, w.entry(jobverbs.SubmitJobs{Jobs: jobs}))[0].(jobverbs.SubmitJobsResult).Results
 	require.Nil(t, res[kernel.MaxIDsPerEntry-1].Refusal)

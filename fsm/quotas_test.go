@@ -53,7 +53,7 @@ func TestQuotas_holdWhatIsGranted(t *testing.T) {
 	require.Empty(t, w.tryPlace(c, "n2"))
 	require.Empty(t, w.tryPlace(d, "n2"))
 	require.Contains(t, w.tryPlace(e, "n2"), "tenant quota: 3 of 3 jobs running")
-	require.Equal(t, work.Usage{GPUMilli: 3000, Running: 3, Unfinished: 5}, w.m.View().Usage("acme"))
+	require.Equal(t, work.Usage{GPUMilli: 3000, Running: 3, Unfinished: 5, Submissions: 5, SpecBytes: 20}, w.m.View().Usage("acme"))
 	w.quota(queueverbs.PutQuota{MaxGPUs: limit(3)})
 	require.Contains(t, w.tryPlace(e, "n2"), "tenant quota: 3 of 3 GPUs in use")
 	none := oneGPU()
@@ -229,7 +229,7 @@ func (g *generator) quotaCommand() kernel.Command {
 		}
 		return limit(int32(g.n(what, 0, 4)))
 	}
-	return queueverbs.PutQuota{Tenant: g.tenant(), MaxGPUs: some("gpus"), MaxRunning: some("running"), MaxJobs: some("jobs"), MaxGPUHours: some("hours"), MaxByType: g.typeLimits(), By: "root", Actor: g.actor()}
+	return queueverbs.PutQuota{Tenant: g.tenant(), MaxGPUs: some("gpus"), MaxRunning: some("running"), MaxJobs: some("jobs"), MaxGPUHours: some("hours"), MaxByType: g.typeLimits(), MaxSubmissions: some("submissions"), By: "root", Actor: g.actor()}
 }
 
 func (g *generator) typeLimits() typed.Limits {

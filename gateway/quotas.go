@@ -49,7 +49,7 @@ func putQuota(x *httpRequest) error {
 }
 
 // quotaFigures are the read-only fields of a quota.
-var quotaFigures = []string{"tenant_id", "gpus", "running_jobs", "jobs", "updated_by", "updated_at", "gpus_by_type", "gpu_hours", "gpu_hours_reset_at"}
+var quotaFigures = []string{"tenant_id", "gpus", "running_jobs", "jobs", "updated_by", "updated_at", "gpus_by_type", "gpu_hours", "gpu_hours_reset_at", "submissions", "spec_mb"}
 
 func deleteQuota(x *httpRequest) error {
 	if err := x.ofTenant(tenantID(x), "the quota"); err != nil {

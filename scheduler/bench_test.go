@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/bounds"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -19,6 +21,7 @@ func loaded(b *testing.B, jobs int) *state {
 		id := fmt.Sprintf("n%04d", i)
 		s.node(id, gpus(id, "H100", 8, 8), map[string]string{"rack": fmt.Sprint(i / 10)})
 	}
+	s.unbounded()
 	for range jobs / 1000 {
 		batch := jobverbs.SubmitJobs{}
 		for range 1000 {
@@ -27,6 +30,12 @@ func loaded(b *testing.B, jobs int) *state {
 		s.apply(batch)
 	}
 	return s
+}
+
+// unbounded takes the bounds of the tenant of s.job away.
+func (s *state) unbounded() {
+	none := int32(bounds.None)
+	s.apply(queueverbs.PutQuota{Tenant: s.job(work.Shape{}, 0).Tenant, MaxSubmissions: &none, MaxSpecMB: &none})
 }
 
 func BenchmarkPlan_100kQueued_1250x8(b *testing.B) {
@@ -90,6 +99,7 @@ func BenchmarkForesee_100kQueued_1250x8(b *testing.B) {
 		id := fmt.Sprintf("n%04d", i)
 		done.node(id, gpus(id, "H100", 8, 8), map[string]string{"rack": fmt.Sprint(i / 10)})
 	}
+	done.unbounded()
 	for i := range 110 {
 		batch := jobverbs.SubmitJobs{}
 		for k := range 1000 {

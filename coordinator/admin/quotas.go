@@ -8,11 +8,12 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work/bounds"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
-// GetQuota shows the limits and the usage of a tenant. A tenant without a quota has no limits.
+// GetQuota shows the limits and the usage of a tenant. A tenant without a quota has the bounds of package bounds alone.
 func (s *Service) GetQuota(ctx context.Context, req *v1.GetQuotaRequest) (*v1.GetQuotaResponse, error) {
 	tenant, err := call.Of(ctx).TenantNamed(req.GetTenantId())
 	if err != nil {
@@ -60,13 +61,18 @@ func (s *Service) PutQuota(ctx context.Context, req *v1.PutQuotaRequest) (*v1.Pu
 			return nil, call.Bad(field, "must be 0 or more; omit it for no limit")
 		}
 	}
+	for field, bound := range map[string]*int32{"max_submissions": q.MaxSubmissions, "max_spec_mb": q.MaxSpecMb} {
+		if bound != nil && *bound < bounds.None {
+			return nil, call.Bad(field, "must be 0 or more, or %d for no bound; omit it for the default", bounds.None)
+		}
+	}
 	byType, err := s.typeLimits(q.GetMaxGpusByType())
 	if err != nil {
 		return nil, err
 	}
 	result, err := replica.Propose[queueverbs.QuotaResult](ctx, s.replica, queueverbs.PutQuota{
 		Tenant: tenant, MaxGPUs: q.MaxGpus, MaxRunning: q.MaxRunningJobs, MaxJobs: q.MaxJobs, By: c.User, Actor: c.Actor(),
-		MaxByType: byType, MaxGPUHours: q.MaxGpuHours,
+		MaxByType: byType, MaxGPUHours: q.MaxGpuHours, MaxSubmissions: q.MaxSubmissions, MaxSpecMB: q.MaxSpecMb,
 	})
 	switch {
 	case err != nil:
@@ -101,6 +107,7 @@ func quotaView(v *fsm.View, tenant string, operator bool) *v1.Quota {
 	out := &v1.Quota{
 		TenantId: tenant, Gpus: float64(u.GPUMilli) / 1000,
 		RunningJobs: int32(min(u.Running, math.MaxInt32)), Jobs: int32(min(u.Unfinished, math.MaxInt32)),
+		Submissions: int32(min(u.Submissions, math.MaxInt32)), SpecMb: math.Round(1e4*float64(u.SpecBytes)/(1<<20)) / 1e4,
 	}
 	v.TypesHeld(tenant, func(name string, milli int) {
 		if out.GpusByType == nil {
@@ -115,6 +122,7 @@ func quotaView(v *fsm.View, tenant string, operator bool) *v1.Quota {
 		if q.MaxGPUHours != nil {
 			out.GpuHoursResetAt = call.Time(next * 1e6)
 		}
+		out.MaxSubmissions, out.MaxSpecMb = q.MaxSubmissions, q.MaxSpecMB
 		out.MaxGpus, out.MaxRunningJobs, out.MaxJobs = q.MaxGPUs, q.MaxRunning, q.MaxJobs
 		out.UpdatedAt = call.Time(q.UpdatedAt)
 		if operator {

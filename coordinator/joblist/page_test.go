@@ -19,7 +19,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/bounds"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
 // manyJobs returns a state with jobs in the gateway's form, each adapted by change. The scheduler has considered all
@@ -37,6 +39,8 @@ func manyJobs(t testing.TB, jobs, perEntry, pending int, change func(i int, j *j
 		require.NoError(t, err)
 		return b
 	}
+	none := int32(bounds.None)
+	apply(encode(queueverbs.PutQuota{Tenant: "acme", MaxSubmissions: &none, MaxSpecMB: &none}))
 	considered := uint64(0)
 	for i := range jobs {
 		name := fmt.Sprintf("train-%06d", i)

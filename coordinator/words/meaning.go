@@ -121,6 +121,7 @@ var blocks = []block{
 	{reason.NoSession, "sessions of users"},
 	{reason.HeldByUser, "jobs that users steer while they wait or stop"},
 	{reason.NoFlow, "flows, their versions and the rights on them"},
+	{reason.QuotaOfSubmissions, "what every tenant is bounded by"},
 }
 
 // about returns what codes of the block of a code explain.

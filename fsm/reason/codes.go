@@ -386,3 +386,9 @@ const (
 	FlowOwnerHasAll
 	TooManyFlowRights
 )
+
+// About what every tenant is bounded by.
+const (
+	QuotaOfSubmissions Code = iota + 910
+	QuotaOfSpecs
+)

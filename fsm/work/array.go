@@ -228,6 +228,12 @@ func (j *Job) Tally(counts *Counts, by int) (held int) {
 	return held
 }
 
+// Submission says whether a row is something that was submitted: not an element, which belongs to its array.
+func (j *Job) Submission() bool {
+	_, _, element := j.ID.Element()
+	return !element
+}
+
 // Foldable says whether the row of an element may go: it is over, nothing waits to hear of it, and nothing belongs to it.
 func (j *Job) Foldable() bool {
 	_, _, element := j.ID.Element()

@@ -119,5 +119,9 @@ func (q *Queue) AppendFields(f kernel.Fields) kernel.Fields {
 func (q *Quota) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Text(q.Tenant).Optional(q.MaxGPUs).Optional(q.MaxRunning).Optional(q.MaxJobs)
 	f = f.Text(q.UpdatedBy).Int(q.UpdatedAt).Num(q.Revision)
-	return q.MaxByType.AppendFields(f.Optional(q.MaxGPUHours))
+	f = q.MaxByType.AppendFields(f.Optional(q.MaxGPUHours))
+	if q.MaxSubmissions != nil || q.MaxSpecMB != nil { // of a later level than the other fields: without them the hash is theirs
+		f = f.Optional(q.MaxSubmissions).Optional(q.MaxSpecMB)
+	}
+	return f
 }

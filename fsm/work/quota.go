@@ -67,6 +67,8 @@ type Usage struct {
 	GPUMilli int
 	// Running is its jobs with leases, Unfinished all that are not over.
 	Running, Unfinished int
+	// Submissions are its jobs and arrays that are not over, SpecBytes the length of their specs together.
+	Submissions, SpecBytes int
 }
 
 // Grant counts a job of a shape that is given its leases.
@@ -124,6 +126,19 @@ type Quota struct {
 	MaxByType typed.Limits `cbor:"8,keyasint,omitempty"`
 	// MaxGPUHours is held against what its jobs had in the month: once it is used up, none with GPUs is granted its leases.
 	MaxGPUHours *int32 `cbor:"9,keyasint,omitempty"`
+	// MaxSubmissions and MaxSpecMB are held against the unfinished submissions and their specs, in MiB. nil: the default;
+	// bounds.None: no bound (package bounds).
+	MaxSubmissions *int32 `cbor:"10,keyasint,omitempty"`
+	MaxSpecMB      *int32 `cbor:"11,keyasint,omitempty"`
+}
+
+// Limits says whether it may keep jobs waiting, as one that sets nothing but the bounds of submissions does not.
+func (q *Quota) Limits() bool {
+	if q == nil {
+		return false
+	}
+	bounds := q.MaxSubmissions != nil || q.MaxSpecMB != nil
+	return !bounds || q.MaxGPUs != nil || q.MaxRunning != nil || q.MaxJobs != nil || q.MaxGPUHours != nil || len(q.MaxByType) > 0
 }
 
 // BarsHours says, for its tenant, why one more job of a shape may not start at a time after so much was used in the month;
@@ -165,13 +180,24 @@ func (q *Quota) Said() reason.Reason {
 		}
 		return *most
 	}
-	if len(q.MaxByType) > 0 || q.MaxGPUHours != nil {
+	if len(q.MaxByType) > 0 || q.MaxGPUHours != nil || q.MaxSubmissions != nil || q.MaxSpecMB != nil {
 		var said []string
 		for _, one := range []struct {
 			name string
 			most *int32
-		}{{"max_gpus", q.MaxGPUs}, {"max_running_jobs", q.MaxRunning}, {"max_jobs", q.MaxJobs}, {"max_gpu_hours", q.MaxGPUHours}} {
-			if one.most != nil {
+		}{
+			{"max_gpus", q.MaxGPUs},
+			{"max_running_jobs", q.MaxRunning},
+			{"max_jobs", q.MaxJobs},
+			{"max_gpu_hours", q.MaxGPUHours},
+			{"max_submissions", q.MaxSubmissions},
+			{"max_spec_mb", q.MaxSpecMB},
+		} {
+			switch {
+			case one.most == nil:
+			case *one.most < 0:
+				said = append(said, one.name+" unlimited")
+			default:
 				said = append(said, one.name+" "+strconv.Itoa(int(*one.most)))
 			}
 		}

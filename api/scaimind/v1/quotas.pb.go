@@ -31,7 +31,7 @@ type Quota struct {
 	MaxGpus *int32 `protobuf:"varint,2,opt,name=max_gpus,json=maxGpus,proto3,oneof" json:"max_gpus,omitempty"`
 	// Jobs with leases at once. Absent: no limit.
 	MaxRunningJobs *int32 `protobuf:"varint,3,opt,name=max_running_jobs,json=maxRunningJobs,proto3,oneof" json:"max_running_jobs,omitempty"`
-	// Unfinished jobs; one more is refused at submit. Absent: no limit.
+	// Unfinished jobs, each element of an array for itself; one more is refused at submit. Absent: no limit.
 	MaxJobs *int32 `protobuf:"varint,4,opt,name=max_jobs,json=maxJobs,proto3,oneof" json:"max_jobs,omitempty"`
 	// What the tenant has now.
 	Gpus        float64                `protobuf:"fixed64,5,opt,name=gpus,proto3" json:"gpus,omitempty"`
@@ -49,8 +49,15 @@ type Quota struct {
 	GpuHours   float64            `protobuf:"fixed64,13,opt,name=gpu_hours,json=gpuHours,proto3" json:"gpu_hours,omitempty"`
 	// When the next month begins, while there is a limit.
 	GpuHoursResetAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=gpu_hours_reset_at,json=gpuHoursResetAt,proto3" json:"gpu_hours_reset_at,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Unfinished submissions: jobs, and job arrays as one each; one more is refused at submit. Absent: 10,000. -1: no bound.
+	MaxSubmissions *int32 `protobuf:"varint,15,opt,name=max_submissions,json=maxSubmissions,proto3,oneof" json:"max_submissions,omitempty"`
+	// MiB of the requests of unfinished submissions together; one beyond it is refused at submit. Absent: 256. -1: no bound.
+	MaxSpecMb *int32 `protobuf:"varint,16,opt,name=max_spec_mb,json=maxSpecMb,proto3,oneof" json:"max_spec_mb,omitempty"`
+	// What the tenant has now of both.
+	Submissions   int32   `protobuf:"varint,17,opt,name=submissions,proto3" json:"submissions,omitempty"`
+	SpecMb        float64 `protobuf:"fixed64,18,opt,name=spec_mb,json=specMb,proto3" json:"spec_mb,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Quota) Reset() {
@@ -179,6 +186,34 @@ func (x *Quota) GetGpuHoursResetAt() *timestamppb.Timestamp {
 		return x.GpuHoursResetAt
 	}
 	return nil
+}
+
+func (x *Quota) GetMaxSubmissions() int32 {
+	if x != nil && x.MaxSubmissions != nil {
+		return *x.MaxSubmissions
+	}
+	return 0
+}
+
+func (x *Quota) GetMaxSpecMb() int32 {
+	if x != nil && x.MaxSpecMb != nil {
+		return *x.MaxSpecMb
+	}
+	return 0
+}
+
+func (x *Quota) GetSubmissions() int32 {
+	if x != nil {
+		return x.Submissions
+	}
+	return 0
+}
+
+func (x *Quota) GetSpecMb() float64 {
+	if x != nil {
+		return x.SpecMb
+	}
+	return 0
 }
 
 type GetQuotaRequest struct {
@@ -522,7 +557,7 @@ var File_scaimind_v1_quotas_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_quotas_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/quotas.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/options.proto\"\x9f\x06\n" +
+	"\x18scaimind/v1/quotas.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/options.proto\"\xd1\a\n" +
 	"\x05Quota\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x1e\n" +
 	"\bmax_gpus\x18\x02 \x01(\x05H\x00R\amaxGpus\x88\x01\x01\x12-\n" +
@@ -541,7 +576,11 @@ const file_scaimind_v1_quotas_proto_rawDesc = "" +
 	"\fgpus_by_type\x18\f \x03(\v2\".scaimind.v1.Quota.GpusByTypeEntryR\n" +
 	"gpusByType\x12\x1b\n" +
 	"\tgpu_hours\x18\r \x01(\x01R\bgpuHours\x12G\n" +
-	"\x12gpu_hours_reset_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x0fgpuHoursResetAt\x1a@\n" +
+	"\x12gpu_hours_reset_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x0fgpuHoursResetAt\x12,\n" +
+	"\x0fmax_submissions\x18\x0f \x01(\x05H\x04R\x0emaxSubmissions\x88\x01\x01\x12#\n" +
+	"\vmax_spec_mb\x18\x10 \x01(\x05H\x05R\tmaxSpecMb\x88\x01\x01\x12 \n" +
+	"\vsubmissions\x18\x11 \x01(\x05R\vsubmissions\x12\x17\n" +
+	"\aspec_mb\x18\x12 \x01(\x01R\x06specMb\x1a@\n" +
 	"\x12MaxGpusByTypeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1a=\n" +
@@ -551,7 +590,9 @@ const file_scaimind_v1_quotas_proto_rawDesc = "" +
 	"\t_max_gpusB\x13\n" +
 	"\x11_max_running_jobsB\v\n" +
 	"\t_max_jobsB\x10\n" +
-	"\x0e_max_gpu_hours\".\n" +
+	"\x0e_max_gpu_hoursB\x12\n" +
+	"\x10_max_submissionsB\x0e\n" +
+	"\f_max_spec_mb\".\n" +
 	"\x0fGetQuotaRequest\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\"<\n" +
 	"\x10GetQuotaResponse\x12(\n" +

@@ -32,7 +32,7 @@ func (s *Sums) checkQueues(of State, report kernel.Report) {
 		return want[q]
 	}
 	for j := range of.Jobs(false, 0) {
-		at(j.Queue).held += j.Tally(&at(j.Queue).counts, 1)
+		at(j.Queue).add(j, 1)
 	}
 	for l := range of.Leases() {
 		if j, ok := of.Job(l.Job); ok {
@@ -66,7 +66,7 @@ func (s *Sums) checkShares(of State, report kernel.Report) {
 		return want[k]
 	}
 	for j := range of.Jobs(false, 0) {
-		at(j).held += j.Tally(&at(j).counts, 1)
+		at(j).add(j, 1)
 	}
 	for l := range of.Leases() {
 		if j, ok := of.Job(l.Job); ok {

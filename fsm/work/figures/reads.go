@@ -73,6 +73,8 @@ func (v View) Usage(tenant string) work.Usage {
 	total := figures{counts: v.CountsOf(tenant)}
 	for f := range v.sharesOf(tenant) {
 		total.gpuMilli += f.gpuMilli
+		total.submissions += f.submissions
+		total.specBytes += f.specBytes
 	}
 	return total.usage()
 }

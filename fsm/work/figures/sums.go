@@ -17,11 +17,24 @@ type figures struct {
 	gpuMilli int
 	// treeMilli is, of a queue, the same of its jobs and those of all queues below it.
 	treeMilli int
+	// submissions are those that are not over, specBytes what their specs have together.
+	submissions, specBytes int
+}
+
+// add counts a row, by times.
+func (f *figures) add(j *work.Job, by int) {
+	f.held += j.Tally(&f.counts, by)
+	if j.Submission() && !j.Terminal() {
+		f.submissions += by
+		f.specBytes += by * len(j.Spec)
+	}
 }
 
 func (f *figures) usage() work.Usage {
 	running := f.counts[v1.JobState_ALLOCATED] + f.counts[v1.JobState_STARTING] + f.counts[v1.JobState_RUNNING]
-	return work.Usage{GPUMilli: f.gpuMilli, Running: running, Unfinished: work.Unfinished(f.counts)}
+	return work.Usage{
+		GPUMilli: f.gpuMilli, Running: running, Unfinished: work.Unfinished(f.counts), Submissions: f.submissions, SpecBytes: f.specBytes,
+	}
 }
 
 // queue has the figures of a queue.
@@ -144,14 +157,10 @@ func (w *working) totalOf(tenant string) *figures {
 
 // Count counts a row that comes (1) or goes (-1).
 func Count(s *Sums, j *work.Job, by int) {
-	q := s.work.queueOf(j.Queue)
-	held := j.Tally(&q.counts, by)
-	q.held += held
+	s.work.queueOf(j.Queue).add(j, by)
 	f := s.work.shareOf(j.Tenant, j.Queue)
-	j.Tally(&f.counts, by)
-	j.Tally(&f.total.counts, by)
-	f.held += held
-	f.total.held += held
+	f.add(j, by)
+	f.total.add(j, by)
 }
 
 // Hold counts what a lease of a job takes, or gives back. The queues are that of the job and those that it is a part of.

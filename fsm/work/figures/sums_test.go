@@ -23,7 +23,7 @@ type state struct {
 
 func counted() *state {
 	s := &state{Sums: New(), jobs: []*work.Job{
-		{ID: 1, Tenant: "acme", Queue: "part", State: v1.JobState_RUNNING},
+		{ID: 1, Tenant: "acme", Queue: "part", State: v1.JobState_RUNNING, Spec: []byte("abc")},
 		{ID: 2, Tenant: "other", Queue: "part", State: v1.JobState_QUEUED, Held: work.HoldNotBefore},
 	}, leases: []*work.Lease{{Job: 1, Node: "n1", GPUs: 3}}}
 	for _, j := range s.jobs {
@@ -60,7 +60,7 @@ func TestSums_countQueuesAndTenants(t *testing.T) {
 	require.Equal(t, 2000, v.QueueGPUs("part"))
 	require.Zero(t, v.QueueGPUs("whole"))
 	require.Equal(t, 2000, v.QueueTreeGPUs("whole"))
-	require.Equal(t, work.Usage{GPUMilli: 2000, Running: 1, Unfinished: 1}, v.Usage("acme"))
+	require.Equal(t, work.Usage{GPUMilli: 2000, Running: 1, Unfinished: 1, Submissions: 1, SpecBytes: 3}, v.Usage("acme"))
 	require.Equal(t, v.Usage("acme"), UsageNow(&s.Sums, "acme"))
 	require.Equal(t, 1, v.HeldOf("other"))
 	require.Zero(t, v.QueueGPUsOf("other", "part"))
@@ -82,6 +82,7 @@ func TestCheck_canFail(t *testing.T) {
 		"a tree of queues counted wrong": {func(s *state) { s.queues.Put(queue{"whole", &figures{treeMilli: 1}}) }, `the figures of queue "whole"`},
 		"figures of a queue uncounted":   {func(s *state) { s.queues.Delete(queue{name: "part"}) }, "figures of 1 queues instead of 2"},
 		"wrong figures of a tenant":      {func(s *state) { s.shares.Put(share{part{"acme", "part"}, &figures{gpuMilli: 1}}) }, "I11: the figures of tenant"},
+		"specs of a tenant uncounted":    {func(s *state) { s.jobs[0].Spec = nil }, "I11: the figures of tenant"},
 		"a tenant's part uncounted":      {func(s *state) { s.shares.Delete(share{of: part{"acme", "part"}}) }, "parts of queues that tenants have are not counted"},
 	} {
 		t.Run(name, func(t *testing.T) {

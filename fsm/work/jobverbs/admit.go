@@ -79,6 +79,9 @@ func admit(tx *lifecycle.Tx, j *work.Job) *kernel.Refusal {
 	if r := admitShape(tx, &j.Shape); r != nil {
 		return r
 	}
+	if r := tx.AdmitSubmission(j.Tenant, len(j.Spec)); r != nil {
+		return r
+	}
 	return tx.AdmitMore(j.Tenant, j.Places())
 }
 

@@ -259,6 +259,9 @@ func retry(tx *lifecycle.Tx, j *work.Job, c *ControlJob) *kernel.Refusal {
 	if c.Spec != nil {
 		j.Spec = c.Spec
 	}
+	if r := admitAgain(tx, j); r != nil {
+		return r
+	}
 	j.Retries, j.Streak = work.RetryCounts{}, work.Streak{}
 	// A user who retries a job wants it to run: what it waited for in vain is not asked for again.
 	j.Dependencies = nil
@@ -267,6 +270,17 @@ func retry(tx *lifecycle.Tx, j *work.Job, c *ControlJob) *kernel.Refusal {
 	tx.Requeue(j, &work.Ending{ErrorType: j.ErrorType, ExitCode: j.ExitCode}, lifecycle.OrElse(c.why(), reason.RetriedByUser))
 	startFresh(tx, j, c.Checkpoint)
 	return nil
+}
+
+// admitAgain says why what is over may not be unfinished again; nil: it may. With an element its array is.
+func admitAgain(tx *lifecycle.Tx, j *work.Job) *kernel.Refusal {
+	if array, _, element := j.ID.Element(); element {
+		j, _ = tx.Job(array)
+	}
+	if !j.Terminal() {
+		return nil
+	}
+	return tx.AdmitSubmission(j.Tenant, len(j.Spec))
 }
 
 // startFresh gives up the tasks of an attempt that is over, and sets where the next one goes on from.

@@ -150,6 +150,9 @@ func retryArray(tx *lifecycle.Tx, row *work.Job, c *ControlJob) *kernel.Refusal 
 	if r := tx.AdmitMore(row.Tenant, more); r != nil {
 		return r
 	}
+	if r := admitAgain(tx, row); r != nil {
+		return r
+	}
 	for i := range a.Failed {
 		a.Waiting = a.Waiting.And(a.Failed[i].Elements)
 	}
@@ -212,6 +215,9 @@ func controlElement(tx *lifecycle.Tx, e *work.Job, c *ControlJob) *kernel.Refusa
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.QueueOfJobGone, row.Queue, id, tx.QueueNames())
 	}
 	if r := tx.AdmitMore(row.Tenant, 1); r != nil {
+		return r
+	}
+	if r := admitAgain(tx, row); r != nil {
 		return r
 	}
 	a.Again(number)

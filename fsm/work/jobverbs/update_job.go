@@ -242,6 +242,11 @@ func leavesBy(tx *lifecycle.Tx, j *work.Job, at int64) bool {
 // update changes the fields of a set, and what follows from them.
 func update(tx *lifecycle.Tx, j *work.Job, c *UpdateJob, set Fields) *kernel.Refusal {
 	to := &c.To
+	if j.Submission() {
+		if r := tx.AdmitSpec(j.Tenant, len(to.Spec)-len(j.Spec)); r != nil {
+			return r
+		}
+	}
 	j.Spec = to.Spec
 	if set&SetName != 0 {
 		j.Name = to.Name

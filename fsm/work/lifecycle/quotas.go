@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/bounds"
 )
 
 // overTypes says why the places of a job would be more of a type of GPU than a limit allows, even when some jobs have left;
@@ -96,6 +97,38 @@ func (tx *Tx) AdmitMore(tenant string, n int) *kernel.Refusal {
 	}
 	if have := tx.UsageNow(tenant).Unfinished; have+n > int(*q.MaxJobs) {
 		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Quota: true, Reason: reason.New(reason.QuotaOfJobs, have, *q.MaxJobs)}
+	}
+	return nil
+}
+
+// AdmitSubmission says why a tenant may not have one more unfinished submission with such a spec; nil: it may.
+func (tx *Tx) AdmitSubmission(tenant string, spec int) *kernel.Refusal {
+	if !tx.Entry.Open(bounds.Gate) {
+		return nil
+	}
+	q, _ := tx.Quota(tenant)
+	if q == nil {
+		q = &work.Quota{}
+	}
+	most, bounded := bounds.Of(q.MaxSubmissions, bounds.Submissions)
+	if have := tx.UsageNow(tenant).Submissions; bounded && have >= most {
+		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Quota: true, Reason: reason.New(reason.QuotaOfSubmissions, have, most, tenant)}
+	}
+	return tx.AdmitSpec(tenant, spec)
+}
+
+// AdmitSpec says why the specs of a tenant's unfinished submissions may not have so many more bytes; nil: they may.
+func (tx *Tx) AdmitSpec(tenant string, more int) *kernel.Refusal {
+	if !tx.Entry.Open(bounds.Gate) || more <= 0 {
+		return nil
+	}
+	q, _ := tx.Quota(tenant)
+	if q == nil {
+		q = &work.Quota{}
+	}
+	most, bounded := bounds.Of(q.MaxSpecMB, bounds.SpecMB)
+	if have := tx.UsageNow(tenant).SpecBytes; bounded && have+more > most<<20 {
+		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Quota: true, Reason: reason.New(reason.QuotaOfSpecs, have>>20, most, more, tenant)}
 	}
 	return nil
 }

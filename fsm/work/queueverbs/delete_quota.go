@@ -20,7 +20,7 @@ func (DeleteQuota) CommandNumber() uint16 { return 22 }
 func init() { verbs.Add(lifecycle.Verb("DeleteQuota", deleteQuota, auditDeleteQuota)) }
 
 func deleteQuota(tx *lifecycle.Tx, c *DeleteQuota) QuotaResult {
-	if !tx.Limited(c.Tenant) {
+	if _, there := tx.Quota(c.Tenant); !there {
 		return QuotaResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoQuota, c.Tenant)}
 	}
 	tx.SetQuota(c.Tenant, nil)

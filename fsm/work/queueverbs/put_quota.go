@@ -4,8 +4,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/bounds"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
@@ -21,10 +23,21 @@ type PutQuota struct {
 	MaxByType  typed.Limits  `cbor:"7,keyasint,omitempty"`
 	// MaxGPUHours is for each month.
 	MaxGPUHours *int32 `cbor:"8,keyasint,omitempty"`
+	// MaxSubmissions and MaxSpecMB replace the bounds that every tenant has; bounds.None: no bound.
+	MaxSubmissions *int32 `cbor:"9,keyasint,omitempty"`
+	MaxSpecMB      *int32 `cbor:"10,keyasint,omitempty"`
 }
 
 // CommandNumber implements kernel.Command.
 func (PutQuota) CommandNumber() uint16 { return 21 }
+
+// AtLevel implements kernel.Leveled.
+func (c PutQuota) AtLevel(at level.Level) (kernel.Command, error) {
+	if c.MaxSubmissions != nil || c.MaxSpecMB != nil {
+		return c, bounds.Gate.Check(at)
+	}
+	return c, nil
+}
 
 func init() { verbs.Add(lifecycle.Verb("PutQuota", putQuota, auditPutQuota)) }
 
@@ -43,11 +56,17 @@ func putQuota(tx *lifecycle.Tx, c *PutQuota) QuotaResult {
 			return QuotaResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.NegativeLimit)}
 		}
 	}
+	for _, bound := range []*int32{c.MaxSubmissions, c.MaxSpecMB} {
+		if bound != nil && *bound < bounds.None {
+			return QuotaResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.NegativeLimit)}
+		}
+	}
 	if !c.MaxByType.Valid() {
 		return QuotaResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.BadTypeLimits, typed.MaxLimits, typed.MaxName)}
 	}
 	q := &work.Quota{
 		Tenant: c.Tenant, MaxGPUs: c.MaxGPUs, MaxRunning: c.MaxRunning, MaxJobs: c.MaxJobs, MaxByType: c.MaxByType, MaxGPUHours: c.MaxGPUHours,
+		MaxSubmissions: c.MaxSubmissions, MaxSpecMB: c.MaxSpecMB,
 		UpdatedBy: c.By, UpdatedAt: tx.Now, Revision: tx.Index,
 	}
 	tx.SetQuota(c.Tenant, q)
@@ -56,7 +75,10 @@ func putQuota(tx *lifecycle.Tx, c *PutQuota) QuotaResult {
 }
 
 func auditPutQuota(tx *kernel.Tx, c *PutQuota, result QuotaResult) {
-	q := work.Quota{MaxGPUs: c.MaxGPUs, MaxRunning: c.MaxRunning, MaxJobs: c.MaxJobs, MaxByType: c.MaxByType, MaxGPUHours: c.MaxGPUHours}
+	q := work.Quota{
+		MaxGPUs: c.MaxGPUs, MaxRunning: c.MaxRunning, MaxJobs: c.MaxJobs, MaxByType: c.MaxByType, MaxGPUHours: c.MaxGPUHours,
+		MaxSubmissions: c.MaxSubmissions, MaxSpecMB: c.MaxSpecMB,
+	}
 	access.Record(tx, c.Actor, access.AuditRecord{Action: AuditQuotaPut, Object: c.Tenant, Message: q.Said()}, result.Refusal)
 }
 

@@ -21,11 +21,11 @@ func (t *quotaTables) freeze() quotaTables {
 	return quotaTables{rows: t.rows.Freeze()}
 }
 
-// SetQuota puts a quota in, or takes it away. The waiting jobs of a tenant are in classes of their own while it has one,
-// so that the scheduler can pass over all of them at once, and tell their tenant alone why: they change places here.
+// SetQuota puts a quota in, or takes it away. The waiting jobs of a tenant are in classes of their own while one limits them, so
+// that the scheduler can pass over all of them at once, and tell their tenant alone why: they change places here.
 func (s *State) SetQuota(tenant string, q *work.Quota) {
 	var moved []*work.Job
-	if s.Limited(tenant) != (q != nil) {
+	if s.Limited(tenant) != q.Limits() {
 		moved = s.waitingOf(tenant)
 	}
 	for _, j := range moved {
@@ -58,13 +58,13 @@ func (s *rows) waitingOf(tenant string) []*work.Job {
 	return waiting
 }
 
-// Limited says whether a tenant has a quota.
+// Limited says whether a tenant has a quota that may keep its jobs waiting.
 func (s *rows) Limited(tenant string) bool {
 	if s.quotas.rows.Len() == 0 {
 		return false
 	}
-	_, ok := s.quotas.rows.Get(tenant)
-	return ok
+	q, ok := s.quotas.rows.Get(tenant)
+	return ok && q.Limits()
 }
 
 // Quota returns the quota of a tenant; false: it has none.

@@ -11,7 +11,7 @@ import (
 
 func TestQuota_showSetClear(t *testing.T) {
 	g := clitest.NewGateway(t)
-	acme := `{"tenant_id":"acme","max_gpus":16,"max_running_jobs":null,"max_jobs":0,"gpus":3.5,"running_jobs":4,"jobs":12,"max_gpus_by_type":{"H100":8},"max_gpu_hours":500,"gpus_by_type":{"A100":2,"H100":1.5},"gpu_hours":480.25,"updated_by":"olga"}`
+	acme := `{"tenant_id":"acme","max_gpus":16,"max_running_jobs":null,"max_jobs":0,"gpus":3.5,"running_jobs":4,"jobs":12,"max_gpus_by_type":{"H100":8},"max_gpu_hours":500,"gpus_by_type":{"A100":2,"H100":1.5},"gpu_hours":480.25,"max_submissions":-1,"max_spec_mb":null,"submissions":7,"spec_mb":0.25,"updated_by":"olga"}`
 	g.On("GET /tenants/-/quota", clitest.Answer(200, acme))
 	g.On("GET /tenants/a/b/quota", clitest.Answer(200, acme)) // the client escapes it, so that it is one segment
 	g.On("GET /quotas", clitest.Answer(200, `{"quotas":[`+acme+`,{"tenant_id":"guests","max_gpus":null,"gpus":0}]}`))
@@ -20,7 +20,7 @@ func TestQuota_showSetClear(t *testing.T) {
 
 	out, _, code := clitest.Run(t, "quota", "show")
 	require.Zero(t, code)
-	require.Regexp(t, `TENANT\s+GPUS\s+RUNNING\s+JOBS\s+GPU HOURS\s+BY TYPE\s+SET BY\nacme\s+3\.5 of 16\s+4 of any\s+12 of 0\s+480\.2 of 500\s+A100: 2 of any, H100: 1\.5 of 8\s+olga\n`, out)
+	require.Regexp(t, `TENANT\s+GPUS\s+RUNNING\s+JOBS\s+SUBMISSIONS\s+REQUESTS\s+GPU HOURS\s+BY TYPE\s+SET BY\nacme\s+3\.5 of 16\s+4 of any\s+12 of 0\s+7 of any\s+0\.25 of 256 MiB\s+480\.2 of 500\s+A100: 2 of any, H100: 1\.5 of 8\s+olga\n`, out)
 	out, _, code = clitest.Run(t, "quota", "show", "-o", "json")
 	require.Zero(t, code)
 	require.JSONEq(t, acme, out)
@@ -28,13 +28,16 @@ func TestQuota_showSetClear(t *testing.T) {
 	require.Zero(t, code)
 	out, _, code = clitest.Run(t, "quota", "list")
 	require.Zero(t, code)
-	require.Regexp(t, `(?m)^guests\s+0 of any\s+0 of any\s+0 of any\s+0\.0 of any\s*$`, out)
+	require.Regexp(t, `(?m)^guests\s+0 of any\s+0 of any\s+0 of any\s+0 of 10000\s+0 of 256 MiB\s+0\.0 of any\s*$`, out)
 
 	// A missing flag means no limit, and 0 is a limit.
 	_, stderr, code := clitest.Run(t, "quota", "set", "acme", "--max-gpus", "0", "--max-jobs", "1000")
 	require.Zero(t, code, stderr)
 	require.JSONEq(t, `{"max_gpus":0,"max_jobs":1000}`, g.Bodies[len(g.Bodies)-1])
 	require.NotEmpty(t, g.Keys[len(g.Keys)-1])
+	_, stderr, code = clitest.Run(t, "quota", "set", "acme", "--max-submissions", "unlimited", "--max-spec-mb", "1024")
+	require.Zero(t, code, stderr)
+	require.JSONEq(t, `{"max_submissions":-1,"max_spec_mb":1024}`, g.Bodies[len(g.Bodies)-1])
 	out, _, code = clitest.Run(t, "quota", "clear", "acme")
 	require.Zero(t, code)
 	require.Equal(t, "acme has no quota\n", out)
@@ -55,6 +58,7 @@ func TestQuota_showSetClear(t *testing.T) {
 		"set whose":      {[]string{"set", "--max-gpus", "1"}, "mind quota set needs TENANT; for example: mind quota set acme"},
 		"set to what":    {[]string{"set", "acme"}, "give at least one limit; mind quota clear removes all of them"},
 		"not a number":   {[]string{"set", "acme", "--max-gpus", "many"}, "many"},
+		"no bound":       {[]string{"set", "acme", "--max-submissions", "-1"}, "not unlimited"},
 		"two tenants":    {[]string{"show", "a", "b"}, `was given "a" "b"`},
 		"a bad format":   {[]string{"list", "-o", "xml"}, "table, json or yaml"},
 		"no such thing":  {[]string{"claer", "acme"}, "did you mean mind quota clear?"},
