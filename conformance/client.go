@@ -105,7 +105,9 @@ func (t Target) do(ctx context.Context, r request) (*answer, error) {
 			RequestID string `json:"request_id"`
 		} `json:"meta"`
 	}
-	if json.Unmarshal(raw, &envelope) == nil {
+	if bare(r.path) {
+		a.readBare()
+	} else if json.Unmarshal(raw, &envelope) == nil {
 		a.status, a.data, a.requestID = envelope.Status, envelope.Data, envelope.Meta.RequestID
 		a.errorCode, a.message, a.details = envelope.Error.Code, envelope.Error.Message, envelope.Error.Details
 	}
@@ -130,6 +132,8 @@ func (t Target) must(ctx context.Context, r request, code int, out any) error {
 // enveloped returns a sentence about the first fault of an answer's envelope; "" if there is none.
 func (a *answer) enveloped() string {
 	switch {
+	case a.code == http.StatusNoContent && a.header.Get("X-Request-Id") != "":
+		return ""
 	case a.code >= 200 && a.code < 300 && a.status != "ok":
 		return "a good answer without the envelope's status ok"
 	case a.code >= 400 && (a.status != "error" || a.errorCode == "" || a.message == ""):

@@ -100,7 +100,7 @@ func (s *suite) foreignLists(ctx context.Context, e *endpoint) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range []string{s.other.core, s.other.execution, s.other.decision} {
+	for _, id := range append([]string{s.other.core, s.other.execution, s.other.decision}, s.other.flows...) {
 		if bytes.Contains(a.raw, []byte(id)) {
 			s.breaks("it lists %s of another tenant", id)
 		}

@@ -47,6 +47,8 @@ type endpoint struct {
 	raw bool
 	// foreign says that the body is of a format of its own, so faults in bodies of the contract are not tried.
 	foreign bool
+	// right is the right on a flow that the call takes; empty: none.
+	right string
 }
 
 func (e *endpoint) method() string {
@@ -57,20 +59,23 @@ func (e *endpoint) method() string {
 // template returns the whole path, with its placeholder.
 func (e *endpoint) template() string {
 	_, path, _ := strings.Cut(e.name, " ")
-	if e.open || strings.HasPrefix(path, "/v1/") {
+	if e.open || strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/api/") {
 		return path
 	}
 	return prefix + path
 }
 
-// path returns the whole path, with an id in the place of its placeholder.
+// path returns the whole path, with an id in the place of its placeholder. One with two has their values with a slash between them.
 func (e *endpoint) path(id string) string {
-	template := e.template()
-	from, to := strings.Index(template, "{"), strings.Index(template, "}")
-	if from < 0 {
-		return template
+	path := e.template()
+	for part := range strings.SplitSeq(id+"/nothing", "/") {
+		from, to := strings.Index(path, "{"), strings.Index(path, "}")
+		if from < 0 {
+			break
+		}
+		path = path[:from] + part + path[to+1:]
 	}
-	return template[:from] + id + template[to+1:]
+	return path
 }
 
 func (e *endpoint) named() bool { return strings.Contains(e.name, "{") }
@@ -147,7 +152,7 @@ func ownQuota(ctx context.Context, p *party) (string, error) {
 }
 
 func spareToken(ctx context.Context, p *party) (string, error) {
-	_, id, err := p.newToken(ctx, view)
+	_, id, err := p.newToken(ctx, "conformance", view)
 	return id, err
 }
 
@@ -165,7 +170,7 @@ var jobFields = []string{
 }
 
 // endpoints is the contract. It was written by hand from the design and the published documentation, not from the code.
-var endpoints = slices.Concat(mindEndpoints, coreEndpoints)
+var endpoints = slices.Concat(mindEndpoints, coreEndpoints, flowEndpoints)
 
 // mindEndpoints are those of ScaiMind, and those of the gateway itself.
 var mindEndpoints = []endpoint{

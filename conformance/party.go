@@ -30,17 +30,26 @@ type party struct {
 
 	core, execution, decision string // a Core that runs, and an execution of it that waits for a decision
 	cores                     []string
+	flows                     []string
+	// guest is a token of another user of the tenant, with all permissions but those of administrators.
+	guest string
 }
+
+// guest is the user of the token guest.
+const guest = "guest"
 
 // newParty makes a tenant with tokens, a finished job and a checkpoint.
 func newParty(ctx context.Context, t Target, evaluations bool) (*party, error) {
 	p := &party{target: t, tenant: "conformance-" + strings.ToLower(rand.Text()[:8]), only: map[string]string{}}
 	var err error
-	if p.all, p.token, err = p.newToken(ctx, permissions); err != nil {
+	if p.all, p.token, err = p.newToken(ctx, "conformance", permissions); err != nil {
+		return nil, err
+	}
+	if p.guest, _, err = p.newToken(ctx, guest, []string{"scaicore:view", "scaicore:manage"}); err != nil {
 		return nil, err
 	}
 	for _, permission := range permissions {
-		if p.only[permission], _, err = p.newToken(ctx, []string{permission}); err != nil {
+		if p.only[permission], _, err = p.newToken(ctx, "conformance", []string{permission}); err != nil {
 			return nil, err
 		}
 	}
@@ -96,13 +105,13 @@ func (p *party) evaluationBody() map[string]any {
 	return map[string]any{"job_id": p.job, "benchmarks": []any{map[string]any{"name": "mmlu", "num_samples": 10}}}
 }
 
-func (p *party) newToken(ctx context.Context, may []string) (token, id string, err error) {
+func (p *party) newToken(ctx context.Context, user string, may []string) (token, id string, err error) {
 	var made struct {
 		Token string `json:"token"`
 		ID    string `json:"token_id"`
 	}
 	err = p.target.must(ctx, request{method: "POST", path: prefix + "/tokens", token: p.target.Token, body: map[string]any{
-		"tenant_id": p.tenant, "user_id": "conformance", "name": "conformance", "permissions": may, "expires_in_seconds": 3600,
+		"tenant_id": p.tenant, "user_id": user, "name": "conformance", "permissions": may, "expires_in_seconds": 3600,
 	}}, 201, &made)
 	return made.Token, made.ID, err
 }
@@ -162,7 +171,7 @@ func (p *party) running(ctx context.Context) (string, error) {
 
 // leave stops the jobs that the party started, and deletes its Cores.
 func (p *party) leave(ctx context.Context) error {
-	faults := []error{p.leaveCores(ctx)}
+	faults := []error{p.leaveCores(ctx), p.leaveFlows(ctx)}
 	for _, id := range p.started {
 		a, err := p.target.do(ctx, request{method: "POST", path: prefix + "/jobs/" + id + "/cancel", token: p.all})
 		if err == nil && a.code != 200 && a.code != 409 {

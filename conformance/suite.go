@@ -68,7 +68,7 @@ func (s *suite) endpoint(ctx context.Context, e *endpoint) error {
 		s.breaks("the OpenAPI document says x-mind-choice %t", op.Ours)
 	}
 	for _, check := range []func(context.Context, *endpoint) error{
-		s.identity, s.roles, s.success, s.secrets, s.tickets, s.unknownObjects, s.foreignObjects, s.foreignLists, s.methods, s.head, s.bodies, s.queries, s.keys,
+		s.identity, s.roles, s.success, s.secrets, s.tickets, s.unknownObjects, s.foreignObjects, s.foreignLists, s.methods, s.head, s.bodies, s.queries, s.keys, s.rights, s.saves,
 	} {
 		if err := check(ctx, e); err != nil {
 			return err

@@ -29,6 +29,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/datatokens"
 	"github.com/mindcoordinator/mind/coordinator/evaluations"
 	"github.com/mindcoordinator/mind/coordinator/events"
+	"github.com/mindcoordinator/mind/coordinator/flows"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
 	"github.com/mindcoordinator/mind/coordinator/interpreter"
 	"github.com/mindcoordinator/mind/coordinator/jobs"
@@ -86,6 +87,7 @@ type server struct {
 	evaluations *evaluations.Service
 	schedules   *schedules.Service
 	cores       *cores.Service
+	flows       *flows.Service
 	interpreter *interpreter.Interpreter
 	notices     *notify.Sender
 	data        *data.Service
@@ -138,6 +140,7 @@ func (s *server) grpcServer() *grpc.Server {
 	v1.RegisterScheduleServiceServer(server, s.schedules)
 	v1.RegisterAuditServiceServer(server, s.access)
 	v1.RegisterCoreServiceServer(server, s.cores)
+	v1.RegisterFlowServiceServer(server, s.flows)
 	return server
 }
 

@@ -258,9 +258,35 @@ func (g *gate) do(method, path, body string, headers ...string) *answer {
 	g.handler.ServeHTTP(w, r)
 	a := &answer{code: w.Code, header: w.Header(), body: w.Body.String()}
 	if strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") {
-		require.NoError(g.t, json.Unmarshal([]byte(a.body), a), a.body)
+		if ofFlows(r.URL.Path) {
+			a.readBare(g.t)
+		} else {
+			require.NoError(g.t, json.Unmarshal([]byte(a.body), a), a.body)
+		}
 	}
 	return a
+}
+
+// readBare reads an answer without an envelope, so that tests of all routes find in it what they look for.
+func (a *answer) readBare(t testing.TB) {
+	a.Meta.RequestID = a.header.Get(headerRequestID)
+	if a.code < 400 {
+		a.Status, a.Data = "ok", json.RawMessage(a.body)
+		require.True(t, json.Valid(a.Data), a.body)
+		return
+	}
+	var fault struct {
+		Detail struct {
+			Error, Message string
+			Details        []wire.Fault
+			RetryAfter     int `json:"retry_after"`
+		}
+	}
+	read := json.NewDecoder(strings.NewReader(a.body))
+	require.NoError(t, read.Decode(&fault), a.body)
+	require.Equal(t, strings.ToLower(fault.Detail.Error), fault.Detail.Error)
+	a.Status, a.Error.Code, a.Error.Message = "error", strings.ToUpper(fault.Detail.Error), fault.Detail.Message
+	a.Error.Details, a.Error.RetryAfter = fault.Detail.Details, fault.Detail.RetryAfter
 }
 
 func (g *gate) data(a *answer) map[string]any {

@@ -103,7 +103,7 @@ func endpoints() []endpoint {
 // special lists the endpoints that need more than the protos declare, and those that are used most, whose paths are
 // then matched first.
 func special() []endpoint {
-	return []endpoint{
+	return append(flowEndpoints(), []endpoint{
 		{rpc: v1.JobService_SubmitJob_FullMethodName, serve: submitJob, doc: doc{In: &v1.SubmitJobRequest{}, Out: &v1.SubmitJobResponse{}}},
 		{rpc: v1.JobService_SubmitJobs_FullMethodName, serve: submitBatch, doc: doc{
 			InSchema:  object{"type": "object", "required": []string{"jobs"}, "properties": object{"jobs": list(object{"$ref": "#/components/schemas/SubmitJobRequest"})}},
@@ -259,7 +259,7 @@ func special() []endpoint {
 		}},
 		{own: get("/metrics", "Metrics for Prometheus", false), open: true, serve: serveMetrics},
 		{own: get("/openapi.json", "This document", true), open: true, serve: serveOpenAPI, doc: doc{OutSchema: anything}},
-	}
+	}...)
 }
 
 // get returns a route of the gateway itself.

@@ -21,6 +21,8 @@ type problem struct {
 	retryAfter int // seconds; 0: none
 	// reason is the label under which a denial is counted; empty: the code.
 	reason string
+	// more has further members of an error without an envelope: JSON, each with a comma before it.
+	more []byte
 	// coordinators: the coordinators refused the request, and recorded that themselves.
 	coordinators bool
 }
@@ -51,7 +53,10 @@ func (x *httpRequest) ok(m proto.Message) {
 // data answers with the data that appendData writes.
 func (x *httpRequest) data(appendData func([]byte) []byte) {
 	buf := bodies.Get().(*[]byte)
-	b := append((*buf)[:0], `{"status":"ok","data":`...)
+	b := (*buf)[:0]
+	if !x.route.Bare {
+		b = append(b, `{"status":"ok","data":`...)
+	}
 	start := len(b)
 	b = appendData(b)
 	x.made = len(b) - start
@@ -59,7 +64,11 @@ func (x *httpRequest) data(appendData func([]byte) []byte) {
 		*buf = b
 		x.empty(http.StatusNotModified)
 	} else {
-		b = x.appendMeta(b)
+		if x.route.Bare {
+			b = append(b, '\n')
+		} else {
+			b = x.appendMeta(b)
+		}
 		*buf = b
 		x.send(x.route.Code, b)
 	}
@@ -75,6 +84,9 @@ func (x *httpRequest) unchanged(data []byte) bool {
 	sum := sha256.Sum256(data)
 	tag := `W/"` + hex.EncodeToString(sum[:16]) + `"`
 	h := x.w.Header()
+	if h.Get(headerETag) != "" {
+		return false // The handler has set the tag that the caller sends back with a change.
+	}
 	h[headerETag] = []string{tag}
 	// A cache asks again before each use.
 	h["Cache-Control"] = cachePrivately
@@ -92,9 +104,14 @@ func (x *httpRequest) unchanged(data []byte) bool {
 func (x *httpRequest) refuse(p *problem) {
 	x.noteDenial(p)
 	buf := bodies.Get().(*[]byte)
-	b := append((*buf)[:0], `{"status":"error","error":`...)
-	b = appendProblem(b, p)
-	b = x.appendMeta(b)
+	b := (*buf)[:0]
+	if x.route.Bare {
+		b = append(appendBare(append(b, `{"detail":`...), p), '}', '\n')
+	} else {
+		b = append(b, `{"status":"error","error":`...)
+		b = appendProblem(b, p)
+		b = x.appendMeta(b)
+	}
 	*buf = b
 	if p.retryAfter > 0 {
 		x.w.Header()["Retry-After"] = []string{strconv.Itoa(p.retryAfter)}
@@ -107,8 +124,21 @@ func (x *httpRequest) refuse(p *problem) {
 }
 
 func appendProblem(b []byte, p *problem) []byte {
-	b = append(b, `{"code":`...)
-	b = wire.AppendString(b, p.code)
+	return appendFaults(wire.AppendString(append(b, `{"code":`...), p.code), p)
+}
+
+// appendBare writes an error as ScaiFlow published it: its codes are in lower case.
+func appendBare(b []byte, p *problem) []byte {
+	b = wire.AppendString(append(b, `{"error":`...), strings.ToLower(p.code))
+	if len(p.more) == 0 {
+		return appendFaults(b, p)
+	}
+	b = appendFaults(b, p)
+	return append(append(b[:len(b)-1], p.more...), '}')
+}
+
+// appendFaults completes an error after its code.
+func appendFaults(b []byte, p *problem) []byte {
 	b = append(b, `,"message":`...)
 	b = wire.AppendString(b, p.message)
 	if len(p.details) > 0 {

@@ -29,6 +29,7 @@ const (
 	headerLastEventID    = "Last-Event-Id"
 	headerETag           = "Etag"
 	headerIfNoneMatch    = "If-None-Match"
+	headerIfMatch        = "If-Match"
 )
 
 // httpRequest is one request of a caller and its answer.
@@ -79,8 +80,10 @@ func (x *httpRequest) prepare() (call client.Call, limit time.Duration, err erro
 		Tenant: x.caller.Tenant, User: x.caller.User, Token: x.caller.Token, RequestID: x.requestID, RetryFor: retryFor, Answer: &x.answer,
 		Operator: x.route.operator != "" && x.caller.May(x.route.operator),
 	}
-	if x.route.write {
+	if x.route.write || x.route.Bare { // Rights on flows are of groups, also to read.
 		call.Member = x.caller.Member
+	}
+	if x.route.write {
 		call.IdempotencyKey, err = x.idempotencyKey()
 	} else {
 		call.Consistency, err = x.consistency()

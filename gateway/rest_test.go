@@ -182,6 +182,11 @@ func TestRoutes(t *testing.T) {
 	} {
 		tested[own] = true
 	}
+	for _, r := range allRoutes() { // Those of flows that are served in a way of their own: TestFlows_routes.
+		if ofFlows(r.Path) {
+			tested[r.name] = true
+		}
+	}
 	for _, e := range endpoints() {
 		if m := methods.Of(e.rpc); e.own.Path == "" && e.serve == nil && e.query == nil {
 			for _, at := range m.Routes {

@@ -92,7 +92,7 @@ func routes() ([]route, []openapi.Operation) {
 			}
 			all = append(all, r)
 			o.Method, o.Path, o.Summary, o.Code, o.Choice = at.Method, at.Path, at.Summary, at.Code, at.Choice
-			o.Open, o.Stream, o.Permissions = r.open, r.stream && !r.socket, r.anyOf
+			o.Open, o.Stream, o.Permissions, o.Bare = r.open, r.stream && !r.socket, r.anyOf, at.Bare
 			document = append(document, o)
 		}
 	}
@@ -136,13 +136,18 @@ func (s *server) router() http.Handler {
 			return nil
 		}
 		serves := slices.DeleteFunc(allowed, func(m string) bool { return m == http.MethodHead })
+		if ofFlows(x.r.URL.Path) {
+			bare := *x.route
+			bare.Bare = true
+			x.route = &bare
+		}
 		return &problem{
 			http: http.StatusMethodNotAllowed, code: "METHOD_NOT_ALLOWED",
 			message: fmt.Sprintf("%s takes %s, not %s", wire.Printable(x.r.URL.Path), strings.Join(serves, " or "), wire.Printable(x.r.Method)),
 		}
 	}})
 	return origins.Allow(router, s.config.CORSOrigins,
-		[]string{"Authorization", "Content-Type", headerIdempotencyKey, headerLastEventID, headerRequestID, headerTimeout, headerConsistency, headerIfNoneMatch},
+		[]string{"Authorization", "Content-Type", headerIdempotencyKey, headerLastEventID, headerRequestID, headerTimeout, headerConsistency, headerIfNoneMatch, headerIfMatch},
 		[]string{headerRequestID, headerIndex, headerETag, downloads.HeaderDigest, "Retry-After", headerLimit, headerRemaining, headerReset})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // confide fills every string of a message with a URL that contains a password and a signature, and every map with
@@ -31,6 +32,8 @@ func confide(m protoreflect.Message, depth int) {
 		f := fields.Get(i)
 		of := func(f protoreflect.FieldDescriptor, in protoreflect.Value) (protoreflect.Value, bool) {
 			switch {
+			case wire.JSONField(f):
+				return protoreflect.ValueOfString(`{"a":["` + text + `","x\" ` + text + `\""]}`), true
 			case f.Kind() == protoreflect.StringKind && f.Options().(*descriptorpb.FieldOptions).GetDebugRedact():
 				return protoreflect.ValueOfString("hunter-environment"), true
 			case f.Kind() == protoreflect.StringKind:
@@ -99,7 +102,7 @@ func TestSecrets_ofJobsAreForThoseWhoManageThem(t *testing.T) {
 			if strings.Contains(r.Path, "/launchers") { // operators write them
 				a = g.do(r.Method, path, body, "Authorization", "Bearer "+tokenViewer)
 			}
-			if strings.HasPrefix(r.Path, modules+"scaicore") { // those who manage Cores write their programs
+			if strings.HasPrefix(r.Path, modules+"scaicore") || ofFlows(r.Path) { // those who manage Cores write their programs
 				a = g.do(r.Method, path, body, "Authorization", "Bearer core reader")
 			}
 			require.NotContains(t, a.body, secretOf)

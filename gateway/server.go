@@ -55,6 +55,7 @@ type server struct {
 	jobs        v1.JobServiceClient
 	evaluations v1.EvaluationServiceClient
 	cores       v1.CoreServiceClient
+	flows       v1.FlowServiceClient
 	cluster     v1.ClusterServiceClient
 	launchers   v1.LauncherServiceClient
 	tokens      v1.TokenServiceClient
@@ -115,6 +116,7 @@ func newServer(config Config) (*server, error) {
 	s.watched = stream.Source{Jobs: s.jobs, Events: v1.NewEventServiceClient(c), Longest: config.Timeouts.Stream}
 	s.evaluations = v1.NewEvaluationServiceClient(c)
 	s.cores = v1.NewCoreServiceClient(c)
+	s.flows = v1.NewFlowServiceClient(c)
 	s.launchers = v1.NewLauncherServiceClient(c)
 	s.quotas, s.audit = v1.NewQuotaServiceClient(c), v1.NewAuditServiceClient(c)
 	s.issued = auth.NewAPITokens(s.tokens)
@@ -194,7 +196,7 @@ func (s *server) handler(route *route) http.Handler {
 				x.refuse(p)
 				return
 			}
-			if len(s.config.ModuleTenants) > 0 && strings.HasPrefix(route.Path, modules) && !slices.Contains(s.config.ModuleTenants, caller.Tenant) {
+			if len(s.config.ModuleTenants) > 0 && (strings.HasPrefix(route.Path, modules) || route.Bare) && !slices.Contains(s.config.ModuleTenants, caller.Tenant) {
 				x.refuse(&problem{
 					http: http.StatusForbidden, code: "MODULE_NOT_ENABLED", message: "ScaiMind is not enabled for this tenant",
 				})

@@ -32,7 +32,7 @@ func documentedPermissions(t *testing.T) map[string][]string {
 		for _, m := range found {
 			var permissions []string
 			module := "scaimind:"
-			if strings.Contains(m[2], "/v1/modules/scaicore/") {
+			if strings.Contains(m[2], "/v1/modules/scaicore/") || strings.Contains(m[2], "`/v1/flows") {
 				module = "scaicore:"
 			}
 			for _, p := range strings.Split(strings.Trim(m[3], "` "), " or ") {
@@ -54,8 +54,9 @@ func documentedPermissions(t *testing.T) map[string][]string {
 	return documented
 }
 
-// permissionsOf returns the documented permissions of a route. The nodes have a second path, which the page says once.
+// permissionsOf returns the documented permissions of a route. The nodes have a second path, which the page says once, and so have flows.
 func permissionsOf(documented map[string][]string, r route) []string {
+	r.name = strings.Replace(r.name, " /api/v1/", " /v1/", 1)
 	if p, ok := documented[r.name]; ok {
 		return p
 	}

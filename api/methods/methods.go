@@ -94,6 +94,8 @@ type Route struct {
 	Echo   bool
 	// OptionalBody says that the request may come without a body.
 	OptionalBody bool
+	// Bare says that the answer has no envelope, and that errors have the form of ScaiFlow.
+	Bare bool
 }
 
 // NewRequest returns an empty request message; nil for a method of other protos.
@@ -186,7 +188,7 @@ func routesOf(declared *v1.Route) []Route {
 	r := Route{
 		Variant: declared.GetVariant(), Summary: declared.GetSummary(), Code: int(declared.GetCode()),
 		Choice: declared.GetChoice(), Batch: declared.GetBatch(), Field: declared.GetField(), Answer: declared.GetAnswer(), Echo: declared.GetEcho(),
-		OptionalBody: declared.GetOptionalBody(),
+		OptionalBody: declared.GetOptionalBody(), Bare: declared.GetBare(),
 	}
 	if r.Code == 0 {
 		r.Code = http.StatusOK

@@ -65,7 +65,7 @@ func TestAll_routes(t *testing.T) {
 		"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate", "mind:operator",
 		"scaicore:view", "scaicore:manage", "scaicore:checkpoint_resolve", "scaicore:admin",
 	}
-	path := regexp.MustCompile(`^/v1(/([a-z-]+|\{[a-z_]+\}))+$`)
+	path := regexp.MustCompile(`^(/api)?/v1(/([a-z-]+|\{[a-z_]+\}))+$`)
 	open := regexp.MustCompile(`\{[a-z_]+\}`)
 	taken := map[string]string{}
 	for m := range All() {

@@ -36,8 +36,6 @@ const (
 	TopicExecution Topic = "execution"
 	// TopicDecision: people are asked something, or have answered.
 	TopicDecision Topic = "decision"
-	// TopicFlow: a flow was made, changed or deleted, or somebody has other rights on it.
-	TopicFlow Topic = "flow"
 	// TopicState: the whole state was replaced by a snapshot; look at everything again.
 	TopicState Topic = "state"
 )
@@ -63,7 +61,7 @@ type Event struct {
 	// Granted (lease) tells a grant from a release.
 	Granted    bool
 	Checkpoint ident.Checkpoint
-	// Name of the queue, coordinator, window, schedule, Core, execution, decision or flow.
+	// Name of the queue, coordinator, window, schedule, Core, execution or decision.
 	Name string
 	// Transfer (job) says how far what a task needs is in flight to its node.
 	Transfer string

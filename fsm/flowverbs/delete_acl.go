@@ -36,7 +36,6 @@ func deleteACL(tx *kernel.Tx, c *DeleteACL) Result {
 		return Result{Flow: f, Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoFlowRight, c.ACL)}
 	}
 	flows.RemoveACL(l, row)
-	tell(tx, f)
 	return Result{Flow: f, ACL: row}
 }
 

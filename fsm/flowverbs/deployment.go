@@ -66,7 +66,6 @@ func recordDeployment(tx *kernel.Tx, c *RecordDeployment) Result {
 	}
 	flows.PutDeployment(l, row)
 	forgetDeployments(l, f)
-	tell(tx, f)
 	return Result{Flow: f, Deployment: row}
 }
 

@@ -63,7 +63,6 @@ func putACL(tx *kernel.Tx, c *PutACL) Result {
 		GrantedBy: c.Caller.User, GrantedAt: tx.Now(),
 	}
 	flows.PutACL(l, row)
-	tell(tx, f)
 	return Result{Flow: f, ACL: row}
 }
 

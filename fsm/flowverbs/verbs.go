@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/flows"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
@@ -44,14 +43,10 @@ func reach(tx *kernel.Tx, id ident.Flow, c flows.Caller, need flows.Right) (*flo
 	return f, nil
 }
 
+// save puts a flow in. Watchers are told nothing: an event would show the flow to callers without a right on it.
 func save(tx *kernel.Tx, f *flows.Flow) {
 	f.UpdatedAt, f.Revision = tx.Now(), tx.Index()
 	flows.Put(flows.Of(tx.State), f)
-	tell(tx, f)
-}
-
-func tell(tx *kernel.Tx, f *flows.Flow) {
-	event.Emit(tx, event.Event{Topic: event.TopicFlow, Tenant: f.Tenant, Name: f.ID.String()})
 }
 
 // makeRoom lets deleted flows go, those that were deleted first, until a tenant has room for one more flow (or none) with so many

@@ -31,6 +31,8 @@ type Operation struct {
 	Accepted bool
 	// Choice: the path, or its request and answer, were not published by ScaiMind, and are defined by Mind.
 	Choice bool
+	// Bare: the answer has no envelope, and errors have the form of ScaiFlow.
+	Bare bool
 
 	// In and Out are the messages of body and answer; nil: there is none, or InSchema and OutSchema describe it.
 	In, Out             proto.Message
@@ -81,7 +83,7 @@ func document(operations []Operation) Object {
 		}
 		paths[o.Path][strings.ToLower(o.Method)] = operation(o, schemas)
 	}
-	schemas["Error"] = errorSchema
+	schemas["Error"], schemas["FlowError"] = errorSchema, bareErrorSchema
 	return Object{
 		"openapi": "3.1.0",
 		"info": Object{
@@ -160,6 +162,10 @@ func responses(o *Operation, schemas schemaBook) Object {
 		code = http.StatusSwitchingProtocols
 	}
 	success := Object{"description": http.StatusText(code)}
+	wrap, fault := envelope, "#/components/schemas/Error"
+	if o.Bare {
+		wrap, fault = func(data Object) Object { return data }, "#/components/schemas/FlowError"
+	}
 	switch {
 	case o.Stream:
 		success["content"] = Object{"text/event-stream": Object{"schema": Object{"type": "string"}}}
@@ -168,9 +174,9 @@ func responses(o *Operation, schemas schemaBook) Object {
 	case o.OutSchema != nil && o.Open:
 		success["content"] = Object{"application/json": Object{"schema": o.OutSchema}}
 	case o.OutSchema != nil:
-		success["content"] = Object{"application/json": Object{"schema": envelope(o.OutSchema)}}
+		success["content"] = Object{"application/json": Object{"schema": wrap(o.OutSchema)}}
 	case o.Out != nil:
-		success["content"] = Object{"application/json": Object{"schema": envelope(schemas.give(o.Out.ProtoReflect().Descriptor()))}}
+		success["content"] = Object{"application/json": Object{"schema": wrap(schemas.give(o.Out.ProtoReflect().Descriptor()))}}
 	}
 	out := Object{strconv.Itoa(code): success}
 	if o.Accepted {
@@ -197,7 +203,7 @@ func responses(o *Operation, schemas schemaBook) Object {
 	for _, code := range refused {
 		out[strconv.Itoa(code)] = Object{
 			"description": http.StatusText(code),
-			"content":     Object{"application/json": Object{"schema": Object{"$ref": "#/components/schemas/Error"}}},
+			"content":     Object{"application/json": Object{"schema": Object{"$ref": fault}}},
 		}
 	}
 	return out
@@ -217,6 +223,17 @@ var (
 	metaSchema = Object{"type": "object", "required": []string{"request_id"}, "properties": Object{"request_id": Text}}
 	// faultSchema is one wrong field.
 	faultSchema = Object{"type": "object", "required": []string{"field", "message"}, "properties": Object{"field": Text, "message": Text}}
+	// bareErrorSchema is an error as ScaiFlow published it. Some have more than these.
+	bareErrorSchema = Object{
+		"type": "object", "required": []string{"detail"},
+		"properties": Object{"detail": Object{
+			"type": "object", "required": []string{"error", "message"},
+			"properties": Object{
+				"error": Text, "message": Text, "fix": Text, "retry_after": Object{"type": "integer"},
+				"details": Object{"type": "array", "items": faultSchema},
+			},
+		}},
+	}
 	errorSchema = Object{
 		"type": "object", "required": []string{"status", "error", "meta"},
 		"properties": Object{
@@ -284,7 +301,7 @@ func (s schemaBook) field(f protoreflect.FieldDescriptor, suffix string) Object 
 		return Object{"type": "object", "additionalProperties": s.value(f.MapValue(), suffix)}
 	case f.IsList():
 		return Object{"type": "array", "items": s.value(f, suffix)}
-	case suffix != "" && (f.HasPresence() || f.Kind() == protoreflect.EnumKind || f.Kind() == protoreflect.DoubleKind): // NaN is null
+	case suffix != "" && (wire.JSONField(f) || f.HasPresence() || f.Kind() == protoreflect.EnumKind || f.Kind() == protoreflect.DoubleKind): // NaN is null
 		return Object{"anyOf": []Object{s.value(f, suffix), {"type": "null"}}}
 	}
 	return s.value(f, suffix)
@@ -293,6 +310,9 @@ func (s schemaBook) field(f protoreflect.FieldDescriptor, suffix string) Object 
 func (s schemaBook) value(f protoreflect.FieldDescriptor, suffix string) Object {
 	switch f.Kind() {
 	case protoreflect.StringKind:
+		if wire.JSONField(f) {
+			return Object{"type": "object"}
+		}
 		return Text
 	case protoreflect.BytesKind:
 		return Object{"type": "string", "contentEncoding": "base64"}

@@ -256,6 +256,9 @@ func (d *decoder) one(f *schemaField, fresh func() protoreflect.Value) (protoref
 	c := d.text[d.at]
 	switch f.kind {
 	case protoreflect.StringKind:
+		if f.object {
+			return d.plain(f)
+		}
 		if c == '"' {
 			return protoreflect.ValueOfString(d.string()), true
 		}

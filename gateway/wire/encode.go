@@ -174,6 +174,9 @@ func valueAppender(fd protoreflect.FieldDescriptor) appender {
 	case protoreflect.BoolKind:
 		return func(b []byte, v protoreflect.Value, _ bool) []byte { return strconv.AppendBool(b, v.Bool()) }
 	case protoreflect.StringKind:
+		if JSONField(fd) {
+			return appendPlain
+		}
 		return func(b []byte, v protoreflect.Value, hide bool) []byte {
 			if hide {
 				return AppendString(b, hideCredentials(v.String()))

@@ -21,13 +21,15 @@ type schema struct {
 }
 
 type schemaField struct {
-	name     string
-	number   int
-	fd       protoreflect.FieldDescriptor
-	kind     protoreflect.Kind // of a value, an element or a map value
-	isList   bool
-	isMap    bool
-	message  *schema
+	name    string
+	number  int
+	fd      protoreflect.FieldDescriptor
+	kind    protoreflect.Kind // of a value, an element or a map value
+	isList  bool
+	isMap   bool
+	message *schema
+	// object: the field has the text of a JSON object.
+	object   bool
 	enum     map[string]protoreflect.EnumNumber
 	allowed  string // of an enum, for messages
 	describe string // what a value must be, for messages
@@ -87,7 +89,7 @@ func newSchemaField(fd protoreflect.FieldDescriptor) *schemaField {
 	}
 	f := &schemaField{
 		name: string(fd.Name()), number: int(fd.Number()), fd: fd,
-		kind: value.Kind(), isList: fd.IsList(), isMap: fd.IsMap(),
+		kind: value.Kind(), isList: fd.IsList(), isMap: fd.IsMap(), object: JSONField(fd),
 	}
 	switch f.kind {
 	case protoreflect.MessageKind:
@@ -111,6 +113,9 @@ func newSchemaField(fd protoreflect.FieldDescriptor) *schemaField {
 func (f *schemaField) description() string {
 	switch f.kind {
 	case protoreflect.StringKind:
+		if f.object {
+			return "an object"
+		}
 		return "a string"
 	case protoreflect.BoolKind:
 		return "true or false"

@@ -297,7 +297,9 @@ type Route struct {
 	// The answer is the request: it names what is gone.
 	Echo bool `protobuf:"varint,13,opt,name=echo,proto3" json:"echo,omitempty"`
 	// The body may be left out, also if the request has more fields than the path sets.
-	OptionalBody  bool `protobuf:"varint,14,opt,name=optional_body,json=optionalBody,proto3" json:"optional_body,omitempty"`
+	OptionalBody bool `protobuf:"varint,14,opt,name=optional_body,json=optionalBody,proto3" json:"optional_body,omitempty"`
+	// The answer has no envelope, and an error is {"detail": {"error", "message"}}, as ScaiFlow published it.
+	Bare          bool `protobuf:"varint,16,opt,name=bare,proto3" json:"bare,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -454,6 +456,13 @@ func (x *Route) GetOptionalBody() bool {
 	return false
 }
 
+func (x *Route) GetBare() bool {
+	if x != nil {
+		return x.Bare
+	}
+	return false
+}
+
 type isRoute_Path interface {
 	isRoute_Path()
 }
@@ -497,6 +506,14 @@ var file_scaimind_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "bytes,50001,opt,name=rule",
 		Filename:      "scaimind/v1/options.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50002,
+		Name:          "scaimind.v1.json",
+		Tag:           "varint,50002,opt,name=json",
+		Filename:      "scaimind/v1/options.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -505,6 +522,14 @@ var (
 	//
 	// optional scaimind.v1.MethodRule rule = 50001;
 	E_Rule = &file_scaimind_v1_options_proto_extTypes[0]
+)
+
+// Extension fields to descriptorpb.FieldOptions.
+var (
+	// The text of the field is a JSON object, which REST takes and answers as it is.
+	//
+	// optional bool json = 50002;
+	E_Json = &file_scaimind_v1_options_proto_extTypes[1]
 )
 
 var File_scaimind_v1_options_proto protoreflect.FileDescriptor
@@ -537,7 +562,7 @@ const file_scaimind_v1_options_proto_rawDesc = "" +
 	"\x05AGENT\x10\x01\x12\v\n" +
 	"\aGATEWAY\x10\x02\x12\f\n" +
 	"\bOPERATOR\x10\x03\x12\x0f\n" +
-	"\vCOORDINATOR\x10\x04\"\xf2\x02\n" +
+	"\vCOORDINATOR\x10\x04\"\x86\x03\n" +
 	"\x05Route\x12\x12\n" +
 	"\x03get\x18\x01 \x01(\tH\x00R\x03get\x12\x14\n" +
 	"\x04post\x18\x02 \x01(\tH\x00R\x04post\x12\x12\n" +
@@ -554,9 +579,11 @@ const file_scaimind_v1_options_proto_rawDesc = "" +
 	"\x05field\x18\v \x01(\tR\x05field\x12\x16\n" +
 	"\x06answer\x18\f \x01(\tR\x06answer\x12\x12\n" +
 	"\x04echo\x18\r \x01(\bR\x04echo\x12#\n" +
-	"\roptional_body\x18\x0e \x01(\bR\foptionalBodyB\x06\n" +
+	"\roptional_body\x18\x0e \x01(\bR\foptionalBody\x12\x12\n" +
+	"\x04bare\x18\x10 \x01(\bR\x04bareB\x06\n" +
 	"\x04path:M\n" +
-	"\x04rule\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\v2\x17.scaimind.v1.MethodRuleR\x04ruleB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\x04rule\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\v2\x17.scaimind.v1.MethodRuleR\x04rule:3\n" +
+	"\x04json\x12\x1d.google.protobuf.FieldOptions\x18҆\x03 \x01(\bR\x04jsonB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_options_proto_rawDescOnce sync.Once
@@ -578,17 +605,19 @@ var file_scaimind_v1_options_proto_goTypes = []any{
 	(*MethodRule)(nil),                 // 2: scaimind.v1.MethodRule
 	(*Route)(nil),                      // 3: scaimind.v1.Route
 	(*descriptorpb.MethodOptions)(nil), // 4: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),  // 5: google.protobuf.FieldOptions
 }
 var file_scaimind_v1_options_proto_depIdxs = []int32{
 	0, // 0: scaimind.v1.MethodRule.effect:type_name -> scaimind.v1.MethodRule.Effect
 	1, // 1: scaimind.v1.MethodRule.callers:type_name -> scaimind.v1.MethodRule.Role
 	3, // 2: scaimind.v1.MethodRule.routes:type_name -> scaimind.v1.Route
 	4, // 3: scaimind.v1.rule:extendee -> google.protobuf.MethodOptions
-	2, // 4: scaimind.v1.rule:type_name -> scaimind.v1.MethodRule
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	4, // [4:5] is the sub-list for extension type_name
-	3, // [3:4] is the sub-list for extension extendee
+	5, // 4: scaimind.v1.json:extendee -> google.protobuf.FieldOptions
+	2, // 5: scaimind.v1.rule:type_name -> scaimind.v1.MethodRule
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	5, // [5:6] is the sub-list for extension type_name
+	3, // [3:5] is the sub-list for extension extendee
 	0, // [0:3] is the sub-list for field type_name
 }
 
@@ -611,7 +640,7 @@ func file_scaimind_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_options_proto_rawDesc), len(file_scaimind_v1_options_proto_rawDesc)),
 			NumEnums:      2,
 			NumMessages:   2,
-			NumExtensions: 1,
+			NumExtensions: 2,
 			NumServices:   0,
 		},
 		GoTypes:           file_scaimind_v1_options_proto_goTypes,
