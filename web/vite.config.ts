@@ -30,8 +30,13 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
     rollupOptions: {
-      // Names without hashes: the gateway serves them below a path that has the hash of all of them.
-      output: { entryFileNames: "a/[name].js", chunkFileNames: "a/[name].js", assetFileNames: "a/[name][extname]" },
+      // Names without hashes: the gateway serves them below a path that has the hash of all of them. Those of the canvas say
+      // so: they have a limit of their own.
+      output: {
+        entryFileNames: "a/[name].js",
+        chunkFileNames: (c) => (c.moduleIds.some((id) => /\/src\/(core\/flow|pages\/flow)\/(?!client|types|graph)/.test(id)) ? "a/canvas-[name].js" : "a/[name].js"),
+        assetFileNames: "a/[name][extname]",
+      },
     },
   },
   test: { include: ["src/**/*.test.ts"], environment: "node" },

@@ -70,7 +70,7 @@ func TestDist_hasTheLicenses(t *testing.T) {
 
 // The first page, and all of them, must be quick to load over a slow network.
 func TestDist_isSmall(t *testing.T) {
-	const first, all, plain = 80 << 10, 150 << 10, 1 << 20
+	const first, all, canvas, plain = 80 << 10, 150 << 10, 60 << 10, 1 << 20
 	c := read()
 	sent := func(f file) int {
 		if f.gzipped != nil {
@@ -85,14 +85,20 @@ func TestDist_isSmall(t *testing.T) {
 		size += sent(f)
 	}
 	require.LessOrEqual(t, size, first, "bytes for the first page")
-	sum, unpacked := sent(c.page), len(c.page.plain)
-	for _, f := range c.assets {
-		sum += sent(f)
+	sum, drawn, unpacked := sent(c.page), 0, len(c.page.plain)
+	for name, f := range c.assets {
+		if strings.HasPrefix(name, "canvas-") {
+			drawn += sent(f)
+		} else {
+			sum += sent(f)
+		}
 		unpacked += len(f.plain)
 	}
-	require.LessOrEqual(t, sum, all, "bytes for all pages")
+	require.LessOrEqual(t, sum, all, "bytes for all pages but the canvas of flows")
+	require.NotZero(t, drawn)
+	require.LessOrEqual(t, drawn, canvas, "bytes for the canvas of flows")
 	require.LessOrEqual(t, unpacked, plain, "bytes that the console adds to the program")
-	t.Logf("first page %d bytes, all %d, unpacked %d", size, sum, unpacked)
+	t.Logf("first page %d bytes, all %d, the canvas %d, unpacked %d", size, sum, drawn, unpacked)
 }
 
 // Every answer keeps pages from loading, running and being framed by anything else; the page needs nothing inline.

@@ -3,6 +3,7 @@ import "./style/frame.css";
 import "./style/parts.css";
 import "./style/pages.css";
 import "./style/views.css";
+import "./style/canvas.css";
 import { Route, Router } from "@solidjs/router";
 import { lazy } from "solid-js";
 import { render } from "solid-js/web";
@@ -38,6 +39,9 @@ render(
       <Route path="/nodes" component={page(() => import("./pages/nodes"), "Nodes")} />
       <Route path="/nodes/:id" component={page(() => import("./pages/node"), "NodePage")} />
       <Route path="/cluster" component={page(() => import("./pages/cluster"), "ClusterPage")} />
+      <Route path="/flows" component={page(() => import("./pages/flows"), "Flows")} />
+      <Route path="/flows/:id" component={page(() => import("./pages/flow"), "FlowPage")} />
+      <Route path="/flows/:id/runs/:execution" component={page(() => import("./pages/run"), "RunPage")} />
       <Route path="/jobs/:id/:tab?" component={page(() => import("./pages/job"), "JobPage")} />
       <Route path="*" component={page(() => import("./pages/missing"), "Missing")} />
     </Router>

@@ -219,6 +219,8 @@ const touched: Record<string, string[]> = {
 
 function changed(e: ClusterEvent): void {
   for (const part of touched[e.topic] ?? []) stale.add(`${api}${part}`);
+  if (e.topic === "core" || e.topic === "execution" || e.topic === "decision") stale.add("/v1/modules/scaicore");
+  if (e.topic === "flow") stale.add("/v1/flows");
   if (e.checkpoint_id && e.job_id) stale.add(`${api}/jobs/${e.job_id}/checkpoints`);
   refreshing ??= setTimeout(() => {
     refreshing = undefined;

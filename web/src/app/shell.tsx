@@ -26,6 +26,7 @@ const places = [
   ["/jobs", "Jobs"],
   ["/queue", "Queue"],
   ["/nodes", "Nodes"],
+  ["/flows", "Flows"],
   ["/cluster", "Cluster"],
 ] as const;
 

@@ -10,6 +10,8 @@ export class Problem extends Error {
     message: string,
     readonly details: { field: string; message: string }[] = [],
     readonly requestId = "",
+    /** What a refusal of a flow says beyond its message: current_version, diagnostics. */
+    readonly more: Record<string, unknown> = {},
   ) {
     super(message);
   }
@@ -24,6 +26,9 @@ export interface Answer<T> {
   data: T;
   index: number;
 }
+
+// Flows answer as ScaiFlow does, with the thing itself.
+const bare = (path: string) => path.startsWith("/v1/flows");
 
 export interface Hooks {
   /** An answer has come, with the state index that it reflects. */
@@ -66,9 +71,10 @@ export class Client {
    * write sends a request that changes something. It has a key, so it is sent again when its answer was lost, and still
    * happens once.
    */
-  async write<T>(method: "POST" | "PUT" | "DELETE", path: string, body?: unknown): Promise<Answer<T>> {
-    const headers = { ...this.headers(), "Idempotency-Key": key(), "Content-Type": "application/json" };
+  async write<T>(method: "POST" | "PUT" | "DELETE", path: string, body?: unknown, more: Record<string, string> = {}, signal?: AbortSignal): Promise<Answer<T>> {
+    const headers = { ...this.headers(), "Idempotency-Key": key(), "Content-Type": "application/json", ...more };
     const init: RequestInit = { method, headers };
+    if (signal) init.signal = signal;
     if (body !== undefined) init.body = JSON.stringify(body);
     for (let tries = 0; ; tries++) {
       try {
@@ -96,8 +102,8 @@ export class Client {
     else this.hooks.answered(index);
     if (response.status === 204) return { data: undefined as T, index };
     if (response.ok) {
-      const envelope = (await response.json()) as { data: T };
-      return { data: envelope.data, index };
+      const answer = (await response.json()) as unknown;
+      return { data: bare(path) ? (answer as T) : (answer as { data: T }).data, index };
     }
     const problem = await problemOf(response);
     if (response.status === 401) this.hooks.unauthorized();
@@ -108,10 +114,15 @@ export class Client {
 /** problemOf reads a refusal. */
 export async function problemOf(response: Response): Promise<Problem> {
   try {
-    const { error, meta } = (await response.json()) as {
+    const { error, detail, meta } = (await response.json()) as {
       error: { code: string; message: string; details?: { field: string; message: string }[] };
+      detail?: { error: string; message: string; fix?: string };
       meta?: { request_id?: string };
     };
+    if (detail) {
+      const text = detail.fix ? `${detail.message.replace(/[.\s]*$/, ".")} ${detail.fix}` : detail.message;
+      return new Problem(response.status, detail.error, text, [], response.headers.get("X-Request-Id") ?? "", { ...detail });
+    }
     return new Problem(response.status, error.code, error.message, error.details ?? [], meta?.request_id ?? "");
   } catch {
     return new Problem(response.status, "UNKNOWN", `The gateway answered with status ${response.status}.`);

@@ -13,7 +13,7 @@ export interface Key {
 }
 
 export const places: Record<string, [string, string]> = {
-  o: ["/", "Overview"], j: ["/jobs", "Jobs"], q: ["/queue", "Queue"], n: ["/nodes", "Nodes"], c: ["/cluster", "Cluster"], s: ["/submit", "Submit a job"],
+  o: ["/", "Overview"], j: ["/jobs", "Jobs"], q: ["/queue", "Queue"], n: ["/nodes", "Nodes"], f: ["/flows", "Flows"], c: ["/cluster", "Cluster"], s: ["/submit", "Submit a job"],
 };
 
 /** How long after g its letter counts. */

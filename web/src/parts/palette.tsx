@@ -17,7 +17,7 @@ interface Item {
   run: () => void;
 }
 
-const commands: Record<string, string> = { "/": "mind top", "/jobs": "mind jobs", "/queue": "mind queue", "/nodes": "mind nodes", "/cluster": "mind coordinators", "/submit": "mind submit" };
+const commands: Record<string, string> = { "/": "mind top", "/jobs": "mind jobs", "/queue": "mind queue", "/nodes": "mind nodes", "/flows": "mind flow list", "/cluster": "mind coordinators", "/submit": "mind submit" };
 
 /** Palette finds places, jobs, nodes and actions by typing, and says the command that does the same. */
 export function Palette(props: { close: () => void }): JSX.Element {
