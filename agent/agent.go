@@ -242,7 +242,8 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	a.isolation = &isolation.Isolation{Level: isolation.None}
 	if a.processes = cfg.Machine.Processes; a.processes == nil {
 		a.isolation, err = isolation.Open(isolation.Config{
-			Level: cfg.Isolation, Parent: cfg.CgroupParent, Node: cfg.NodeID, DataDir: cfg.DataDir, Private: a.private, Users: len(cfg.Users) > 0 || cfg.DefaultUser != "", Paths: cfg.TaskPaths, Log: a.log,
+			Level: cfg.Isolation, Parent: cfg.CgroupParent, Node: cfg.NodeID, DataDir: cfg.DataDir, Private: a.private, Users: len(cfg.Users) > 0 || cfg.DefaultUser != "", Paths: cfg.TaskPaths,
+			Mounts: cfg.Mounts, ShmMB: cfg.ShmMB, Log: a.log,
 		})
 		if err != nil {
 			return err

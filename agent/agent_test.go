@@ -34,7 +34,7 @@ func TestHelloTellsWhatTheNodeHas(t *testing.T) {
 	require.Equal(t, "n1", hello.GetNodeId())
 	require.Equal(t, "v9", hello.GetAgentVersion())
 	require.Equal(t, "a", hello.GetLabels()["zone"])
-	require.Contains(t, []string{"none", "cgroup"}, hello.GetLabels()[isolation.Label])
+	require.Contains(t, isolation.Levels(), hello.GetLabels()[isolation.Label])
 	require.NotEmpty(t, hello.GetBootId())
 	require.Len(t, hello.GetGpus(), 6)
 	require.Equal(t, "A100", hello.GetGpus()[3].GetGpuType())

@@ -109,6 +109,10 @@ type Config struct {
 	// TaskPaths are the directories in which jobs may write, beside their own. Empty: all but those of the system, as far as the
 	// user of a task may.
 	TaskPaths []string
+	// Mounts are directories of the machine that tasks have at the isolation full, as SOURCE:TARGET:ro or SOURCE:TARGET:rw. ShmMB is
+	// the size of their /dev/shm in MiB; 0: half of the memory that a task asked for, or of the machine's.
+	Mounts []string
+	ShmMB  int
 	// ShimExecutable is the program run as "PROGRAM shim --dir DIR"; empty:
 	// the running executable. It must import package agent/shim.
 	ShimExecutable string

@@ -23,6 +23,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mindcoordinator/mind/agent/isolation"
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/agent/waittest"
@@ -376,14 +377,25 @@ func stopped(o *v1.TaskOrder, reason v1.StopReason_Value, grace int32) *v1.TaskO
 }
 
 func testConfig(t testing.TB, leaders ...*fakeLeader) Config {
-	// MIND_ISOLATION=none runs the tests without control groups.
+	// MIND_ISOLATION=none runs the tests without control groups, full with namespaces.
 	cfg := Config{NodeID: "n1", DataDir: t.TempDir(), GPUs: "8xH100", Isolation: os.Getenv("MIND_ISOLATION"), Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	cfg.Data.Roots = []string{os.TempDir()}
+	if cfg.Isolation == string(isolation.Full) {
+		cfg.Mounts = []string{"/tmp:/tmp:rw"} // tests share files with their tasks
+	}
 	for _, l := range leaders {
 		cfg.Coordinators = append(cfg.Coordinators, l.addr)
 	}
 	t.Cleanup(func() { stopShims(t, cfg.DataDir) })
 	return cfg
+}
+
+// belowFull skips a test at the level full, at which its task cannot do what the test is about.
+func belowFull(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("MIND_ISOLATION") == string(isolation.Full) {
+		t.Skip(why)
+	}
 }
 
 type testWriter struct{ t testing.TB }

@@ -230,6 +230,7 @@ func pidIn(t *testing.T, text string) int {
 }
 
 func TestTunnel_endsWithItsTask(t *testing.T) {
+	belowFull(t, "the numbers of its processes are those of its namespace")
 	l, client, o, open := runningTask(t)
 	v := visit(t, client, o, &v1.TunnelShell{Command: []string{"sh", "-c", `trap "" TERM HUP; echo $$; while :; do sleep 0.01; done`}})
 	require.NoError(t, v.connect())
@@ -247,6 +248,7 @@ func TestTunnel_endsWithItsTask(t *testing.T) {
 }
 
 func TestTunnel_hangingUpEndsTheShell(t *testing.T) {
+	belowFull(t, "the numbers of its processes are those of its namespace")
 	_, client, o, _ := runningTask(t)
 	v := visit(t, client, o, &v1.TunnelShell{Command: []string{"sh", "-c", `trap "" TERM HUP; echo $$; sleep 1000 & wait`}})
 	require.NoError(t, v.connect())

@@ -76,6 +76,10 @@ func (l *layout) writeConfigs() error {
 	if l.options.Isolation != "" {
 		for _, m := range l.Agents {
 			all[m.ID]["isolation"] = l.options.Isolation
+			if l.options.Isolation == "full" {
+				// Its jobs are for the user, who has their files there, too.
+				all[m.ID]["mounts"] = []string{os.TempDir() + ":" + os.TempDir() + ":rw"}
+			}
 		}
 	}
 	if l.LogArchive != "" {

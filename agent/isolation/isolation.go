@@ -2,13 +2,15 @@
 // what that needs.
 //
 // Contract: Open is called once, when the agent starts, before it adopts tasks. It returns the level that holds for every
-// task of this agent. Task names the control group of a task; package shim makes, enters, empties and removes it.
+// task of this agent. Task names the control group of a task, and Room its namespaces; package shim makes, enters, empties and
+// removes them.
 //
 // Guarantees: at a level that was asked for by name, tasks have control groups, or Open fails and says what is missing. Without
-// one, Open takes the strongest level that needs no configuration and that the machine can give. Walls and limits hold as far as the kernel has them; what it lacks is said in the log.
+// one, Open takes the strongest level that needs no configuration and that the machine can give; Full is never taken unasked. Walls and limits hold as far as the kernel has them; what it lacks is said in the log.
 package isolation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,10 +30,13 @@ const (
 	// Cgroup: a task is a control group; its end leaves no process, whatever the task did. It reaches no path of the agent or of
 	// another tenant, and no process of others.
 	Cgroup Level = "cgroup"
+	// Full: a task also has namespaces. It sees no process of others, shares no memory and no temporary files, cannot change the
+	// system, and finds no directory of the agent.
+	Full Level = "full"
 )
 
 // Levels are the names of all levels, the weakest first.
-func Levels() []string { return []string{string(None), string(Cgroup)} }
+func Levels() []string { return []string{string(None), string(Cgroup), string(Full)} }
 
 // Label is the label of a node with the level of its agent.
 const Label = "mind.io/isolation"
@@ -63,6 +68,10 @@ type Config struct {
 	Users bool
 	// Paths are the paths in which jobs may write; empty: all but those of the system. With "/", paths have no walls.
 	Paths []string
+	// Mounts are directories and files of the machine in the namespaces of each task, as SOURCE:TARGET:ro or SOURCE:TARGET:rw.
+	Mounts []string
+	// ShmMB is the size of /dev/shm of each task, in MiB; 0: half of the memory that the task asked for, or of the machine's.
+	ShmMB int
 	Log   *slog.Logger
 
 	find func() (string, error) // replaces find in tests
@@ -84,12 +93,19 @@ type Isolation struct {
 	scope   bool    // tasks are kept from the processes of others
 	private Private // nil: tasks reach all paths
 	given   []string
+	room    *room // nil: tasks have no namespaces
 }
 
 // Open prepares the level.
 func Open(cfg Config) (*Isolation, error) {
 	if err := Check(cfg.Level); err != nil {
 		return nil, err
+	}
+	if (len(cfg.Mounts) > 0 || cfg.ShmMB != 0) && Level(cfg.Level) != Full {
+		return nil, errors.New("mounts and shm_mb need isolation: full")
+	}
+	if cfg.ShmMB < 0 {
+		return nil, errors.New("shm_mb is negative")
 	}
 	if Level(cfg.Level) == None {
 		if cfg.confines() {
@@ -107,13 +123,19 @@ func Open(cfg Config) (*Isolation, error) {
 			i.Close()
 			return nil, err
 		}
+		if Level(cfg.Level) == Full {
+			if err := i.openRoom(cfg); err != nil {
+				i.Close()
+				return nil, fmt.Errorf("isolation %s: %w", Full, err)
+			}
+		}
 		if !slices.Contains(i.Controllers, "memory") {
 			cfg.Log.Warn("the memory of jobs is not limited: the agent has no controller memory of cgroup v2")
 		}
 		cfg.Log.Info("each task gets a control group", "isolation", i.Level, "groups", i.groups, "controllers", strings.Join(i.Controllers, " "))
 		return i, nil
 	case cfg.Level != "" || cfg.Parent != "" || cfg.confines():
-		return nil, fmt.Errorf("isolation %s: %w", Cgroup, err)
+		return nil, fmt.Errorf("isolation %s: %w", cmp.Or(Level(cfg.Level), Cgroup), err)
 	}
 	cfg.Log.Warn("TASKS ARE NOT ISOLATED: a process that a task hides can outlive it; give the agent control groups, or set isolation: none to accept this",
 		"isolation", None, "why", err)

@@ -39,6 +39,7 @@ var work = []string{"/run/lock", "/run/user", "/var/tmp", "/var/scratch"}
 
 // Private are the paths of a node that no job may read.
 type Private interface {
+	All() []string
 	Holds(real string, owned ...string) bool
 	Reaches(real string, owned ...string) bool
 }
@@ -178,6 +179,9 @@ func (i *Isolation) openWalls(cfg Config) error {
 	if err != nil {
 		return err
 	}
+	if Level(cfg.Level) == Full {
+		exposed = nil // its mounts hide them
+	}
 	switch {
 	case len(exposed) > 0 && len(cfg.Paths) > 0:
 		return fmt.Errorf("%s of task_paths has private directories in it (data_dir, keys, archives or private_dirs): a job there would reach them", exposed[0])
@@ -234,5 +238,9 @@ func (i *Isolation) Walls(read, write []string) (confine.Walls, error) {
 		return walls, err
 	}
 	walls.Read, walls.Write = append(p.read, read...), append(p.write, write...)
+	if i.room != nil {
+		more, free := i.room.writable()
+		walls.Read, walls.Write = append(walls.Read, more...), append(walls.Write, free...)
+	}
 	return walls, nil
 }

@@ -182,13 +182,27 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 	}
 	if l.Isolation != nil && s.Refusal == "" {
 		read := append(data.Dirs(), l.Outputs.Tenant(spec.GetTenantId()), place.resume, place.model)
-		write := []string{dir, output, checkpoints}
-		var err error
-		if s.Walls, err = l.Isolation.Walls(absolute(read), absolute(write)); err != nil {
-			s.Refusal = fmt.Sprintf("cannot put the task behind its walls on node %s: %v", l.Node, err)
+		if err := l.isolate(&s, dir, read, s.Dirs, job); err != nil {
+			s.Refusal = fmt.Sprintf("cannot isolate the task on node %s: %v", l.Node, err)
 		}
 	}
 	return s
+}
+
+// isolate gives a task its walls and namespaces. read and write are its own paths, beside its directory.
+func (l *Launcher) isolate(s *shim.Spec, dir string, read, write []string, job *v1.SubmitJobRequest) (err error) {
+	own := isolation.Own{
+		Dir: dir, Files: []string{shim.MetricsFile, shim.EventsFile, inputs.UploadDir}, Read: absolute(read), Write: absolute(write),
+		MemoryMB: int(job.GetResourceConfig().GetMemoryMb()),
+	}
+	if own.Dir, err = private.Resolve(dir); err != nil {
+		return fmt.Errorf("resolve the task directory: %w", err)
+	}
+	if s.Walls, err = l.Isolation.Walls(own.Read, append(own.Write, own.Dir)); err != nil {
+		return err
+	}
+	s.Room, err = l.Isolation.Room(own)
+	return err
 }
 
 // becomeUser makes a task run as the user of its tenant. It returns a reason if there is none.

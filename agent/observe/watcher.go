@@ -167,7 +167,7 @@ func newWatcher(cfg Config) *Watcher {
 	if spec.Cwd == "" && len(spec.Dirs) > 0 {
 		w.cwd = spec.Dirs[0]
 	}
-	w.printed, w.noPattern = printed.Open(cfg.Dir, spec.Env, cfg.MetricsBytes)
+	w.printed, w.noPattern = printed.Open(cfg.Dir, spec.Env, cfg.MetricsBytes, spec.FilesMade())
 	w.checkpoints = newCheckpointDir(cfg.Dir, spec.CheckpointDir)
 	w.checkpoints.log = log
 	w.places = placesOf(spec, cfg.Roots)

@@ -27,13 +27,14 @@ type state struct {
 
 // file is the metrics file of a task, as long as its program does not write it.
 type file struct {
-	dir   string
-	saved state
+	dir     string
+	premade bool // it was there, and empty, before the program
+	saved   state
 }
 
 // openFile takes over from an earlier agent. Without a readable state, a file that is there is the program's.
-func openFile(dir string) *file {
-	f := &file{dir: dir}
+func openFile(dir string, premade bool) *file {
+	f := &file{dir: dir, premade: premade}
 	data, err := taskfile.Read(dir, stateFile, maxState)
 	if err != nil || json.Unmarshal(data, &f.saved) != nil || f.saved.Metrics < int64(len(f.saved.Lines)) {
 		f.saved = state{}
@@ -54,7 +55,7 @@ func (f *file) settle() (ours bool, err error) {
 	lines := int64(len(f.saved.Lines))
 	missing := f.saved.Metrics - size
 	switch {
-	case missing < 0, missing > lines, there && f.saved.Metrics == 0:
+	case missing < 0, missing > lines, there && f.saved.Metrics == 0 && (size > 0 || !f.premade):
 		return false, nil
 	case lines == 0:
 		return true, nil

@@ -31,8 +31,9 @@ const (
 type Reader struct {
 	dir, log string
 	patterns *Patterns // nil: nothing is read
-	most     int64     // of the metrics file
-	file     *file     // nil before the first look
+	premade  bool
+	most     int64 // of the metrics file
+	file     *file // nil before the first look
 
 	at     uint64 // offset in the log
 	count  int64  // of losses in rows without steps
@@ -43,8 +44,9 @@ type Reader struct {
 }
 
 // Open returns a Reader of the task in a directory. limit is how much of the metrics file is read; 0: all. An error says
-// what is wrong with the job's own pattern; nothing is read then.
-func Open(dir string, env []string, limit int64) (*Reader, error) {
+// what is wrong with the job's own pattern; nothing is read then. premade: the shim has made the metrics file, so that an
+// empty one is not the program's.
+func Open(dir string, env []string, limit int64, premade bool) (*Reader, error) {
 	own := ""
 	for _, one := range env {
 		if value, ok := strings.CutPrefix(one, PatternVariable+"="); ok {
@@ -52,7 +54,7 @@ func Open(dir string, env []string, limit int64) (*Reader, error) {
 		}
 	}
 	patterns, err := Parse(own)
-	return &Reader{dir: dir, log: filepath.Join(dir, shim.LogDir), patterns: patterns, most: limit}, err
+	return &Reader{dir: dir, log: filepath.Join(dir, shim.LogDir), patterns: patterns, most: limit, premade: premade}, err
 }
 
 // Look reads what was printed since the last look, and reports whether there is more. last: the task has ended, so that
@@ -62,7 +64,7 @@ func (r *Reader) Look(ctx context.Context, now time.Time, last bool) (more bool,
 		return false, nil
 	}
 	if r.file == nil {
-		r.file = openFile(r.dir)
+		r.file = openFile(r.dir, r.premade)
 		r.at, r.count = r.file.saved.Log, r.file.saved.Count
 	}
 	ours, err := r.file.settle()

@@ -40,7 +40,7 @@ func newPrinting(t *testing.T, env ...string) *printing {
 func (p *printing) agent(env ...string) {
 	p.t.Helper()
 	var err error
-	p.Reader, err = Open(p.dir, env, 0)
+	p.Reader, err = Open(p.dir, env, 0, false)
 	require.NoError(p.t, err)
 }
 
@@ -130,6 +130,28 @@ func TestReader_aClockThatIsSetBackStopsNothing(t *testing.T) {
 	}
 	p.look(false)
 	require.Equal(t, 4, strings.Count(p.metrics(), "\n"))
+}
+
+// The shim makes the metrics file of a task that may not make files in its directory.
+func TestReader_aFileThatTheShimHasMadeIsNotTheProgramsWhileItIsEmpty(t *testing.T) {
+	p := newPrinting(t)
+	var err error
+	p.Reader, err = Open(p.dir, nil, 0, true)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, shim.MetricsFile), nil, 0o600))
+	p.print(time.Second, "step=1 loss=1")
+	p.look(false)
+	p.print(time.Second, "step=2 loss=1")
+	p.look(true)
+	require.Equal(t, "{\"step\":1,\"loss\":1}\n{\"step\":2,\"loss\":1}\n", p.metrics())
+
+	p = newPrinting(t)
+	p.Reader, err = Open(p.dir, nil, 0, true)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, shim.MetricsFile), []byte("{}\n"), 0o600))
+	p.print(time.Second, "step=1 loss=1")
+	p.look(true)
+	require.Equal(t, "{}\n", p.metrics())
 }
 
 func TestReader_theFileOfTheProgramWins(t *testing.T) {
@@ -226,7 +248,7 @@ func TestReader_noLineIsMissingOrTwice(t *testing.T) {
 				data, err := os.ReadFile(filepath.Join(p.dir, stateFile))
 				if err == nil {
 					require.NotEmpty(t, data)
-					f := openFile(p.dir)
+					f := openFile(p.dir, false)
 					require.NoError(t, os.Truncate(filepath.Join(p.dir, shim.MetricsFile), f.saved.Metrics-int64(chance.IntN(len(f.saved.Lines)+1))))
 				}
 			}
@@ -256,7 +278,7 @@ func TestReader_recordsHowFarItReadThoughNothingMatches(t *testing.T) {
 		p.stdout.Write(p.now, []byte(rest))
 	}
 	p.look(false)
-	require.Greater(t, openFile(p.dir).saved.Log, uint64(maxAgain))
+	require.Greater(t, openFile(p.dir, false).saved.Log, uint64(maxAgain))
 	require.Empty(t, p.metrics())
 }
 

@@ -40,6 +40,20 @@ func New(paths ...string) *Paths {
 	return p
 }
 
+// All returns the private files and directories that exist, without links.
+func (p *Paths) All() []string {
+	if p == nil {
+		return nil
+	}
+	var all []string
+	for _, path := range p.paths {
+		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(all, real) {
+			all = append(all, real)
+		}
+	}
+	return all
+}
+
 // Close releases the open file of the mounts.
 func (p *Paths) Close() { p.mounts.close() }
 

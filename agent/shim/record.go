@@ -124,6 +124,9 @@ func (e VersionError) Error() string {
 		": a newer agent launched it; run that agent until the task has ended"
 }
 
+// FilesMade reports whether the shim makes the metrics and events files: the task cannot make files in its directory.
+func (s *Spec) FilesMade() bool { return !s.User.None() || !s.Room.None() }
+
 // errSpec is returned for a file that is not a specification.
 var errSpec = errors.New("not a task specification")
 

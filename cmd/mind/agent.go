@@ -96,11 +96,13 @@ func agentKeys(c *agent.Config) []settings.Key {
 		{Name: "data_s3_ca_file", Into: &c.Data.S3.CAFile, Help: "CA certificates (PEM) that verify data_s3_endpoint; default: those of the machine"},
 		{Name: "scaidrive_url", Into: &c.Data.DriveURL, Help: "URL of the service for scaidrive:// data sources; default: none"},
 		{Name: "scaiatlas_url", Into: &c.Data.AtlasURL, Help: "URL of the service for scaiatlas:// data sources; default: none"},
-		{Name: "isolation", Into: &c.Isolation, Help: "how far jobs are kept apart: none, or cgroup: each task is a control group, whose end leaves no process; default: cgroup where cgroup v2 can be used, and a warning where it cannot"},
+		{Name: "isolation", Into: &c.Isolation, Help: "how far jobs are kept apart: none; cgroup: each task is a control group, whose end leaves no process, behind walls; or full: it also has namespaces, with a view of the machine of its own; default: cgroup where cgroup v2 can be used, and a warning where it cannot"},
 		{Name: "users", Into: &c.Users, Help: "users of the system as which the tasks of tenants run, by tenant: a name, or UID:GID; needs an agent that runs as root; default: that of the agent"},
 		{Name: "default_user", Into: &c.DefaultUser, Help: "user of the system as which the tasks of tenants without an entry in users run; default: that of the agent, or, with users, such tenants run nothing here"},
 		{Name: "min_uid", Into: &c.MinUID, Help: "lowest user id that tasks may have; default 1000"},
 		{Name: "task_paths", Into: &c.TaskPaths, Help: "directories in which jobs may work and write, beside their own, such as /scratch; needs isolation; default: all but those of the system (/usr, /etc, /var and so on), which they read"},
+		{Name: "mounts", Into: &c.Mounts, Help: "directories and files of the machine that jobs have at isolation full, each SOURCE:TARGET:ro or SOURCE:TARGET:rw, such as /datasets:/datasets:ro; default: none beside those in which jobs work"},
+		{Name: "shm_mb", Into: &c.ShmMB, Help: "size of /dev/shm of each task at isolation full, in MiB; default: half of the memory that the task asked for, or of the machine's"},
 		{Name: "cgroup_parent", Into: &c.CgroupParent, Help: "cgroup v2 directory, delegated to the agent, in which each task gets a group; default: the group of a unit with Delegate=yes, or mind below the root of the groups"},
 	}
 }

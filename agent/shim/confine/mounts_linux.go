@@ -71,7 +71,8 @@ func (m *Mount) make() error {
 	if tree > 0 {
 		defer syscall.Close(tree)
 	}
-	return m.place(tree)
+	_, err = m.place(tree)
+	return err
 }
 
 // take returns a copy of the tree that is bound; 0: there is none.
@@ -100,10 +101,10 @@ func (m *Mount) take() (int, error) {
 	return int(tree), nil
 }
 
-// place mounts what was taken.
-func (m *Mount) place(tree int) error {
+// place mounts what was taken. It returns false if there is no place for it.
+func (m *Mount) place(tree int) (placed bool, err error) {
 	if m.Kind == Bound && tree == 0 {
-		return nil
+		return false, nil
 	}
 	to, err := open(m.To)
 	if err == syscall.ENOENT && m.Kind != Hidden {
@@ -113,9 +114,9 @@ func (m *Mount) place(tree int) error {
 	case err == nil:
 		defer syscall.Close(to)
 	case m.Optional && absent(err), m.Kind == Hidden && err == syscall.ENOENT:
-		return nil
+		return false, nil
 	default:
-		return &os.PathError{Op: "open", Path: m.To, Err: err}
+		return false, &os.PathError{Op: "open", Path: m.To, Err: err}
 	}
 	switch m.Kind {
 	case Memory:
@@ -126,37 +127,31 @@ func (m *Mount) place(tree int) error {
 		if isDir(to) {
 			err = mount("tmpfs", self(to), "tmpfs", memoryFlags, hiddenOptions)
 		} else {
-			return m.cover(to)
+			err = cover(to)
 		}
 	default:
 		err = move(tree, to)
 	}
 	if err != nil {
-		return &os.PathError{Op: "mount", Path: m.To, Err: err}
+		return false, &os.PathError{Op: "mount", Path: m.To, Err: err}
 	}
-	return nil
+	return true, nil
 }
 
 // cover hides a file.
-func (m *Mount) cover(to int) error {
+func cover(to int) error {
 	null := Mount{Kind: Bound, From: "/dev/null"}
 	tree, err := null.take()
 	if err != nil {
 		return err
 	}
 	defer syscall.Close(tree)
-	if err := move(tree, to); err != nil {
-		return &os.PathError{Op: "mount", Path: m.To, Err: err}
-	}
-	return nil
+	return move(tree, to)
 }
 
 // seal makes a hidden directory read-only, when all that is mounted in it has its place.
 func (m *Mount) seal() error {
 	at, err := open(m.To)
-	if err == syscall.ENOENT {
-		return nil
-	}
 	if err != nil {
 		return &os.PathError{Op: "open", Path: m.To, Err: err}
 	}

@@ -71,16 +71,20 @@ func (r *Room) furnish() error {
 	if err := readOnly(atFDCWD, "/", true); err != nil {
 		return &os.PathError{Op: "make read-only", Path: "/", Err: err}
 	}
+	var hidden []*Mount
 	for i := range r.Mounts {
-		if err := r.Mounts[i].place(trees[i]); err != nil {
+		m := &r.Mounts[i]
+		placed, err := m.place(trees[i])
+		if err != nil {
 			return err
 		}
+		if placed && m.Kind == Hidden {
+			hidden = append(hidden, m)
+		}
 	}
-	for i := range r.Mounts {
-		if m := &r.Mounts[i]; m.Kind == Hidden {
-			if err := m.seal(); err != nil {
-				return err
-			}
+	for _, m := range hidden {
+		if err := m.seal(); err != nil {
+			return err
 		}
 	}
 	// The working directory of the thread is a place in the tree below the mounts.

@@ -101,6 +101,7 @@ func TestRoom_paths(t *testing.T) {
 		Mount{Kind: Bound, From: filepath.Join(dir, "data"), To: "/tmp/data/set"},
 		Mount{Kind: Bound, From: filepath.Join(dir, "data", "file"), To: "/tmp/one/file"},
 		Mount{Kind: Bound, From: dir + "/no", To: "/tmp/no", Optional: true},
+		Mount{Kind: Hidden, To: "/tmp/absent"}, Mount{Kind: Bound, From: filepath.Join(dir, "data"), To: "/tmp/absent/set"},
 		same(filepath.Join(dir, "hidden"), true),
 		Mount{Kind: Hidden, To: filepath.Join(dir, "hidden")}, Mount{Kind: Hidden, To: secret}, Mount{Kind: Hidden, To: dir + "/no"},
 		same(filepath.Join(dir, "hidden", "own"), true),
