@@ -162,9 +162,13 @@ func (i *Isolation) Room(own Own) (confine.Room, error) {
 	}
 	all = append(all, i.room.mounts...)
 	if i.room.private != nil {
-		// Some of them come after the agent's start.
-		for _, path := range i.room.private.All() {
-			all = append(all, confine.Mount{Kind: confine.Hidden, To: path})
+		// Some of them come after the agent's start. One within another is hidden with it.
+		hidden := i.room.private.All()
+		for _, path := range hidden {
+			inOther := func(other string) bool { return other != path && safedir.Within(path, other) }
+			if !slices.ContainsFunc(hidden, inOther) {
+				all = append(all, confine.Mount{Kind: confine.Hidden, To: path})
+			}
 		}
 	}
 	mine := []confine.Mount{{Kind: confine.Bound, From: own.Dir, To: own.Dir}}

@@ -66,7 +66,7 @@ func TestRoom_aTask(t *testing.T) {
 	key := filepath.Join(base, "elsewhere", "key")
 	require.NoError(t, os.WriteFile(key, []byte("secret\n"), 0o600))
 	late := filepath.Join(base, "elsewhere", "cache")
-	p := private.New(data, key, late)
+	p := private.New(data+"/cache", data, key, late)
 	defer p.Close()
 	cfg.DataDir, cfg.Private = data, p
 	// The directories of the test lie in that for temporary files. Here it is one in which jobs work.

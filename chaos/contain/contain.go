@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -31,7 +32,9 @@ type Column struct {
 }
 
 // Columns are the configurations that are attacked.
-var Columns = []Column{{"`none`", "none", false}, {"`cgroup`", "cgroup", false}, {"`cgroup`, `users`", "cgroup", true}}
+var Columns = []Column{
+	{"`none`", "none", false}, {"`cgroup`", "cgroup", false}, {"`cgroup`, `users`", "cgroup", true}, {"`full`", "full", false}, {"`full`, `users`", "full", true},
+}
 
 // Users of the tenants of an attack. They have no entry in the system.
 var users = map[string]string{"attacker": "61001:61001", "victim": "61002:61002"}
@@ -71,6 +74,11 @@ func Run(ctx context.Context, mind, dir string, column Column) (_ Outcome, err e
 	if err := f.prepare(ctx, column); err != nil {
 		return nil, err
 	}
+	end, err := f.serve()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
 	id, err := f.startVictim(ctx)
 	if err != nil {
 		return nil, err
@@ -110,6 +118,7 @@ func (f *field) prepare(ctx context.Context, column Column) (err error) {
 	}
 	delete(config, "task_paths")
 	delete(config, "private_dirs")
+	delete(config, "mounts")
 	if column.Users {
 		config["users"] = users
 		for _, dir := range []string{f.cluster.Dir, filepath.Join(f.cluster.Dir, "agents")} {
@@ -118,7 +127,7 @@ func (f *field) prepare(ctx context.Context, column Column) (err error) {
 			}
 		}
 	}
-	f.env["CONFIG"], f.env["KEY"] = path, fmt.Sprint(config["key_file"])
+	f.env["CONFIG"], f.env["KEY"], f.env["DATA"] = path, fmt.Sprint(config["key_file"]), fmt.Sprint(config["data_dir"])
 	if text, err = yaml.Marshal(config); err != nil {
 		return fmt.Errorf("write the configuration of the agent: %w", err)
 	}
@@ -177,6 +186,12 @@ func (f *field) startVictim(ctx context.Context) (string, error) {
 			f.env[name] = strings.TrimSuffix(value, ".")
 		}
 	}
+	// The number that it has in its namespace means nothing elsewhere.
+	pid, err := pidOf("sh", "-c", victim)
+	if err != nil {
+		return "", err
+	}
+	f.env["V_PID"] = strconv.Itoa(pid)
 	record, err := os.ReadFile(filepath.Join(f.env["V_TASK"], "task"))
 	if err != nil {
 		return "", fmt.Errorf("read the record of the attacked task: %w", err)
@@ -226,6 +241,35 @@ func (f *field) play(ctx context.Context, a attack, number int) (possible bool, 
 		possible = possible || line.Message == "POSSIBLE"
 	})
 	return possible, err
+}
+
+// pidOf finds the process of a command line.
+func pidOf(argv ...string) (int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, fmt.Errorf("look for a process: %w", err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline"); err == nil && string(line) == strings.Join(argv, "\x00")+"\x00" {
+			return pid, nil
+		}
+	}
+	return 0, errors.New("the attacked job has no process")
+}
+
+// serve makes a service with a socket in /run that anybody may use, until the returned function is called.
+func (f *field) serve() (end func() error, err error) {
+	f.env["SERVICE"] = fmt.Sprintf("/run/mind-contain-%d.sock", os.Getpid())
+	listener, err := net.Listen("unix", f.env["SERVICE"])
+	if err != nil {
+		return nil, fmt.Errorf("make a service: %w", err)
+	}
+	// The kernel accepts connections as long as there is room for them, and that is all that an attack needs.
+	return listener.Close, os.Chmod(f.env["SERVICE"], 0o666)
 }
 
 // sleepers finds the processes that attacks leave.
