@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -28,6 +29,13 @@ var flowEndpoints = func() []endpoint {
 		{name: "GET " + flowPrefix + "/{flow_id}/versions", may: coreView, code: 200, id: madeFlow, right: "view", has: []string{"items", "total"}},
 		{name: "GET " + flowPrefix + "/{flow_id}/versions/{version}", may: coreView, code: 200, id: madeVersion, right: "view", has: []string{"version", "sha256", "size_bytes", "created_by", "created_at", "content"}},
 		{name: "GET " + flowPrefix + "/{flow_id}/deployments", may: coreView, code: 200, published: true, id: madeFlow, right: "view", has: []string{"items", "total"}},
+		{name: "GET " + flowPrefix + "/kinds", may: coreView, code: 200, shared: true, has: []string{"kinds", "categories"}},
+		{name: "POST " + flowPrefix + "/validate", may: coreView, code: 200, published: true, body: func(*party) any { return map[string]any{"content": flowContent} }, has: []string{"valid", "diagnostics"}},
+		{name: "POST " + flowPrefix + "/compile", may: coreView, code: 200, published: true, body: func(*party) any { return map[string]any{"content": flowContent, "format": "ir"} }, has: []string{"format", "body", "errors"}},
+		{name: "POST " + flowPrefix + "/{flow_id}/run-tests", may: coreManage, code: 200, id: madeFlow, right: "deploy", body: empty, bodyOptional: true, has: []string{"passed", "failed", "results"}},
+		{name: "POST " + flowPrefix + "/{flow_id}/deploy", may: coreManage, code: 200, published: true, id: madeFlow, right: "deploy", body: func(*party) any {
+			return map[string]any{"start": false}
+		}, bodyOptional: true, has: []string{"deployment_id", "core_id", "core_slug", "core_version", "published_slug", "warnings"}},
 		{name: "GET " + flowPrefix + "/{flow_id}/acls", may: coreView, code: 200, published: true, id: madeFlow, right: "admin"},
 		{name: "POST " + flowPrefix + "/{flow_id}/acls", may: coreManage, code: 201, published: true, id: madeFlow, right: "admin", body: func(*party) any {
 			return map[string]any{"principal_type": "group", "principal_id": "conformance", "level": "edit"}
@@ -64,7 +72,21 @@ func (a *answer) readBare() {
 }
 
 func newFlowBody(*party) any {
-	return map[string]any{"name": "conformance", "content": map[string]any{"name": "conformance", "nodes": []any{}, "edges": []any{}}}
+	// The Core that it is deployed to has its name.
+	return map[string]any{"name": "conformance-" + strings.ToLower(rand.Text()), "content": flowContent}
+}
+
+// flowContent is a flow with one test, which passes.
+var flowContent = map[string]any{
+	"name": "conformance", "config": map[string]any{},
+	"nodes": []any{
+		map[string]any{"id": "start", "type": "entry_api", "label": "Start", "position": map[string]any{"x": 0, "y": 0}},
+		map[string]any{"id": "hello", "type": "llm_rigid", "label": "Hello", "position": map[string]any{"x": 200, "y": 0}, "config": map[string]any{"template": "Hello {{request.name}}"}},
+	},
+	"edges": []any{map[string]any{
+		"id": "e", "type": "sequential", "source": map[string]any{"node": "start", "port": "out_request"}, "target": map[string]any{"node": "hello", "port": "in"},
+	}},
+	"tests": []any{map[string]any{"name": "Ada", "input": map[string]any{"name": "Ada"}, "expect": map[string]any{"output": "Hello Ada"}}},
 }
 
 func madeFlow(ctx context.Context, p *party) (string, error) {

@@ -3,12 +3,14 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
@@ -105,6 +107,10 @@ func TestFlows_eachCallTakesItsRight(t *testing.T) {
 		}},
 		"save": {"edit", func(ctx context.Context, s v1.FlowServiceClient, id string) error {
 			_, err := s.UpdateFlow(ctx, &v1.UpdateFlowRequest{FlowId: id, Content: `{"n":2}`, BasedOn: "0.1.0"})
+			return err
+		}},
+		"deploy": {"deploy", func(ctx context.Context, s v1.FlowServiceClient, id string) error {
+			_, err := s.DeployFlow(ctx, &v1.DeployFlowRequest{FlowId: id})
 			return err
 		}},
 		"list rights": {"admin", func(ctx context.Context, s v1.FlowServiceClient, id string) error {
@@ -257,5 +263,99 @@ func TestFlows_refuseWithASentence(t *testing.T) {
 		require.ErrorContains(t, err, "level: must be view")
 		_, err = c.flows(at).UpdateFlow(c.as("ann"), &v1.UpdateFlowRequest{FlowId: f.GetId(), Name: proto.String("")})
 		require.ErrorContains(t, err, "name: must have 1 to 128 bytes")
+	})
+}
+
+const greeting = `{"name":"Greet","nodes":[
+	{"id":"start","type":"entry_api","label":"Start","position":{"x":0,"y":0}},
+	{"id":"hello","type":"llm_rigid","label":"Hello","position":{"x":200,"y":0},"config":{"template":"Hello {{request.name}}"}}],
+	"edges":[{"id":"e","type":"sequential","source":{"node":"start","port":"out_request"},"target":{"node":"hello","port":"in"}}],"config":{}}`
+
+// A flow that is deployed runs as a Core, and the next deployment is another version of it, whichever leader makes it.
+func TestFlows_areDeployedToOneCore(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		at := c.follower()
+		f := c.flow(at, greeting)
+		deploy := func(at string) *v1.DeployedFlow {
+			r, err := c.flows(at).DeployFlow(c.as("ann"), &v1.DeployFlowRequest{FlowId: f.GetId()})
+			require.NoError(t, err)
+			require.Nil(t, r.GetFault())
+			return r.GetDeployed()
+		}
+		first := deploy(at)
+		require.Equal(t, []any{"triage", int32(1), false, 0}, []any{first.GetCoreSlug(), first.GetCoreVersion(), first.PublishedSlug != nil, len(first.GetWarnings())})
+		c.eventually("the Core runs", func() bool { return c.coreOf(at, "triage").GetStatus() == "running" })
+		done := c.invoke(at, "triage", map[string]any{"name": "Ada"}, 5)
+		require.Equal(t, []any{"completed", "Hello Ada"}, []any{done.GetStatus(), done.GetOutput().AsInterface()})
+
+		c.kill(c.leader())
+		at = c.leader()
+		again := deploy(at)
+		require.Equal(t, []any{first.GetCoreId(), int32(1)}, []any{again.GetCoreId(), again.GetCoreVersion()}, "the same program is the same version")
+		saved, err := c.flows(at).UpdateFlow(c.as("ann"), &v1.UpdateFlowRequest{FlowId: f.GetId(), BasedOn: "0.1.0", Content: strings.Replace(greeting, "Hello {{", "Bye {{", 1)})
+		require.NoError(t, err)
+		require.Equal(t, "0.1.1", saved.GetFlow().GetVersion())
+		next := deploy(at)
+		require.Equal(t, []any{first.GetCoreId(), int32(2)}, []any{next.GetCoreId(), next.GetCoreVersion()})
+		core := c.coreOf(at, "triage")
+		require.Equal(t, map[string]any{"source_id": f.GetId(), "source_version": "0.1.1"}, core.GetMetadata().AsMap()["scaiflow"])
+		require.Equal(t, "Bye Ada", c.invoke(at, "triage", map[string]any{"name": "Ada"}, 5).GetOutput().AsInterface())
+
+		list, err := c.flows(at).ListFlowDeployments(c.as("ann"), &v1.ListFlowDeploymentsRequest{FlowId: f.GetId()})
+		require.NoError(t, err)
+		require.EqualValues(t, 3, list.GetTotal())
+		newest := list.GetItems()[0]
+		require.Equal(t, []any{next.GetDeploymentId(), "0.1.1", first.GetCoreId(), "triage", int32(2), "ann"},
+			[]any{newest.GetDeploymentId(), newest.GetVersion(), newest.GetCoreId(), newest.GetCoreSlug(), newest.GetCoreVersion(), newest.GetDeployedBy()})
+		require.Nil(t, newest.PublishedSlug)
+
+		// An older version can be deployed again.
+		r, err := c.flows(at).DeployFlow(c.as("ann"), &v1.DeployFlowRequest{FlowId: f.GetId(), Version: "0.1.0"})
+		require.NoError(t, err)
+		require.EqualValues(t, 3, r.GetDeployed().GetCoreVersion())
+		require.Equal(t, "Hello Ada", c.invoke(at, "triage", map[string]any{"name": "Ada"}, 5).GetOutput().AsInterface())
+	})
+}
+
+// A deployment that ended between the Core and its record goes on with the Core, and what cannot be deployed is refused with the reason.
+func TestFlows_deployAgainAndRefuse(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		at := c.leader()
+		deploy := func(content string, change func(*v1.DeployFlowRequest)) *v1.DeployFlowResponse {
+			f := c.flow(at, content)
+			req := &v1.DeployFlowRequest{FlowId: f.GetId()}
+			change(req)
+			r, err := c.flows(at).DeployFlow(c.as("ann"), req)
+			require.NoError(t, err)
+			return r
+		}
+		as := func(*v1.DeployFlowRequest) {}
+		f := c.flow(at, greeting)
+		metadata, err := structpb.NewStruct(map[string]any{"team": "a", "scaiflow": map[string]any{"source_id": f.GetId()}})
+		require.NoError(t, err)
+		left, err := c.cores(at).CreateCore(c.as("ann"), &v1.CreateCoreRequest{Name: "left behind", Metadata: metadata})
+		require.NoError(t, err)
+		r, err := c.flows(at).DeployFlow(c.as("ann"), &v1.DeployFlowRequest{FlowId: f.GetId(), Start: proto.Bool(false), PublishAsModel: proto.Bool(true)})
+		require.NoError(t, err)
+		require.Equal(t, left.GetCore().GetId(), r.GetDeployed().GetCoreId())
+		require.Nil(t, r.GetDeployed().PublishedSlug)
+		require.Contains(t, r.GetDeployed().GetWarnings()[0], "not published as a model")
+		core := c.coreOf(at, "left-behind")
+		require.Equal(t, []any{"created", "a"}, []any{core.GetStatus(), core.GetMetadata().AsMap()["team"]}, "the rest of its metadata stays")
+
+		bad := deploy(`{"name":"x","nodes":[],"edges":[]}`, as).GetFault()
+		require.Equal(t, []any{"compile_error", int32(400)}, []any{bad.GetError(), bad.GetHttp()})
+		require.Contains(t, bad.GetDiagnostics(), `"severity":"error"`)
+		require.NotEmpty(t, bad.GetMessage())
+		queue := deploy(`{"name":"x","nodes":[],"edges":[],"config":{"scaiqueue":{"scope":"s","queues":[{"slug":"q"}]}}}`, as).GetFault()
+		require.Equal(t, []any{"scaiqueue_provision_failed", int32(502), "s", "q"}, []any{queue.GetError(), queue.GetHttp(), queue.GetScope(), queue.GetQueue()})
+		require.Nil(t, deploy(greeting, as).GetFault())
+		taken := deploy(greeting, as).GetFault()
+		require.Equal(t, []any{"scaicore_create_failed", int32(502), int32(409)}, []any{taken.GetError(), taken.GetHttp(), taken.GetStatus()})
+		require.Contains(t, taken.GetMessage(), "triage")
+		_, err = c.flows(at).DeployFlow(c.as("ann"), &v1.DeployFlowRequest{FlowId: f.GetId(), Version: "9.0.0"})
+		require.Equal(t, codes.NotFound, grpcstatus.Code(err))
 	})
 }

@@ -27,6 +27,8 @@ type endpoint struct {
 	// writes: the own route changes something, and most limits its body; 0: as the configuration says.
 	writes bool
 	most   int64
+	// operator is the permission that makes the caller of an own route an operator.
+	operator string
 	// serve handles a request; nil: the route is served as the protos declare it (declaredRoute).
 	serve func(x *httpRequest) error
 	query queryReader // nil: the only parameter of the query is the consistency

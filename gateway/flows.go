@@ -1,12 +1,17 @@
 package gateway
 
 import (
+	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
@@ -31,10 +36,27 @@ var flowList = params{
 // flowEndpoints are those of flows that need more than the protos declare. Those without a variable segment come first: the id of a
 // flow would match them, too.
 func flowEndpoints() []endpoint {
+	var pure, tests []endpoint
 	flow := func(rpc string, serve func(x *httpRequest) error, d doc) endpoint {
 		return endpoint{rpc: rpc, serve: serve, doc: d}
 	}
-	return []endpoint{
+	for _, prefix := range flowPaths {
+		own := func(method, path, summary string, published bool) methods.Route {
+			return methods.Route{
+				Method: method, Path: prefix + path, Summary: summary, Code: http.StatusOK, Choice: !published || prefix != flowPaths[0], Bare: true,
+			}
+		}
+		pure = append(pure,
+			endpoint{own: own("GET", "/kinds", "List the kinds of nodes", false), permissions: readFlows, serve: flowKinds, doc: doc{OutSchema: anything}},
+			endpoint{own: own("POST", "/validate", "Check the content of a flow", true), permissions: readFlows, serve: validateFlow, doc: doc{In: &v1.ValidateFlowBody{}, OutSchema: anything}},
+			endpoint{own: own("POST", "/compile", "Compile the content of a flow", true), permissions: readFlows, serve: compileFlow, doc: doc{In: &v1.CompileFlowBody{}, OutSchema: anything}},
+		)
+		tests = append(tests, endpoint{
+			own: own("POST", "/{flow_id}/run-tests", "Run the tests of a flow", false), permissions: []string{auth.CoreManage, auth.CoreAdmin}, serve: testFlow,
+			operator: auth.CoreAdmin, doc: doc{In: &v1.TestFlowBody{}, Optional: true, OutSchema: anything},
+		})
+	}
+	return slices.Concat(pure, tests, []endpoint{
 		{rpc: v1.FlowService_ListFlows_FullMethodName, query: fromQuery(listFlows), doc: doc{Query: flowList}},
 		flow(v1.FlowService_CreateFlow_FullMethodName, createFlow, doc{In: &v1.CreateFlowRequest{}, Out: &v1.FlowDetail{}}),
 		flow(v1.FlowService_GetFlow_FullMethodName, getFlow, doc{Out: &v1.FlowDetail{}, Query: read}),
@@ -43,8 +65,14 @@ func flowEndpoints() []endpoint {
 		flow(v1.FlowService_GetFlowVersion_FullMethodName, getFlowVersion, doc{Out: &v1.FlowVersion{}, Query: read}),
 		flow(v1.FlowService_ListFlowAcls_FullMethodName, listFlowACLs, doc{OutSchema: list(anything), Query: read}),
 		flow(v1.FlowService_DeleteFlowAcl_FullMethodName, deleteFlowACL, doc{}),
-	}
+		flow(v1.FlowService_DeployFlow_FullMethodName, deployFlow, doc{
+			In: &v1.DeployFlowRequest{}, Without: []string{"flow_id"}, Optional: true, Out: &v1.DeployedFlow{}, Upstream: true,
+		}),
+	})
 }
+
+// readFlows are the permissions of which a caller needs one to read.
+var readFlows = []string{auth.CoreView, auth.CoreAdmin}
 
 func listFlows(query url.Values) (*v1.ListFlowsRequest, []wire.Fault) {
 	request := &v1.ListFlowsRequest{Search: query.Get("search")}
@@ -108,11 +136,17 @@ func versionOf(tag string) string {
 // refusedFlow is the answer about something that was refused with more than a sentence.
 func refusedFlow(f *v1.FlowFault) error {
 	p := &problem{http: int(f.GetHttp()), code: f.GetError(), message: f.GetMessage(), coordinators: true}
-	for _, more := range []struct{ name, text string }{{"fix", f.GetFix()}, {"current_version", f.GetCurrentVersion()}} {
+	for _, more := range []struct{ name, text string }{{"fix", f.GetFix()}, {"current_version", f.GetCurrentVersion()}, {"scope", f.GetScope()}, {"queue", f.GetQueue()}} {
 		if more.text != "" {
 			p.more = append(p.more, `,"`+more.name+`":`...)
 			p.more = wire.AppendString(p.more, more.text)
 		}
+	}
+	if f.GetStatus() != 0 {
+		p.more = strconv.AppendInt(append(p.more, `,"status":`...), int64(f.GetStatus()), 10)
+	}
+	if f.GetDiagnostics() != "" {
+		p.more = append(append(p.more, `,"diagnostics":`...), f.GetDiagnostics()...)
 	}
 	return p
 }

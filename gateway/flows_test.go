@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,15 +19,16 @@ import (
 	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
-const graph = `{"id":"flow_1","version":"0.1.3","n":12345678901234567890}`
+const drawn = `{"id":"flow_1","version":"0.1.3","n":12345678901234567890}`
 
 // scriptedFlows is a coordinator with one flow.
 func scriptedFlows(t testing.TB) *scripted {
 	c := newScripted(t)
-	flow := &v1.FlowDetail{Id: "flow_1", Name: "triage", Version: "0.1.3", Content: graph, Level: "admin"}
+	flow := &v1.FlowDetail{Id: "flow_1", Name: "triage", Version: "0.1.3", Content: drawn, Level: "admin"}
 	for method, reply := range map[string]proto.Message{
 		"GetFlow": &v1.GetFlowResponse{Flow: flow}, "CreateFlow": &v1.CreateFlowResponse{Flow: flow}, "UpdateFlow": &v1.UpdateFlowResponse{Flow: flow},
-		"GetFlowVersion": &v1.GetFlowVersionResponse{Version: &v1.FlowVersion{Version: "0.1.3", Content: graph}},
+		"GetFlowVersion": &v1.GetFlowVersionResponse{Version: &v1.FlowVersion{Version: "0.1.3", Content: drawn}},
+		"DeployFlow":     &v1.DeployFlowResponse{Deployed: &v1.DeployedFlow{DeploymentId: "dep_1", CoreVersion: 2, Warnings: []string{"w"}}},
 		"ListFlowAcls":   &v1.ListFlowAclsResponse{Acls: []*v1.FlowAcl{{Id: "acl_1"}, {Id: "acl_2"}}},
 	} {
 		c.on(method, func(context.Context, any) (any, error) { return reply, nil })
@@ -43,18 +47,24 @@ func TestFlows_routes(t *testing.T) {
 			has                string
 		}{
 			{"GET", "?search=tri&limit=7&offset=3", "", 200, &v1.ListFlowsRequest{Search: "tri", Limit: 7, Offset: 3}, `"total":`},
-			{"POST", "", body, 201, &v1.CreateFlowRequest{Name: "triage", Content: `{"b":1,"a":12345678901234567890}`}, `"content":` + graph},
-			{"GET", "/flow_1", "", 200, &v1.GetFlowRequest{FlowId: "flow_1"}, `"content":` + graph},
+			{"POST", "", body, 201, &v1.CreateFlowRequest{Name: "triage", Content: `{"b":1,"a":12345678901234567890}`}, `"content":` + drawn},
+			{"GET", "/flow_1", "", 200, &v1.GetFlowRequest{FlowId: "flow_1"}, `"content":` + drawn},
 			{"PUT", "/flow_1", `{"description":""}`, 200, &v1.UpdateFlowRequest{FlowId: "flow_1", Description: proto.String(""), BasedOn: "0.1.2"}, `"version":"0.1.3"`},
 			{"DELETE", "/flow_1", "", 204, &v1.DeleteFlowRequest{FlowId: "flow_1"}, ""},
 			{"GET", "/flow_1/versions", "", 200, &v1.ListFlowVersionsRequest{FlowId: "flow_1"}, `"items":[]`},
-			{"GET", "/flow_1/versions/0.1.3", "", 200, &v1.GetFlowVersionRequest{FlowId: "flow_1", Version: "0.1.3"}, `"content":` + graph},
+			{"GET", "/flow_1/versions/0.1.3", "", 200, &v1.GetFlowVersionRequest{FlowId: "flow_1", Version: "0.1.3"}, `"content":` + drawn},
 			{"GET", "/flow_1/deployments", "", 200, &v1.ListFlowDeploymentsRequest{FlowId: "flow_1"}, `"items":[]`},
 			{"GET", "/flow_1/acls", "", 200, &v1.ListFlowAclsRequest{FlowId: "flow_1"}, `[{"id":"acl_1",`},
 			{
 				"POST", "/flow_1/acls", `{"principal_type":"user","principal_id":"bob","level":"edit"}`, 201,
 				&v1.CreateFlowAclRequest{FlowId: "flow_1", PrincipalType: "user", PrincipalId: "bob", Level: "edit"}, `"principal_id":`,
 			},
+			{
+				"POST", "/flow_1/deploy", `{"start":false,"publish_as_model":true}`, 200,
+				&v1.DeployFlowRequest{FlowId: "flow_1", Start: proto.Bool(false), PublishAsModel: proto.Bool(true)},
+				`{"deployment_id":"dep_1","core_id":"","core_slug":"","core_version":2,"published_slug":null,"warnings":["w"]}`,
+			},
+			{"POST", "/flow_1/deploy", "", 200, &v1.DeployFlowRequest{FlowId: "flow_1"}, "dep_1"},
 			{"DELETE", "/flow_1/acls/acl_1", "", 204, &v1.DeleteFlowAclRequest{FlowId: "flow_1", AclId: "acl_1"}, ""},
 		} {
 			t.Run(tc.method+" "+prefix+tc.path, func(t *testing.T) {
@@ -98,6 +108,80 @@ func (member) Authenticate(context.Context, string) (*auth.Caller, error) {
 	return &auth.Caller{Tenant: "acme", User: "ann", Permissions: []string{auth.CoreAdmin}, Member: []string{"group:ml"}}, nil
 }
 
+const greeting = `{"id":"flow_1","name":"Greet","version":"1.0.0","nodes":[
+	{"id":"start","type":"entry_api","label":"Start","position":{"x":0,"y":0}},
+	{"id":"hello","type":"llm_rigid","label":"Hello","position":{"x":200,"y":0},"config":{"template":"Hello {{request.name}}"}}],
+	"edges":[{"id":"e","type":"sequential","source":{"node":"start","port":"out_request"},"target":{"node":"hello","port":"in"}}],
+	"config":{},"tests":[
+		{"name":"Ada","input":{"name":"Ada"},"expect":{"output":"Hello Ada"}},
+		{"name":"Bob","input":{"name":"Bob"},"expect":{"output":"Hello Ada"}}]}`
+
+// The compiler runs in the gateway: no coordinator is called.
+func TestFlows_areCompiledHere(t *testing.T) {
+	c := scriptedFlows(t)
+	g := newGate(t, testConfig(c))
+	do := func(path, body string) (out map[string]any) {
+		a := g.do("POST", "/v1/flows/"+path, body)
+		require.Equal(t, 200, a.code, a.body)
+		require.NoError(t, json.Unmarshal([]byte(a.body), &out))
+		return out
+	}
+	require.Equal(t, map[string]any{"valid": true, "diagnostics": []any{}}, do("validate", `{"content":`+greeting+`}`))
+	bad := do("validate", `{"content":{"name":"x","nodes":[],"edges":[]}}`)
+	require.Equal(t, false, bad["valid"])
+	require.Contains(t, fmt.Sprint(bad["diagnostics"]), "severity:error")
+	yaml := do("compile", `{"content":`+greeting+`}`)
+	require.Equal(t, []any{"yaml", []any{}}, []any{yaml["format"], yaml["errors"]})
+	require.Contains(t, yaml["body"], "source_id: flow_1")
+	ir := do("compile", `{"format":"ir","content":`+greeting+`}`)
+	raw, err := base64.StdEncoding.DecodeString(ir["body"].(string))
+	require.NoError(t, err)
+	require.Contains(t, string(raw), `"schema_version"`)
+	failed := do("compile", `{"content":{"name":"x","nodes":[],"edges":[]}}`)
+	require.Equal(t, []any{"", false}, []any{failed["body"], len(failed["errors"].([]any)) == 0})
+	require.Contains(t, do("compile", `{"format":"scai","content":{}}`)["errors"].([]any)[0].(map[string]any)["message"], "use yaml or ir")
+	a := g.do("GET", "/api/v1/flows/kinds", "")
+	require.Equal(t, 200, a.code)
+	require.Equal(t, 24, strings.Count(a.body, `"category":`))
+	require.Empty(t, c.seen())
+	for body, field := range map[string]string{
+		`{}`: "content", `{"content":{},"format":"exe"}`: "format", `{"content":{"a":"` + strings.Repeat("x", maxFlow) + `"}}`: "content", `{"content":[]}`: "content",
+	} {
+		a := g.do("POST", "/v1/flows/compile", body)
+		require.Equal(t, 422, a.code)
+		require.Equal(t, field, a.Error.Details[0].Field)
+	}
+}
+
+func TestFlows_runTheirTests(t *testing.T) {
+	c := scriptedFlows(t)
+	content := greeting
+	c.on("GetFlow", func(context.Context, any) (any, error) {
+		return &v1.GetFlowResponse{Flow: &v1.FlowDetail{Content: content}}, nil
+	})
+	g := newGate(t, testConfig(c))
+	a := g.do("POST", "/v1/flows/flow_1/run-tests", `{"version":"0.1.1"}`)
+	require.Equal(t, 200, a.code, a.body)
+	require.True(t, proto.Equal(&v1.GetFlowRequest{FlowId: "flow_1", Version: "0.1.1", Level: "deploy"}, c.seen()[0].request.(proto.Message)), "it takes the right to deploy")
+	require.NotEmpty(t, c.seen()[0].md[status.KeyOperator])
+	var report struct {
+		Passed, Failed int
+		Results        []struct{ Name, Message, Status string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(a.body), &report))
+	require.Equal(t, []int{1, 1, 2}, []int{report.Passed, report.Failed, len(report.Results)})
+	require.Equal(t, "Bob", report.Results[1].Name)
+	require.Contains(t, report.Results[1].Message, `its output is "Hello Bob", and "Hello Ada" was expected`)
+	content = `{"name":"x","nodes":[],"edges":[]}`
+	a = g.do("POST", "/v1/flows/flow_1/run-tests", "")
+	require.Equal(t, []any{400, "COMPILE_ERROR"}, []any{a.code, a.Error.Code})
+	require.Contains(t, a.body, `"diagnostics":[{`)
+	content = strings.Replace(greeting, `"tests":[`, `"tests":[{"nme":"x"},`, 1)
+	a = g.do("POST", "/v1/flows/flow_1/run-tests", "")
+	require.Equal(t, 400, a.code)
+	require.Contains(t, a.Error.Message, "tests: test 1 is not valid")
+}
+
 func TestFlows_refuseAsPublished(t *testing.T) {
 	c := scriptedFlows(t)
 	c.on("UpdateFlow", func(context.Context, any) (any, error) {
@@ -107,7 +191,15 @@ func TestFlows_refuseAsPublished(t *testing.T) {
 		return nil, grpcstatus.Error(codes.NotFound, "there is no flow")
 	})
 	g := newGate(t, testConfig(c))
-	a := g.do("PUT", "/v1/flows/flow_1", `{"content":{}}`)
+	c.on("DeployFlow", func(context.Context, any) (any, error) {
+		return &v1.DeployFlowResponse{Fault: &v1.FlowFault{
+			Error: "scaicore_create_failed", Message: "no", Http: 502, Status: 409, Scope: "s", Queue: "q", Diagnostics: `[{"code":"X"}]`,
+		}}, nil
+	})
+	a := g.do("POST", "/v1/flows/flow_1/deploy", "")
+	require.Equal(t, 502, a.code)
+	require.JSONEq(t, `{"detail":{"error":"scaicore_create_failed","message":"no","status":409,"scope":"s","queue":"q","diagnostics":[{"code":"X"}]}}`, a.body)
+	a = g.do("PUT", "/v1/flows/flow_1", `{"content":{}}`)
 	require.Equal(t, 409, a.code)
 	require.JSONEq(t, `{"detail":{"error":"version_conflict","message":"it is \"newer\"","fix":"read it","current_version":"0.1.4"}}`, a.body)
 	require.Empty(t, a.header.Get("ETag"))

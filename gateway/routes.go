@@ -64,7 +64,7 @@ func routes() ([]route, []openapi.Operation) {
 	for _, e := range endpoints() {
 		declared := methods.Of(e.rpc)
 		if e.own.Path != "" {
-			declared = &methods.Method{Routes: []methods.Route{e.own}, ReadOnly: !e.writes, Permissions: e.permissions}
+			declared = &methods.Method{Routes: []methods.Route{e.own}, ReadOnly: !e.writes, Permissions: e.permissions, OperatorPermission: e.operator}
 		}
 		for _, at := range declared.Routes {
 			if at.Variant != e.variant {

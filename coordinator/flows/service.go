@@ -31,6 +31,7 @@ type State interface {
 // Config configures a Service.
 type Config struct {
 	State State
+	Cores Cores
 }
 
 // Service implements FlowService.

@@ -23,10 +23,17 @@ func Check(content []byte) []graph.Diagnostic {
 
 // Deployable says whether findings let a flow be deployed. Nodes that this version does not run compile with a warning, and are
 // refused here.
-func Deployable(found []graph.Diagnostic) bool {
-	return !slices.ContainsFunc(found, func(d graph.Diagnostic) bool {
+func Deployable(found []graph.Diagnostic) bool { return Obstacle(found) == nil }
+
+// Obstacle returns the first finding that keeps a flow from being deployed; nil: none does.
+func Obstacle(found []graph.Diagnostic) *graph.Diagnostic {
+	i := slices.IndexFunc(found, func(d graph.Diagnostic) bool {
 		return d.Severity == graph.SeverityError || d.Code == notSupported
 	})
+	if i < 0 {
+		return nil
+	}
+	return &found[i]
 }
 
 // Program compiles a flow to the form that Cores run. The program is nil if there is an error among the findings.

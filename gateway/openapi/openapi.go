@@ -46,6 +46,8 @@ type Operation struct {
 	Query   []Parameter
 	// Media is the media type of the answer; empty: JSON.
 	Media string
+	// Upstream: the answer may be 502.
+	Upstream bool
 	// Conflict: the state of the object may not allow the request.
 	Conflict bool
 	// Unready is the schema of the answer with status 503 of an open operation with a query; nil: none.
@@ -194,6 +196,9 @@ func responses(o *Operation, schemas schemaBook) Object {
 	}
 	if o.Method != "GET" {
 		refused = append(refused, 413, 415)
+	}
+	if o.Upstream {
+		refused = append(refused, 502)
 	}
 	if o.Unready != nil {
 		out["503"] = Object{

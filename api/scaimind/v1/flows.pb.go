@@ -265,8 +265,14 @@ type FlowFault struct {
 	Http int32 `protobuf:"varint,4,opt,name=http,proto3" json:"http,omitempty"`
 	// The version that the flow is at.
 	CurrentVersion string `protobuf:"bytes,5,opt,name=current_version,json=currentVersion,proto3" json:"current_version,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The HTTP status with which the Core was refused.
+	Status int32  `protobuf:"varint,6,opt,name=status,proto3" json:"status,omitempty"`
+	Scope  string `protobuf:"bytes,7,opt,name=scope,proto3" json:"scope,omitempty"`
+	Queue  string `protobuf:"bytes,8,opt,name=queue,proto3" json:"queue,omitempty"`
+	// The findings of the compiler: a JSON list.
+	Diagnostics   string `protobuf:"bytes,9,opt,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FlowFault) Reset() {
@@ -330,6 +336,34 @@ func (x *FlowFault) GetHttp() int32 {
 func (x *FlowFault) GetCurrentVersion() string {
 	if x != nil {
 		return x.CurrentVersion
+	}
+	return ""
+}
+
+func (x *FlowFault) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *FlowFault) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *FlowFault) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *FlowFault) GetDiagnostics() string {
+	if x != nil {
+		return x.Diagnostics
 	}
 	return ""
 }
@@ -1261,6 +1295,216 @@ func (x *FlowDeployment) GetPublishedSlug() string {
 	return ""
 }
 
+type DeployFlowRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	FlowId string                 `protobuf:"bytes,1,opt,name=flow_id,json=flowId,proto3" json:"flow_id,omitempty"`
+	// Default: as the content says.
+	PublishAsModel *bool `protobuf:"varint,2,opt,name=publish_as_model,json=publishAsModel,proto3,oneof" json:"publish_as_model,omitempty"`
+	// Default true: the Core is started, unless it runs.
+	Start *bool `protobuf:"varint,3,opt,name=start,proto3,oneof" json:"start,omitempty"`
+	// Default: the current version.
+	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeployFlowRequest) Reset() {
+	*x = DeployFlowRequest{}
+	mi := &file_scaimind_v1_flows_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeployFlowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeployFlowRequest) ProtoMessage() {}
+
+func (x *DeployFlowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_flows_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeployFlowRequest.ProtoReflect.Descriptor instead.
+func (*DeployFlowRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *DeployFlowRequest) GetFlowId() string {
+	if x != nil {
+		return x.FlowId
+	}
+	return ""
+}
+
+func (x *DeployFlowRequest) GetPublishAsModel() bool {
+	if x != nil && x.PublishAsModel != nil {
+		return *x.PublishAsModel
+	}
+	return false
+}
+
+func (x *DeployFlowRequest) GetStart() bool {
+	if x != nil && x.Start != nil {
+		return *x.Start
+	}
+	return false
+}
+
+func (x *DeployFlowRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+type DeployFlowResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Deployed *DeployedFlow          `protobuf:"bytes,1,opt,name=deployed,proto3" json:"deployed,omitempty"`
+	// Set: no Core was made or changed, and this is why.
+	Fault         *FlowFault `protobuf:"bytes,2,opt,name=fault,proto3" json:"fault,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeployFlowResponse) Reset() {
+	*x = DeployFlowResponse{}
+	mi := &file_scaimind_v1_flows_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeployFlowResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeployFlowResponse) ProtoMessage() {}
+
+func (x *DeployFlowResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_flows_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeployFlowResponse.ProtoReflect.Descriptor instead.
+func (*DeployFlowResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *DeployFlowResponse) GetDeployed() *DeployedFlow {
+	if x != nil {
+		return x.Deployed
+	}
+	return nil
+}
+
+func (x *DeployFlowResponse) GetFault() *FlowFault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+// DeployedFlow is the answer about a deployment.
+type DeployedFlow struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	CoreId       string                 `protobuf:"bytes,2,opt,name=core_id,json=coreId,proto3" json:"core_id,omitempty"`
+	CoreSlug     string                 `protobuf:"bytes,3,opt,name=core_slug,json=coreSlug,proto3" json:"core_slug,omitempty"`
+	CoreVersion  int32                  `protobuf:"varint,4,opt,name=core_version,json=coreVersion,proto3" json:"core_version,omitempty"`
+	// Null: it is not published.
+	PublishedSlug *string  `protobuf:"bytes,5,opt,name=published_slug,json=publishedSlug,proto3,oneof" json:"published_slug,omitempty"`
+	Warnings      []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeployedFlow) Reset() {
+	*x = DeployedFlow{}
+	mi := &file_scaimind_v1_flows_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeployedFlow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeployedFlow) ProtoMessage() {}
+
+func (x *DeployedFlow) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_flows_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeployedFlow.ProtoReflect.Descriptor instead.
+func (*DeployedFlow) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DeployedFlow) GetDeploymentId() string {
+	if x != nil {
+		return x.DeploymentId
+	}
+	return ""
+}
+
+func (x *DeployedFlow) GetCoreId() string {
+	if x != nil {
+		return x.CoreId
+	}
+	return ""
+}
+
+func (x *DeployedFlow) GetCoreSlug() string {
+	if x != nil {
+		return x.CoreSlug
+	}
+	return ""
+}
+
+func (x *DeployedFlow) GetCoreVersion() int32 {
+	if x != nil {
+		return x.CoreVersion
+	}
+	return 0
+}
+
+func (x *DeployedFlow) GetPublishedSlug() string {
+	if x != nil && x.PublishedSlug != nil {
+		return *x.PublishedSlug
+	}
+	return ""
+}
+
+func (x *DeployedFlow) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
 type ListFlowDeploymentsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FlowId        string                 `protobuf:"bytes,1,opt,name=flow_id,json=flowId,proto3" json:"flow_id,omitempty"`
@@ -1270,7 +1514,7 @@ type ListFlowDeploymentsRequest struct {
 
 func (x *ListFlowDeploymentsRequest) Reset() {
 	*x = ListFlowDeploymentsRequest{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[19]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1526,7 @@ func (x *ListFlowDeploymentsRequest) String() string {
 func (*ListFlowDeploymentsRequest) ProtoMessage() {}
 
 func (x *ListFlowDeploymentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[19]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1539,7 @@ func (x *ListFlowDeploymentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowDeploymentsRequest.ProtoReflect.Descriptor instead.
 func (*ListFlowDeploymentsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListFlowDeploymentsRequest) GetFlowId() string {
@@ -1315,7 +1559,7 @@ type ListFlowDeploymentsResponse struct {
 
 func (x *ListFlowDeploymentsResponse) Reset() {
 	*x = ListFlowDeploymentsResponse{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[20]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1571,7 @@ func (x *ListFlowDeploymentsResponse) String() string {
 func (*ListFlowDeploymentsResponse) ProtoMessage() {}
 
 func (x *ListFlowDeploymentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[20]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1584,7 @@ func (x *ListFlowDeploymentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowDeploymentsResponse.ProtoReflect.Descriptor instead.
 func (*ListFlowDeploymentsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListFlowDeploymentsResponse) GetItems() []*FlowDeployment {
@@ -1375,7 +1619,7 @@ type FlowAcl struct {
 
 func (x *FlowAcl) Reset() {
 	*x = FlowAcl{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[21]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1631,7 @@ func (x *FlowAcl) String() string {
 func (*FlowAcl) ProtoMessage() {}
 
 func (x *FlowAcl) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[21]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1644,7 @@ func (x *FlowAcl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowAcl.ProtoReflect.Descriptor instead.
 func (*FlowAcl) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FlowAcl) GetId() string {
@@ -1461,7 +1705,7 @@ type ListFlowAclsRequest struct {
 
 func (x *ListFlowAclsRequest) Reset() {
 	*x = ListFlowAclsRequest{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[22]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1717,7 @@ func (x *ListFlowAclsRequest) String() string {
 func (*ListFlowAclsRequest) ProtoMessage() {}
 
 func (x *ListFlowAclsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[22]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1730,7 @@ func (x *ListFlowAclsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowAclsRequest.ProtoReflect.Descriptor instead.
 func (*ListFlowAclsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListFlowAclsRequest) GetFlowId() string {
@@ -1505,7 +1749,7 @@ type ListFlowAclsResponse struct {
 
 func (x *ListFlowAclsResponse) Reset() {
 	*x = ListFlowAclsResponse{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[23]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1761,7 @@ func (x *ListFlowAclsResponse) String() string {
 func (*ListFlowAclsResponse) ProtoMessage() {}
 
 func (x *ListFlowAclsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[23]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1774,7 @@ func (x *ListFlowAclsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowAclsResponse.ProtoReflect.Descriptor instead.
 func (*ListFlowAclsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListFlowAclsResponse) GetAcls() []*FlowAcl {
@@ -1552,7 +1796,7 @@ type CreateFlowAclRequest struct {
 
 func (x *CreateFlowAclRequest) Reset() {
 	*x = CreateFlowAclRequest{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[24]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1808,7 @@ func (x *CreateFlowAclRequest) String() string {
 func (*CreateFlowAclRequest) ProtoMessage() {}
 
 func (x *CreateFlowAclRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[24]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1821,7 @@ func (x *CreateFlowAclRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateFlowAclRequest.ProtoReflect.Descriptor instead.
 func (*CreateFlowAclRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CreateFlowAclRequest) GetFlowId() string {
@@ -1617,7 +1861,7 @@ type CreateFlowAclResponse struct {
 
 func (x *CreateFlowAclResponse) Reset() {
 	*x = CreateFlowAclResponse{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[25]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1873,7 @@ func (x *CreateFlowAclResponse) String() string {
 func (*CreateFlowAclResponse) ProtoMessage() {}
 
 func (x *CreateFlowAclResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[25]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1886,7 @@ func (x *CreateFlowAclResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateFlowAclResponse.ProtoReflect.Descriptor instead.
 func (*CreateFlowAclResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CreateFlowAclResponse) GetAcl() *FlowAcl {
@@ -1662,7 +1906,7 @@ type DeleteFlowAclRequest struct {
 
 func (x *DeleteFlowAclRequest) Reset() {
 	*x = DeleteFlowAclRequest{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[26]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1918,7 @@ func (x *DeleteFlowAclRequest) String() string {
 func (*DeleteFlowAclRequest) ProtoMessage() {}
 
 func (x *DeleteFlowAclRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[26]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1931,7 @@ func (x *DeleteFlowAclRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFlowAclRequest.ProtoReflect.Descriptor instead.
 func (*DeleteFlowAclRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeleteFlowAclRequest) GetFlowId() string {
@@ -1712,7 +1956,7 @@ type DeleteFlowAclResponse struct {
 
 func (x *DeleteFlowAclResponse) Reset() {
 	*x = DeleteFlowAclResponse{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[27]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1968,7 @@ func (x *DeleteFlowAclResponse) String() string {
 func (*DeleteFlowAclResponse) ProtoMessage() {}
 
 func (x *DeleteFlowAclResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[27]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1981,150 @@ func (x *DeleteFlowAclResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFlowAclResponse.ProtoReflect.Descriptor instead.
 func (*DeleteFlowAclResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{30}
+}
+
+// ValidateFlowBody, CompileFlowBody and TestFlowBody are bodies of routes that the gateway serves itself.
+type ValidateFlowBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Content       string                 `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValidateFlowBody) Reset() {
+	*x = ValidateFlowBody{}
+	mi := &file_scaimind_v1_flows_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValidateFlowBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValidateFlowBody) ProtoMessage() {}
+
+func (x *ValidateFlowBody) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_flows_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValidateFlowBody.ProtoReflect.Descriptor instead.
+func (*ValidateFlowBody) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ValidateFlowBody) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
+type CompileFlowBody struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Content string                 `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
+	// yaml (default), ir or scai.
+	Format        string `protobuf:"bytes,2,opt,name=format,proto3" json:"format,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompileFlowBody) Reset() {
+	*x = CompileFlowBody{}
+	mi := &file_scaimind_v1_flows_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompileFlowBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompileFlowBody) ProtoMessage() {}
+
+func (x *CompileFlowBody) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_flows_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompileFlowBody.ProtoReflect.Descriptor instead.
+func (*CompileFlowBody) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *CompileFlowBody) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
+func (x *CompileFlowBody) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+type TestFlowBody struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Default: the current version.
+	Version       string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestFlowBody) Reset() {
+	*x = TestFlowBody{}
+	mi := &file_scaimind_v1_flows_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestFlowBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestFlowBody) ProtoMessage() {}
+
+func (x *TestFlowBody) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_flows_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestFlowBody.ProtoReflect.Descriptor instead.
+func (*TestFlowBody) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *TestFlowBody) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 var File_scaimind_v1_flows_proto protoreflect.FileDescriptor
@@ -1771,13 +2158,17 @@ const file_scaimind_v1_flows_proto_rawDesc = "" +
 	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x14\n" +
 	"\x05level\x18\t \x01(\tR\x05level\x12\x1e\n" +
 	"\acontent\x18\n" +
-	" \x01(\tB\x04\x90\xb5\x18\x01R\acontent\"\x8a\x01\n" +
+	" \x01(\tB\x04\x90\xb5\x18\x01R\acontent\"\xf0\x01\n" +
 	"\tFlowFault\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x10\n" +
 	"\x03fix\x18\x03 \x01(\tR\x03fix\x12\x12\n" +
 	"\x04http\x18\x04 \x01(\x05R\x04http\x12'\n" +
-	"\x0fcurrent_version\x18\x05 \x01(\tR\x0ecurrentVersion\"X\n" +
+	"\x0fcurrent_version\x18\x05 \x01(\tR\x0ecurrentVersion\x12\x16\n" +
+	"\x06status\x18\x06 \x01(\x05R\x06status\x12\x14\n" +
+	"\x05scope\x18\a \x01(\tR\x05scope\x12\x14\n" +
+	"\x05queue\x18\b \x01(\tR\x05queue\x12 \n" +
+	"\vdiagnostics\x18\t \x01(\tR\vdiagnostics\"X\n" +
 	"\x10ListFlowsRequest\x12\x16\n" +
 	"\x06search\x18\x01 \x01(\tR\x06search\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12\x16\n" +
@@ -1843,6 +2234,24 @@ const file_scaimind_v1_flows_proto_rawDesc = "" +
 	"\vdeployed_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"deployedAt\x12*\n" +
 	"\x0epublished_slug\x18\t \x01(\tH\x00R\rpublishedSlug\x88\x01\x01B\x11\n" +
+	"\x0f_published_slug\"\xaf\x01\n" +
+	"\x11DeployFlowRequest\x12\x17\n" +
+	"\aflow_id\x18\x01 \x01(\tR\x06flowId\x12-\n" +
+	"\x10publish_as_model\x18\x02 \x01(\bH\x00R\x0epublishAsModel\x88\x01\x01\x12\x19\n" +
+	"\x05start\x18\x03 \x01(\bH\x01R\x05start\x88\x01\x01\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversionB\x13\n" +
+	"\x11_publish_as_modelB\b\n" +
+	"\x06_start\"y\n" +
+	"\x12DeployFlowResponse\x125\n" +
+	"\bdeployed\x18\x01 \x01(\v2\x19.scaimind.v1.DeployedFlowR\bdeployed\x12,\n" +
+	"\x05fault\x18\x02 \x01(\v2\x16.scaimind.v1.FlowFaultR\x05fault\"\xe7\x01\n" +
+	"\fDeployedFlow\x12#\n" +
+	"\rdeployment_id\x18\x01 \x01(\tR\fdeploymentId\x12\x17\n" +
+	"\acore_id\x18\x02 \x01(\tR\x06coreId\x12\x1b\n" +
+	"\tcore_slug\x18\x03 \x01(\tR\bcoreSlug\x12!\n" +
+	"\fcore_version\x18\x04 \x01(\x05R\vcoreVersion\x12*\n" +
+	"\x0epublished_slug\x18\x05 \x01(\tH\x00R\rpublishedSlug\x88\x01\x01\x12\x1a\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarningsB\x11\n" +
 	"\x0f_published_slug\"5\n" +
 	"\x1aListFlowDeploymentsRequest\x12\x17\n" +
 	"\aflow_id\x18\x01 \x01(\tR\x06flowId\"f\n" +
@@ -1873,7 +2282,14 @@ const file_scaimind_v1_flows_proto_rawDesc = "" +
 	"\x14DeleteFlowAclRequest\x12\x17\n" +
 	"\aflow_id\x18\x01 \x01(\tR\x06flowId\x12\x15\n" +
 	"\x06acl_id\x18\x02 \x01(\tR\x05aclId\"\x17\n" +
-	"\x15DeleteFlowAclResponse2\x9a\x18\n" +
+	"\x15DeleteFlowAclResponse\"2\n" +
+	"\x10ValidateFlowBody\x12\x1e\n" +
+	"\acontent\x18\x01 \x01(\tB\x04\x90\xb5\x18\x01R\acontent\"I\n" +
+	"\x0fCompileFlowBody\x12\x1e\n" +
+	"\acontent\x18\x01 \x01(\tB\x04\x90\xb5\x18\x01R\acontent\x12\x16\n" +
+	"\x06format\x18\x02 \x01(\tR\x06format\"(\n" +
+	"\fTestFlowBody\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion2\xbd\x1a\n" +
 	"\vFlowService\x12\xf1\x01\n" +
 	"\tListFlows\x12\x1d.scaimind.v1.ListFlowsRequest\x1a\x1e.scaimind.v1.ListFlowsResponse\"\xa4\x01\x8a\xb5\x18\x9f\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminZF2\r/api/v1/flows:'List the flows that the caller may view\x80\x01\x01\n" +
 	"\t/v1/flows\x12\xed\x01\n" +
@@ -1894,7 +2310,9 @@ const file_scaimind_v1_flows_proto_rawDesc = "" +
 	"\fListFlowAcls\x12 .scaimind.v1.ListFlowAclsRequest\x1a!.scaimind.v1.ListFlowAclsResponse\"\xbd\x01\x8a\xb5\x18\xb8\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminZ_2\x1c/api/v1/flows/{flow_id}/acls:\x19List the rights on a flowZ\aflow_id\x80\x01\x01\n" +
 	"\x18/v1/flows/{flow_id}/acls\x12\xaa\x02\n" +
 	"\rCreateFlowAcl\x12!.scaimind.v1.CreateFlowAclRequest\x1a\".scaimind.v1.CreateFlowAclResponse\"\xd1\x01\x8a\xb5\x18\xcc\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\n" +
-	"flow.grantZe2\x1c/api/v1/flows/{flow_id}/acls:\x17Grant a right on a flow@\xc9\x01Z\aflow_idb\x03acl\x80\x01\x01\x12\x18/v1/flows/{flow_id}/acls\x12\xb0\x02\n" +
+	"flow.grantZe2\x1c/api/v1/flows/{flow_id}/acls:\x17Grant a right on a flow@\xc9\x01Z\aflow_idb\x03acl\x80\x01\x01\x12\x18/v1/flows/{flow_id}/acls\x12\xa0\x02\n" +
+	"\n" +
+	"DeployFlow\x12\x1e.scaimind.v1.DeployFlowRequest\x1a\x1f.scaimind.v1.DeployFlowResponse\"\xd0\x01\x8a\xb5\x18\xcb\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\vflow.deployZc2\x1e/api/v1/flows/{flow_id}/deploy:\rDeploy a flowZ\aflow_idb\bdeployedp\x01\x80\x01\x01\x12\x1a/v1/flows/{flow_id}/deploy\x12\xb0\x02\n" +
 	"\rDeleteFlowAcl\x12!.scaimind.v1.DeleteFlowAclRequest\x1a\".scaimind.v1.DeleteFlowAclResponse\"\xd7\x01\x8a\xb5\x18\xd2\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\vflow.revokeZj2%/api/v1/flows/{flow_id}/acls/{acl_id}:\x18Revoke a right on a flow@\xcc\x01\x80\x01\x01\"!/v1/flows/{flow_id}/acls/{acl_id}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
@@ -1909,7 +2327,7 @@ func file_scaimind_v1_flows_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_flows_proto_rawDescData
 }
 
-var file_scaimind_v1_flows_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_scaimind_v1_flows_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_scaimind_v1_flows_proto_goTypes = []any{
 	(*FlowSummary)(nil),                 // 0: scaimind.v1.FlowSummary
 	(*FlowDetail)(nil),                  // 1: scaimind.v1.FlowDetail
@@ -1930,62 +2348,72 @@ var file_scaimind_v1_flows_proto_goTypes = []any{
 	(*GetFlowVersionRequest)(nil),       // 16: scaimind.v1.GetFlowVersionRequest
 	(*GetFlowVersionResponse)(nil),      // 17: scaimind.v1.GetFlowVersionResponse
 	(*FlowDeployment)(nil),              // 18: scaimind.v1.FlowDeployment
-	(*ListFlowDeploymentsRequest)(nil),  // 19: scaimind.v1.ListFlowDeploymentsRequest
-	(*ListFlowDeploymentsResponse)(nil), // 20: scaimind.v1.ListFlowDeploymentsResponse
-	(*FlowAcl)(nil),                     // 21: scaimind.v1.FlowAcl
-	(*ListFlowAclsRequest)(nil),         // 22: scaimind.v1.ListFlowAclsRequest
-	(*ListFlowAclsResponse)(nil),        // 23: scaimind.v1.ListFlowAclsResponse
-	(*CreateFlowAclRequest)(nil),        // 24: scaimind.v1.CreateFlowAclRequest
-	(*CreateFlowAclResponse)(nil),       // 25: scaimind.v1.CreateFlowAclResponse
-	(*DeleteFlowAclRequest)(nil),        // 26: scaimind.v1.DeleteFlowAclRequest
-	(*DeleteFlowAclResponse)(nil),       // 27: scaimind.v1.DeleteFlowAclResponse
-	(*timestamppb.Timestamp)(nil),       // 28: google.protobuf.Timestamp
+	(*DeployFlowRequest)(nil),           // 19: scaimind.v1.DeployFlowRequest
+	(*DeployFlowResponse)(nil),          // 20: scaimind.v1.DeployFlowResponse
+	(*DeployedFlow)(nil),                // 21: scaimind.v1.DeployedFlow
+	(*ListFlowDeploymentsRequest)(nil),  // 22: scaimind.v1.ListFlowDeploymentsRequest
+	(*ListFlowDeploymentsResponse)(nil), // 23: scaimind.v1.ListFlowDeploymentsResponse
+	(*FlowAcl)(nil),                     // 24: scaimind.v1.FlowAcl
+	(*ListFlowAclsRequest)(nil),         // 25: scaimind.v1.ListFlowAclsRequest
+	(*ListFlowAclsResponse)(nil),        // 26: scaimind.v1.ListFlowAclsResponse
+	(*CreateFlowAclRequest)(nil),        // 27: scaimind.v1.CreateFlowAclRequest
+	(*CreateFlowAclResponse)(nil),       // 28: scaimind.v1.CreateFlowAclResponse
+	(*DeleteFlowAclRequest)(nil),        // 29: scaimind.v1.DeleteFlowAclRequest
+	(*DeleteFlowAclResponse)(nil),       // 30: scaimind.v1.DeleteFlowAclResponse
+	(*ValidateFlowBody)(nil),            // 31: scaimind.v1.ValidateFlowBody
+	(*CompileFlowBody)(nil),             // 32: scaimind.v1.CompileFlowBody
+	(*TestFlowBody)(nil),                // 33: scaimind.v1.TestFlowBody
+	(*timestamppb.Timestamp)(nil),       // 34: google.protobuf.Timestamp
 }
 var file_scaimind_v1_flows_proto_depIdxs = []int32{
-	28, // 0: scaimind.v1.FlowSummary.created_at:type_name -> google.protobuf.Timestamp
-	28, // 1: scaimind.v1.FlowSummary.updated_at:type_name -> google.protobuf.Timestamp
-	28, // 2: scaimind.v1.FlowDetail.created_at:type_name -> google.protobuf.Timestamp
-	28, // 3: scaimind.v1.FlowDetail.updated_at:type_name -> google.protobuf.Timestamp
+	34, // 0: scaimind.v1.FlowSummary.created_at:type_name -> google.protobuf.Timestamp
+	34, // 1: scaimind.v1.FlowSummary.updated_at:type_name -> google.protobuf.Timestamp
+	34, // 2: scaimind.v1.FlowDetail.created_at:type_name -> google.protobuf.Timestamp
+	34, // 3: scaimind.v1.FlowDetail.updated_at:type_name -> google.protobuf.Timestamp
 	0,  // 4: scaimind.v1.ListFlowsResponse.items:type_name -> scaimind.v1.FlowSummary
 	1,  // 5: scaimind.v1.CreateFlowResponse.flow:type_name -> scaimind.v1.FlowDetail
 	1,  // 6: scaimind.v1.GetFlowResponse.flow:type_name -> scaimind.v1.FlowDetail
 	1,  // 7: scaimind.v1.UpdateFlowResponse.flow:type_name -> scaimind.v1.FlowDetail
 	2,  // 8: scaimind.v1.UpdateFlowResponse.fault:type_name -> scaimind.v1.FlowFault
-	28, // 9: scaimind.v1.FlowVersion.created_at:type_name -> google.protobuf.Timestamp
+	34, // 9: scaimind.v1.FlowVersion.created_at:type_name -> google.protobuf.Timestamp
 	13, // 10: scaimind.v1.ListFlowVersionsResponse.items:type_name -> scaimind.v1.FlowVersion
 	13, // 11: scaimind.v1.GetFlowVersionResponse.version:type_name -> scaimind.v1.FlowVersion
-	28, // 12: scaimind.v1.FlowDeployment.deployed_at:type_name -> google.protobuf.Timestamp
-	18, // 13: scaimind.v1.ListFlowDeploymentsResponse.items:type_name -> scaimind.v1.FlowDeployment
-	28, // 14: scaimind.v1.FlowAcl.granted_at:type_name -> google.protobuf.Timestamp
-	21, // 15: scaimind.v1.ListFlowAclsResponse.acls:type_name -> scaimind.v1.FlowAcl
-	21, // 16: scaimind.v1.CreateFlowAclResponse.acl:type_name -> scaimind.v1.FlowAcl
-	3,  // 17: scaimind.v1.FlowService.ListFlows:input_type -> scaimind.v1.ListFlowsRequest
-	5,  // 18: scaimind.v1.FlowService.CreateFlow:input_type -> scaimind.v1.CreateFlowRequest
-	7,  // 19: scaimind.v1.FlowService.GetFlow:input_type -> scaimind.v1.GetFlowRequest
-	9,  // 20: scaimind.v1.FlowService.UpdateFlow:input_type -> scaimind.v1.UpdateFlowRequest
-	11, // 21: scaimind.v1.FlowService.DeleteFlow:input_type -> scaimind.v1.DeleteFlowRequest
-	14, // 22: scaimind.v1.FlowService.ListFlowVersions:input_type -> scaimind.v1.ListFlowVersionsRequest
-	16, // 23: scaimind.v1.FlowService.GetFlowVersion:input_type -> scaimind.v1.GetFlowVersionRequest
-	19, // 24: scaimind.v1.FlowService.ListFlowDeployments:input_type -> scaimind.v1.ListFlowDeploymentsRequest
-	22, // 25: scaimind.v1.FlowService.ListFlowAcls:input_type -> scaimind.v1.ListFlowAclsRequest
-	24, // 26: scaimind.v1.FlowService.CreateFlowAcl:input_type -> scaimind.v1.CreateFlowAclRequest
-	26, // 27: scaimind.v1.FlowService.DeleteFlowAcl:input_type -> scaimind.v1.DeleteFlowAclRequest
-	4,  // 28: scaimind.v1.FlowService.ListFlows:output_type -> scaimind.v1.ListFlowsResponse
-	6,  // 29: scaimind.v1.FlowService.CreateFlow:output_type -> scaimind.v1.CreateFlowResponse
-	8,  // 30: scaimind.v1.FlowService.GetFlow:output_type -> scaimind.v1.GetFlowResponse
-	10, // 31: scaimind.v1.FlowService.UpdateFlow:output_type -> scaimind.v1.UpdateFlowResponse
-	12, // 32: scaimind.v1.FlowService.DeleteFlow:output_type -> scaimind.v1.DeleteFlowResponse
-	15, // 33: scaimind.v1.FlowService.ListFlowVersions:output_type -> scaimind.v1.ListFlowVersionsResponse
-	17, // 34: scaimind.v1.FlowService.GetFlowVersion:output_type -> scaimind.v1.GetFlowVersionResponse
-	20, // 35: scaimind.v1.FlowService.ListFlowDeployments:output_type -> scaimind.v1.ListFlowDeploymentsResponse
-	23, // 36: scaimind.v1.FlowService.ListFlowAcls:output_type -> scaimind.v1.ListFlowAclsResponse
-	25, // 37: scaimind.v1.FlowService.CreateFlowAcl:output_type -> scaimind.v1.CreateFlowAclResponse
-	27, // 38: scaimind.v1.FlowService.DeleteFlowAcl:output_type -> scaimind.v1.DeleteFlowAclResponse
-	28, // [28:39] is the sub-list for method output_type
-	17, // [17:28] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	34, // 12: scaimind.v1.FlowDeployment.deployed_at:type_name -> google.protobuf.Timestamp
+	21, // 13: scaimind.v1.DeployFlowResponse.deployed:type_name -> scaimind.v1.DeployedFlow
+	2,  // 14: scaimind.v1.DeployFlowResponse.fault:type_name -> scaimind.v1.FlowFault
+	18, // 15: scaimind.v1.ListFlowDeploymentsResponse.items:type_name -> scaimind.v1.FlowDeployment
+	34, // 16: scaimind.v1.FlowAcl.granted_at:type_name -> google.protobuf.Timestamp
+	24, // 17: scaimind.v1.ListFlowAclsResponse.acls:type_name -> scaimind.v1.FlowAcl
+	24, // 18: scaimind.v1.CreateFlowAclResponse.acl:type_name -> scaimind.v1.FlowAcl
+	3,  // 19: scaimind.v1.FlowService.ListFlows:input_type -> scaimind.v1.ListFlowsRequest
+	5,  // 20: scaimind.v1.FlowService.CreateFlow:input_type -> scaimind.v1.CreateFlowRequest
+	7,  // 21: scaimind.v1.FlowService.GetFlow:input_type -> scaimind.v1.GetFlowRequest
+	9,  // 22: scaimind.v1.FlowService.UpdateFlow:input_type -> scaimind.v1.UpdateFlowRequest
+	11, // 23: scaimind.v1.FlowService.DeleteFlow:input_type -> scaimind.v1.DeleteFlowRequest
+	14, // 24: scaimind.v1.FlowService.ListFlowVersions:input_type -> scaimind.v1.ListFlowVersionsRequest
+	16, // 25: scaimind.v1.FlowService.GetFlowVersion:input_type -> scaimind.v1.GetFlowVersionRequest
+	22, // 26: scaimind.v1.FlowService.ListFlowDeployments:input_type -> scaimind.v1.ListFlowDeploymentsRequest
+	25, // 27: scaimind.v1.FlowService.ListFlowAcls:input_type -> scaimind.v1.ListFlowAclsRequest
+	27, // 28: scaimind.v1.FlowService.CreateFlowAcl:input_type -> scaimind.v1.CreateFlowAclRequest
+	19, // 29: scaimind.v1.FlowService.DeployFlow:input_type -> scaimind.v1.DeployFlowRequest
+	29, // 30: scaimind.v1.FlowService.DeleteFlowAcl:input_type -> scaimind.v1.DeleteFlowAclRequest
+	4,  // 31: scaimind.v1.FlowService.ListFlows:output_type -> scaimind.v1.ListFlowsResponse
+	6,  // 32: scaimind.v1.FlowService.CreateFlow:output_type -> scaimind.v1.CreateFlowResponse
+	8,  // 33: scaimind.v1.FlowService.GetFlow:output_type -> scaimind.v1.GetFlowResponse
+	10, // 34: scaimind.v1.FlowService.UpdateFlow:output_type -> scaimind.v1.UpdateFlowResponse
+	12, // 35: scaimind.v1.FlowService.DeleteFlow:output_type -> scaimind.v1.DeleteFlowResponse
+	15, // 36: scaimind.v1.FlowService.ListFlowVersions:output_type -> scaimind.v1.ListFlowVersionsResponse
+	17, // 37: scaimind.v1.FlowService.GetFlowVersion:output_type -> scaimind.v1.GetFlowVersionResponse
+	23, // 38: scaimind.v1.FlowService.ListFlowDeployments:output_type -> scaimind.v1.ListFlowDeploymentsResponse
+	26, // 39: scaimind.v1.FlowService.ListFlowAcls:output_type -> scaimind.v1.ListFlowAclsResponse
+	28, // 40: scaimind.v1.FlowService.CreateFlowAcl:output_type -> scaimind.v1.CreateFlowAclResponse
+	20, // 41: scaimind.v1.FlowService.DeployFlow:output_type -> scaimind.v1.DeployFlowResponse
+	30, // 42: scaimind.v1.FlowService.DeleteFlowAcl:output_type -> scaimind.v1.DeleteFlowAclResponse
+	31, // [31:43] is the sub-list for method output_type
+	19, // [19:31] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_flows_proto_init() }
@@ -1996,13 +2424,15 @@ func file_scaimind_v1_flows_proto_init() {
 	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_flows_proto_msgTypes[9].OneofWrappers = []any{}
 	file_scaimind_v1_flows_proto_msgTypes[18].OneofWrappers = []any{}
+	file_scaimind_v1_flows_proto_msgTypes[19].OneofWrappers = []any{}
+	file_scaimind_v1_flows_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_flows_proto_rawDesc), len(file_scaimind_v1_flows_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -31,6 +31,7 @@ const (
 	FlowService_ListFlowDeployments_FullMethodName = "/scaimind.v1.FlowService/ListFlowDeployments"
 	FlowService_ListFlowAcls_FullMethodName        = "/scaimind.v1.FlowService/ListFlowAcls"
 	FlowService_CreateFlowAcl_FullMethodName       = "/scaimind.v1.FlowService/CreateFlowAcl"
+	FlowService_DeployFlow_FullMethodName          = "/scaimind.v1.FlowService/DeployFlow"
 	FlowService_DeleteFlowAcl_FullMethodName       = "/scaimind.v1.FlowService/DeleteFlowAcl"
 )
 
@@ -61,6 +62,8 @@ type FlowServiceClient interface {
 	ListFlowAcls(ctx context.Context, in *ListFlowAclsRequest, opts ...grpc.CallOption) (*ListFlowAclsResponse, error)
 	// Gives a user or a group a right on a flow.
 	CreateFlowAcl(ctx context.Context, in *CreateFlowAclRequest, opts ...grpc.CallOption) (*CreateFlowAclResponse, error)
+	// Makes a version of a flow the program of a Core, and starts it. Deployed again, it is another version of the same Core.
+	DeployFlow(ctx context.Context, in *DeployFlowRequest, opts ...grpc.CallOption) (*DeployFlowResponse, error)
 	// Takes a right on a flow away.
 	DeleteFlowAcl(ctx context.Context, in *DeleteFlowAclRequest, opts ...grpc.CallOption) (*DeleteFlowAclResponse, error)
 }
@@ -173,6 +176,16 @@ func (c *flowServiceClient) CreateFlowAcl(ctx context.Context, in *CreateFlowAcl
 	return out, nil
 }
 
+func (c *flowServiceClient) DeployFlow(ctx context.Context, in *DeployFlowRequest, opts ...grpc.CallOption) (*DeployFlowResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeployFlowResponse)
+	err := c.cc.Invoke(ctx, FlowService_DeployFlow_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *flowServiceClient) DeleteFlowAcl(ctx context.Context, in *DeleteFlowAclRequest, opts ...grpc.CallOption) (*DeleteFlowAclResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteFlowAclResponse)
@@ -210,6 +223,8 @@ type FlowServiceServer interface {
 	ListFlowAcls(context.Context, *ListFlowAclsRequest) (*ListFlowAclsResponse, error)
 	// Gives a user or a group a right on a flow.
 	CreateFlowAcl(context.Context, *CreateFlowAclRequest) (*CreateFlowAclResponse, error)
+	// Makes a version of a flow the program of a Core, and starts it. Deployed again, it is another version of the same Core.
+	DeployFlow(context.Context, *DeployFlowRequest) (*DeployFlowResponse, error)
 	// Takes a right on a flow away.
 	DeleteFlowAcl(context.Context, *DeleteFlowAclRequest) (*DeleteFlowAclResponse, error)
 	mustEmbedUnimplementedFlowServiceServer()
@@ -251,6 +266,9 @@ func (UnimplementedFlowServiceServer) ListFlowAcls(context.Context, *ListFlowAcl
 }
 func (UnimplementedFlowServiceServer) CreateFlowAcl(context.Context, *CreateFlowAclRequest) (*CreateFlowAclResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateFlowAcl not implemented")
+}
+func (UnimplementedFlowServiceServer) DeployFlow(context.Context, *DeployFlowRequest) (*DeployFlowResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeployFlow not implemented")
 }
 func (UnimplementedFlowServiceServer) DeleteFlowAcl(context.Context, *DeleteFlowAclRequest) (*DeleteFlowAclResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteFlowAcl not implemented")
@@ -456,6 +474,24 @@ func _FlowService_CreateFlowAcl_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FlowService_DeployFlow_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeployFlowRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FlowServiceServer).DeployFlow(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FlowService_DeployFlow_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FlowServiceServer).DeployFlow(ctx, req.(*DeployFlowRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FlowService_DeleteFlowAcl_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteFlowAclRequest)
 	if err := dec(in); err != nil {
@@ -520,6 +556,10 @@ var FlowService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CreateFlowAcl",
 			Handler:    _FlowService_CreateFlowAcl_Handler,
+		},
+		{
+			MethodName: "DeployFlow",
+			Handler:    _FlowService_DeployFlow_Handler,
 		},
 		{
 			MethodName: "DeleteFlowAcl",
