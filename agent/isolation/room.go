@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -49,6 +50,9 @@ type Own struct {
 
 // openRoom prepares the level full, and makes a room to see whether the machine allows it.
 func (i *Isolation) openRoom(cfg Config) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("namespaces need an agent that runs as root: it runs as user %d; use isolation: cgroup, or start it as root", os.Geteuid())
+	}
 	r := &room{private: cfg.Private, anyPath: slices.Contains(cfg.Paths, everywhere), shmMB: cfg.ShmMB}
 	for _, text := range cfg.Mounts {
 		m, err := parseMount(text)

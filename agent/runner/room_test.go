@@ -109,8 +109,7 @@ func TestRoom_aKilledShimTakesItsTaskWithIt(t *testing.T) {
 	require.NoError(t, syscall.Kill(shimOf(t, pid), syscall.SIGKILL))
 	require.Equal(t, shim.FailureInternal, exited(t, h).Failure)
 	for _, one := range all {
-		// Its files are closed when it leaves the group, and it is a process for a moment longer.
-		waitFor(t, "the end of a process", func() bool { return !alive(one) })
+		require.False(t, alive(one))
 	}
 	require.NoDirExists(t, spec.Cgroup)
 }

@@ -27,22 +27,20 @@ func (s *shim) launch() *failure {
 		return f
 	}
 	cwd := s.cwd()
-	none := len(s.spec.Argv) == 0 || s.spec.Argv[0] == ""
-	var path, noCwd, noProgram string
-	err := s.as(func() {
-		if noCwd = program.Cwd(cwd, s.spec.Node); noCwd == "" && !none {
-			path, noProgram = program.Find(s.spec.Argv[0], cwd, s.spec.Env, s.spec.Node)
-		}
-	})
-	switch {
-	case err != nil:
+	var why string
+	if err := s.as(func() { why = program.Cwd(cwd, s.spec.Node) }); err != nil {
 		return s.unfit("become the user of the task", err)
-	case noCwd != "":
-		return &failure{FailureCwdMissing, noCwd}
-	case none:
+	}
+	if why != "" {
+		return &failure{FailureCwdMissing, why}
+	}
+	if len(s.spec.Argv) == 0 || s.spec.Argv[0] == "" {
 		return &failure{FailureLaunch, "the job has no command to run"}
-	case noProgram != "":
-		return &failure{FailureLaunch, noProgram}
+	}
+	var path string
+	_ = s.as(func() { path, why = program.Find(s.spec.Argv[0], cwd, s.spec.Env, s.spec.Node) })
+	if why != "" {
+		return &failure{FailureLaunch, why}
 	}
 	if err := s.writeBaseline(); err != nil {
 		return &failure{FailureLaunch, "cannot read checkpoint directory " + s.spec.CheckpointDir + " on node " + s.spec.Node + ": " + program.Cause(err)}

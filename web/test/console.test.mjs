@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { attacks } from "./attacks.mjs";
 import { failover } from "./failover.mjs";
+import { flowByClicks, flowByKeys, flowConflict, pictured } from "./flows.mjs";
 import { Cluster, Seen, launch, missing } from "./harness.mjs";
 import { byClicks, byFragment, byKeys } from "./journeys.mjs";
 import { pages } from "./pages.mjs";
@@ -49,6 +50,7 @@ checks("axe finds nothing on any page in either theme", async () => {
   await cluster.submit("ablation", train, h100(8));
   const failed = await cluster.submit("bad-config", "echo 'KeyError: lr' >&2; exit 3");
   await cluster.until(failed, "FAILED");
+  const drawn = await pictured(seen);
   if (shots) for (let i = 0; i < 3; i++) await cluster.killLeader();
   await pages(seen, [
     { name: "overview", picture: true, path: "/", ready: ".picture canvas" },
@@ -72,9 +74,18 @@ checks("axe finds nothing on any page in either theme", async () => {
     { name: "cluster", picture: true, path: "/cluster", ready: "tbody tr" },
     { name: "sessions", path: "/sessions", ready: "tbody tr" },
     { name: "palette", picture: true, path: "/jobs", ready: ".rowbody .row", act: async (p) => { await p.keyboard.press("Control+k"); await p.locator(".palette input").fill("mo"); await p.locator(".palette [role=option]").first().waitFor(); } },
+    { name: "flows", path: "/flows", ready: "tbody tr" },
+    { name: "flow", picture: true, path: `/flows/${drawn.flow}`, ready: "[data-checked=done]", act: async (p) => { await p.locator("g.node", { hasText: "Ask" }).first().click(); for (const k of ["+", "+"]) await p.keyboard.press(k); } },
+    { name: "flow-outline", path: `/flows/${drawn.flow}?`, ready: "[data-checked=done]", act: async (p) => { await p.getByRole("button", { name: "Outline" }).click(); await p.getByRole("option").first().click(); await p.getByRole("button", { name: "YAML" }).click(); await p.locator(".code pre").waitFor(); } },
+    { name: "flow-deploy", path: `/flows/${drawn.flow}?2`, ready: "[data-checked=done]", act: async (p) => { await p.getByRole("button", { name: "Deploy…" }).click(); } },
+    { name: "flow-run", picture: true, path: `/flows/${drawn.flow}/runs/${drawn.run}`, ready: ".answer .buttons", act: async (p) => { await p.locator("svg.canvas").focus(); for (const k of ["+", "+"]) await p.keyboard.press(k); } },
+    { name: "flow-missing", path: "/flows/flow_none", ready: ".notice" },
     { name: "missing", path: "/no/such/page", ready: ".notice" },
   ]);
 });
+checks("a user who clicks draws a flow, deploys it, and answers it on the canvas", () => flowByClicks(seen));
+checks("a user with a keyboard draws, moves, undoes, copies and connects", () => flowByKeys(seen));
+checks("two who draw the same flow lose nothing", () => flowConflict(seen));
 checks("a session is out of reach of scripts, and ends everywhere", () => sessions(seen));
 checks("what a token may not is named, not shown as empty", async () => {
   const { token } = await cluster.call("POST", "/tokens", { permissions: ["scaimind:evaluate"], name: "narrow" });

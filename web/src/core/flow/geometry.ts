@@ -54,7 +54,7 @@ export const least = 0.05;
 export const most = 2.5;
 
 /** fit is the view that shows a box in a window of a size. */
-export function fit(box: Box, size: { width: number; height: number }, margin = 56, largest = 1): View {
+export function fit(box: Box, size: { width: number; height: number }, margin = 36, largest = 1): View {
   if (box.width === 0 || size.width === 0) return { x: size.width / 2, y: size.height / 2, k: 1 };
   const k = Math.max(least, Math.min(largest, (size.width - 2 * margin) / box.width, (size.height - 2 * margin) / box.height));
   return { k, x: size.width / 2 - (box.x + box.width / 2) * k, y: size.height / 2 - (box.y + box.height / 2) * k };

@@ -1,6 +1,6 @@
 // A drawing read from its start to its end: for the outline, for screen readers, and for search.
 import type { Kinds } from "./graph";
-import { returns } from "./rules";
+import { otherwise, returns } from "./rules";
 import type { FlowEdge, FlowNode, Graph } from "./types";
 
 export interface Line {
@@ -50,8 +50,9 @@ export function outline(g: Graph, kinds: Kinds): Line[] {
       seen.add(n.id);
       lines.push(line);
       const ports = kinds.outputs(n);
-      const order = (port: string) => ports.findIndex((p) => p.id === port);
-      const edges = [...(after.get(n.id) ?? [])].sort((a, b) => order(b.source.port) - order(a.source.port));
+      const order = (e: FlowEdge) => ports.findIndex((p) => p.id === e.source.port) * 2 + (e.condition === otherwise ? 1 : 0);
+      // The last one first: the stack turns them around.
+      const edges = [...(after.get(n.id) ?? [])].sort((a, b) => order(a) - order(b)).reverse();
       const branches = edges.length > 1 || ports.length > 1;
       for (const e of edges) {
         const to = byId.get(e.target.node)!;

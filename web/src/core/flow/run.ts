@@ -64,8 +64,14 @@ export interface Ran {
 const plainWaits: Record<string, string> = { job: "waits for its job", decision: "asks", timer: "waits", event: "waits for an event", execution: "waits for a flow" };
 const held = new Set(["SCHEDULING", "PREPARING", "TRAINING", "CHECKPOINTING", "EVALUATING", "EXPORTING"]);
 
-/** Of the blocks that a node became, one was made by the compiler: n__breakpoint. They count for the node. */
-const nodeOf = (id: string | undefined, step: string | undefined) => (id || (step ?? "").replace(/\[.*$/, "")).split("__")[0]!;
+// The compiler adds blocks to a node: n__next and n__end lead on, and n__breakpoint asks before it runs.
+function nodeOf(id: string | undefined, step: string | undefined): { id: string; made: string } {
+  const block = (step ?? "").replace(/^.*\./, "").replace(/\[.*$/, "");
+  const [base = "", made = ""] = (block || id || "").split("__");
+  return { id: id || base, made };
+}
+
+const decides = new Set(["if", "match"]);
 
 /** ran follows the events of an execution, the oldest first, and then what it does now. */
 export function ran(e: Execution, events: CoreEvent[], jobs: Pick<Job, "job_id" | "status" | "labels" | "resource_config">[]): Map<string, Ran> {
@@ -76,15 +82,18 @@ export function ran(e: Execution, events: CoreEvent[], jobs: Pick<Job, "job_id" 
     return r;
   };
   for (const ev of events) {
-    const id = nodeOf(ev.payload.node_id, ev.payload.step);
-    if (!id) continue;
-    if (ev.type.endsWith(".block.entered")) Object.assign(at(id), { state: "runs", times: at(id).times + 1, began: at(id).began || ev.timestamp, ended: null, error: null });
+    const { id, made } = nodeOf(ev.payload.node_id, ev.payload.step);
+    if (!id || made === "next" || made === "end") continue;
+    if (made && ev.type.endsWith(".block.exited")) continue;
+    // What a decision leads to runs inside its block: the decision itself is made.
+    if (decides.has(ev.payload.block_kind ?? "")) Object.assign(at(id), { state: ev.type.endsWith(".block.failed") ? "failed" : "done", text: "decided", times: at(id).times + (ev.type.endsWith(".block.entered") ? 1 : 0), began: at(id).began || ev.timestamp, error: ev.payload.error ?? null });
+    else if (ev.type.endsWith(".block.entered")) Object.assign(at(id), { state: "runs", times: at(id).times + (made ? 0 : 1), began: at(id).began || ev.timestamp, ended: null, error: null });
     else if (ev.type.endsWith(".block.exited")) Object.assign(at(id), { state: "done", ended: ev.timestamp, name: ev.payload.result_binding ?? at(id).name, value: ev.payload.result_binding_value });
     else if (ev.type.endsWith(".block.failed")) Object.assign(at(id), { state: "failed", ended: ev.timestamp, error: ev.payload.error ?? null });
   }
   for (const s of e.steps) {
-    const id = nodeOf(s.node_id, s.step);
-    if (!id) continue;
+    const { id, made } = nodeOf(s.node_id, s.step);
+    if (!id || made === "next" || made === "end" || (decides.has(s.kind) && s.status !== "failed" && all.has(id))) continue;
     const r = at(id);
     r.times ||= 1;
     r.began ||= s.started_at;
@@ -93,14 +102,14 @@ export function ran(e: Execution, events: CoreEvent[], jobs: Pick<Job, "job_id" 
     else if (r.state === "runs") Object.assign(r, { state: "done", ended: s.ended_at });
   }
   for (const j of jobs) {
-    const id = nodeOf("", j.labels?.["step"]);
+    const { id } = nodeOf("", j.labels?.["step"]);
     if (!all.has(id)) continue;
     const r = at(id);
     r.job = j.job_id;
     r.gpus += held.has(j.status) ? (j.resource_config?.gpu_count ?? 0) : 0;
   }
   for (const w of e.waiting_for) {
-    const r = at(nodeOf(w.node_id, w.step));
+    const r = at(nodeOf(w.node_id, w.step).id);
     r.state = w.kind === "job" ? "runs" : "waits";
     r.text = plainWaits[w.kind] ?? "waits";
     if (w.kind === "job") r.job = w.id;
@@ -108,6 +117,7 @@ export function ran(e: Execution, events: CoreEvent[], jobs: Pick<Job, "job_id" 
   const over = ["completed", "failed", "canceled"].includes(e.status);
   for (const r of all.values()) {
     if (over && (r.state === "runs" || r.state === "waits")) Object.assign(r, e.status === "completed" ? { state: "done" } : { state: "failed", text: e.status });
+    if (r.state === "failed" && r.text === "decided") r.text = "";
     r.text ||= r.state === "done" ? "done" : r.state === "failed" ? (r.error?.code ?? "failed") : "runs";
     if (r.gpus > 0) r.text += `, ${r.gpus} GPU${r.gpus === 1 ? "" : "s"}`;
     if (r.times > 1) r.text += `, ${r.times} times`;

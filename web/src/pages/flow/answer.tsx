@@ -44,7 +44,7 @@ export function Answer(props: { id: string }): JSX.Element {
         {(d) => (
           <Show when={d.status === "pending"} fallback={<p>Answered: <b>{d.resolution || d.status}</b></p>}>
             <h2 class="lines">{d.prompt}</h2>
-            <p class="hint">{d.assignee_raw ? `For ${d.assignee_raw}. ` : ""}{d.expires_at ? `Until ${ahead(d.expires_at, now())}.` : ""}</p>
+            <p class="hint">{d.assignee_raw ? `For ${d.assignee_raw}. ` : ""}{d.expires_at ? `It expires ${ahead(d.expires_at, now())}.` : ""}</p>
             <Value name="Shown with it" value={d.context} />
             <Show when={allowed()} fallback={<p class="notice">Answering takes the permission <code>scaicore:checkpoint_resolve</code>.</p>}>
               <Show when={d.options.length === 0}>

@@ -6,9 +6,10 @@ import { dragType } from "./kinds";
 import { EdgeShape, Far, NodeShape } from "./shapes";
 import type { Editor } from "./editor";
 
-/** How many nodes are drawn one by one, and how small they may be. */
-const many = 600;
-const small = 0.28;
+/** How many nodes are drawn one by one, how small they may be, and how many more of them a frame draws. */
+const many = 260;
+const small = 0.25;
+const some = 16;
 
 type Doing =
   | { is: "pan"; from: Point; view: { x: number; y: number } }
@@ -177,7 +178,7 @@ export function Canvas(props: { ed: Editor; inspect: () => void; chooseTarget: (
         const by = e.shiftKey ? 1 : grid;
         ed.move(ed.nodes(), x * by, y * by, `keys ${[...ed.nodes()].join()}`);
         if (ed.single()) {
-          ed.reveal(ed.single()!);
+          ed.reveal(ed.single()!, false);
           const at = ed.node(ed.single()!)!.position;
           ed.say(`${named(ed.node(ed.single()!)!)} is at ${at.x}, ${at.y}`);
         }
@@ -197,10 +198,11 @@ export function Canvas(props: { ed: Editor; inspect: () => void; chooseTarget: (
 
   const shown = createMemo(() => {
     const v = ed.view();
-    const box = seen(v, ed.size(), 160);
+    if (v.k < small) return null;
+    const box = seen(v, ed.size(), 60);
     const d = ed.drag();
     const nodes = ed.graph().nodes.filter((n) => d?.nodes.has(n.id) || overlaps(boxOf(ed.kinds, n), box));
-    const far = v.k < small || nodes.length > many;
+    if (nodes.length > many) return null;
     const inside = new Set(nodes.map((n) => n.id));
     const spans = (a: Box, b: Box) => overlaps(between({ x: a.x, y: a.y }, { x: b.x + b.width, y: b.y + b.height }), box);
     const edges = ed.graph().edges.filter((e) => {
@@ -208,10 +210,30 @@ export function Canvas(props: { ed: Editor; inspect: () => void; chooseTarget: (
       const [a, b] = [ed.byId().get(e.source.node), ed.byId().get(e.target.node)];
       return !!a && !!b && spans(boxOf(ed.kinds, a), boxOf(ed.kinds, b));
     });
-    return { nodes, edges, far };
+    return { nodes: nodes.map((n) => n.id), edges: edges.map((e) => e.id) };
   });
-  const ids = createMemo(() => (shown().far ? [] : shown().nodes.map((n) => n.id)));
-  const links = createMemo(() => (shown().far ? [] : shown().edges.map((e) => e.id)));
+  // Much that comes into sight is drawn over some frames. The rest is a path meanwhile, as is all when it is far.
+  const [frames, nextFrame] = createSignal(0);
+  let more = 0;
+  const growing = (want: () => string[], first: number) =>
+    createMemo<string[]>((before) => {
+      frames();
+      const had = new Set(before);
+      let left = before.length === 0 ? first : some;
+      const now = want().filter((id) => had.has(id) || left-- > 0);
+      if (left < 0) more ||= requestAnimationFrame(() => { more = 0; nextFrame((n) => n + 1); });
+      return now;
+    }, []);
+  onCleanup(() => cancelAnimationFrame(more));
+  const ids = growing(() => shown()?.nodes ?? [], 2 * some);
+  const links = growing(() => shown()?.edges ?? [], 3 * some);
+  const rest = createMemo(() => {
+    const s = shown();
+    if (!s) return { nodes: ed.graph().nodes, edges: ed.graph().edges };
+    if (s.nodes.length === ids().length && s.edges.length === links().length) return null;
+    const [a, b] = [new Set(ids()), new Set(links())];
+    return { nodes: s.nodes.filter((id) => !a.has(id)).map((id) => ed.byId().get(id)!), edges: s.edges.filter((id) => !b.has(id)).map((id) => ed.edgeById().get(id)!) };
+  }, null, { equals: (x, y) => x?.nodes === y?.nodes && x?.edges === y?.edges });
   const link = () => { const d = doing(); return d?.is === "link" ? d : null; };
   const box = () => { const d = doing(); return d?.is === "box" ? between(d.from, d.to) : null; };
 
@@ -224,7 +246,7 @@ export function Canvas(props: { ed: Editor; inspect: () => void; chooseTarget: (
       </defs>
       <rect class="ground" width="100%" height="100%" fill="url(#dots)" />
       <g transform={`translate(${ed.view().x} ${ed.view().y}) scale(${ed.view().k})`} aria-hidden="true">
-        <Show when={shown().far}><Far ed={ed} nodes={shown().nodes} edges={shown().edges} /></Show>
+        <Show when={rest()}>{(r) => <Far ed={ed} nodes={r().nodes} edges={r().edges} />}</Show>
         <For each={links()}>{(id) => <EdgeShape ed={ed} id={id} />}</For>
         <For each={ids()}>{(id) => <NodeShape ed={ed} id={id} />}</For>
         <Show when={link()}>{(d) => <path class="link new line" d={pathOf(d().side === "out" ? curve(d().from, d().to) : curve(d().to, d().from))} />}</Show>

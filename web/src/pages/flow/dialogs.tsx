@@ -203,7 +203,7 @@ export function ConnectDialog(props: { ed: Editor; close: () => void }): JSX.Ele
         <Show when={to().length > 0} fallback={<p>Nothing may follow this output now. Add a node, or put a decision or a parallel behind this one.</p>}>
           <div class="field">
             <label for="connect-to">To</label>
-            <select id="connect-to" autofocus onChange={(e) => setChosen(e.currentTarget.value)}>
+            <select id="connect-to" autofocus onChange={(e) => setChosen(e.currentTarget.value)} onKeyDown={(e) => { if (e.key === "Enter") { e.preventDefault(); e.currentTarget.form?.requestSubmit(); } }}>
               <For each={to()}>{(t) => <option value={`${t.node.id} ${t.port}`} selected={target() === t}>{named(t.node)}{ed.kinds.inputs(t.node).length > 1 ? `, ${t.port}` : ""} ({ed.kinds.of(t.node.type)?.label})</option>}</For>
             </select>
           </div>

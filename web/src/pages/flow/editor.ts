@@ -182,14 +182,14 @@ export function createEditor(kinds: Kinds, start: Graph, readOnly = false) {
       setView(zoomed(view(), by, at ?? { x: size().width / 2, y: size().height / 2 }));
     },
     fit: () => setView(fit(around(kinds, graph().nodes), size())),
-    /** reveal moves the view so that a node is seen. */
-    reveal(id: string) {
+    /** reveal moves the view so that a node is seen, and can be read. */
+    reveal(id: string, read = true) {
       const n = byId().get(id);
       if (!n || size().width === 0) return;
       const [box, v, margin] = [boxOf(kinds, n), view(), 40];
       const s = seen(v, size(), -margin);
-      if (box.x >= s.x && box.y >= s.y && box.x + box.width <= s.x + s.width && box.y + box.height <= s.y + s.height) return;
-      const k = Math.max(v.k, 0.5);
+      if ((v.k >= 0.4 || !read) && box.x >= s.x && box.y >= s.y && box.x + box.width <= s.x + s.width && box.y + box.height <= s.y + s.height) return;
+      const k = read ? Math.max(v.k, 0.5) : v.k;
       setView({ k, x: size().width / 2 - (box.x + box.width / 2) * k, y: size().height / 2 - (box.y + box.height / 2) * k });
     },
     /** jump selects what a problem is about, and shows it. */

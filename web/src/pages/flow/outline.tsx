@@ -3,7 +3,7 @@ import { search } from "../../core/flow/outline";
 import { named } from "../../core/flow/rules";
 import type { Editor } from "./editor";
 
-const most = 400;
+const most = 120;
 
 /** Outline lists the nodes in the order of the flow. Everything that the canvas does is done here too, by keys. */
 export function Outline(props: { ed: Editor; inspect: () => void; chooseTarget: () => void }): JSX.Element {
@@ -53,7 +53,7 @@ export function Outline(props: { ed: Editor; inspect: () => void; chooseTarget: 
             <li id={`line-${l.node.id}`} role="option" aria-selected={ed.nodes().has(l.node.id)} class={ed.kinds.of(l.node.type)?.category ?? "unknown"} classList={{ lost: !l.reached, [ed.found().get(l.node.id) ?? "fine"]: true }}
               style={{ "padding-left": `${10 + Math.min(6, l.depth) * 14}px` }} onClick={(e) => { e.ctrlKey || e.metaKey || e.shiftKey ? ed.toggle(l.node.id) : ed.select([l.node.id]); ed.reveal(l.node.id); }}>
               <i aria-hidden="true" />
-              <span class="cut">{l.by ? <small>{l.by}: </small> : null}{named(l.node)}</span>
+              <span class="cut">{named(l.node)}{l.by ? <small> {l.by}</small> : null}</span>
               <span class="hide">{`, ${ed.kinds.of(l.node.type)?.label ?? l.node.type}${l.reached ? "" : ", nothing leads to it"}${ed.found().has(l.node.id) ? `, has ${ed.found().get(l.node.id) === "error" ? "an error" : "a warning"}` : ""}`}</span>
               {ed.marks().get(l.node.id) ? <small class="mark-text">{ed.marks().get(l.node.id)!.text}</small> : null}
             </li>

@@ -13,7 +13,7 @@ describe("the view", () => {
     const box = around(kinds, g.nodes);
     expect(box).toEqual({ x: 0, y: 0, width: 600 + width, height: 56 });
     const v = fit(box, { width: 500, height: 400 });
-    expect(v.k).toBeCloseTo(388 / 808);
+    expect(v.k).toBeCloseTo(428 / 808);
     const m = toDrawing(v, { x: 250, y: 200 });
     expect([m.x, m.y].map(Math.round)).toEqual([404, 28]);
     const at = { x: 100, y: 50 };

@@ -34,6 +34,17 @@ test("a node that waits says for what, and the GPUs that its job holds are count
   expect(ran(now, events, [job("train", "COMPLETED")]).get("train")!.gpus).toBe(0);
 });
 
+test("a decision is made when what it leads to begins, and blocks that only lead on are no second run", () => {
+  const running = (id: string) => ({ step: id, node_id: id, kind: "if", attempt: 1, status: "running", started_at: "", ended_at: null, error: null });
+  const states = ran(execution({ steps: [running("d")] }), [
+    event("entered", "d", { block_kind: "if" }), event("entered", "x", { step: "x" }), event("exited", "x"), event("entered", "x", { step: "x__next", block_kind: "if" }),
+    event("entered", "n", { step: "n__breakpoint" }), event("exited", "n", { step: "n__breakpoint" }), event("entered", "n"),
+  ], []);
+  expect(states.get("d")).toMatchObject({ state: "done", text: "decided", times: 1 });
+  expect(states.get("x")).toMatchObject({ state: "done", text: "done", times: 1 });
+  expect(states.get("n")).toMatchObject({ state: "runs", times: 1 });
+});
+
 test("breakpoints count for their node, and nothing runs in a run that is over", () => {
   const states = ran(execution({ status: "canceled" }), [event("entered", "", { step: "n__breakpoint" }), event("entered", "m")], []);
   expect(states.get("n")).toMatchObject({ state: "failed", text: "canceled" });
