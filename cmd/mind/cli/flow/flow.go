@@ -1,5 +1,5 @@
-// Package flow implements `mind flow`: it checks and compiles programs of flows, and runs them on this machine alone, on recorded
-// answers. No cluster is needed or touched.
+// Package flow implements `mind flow`: it checks and compiles programs of flows, runs them on this machine alone, on recorded answers,
+// and keeps drawings in the cluster: their versions, the rights on them, and their deployments.
 package flow
 
 import (
@@ -15,18 +15,22 @@ import (
 // Command returns `mind flow`.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "flow",
-		Short: "Check and compile flows, and run them on this machine on recorded answers",
-		Long: `Checks and compiles flows, and runs them on this machine on recorded answers and in virtual time. No cluster is needed or
-touched.
+		Use:     "flow",
+		Aliases: []string{"scaiflow"},
+		Short:   "Check, compile and run flows on this machine, keep drawings in the cluster, deploy them",
+		Long: `Checks and compiles flows, and runs them on this machine on recorded answers and in virtual time: validate, run, compile and
+import need no cluster. The other verbs keep drawings in a cluster, with their versions and the rights on them, and deploy them to Cores
+(docs/use/designer.md). FLOW is then the id of a flow, or its name as it is or in the form of a slug (ticket-triage).
 
 A flow is a program, which is JSON or YAML of the same shape (docs/use/flows.md), or a drawing of the designer, as JSON or as the YAML
 that was compiled from it (docs/use/drawings.md).`,
 		Example: `  mind flow validate train.json
   mind flow run train.json --answers answers.json
-  mind flow compile triage.flow.json`,
+  mind flow create -f triage.flow.json
+  mind flow deploy ticket-triage`,
 	}
 	cmd.AddCommand(newValidate(), newRun(), newCompile(), newImport())
+	cmd.AddCommand(kept.Make()...)
 	return cmd
 }
 

@@ -83,6 +83,11 @@ func (c *Client) Post(ctx context.Context, path string, body any, key string, in
 // Call makes one call and unwraps the envelope of the answer. All calls are reads or carry a key, so a call whose
 // connection broke is repeated.
 func (c *Client) Call(ctx context.Context, method, path string, query url.Values, body any, key string, into any) (json.RawMessage, error) {
+	return c.CallIf(ctx, method, path, "", query, body, key, into)
+}
+
+// CallIf is Call with a header If-Match; empty: without.
+func (c *Client) CallIf(ctx context.Context, method, path, match string, query url.Values, body any, key string, into any) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var text []byte
@@ -93,12 +98,12 @@ func (c *Client) Call(ctx context.Context, method, path string, query url.Values
 		}
 	}
 	for try := 1; ; try++ {
-		data, err := c.once(ctx, method, path, query, text, key)
+		data, err := c.once(ctx, method, path, match, query, text, key)
 		if method != http.MethodGet && errors.Is(err, context.Canceled) {
 			return nil, exit.Interrupted(interruptedWrite(path, key))
 		}
 		if err == nil {
-			if into != nil {
+			if into != nil && string(data) != "null" {
 				if err := json.Unmarshal(data, into); err != nil {
 					return nil, notUnderstood(err)
 				}
@@ -127,10 +132,13 @@ func interruptedWrite(path, key string) string {
 	return text
 }
 
-func (c *Client) once(ctx context.Context, method, path string, query url.Values, body []byte, key string) (json.RawMessage, error) {
+func (c *Client) once(ctx context.Context, method, path, match string, query url.Values, body []byte, key string) (json.RawMessage, error) {
 	req, err := c.request(ctx, method, path, query, body)
 	if err != nil {
 		return nil, err
+	}
+	if match != "" {
+		req.Header.Set("If-Match", match)
 	}
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
@@ -151,6 +159,15 @@ func (c *Client) answer(req *http.Request, path string) (json.RawMessage, error)
 	}
 	if answer.StatusCode >= 300 {
 		return nil, c.refused(req.Method, path, answer.StatusCode, text)
+	}
+	if bare(path) {
+		if len(text) == 0 {
+			text = []byte("null")
+		}
+		if !json.Valid(text) {
+			return nil, fmt.Errorf("%s does not answer as a gateway of Mind does: check the address", c.base)
+		}
+		return text, nil
 	}
 	var envelope struct {
 		Data json.RawMessage `json:"data"`
@@ -186,6 +203,11 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 		req.Header.Set("X-Mind-Consistency", "stale")
 	}
 	return req, nil
+}
+
+// bare reports whether the answers of a path have no envelope: those of flows, as ScaiFlow published them.
+func bare(path string) bool {
+	return path == target.FlowPath || strings.HasPrefix(path, target.FlowPath+"/")
 }
 
 // whole returns the whole path of a call. That of another module than ScaiMind is given whole.

@@ -44,6 +44,10 @@ func (c *Client) refused(method, path string, status int, text []byte) error {
 		} `json:"error"`
 	}
 	r := &refusal{status: status, read: method == http.MethodGet && !c.stale}
+	if bare(path) && r.readBare(text) {
+		r.advice = whereToLook(path)
+		return r
+	}
 	switch {
 	case strings.Contains(string(text), "Client sent an HTTP request to an HTTPS server"):
 		r.message = "the gateway speaks HTTPS: write https:// before its address"
@@ -63,6 +67,43 @@ func (c *Client) refused(method, path string, status int, text []byte) error {
 	return r
 }
 
+// readBare reads an error without an envelope; false: it is none.
+func (r *refusal) readBare(text []byte) bool {
+	var fault struct {
+		Detail struct {
+			Error, Message, Fix string
+			Diagnostics         []struct {
+				Severity, Message, Code string
+				Node                    string `json:"node_id"`
+			}
+			Details []struct{ Field, Message string }
+		}
+	}
+	if json.Unmarshal(text, &fault) != nil || fault.Detail.Error == "" {
+		return false
+	}
+	d := fault.Detail
+	r.code, r.message = strings.ToUpper(d.Error), d.Message
+	lines := make([]string, 0, len(d.Details)+len(d.Diagnostics))
+	for _, one := range d.Details {
+		lines = append(lines, one.Field+": "+one.Message)
+	}
+	for _, one := range d.Diagnostics {
+		at := ""
+		if one.Node != "" {
+			at = one.Node + ": "
+		}
+		lines = append(lines, one.Severity+": "+at+one.Message+" ["+one.Code+"]")
+	}
+	if len(lines) > 1 || len(d.Diagnostics) > 0 {
+		r.message = strings.Join(lines, "\n")
+	}
+	if d.Fix != "" && len(d.Diagnostics) == 0 {
+		r.message += ": " + d.Fix
+	}
+	return true
+}
+
 // giveGateway is the advice when the server is not a gateway.
 const giveGateway = "give the address of a gateway, not one of a coordinator or an agent"
 
@@ -78,6 +119,7 @@ func whereToLook(path string) string {
 		{"/tokens/", "`mind token list` lists them"},
 		{target.CorePath + "/cores/", "`mind core list` lists those of your tenant"},
 		{target.CorePath + "/executions/", "`mind execution list` lists those of your tenant"},
+		{target.FlowPath + "/", "`mind flow list` lists those that you may view"},
 		{target.CorePath + "/checkpoints/", "`mind decision list --status all` lists those of your tenant"},
 	} {
 		if strings.HasPrefix(path, known.start) {
@@ -97,7 +139,7 @@ func (r *refusal) Error() string {
 		text = "there is no token: give one with MIND_TOKEN or --token, or set MIND_DEV to the data directory of a `mind dev` to use its token"
 	case r.status == http.StatusUnauthorized:
 		text += ": give a valid token with MIND_TOKEN or --token"
-	case r.status == http.StatusForbidden && !strings.Contains(text, "have it reassigned"):
+	case r.status == http.StatusForbidden && !strings.Contains(text, "have it reassigned") && !strings.Contains(text, "ask its owner"):
 		text += ": use a token that has this permission"
 	case r.status == http.StatusNotFound && r.advice != "" && strings.HasPrefix(text, "there is no "):
 		text += ": " + r.advice

@@ -22,6 +22,8 @@ const (
 	APIPath = "/v1/modules/scaimind"
 	// CorePath is the prefix of the paths of Cores, their executions and decisions.
 	CorePath = "/v1/modules/scaicore"
+	// FlowPath is the path of the flows that the cluster keeps.
+	FlowPath = "/v1/flows"
 )
 
 // Flags are the flags that select the cluster.
