@@ -19,6 +19,8 @@ func TestCluster_policy(t *testing.T) {
 		require.Equal(t, "ATTAINED", got.GetPolicy().GetOrder())
 		require.EqualValues(t, 7*24*3600, got.GetPolicy().GetHalfLifeSeconds())
 		require.Zero(t, got.GetPolicy().GetRevision())
+		require.EqualValues(t, 250_000, got.GetPolicy().GetKeepFinished())
+		require.EqualValues(t, 7*24*3600, got.GetPolicy().GetKeepSpecsSeconds())
 
 		put, err := c.nodes(at).PutPolicy(c.ctx("t1", ""), &v1.PutPolicyRequest{Policy: &v1.Policy{
 			Order: proto.String("FIFO"), Preemption: &v1.PreemptionPolicy{Ratio: proto.Int32(8)},
@@ -29,8 +31,21 @@ func TestCluster_policy(t *testing.T) {
 		require.NotZero(t, put.GetPolicy().GetRevision())
 		require.Empty(t, put.GetPolicy().GetUpdatedBy(), "for operators only")
 
+		put, err = c.nodes(at).PutPolicy(c.ctx("t1", ""), &v1.PutPolicyRequest{Policy: &v1.Policy{
+			KeepFinished: proto.Int32(5000), KeepSpecsSeconds: proto.Int32(86_400),
+		}})
+		require.NoError(t, err)
+		require.Equal(t, "keep_finished the default -> 5000, keep_specs_seconds 604800 -> 86400", put.GetChanged())
+		require.EqualValues(t, 5000, put.GetPolicy().GetKeepFinished())
+		require.EqualValues(t, 86_400, put.GetPolicy().GetKeepSpecsSeconds())
+
 		for _, bad := range []*v1.Policy{
-			{Order: proto.String("random")}, {HalfLifeSeconds: proto.Int32(1)}, {Preemption: &v1.PreemptionPolicy{Ratio: proto.Int32(-1)}},
+			{Order: proto.String("random")},
+			{HalfLifeSeconds: proto.Int32(1)},
+			{Preemption: &v1.PreemptionPolicy{Ratio: proto.Int32(-1)}},
+			{KeepFinished: proto.Int32(0)},
+			{KeepSpecsSeconds: proto.Int32(0)},
+			{KeepFinished: proto.Int32(99)},
 		} {
 			_, err = c.nodes(at).PutPolicy(c.ctx("t1", ""), &v1.PutPolicyRequest{Policy: bad})
 			requireCode(t, codes.InvalidArgument, err)

@@ -27,4 +27,34 @@ var boundMutants = []mutant{
 		New:     "func (tx *Tx) AdmitSubmission(tenant string, spec int) *kernel.Refusal {\n\tif false {",
 		Package: "fsm", Tests: []string{"TestBounds_openWithTheirLevel"},
 	},
+	{
+		Name: "specs-dropped-early", Breaks: "bounds.md", File: "fsm/work/clusterverbs/tick_specs.go",
+		What: "the requests of finished jobs are dropped at the next Tick",
+		Old:  "at > tx.Now {", New: "at == 0 {",
+		Package: "fsm", Tests: []string{"TestBounds_specsOfFinishedJobsGo", "TestBounds_policyOfWhatIsKept"},
+	},
+	{
+		Name: "specs-dropped-at-once", Breaks: "bounds.md", File: "fsm/work/clusterverbs/tick_specs.go",
+		What: "one Tick drops any number of requests, and all else waits for it",
+		Old:  "if rows >= maxSpecs {", New: "if false {",
+		Package: "fsm", Tests: []string{"TestBounds_manySpecsGoInSeveralTicks"},
+	},
+	{
+		Name: "retry-without-a-spec", Breaks: "bounds.md", File: "fsm/work/jobverbs/control.go",
+		What: "a job whose request was dropped is retried, and starts nothing",
+		Old:  "if j.SpecDropped {\n\t\treturn kernel", New: "if false {\n\t\treturn kernel",
+		Package: "fsm", Tests: []string{"TestBounds_specsOfFinishedJobsGo"},
+	},
+	{
+		Name: "dropped-spec-keeps-its-revision", Breaks: "rest.md", File: "fsm/work/clusterverbs/tick_specs.go",
+		What: "a client with a copy of a job is told that it is still the same after its request was dropped",
+		Old:  "j.Spec, j.SpecDropped, j.Revision = nil, true, tx.Index", New: "j.Spec, j.SpecDropped = nil, true",
+		Package: "fsm", Tests: []string{"TestBounds_specsOfFinishedJobsGo"},
+	},
+	{
+		Name: "keep-finished-ignored", Breaks: "bounds.md", File: "fsm/work/policy/policy.go",
+		What: "the policy does not say how many finished jobs are kept",
+		Old:  "cmp.Or(p.KeepFinished, configured,", New: "cmp.Or(configured,",
+		Package: "fsm", Tests: []string{"TestBounds_policyOfWhatIsKept"},
+	},
 }

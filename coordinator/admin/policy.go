@@ -82,6 +82,7 @@ func ChangePolicy(p *policy.Policy, to *v1.Policy) error {
 		{&p.Preemption.RestartCost, pre.RestartCostSeconds},
 		{&p.Backfill.After, fill.AfterSeconds},
 		{&p.Hold, to.HoldSeconds},
+		{&p.KeepSpecs, to.KeepSpecsSeconds},
 	} {
 		if v.seconds != nil {
 			*v.to = int64(*v.seconds) * int64(time.Second)
@@ -91,7 +92,7 @@ func ChangePolicy(p *policy.Policy, to *v1.Policy) error {
 		to   *uint32
 		n    *int32
 		name string
-	}{{&p.Preemption.Ratio, pre.Ratio, "preemption.ratio"}, {&p.Backfill.Reservations, fill.Reservations, "backfill.reservations"}} {
+	}{{&p.Preemption.Ratio, pre.Ratio, "preemption.ratio"}, {&p.Backfill.Reservations, fill.Reservations, "backfill.reservations"}, {&p.KeepFinished, to.KeepFinished, "keep_finished"}} {
 		if v.n == nil {
 			continue
 		}
@@ -99,6 +100,11 @@ func ChangePolicy(p *policy.Policy, to *v1.Policy) error {
 			return call.Bad(v.name, "must be 0 or more")
 		}
 		*v.to = uint32(*v.n)
+	}
+	for name, n := range map[string]*int32{"keep_finished": to.KeepFinished, "keep_specs_seconds": to.KeepSpecsSeconds} {
+		if n != nil && *n == 0 {
+			return call.Bad(name, "must be more than 0")
+		}
 	}
 	if pre.Enabled != nil {
 		p.Preemption.Enabled = *pre.Enabled
@@ -130,6 +136,8 @@ func policyView(p *policy.Policy, operator bool) *v1.Policy {
 		HoldSeconds: seconds(p.Hold),
 		Topology:    &v1.TopologyPolicy{Levels: proto.String(cmp.Or(p.Levels, domains.Default))},
 		Revision:    p.Revision,
+
+		KeepFinished: proto.Int32(int32(cmp.Or(p.KeepFinished, policy.DefaultKeepFinished))), KeepSpecsSeconds: seconds(p.KeptSpecs()),
 	}
 	if p.UpdatedAt != 0 {
 		out.UpdatedAt = call.Time(p.UpdatedAt)

@@ -84,6 +84,9 @@ func (s *Service) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte,
 	if err != nil {
 		return nil, nil, err
 	}
+	if j.SpecDropped {
+		return nil, nil, nil // The state refuses the retry, and says why.
+	}
 	spec, err := jobspec.Decode(j)
 	if err != nil {
 		return nil, nil, err

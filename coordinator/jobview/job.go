@@ -51,6 +51,7 @@ func Of(v *fsm.View, j *work.Job, position bool) *v1.Job {
 		out.OutputConfig, out.SchedulingConfig, out.CommandConfig = spec.OutputConfig, spec.SchedulingConfig, spec.CommandConfig
 		out.EvaluationConfig = spec.EvaluationConfig
 	}
+	out.RequestDropped = j.SpecDropped
 	if n := j.Notices; n != nil {
 		out.NotifyConfig, out.NotifiedAt, out.NotifyError = noticesView(n), call.Time(n.ToldAt), n.Err
 	}

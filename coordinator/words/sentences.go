@@ -112,6 +112,7 @@ var sentences = map[reason.Code]string{
 	reason.QuotaOfJobs:          "tenant quota: {0} of {1 unfinished job}; wait until some are over, cancel some, or have the quota raised",
 	reason.QuotaOfSubmissions:   "tenant bound: {0} of {1 unfinished submission} (a job array is one); wait until some are over, cancel some, or have an operator set another bound, with `mind quota set {2} --max-submissions N` and the other limits of the tenant",
 	reason.QuotaOfSpecs:         "tenant bound: the requests of the unfinished jobs have {0} of {1} MiB, and this one has {2 more byte}; wait until some are over, cancel some, put large inputs into files, or have an operator set another bound, with `mind quota set {3} --max-spec-mb N` and the other limits of the tenant",
+	reason.SpecDropped:          "{0} ended so long ago that its request was dropped (keep_specs_seconds of the policy): submit it again",
 	reason.CheckpointExpired:    "checkpoint {0} has expired: {1}",
 	reason.CheckpointIsModel:    "checkpoint {0} is an exported model: name it as the model of a new job, no job goes on from it",
 

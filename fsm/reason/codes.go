@@ -391,4 +391,5 @@ const (
 const (
 	QuotaOfSubmissions Code = iota + 910
 	QuotaOfSpecs
+	SpecDropped
 )

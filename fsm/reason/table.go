@@ -325,4 +325,5 @@ var table = [...]definition{
 	TooManyFlowRights:  {"TooManyFlowRights", "N"},
 	QuotaOfSubmissions: {"QuotaOfSubmissions", "NNT"},
 	QuotaOfSpecs:       {"QuotaOfSpecs", "NNNT"},
+	SpecDropped:        {"SpecDropped", "T"},
 }

@@ -71,6 +71,9 @@ func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 	if j.Notices != nil {
 		f = j.Notices.AppendFields(f)
 	}
+	if j.SpecDropped {
+		f = f.Text("spec dropped")
+	}
 	return f
 }
 

@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work/bounds"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/notices"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
@@ -105,6 +106,8 @@ type Job struct {
 	GoOn bool `cbor:"70,keyasint,omitempty"`
 	// Notices are the messages to a URL; nil: none. An array has them, its elements do not.
 	Notices *notices.Notices `cbor:"71,keyasint,omitempty"`
+	// SpecDropped: it was over for so long that its Spec is gone. It cannot be tried again.
+	SpecDropped bool `cbor:"72,keyasint,omitempty"`
 }
 
 // MaxPastAttempts bounds what a job remembers of its earlier attempts.
@@ -216,6 +219,12 @@ func (j *Job) ProtectedUntil(p *policy.Policy) int64 {
 
 // Terminal says whether the job is over, unless somebody retries it.
 func (j *Job) Terminal() bool { return status.Terminal(j.State) }
+
+// SpecGoes says whether its spec will be dropped some time after its end. That of an element goes with that of its array, and
+// a short one of an evaluation stays, because it says what the results are about.
+func (j *Job) SpecGoes() bool {
+	return j.Terminal() && len(j.Spec) > 0 && j.Submission() && (!j.Evaluation() || len(j.Spec) > bounds.EvaluationSpec)
+}
 
 // Needs are the checkpoints that it goes on from and that it scores, while it is not over; 0: none.
 func (j *Job) Needs() (needs [2]ident.Checkpoint) {

@@ -45,14 +45,3 @@ func (m *Meta) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(m.KeepFinished)<<32 | uint64(m.KeepAudit)).Num(m.Recovered).Int(m.RecoveredAt)
 	return f.Num(m.Accounting).Num(uint64(m.LastArray))
 }
-
-// DefaultKeepFinished bounds the finished jobs that are kept, unless Configure says otherwise.
-const DefaultKeepFinished = 250_000
-
-// KeptFinished is how many finished jobs are kept.
-func (m *Meta) KeptFinished() int {
-	if m.KeepFinished == 0 {
-		return DefaultKeepFinished
-	}
-	return int(m.KeepFinished)
-}

@@ -513,10 +513,12 @@ type Job struct {
 	Array        *JobArray     `protobuf:"bytes,56,opt,name=array,proto3" json:"array,omitempty"`
 	NotifyConfig *NotifyConfig `protobuf:"bytes,68,opt,name=notify_config,json=notifyConfig,proto3" json:"notify_config,omitempty"`
 	// When a notice was taken by the URL last, and why the newest try failed.
-	NotifiedAt    *timestamppb.Timestamp `protobuf:"bytes,69,opt,name=notified_at,json=notifiedAt,proto3" json:"notified_at,omitempty"`
-	NotifyError   string                 `protobuf:"bytes,70,opt,name=notify_error,json=notifyError,proto3" json:"notify_error,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	NotifiedAt  *timestamppb.Timestamp `protobuf:"bytes,69,opt,name=notified_at,json=notifiedAt,proto3" json:"notified_at,omitempty"`
+	NotifyError string                 `protobuf:"bytes,70,opt,name=notify_error,json=notifyError,proto3" json:"notify_error,omitempty"`
+	// It ended so long ago that its request was dropped: the configs are absent, and it cannot be retried.
+	RequestDropped bool `protobuf:"varint,71,opt,name=request_dropped,json=requestDropped,proto3" json:"request_dropped,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -862,6 +864,13 @@ func (x *Job) GetNotifyError() string {
 		return x.NotifyError
 	}
 	return ""
+}
+
+func (x *Job) GetRequestDropped() bool {
+	if x != nil {
+		return x.RequestDropped
+	}
+	return false
 }
 
 // JobArray counts the elements of a job array.
@@ -4831,7 +4840,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x1e.scaimind.v1.SubmitJobResponseR\x03job\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xb3\x11\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xdc\x11\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -4886,7 +4895,8 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\rnotify_config\x18D \x01(\v2\x19.scaimind.v1.NotifyConfigR\fnotifyConfig\x12;\n" +
 	"\vnotified_at\x18E \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"notifiedAt\x12!\n" +
-	"\fnotify_error\x18F \x01(\tR\vnotifyError\x1a9\n" +
+	"\fnotify_error\x18F \x01(\tR\vnotifyError\x12'\n" +
+	"\x0frequest_dropped\x18G \x01(\bR\x0erequestDropped\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x11\n" +

@@ -40,10 +40,14 @@ type Policy struct {
 	// The index of the last change; 0: it is as mind comes with it.
 	Revision uint64 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
 	// How long the GPUs of a gang's other tasks are held for it after a failure of the infrastructure; 0: they are not.
-	HoldSeconds   *int32          `protobuf:"varint,13,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
-	Topology      *TopologyPolicy `protobuf:"bytes,14,opt,name=topology,proto3" json:"topology,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	HoldSeconds *int32          `protobuf:"varint,13,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
+	Topology    *TopologyPolicy `protobuf:"bytes,14,opt,name=topology,proto3" json:"topology,omitempty"`
+	// How many finished jobs are kept; those that ended first go first.
+	KeepFinished *int32 `protobuf:"varint,15,opt,name=keep_finished,json=keepFinished,proto3,oneof" json:"keep_finished,omitempty"`
+	// How long the request of a finished job is kept: command, environment and configs.
+	KeepSpecsSeconds *int32 `protobuf:"varint,16,opt,name=keep_specs_seconds,json=keepSpecsSeconds,proto3,oneof" json:"keep_specs_seconds,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
@@ -144,6 +148,20 @@ func (x *Policy) GetTopology() *TopologyPolicy {
 		return x.Topology
 	}
 	return nil
+}
+
+func (x *Policy) GetKeepFinished() int32 {
+	if x != nil && x.KeepFinished != nil {
+		return *x.KeepFinished
+	}
+	return 0
+}
+
+func (x *Policy) GetKeepSpecsSeconds() int32 {
+	if x != nil && x.KeepSpecsSeconds != nil {
+		return *x.KeepSpecsSeconds
+	}
+	return 0
 }
 
 // TopologyPolicy is what the scheduler knows of the network between nodes.
@@ -510,7 +528,7 @@ var File_scaimind_v1_policy_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/policy.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x04\n" +
+	"\x18scaimind/v1/policy.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x05\n" +
 	"\x06Policy\x12\x19\n" +
 	"\x05order\x18\x01 \x01(\tH\x00R\x05order\x88\x01\x01\x12/\n" +
 	"\x11half_life_seconds\x18\x02 \x01(\x05H\x01R\x0fhalfLifeSeconds\x88\x01\x01\x121\n" +
@@ -525,11 +543,15 @@ const file_scaimind_v1_policy_proto_rawDesc = "" +
 	"updated_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1a\n" +
 	"\brevision\x18\b \x01(\x04R\brevision\x12&\n" +
 	"\fhold_seconds\x18\r \x01(\x05H\x03R\vholdSeconds\x88\x01\x01\x127\n" +
-	"\btopology\x18\x0e \x01(\v2\x1b.scaimind.v1.TopologyPolicyR\btopologyB\b\n" +
+	"\btopology\x18\x0e \x01(\v2\x1b.scaimind.v1.TopologyPolicyR\btopology\x12(\n" +
+	"\rkeep_finished\x18\x0f \x01(\x05H\x04R\fkeepFinished\x88\x01\x01\x121\n" +
+	"\x12keep_specs_seconds\x18\x10 \x01(\x05H\x05R\x10keepSpecsSeconds\x88\x01\x01B\b\n" +
 	"\x06_orderB\x14\n" +
 	"\x12_half_life_secondsB\x15\n" +
 	"\x13_aging_step_secondsB\x0f\n" +
-	"\r_hold_seconds\"8\n" +
+	"\r_hold_secondsB\x10\n" +
+	"\x0e_keep_finishedB\x15\n" +
+	"\x13_keep_specs_seconds\"8\n" +
 	"\x0eTopologyPolicy\x12\x1b\n" +
 	"\x06levels\x18\x01 \x01(\tH\x00R\x06levels\x88\x01\x01B\t\n" +
 	"\a_levels\"\xb0\x02\n" +

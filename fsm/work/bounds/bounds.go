@@ -15,6 +15,8 @@ const (
 	Submissions = 10_000
 	// SpecMB is how many MiB their specs may have together.
 	SpecMB = 256
+	// EvaluationSpec is the most bytes of the spec of an evaluation that stays when that of another job would be dropped.
+	EvaluationSpec = 4096
 	// None, as a limit of a quota, is no bound.
 	None = -1
 )

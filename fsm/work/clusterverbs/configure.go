@@ -7,7 +7,7 @@ import (
 
 // Configure sets what the state itself needs to know of the configuration.
 type Configure struct {
-	// KeepFinished bounds the finished jobs that are kept; 0: DefaultKeepFinished.
+	// KeepFinished bounds the finished jobs that are kept; 0: policy.DefaultKeepFinished.
 	KeepFinished uint32 `cbor:"1,keyasint,omitempty"`
 	// KeepAudit bounds the audit records of each kind; 0: DefaultKeepAudit. The oldest beyond it are gone at once.
 	KeepAudit uint32 `cbor:"2,keyasint,omitempty"`

@@ -41,7 +41,9 @@ type TickResult struct {
 	Released    int
 	Dropped     int
 	GaveUp      int
-	More        bool
+	// SpecsDropped counts the submissions whose spec has gone.
+	SpecsDropped int
+	More         bool
 }
 
 // endClaims gives up the places that were kept for too long.
@@ -73,6 +75,7 @@ func applyTick(tx *lifecycle.Tx, c *Tick) TickResult {
 		giveUp(tx, c.Renewing, &res)
 	}
 	dropFinished(tx, &res)
+	dropSpecs(tx, &res)
 	tx.Flush() // The timers of other domains may change jobs, too.
 	if tx.Entry.FireTimers() {
 		res.More = true

@@ -274,6 +274,9 @@ func retry(tx *lifecycle.Tx, j *work.Job, c *ControlJob) *kernel.Refusal {
 
 // admitAgain says why what is over may not be unfinished again; nil: it may. With an element its array is.
 func admitAgain(tx *lifecycle.Tx, j *work.Job) *kernel.Refusal {
+	if j.SpecDropped {
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.SpecDropped, j.ID)
+	}
 	if array, _, element := j.ID.Element(); element {
 		j, _ = tx.Job(array)
 	}

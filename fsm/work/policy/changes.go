@@ -10,7 +10,7 @@ import (
 )
 
 // named are the values of a policy by their names in REST, in the order in which they are shown.
-func (p *Policy) named() [12][2]string {
+func (p *Policy) named() [14][2]string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	seconds := func(ns int64) string { return number(ns / int64(time.Second)) }
 	return [...][2]string{
@@ -26,7 +26,16 @@ func (p *Policy) named() [12][2]string {
 		{"backfill.after_seconds", seconds(p.Backfill.After)},
 		{"hold_seconds", seconds(p.Hold)},
 		{"topology.levels", cmp.Or(p.Levels, domains.Default)},
+		{"keep_finished", keepFinished(p.KeepFinished)},
+		{"keep_specs_seconds", seconds(p.KeptSpecs())},
 	}
+}
+
+func keepFinished(n uint32) string {
+	if n == 0 {
+		return "the default"
+	}
+	return strconv.FormatUint(uint64(n), 10)
 }
 
 // Changes says what another policy would change: "order FIFO -> SHORTEST, backfill.reservations 8 -> 0".

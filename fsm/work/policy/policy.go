@@ -33,7 +33,29 @@ type Policy struct {
 	// Levels are the labels of the domains between nodes, innermost first, with commas between them; empty:
 	// domains.Default (topology.levels).
 	Levels string `cbor:"14,keyasint,omitempty"`
+
+	// KeepFinished bounds the finished jobs that the state has; 0: DefaultKeepFinished, unless Configure says otherwise
+	// (keep_finished).
+	KeepFinished uint32 `cbor:"15,keyasint,omitempty"`
+	// KeepSpecs is how long the spec of a finished job stays; 0: DefaultKeepSpecs (keep_specs_seconds).
+	KeepSpecs int64 `cbor:"16,keyasint,omitempty"`
 }
+
+// The bounds and the default of KeepFinished, and the default of KeepSpecs in nanoseconds.
+const (
+	LeastKeepFinished   = 100
+	MostKeepFinished    = 10_000_000
+	DefaultKeepFinished = 250_000
+	DefaultKeepSpecs    = int64(7 * 24 * time.Hour)
+)
+
+// KeptFinished is how many finished jobs are kept where Configure has set a number, or 0.
+func (p *Policy) KeptFinished(configured uint32) int {
+	return int(cmp.Or(p.KeepFinished, configured, DefaultKeepFinished))
+}
+
+// KeptSpecs is how long the spec of a finished job stays, in nanoseconds.
+func (p *Policy) KeptSpecs() int64 { return cmp.Or(p.KeepSpecs, DefaultKeepSpecs) }
 
 // Order decides among the waiting jobs of one user with the same priority.
 type Order uint8
@@ -121,7 +143,8 @@ func (p *Policy) Validate() error {
 		between("preemption.restart_cost_seconds", p.Preemption.RestartCost, 0, 24*time.Hour),
 		between("backfill.after_seconds", p.Backfill.After, 0, year),
 		between("hold_seconds", p.Hold, 0, time.Hour),
-		p.validateAging(), p.validateRatio(), p.validateReservations(),
+		between("keep_specs_seconds", p.KeptSpecs(), time.Hour, 10*year),
+		p.validateAging(), p.validateRatio(), p.validateReservations(), p.validateKeep(),
 		domains.Validate(p.Levels),
 	)
 }
@@ -147,6 +170,13 @@ func (p *Policy) validateReservations() error {
 	return nil
 }
 
+func (p *Policy) validateKeep() error {
+	if n := p.KeepFinished; n != 0 && (n < LeastKeepFinished || n > MostKeepFinished) {
+		return fmt.Errorf("keep_finished is %d: use %d to %d", n, LeastKeepFinished, MostKeepFinished)
+	}
+	return nil
+}
+
 // AppendFields implements kernel.Row.
 func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(p.Order)).Int(p.HalfLife).Int(p.AgingStep)
@@ -154,7 +184,11 @@ func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Int(p.Preemption.RestartCost).Num(uint64(p.Backfill.Reservations)).Int(p.Backfill.After)
 	f = f.Int(p.Hold)
 	f = f.Text(p.UpdatedBy).Int(p.UpdatedAt).Num(p.Revision)
-	return f.Text(p.Levels)
+	f = f.Text(p.Levels)
+	if p.KeepFinished != 0 || p.KeepSpecs != 0 { // of a later level than the other fields: without them the hash is theirs
+		f = f.Num(uint64(p.KeepFinished)).Int(p.KeepSpecs)
+	}
+	return f
 }
 
 func between(name string, v int64, least, most time.Duration) error {

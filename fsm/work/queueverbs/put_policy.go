@@ -7,8 +7,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/bounds"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
@@ -25,6 +27,14 @@ type PutPolicy struct {
 
 // CommandNumber implements kernel.Command.
 func (PutPolicy) CommandNumber() uint16 { return 30 }
+
+// AtLevel implements kernel.Leveled.
+func (c PutPolicy) AtLevel(at level.Level) (kernel.Command, error) {
+	if c.Policy.KeepFinished != 0 || c.Policy.KeepSpecs != 0 {
+		return c, bounds.Gate.Check(at)
+	}
+	return c, nil
+}
 
 func init() { verbs.Add(lifecycle.Verb("PutPolicy", putPolicy, auditPutPolicy)) }
 

@@ -38,7 +38,7 @@ func Check(frozen *kernel.State, report kernel.Report) {
 
 func checkJobs(s *rows, report kernel.Report) {
 	var counts work.Counts
-	active, timers, finished, dependents, awaits, ran, recovering, needed, ended := 0, 0, 0, 0, 0, 0, 0, 0, 0
+	active, timers, finished, dependents, awaits, ran, recovering, needed, ended, specs := 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 	for j := range s.jobs.rows.Rows() {
 		j.Tally(&counts, 1)
 		checkJob(s, j, report)
@@ -70,6 +70,11 @@ func checkJobs(s *rows, report kernel.Report) {
 			finished++
 			if !s.jobs.finished.Has(finishedJob{j.FinishedAt, j.ID}) {
 				report("%s is not listed as finished", j.ID)
+			}
+		}
+		if j.SpecGoes() {
+			if specs++; !s.jobs.specs.Has(finishedJob{j.FinishedAt, j.ID}) {
+				report("%s is not listed as one whose spec is to go", j.ID)
 			}
 		}
 		for i, c := range j.Needs() {
@@ -107,6 +112,7 @@ func checkJobs(s *rows, report kernel.Report) {
 		have, want int
 	}{
 		{"active", s.jobs.active.Len(), active},
+		{"specs", s.jobs.specs.Len(), specs},
 		{"timers", s.jobs.timers.Len(), timers},
 		{"finished", s.jobs.finished.Len(), finished},
 		{"dependents", s.jobs.dependents.Len(), dependents},

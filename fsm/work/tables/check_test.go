@@ -151,6 +151,11 @@ func TestCheck_canFail(t *testing.T) {
 				return
 			}
 		}, "whose row may go"},
+		"a finished job whose spec would stay": {func(s *State) {
+			j := &work.Job{ID: 4242, Tenant: "acme", Queue: work.DefaultQueue, State: v1.JobState_FAILED, FinishedAt: 1, Spec: []byte("x")}
+			s.PutJob(nil, j)
+			s.jobs.specs.Delete(finishedJob{1, j.ID})
+		}, "whose spec is to go"},
 		"a GPU leased twice": {func(s *State) {
 			l := *firstLease(s)
 			l.Job = 99

@@ -38,6 +38,8 @@ type jobTables struct {
 	recovering kernel.Index[jobTimer]
 	// ended lists the elements of arrays whose rows may go, by array.
 	ended kernel.Index[endedElement]
+	// specs lists the submissions that are over and have a spec that will be dropped.
+	specs kernel.Index[finishedJob]
 }
 
 func newJobTables() jobTables {
@@ -57,6 +59,7 @@ func newJobTables() jobTables {
 
 		recovering: kernel.NewIndex(func(a, b jobTimer) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
 		ended:      kernel.NewIndex(endedLess),
+		specs:      kernel.NewIndex(func(a, b finishedJob) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
 	}
 }
 
@@ -65,7 +68,7 @@ func (t *jobTables) freeze() jobTables {
 		rows: t.rows.Freeze(), counts: t.counts, groups: t.groups.Freeze(), tenants: t.tenants.Freeze(), active: t.active.Freeze(),
 		timers: t.timers.Freeze(), finished: t.finished.Freeze(), dependents: t.dependents.Freeze(),
 		awaits: t.awaits.Freeze(), shapes: t.shapes.Freeze(), ran: t.ran.Freeze(), recovering: t.recovering.Freeze(),
-		ended: t.ended.Freeze(),
+		ended: t.ended.Freeze(), specs: t.specs.Freeze(),
 	}
 }
 
@@ -164,6 +167,7 @@ func (s *State) PutJob(old, j *work.Job) {
 		}
 	}
 	s.listEnded(old, j)
+	s.listSpec(old, j)
 	owed.List(&s.Board, old, j)
 	if was, is := old.RanThrough(), j.RanThrough(); was != is {
 		if is {
@@ -202,6 +206,7 @@ func (s *State) DropJob(j *work.Job) {
 	t.shapes.Count(j, -1)
 	s.regroup(j, &noJob)
 	s.listEnded(j, &noJob)
+	s.listSpec(j, &noJob)
 	owed.List(&s.Board, j, &noJob)
 	t.finished.Delete(finishedJob{j.FinishedAt, j.ID})
 	if j.RanThrough() {
@@ -261,7 +266,10 @@ func (s *State) firstDue(list *kernel.Index[jobTimer], now int64) *work.Job {
 }
 
 // Excess is how many finished jobs there are beyond the bound.
-func (s *rows) Excess() int { return s.jobs.finished.Len() - s.meta.KeptFinished() }
+func (s *rows) Excess() int {
+	p := s.Policy()
+	return s.jobs.finished.Len() - p.KeptFinished(s.meta.KeepFinished)
+}
 
 // OldestFinished lists the jobs that finished first, n at most. A job that others still look at, to know whether they may
 // run, is passed over, and so is an element of an array that may be retried while a task of it may still be alive, and a job whose

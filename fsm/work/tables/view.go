@@ -69,7 +69,7 @@ func (v *View) Counts() work.Counts { return v.jobs.counts }
 func NextDue(frozen *kernel.State) (int64, bool) {
 	s := &Of(frozen).rows
 	due, any := int64(0), false
-	if s.jobs.finished.Len() > s.meta.KeptFinished() {
+	if s.Excess() > 0 {
 		// Not at once: what is over the bound may have to stay for a while.
 		due, any = s.meta.Now+1e9, true
 	}
@@ -103,6 +103,9 @@ func NextDue(frozen *kernel.State) (int64, bool) {
 		consider(at)
 	}
 	if at, ok := s.NextMonth(); ok {
+		consider(at)
+	}
+	if j, at := s.NextSpec(); j != nil {
 		consider(at)
 	}
 	return due, any

@@ -33,6 +33,7 @@ type Job struct {
 	LastCheckpoint string     `json:"last_checkpoint_id"`
 	NotifiedAt     *time.Time `json:"notified_at"`
 	NotifyError    string     `json:"notify_error"`
+	RequestDropped bool       `json:"request_dropped"`
 	MaxRetries     int        `json:"max_retries"`
 	Stopping       string     `json:"stopping"`
 	CreatedAt      *time.Time `json:"created_at"`

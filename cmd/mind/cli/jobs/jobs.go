@@ -197,6 +197,9 @@ func showJob(cmd *cobra.Command, output string, data json.RawMessage, j *Job) er
 	f.Add("name", j.Name)
 	f.Add("status", j.Status)
 	f.Add("reason", j.Reason)
+	if j.RequestDropped {
+		f.Add("request", "dropped, because the job ended long ago: it cannot be retried")
+	}
 	if j.QueuePosition != nil {
 		f.Add("position", strconv.Itoa(*j.QueuePosition)+" in queue "+j.Queue)
 	} else {

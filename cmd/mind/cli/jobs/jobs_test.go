@@ -70,4 +70,9 @@ func TestJob_showsRetriesAndPastAttempts(t *testing.T) {
 	stdout, _, _ = clitest.Run(t, "job", "job_2")
 	require.Contains(t, clitest.Squeeze(stdout), "retries 0 of 3")
 	require.NotContains(t, stdout, "FAILED ON")
+	require.NotContains(t, stdout, "dropped")
+
+	g.On("GET /jobs/job_3", clitest.Answer(200, `{"job_id":"job_3","status":"FAILED","attempt":1,"request_dropped":true}`))
+	stdout, _, _ = clitest.Run(t, "job", "job_3")
+	require.Contains(t, clitest.Squeeze(stdout), "request dropped, because the job ended long ago: it cannot be retried")
 }

@@ -33,6 +33,8 @@ var policyKeys = [][2]string{
 	{"backfill.after_seconds", "how long a job waits before a start is reserved for it"},
 	{"topology.levels", "the labels of nodes that name the domains between them, innermost first, with commas between them; empty: mind.io/clique,mind.io/leaf,mind.io/spine,mind.io/block"},
 	{"hold_seconds", "how long the GPUs of a gang's other tasks are kept for it after a failure of the infrastructure; 0: they are not"},
+	{"keep_finished", "how many finished jobs are kept; those that ended first go first"},
+	{"keep_specs_seconds", "how long the request of a finished job (command, environment, configs) is kept; then it can no longer be retried"},
 }
 
 // Command returns `mind policy`.
