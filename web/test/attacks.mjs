@@ -31,8 +31,14 @@ export async function attacks(seen) {
   await cluster.call("POST", `/jobs/${waiting}/cancel`, { reason: evil.replaceAll("\u0000", "").slice(0, 900) });
   await cluster.call("POST", "/cluster/nodes/n2/drain", { reason: corpus[1] + corpus[2] });
 
+  const text = (i) => corpus[i % corpus.length].replaceAll("\u0000", "");
+  const node = (id, type, i, config) => ({ id, type, label: text(i), position: { x: i * 300, y: 0 }, config });
+  const drawn = await cluster.call("POST", "/v1/flows", { name: text(1), description: evil.replaceAll("\u0000", "").slice(0, 900), content: { name: text(1), config: {}, nodes: [
+    node("a", "entry_api", 0), node("b", "checkpoint", 1, { prompt: evil.replaceAll("\u0000", ""), options: corpus.slice(0, 4), strange: evil }), node("c", text(2), 2, {}), node("d", "llm_rigid", 6, { template: evil.replaceAll("\u0000", "") }),
+  ], edges: [{ id: text(0), type: "sequential", source: { node: "a", port: "out_request" }, target: { node: "b", port: "in" } }, { id: "e2", type: "conditional", condition: text(1), source: { node: "b", port: "out" }, target: { node: "d", port: "in" } }] } });
+
   const page = await seen.signedIn("/");
-  const paths = ["/", "/jobs", "/nodes", "/nodes/n2", "/queue", "/cluster", `/jobs/${waiting}`, `/jobs/${encodeURIComponent(corpus[1])}`, `/jobs?search=${encodeURIComponent(corpus[1])}&label=${encodeURIComponent("a=" + corpus[1])}`, "/" + encodeURIComponent(corpus[0])];
+  const paths = ["/flows", `/flows/${drawn.id}`, "/", "/jobs", "/nodes", "/nodes/n2", "/queue", "/cluster", `/jobs/${waiting}`, `/jobs/${encodeURIComponent(corpus[1])}`, `/jobs?search=${encodeURIComponent(corpus[1])}&label=${encodeURIComponent("a=" + corpus[1])}`, "/" + encodeURIComponent(corpus[0])];
   for (const id of [ids[0], ids.at(-1)]) for (const tab of ["", "/log", "/metrics", "/checkpoints", "/spec"]) paths.push(`/jobs/${id}${tab}`);
   for (const path of paths) {
     await goto(page, path);
@@ -43,6 +49,11 @@ export async function attacks(seen) {
     }));
     assert.deepEqual(live, { elements: 0, links: [] }, path);
   }
+  await goto(page, `/flows/${drawn.id}`);
+  await page.locator(".canvas .name").getByText("<script>violated", { exact: false }).waitFor();
+  for (const tab of ["Problems", "YAML", "Versions"]) await page.getByRole("button", { name: tab }).click();
+  await page.getByRole("button", { name: "Outline" }).click();
+  await page.getByRole("option").nth(1).click();
   await goto(page, `/jobs/${ids[0]}/log`);
   await page.locator(".line").getByText("<img src=x", { exact: false }).first().waitFor();
   const shown = await page.locator(".lines-box").innerText();

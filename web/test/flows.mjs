@@ -1,5 +1,6 @@
 // Flows in the console: by clicks from an empty canvas to a run that is answered on it, by keys alone, and two who save at once.
 import assert from "node:assert/strict";
+import { goto } from "./harness.mjs";
 
 const job = { name: "train", command_config: { argv: ["sh", "-c", "echo trained"], cwd: "/tmp" } };
 
@@ -86,6 +87,12 @@ export async function flowByClicks(seen) {
   await page.getByRole("link", { name: "Train and ask" }).click();
   await page.getByRole("button", { name: "Runs" }).click();
   await page.getByRole("link", { name: execution }).waitFor();
+  await page.getByRole("button", { name: "Versions" }).click();
+  await page.getByRole("link", { name: "0.1.0", exact: true }).click();
+  await page.locator(".tag", { hasText: "read only" }).waitFor();
+  await page.locator(".state-line", { hasText: "0 nodes" }).waitFor();
+  await page.getByRole("link", { name: "The newest version" }).click();
+  await page.locator(".state-line", { hasText: "8 nodes" }).waitFor();
   await page.context().close();
 }
 
@@ -186,6 +193,42 @@ export async function flowConflict(seen) {
   await page.locator("svg.canvas").press("Control+z");
   await page.locator("g.node", { hasText: "Loop" }).waitFor();
   await other.context().close();
+  await page.context().close();
+}
+
+const drawing = (name, nodes, edges) => ({
+  name, config: {},
+  nodes: nodes.map(([id, type, config = {}, label = id], i) => ({ id, type, label, config, position: { x: i * 296, y: 0 } })),
+  edges: edges.map(([from, port, to]) => ({ id: `${from}_${to}`, type: "sequential", source: { node: from, port }, target: { node: to, port: "in" } })),
+});
+
+/** A flow that cannot be deployed says where; one that trains says which GPUs it holds, and gives them back. */
+export async function flowRefusedAndHeld(seen) {
+  const { cluster } = seen;
+  const web = await cluster.call("POST", "/v1/flows", { name: "calls", content: drawing("calls", [["start", "entry_api"], ["fetch", "tool_http", { url: "https://example.com" }, "Fetch"]], [["start", "out_request", "fetch"]]) });
+  const page = await seen.signedIn(`/flows/${web.id}`);
+  await page.locator("g.node .badge").waitFor();
+  await checked(page, "warning");
+  await page.getByRole("button", { name: "Deploy…" }).click();
+  await page.getByText("keeps the flow from being deployed").waitFor();
+  await page.locator("dialog").getByRole("button", { name: "Deploy", exact: true }).click();
+  await page.getByRole("alert").waitFor();
+  await page.locator("dialog .findings").getByRole("button", { name: /Fetch/ }).first().click();
+  await page.locator("dialog").waitFor({ state: "detached" });
+  await page.locator("g.node.selected", { hasText: "Fetch" }).waitFor();
+
+  const args = { name: "long", command_config: { argv: ["sh", "-c", "sleep 600"], cwd: "/tmp" }, resource_config: { gpu_count: 2 } };
+  const long = await cluster.call("POST", "/v1/flows", { name: "long", content: drawing("long", [["start", "entry_api"], ["train", "tool_plugin", { plugin: "mind", method: "job", args }, "Train long"]], [["start", "out_request", "train"]]) });
+  const { core_id } = await cluster.call("POST", `/v1/flows/${long.id}/deploy`, {});
+  const run = await cluster.call("POST", `/v1/modules/scaicore/cores/${core_id}/invoke`, { input: {}, wait_seconds: 0 });
+  await goto(page, `/flows/${long.id}/runs/${run.execution_id}`);
+  await page.locator("g.node.runs", { hasText: "waits for its job, 2 GPUs" }).waitFor();
+  await page.getByText("holds 2 GPUs").waitFor();
+  await page.getByRole("button", { name: "Cancel…" }).click();
+  await page.getByRole("button", { name: "Cancel the run" }).click();
+  await page.locator("[data-status=canceled]").waitFor();
+  await page.locator("g.node.failed", { hasText: "Train long" }).waitFor();
+  await page.getByText("holds 2 GPUs").waitFor({ state: "detached" });
   await page.context().close();
 }
 

@@ -1,11 +1,11 @@
-import { A, useParams } from "@solidjs/router";
+import { A, useParams, useSearchParams } from "@solidjs/router";
 import { Show, createEffect, createSignal, on, onCleanup, onMount, type JSX } from "solid-js";
 import { client, may, now, session, useQuery } from "../app/console";
 import { keysOn } from "../app/settings";
 import type { Problem } from "../core/api";
 import { flowClient, flowsPath } from "../core/flow/client";
 import { Drafts } from "../core/flow/drafts";
-import { Kinds, whole } from "../core/flow/graph";
+import { Kinds } from "../core/flow/graph";
 import type { FlowDetail, KindTable } from "../core/flow/types";
 import { ago, plural } from "../core/format";
 import { Failure, Loading, title } from "../parts/parts";
@@ -17,7 +17,7 @@ import { Inspector } from "./flow/inspector";
 import { KindList } from "./flow/kinds";
 import { Minimap } from "./flow/minimap";
 import { Outline } from "./flow/outline";
-import { createSaving, problemOf, type Saving } from "./flow/saving";
+import { createSaving, drawingOf, problemOf, type Saving } from "./flow/saving";
 
 /** useLoaded asks once, and again for another address: a canvas is not changed under whoever draws. */
 export function useLoaded<T>(load: () => Promise<T>): { data: () => T | undefined; problem: () => Problem | null } {
@@ -30,12 +30,18 @@ export function useLoaded<T>(load: () => Promise<T>): { data: () => T | undefine
 /** FlowPage is the canvas of a flow. */
 export function FlowPage(): JSX.Element {
   const params = useParams<{ id: string }>();
-  return <Show when={params.id} keyed>{(id) => <Loaded id={id} />}</Show>;
+  const [search] = useSearchParams<{ version: string }>();
+  return <Show when={`${params.id} ${search.version ?? ""}`} keyed>{(key) => <Loaded id={key.split(" ")[0]!} version={key.split(" ")[1]!} />}</Show>;
 }
 
-function Loaded(props: { id: string }): JSX.Element {
+function Loaded(props: { id: string; version: string }): JSX.Element {
   const flows = flowClient(client);
-  const flow = useLoaded(() => flows.get(props.id));
+  const flow = useLoaded(async () => {
+    const f = await flows.get(props.id);
+    if (!props.version || props.version === f.version) return f;
+    const old = await flows.version(props.id, props.version);
+    return { ...f, version: old.version, content: old.content ?? f.content, description: "", level: "view", name: old.content?.name ?? f.name };
+  });
   const kinds = useQuery<KindTable>(() => `${flowsPath}/kinds`, Infinity, "kind");
   return (
     <Show when={flow.data() && kinds.data} fallback={
@@ -44,15 +50,15 @@ function Loaded(props: { id: string }): JSX.Element {
         <Show when={flow.problem() ?? kinds.error} fallback={<Loading rows={4} />}>{(p) => <Failure problem={p()} what="The flow" />}</Show>
       </div>
     }>
-      <Drawn flow={flow.data()!} kinds={new Kinds(JSON.parse(JSON.stringify(kinds.data)) as KindTable)} />
+      <Drawn flow={flow.data()!} old={props.version} kinds={new Kinds(JSON.parse(JSON.stringify(kinds.data)) as KindTable)} />
     </Show>
   );
 }
 
-function Drawn(props: { flow: FlowDetail; kinds: Kinds }): JSX.Element {
+function Drawn(props: { flow: FlowDetail; old: string; kinds: Kinds }): JSX.Element {
   const flow = props.flow;
   const readOnly = flow.level === "view" || !(may("scaicore:manage") || may("scaicore:admin"));
-  const content = whole({ ...flow.content, id: flow.id, name: flow.name, version: flow.version });
+  const content = drawingOf(flow);
   const ed = createEditor(props.kinds, content, readOnly);
   const flows = flowClient(client);
   const saving = createSaving(ed, flows, { ...flow, content }, new Drafts(localStorage, `${session()?.tenant_id}/${session()?.user_id}`));
@@ -81,7 +87,8 @@ function Drawn(props: { flow: FlowDetail; kinds: Kinds }): JSX.Element {
     };
     if (e.ctrlKey || e.metaKey) {
       if (key === "s") return act(() => saving.save());
-      // A field undoes by the same stack: what it has typed is there.
+      // A field undoes by the same stack: what it has typed is there, unless it cannot be read yet.
+      if ((key === "z" || key === "y") && to.matches("[data-unread]")) return;
       if (key === "z") return act(e.shiftKey ? ed.redo : ed.undo);
       if (key === "y") return act(ed.redo);
       if (key === "a" && !typing) return act(ed.selectAll);
@@ -127,6 +134,7 @@ function Drawn(props: { flow: FlowDetail; kinds: Kinds }): JSX.Element {
         <p class="trail"><A href="/flows">Flows</A></p>
         <h1 class="cut">{ed.graph().name || "Unnamed flow"}</h1>
         <Show when={readOnly}><span class="tag">read only</span></Show>
+        <Show when={props.old}><A href={`/flows/${encodeURIComponent(flow.id)}`}>The newest version</A></Show>
         <div class="actions">
           <Show when={!readOnly}>
             <button type="button" class="quiet" disabled={ed.steps().undoes === null} title={ed.steps().undoes ? `Undo: ${ed.steps().undoes}` : "Nothing to undo"} onClick={ed.undo}>Undo</button>

@@ -99,7 +99,7 @@ export function ran(e: Execution, events: CoreEvent[], jobs: Pick<Job, "job_id" 
     r.began ||= s.started_at;
     if (s.status === "running") r.state = "runs";
     else if (s.status === "failed") Object.assign(r, { state: "failed", error: s.error ?? r.error, ended: s.ended_at });
-    else if (r.state === "runs") Object.assign(r, { state: "done", ended: s.ended_at });
+    else if (r.state === "runs") Object.assign(r, s.status === "canceled" ? { state: "failed", text: "canceled", ended: s.ended_at } : { state: "done", ended: s.ended_at });
   }
   for (const j of jobs) {
     const { id } = nodeOf("", j.labels?.["step"]);

@@ -5,7 +5,7 @@ import { query, type Problem } from "../../core/api";
 import { corePath, decoded, flowPath, type FlowClient } from "../../core/flow/client";
 import { Live } from "../../core/flow/live";
 import type { Execution } from "../../core/flow/run";
-import type { Deployment, Diagnostic, Graph } from "../../core/flow/types";
+import type { Deployment, Diagnostic, FlowVersion, Graph } from "../../core/flow/types";
 import { ago } from "../../core/format";
 import { Refusal } from "../../parts/dialog";
 import { Copy, Shown } from "../../parts/parts";
@@ -13,13 +13,13 @@ import { Findings } from "./dialogs";
 import type { Editor } from "./editor";
 import { problemOf } from "./saving";
 
-type Tab = "problems" | "yaml" | "ir" | "runs";
+type Tab = "problems" | "yaml" | "ir" | "runs" | "versions";
 
 /** Bottom shows the problems of the drawing, and what it is compiled to. */
 export function Bottom(props: { ed: Editor; flows: FlowClient; id: string; run: (core: string) => void; jumped: () => void }): JSX.Element {
   const [tab, setTab] = createSignal<Tab | "">("");
   const tabs: [Tab, () => string][] = [
-    ["problems", () => `Problems${props.ed.problems().length > 0 ? ` ${props.ed.problems().length}` : ""}`], ["yaml", () => "YAML"], ["ir", () => "IR"], ["runs", () => "Runs"],
+    ["problems", () => `Problems${props.ed.problems().length > 0 ? ` ${props.ed.problems().length}` : ""}`], ["yaml", () => "YAML"], ["ir", () => "IR"], ["runs", () => "Runs"], ["versions", () => "Versions"],
   ];
   return (
     <section class="bottom" aria-label="Below the canvas">
@@ -31,6 +31,7 @@ export function Bottom(props: { ed: Editor; flows: FlowClient; id: string; run: 
           <Switch>
             <Match when={tab() === "problems"}><Show when={props.ed.problems().length > 0} fallback={<p class="hint">No problems.</p>}><Findings ed={props.ed} all={props.ed.problems()} jumped={props.jumped} /></Show></Match>
             <Match when={tab() === "yaml" || tab() === "ir"}><Show when={tab() as "yaml" | "ir"} keyed>{(t) => <Compiled ed={props.ed} flows={props.flows} format={t} />}</Show></Match>
+            <Match when={tab() === "versions"}><Versions id={props.id} /></Match>
             <Match when={tab() === "runs"}><Runs id={props.id} run={props.run} /></Match>
           </Switch>
         </div>
@@ -75,6 +76,20 @@ function pretty(text: string): string {
   } catch {
     return text;
   }
+}
+
+/** Versions lists what was saved, each to be looked at. */
+function Versions(props: { id: string }): JSX.Element {
+  const versions = useQuery<{ items: FlowVersion[] }>(() => flowPath(props.id, "versions"), 10_000, "version");
+  return (
+    <Shown of={versions} what="The versions">
+      {(v) => (
+        <ul class="list">
+          <For each={v.items}>{(x) => <li><A href={`/flows/${encodeURIComponent(props.id)}?version=${encodeURIComponent(x.version)}`}>{x.version}</A><span class="soft">{x.created_by}, {ago(x.created_at, now())}</span></li>}</For>
+        </ul>
+      )}
+    </Shown>
+  );
 }
 
 /** Runs lists where the flow was deployed, and the newest executions of its Core. */

@@ -90,7 +90,8 @@ export function DeployDialog(props: { ed: Editor; saving: Saving; flows: FlowCli
   const [done, setDone] = createSignal<Deployed | null>(null);
   const [start, setStart] = createSignal(true);
   const errors = () => (problem()?.more["diagnostics"] as Diagnostic[] | undefined) ?? [];
-  const known = () => props.ed.problems().filter((d) => d.severity === "error");
+  // Kinds that do not run yet are warnings while one draws; a flow with them is not deployed.
+  const known = () => props.ed.problems().filter((d) => d.severity === "error" || d.code === "NOT_SUPPORTED");
   const deploy = async () => {
     setBusy(true);
     setProblem(null);
@@ -122,7 +123,7 @@ export function DeployDialog(props: { ed: Editor; saving: Saving; flows: FlowCli
         <>
           <p>{props.saving.dirty() ? "Your changes are saved first. Then the" : `Version ${props.saving.version()} of the`} flow becomes a version of its Core. Runs that are under way keep the version that they have.</p>
           <label class="check"><input type="checkbox" checked={start()} onChange={(e) => setStart(e.currentTarget.checked)} /> Start the Core</label>
-          <Show when={!problem() && known().length > 0}><p class="problem">The flow has {plural(known().length, "error")}: it cannot be deployed yet.</p><Findings ed={props.ed} all={known()} jumped={props.close} /></Show>
+          <Show when={!problem() && known().length > 0}><p class="problem">{known().length === 1 ? "This keeps" : "These keep"} the flow from being deployed:</p><Findings ed={props.ed} all={known()} jumped={props.close} /></Show>
         </>
       }>
         {(d) => (

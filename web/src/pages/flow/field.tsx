@@ -58,10 +58,10 @@ export function FieldInput(props: { field: Field; value: unknown; problems: { me
         <Match when={true}>
           <label for={id}>{spoken(f.name)}<Show when={f.required}><span class="soft"> required</span></Show></label>
           <Show when={long()} fallback={
-            <input id={id} value={text()} readonly={props.readOnly} autocomplete="off" spellcheck={false} inputmode={f.type === "int" ? "numeric" : undefined} list={f.type === "expression" ? props.names : undefined}
+            <input id={id} data-unread={wrong() ? "" : undefined} value={text()} readonly={props.readOnly} autocomplete="off" spellcheck={false} inputmode={f.type === "int" ? "numeric" : undefined} list={f.type === "expression" ? props.names : undefined}
               placeholder={f.default === undefined ? "" : String(f.default)} aria-describedby={described()} aria-invalid={invalid()} onInput={(e) => typed(e.currentTarget.value)} onBlur={() => props.seal()} />
           }>
-            <textarea id={id} rows={rows()} readonly={props.readOnly} spellcheck={false} value={text()} placeholder={examples[f.name] ?? ""} aria-describedby={described()} aria-invalid={invalid()} onInput={(e) => typed(e.currentTarget.value)} onBlur={() => props.seal()} />
+            <textarea id={id} data-unread={wrong() ? "" : undefined} rows={rows()} readonly={props.readOnly} spellcheck={false} value={text()} placeholder={examples[f.name] ?? ""} aria-describedby={described()} aria-invalid={invalid()} onInput={(e) => typed(e.currentTarget.value)} onBlur={() => props.seal()} />
           </Show>
         </Match>
       </Switch>

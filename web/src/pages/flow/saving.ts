@@ -13,6 +13,12 @@ const keepAfter = 800; // milliseconds
 
 export const problemOf = (err: unknown) => (err instanceof Problem ? err : new Problem(0, "UNKNOWN", String(err)));
 
+/** drawingOf is the drawing of a flow with what the flow itself has: its name, version and description. */
+export function drawingOf(f: FlowDetail): Graph {
+  const g = whole({ ...f.content, id: f.id, name: f.name, version: f.version });
+  return f.description ? { ...g, metadata: { ...(g["metadata"] as object | undefined), description: f.description } } : g;
+}
+
 export type Saving = ReturnType<typeof createSaving>;
 
 export function createSaving(ed: Editor, client: FlowClient, start: FlowDetail, drafts: Drafts) {
@@ -24,7 +30,7 @@ export function createSaving(ed: Editor, client: FlowClient, start: FlowDetail, 
   const [checked, setChecked] = createSignal<"waits" | "done" | Problem>("waits");
   const [kept, setKept] = createSignal(true);
   const dirty = createMemo(() => ed.graph() !== saved());
-  const found = drafts.load(start.id);
+  const found = ed.readOnly ? null : drafts.load(start.id);
   const [draft, setDraft] = createSignal<Draft | null>(found && !same(found.content, start.content) ? found : null);
 
   const live = new Live<Graph, { diagnostics: Diagnostic[] }>(
@@ -92,11 +98,12 @@ export function createSaving(ed: Editor, client: FlowClient, start: FlowDetail, 
       const theirs = await client.get(start.id).catch((e: unknown) => void setProblem(problemOf(e)));
       if (!theirs) return false;
       // The answer to an earlier try was lost: it is ours that is there.
-      if (same(whole(theirs.content), sent)) {
+      const content = drawingOf(theirs);
+      if (same(content, sent)) {
         settle(theirs);
         return true;
       }
-      setConflict({ ...theirs, content: whole(theirs.content) });
+      setConflict({ ...theirs, content });
       return false;
     } finally {
       setBusy(false);

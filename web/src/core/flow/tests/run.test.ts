@@ -46,7 +46,9 @@ test("a decision is made when what it leads to begins, and blocks that only lead
 });
 
 test("breakpoints count for their node, and nothing runs in a run that is over", () => {
-  const states = ran(execution({ status: "canceled" }), [event("entered", "", { step: "n__breakpoint" }), event("entered", "m")], []);
+  const canceled = { step: "c", node_id: "c", kind: "compute", attempt: 1, status: "canceled", started_at: "", ended_at: "", error: null };
+  const states = ran(execution({ status: "canceled", steps: [canceled] }), [event("entered", "", { step: "n__breakpoint" }), event("entered", "m"), event("entered", "c")], []);
+  expect(states.get("c")).toMatchObject({ state: "failed", text: "canceled" });
   expect(states.get("n")).toMatchObject({ state: "failed", text: "canceled" });
   expect(ran(execution({ status: "completed" }), [event("entered", "m")], []).get("m")!.state).toBe("done");
 });
