@@ -1,7 +1,7 @@
 package main
 
 // mutants are all mutants, in the order of the parts of Mind.
-var mutants = concat(stateMutants, sharingMutants, coordinatorMutants, agentMutants, checkpointMutants, edgeMutants, flowMutants, gateMutants, sessionMutants, boundMutants)
+var mutants = concat(stateMutants, sharingMutants, coordinatorMutants, agentMutants, checkpointMutants, edgeMutants, flowMutants, gateMutants, sessionMutants, boundMutants, drawnMutants)
 
 func concat(lists ...[]mutant) (all []mutant) {
 	for _, l := range lists {
