@@ -28,6 +28,15 @@ func ofFlows(path string) bool {
 	return false
 }
 
+// speakAsPath gives an answer about a path that has no route the form of its neighbours.
+func (x *httpRequest) speakAsPath() {
+	if ofFlows(x.r.URL.Path) {
+		bare := *x.route
+		bare.Bare = true
+		x.route = &bare
+	}
+}
+
 var flowList = params{
 	text("search", "only flows with this in their name, whatever the case"), number("limit", "default 100", 1, 1000),
 	number("offset", "so many are left out first; default 0", 0, maxInt32), consistency,

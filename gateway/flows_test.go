@@ -223,3 +223,20 @@ func TestVersionOf(t *testing.T) {
 		require.Equal(t, want, versionOf(tag), tag)
 	}
 }
+
+// Paths and methods below those of flows that there are not are refused in the form of flows.
+func TestFlows_unknownPaths(t *testing.T) {
+	g := newGate(t, testConfig(scriptedFlows(t)))
+	for _, tc := range []struct {
+		method, path string
+		code         int
+	}{
+		{"GET", "/v1/flows/flow_1/nothing", 404}, {"GET", "/api/v1/flows/flow_1/versions/", 404}, {"PATCH", "/v1/flows/flow_1", 405},
+		{"GET", "/v1/flows/..%2F..%2Fetc%2Fpasswd/versions/", 404},
+	} {
+		a := g.do(tc.method, tc.path, "")
+		require.Equal(t, tc.code, a.code, a.body)
+		require.Contains(t, a.body, `{"detail":{"error":`)
+	}
+	require.Contains(t, g.do("GET", "/v1/nothing", "").body, `"status":"error"`)
+}

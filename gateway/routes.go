@@ -118,6 +118,7 @@ func (s *server) router() http.Handler {
 	}
 	router.PathPrefix(web.Prefix).Handler(web.Handler())
 	unknown := s.handler(&route{open: true, name: "unknown", serve: func(x *httpRequest) error {
+		x.speakAsPath()
 		return &problem{
 			http: http.StatusNotFound, code: "NOT_FOUND",
 			message: fmt.Sprintf("there is no %s; paths begin with %s", wire.Printable(x.r.URL.Path), prefix),
@@ -136,11 +137,7 @@ func (s *server) router() http.Handler {
 			return nil
 		}
 		serves := slices.DeleteFunc(allowed, func(m string) bool { return m == http.MethodHead })
-		if ofFlows(x.r.URL.Path) {
-			bare := *x.route
-			bare.Bare = true
-			x.route = &bare
-		}
+		x.speakAsPath()
 		return &problem{
 			http: http.StatusMethodNotAllowed, code: "METHOD_NOT_ALLOWED",
 			message: fmt.Sprintf("%s takes %s, not %s", wire.Printable(x.r.URL.Path), strings.Join(serves, " or "), wire.Printable(x.r.Method)),
