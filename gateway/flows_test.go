@@ -231,7 +231,9 @@ func TestFlows_unknownPaths(t *testing.T) {
 		method, path string
 		code         int
 	}{
-		{"GET", "/v1/flows/flow_1/nothing", 404}, {"GET", "/api/v1/flows/flow_1/versions/", 404}, {"PATCH", "/v1/flows/flow_1", 405},
+		{"GET", "/v1/flows/flow_1/nothing", 404},
+		{"GET", "/api/v1/flows/flow_1/versions/", 404},
+		{"PATCH", "/v1/flows/flow_1", 405},
 		{"GET", "/v1/flows/..%2F..%2Fetc%2Fpasswd/versions/", 404},
 	} {
 		a := g.do(tc.method, tc.path, "")
