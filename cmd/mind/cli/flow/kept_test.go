@@ -60,12 +60,13 @@ func TestKept_thereAndBack(t *testing.T) {
 	drawing := fileOf(t, "d.json", `{"name":"D","nodes":[]}`)
 	require.Equal(t, "flow_1\n", clitest.Done(t, "flow", "create", "-f", drawing, "--description", "x"))
 	require.JSONEq(t, `{"name":"D","description":"x","content":{"name":"D","nodes":[]}}`, g.Bodies[len(g.Bodies)-1])
+	unnamed, program := fileOf(t, "e.json", `{"nodes":[]}`), fileOf(t, "p.json", `{"flows":[]}`)
 	for says, args := range map[string][]string{
 		`"twice" is the name of 2 flows: give an id: flow_2, flow_3`:                   {"flow", "show", "twice"},
 		"there is no flow \"nothing\": `mind flow list` lists those that you may view": {"flow", "show", "nothing"},
 		"say with --based-on which version the content was made from":                  {"flow", "save", "flow_1", "-f", drawing},
-		"give one with --name": {"flow", "create", "-f", fileOf(t, "e.json", `{"nodes":[]}`)},
-		"is no drawing: it has no nodes; `mind core create -f ": {"flow", "create", "-f", fileOf(t, "p.json", `{"flows":[]}`)},
+		"give one with --name":                                  {"flow", "create", "-f", unnamed},
+		"is no drawing: it has no nodes; `mind core create -f ": {"flow", "create", "-f", program},
 		"--limit 0: it must be 1 or more":                       {"flow", "list", "--limit", "0"},
 	} {
 		require.Contains(t, failing(t, args...), says)
