@@ -30,14 +30,15 @@ type backfill struct {
 	// binding has a byte for each of kept: 1 if the pool is without its places, else 0. all has only ones.
 	binding string
 	all     string
-	// hopeless are the classes that did not fit, with the binding at that time. Capacity only shrinks, so they are not
-	// tried again.
-	hopeless map[tried]bool
-	scratch  []byte
+	// fits are the searches by binding; nil: nothing fitted. With the same binding capacity only shrinks, so these are
+	// not tried again.
+	fits    map[bound]*place.Fit
+	scratch []byte
 }
 
-type tried struct {
-	class   work.ClassKey
+// bound is a search while some of the reserved starts bind.
+type bound struct {
+	search  *search
 	binding string
 }
 
@@ -64,7 +65,7 @@ func newBackfill(p *pass) *backfill {
 	slices.SortFunc(all, func(a, b *kept) int {
 		return cmp.Or(cmp.Compare(a.above, b.above), cmp.Compare(a.StartAt, b.StartAt), cmp.Compare(a.Job, b.Job))
 	})
-	f := &backfill{pass: p, now: max(p.view.Now(), p.opts.Now), kept: all, hopeless: map[tried]bool{}}
+	f := &backfill{pass: p, now: max(p.view.Now(), p.opts.Now), kept: all, fits: map[bound]*place.Fit{}}
 	bound := make([]byte, len(all))
 	for i := range bound {
 		bound[i] = 1
@@ -132,16 +133,24 @@ func (f *backfill) bindingOn(j *work.Job, above int, end int64) string {
 // place finds places for a job that fits nowhere else, among those of the starts that do not bind it.
 func (f *backfill) place(c *class, j *work.Job, above int) ([]work.TaskPlacement, bool) {
 	binding := f.bindingOn(j, above, promises.EndOf(j, f.now))
-	if binding == f.all || f.hopeless[tried{c.key, binding}] {
+	if binding == f.all {
+		return nil, false
+	}
+	at := bound{c.search, binding}
+	fit, known := f.fits[at]
+	if known && fit == nil {
 		return nil, false
 	}
 	f.bind(binding)
 	defer f.bind(f.all)
-	fit := f.pass.fitOf(c)
+	if !known {
+		fit = f.pass.searches.fresh(c.search)
+	}
 	tasks, ok := fit.Place()
 	if !ok {
-		f.hopeless[tried{c.key, binding}] = true
+		fit = nil
 	}
+	f.fits[at] = fit
 	return tasks, ok
 }
 
@@ -179,7 +188,7 @@ func (f *backfill) free(k *kept) bool {
 		if !ok {
 			return false
 		}
-		if slices.ContainsFunc(f.pass.windows, func(w *windows.Window) bool { return w.Has(n.ID) && !w.Admits(k.job, f.now) }) {
+		if slices.ContainsFunc(f.pass.searches.windows, func(w *windows.Window) bool { return w.Has(n.ID) && !w.Admits(k.job, f.now) }) {
 			return false
 		}
 		use := f.pass.view.Use(n.ID)
@@ -202,22 +211,37 @@ func (f *backfill) granted(id ident.Job) {
 	}
 }
 
-// reason returns why a class does not fit that would fit on places which are kept for others. It names the latest
-// reserved start in its way: a job that ends before that time fits.
-func (f *backfill) reason(c *class) reason.Reason {
+// reason returns why a search does not fit that would fit on places which are kept for others. It names the latest
+// reserved start in its way: a job that ends before that time fits. The reasons of all such searches are found together,
+// because to change what binds takes longer than to look.
+func (f *backfill) reason(of *search) reason.Reason {
+	var open []*search
+	for _, c := range f.pass.blocked {
+		if s := c.search; s != nil && s.why == "" && s.fits && s.tight {
+			s.why = s.fit.Reason()
+			open = append(open, s)
+		}
+	}
 	byStart := slices.SortedFunc(slices.Values(f.kept), func(a, b *kept) int {
 		return cmp.Or(cmp.Compare(b.StartAt, a.StartAt), cmp.Compare(a.Job, b.Job))
 	})
-	open := []byte(f.all)
+	binding := []byte(f.all)
 	defer f.bind(f.all)
 	for _, k := range byStart {
-		open[slices.Index(f.kept, k)] = 0
-		f.bind(string(open))
-		if f.pass.fitOf(c).Fits() {
-			return reason.New(reason.WouldDelay, (k.StartAt+1e9-1)/1e9)
+		if len(open) == 0 {
+			break
 		}
+		binding[slices.Index(f.kept, k)] = 0
+		f.bind(string(binding))
+		open = slices.DeleteFunc(open, func(s *search) bool {
+			fits := f.pass.searches.fresh(s).Fits()
+			if fits {
+				s.why = reason.New(reason.WouldDelay, (k.StartAt+1e9-1)/1e9)
+			}
+			return fits
+		})
 	}
-	return c.fit.Reason()
+	return of.why
 }
 
 // keepReserved claims the reserved places, so that no preemption uses them.

@@ -43,14 +43,14 @@ func (p *pass) complete(claimed []claimedJob) (rest []*class) {
 			continue
 		}
 		places := h.claim.Places(h.job.Shape.Nodes)
-		if p.keepsAny(h.class, places) {
+		if p.searches.keepsAny(&h.class.key, places) {
 			p.block(h.class)
 			continue
 		}
-		tasks, ok, wait := h.class.fit.Complete(places, p.opts.Settled)
+		tasks, ok, wait := h.class.search.fit.Complete(places, p.opts.Settled)
 		p.res.Settling = p.res.Settling || wait
 		switch {
-		case !ok && h.class.fit.Fits():
+		case !ok && h.class.search.fit.Fits():
 			rest = append(rest, h.class)
 			continue
 		case !ok:

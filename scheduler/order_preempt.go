@@ -113,7 +113,7 @@ type way struct {
 }
 
 func newOrderPreemptor(v View, r *ranking, running iter.Seq[Running]) *orderPreemptor {
-	p := &orderPreemptor{ranking: r, byName: map[string]*holder{}, gone: map[ident.Job]bool{}, hopeless: map[need]int{}, windows: windowsOf(v)}
+	p := &orderPreemptor{ranking: r, byName: map[string]*holder{}, gone: map[ident.Job]bool{}, hopeless: map[need]int{}, windows: slices.Collect(v.Windows())}
 	p.guards = guardsOf(v)
 	for node := range v.Nodes() {
 		if node.State != v1.NodeState_READY {

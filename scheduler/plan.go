@@ -137,19 +137,15 @@ type Result struct {
 
 // class is a group of waiting jobs with the same needs and limits.
 type class struct {
-	key      work.ClassKey
-	limits   limits
-	fit      *place.Fit
-	arranged arranged
-	// shape is the one that fit finds places for: the shape of the key, without the types of GPU of which a limit
-	// leaves too few.
-	shape work.Shape
+	key    work.ClassKey
+	limits limits
+	search *search
 	// costs is the usage that each of its jobs is charged.
 	costs accounts.Usage
-	// blocked: none of its remaining jobs fits in this pass. tight: they fit only on places that are kept for reserved
-	// starts; tried counts the jobs that were tried there.
-	blocked, tight bool
-	tried          int
+	// blocked: none of its remaining jobs fits in this pass. tried counts the jobs that were tried on places that are
+	// kept for reserved starts.
+	blocked bool
+	tried   int
 }
 
 // Plan places waiting jobs on free capacity, in the order of the tree. A class whose job fits nowhere is blocked for
@@ -202,9 +198,9 @@ type pass struct {
 	batch    []work.Placement
 	// placed are the jobs that the pass placed, for preemption by order; an element has the row of its array. It is nil
 	// if no decision about preemption is due.
-	placed  map[ident.Job]*work.Job
-	windows []*windows.Window
-	res     Result
+	placed   map[ident.Job]*work.Job
+	searches *searches
+	res      Result
 }
 
 // newPass tries each class once, and adds the lanes of the classes that fit to the line.
@@ -212,7 +208,8 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512
 	}
-	p := &pass{view: v, opts: opts, ranking: newRanking(v, opts), room: newRoom(v), windows: windowsOf(v)}
+	p := &pass{view: v, opts: opts, ranking: newRanking(v, opts), room: newRoom(v)}
+	p.searches = newSearches(p)
 	p.line = newTree(v, p.ranking)
 	if v, ok := v.(lanesView); ok && opts.kept != nil {
 		opts.kept.sync(v, p.ranking)
@@ -235,15 +232,13 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 		if p.pool == nil {
 			p.pool = poolOf(opts.Prices)
 		}
-		c.shape = c.limits.narrow(key.Shape)
-		c.fit = p.fitOf(c)
-		p.keep(c)
+		c.search = p.searches.of(&c.key, c.limits.narrow(key.Shape))
 		if j := p.claimOf(key); j != nil {
 			j.class = c
 			claimed = append(claimed, *j)
 			continue
 		}
-		if !c.fit.Fits() {
+		if !c.search.fits {
 			p.block(c)
 			continue
 		}
@@ -253,8 +248,12 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	if p.backfill != nil {
 		p.backfill.keep()
 	}
+	looked := map[*search]bool{}
 	for _, c := range fitting {
-		if c.tight = p.backfill != nil && !c.fit.Fits(); c.tight && !opts.Backfill {
+		if s := c.search; p.backfill != nil && !looked[s] {
+			looked[s], s.tight = true, !s.fit.Fits()
+		}
+		if c.search.tight && !opts.Backfill {
 			p.block(c)
 			continue
 		}
@@ -262,28 +261,6 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	}
 	p.line.ready()
 	return p
-}
-
-// fitOf returns a search for places in the pool as it is now, for the jobs of a class.
-func (p *pass) fitOf(c *class) *place.Fit {
-	fit := p.narrowed(c, c.shape)
-	for _, w := range p.windows {
-		if !w.AdmitsClass(&c.key, p.view.Now()) {
-			fit.Bar(w.Nodes)
-		}
-	}
-	return fit
-}
-
-// narrowed is fitOf for another shape, as if there were no maintenances and reservations.
-func (p *pass) narrowed(c *class, shape work.Shape) *place.Fit {
-	fit := p.pool.For(shape)
-	if c.key.Own != 0 {
-		for job := range lanesJobs(p.view, c.key) {
-			fit.Narrow(job, p.opts.Settled)
-		}
-	}
-	return fit
 }
 
 // classOf returns a class for a waiting job that is not in the line.
@@ -330,16 +307,10 @@ func (p *pass) offer(l *lane) bool {
 		p.block(c)
 		return false
 	}
-	if s := c.limits.narrow(c.key.Shape); s != c.shape {
-		c.shape = s
-		c.fit = p.fitOf(c)
+	if c.limits.typed {
+		c.search = p.searches.of(&c.key, c.limits.narrow(c.key.Shape))
 	}
-	var tasks []work.TaskPlacement
-	placed := false
-	if !c.tight {
-		tasks, placed = c.place()
-		c.tight = !placed
-	}
+	tasks, placed := c.search.place()
 	if !placed && p.backfill != nil && p.opts.Backfill && c.tried < mostBackfilled {
 		c.tried++
 		if tasks, placed = p.backfill.place(c, l.head, l.rank.above); !placed {
@@ -373,14 +344,6 @@ func (p *pass) grant(c *class, row *work.Job, made work.Placement) {
 	}
 }
 
-// shortage returns the reason why no job of a class fits.
-func (p *pass) shortage(c *class) reason.Reason {
-	if p.backfill != nil && c.tight {
-		return p.backfill.reason(c)
-	}
-	return p.why(c)
-}
-
 func (p *pass) flush() {
 	if len(p.batch) > 0 {
 		p.res.Commands = append(p.res.Commands, jobverbs.PlaceJobs{BasedOn: p.view.Index(), Placements: p.batch})
@@ -394,13 +357,13 @@ func (p *pass) result() Result {
 	for _, c := range p.blocked {
 		p.res.Blocked = append(p.res.Blocked, c.key)
 		barred := c.limits.bars(c.key.Shape)
-		p.res.Settling = p.res.Settling || barred == "" && c.fit.Settling()
+		p.res.Settling = p.res.Settling || barred == "" && c.search.fit.Settling()
 		if p.opts.Quiet {
 			continue
 		}
 		why := barred
 		if why == "" {
-			why = p.shortage(c)
+			why = p.searches.reason(c.search)
 		}
 		if why != p.view.ClassReason(c.key) {
 			reasons = append(reasons, jobverbs.ClassReason{Class: c.key, Reason: why})

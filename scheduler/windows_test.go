@@ -81,3 +81,19 @@ func TestPlan_reservedNodesMayBeExcluded(t *testing.T) {
 	require.Equal(t, "n2", s.get(first).Tasks[0].Node)
 	require.Equal(t, v1.JobState_QUEUED, s.get(second).State)
 }
+
+// A tenant's own reservation ends at a maintenance: a job that could not end before it does not start there.
+func TestPlan_maintenanceAfterTheOwnReservation(t *testing.T) {
+	s := newState(t)
+	s.node("n1", gpus("n1", "H100", 8, 8), nil)
+	s.node("n2", gpus("n2", "H100", 4, 4), nil)
+	now := s.machine.View().Now()
+	hour := int64(time.Hour)
+	require.Nil(t, s.apply(windowverbs.PutWindow{Name: "kernel", Kind: windows.Maintenance, Patterns: []string{"n1"}, From: now + hour, Until: now + 2*hour})[0].(windowverbs.WindowResult).Refusal)
+	require.Nil(t, s.apply(windowverbs.PutWindow{Name: "paper", Kind: windows.Reservation, Tenant: "t", GPUs: 8, From: now, Until: now + hour/2}, clusterverbs.Tick{})[0].(windowverbs.WindowResult).Refusal)
+	open := s.submit(work.Shape{GPUs: 4}, 5)
+	short := s.submitAs(work.Shape{GPUs: 4}, func(n *jobverbs.NewJob) { n.MaxRuntime = int64(10 * time.Minute) })
+	s.run()
+	require.Equal(t, "n2", s.get(open).Tasks[0].Node, "n1 is reserved for the tenant, but the job may last longer than until the maintenance")
+	require.Equal(t, "n1", s.get(short).Tasks[0].Node)
+}

@@ -60,7 +60,7 @@ var sharingMutants = []mutant{
 	{
 		Name: "reserved-though-excluded", Breaks: "scheduling.md", File: "scheduler/place/bar.go",
 		What: "a job gets a reserved node that it excludes",
-		Old:  "ok && !f.barred(i) {", New: "ok {",
+		Old:  "f.spent[w] |= ^word", New: "f.spent[w] = ^word",
 		Package: "scheduler", Tests: []string{"TestPlan_reservedNodesMayBeExcluded"},
 	},
 	{

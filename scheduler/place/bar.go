@@ -7,25 +7,33 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
-// Bar excludes nodes from the places of a fit. It must be called before the first search.
-func (f *Fit) Bar(nodes []string) {
+// Hosts is a set of nodes of one pool.
+type Hosts struct{ set bitset }
+
+// HostsOf returns an empty set. It may be used as long as the pool has the same nodes.
+func (p *Pool) HostsOf() Hosts { return Hosts{newBitset(len(p.hosts))} }
+
+// Add adds nodes to a set of this pool. Nodes that are not ready are left out.
+func (p *Pool) Add(to Hosts, nodes []string) {
 	for _, id := range nodes {
-		if i, ok := f.pool.hostOf(id); ok {
-			f.spent.add(i)
+		if i, ok := p.hostOf(id); ok {
+			to.set.add(i)
 		}
 	}
 }
 
-// BarOthers excludes all nodes but the given ones from the places of a fit. It must be called before the first search.
-// Nodes that jobs of the fit may not use stay excluded.
-func (f *Fit) BarOthers(nodes []string) {
-	for i := range f.spent {
-		f.spent[i] = ^uint64(0)
+// Bar excludes nodes from the places of a fit. It must be called before the first search.
+func (f *Fit) Bar(nodes Hosts) {
+	for w, word := range nodes.set {
+		f.spent[w] |= word
 	}
-	for _, id := range nodes {
-		if i, ok := f.pool.hostOf(id); ok && !f.barred(i) {
-			f.spent.remove(i)
-		}
+}
+
+// BarOthers excludes all nodes but the given ones from the places of a fit. It must be called before the first search.
+// Nodes that are excluded already stay so.
+func (f *Fit) BarOthers(nodes Hosts) {
+	for w, word := range nodes.set {
+		f.spent[w] |= ^word
 	}
 }
 
