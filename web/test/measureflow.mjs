@@ -1,8 +1,9 @@
 // Measures what large flows cost a browser: `node test/measureflow.mjs`. It fails when a node of a flow of 500 cannot be
-// dragged without a task of 50 ms. The page is real; the flows are answered by a front of the gateway.
+// dragged without a task that takes 50 ms of the processor. The page is real; the flows are answered by a front of the gateway.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { front, watch } from "./front.mjs";
+import { loadavg } from "node:os";
+import { cost, front } from "./front.mjs";
 import { Cluster, launch, pause } from "./harness.mjs";
 
 const table = JSON.parse(readFileSync(new URL("../src/core/flow/tests/kinds.json", import.meta.url), "utf8"));
@@ -62,14 +63,14 @@ try {
   await page.keyboard.press("Alt+ArrowRight");
   await page.locator("[data-node=n1]").waitFor();
   await page.locator(".far").waitFor({ state: "detached" });
-  results["one of 500 nodes is dragged, near"] = await watch(page, () => drag("n1"));
+  results["one of 500 nodes is dragged, near"] = await cost(page, () => drag("n1"));
   await page.keyboard.press("Control+a");
-  results["all of 500 nodes are dragged, near"] = await watch(page, () => drag("n1"));
-  results["500 nodes are undone and done again"] = await watch(page, async () => { for (const k of ["z", "y", "z", "y"]) { await page.keyboard.press(`Control+${k}`); await pause(200); } });
+  results["all of 500 nodes are dragged, near"] = await cost(page, () => drag("n1"));
+  results["500 nodes are undone and done again"] = await cost(page, async () => { for (const k of ["z", "y", "z", "y"]) { await page.keyboard.press(`Control+${k}`); await pause(200); } });
   await canvas.focus();
   await page.keyboard.press("0");
   await page.locator(".far .node").first().waitFor();
-  results["all of 500 nodes are dragged, far"] = await watch(page, async () => {
+  results["all of 500 nodes are dragged, far"] = await cost(page, async () => {
     const b = await canvas.boundingBox();
     const at = await page.evaluate(() => { const r = document.querySelector(".far .node").getBoundingClientRect(); return { x: r.x + 6, y: r.y + 4 }; });
     await page.mouse.move(at.x, at.y);
@@ -77,7 +78,7 @@ try {
     for (let i = 1; i <= 60; i++) { await page.mouse.move(at.x + b.width * 0.1 * Math.sin(i / 9), at.y + i); await pause(8); }
     await page.mouse.up();
   });
-  results["500 nodes are zoomed and moved"] = await watch(page, async () => {
+  results["500 nodes are zoomed and moved"] = await cost(page, async () => {
     const b = await canvas.boundingBox();
     await page.mouse.move(b.x + b.width / 2, b.y + b.height / 2);
     await page.keyboard.down("Control");
@@ -85,23 +86,24 @@ try {
     await page.keyboard.up("Control");
     for (let i = 0; i < 40; i++) { await page.mouse.wheel(30, 20); await pause(16); }
   });
+  console.log(`load of the machine: ${loadavg()[0].toFixed(1)}`);
   for (const [what, r] of Object.entries(results)) console.log(`${what}:`, JSON.stringify(r));
 
   const before = Date.now();
-  const loaded = await watch(page, async () => {
+  const loaded = await cost(page, async () => {
     await open("seen");
     await page.locator(".tag", { hasText: "read only" }).waitFor();
     await page.locator(".far .node").first().waitFor();
   });
   console.log("5,000 nodes load read-only:", JSON.stringify({ ms: Date.now() - before, ...loaded }));
-  console.log("5,000 nodes are zoomed:", JSON.stringify(await watch(page, async () => {
+  console.log("5,000 nodes are zoomed:", JSON.stringify(await cost(page, async () => {
     const b = await canvas.boundingBox();
     await page.mouse.move(b.x + b.width / 2, b.y + b.height / 2);
     await page.keyboard.down("Control");
     for (let i = 0; i < 60; i++) { await page.mouse.wheel(0, i < 30 ? -60 : 60); await pause(16); }
     await page.keyboard.up("Control");
   })));
-  for (const what of Object.keys(results).filter((w) => w.includes("dragged"))) assert.equal(results[what].tasks_over_50ms, 0, what);
+  for (const what of Object.keys(results).filter((w) => w.includes("dragged"))) assert.equal(results[what].cpu_tasks_over_50ms, 0, what);
 } finally {
   await browser.close();
   server?.closeAllConnections();

@@ -1,10 +1,10 @@
-import { For, Show, createMemo, createSignal, onCleanup, onMount, type JSX } from "solid-js";
+import { For, Show, batch, createMemo, createSignal, onCleanup, onMount, type JSX } from "solid-js";
 import { between, boxOf, curve, grid, nearest, overlaps, pathOf, portAt, seen, toDrawing, under, type Box, type Point } from "../../core/flow/geometry";
 import { named } from "../../core/flow/rules";
 import type { End } from "../../core/flow/types";
 import { dragType } from "./kinds";
 import { EdgeShape, Far, NodeShape } from "./shapes";
-import type { Editor } from "./editor";
+import type { Drag, Editor } from "./editor";
 
 /** How many nodes are drawn one by one, how small they may be, and how many more of them a frame draws. */
 const many = 260;
@@ -26,8 +26,10 @@ export function Canvas(props: { ed: Editor; inspect: () => void; chooseTarget: (
   let frame = 0;
   let latest: PointerEvent | null = null;
 
+  // The corner is kept while the canvas is pressed: asking for it would lay out what the press has just changed.
+  let corner: DOMRect | undefined;
   const here = (e: { clientX: number; clientY: number }): Point => {
-    const r = svg!.getBoundingClientRect();
+    const r = doing() ? (corner ??= svg!.getBoundingClientRect()) : svg!.getBoundingClientRect();
     return { x: e.clientX - r.left, y: e.clientY - r.top };
   };
   const inDrawing = (e: { clientX: number; clientY: number }) => toDrawing(ed.view(), here(e));
@@ -61,11 +63,17 @@ export function Canvas(props: { ed: Editor; inspect: () => void; chooseTarget: (
   });
 
   const begin = (d: Doing): void => void setDoing(d);
+  let letGo: ReturnType<typeof setTimeout> | undefined;
+  const release = () => (letGo = setTimeout(() => ed.setHeld(false)));
+  onCleanup(() => clearTimeout(letGo));
   const down = (e: PointerEvent): void => {
     if (e.button > 1) return;
+    clearTimeout(letGo);
+    corner = svg!.getBoundingClientRect();
+    const p = inDrawing(e);
     svg!.focus({ preventScroll: true });
     svg!.setPointerCapture(e.pointerId);
-    const p = inDrawing(e);
+    ed.setHeld(true);
     const more = e.shiftKey || e.ctrlKey || e.metaKey;
     const h = e.button === 1 ? null : hit(p);
     if (h?.on === "port" && !ed.readOnly) {
@@ -124,8 +132,13 @@ export function Canvas(props: { ed: Editor; inspect: () => void; chooseTarget: (
     const d = doing();
     setDoing(null);
     const moved = ed.drag();
-    ed.setDrag(null);
-    if (!d) return;
+    release();
+    batch(() => {
+      ed.setDrag(null);
+      if (d) finish(d, moved, e);
+    });
+  };
+  const finish = (d: Doing, moved: Drag | null, e: PointerEvent) => {
     if (d.is === "move" && moved && (moved.dx !== 0 || moved.dy !== 0)) ed.move(moved.nodes, moved.dx, moved.dy);
     else if (d.is === "move" && d.toggles && !d.moved) ed.toggle(d.id);
     else if (d.is === "pan" && Math.hypot(here(e).x - d.from.x, here(e).y - d.from.y) < 4) ed.select([]);
@@ -155,6 +168,7 @@ export function Canvas(props: { ed: Editor; inspect: () => void; chooseTarget: (
     svg!.focus({ preventScroll: true });
   };
   const leave = () => {
+    release();
     setDoing(null);
     ed.setDrag(null);
   };
@@ -200,8 +214,7 @@ export function Canvas(props: { ed: Editor; inspect: () => void; chooseTarget: (
     const v = ed.view();
     if (v.k < small) return null;
     const box = seen(v, ed.size(), 60);
-    const d = ed.drag();
-    const nodes = ed.graph().nodes.filter((n) => d?.nodes.has(n.id) || overlaps(boxOf(ed.kinds, n), box));
+    const nodes = ed.graph().nodes.filter((n) => ed.dragged().has(n.id) || overlaps(boxOf(ed.kinds, n), box));
     if (nodes.length > many) return null;
     const inside = new Set(nodes.map((n) => n.id));
     const spans = (a: Box, b: Box) => overlaps(between({ x: a.x, y: a.y }, { x: b.x + b.width, y: b.y + b.height }), box);

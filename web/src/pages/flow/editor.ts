@@ -34,6 +34,9 @@ export function createEditor(kinds: Kinds, start: Graph, readOnly = false) {
   const [view, setView] = createSignal<View>({ x: 0, y: 0, k: 1 });
   const [size, setSize] = createSignal({ width: 0, height: 0 });
   const [drag, setDrag] = createSignal<Drag | null>(null);
+  /** dragged stays the same while nodes are dragged: what does not move with them does nothing in a frame. */
+  const dragged = createMemo(() => drag()?.nodes ?? nothing);
+  const [held, setHeld] = createSignal(false);
   const [problems, setProblems] = createSignal<Diagnostic[]>([]);
   const [marks, setMarks] = createSignal<ReadonlyMap<string, Mark>>(new Map());
   /** said is the last thing that a screen reader is told, and the status line shows. */
@@ -79,12 +82,14 @@ export function createEditor(kinds: Kinds, start: Graph, readOnly = false) {
   const center = () => toDrawing(view(), { x: size().width / 2, y: size().height / 2 });
 
   const ed = {
-    kinds, readOnly, graph, steps, nodes, edges, view, setView, size, setSize, drag, setDrag, problems, setProblems, found, marks, setMarks,
+    kinds, readOnly, graph, steps, nodes, edges, view, setView, size, setSize, drag, setDrag, dragged, problems, setProblems, found, marks, setMarks,
     said, say, byId, edgeById, lines, single, singleEdge, select, spoken, apply, center,
     seal: () => history.seal(),
     /** The server's words about the drawing: they are no step. */
     adopt: (change: (g: Graph) => Graph) => show(history.replace(change)),
     node: (id: string): FlowNode | undefined => byId().get(id),
+    /** True while the canvas is pressed: what is costly to show waits for the end of it. */
+    held, setHeld,
 
     undo() {
       const what = history.undoes;

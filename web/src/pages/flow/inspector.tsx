@@ -1,4 +1,4 @@
-import { For, Show, createMemo, type JSX } from "solid-js";
+import { For, Show, createMemo, createSignal, type JSX } from "solid-js";
 import { unused } from "../../core/flow/graph";
 import { named } from "../../core/flow/rules";
 import type { EdgeType, Field, FlowEdge, FlowNode, Spec } from "../../core/flow/types";
@@ -8,16 +8,20 @@ import type { Editor } from "./editor";
 /** Inspector shows and edits what is selected: a node, an edge, or the flow itself. */
 export function Inspector(props: { ed: Editor; chooseTarget: () => void; children?: JSX.Element }): JSX.Element {
   const ed = props.ed;
-  const node = createMemo(() => (ed.single() ? ed.byId().get(ed.single()!) : undefined));
-  const edge = createMemo(() => (ed.singleEdge() ? ed.edgeById().get(ed.singleEdge()!) : undefined));
-  const count = () => ed.nodes().size + ed.edges().size;
+  // A form is made when the canvas is let go: a drag begins without it.
+  const settled = <T,>(of: () => T) => createMemo<T>((before) => (ed.held() && before !== undefined ? before : of()));
+  const single = settled(ed.single);
+  const singleEdge = settled(ed.singleEdge);
+  const count = settled(() => ed.nodes().size + ed.edges().size);
+  const node = createMemo(() => (single() ? ed.byId().get(single()!) : undefined));
+  const edge = createMemo(() => (singleEdge() ? ed.edgeById().get(singleEdge()!) : undefined));
   return (
     <aside class="inspector" aria-label="Inspector">
       {props.children}
       <datalist id="flow-names"><For each={names(ed)}>{(n) => <option value={n} />}</For></datalist>
-      <Show when={ed.single()} keyed>{(id) => <Show when={node()}><NodeForm ed={ed} id={id} node={node()!} chooseTarget={props.chooseTarget} /></Show>}</Show>
-      <Show when={ed.singleEdge()} keyed>{(id) => <Show when={edge()}><EdgeForm ed={ed} id={id} edge={edge()!} /></Show>}</Show>
-      <Show when={!ed.single() && !ed.singleEdge()}>
+      <Show when={single()} keyed>{(id) => <Show when={node()}><NodeForm ed={ed} id={id} node={node()!} chooseTarget={props.chooseTarget} /></Show>}</Show>
+      <Show when={singleEdge()} keyed>{(id) => <Show when={edge()}><EdgeForm ed={ed} id={id} edge={edge()!} /></Show>}</Show>
+      <Show when={!single() && !singleEdge()}>
         <Show when={count() > 1} fallback={<FlowForm ed={ed} />}>
           <h2>{count()} selected</h2>
           <p class="hint">{ed.readOnly ? "Select one to see it." : "Drag them, or move them with the arrow keys."}</p>
@@ -67,7 +71,7 @@ function NodeForm(props: { ed: Editor; id: string; node: FlowNode; chooseTarget:
       <For each={first()}>{input}</For>
       <Show when={spec().own_outputs && !ed.readOnly}><Outputs ed={ed} node={props.node} /></Show>
       <Show when={common().length > 0}>
-        <details><summary>Result, time and failures</summary><For each={common()}>{input}</For></details>
+        <Folded title="Result, time and failures"><For each={common()}>{input}</For></Folded>
       </Show>
       <Show when={!ed.readOnly}>
         <div class="buttons">
@@ -76,6 +80,17 @@ function NodeForm(props: { ed: Editor; id: string; node: FlowNode; chooseTarget:
         </div>
       </Show>
     </form>
+  );
+}
+
+/** Folded makes what it has when it is opened for the first time. */
+function Folded(props: { title: string; children: JSX.Element }): JSX.Element {
+  const [opened, setOpened] = createSignal(false);
+  return (
+    <details onToggle={(e) => e.currentTarget.open && setOpened(true)}>
+      <summary>{props.title}</summary>
+      <Show when={opened()}>{props.children}</Show>
+    </details>
   );
 }
 
@@ -149,10 +164,9 @@ function FlowForm(props: { ed: Editor }): JSX.Element {
       <For each={rest()}>{(d) => <p class={d.severity === "error" ? "problem" : "warning"}>{d.message}</p>}</For>
       <div class="field"><label for="field-name">Name</label><input id="field-name" value={ed.graph().name} readonly={ed.readOnly} autocomplete="off" onInput={(e) => ed.setHead({ name: e.currentTarget.value }, "rename the flow")} onBlur={ed.seal} /></div>
       <div class="field"><label for="field-description">Description</label><textarea id="field-description" rows={2} value={description()} readonly={ed.readOnly} onInput={(e) => setDescription(e.currentTarget.value)} onBlur={ed.seal} /></div>
-      <details>
-        <summary>Variables, models and tests</summary>
+      <Folded title="Variables, models and tests">
         <For each={heads}>{(f) => <FieldInput field={f} value={empty(ed.graph()[f.name]) ? undefined : ed.graph()[f.name]} problems={[]} readOnly={ed.readOnly} names="flow-names" set={(v) => ed.setHead({ [f.name]: v ?? (f.name === "config" ? {} : []) }, `set the ${f.name}`)} seal={ed.seal} />}</For>
-      </details>
+      </Folded>
     </form>
   );
 }

@@ -1,5 +1,5 @@
-import { For, createEffect, createMemo, createSignal, type JSX } from "solid-js";
-import { search } from "../../core/flow/outline";
+import { For, Show, createEffect, createMemo, createSignal, type JSX } from "solid-js";
+import { search, type Line } from "../../core/flow/outline";
 import { named } from "../../core/flow/rules";
 import type { Editor } from "./editor";
 
@@ -23,6 +23,9 @@ export function Outline(props: { ed: Editor; inspect: () => void; chooseTarget: 
     if (i >= 0 && (i < from() || i >= from() + most)) setFrom(Math.max(0, i - most / 2));
   });
   const shown = createMemo(() => lines().slice(from(), from() + most));
+  // By id: a row stays when the drawing changes.
+  const byId = createMemo(() => new Map(shown().map((l) => [l.node.id, l])));
+  const ids = createMemo<string[]>(() => [...byId().keys()], [], { equals: (a, b) => a.length === b.length && a.every((id, i) => id === b[i]) });
   const go = (i: number) => {
     const line = lines()[Math.max(0, Math.min(lines().length - 1, i))];
     if (!line) return;
@@ -48,18 +51,29 @@ export function Outline(props: { ed: Editor; inspect: () => void; chooseTarget: 
         onKeyDown={(e) => { if (e.key === "Enter" || e.key === "ArrowDown") { e.preventDefault(); e.stopPropagation(); go(0); list?.focus(); } }} />
       <ul ref={(el) => (list = el)} role="listbox" tabindex="0" aria-label="Nodes in the order of the flow" aria-multiselectable="true" aria-activedescendant={ed.single() ? `line-${ed.single()}` : undefined} onKeyDown={keys}
         onFocus={() => at() < 0 && ed.nodes().size === 0 && go(0)}>
-        <For each={shown()} fallback={<li class="hint" role="option" aria-selected="false" aria-disabled="true">{text().trim() ? "No node is called so." : "No nodes yet. Add one from “Add”."}</li>}>
-          {(l) => (
-            <li id={`line-${l.node.id}`} role="option" aria-selected={ed.nodes().has(l.node.id)} class={ed.kinds.of(l.node.type)?.category ?? "unknown"} classList={{ lost: !l.reached, [ed.found().get(l.node.id) ?? "fine"]: true }}
-              style={{ "padding-left": `${10 + Math.min(6, l.depth) * 14}px` }} onClick={(e) => { e.ctrlKey || e.metaKey || e.shiftKey ? ed.toggle(l.node.id) : ed.select([l.node.id]); ed.reveal(l.node.id); }}>
-              <i aria-hidden="true" />
-              <span class="cut">{named(l.node)}{l.by ? <small> {l.by}</small> : null}</span>
-              <span class="hide">{`, ${ed.kinds.of(l.node.type)?.label ?? l.node.type}${l.reached ? "" : ", nothing leads to it"}${ed.found().has(l.node.id) ? `, has ${ed.found().get(l.node.id) === "error" ? "an error" : "a warning"}` : ""}`}</span>
-              {ed.marks().get(l.node.id) ? <small class="mark-text">{ed.marks().get(l.node.id)!.text}</small> : null}
-            </li>
-          )}
+        <For each={ids()} fallback={<li class="hint" role="option" aria-selected="false" aria-disabled="true">{text().trim() ? "No node is called so." : "No nodes yet. Add one from “Add”."}</li>}>
+          {(id) => <Row ed={ed} line={createMemo<Line>((before) => byId().get(id) ?? before!)} />}
         </For>
       </ul>
     </div>
+  );
+}
+
+/** Row is a node in the outline. */
+function Row(props: { ed: Editor; line: () => Line }): JSX.Element {
+  const ed = props.ed;
+  const node = createMemo(() => props.line().node);
+  const id = node().id;
+  const spec = () => ed.kinds.of(node().type);
+  const problem = createMemo(() => ed.found().get(id));
+  const lost = () => !props.line().reached;
+  return (
+    <li id={`line-${id}`} role="option" aria-selected={ed.nodes().has(id)} class={spec()?.category ?? "unknown"} classList={{ lost: lost(), [problem() ?? "fine"]: true }}
+      style={{ "padding-left": `${10 + Math.min(6, props.line().depth) * 14}px` }} onClick={(e) => { e.ctrlKey || e.metaKey || e.shiftKey ? ed.toggle(id) : ed.select([id]); ed.reveal(id); }}>
+      <i aria-hidden="true" />
+      <span class="cut">{named(node())}<Show when={props.line().by}><small> {props.line().by}</small></Show></span>
+      <span class="hide">{`, ${spec()?.label ?? node().type}${lost() ? ", nothing leads to it" : ""}${problem() ? `, has ${problem() === "error" ? "an error" : "a warning"}` : ""}`}</span>
+      <Show when={ed.marks().get(id)}>{(m) => <small class="mark-text">{m().text}</small>}</Show>
+    </li>
   );
 }

@@ -9,8 +9,9 @@ const cut = (text: string, most: number) => (text.length > most ? text.slice(0, 
 
 /** shifted is a node where it is drawn, also while it is dragged. */
 export function shifted(ed: Editor, n: FlowNode): FlowNode {
-  const d = ed.drag();
-  return d?.nodes.has(n.id) ? { ...n, position: { x: n.position.x + d.dx, y: n.position.y + d.dy } } : n;
+  if (!ed.dragged().has(n.id)) return n;
+  const d = ed.drag()!;
+  return { ...n, position: { x: n.position.x + d.dx, y: n.position.y + d.dy } };
 }
 
 export function NodeShape(props: { ed: Editor; id: string }): JSX.Element {
@@ -75,33 +76,47 @@ export function EdgeShape(props: { ed: Editor; id: string }): JSX.Element {
   );
 }
 
-/** Far draws what is too small or too much to be read: a path for each category, and one for all edges. */
+/**
+ * Far draws what is too small or too much to be read: a path for each category, and one for all edges. What is dragged is
+ * drawn once and moved as a whole; in a frame, only the edges between it and the rest are drawn again.
+ */
 export function Far(props: { ed: Editor; nodes: FlowNode[]; edges: FlowEdge[] }): JSX.Element {
   const ed = props.ed;
-  const groups = createMemo(() => {
+  const groups = (moves: boolean) => createMemo(() => {
     const all = new Map<string, string>();
-    for (const raw of props.nodes) {
-      const n = shifted(ed, raw);
+    for (const n of props.nodes) {
+      if (ed.dragged().has(n.id) !== moves) continue;
       const mark = ed.marks().get(n.id)?.state;
       const name = `${ed.kinds.of(n.type)?.category ?? "unknown"} ${mark ?? ""} ${ed.nodes().has(n.id) ? "selected" : ""}`;
       all.set(name, `${all.get(name) ?? ""}M${n.position.x} ${n.position.y}h${width}v${heightOf(ed.kinds, n)}h-${width}z`);
     }
     return [...all];
   });
-  const lines = createMemo(() => {
+  const lines = (moving: number) => createMemo(() => {
     let d = "";
     for (const e of props.edges) {
+      const [from, to] = [ed.dragged().has(e.source.node), ed.dragged().has(e.target.node)];
+      if (Number(from) + Number(to) !== moving) continue;
       const [a, b] = [ed.byId().get(e.source.node), ed.byId().get(e.target.node)];
       if (!a || !b) continue;
-      const ends = endsOf(ed.kinds, e, shifted(ed, a), shifted(ed, b));
+      const ends = moving === 1 ? endsOf(ed.kinds, e, shifted(ed, a), shifted(ed, b)) : endsOf(ed.kinds, e, a, b);
       if (ends) d += `M${ends[0].x} ${ends[0].y}L${ends[1].x} ${ends[1].y}`;
     }
     return d;
   });
+  const [still, moved, stillLines, crossing, movedLines] = [groups(false), groups(true), lines(0), lines(1), lines(2)];
+  const shift = () => `translate(${ed.drag()?.dx ?? 0} ${ed.drag()?.dy ?? 0})`;
   return (
     <g class="far">
-      <path class="line" d={lines()} />
-      <For each={groups()}>{([name, d]) => <path class={`node ${name}`} d={d} />}</For>
+      <path class="line" d={stillLines()} />
+      <path class="line" d={crossing()} />
+      <For each={still()}>{([name, d]) => <path class={`node ${name}`} d={d} />}</For>
+      <Show when={ed.dragged().size > 0}>
+        <g transform={shift()}>
+          <path class="line" d={movedLines()} />
+          <For each={moved()}>{([name, d]) => <path class={`node ${name}`} d={d} />}</For>
+        </g>
+      </Show>
     </g>
   );
 }
