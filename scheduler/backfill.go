@@ -217,8 +217,8 @@ func (f *backfill) granted(id ident.Job) {
 func (f *backfill) reason(of *search) reason.Reason {
 	var open []*search
 	for _, c := range f.pass.blocked {
-		if s := c.search; s != nil && s.why == "" && s.fits && s.tight {
-			s.why = s.fit.Reason()
+		if s := c.search; s != nil && s.looked == f.pass.searches.number && s.fits && s.tight && !s.explained(f.pass.searches.version) {
+			s.why = f.pass.searches.shortage(s)
 			open = append(open, s)
 		}
 	}

@@ -102,6 +102,7 @@ func (t *tree) add(l *lane) {
 	user := tenant.named(l.key.User)
 	t.users += len(tenant.children) - before
 	user.lanes = append(user.lanes, l)
+	l.class.lanes++
 }
 
 // ready orders the tree after all lanes were added. It reads the accounts only if there is more than one user.
@@ -248,6 +249,7 @@ func (t *tree) advance(goesOn bool, given accounts.Usage) {
 		n = n.heap[0]
 	}
 	if !goesOn {
+		n.lanes[0].class.lanes--
 		n.lanes = removeFirst(n.lanes)
 	}
 	sink(n.lanes, 0, laneBefore)

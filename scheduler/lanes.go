@@ -12,6 +12,7 @@ import (
 type lanesView interface {
 	View
 	LanesChanged() changes.Mark[*work.Lane]
+	ReasonsChanged() changes.Mark[*work.ClassKey]
 	NumberedLanes(class work.ClassKey) iter.Seq[*work.Lane]
 	OldestBelow(lane uint32, priority int) *work.Job
 }
@@ -91,7 +92,7 @@ func (k *keptLanes) read(lane *work.Lane) {
 
 // openClass adds the lanes of a class to the line.
 func (p *pass) openClass(c *class) {
-	if k := p.opts.kept; k != nil {
+	if k := &p.classes.lanes; k.view != nil {
 		for _, l := range k.of(c.key) {
 			p.line.add(newLane(p.ranking, &l.Key, c, l.oldest))
 		}

@@ -111,8 +111,8 @@ type Options struct {
 	// Now is the time in Unix nanoseconds. It counts if it is later than the time of the view.
 	Now int64
 
-	// kept are the lanes that a Planner keeps from pass to pass.
-	kept *keptLanes
+	// classes is what a Planner keeps from pass to pass.
+	classes *classes
 }
 
 // Result is the result of a pass.
@@ -135,32 +135,25 @@ type Result struct {
 	More bool
 }
 
-// class is a group of waiting jobs with the same needs and limits.
-type class struct {
-	key    work.ClassKey
-	limits limits
-	search *search
-	// costs is the usage that each of its jobs is charged.
-	costs accounts.Usage
-	// blocked: none of its remaining jobs fits in this pass. tried counts the jobs that were tried on places that are
-	// kept for reserved starts.
-	blocked bool
-	tried   int
-}
-
 // Plan places waiting jobs on free capacity, in the order of the tree. A class whose job fits nowhere is blocked for
 // the rest of the pass, because capacity only shrinks and all its jobs need the same. So the cost of jobs that fit
 // nowhere grows with the number of classes and nodes, and not with the number of users and jobs.
 func Plan(v View, opts Options) Result {
-	return plan(v, opts, func(prices func() *place.Prices) *place.Pool { return place.New(v, shapes(v), prices) })
+	opts.classes = &classes{}
+	return plan(v, opts, func(shapes iter.Seq[work.Shape], prices func() *place.Prices) *place.Pool {
+		return place.New(v, shapes, prices)
+	})
 }
 
+// poolOf makes the pool of a pass for jobs of the given shapes.
+type poolOf func(shapes iter.Seq[work.Shape], prices func() *place.Prices) *place.Pool
+
 // plan is Plan with a pool that the caller provides.
-func plan(v View, opts Options, poolOf func(prices func() *place.Prices) *place.Pool) Result {
+func plan(v View, opts Options, pool poolOf) Result {
 	if opts.Prices == nil {
 		opts.Prices = func() *place.Prices { return place.Learn(v.Mix(), v.Nodes()) }
 	}
-	p := newPass(v, opts, poolOf)
+	p := newPass(v, opts, pool)
 	for l := p.line.first(); l != nil; l = p.line.first() {
 		if p.backfill != nil {
 			p.backfill.due(l.rank.above)
@@ -170,6 +163,9 @@ func plan(v View, opts Options, poolOf func(prices func() *place.Prices) *place.
 			}
 		}
 		if !p.offer(l) {
+			if p.full() {
+				break
+			}
 			continue
 		}
 		p.line.placed()
@@ -177,6 +173,9 @@ func plan(v View, opts Options, poolOf func(prices func() *place.Prices) *place.
 			p.res.More = true
 			break
 		}
+	}
+	if !p.res.More {
+		p.closeAll()
 	}
 	if p.backfill != nil && !p.res.More {
 		p.backfill.due(math.MaxInt)
@@ -189,8 +188,8 @@ type pass struct {
 	view    View
 	opts    Options
 	ranking *ranking
+	classes *classes
 	line    *tree
-	room    *room
 	pool    *place.Pool
 	// backfill is nil if no start is reserved.
 	backfill *backfill
@@ -200,45 +199,49 @@ type pass struct {
 	// if no decision about preemption is due.
 	placed   map[ident.Job]*work.Job
 	searches *searches
-	res      Result
+	// opened are the classes with lanes in the line. sweepIn is the number of lanes to try in vain before all searches
+	// are tried again.
+	opened  []*class
+	sweepIn int
+	res     Result
 }
 
 // newPass tries each class once, and adds the lanes of the classes that fit to the line.
-func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *place.Pool) *pass {
+func newPass(v View, opts Options, pool poolOf) *pass {
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512
 	}
-	p := &pass{view: v, opts: opts, ranking: newRanking(v, opts), room: newRoom(v)}
-	p.searches = newSearches(p)
-	p.line = newTree(v, p.ranking)
-	if v, ok := v.(lanesView); ok && opts.kept != nil {
-		opts.kept.sync(v, p.ranking)
-	}
+	p := &pass{view: v, opts: opts, ranking: newRanking(v, opts), classes: opts.classes}
+	p.line, p.searches = newTree(v, p.ranking), &p.classes.searches
+	p.classes.sync(v, p.ranking)
 	if opts.Running != nil && p.ranking.policy.Preemption.Enabled {
 		p.placed = map[ident.Job]*work.Job{}
 	}
 	p.backfill = newBackfill(p)
+	begin := func() {
+		if p.pool == nil {
+			p.pool = pool(p.classes.shapes, opts.Prices)
+			p.searches.begin(p, p.pool)
+		}
+	}
 	if p.backfill != nil {
-		p.pool = poolOf(opts.Prices)
+		begin()
 	}
 	var claimed []claimedJob
 	var fitting []*class
-	for key := range v.Classes() {
-		c := &class{key: key, limits: p.room.limitsOf(key), costs: key.Shape.Amount().Now()}
-		if c.limits.bars(key.Shape) != "" {
+	for _, c := range p.classes.all {
+		if c.limits.bars(c.key.Shape) != "" {
 			p.block(c)
 			continue
 		}
-		if p.pool == nil {
-			p.pool = poolOf(opts.Prices)
-		}
-		c.search = p.searches.of(&c.key, c.limits.narrow(key.Shape))
-		if j := p.claimOf(key); j != nil {
+		begin()
+		s := p.searches.of(c)
+		if j := p.claimOf(c.key); j != nil {
 			j.class = c
 			claimed = append(claimed, *j)
 			continue
 		}
-		if !c.search.fits {
+		if !s.fits {
 			p.block(c)
 			continue
 		}
@@ -248,36 +251,48 @@ func newPass(v View, opts Options, poolOf func(prices func() *place.Prices) *pla
 	if p.backfill != nil {
 		p.backfill.keep()
 	}
-	looked := map[*search]bool{}
 	for _, c := range fitting {
-		if s := c.search; p.backfill != nil && !looked[s] {
-			looked[s], s.tight = true, !s.fit.Fits()
+		s := c.search
+		if p.backfill != nil && s.listed != p.searches.number && !s.tight && !p.searches.fitOf(s).Fits() {
+			p.searches.tighten(s)
 		}
-		if c.search.tight && !opts.Backfill {
+		if s.tight && !opts.Backfill {
 			p.block(c)
 			continue
 		}
+		p.searches.enlist(s)
+		p.opened = append(p.opened, c)
 		p.openClass(c)
 	}
 	p.line.ready()
 	return p
 }
 
+// full reports whether no search fits any more, so that the rest of the line need not be tried.
+func (p *pass) full() bool {
+	if p.backfill != nil && p.opts.Backfill {
+		return false
+	}
+	if p.sweepIn--; p.sweepIn <= 0 {
+		p.searches.sweep()
+		p.sweepIn = len(p.searches.list)
+	}
+	return len(p.searches.list) == 0
+}
+
+// closeAll blocks the classes that still have jobs in the line.
+func (p *pass) closeAll() {
+	for _, c := range p.opened {
+		if !c.blocked && c.lanes > 0 {
+			p.block(c)
+		}
+	}
+}
+
 // classOf returns a class for a waiting job that is not in the line.
 func (p *pass) classOf(j *work.Job) *class {
 	key := p.view.ClassOf(j)
-	return &class{key: key, limits: p.room.limitsOf(key)}
-}
-
-// shapes iterates the shapes of all classes.
-func shapes(v View) iter.Seq[work.Shape] {
-	return func(yield func(work.Shape) bool) {
-		for key := range v.Classes() {
-			if !yield(key.Shape) {
-				return
-			}
-		}
-	}
+	return &class{key: key, limits: p.classes.room.limitsOf(&key)}
 }
 
 // lanesJobs iterates the jobs of a class, lane by lane.
@@ -307,10 +322,10 @@ func (p *pass) offer(l *lane) bool {
 		p.block(c)
 		return false
 	}
-	if c.limits.typed {
-		c.search = p.searches.of(&c.key, c.limits.narrow(c.key.Shape))
+	if c.limits.typed() {
+		p.searches.enlist(p.searches.of(c))
 	}
-	tasks, placed := c.search.place()
+	tasks, placed := p.searches.place(c.search)
 	if !placed && p.backfill != nil && p.opts.Backfill && c.tried < mostBackfilled {
 		c.tried++
 		if tasks, placed = p.backfill.place(c, l.head, l.rank.above); !placed {
@@ -354,10 +369,14 @@ func (p *pass) flush() {
 // result completes the result. The reasons of blocked classes describe the end of the pass.
 func (p *pass) result() Result {
 	var reasons []jobverbs.ClassReason
+	if p.res.Placed > 0 {
+		p.searches.changed()
+	}
+	p.res.Blocked = make([]work.ClassKey, 0, len(p.blocked))
 	for _, c := range p.blocked {
 		p.res.Blocked = append(p.res.Blocked, c.key)
 		barred := c.limits.bars(c.key.Shape)
-		p.res.Settling = p.res.Settling || barred == "" && c.search.fit.Settling()
+		p.res.Settling = p.res.Settling || barred == "" && c.key.Own != 0 && p.searches.fitOf(c.search).Settling()
 		if p.opts.Quiet {
 			continue
 		}
@@ -365,7 +384,7 @@ func (p *pass) result() Result {
 		if why == "" {
 			why = p.searches.reason(c.search)
 		}
-		if why != p.view.ClassReason(c.key) {
+		if why != c.waits(p.view) {
 			reasons = append(reasons, jobverbs.ClassReason{Class: c.key, Reason: why})
 		}
 	}

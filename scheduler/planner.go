@@ -1,13 +1,18 @@
 package scheduler
 
-import "github.com/mindcoordinator/mind/scheduler/place"
+import (
+	"iter"
+
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler/place"
+)
 
 // Planner makes the same plans as Plan, and keeps the free capacity, the lanes and the prices between them. Before each
 // plan it reads only the nodes and lanes that have changed. It is not safe for concurrent use.
 type Planner struct {
-	pool   place.Kept
-	prices *place.Prices
-	lanes  keptLanes
+	pool    place.Kept
+	prices  *place.Prices
+	classes classes
 	// fresh is the number of jobs that may still be placed before the prices are learned again. It begins at a fifth of
 	// the jobs that the prices were learned from.
 	fresh int
@@ -32,14 +37,12 @@ func (p *Planner) Plan(v ChangingView, opts Options) Result {
 			return p.prices
 		}
 	}
-	if _, ok := v.(lanesView); ok {
-		opts.kept = &p.lanes
-	}
-	result := plan(v, opts, func(prices func() *place.Prices) *place.Pool {
-		p.pool.Sync(v, shapes(v), prices)
+	opts.classes, p.classes.keep = &p.classes, true
+	result := plan(v, opts, func(shapes iter.Seq[work.Shape], prices func() *place.Prices) *place.Pool {
+		p.pool.Sync(v, shapes, prices)
 		return p.pool.Pool
 	})
-	p.lanes.view = nil // A view may be large, so it is not kept.
+	p.classes.rest()
 	p.fresh -= result.Placed
 	return result
 }

@@ -1,9 +1,12 @@
 package scheduler
 
 import (
+	"math"
+
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
 )
 
 // room tracks, in one pass, how much more quotas and limits of queues allow. Like the capacity of the nodes it only
@@ -11,21 +14,24 @@ import (
 type room struct {
 	view    View
 	tenants map[string]*tenantRoom
-	queues  map[string][]*queueRoom
+	queues  map[string]*lineage
 	limited map[string]*queueRoom
+	arrays  map[ident.Job]*arrayRoom
 	// models are the types and models of GPU. They are read when the first limit by type is checked.
 	models []gpuModel
-	arrays map[ident.Job]*arrayRoom
 }
 
 // arrayRoom counts the elements of an array that run, and bounds them.
 type arrayRoom struct{ live, most uint32 }
 
+// tenantRoom is the room of a tenant. quota is nil if it has none.
 type tenantRoom struct {
 	quota *work.Quota
 	usage work.Usage
 	held  ofType
 	spent uint64
+	// slack is the least number of GPUs, in thousandths, that any limit leaves.
+	slack int
 }
 
 // ofType counts, by type, the GPUs that a tenant or a queue holds. The count of a type is read when it is first needed.
@@ -47,91 +53,179 @@ func (o *ofType) at(name string) int {
 
 func (o *ofType) add(name string, milli int) { o.milli[name] = o.at(name) + milli }
 
+// lineage is a queue and the queues above it, without those that have no limit. typed: one of the limits is by type of
+// GPU.
+type lineage struct {
+	queues []*queueRoom
+	typed  bool
+}
+
+// queueRoom is the room of a queue with a limit. slack is as in tenantRoom.
 type queueRoom struct {
 	queue    *work.Queue
 	gpuMilli int
 	held     ofType
+	slack    int
 }
 
-// limits are the limits of a class: the quota of its tenant (nil: none), and the limits of its queue and of the queues
-// above.
+// limits are the limits of a class: the quota of its tenant, the limits of its queue and of the queues above, and the
+// bound of its array. tenant and array are nil if there is nothing to read.
 type limits struct {
 	tenant *tenantRoom
 	array  *arrayRoom
-	queues []*queueRoom
+	queue  *lineage
 	room   *room
-	// typed: one of the limits is by type of GPU.
-	typed bool
 }
 
 func newRoom(v View) *room {
-	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string][]*queueRoom{}, limited: map[string]*queueRoom{}, arrays: map[ident.Job]*arrayRoom{}}
+	return &room{
+		view: v, tenants: map[string]*tenantRoom{}, queues: map[string]*lineage{}, limited: map[string]*queueRoom{}, arrays: map[ident.Job]*arrayRoom{},
+	}
 }
 
-// limitsOf returns the limits of a class. The key of a class names its tenant only if the tenant has a quota.
-func (r *room) limitsOf(key work.ClassKey) limits {
-	l, asked := limits{room: r}, false
+// sync reads all that the room has again, from another view. Limits that were made before stay valid.
+func (r *room) sync(v View) {
+	r.view, r.models = v, nil
+	clear(r.limited)
+	for name, t := range r.tenants { // order-free: each is read by itself
+		r.readTenant(name, t)
+	}
+	for name, l := range r.queues { // order-free: each is read by itself
+		r.readLineage(name, l)
+	}
+	for id, a := range r.arrays { // order-free: each is read by itself
+		r.readArray(id, a)
+	}
+}
+
+// limitsOf returns the limits of a class. The key of a class names its tenant only if the tenant has a quota or a
+// reservation.
+func (r *room) limitsOf(key *work.ClassKey) limits {
+	l, known := limits{room: r}, false
 	if key.Tenant != "" {
-		if l.tenant, asked = r.tenants[key.Tenant]; !asked {
-			if q, ok := r.view.Quota(key.Tenant); ok {
-				l.tenant = &tenantRoom{quota: q, usage: r.view.Usage(key.Tenant), spent: r.view.Budget(key.Tenant).SpentBy(r.view.Now())}
-				l.tenant.held.read = func(name string) int { return r.view.HeldOfType(key.Tenant, name) }
-			}
+		if l.tenant, known = r.tenants[key.Tenant]; !known {
+			l.tenant = &tenantRoom{}
 			r.tenants[key.Tenant] = l.tenant
+			r.readTenant(key.Tenant, l.tenant)
 		}
 	}
-	if l.queues, asked = r.queues[key.Queue]; !asked {
-		l.queues = r.lineage(key.Queue)
-		r.queues[key.Queue] = l.queues
-	}
-	l.typed = l.tenant != nil && len(l.tenant.quota.MaxByType) > 0
-	for _, q := range l.queues {
-		l.typed = l.typed || len(q.queue.MaxByType) > 0
+	if l.queue, known = r.queues[key.Queue]; !known {
+		l.queue = &lineage{}
+		r.queues[key.Queue] = l.queue
+		r.readLineage(key.Queue, l.queue)
 	}
 	if key.Array != 0 {
-		if l.array, asked = r.arrays[key.Array]; !asked {
-			if j, ok := r.view.Array(key.Array); ok {
-				l.array = &arrayRoom{live: j.Array.Rows.Live, most: j.MaxParallel}
-			}
+		if l.array, known = r.arrays[key.Array]; !known {
+			l.array = &arrayRoom{}
 			r.arrays[key.Array] = l.array
+			r.readArray(key.Array, l.array)
 		}
 	}
 	return l
 }
 
-// lineage returns a queue and the queues above it, without those that have no limit.
-func (r *room) lineage(name string) (found []*queueRoom) {
+func (r *room) readTenant(name string, t *tenantRoom) {
+	quota, _ := r.view.Quota(name)
+	*t = tenantRoom{quota: quota, slack: math.MaxInt}
+	if quota == nil {
+		return
+	}
+	t.usage = r.view.Usage(name)
+	t.held.read = func(gpuType string) int { return r.view.HeldOfType(name, gpuType) }
+	if quota.MaxGPUHours != nil {
+		t.spent = r.view.Budget(name).SpentBy(r.view.Now())
+	}
+	if quota.MaxGPUs != nil {
+		t.slack = 1000*int(*quota.MaxGPUs) - t.usage.GPUMilli
+	}
+	if len(quota.MaxByType) > 0 {
+		t.slack = min(t.slack, r.slackByType(quota.MaxByType, &t.held))
+	}
+}
+
+// readLineage finds a queue and the queues above it.
+func (r *room) readLineage(name string, l *lineage) {
+	*l = lineage{queues: l.queues[:0]}
 	for range work.MaxQueueDepth {
 		q, ok := r.view.Queue(name)
 		if !ok {
 			break
 		}
 		if q.MaxGPUs != 0 || len(q.MaxByType) > 0 {
-			if r.limited[name] == nil {
-				of := q.Name
-				r.limited[name] = &queueRoom{queue: q, gpuMilli: r.view.QueueTreeGPUs(name)}
-				r.limited[name].held.read = func(name string) int { return r.view.QueueTreeOfType(of, name) }
+			at := r.limited[name]
+			if at == nil {
+				at = r.readQueue(q)
+				r.limited[name] = at
 			}
-			found = append(found, r.limited[name])
+			l.queues, l.typed = append(l.queues, at), l.typed || len(q.MaxByType) > 0
 		}
 		if name = q.Parent; name == "" {
 			break
 		}
 	}
-	return found
+}
+
+func (r *room) readQueue(q *work.Queue) *queueRoom {
+	at := &queueRoom{queue: q, gpuMilli: r.view.QueueTreeGPUs(q.Name), slack: math.MaxInt}
+	at.held.read = func(gpuType string) int { return r.view.QueueTreeOfType(q.Name, gpuType) }
+	if q.MaxGPUs != 0 {
+		at.slack = 1000*int(q.MaxGPUs) - at.gpuMilli
+	}
+	if len(q.MaxByType) > 0 {
+		at.slack = min(at.slack, r.slackByType(q.MaxByType, &at.held))
+	}
+	return at
+}
+
+func (r *room) readArray(id ident.Job, a *arrayRoom) {
+	*a = arrayRoom{most: math.MaxUint32}
+	if j, ok := r.view.Array(id); ok {
+		a.live, a.most = j.Array.Rows.Live, j.MaxParallel
+	}
+}
+
+// free reports whether no limit can bar a job that needs this many thousandths of GPUs, whatever their type.
+func (l *limits) free(need int) bool {
+	t := l.tenant
+	switch {
+	case l.array != nil, need > 0 && !l.ample(need):
+		return false
+	case t == nil || t.quota == nil:
+		return true
+	}
+	return t.quota.MaxRunning == nil && (need == 0 || t.quota.MaxGPUHours == nil || t.spent < uint64(*t.quota.MaxGPUHours)*budgets.Hour)
+}
+
+// ample reports whether every limit of GPUs leaves enough, whatever their type.
+func (l *limits) ample(need int) bool {
+	for _, q := range l.queue.queues {
+		if need > q.slack {
+			return false
+		}
+	}
+	return l.tenant == nil || need <= l.tenant.slack
+}
+
+// typed reports whether one of the limits is by type of GPU.
+func (l *limits) typed() bool {
+	return l.queue.typed || l.tenant != nil && l.tenant.quota != nil && len(l.tenant.quota.MaxByType) > 0
 }
 
 // bars returns the reason why the limits allow no more jobs of a shape; empty: they allow one.
 func (l *limits) bars(s work.Shape) reason.Reason {
-	if l.tenant != nil {
-		if why := l.tenant.quota.Bars(l.tenant.usage, s); why != "" {
+	need := s.GPUMilli()
+	if l.free(need) {
+		return ""
+	}
+	if t := l.tenant; t != nil && t.quota != nil {
+		if why := t.quota.Bars(t.usage, s); why != "" {
 			return why
 		}
-		if why := l.tenant.quota.BarsHours(l.tenant.spent, l.room.view.Now(), s); why != "" {
+		if why := t.quota.BarsHours(t.spent, l.room.view.Now(), s); why != "" {
 			return why
 		}
 	}
-	for _, q := range l.queues {
+	for _, q := range l.queue.queues {
 		if why := q.queue.Bars(q.gpuMilli, s); why != "" {
 			return why
 		}
@@ -139,32 +233,35 @@ func (l *limits) bars(s work.Shape) reason.Reason {
 	if l.array != nil && l.array.live >= l.array.most {
 		return reason.New(reason.MaxParallelReached, int(l.array.live), int(l.array.most))
 	}
-	if l.typed {
-		why, _ := l.types(s)
-		return why
+	if l.ample(need) || !l.typed() {
+		return ""
 	}
-	return ""
+	why, _ := l.types(s)
+	return why
 }
 
 // take counts a job that was placed against the limits.
 func (l *limits) take(s work.Shape, tasks []work.TaskPlacement) {
+	need := s.GPUMilli()
 	if l.tenant != nil {
 		l.tenant.usage.Grant(s)
+		l.tenant.slack -= need
 	}
-	for _, q := range l.queues {
-		q.gpuMilli += s.GPUMilli()
+	for _, q := range l.queue.queues {
+		q.gpuMilli += need
+		q.slack -= need
 	}
 	if l.array != nil {
 		l.array.live++
 	}
-	if !l.typed {
+	if !l.typed() {
 		return
 	}
 	for _, t := range work.TypesOf(tasks, s, l.room.view.Node) {
-		if l.tenant != nil {
+		if l.tenant != nil && l.tenant.quota != nil {
 			l.tenant.held.add(t.Type, t.Milli)
 		}
-		for _, q := range l.queues {
+		for _, q := range l.queue.queues {
 			q.held.add(t.Type, t.Milli)
 		}
 	}

@@ -114,7 +114,8 @@ func (r *reserver) reserved() []*candidate {
 		if !ok || !r.eligible(j) {
 			continue
 		}
-		if l := limits.limitsOf(r.view.ClassOf(j)); l.bars(j.Shape) != "" {
+		key := r.view.ClassOf(j)
+		if l := limits.limitsOf(&key); l.bars(j.Shape) != "" {
 			continue
 		}
 		all = append(all, &candidate{job: j, above: r.ranking.of(j).above, old: p})
@@ -135,7 +136,7 @@ func (r *reserver) eligible(j *work.Job) bool {
 func (r *reserver) waiting(blocked []work.ClassKey, had []*candidate, seats int) []*candidate {
 	line, limits := newTree(r.view, r.ranking), newRoom(r.view)
 	for _, key := range blocked {
-		c := &class{key: key, limits: limits.limitsOf(key), costs: key.Shape.Amount().Now()}
+		c := &class{key: key, limits: limits.limitsOf(&key), costs: key.Shape.Amount().Now()}
 		if c.limits.bars(key.Shape) != "" {
 			continue
 		}

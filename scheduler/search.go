@@ -6,6 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
@@ -14,16 +15,26 @@ import (
 // Classes with different tenants, queues and time limits share it, so the work of a pass does not grow with them.
 type search struct {
 	key searchKey
+	// fit is nil until it is needed in a pass.
 	fit *place.Fit
 	// own finds places on the nodes that are reserved for the tenant now, which are used first; nil: there are none.
 	own *place.Fit
 	// fits: there was a place when the pass began. tight: there is none now, except on places that are kept for reserved
-	// starts.
+	// starts. Both are of the pass with the number looked.
 	fits, tight bool
+	looked      uint64
+	// failed: nothing fitted when it was last tried without reserved starts. So now something fits only on hosts that
+	// were touched since.
+	failed bool
+	// touched: it fits on touched hosts, and only there.
+	touched bool
 	// class is the class of the one job that the search is for, if key.own is set.
 	class work.ClassKey
-	// why is the reason why nothing fits; empty: nobody has asked yet.
-	why reason.Reason
+	// why is the reason why nothing fits in the given version of the pool; empty: nobody has asked yet.
+	why     reason.Reason
+	version uint64
+	// listed is the number of the pass in which it was listed.
+	listed uint64
 }
 
 type searchKey struct {
@@ -44,16 +55,27 @@ type arrangement struct {
 	own *place.Hosts
 }
 
-// searches are the searches of one pass. Its maps are looked into and never ranged over.
+// searches are the searches for places in one pool, and are kept as long as the pool and the windows stay. Its maps are
+// looked into and never ranged over.
 type searches struct {
-	pass    *pass
-	windows []*windows.Window
+	pass *pass
+	pool *place.Pool
+	// number counts the passes, generation the times that everything was forgotten, version the passes before which the
+	// pool had changed.
+	number, generation, version uint64
+	// withheld: the last pass kept places for reserved starts.
+	withheld bool
+	windows  []*windows.Window
 	// reserved are the tenants with reservations.
 	reserved map[string]bool
-	// arranged has the arrangements by the part of a class that windows look at, and known by their effect.
-	arranged map[admission]*arrangement
+	// admitted has the arrangements by the part of a class that windows look at, and known by their effect.
+	admitted map[admission]*admitted
 	known    map[string]*arrangement
 	all      map[searchKey]*search
+	// shortages are the reasons by shape, as long as the pool stays the same.
+	shortages map[work.Shape]reason.Reason
+	// list has the searches of the classes that were opened and that are not tight.
+	list []*search
 }
 
 // admission is the part of a class that decides which windows admit it.
@@ -63,29 +85,76 @@ type admission struct {
 	alone  bool
 }
 
-func newSearches(p *pass) *searches {
-	s := &searches{
-		pass: p, windows: slices.Collect(p.view.Windows()), reserved: map[string]bool{},
-		arranged: map[admission]*arrangement{}, known: map[string]*arrangement{}, all: map[searchKey]*search{},
-	}
-	for _, w := range s.windows {
-		if w.Kind == windows.Reservation {
-			s.reserved[w.Tenant] = true
+// admitted is the arrangement of the classes with the same admission, in the pass of a number.
+type admitted struct {
+	arrangement *arrangement
+	number      uint64
+}
+
+// begin prepares the searches for a pass in a pool.
+func (s *searches) begin(p *pass, pool *place.Pool) {
+	now := slices.Collect(p.view.Windows())
+	if s.pool != pool || !slices.Equal(s.windows, now) || len(s.all) > 2*len(p.classes.all)+manyLimits {
+		*s = searches{
+			pool: pool, windows: now, generation: s.generation + 1, number: s.number, version: s.version, withheld: s.withheld, reserved: map[string]bool{},
+			admitted: map[admission]*admitted{}, known: map[string]*arrangement{}, all: map[searchKey]*search{},
+			shortages: map[work.Shape]reason.Reason{},
+		}
+		for _, w := range now {
+			if w.Kind == windows.Reservation {
+				s.reserved[w.Tenant] = true
+			}
 		}
 	}
-	return s
+	s.pass, s.number, s.list = p, s.number+1, s.list[:0]
+	if withheld := p.backfill != nil; pool.Touched() > 0 || withheld || s.withheld {
+		s.withheld = withheld
+		s.changed()
+	}
 }
 
-// of returns the search for the jobs of a class, of the given shape.
-func (s *searches) of(class *work.ClassKey, shape work.Shape) *search {
-	return s.get(searchKey{shape: shape, kept: s.arrangementOf(class), own: class.Own}, class)
+// changed forgets the reasons, because the pool has changed.
+func (s *searches) changed() {
+	s.version++
+	clear(s.shortages)
 }
 
-// open returns the same search as if there were no windows.
-func (s *searches) open(of *search) *search {
+// drop forgets the search of a class that is gone, if it is for no other.
+func (s *searches) drop(c *class) {
+	if c.search != nil && c.generation == s.generation && c.key.Own != 0 {
+		delete(s.all, c.search.key)
+	}
+}
+
+// of returns the search for the jobs of a class.
+func (s *searches) of(c *class) *search {
+	shape := &c.key.Shape
+	if c.limits.typed() {
+		narrow := c.limits.narrow(c.key.Shape)
+		shape = &narrow
+	}
+	if c.generation != s.generation {
+		c.generation, c.admitted, c.search = s.generation, s.admission(&c.key), nil
+	}
+	kept := s.arrangementOf(c)
+	if c.search == nil || c.search.key.kept != kept || c.search.key.shape != *shape {
+		c.search = s.get(searchKey{shape: *shape, kept: kept, own: c.key.Own}, &c.key)
+	}
+	if c.search.looked != s.number {
+		s.look(c.search)
+	}
+	return c.search
+}
+
+// open reports whether the jobs of a search would fit if there were no windows.
+func (s *searches) open(of *search) bool {
 	key := of.key
 	key.kept = nil
-	return s.get(key, &of.class)
+	found := s.get(key, &of.class)
+	if found.looked != s.number {
+		s.look(found)
+	}
+	return found.fits && s.still(found)
 }
 
 func (s *searches) get(key searchKey, class *work.ClassKey) *search {
@@ -95,20 +164,63 @@ func (s *searches) get(key searchKey, class *work.ClassKey) *search {
 		if key.own != 0 {
 			found.class = *class
 		}
-		found.fit = s.fresh(found)
-		found.fits = found.fit.Fits()
-		if key.kept != nil && key.kept.own != nil {
-			found.own = s.fresh(found)
-			found.own.BarOthers(*key.kept.own)
-		}
 		s.all[key] = found
 	}
 	return found
 }
 
+// look finds out whether a search fits at the beginning of a pass.
+func (s *searches) look(of *search) {
+	before := of.looked+1 == s.number // Otherwise other hosts were touched, too.
+	of.looked, of.tight, of.touched, of.fit, of.own = s.number, false, false, nil, nil
+	if of.key.own != 0 {
+		of.why = ""
+	}
+	if of.failed && before && of.key.own == 0 {
+		of.fits = s.reopened(of)
+		if !of.fits {
+			return
+		}
+		if of.key.shape.Nodes <= 1 {
+			of.touched, of.failed = true, false
+			return
+		}
+	}
+	of.fits = s.fitOf(of).Fits()
+	of.failed = !of.fits
+}
+
+func (s *searches) reopened(of *search) bool {
+	var barred place.Hosts
+	if of.key.kept != nil {
+		barred = of.key.kept.barred
+	}
+	return s.pool.Reopened(&of.key.shape, barred)
+}
+
+// still reports whether a search that fitted still does.
+func (s *searches) still(of *search) bool {
+	if of.touched {
+		return s.reopened(of)
+	}
+	return s.fitOf(of).Fits()
+}
+
+// fitOf returns the fit of a search for this pass.
+func (s *searches) fitOf(of *search) *place.Fit {
+	if of.fit == nil {
+		of.fit = s.fresh(of)
+		if of.key.kept != nil && of.key.kept.own != nil {
+			of.own = s.fresh(of)
+			of.own.BarOthers(*of.key.kept.own)
+		}
+	}
+	return of.fit
+}
+
 // fresh returns a fit for a search in the pool as it is now.
 func (s *searches) fresh(of *search) *place.Fit {
-	fit := s.pass.pool.For(of.key.shape)
+	fit := s.pool.For(of.key.shape)
 	if of.key.own != 0 {
 		for job := range lanesJobs(s.pass.view, of.class) {
 			fit.Narrow(job, s.pass.opts.Settled)
@@ -120,26 +232,34 @@ func (s *searches) fresh(of *search) *place.Fit {
 	return fit
 }
 
-// arrangementOf returns the effect of the windows on a class.
-func (s *searches) arrangementOf(class *work.ClassKey) *arrangement {
-	if len(s.windows) == 0 {
-		return nil
-	}
+// admission returns the entry for the classes that windows admit as they admit this one.
+func (s *searches) admission(class *work.ClassKey) *admitted {
 	at := admission{term: class.Term, alone: class.Own != 0}
 	if s.reserved[class.Tenant] {
 		at.tenant = class.Tenant
 	}
-	a, ok := s.arranged[at]
+	a, ok := s.admitted[at]
 	if !ok {
-		a = s.arrange(class)
-		s.arranged[at] = a
+		a = &admitted{}
+		s.admitted[at] = a
 	}
 	return a
 }
 
+// arrangementOf returns the effect of the windows on a class.
+func (s *searches) arrangementOf(c *class) *arrangement {
+	if len(s.windows) == 0 {
+		return nil
+	}
+	if c.admitted.number != s.number {
+		c.admitted.arrangement, c.admitted.number = s.arrange(&c.key), s.number
+	}
+	return c.admitted.arrangement
+}
+
 // arrange returns the arrangement for a class, the same one for the same effect.
 func (s *searches) arrange(class *work.ClassKey) *arrangement {
-	now, pool := s.pass.view.Now(), s.pass.pool
+	now := s.pass.view.Now()
 	effect, nodes, any := make([]byte, len(s.windows)), 0, false
 	for i, w := range s.windows {
 		switch {
@@ -157,17 +277,17 @@ func (s *searches) arrange(class *work.ClassKey) *arrangement {
 	if ok {
 		return a
 	}
-	a = &arrangement{barred: pool.HostsOf(), nodes: nodes}
+	a = &arrangement{barred: s.pool.HostsOf(), nodes: nodes}
 	for i, w := range s.windows {
 		switch effect[i] {
 		case 'b':
-			pool.Add(a.barred, w.Nodes)
+			s.pool.Add(a.barred, w.Nodes)
 		case 'o':
 			if a.own == nil {
-				own := pool.HostsOf()
+				own := s.pool.HostsOf()
 				a.own = &own
 			}
-			pool.Add(*a.own, w.Nodes)
+			s.pool.Add(*a.own, w.Nodes)
 		}
 	}
 	s.known[string(effect)] = a
@@ -175,35 +295,84 @@ func (s *searches) arrange(class *work.ClassKey) *arrangement {
 }
 
 // place takes places for one job out of the pool.
-func (s *search) place() ([]work.TaskPlacement, bool) {
-	if s.tight {
+func (s *searches) place(of *search) ([]work.TaskPlacement, bool) {
+	if of.tight {
 		return nil, false
 	}
-	if s.own != nil {
-		if tasks, ok := s.own.Place(); ok {
+	fit := s.fitOf(of)
+	if of.own != nil {
+		if tasks, ok := of.own.Place(); ok {
 			return tasks, true
 		}
 	}
-	tasks, ok := s.fit.Place()
-	s.tight = !ok
+	tasks, ok := fit.Place()
+	if !ok {
+		s.tighten(of)
+	}
 	return tasks, ok
+}
+
+// tighten records that nothing fits any more.
+func (s *searches) tighten(of *search) {
+	of.tight = true
+	of.failed = s.pass.backfill == nil
+}
+
+// explained reports whether the reason for a version of the pool is known, and forgets one for another version.
+func (s *search) explained(version uint64) bool {
+	if s.version != version {
+		s.why, s.version = "", version
+	}
+	return s.why != ""
 }
 
 // reason returns why no job of a search fits, at the end of the pass.
 func (s *searches) reason(of *search) reason.Reason {
-	if of.why != "" {
+	if of.explained(s.version) {
 		return of.why
 	}
 	kept := of.key.kept
 	switch f := s.pass.backfill; {
 	case f != nil && of.fits && of.tight:
 		of.why = f.reason(of)
-	case kept == nil || kept.nodes == 0 || !s.open(of).fit.Fits():
-		of.why = of.fit.Reason()
+	case kept == nil || kept.nodes == 0 || !s.open(of):
+		of.why = s.shortage(of)
 	default:
-		of.why = reason.New(reason.NodesKept, of.fit.Demand(), kept.nodes)
+		of.why = reason.New(reason.NodesKept, s.fitOf(of).Demand(), kept.nodes)
 	}
 	return of.why
+}
+
+// shortage returns why the nodes have no place for a job of a search.
+func (s *searches) shortage(of *search) reason.Reason {
+	shape := &of.key.shape
+	if of.key.own != 0 || shape.Nodes > 1 && shape.Between != domains.Anywhere {
+		return s.fitOf(of).Reason()
+	}
+	why, ok := s.shortages[*shape]
+	if !ok {
+		why = s.fitOf(of).Reason()
+		s.shortages[*shape] = why
+	}
+	return why
+}
+
+// enlist adds a search that fits to the list.
+func (s *searches) enlist(of *search) {
+	if of.listed != s.number && !of.tight {
+		of.listed = s.number
+		s.list = append(s.list, of)
+	}
+}
+
+// sweep removes the searches from the list that do not fit any more.
+func (s *searches) sweep() {
+	s.list = slices.DeleteFunc(s.list, func(of *search) bool {
+		if !of.tight && !s.still(of) {
+			s.tighten(of)
+		}
+		return of.tight
+	})
 }
 
 // keepsAny reports whether a window keeps one of these places from a class.

@@ -1,10 +1,12 @@
 package scheduler
 
 import (
+	"math"
 	"strings"
 
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
 // gpuModel is a type of GPU and one of its models.
@@ -12,25 +14,41 @@ type gpuModel struct{ name, model string }
 
 // narrow returns a shape without the types of GPU of which a limit leaves too few.
 func (l *limits) narrow(s work.Shape) work.Shape {
-	if !l.typed || !s.NeedsGPU() {
+	if !l.typed() || !s.NeedsGPU() || l.ample(s.GPUMilli()) {
 		return s
 	}
 	_, s = l.types(s)
 	return s
 }
 
+// readModels reads the types and models of GPU.
+func (r *room) readModels() []gpuModel {
+	if r.models == nil {
+		for name, model := range r.view.GPUModels() {
+			r.models = append(r.models, gpuModel{name, model})
+		}
+	}
+	return r.models
+}
+
+// slackByType returns the least number of GPUs, in thousandths, that limits by type leave of any type.
+func (r *room) slackByType(most typed.Limits, held *ofType) int {
+	slack := math.MaxInt
+	for _, m := range r.readModels() {
+		if n, ok := most.Of(m.name); ok {
+			slack = min(slack, 1000*int(n)-held.at(m.name))
+		}
+	}
+	return slack
+}
+
 // types checks each type of GPU that a shape may use, as if all its GPUs were of that type. It returns the shape with
 // the types that the limits allow, or the reason why they allow none.
 func (l *limits) types(s work.Shape) (reason.Reason, work.Shape) {
-	if l.room.models == nil {
-		for name, model := range l.room.view.GPUModels() {
-			l.room.models = append(l.room.models, gpuModel{name, model})
-		}
-	}
 	var first reason.Reason
 	var left []string
 	need := s.GPUMilli()
-	for _, m := range l.room.models {
+	for _, m := range l.room.readModels() {
 		if !work.GPUMatches(&work.GPU{Type: m.name, Model: m.model, MemMB: s.GPUMemMB}, &s) {
 			continue
 		}
@@ -52,12 +70,12 @@ func (l *limits) types(s work.Shape) (reason.Reason, work.Shape) {
 }
 
 func (l *limits) barsType(name string, need int) reason.Reason {
-	if l.tenant != nil {
+	if l.tenant != nil && l.tenant.quota != nil {
 		if why := l.tenant.quota.BarsType(name, l.tenant.held.at(name), need); why != "" {
 			return why
 		}
 	}
-	for _, q := range l.queues {
+	for _, q := range l.queue.queues {
 		if why := q.queue.BarsType(name, q.held.at(name), need); why != "" {
 			return why
 		}
@@ -68,16 +86,16 @@ func (l *limits) barsType(name string, need int) reason.Reason {
 // NeverByType returns the reason why the limits by type of a tenant and its queue bar a job of a shape even from an
 // empty cluster; empty: they do not.
 func NeverByType(v View, tenant, queue string, s work.Shape) reason.Reason {
-	l := newRoom(v).limitsOf(work.ClassKey{Queue: queue, Tenant: tenant, Shape: s})
-	if !l.typed || !s.NeedsGPU() {
+	l := newRoom(v).limitsOf(&work.ClassKey{Queue: queue, Tenant: tenant, Shape: s})
+	if !l.typed() || !s.NeedsGPU() {
 		return ""
 	}
-	none := func(string) int { return 0 }
+	none := ofType{read: func(string) int { return 0 }}
 	if l.tenant != nil {
-		l.tenant.held.read = none
+		l.tenant.held = none
 	}
-	for _, q := range l.queues {
-		q.held.read = none
+	for _, q := range l.queue.queues {
+		q.held = none
 	}
 	why, _ := l.types(s)
 	return why

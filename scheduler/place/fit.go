@@ -1,8 +1,6 @@
 package place
 
 import (
-	"math/bits"
-
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -28,14 +26,9 @@ type Fit struct {
 func (p *Pool) For(shape work.Shape) *Fit {
 	f := &Fit{pool: p, shape: shape, spent: newBitset(len(p.hosts))}
 	for _, k := range p.kinds {
-		if !k.selected(shape.Selector, p.keys) {
-			continue
+		if gpus, ok := k.suits(&shape, p.keys); ok {
+			f.kinds = append(f.kinds, candidate{kind: k, gpus: gpus})
 		}
-		c := candidate{kind: k, gpus: matching(k.gpus, &shape)}
-		if shape.NeedsGPU() && bits.OnesCount64(c.gpus) < max(1, int(shape.GPUs)) {
-			continue
-		}
-		f.kinds = append(f.kinds, c)
 	}
 	f.bar(p.excluded(shape.Exclude))
 	f.domainsFor()

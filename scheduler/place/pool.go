@@ -35,6 +35,9 @@ type Pool struct {
 	levels   map[string]*levelMap
 	excludes map[string]bitset
 	taken    []int // hosts on which capacity was taken or withheld
+	// touched are the hosts that Kept.Sync has read again. reopened caches, by shape, those with room for a task.
+	touched  []int
+	reopened map[work.Shape][]int
 	// withheld is the capacity that is kept from jobs now.
 	withheld []held
 	scratch  []byte

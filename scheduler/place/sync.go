@@ -45,7 +45,8 @@ func (k *Kept) Sync(v Changing, shapes iter.Seq[work.Shape], prices func() *Pric
 	for _, i := range p.taken {
 		k.uses[i] = &unknownUse
 	}
-	p.taken, p.withheld = p.taken[:0], p.withheld[:0]
+	p.taken, p.withheld, p.touched = p.taken[:0], p.withheld[:0], p.touched[:0]
+	clear(p.reopened)
 	at := 0
 	for name, use := range v.Uses() {
 		for ; at < len(k.nodes) && k.nodes[at].node.ID < name; at++ {
@@ -68,6 +69,7 @@ func (k *Kept) load(i int, use *work.NodeUse) {
 		return
 	}
 	k.uses[i] = use
+	k.touched = append(k.touched, i)
 	k.leave(i)
 	if use == nil {
 		use = &unused

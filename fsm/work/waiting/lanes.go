@@ -11,6 +11,9 @@ import (
 // the marks of two views are those that differ, beside some that do not.
 func (l *Lists) LanesChanged() changes.Mark[*work.Lane] { return l.changed }
 
+// ReasonsChanged is a mark behind the classes whose reason has changed, as LanesChanged is for lanes.
+func (l *Lists) ReasonsChanged() changes.Mark[*work.ClassKey] { return l.explained }
+
 // Lanes iterates the lanes of a class, by tenant and user.
 func (l *Lists) Lanes(class work.ClassKey) iter.Seq[work.LaneKey] {
 	return func(yield func(work.LaneKey) bool) {

@@ -23,6 +23,8 @@ type Lists struct {
 	lanes   kernel.Index[laneNumber]
 	// changed is up to where the log of the lanes goes.
 	changed changes.Mark[*work.Lane]
+	// explained is up to where the log of the reasons goes.
+	explained changes.Mark[*work.ClassKey]
 	// queues are numbered, because numbers compare quickly.
 	queues kernel.Index[queueNumber]
 	// blocks counts the jobs by queue, priority and age.
@@ -40,6 +42,8 @@ type working struct {
 	blocks  map[blockKey]*blockSlot
 	// changed are the lanes in which a job began or stopped to wait, or has a new row.
 	changed *changes.Log[*work.Lane]
+	// explained are the classes whose reason has changed.
+	explained *changes.Log[*work.ClassKey]
 	// The slots that changed since the last flush, in the order of the changes.
 	dirtyBlocks []*blockSlot
 	dirtyLanes  []*laneSlot
@@ -115,7 +119,7 @@ func New() Lists {
 			lanes:   map[work.LaneKey]*laneSlot{},
 			queues:  map[string]uint32{},
 			blocks:  map[blockKey]*blockSlot{},
-			changed: changes.New[*work.Lane](),
+			changed: changes.New[*work.Lane](), explained: changes.New[*work.ClassKey](),
 		},
 	}
 }
@@ -133,7 +137,7 @@ func Flush(l *Lists) {
 		lane.dirty = false
 		w.changed.Add(lane.lane)
 	}
-	w.dirtyLanes, l.changed = w.dirtyLanes[:0], w.changed.End()
+	w.dirtyLanes, l.changed, l.explained = w.dirtyLanes[:0], w.changed.End(), w.explained.End()
 	flushBlocks(l)
 }
 
@@ -141,7 +145,7 @@ func Flush(l *Lists) {
 func Freeze(l *Lists) Lists {
 	return Lists{
 		reasons: l.reasons.Freeze(), waiting: l.waiting.Freeze(), queued: l.queued.Freeze(), classes: l.classes.Freeze(),
-		lanes: l.lanes.Freeze(), changed: l.changed, queues: l.queues.Freeze(), blocks: l.blocks.Freeze(),
+		lanes: l.lanes.Freeze(), changed: l.changed, explained: l.explained, queues: l.queues.Freeze(), blocks: l.blocks.Freeze(),
 	}
 }
 
@@ -210,6 +214,7 @@ func Unlist(l *Lists, key work.LaneKey, j *work.Job) {
 		delete(w.classes, key.Class)
 		l.classes.Delete(key.Class)
 		l.reasons.Delete(key.Class)
+		w.explained.Add(&c.key)
 	}
 }
 
@@ -219,6 +224,7 @@ func Explain(l *Lists, class work.ClassKey, why reason.Reason) {
 	if !ok {
 		return
 	}
+	l.work.explained.Add(&slot.key)
 	if why == "" {
 		l.reasons.Delete(slot.key)
 		return
