@@ -111,7 +111,7 @@ type Options struct {
 	// Now is the time in Unix nanoseconds. It counts if it is later than the time of the view.
 	Now int64
 
-	// classes is what a Planner keeps from pass to pass.
+	// classes are those that a Planner keeps from pass to pass.
 	classes *classes
 }
 
