@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/flows"
 	"github.com/mindcoordinator/mind/fsm/flowverbs"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/once"
 	"github.com/mindcoordinator/mind/fsm/schedules"
 	"github.com/mindcoordinator/mind/fsm/scheduleverbs"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
@@ -30,6 +31,7 @@ func Domains() []kernel.Domain {
 		access.Sessions(),
 		access.Audit(),
 		catalog.Domain(),
+		once.Domain(),
 	}
 }
 
@@ -45,6 +47,7 @@ type View struct {
 	coresView
 	executionsView
 	flowsView
+	onceView
 }
 
 // Each domain calls what it has to read a View.
@@ -58,6 +61,7 @@ type (
 	coresView        = cores.View
 	executionsView   = executions.View
 	flowsView        = flows.View
+	onceView         = once.View
 )
 
 // Machine applies log entries.
@@ -76,7 +80,7 @@ func Composition(r *kernel.Registry) kernel.Config[View, event.Event] {
 		View: func(v *kernel.View) *View {
 			return &View{
 				v, tables.ViewOf(v), coordinators.ViewOf(v), access.ViewOf(v), catalog.ViewOf(v), schedules.ViewOf(v),
-				cores.ViewOf(v), executions.ViewOf(v), flows.ViewOf(v),
+				cores.ViewOf(v), executions.ViewOf(v), flows.ViewOf(v), once.ViewOf(v),
 			}
 		},
 		Restored: func(index uint64) event.Event { return event.Event{Index: index, Topic: event.TopicState} },

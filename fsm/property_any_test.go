@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/once"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 )
@@ -29,6 +30,9 @@ var drawn = func() (defs []kernel.CommandDef) {
 func (g *generator) any() kernel.Command {
 	c := reflect.ValueOf(pick(g, "command", drawn...).Blank()).Elem()
 	g.fill(c)
+	if d, ok := c.Interface().(once.Do); ok {
+		return d.Of(g.command()) // A replica stops at one that it cannot read.
+	}
 	return c.Interface().(kernel.Command)
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/once"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/schedules"
 	"github.com/mindcoordinator/mind/fsm/scheduleverbs"
@@ -40,6 +41,7 @@ func story(t require.TestingT) *world {
 	w.node("n2", 4)
 	w.do(queueverbs.PutQueue{Queue: work.Queue{Name: "fast", Weight: 3}}, coordinators.PutCoordinator{Coordinator: coordinators.Coordinator{ID: "c1", RaftAddr: "c1:1", GRPCAddr: "c1:2"}})
 	w.do(access.PutToken{Digest: digestOf(9), Tenant: "acme", User: "ann", Permissions: []string{"scaimind:view"}})
+	w.do(once.Do{Tenant: "acme", User: "ann", Key: "key", Fingerprint: 1}.Of(queueverbs.PutQueue{Queue: work.Queue{Name: "slow"}}))
 	w.do(catalog.PutLauncher{Launcher: testLauncher("CUSTOM")})
 	w.index++
 	w.m.StoreConfiguration(w.index, []string{"c1", "c2", "c3"})

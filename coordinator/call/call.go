@@ -28,6 +28,10 @@ type Call struct {
 	UpToDate bool
 	// Admitted: the call was admitted.
 	Admitted bool
+	// Method and Request are those of a write. Writes counts the commands that it has proposed.
+	Method  string
+	Request any
+	Writes  atomic.Int32
 	// Peer is the identity in the certificate; empty without TLS.
 	Peer pki.Identity
 	// Index is the state index that the answer reflects; the handler sets it, in a session from several goroutines.

@@ -32,7 +32,9 @@ func (r *Replica) Write(ctx context.Context, c *call.Call, method string, req an
 
 func (r *Replica) tryWrite(ctx context.Context, c *call.Call, method string, req any, reply func() proto.Message, handler grpc.UnaryHandler) (any, error) {
 	if r.IsLeader() {
-		return handler(ctx, req)
+		c.Method, c.Request = method, req
+		resp, err := handler(ctx, req)
+		return r.repeated(c, resp, err, reply)
 	}
 	if c.Forwarded {
 		return nil, call.NotSent("%s does not lead (any more)", r.config.ID)

@@ -26,6 +26,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/once"
 	"github.com/mindcoordinator/mind/raftnode"
 	"github.com/mindcoordinator/mind/raftnode/replay"
 	"github.com/mindcoordinator/mind/raftnode/round"
@@ -113,12 +114,16 @@ type Proposer interface {
 	Propose(ctx context.Context, command kernel.Command) (any, error)
 }
 
-// Propose replicates a command and returns its result, which must be an R.
+// Propose replicates a command and returns its result, which must be an R. Of a call that is repeated with its
+// idempotency key, it returns the result of the first time.
 func Propose[R any](ctx context.Context, p Proposer, command kernel.Command) (R, error) {
 	var none R
 	answer, err := p.Propose(ctx, command)
 	if err != nil {
 		return none, err
+	}
+	if o, ok := answer.(once.Result); ok {
+		return unwrap[R](command, o)
 	}
 	result, ok := answer.(R)
 	if !ok {
@@ -170,6 +175,7 @@ func (r *Replica) Propose(ctx context.Context, command kernel.Command) (any, err
 }
 
 func (r *Replica) propose(ctx context.Context, command kernel.Command) (any, error) {
+	command = r.once(ctx, command)
 	// The level never falls, so the command's entry will have this level or a higher one.
 	data, err := kernel.Encode(r.View().Level(), command)
 	if err != nil {

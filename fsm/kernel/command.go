@@ -3,6 +3,7 @@ package kernel
 import (
 	"encoding/binary"
 	"fmt"
+	"reflect"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -41,6 +42,8 @@ type CommandDef struct {
 	Blank func() Command
 	apply func(tx *Tx, c Command) any
 	audit func(tx *Tx, c Command, result any)
+	// refusal returns the refusal in a result; nil: the results of the command have none.
+	refusal func(result any) *Refusal
 }
 
 // Define makes a command known: its name, the function that applies it, and the one that records its actor and result (nil: it is no
@@ -55,10 +58,24 @@ func Define[T, R any, P interface {
 		Blank:  func() Command { return P(new(T)) },
 		apply:  func(tx *Tx, c Command) any { return apply(tx, (*T)(c.(P))) },
 	}
+	if field, ok := refusalOf(reflect.TypeFor[R]()); ok {
+		def.refusal = func(result any) *Refusal {
+			r, _ := reflect.ValueOf(result).FieldByIndex(field.Index).Interface().(*Refusal)
+			return r
+		}
+	}
 	if audit != nil {
 		def.audit = func(tx *Tx, c Command, result any) { audit(tx, (*T)(c.(P)), result.(R)) }
 	}
 	return def
+}
+
+// refusalOf returns the field of a result that has the refusal.
+func refusalOf(result reflect.Type) (reflect.StructField, bool) {
+	if result.Kind() != reflect.Struct {
+		return reflect.StructField{}, false
+	}
+	return result.FieldByName("Refusal")
 }
 
 // Verbs are the commands of a package. The file of each verb adds its own when the program starts, so that a verb is one
@@ -121,6 +138,21 @@ func Encode(at level.Level, c Command) ([]byte, error) {
 	binary.BigEndian.PutUint16(out, c.CommandNumber())
 	return append(out, body...), nil
 }
+
+// EncodeResult makes the bytes of the result of a command, for DecodeResult.
+func EncodeResult(result any) ([]byte, error) { return encMode.Marshal(result) }
+
+// DecodeResult reads the result of a command into a pointer.
+func DecodeResult(data []byte, result any) error { return resultMode.Unmarshal(data, result) }
+
+// resultMode reads results that another version of mind may have written: they answer a caller and change no state.
+var resultMode = func() cbor.DecMode {
+	m, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid, MaxArrayElements: 1 << 24, MaxMapPairs: 1 << 24}.DecMode()
+	if err != nil {
+		panic("fsm: CBOR decoder: " + err.Error())
+	}
+	return m
+}()
 
 // Unmarshal reads a row of a snapshot. A field that it does not know is an error.
 func Unmarshal(data []byte, row any) error { return decMode.Unmarshal(data, row) }

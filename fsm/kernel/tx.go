@@ -1,6 +1,10 @@
 package kernel
 
-import "github.com/mindcoordinator/mind/fsm/level"
+import (
+	"fmt"
+
+	"github.com/mindcoordinator/mind/fsm/level"
+)
 
 // Tx is the application of one entry to the working state.
 type Tx struct {
@@ -45,6 +49,20 @@ func (tx *Tx) NextAudit() uint32 {
 func Emit[E any](tx *Tx, e E) {
 	to := tx.events.(*[]E)
 	*to = append(*to, e)
+}
+
+// Perform applies a command that is inside another one, and records it in the audit log. done is false if it was refused.
+// Like the entry itself, a command that cannot be understood stops the replica.
+func (tx *Tx) Perform(data []byte) (result any, done bool) {
+	c, err := tx.registry.decodeCommand(data)
+	if err != nil || c.command == nil {
+		panic(fmt.Sprintf("fsm: a command inside another one cannot be applied, so this replica stops: %v", err))
+	}
+	result = c.def.apply(tx, c.command)
+	if c.def.audit != nil {
+		c.def.audit(tx, c.command, result)
+	}
+	return result, c.def.refusal == nil || c.def.refusal(result) == nil
 }
 
 // FireTimers lets all domains with a timer do what is due; true: there is more. A command that lets time pass calls it.
