@@ -58,6 +58,7 @@ func flowEndpoints() []endpoint {
 		pure = append(pure,
 			endpoint{own: own("GET", "/kinds", "List the kinds of nodes", false), permissions: readFlows, serve: flowKinds, doc: doc{OutSchema: anything}},
 			endpoint{own: own("POST", "/validate", "Check the content of a flow", true), permissions: readFlows, serve: validateFlow, doc: doc{In: &v1.ValidateFlowBody{}, OutSchema: anything}},
+			endpoint{own: own("POST", "/expressions", "Check an expression", false), permissions: readFlows, serve: checkExpression, doc: doc{In: &v1.CheckExpressionBody{}, OutSchema: anything}},
 			endpoint{own: own("POST", "/compile", "Compile the content of a flow", true), permissions: readFlows, serve: compileFlow, doc: doc{In: &v1.CompileFlowBody{}, OutSchema: anything}},
 		)
 		tests = append(tests, endpoint{

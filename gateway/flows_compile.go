@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/flow/compile"
+	"github.com/mindcoordinator/mind/flow/expr"
 	"github.com/mindcoordinator/mind/flow/graph"
 	"github.com/mindcoordinator/mind/flow/rehearse"
 )
@@ -46,9 +47,9 @@ func found(all []graph.Diagnostic) []graph.Diagnostic {
 	return all
 }
 
-// flowKinds answers with the kinds of nodes, as the compiler has them.
+// flowKinds answers with the kinds of nodes, as the compiler has them, and with the functions of expressions.
 func flowKinds(x *httpRequest) error {
-	return x.json(map[string]any{"kinds": graph.Kinds(), "categories": graph.Categories()})
+	return x.json(map[string]any{"kinds": graph.Kinds(), "categories": graph.Categories(), "functions": expr.Signatures()})
 }
 
 // validateFlow says what is wrong with a content. Warnings leave it valid.

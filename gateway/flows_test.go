@@ -153,6 +153,24 @@ func TestFlows_areCompiledHere(t *testing.T) {
 	}
 }
 
+func TestFlows_checkExpressions(t *testing.T) {
+	g := newGate(t, testConfig(scriptedFlows(t)))
+	for body, want := range map[string]string{
+		`{"text":"score > 0.7 && limit"}`:                      `{"names":[{"from":0,"to":5,"name":"score"},{"from":15,"to":20,"name":"limit"}],"problems":[]}`,
+		`{"text":"a + * 2"}`:                                   `{"names":[],"problems":[{"from":4,"to":5,"message":"expected a value, found *"}]}`,
+		`{"text":"\"𝄞\" + else"}`:                              `{"names":[],"problems":[{"from":7,"to":11,"message":"expected a value, found else, which is a reserved word"}]}`,
+		`{"text":"a +"}`:                                       `{"names":[],"problems":[{"from":3,"to":3,"message":"expected a value, found the end"}]}`,
+		`{"text":"𝄞 {{who}} {{x.map(e, e)}}","template":true}`: `{"names":[{"from":5,"to":8,"name":"who"},{"from":13,"to":14,"name":"x"}],"problems":[]}`,
+		`{"text":"{{who}","template":true}`:                    `{"names":[],"problems":[{"from":5,"to":6,"message":"expected an operator or }}, found }"}]}`,
+	} {
+		a := g.do("POST", "/v1/flows/expressions", body)
+		require.Equal(t, 200, a.code, a.body)
+		require.JSONEq(t, want, a.body, body)
+	}
+	a := g.do("POST", "/v1/flows/expressions", `{"text":"`+strings.Repeat("1+", 3000)+`1"}`)
+	require.Contains(t, a.body, "at most 4096 bytes")
+}
+
 func TestFlows_runTheirTests(t *testing.T) {
 	c := scriptedFlows(t)
 	content := greeting

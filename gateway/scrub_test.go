@@ -116,8 +116,8 @@ var callNobody = map[string]bool{
 	"POST /v1/session": true, "GET /v1/session": true, "DELETE /v1/session": true, "GET /v1/session/methods": true, "GET /v1/session/login": true, "GET /v1/session/callback": true,
 	"GET /v1/me": true, "GET /v1/auth/me": true, "GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true, "POST /v1/modules/scaicore/cores/parse-bundle": true,
 	"GET /uploads": true, "POST /uploads": true, "POST /uploads/packs": true,
-	"GET /v1/flows/kinds": true, "POST /v1/flows/validate": true, "POST /v1/flows/compile": true,
-	"GET /api/v1/flows/kinds": true, "POST /api/v1/flows/validate": true, "POST /api/v1/flows/compile": true,
+	"GET /v1/flows/kinds": true, "POST /v1/flows/validate": true, "POST /v1/flows/compile": true, "POST /v1/flows/expressions": true,
+	"GET /api/v1/flows/kinds": true, "POST /api/v1/flows/validate": true, "POST /api/v1/flows/compile": true, "POST /api/v1/flows/expressions": true,
 }
 
 func TestErrors_nothingFromInsideGetsOut(t *testing.T) {

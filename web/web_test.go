@@ -63,14 +63,14 @@ func TestDist_isMadeFromTheSources(t *testing.T) {
 func TestDist_hasTheLicenses(t *testing.T) {
 	text, err := dist.ReadFile("dist/LICENSES.txt")
 	require.NoError(t, err)
-	for _, want := range []string{"SIL OPEN FONT LICENSE", "solid-js", "uplot", "MIT"} {
+	for _, want := range []string{"SIL OPEN FONT LICENSE", "solid-js", "uplot", "@codemirror/view", "style-mod", "MIT"} {
 		require.Contains(t, string(text), want)
 	}
 }
 
 // The first page, and all of them, must be quick to load over a slow network.
 func TestDist_isSmall(t *testing.T) {
-	const first, all, canvas, plain = 80 << 10, 150 << 10, 60 << 10, 1 << 20
+	const first, all, canvas, editor, plain = 80 << 10, 150 << 10, 60 << 10, 100 << 10, 1 << 20
 	c := read()
 	sent := func(f file) int {
 		if f.gzipped != nil {
@@ -87,7 +87,9 @@ func TestDist_isSmall(t *testing.T) {
 	require.LessOrEqual(t, size, first, "bytes for the first page")
 	sum, drawn, unpacked := sent(c.page), 0, len(c.page.plain)
 	for name, f := range c.assets {
-		if strings.HasPrefix(name, "canvas-") {
+		if name == "canvas-code.js" {
+			require.LessOrEqual(t, sent(f), editor, "bytes for the editor of expressions")
+		} else if strings.HasPrefix(name, "canvas-") {
 			drawn += sent(f)
 		} else {
 			sum += sent(f)
@@ -96,6 +98,7 @@ func TestDist_isSmall(t *testing.T) {
 	}
 	require.LessOrEqual(t, sum, all, "bytes for all pages but the canvas of flows")
 	require.NotZero(t, drawn)
+	require.Contains(t, c.assets, "canvas-code.js", "the editor of expressions is loaded by itself")
 	require.LessOrEqual(t, drawn, canvas, "bytes for the canvas of flows")
 	require.LessOrEqual(t, unpacked, plain, "bytes that the console adds to the program")
 	t.Logf("first page %d bytes, all %d, the canvas %d, unpacked %d", size, sum, drawn, unpacked)

@@ -49,6 +49,44 @@ type Spec struct {
 	Fields  []Field `json:"fields"`
 	// Ports says that the node may have other outputs than those of its kind.
 	Ports bool `json:"own_outputs,omitempty"`
+	// Result has the fields of the result of a node, as far as they are the same for each node of the kind.
+	Result []ResultField `json:"result,omitempty"`
+}
+
+// ResultField is a field of a result, for editors.
+type ResultField struct {
+	Name string `json:"name"`
+	// Type is one of expressions: string, int, double, bool, list, map or any.
+	Type string `json:"type"`
+	Help string `json:"help"`
+}
+
+// answer is the result of a question.
+var answer = []ResultField{
+	{"resolution", "string", "the answer that was chosen"},
+	{"comment", "string", "the comment of the user who resolved it; empty if there is none"},
+	{"data", "any", "the answer to a schema"},
+	{"resolved_by", "string", "the user who resolved it"},
+	{"status", "string", "resolved, or expired"},
+	{"votes", "list", "user_id, resolution and comment of each vote"},
+	{"checkpoint_id", "string", "its id"},
+	{"decision", "string", "the same as resolution"},
+}
+
+// ended is the result of a job, the fields that flows use most. It has all of those that REST shows.
+var ended = []ResultField{
+	{"job_id", "string", "its id"},
+	{"status", "string", "COMPLETED; another one if the node does not wait for the end"},
+	{"name", "string", "its name"},
+	{"labels", "map", "its labels"},
+	{"attempt", "int", "how often it was started"},
+	{"exit_code", "int", "the exit code of its command; null without one"},
+	{"nodes", "list", "the nodes that it had"},
+	{"progress", "map", "step and total_steps; null if it reported none"},
+	{"last_checkpoint_id", "string", "the newest checkpoint of the training"},
+	{"created_at", "string", "when it was submitted"},
+	{"started_at", "string", "when it started"},
+	{"finished_at", "string", "when it ended"},
 }
 
 // Category is a group of the palette, with its colour.
@@ -196,6 +234,7 @@ var specs = map[Kind]Spec{
 	},
 	ToolPlugin: {
 		Category: "tool", Label: "Plugin", Help: "Calls a plugin; mind trains, evaluates and runs jobs", Runs: true,
+		Result: ended,
 		Fields: []Field{
 			{Name: "plugin", Type: Text, Required: true, Default: "mind", Help: "Alias of the plugin; mind is the cluster"},
 			{Name: "method", Type: Text, Required: true, Default: "job", Help: "Of mind: job, train, evaluate, pause, resume, cancel"},
@@ -221,14 +260,17 @@ var specs = map[Kind]Spec{
 	},
 	Checkpoint: {
 		Category: "checkpoint", Label: "Checkpoint", Help: "Asks a person, and waits for the answer", Runs: true,
+		Result: answer,
 		Fields: asks(Field{Name: "type", Type: Text, Default: "approval", Help: "approval, choice, freeform or a type of your own"}),
 	},
 	HITLDecision: {
 		Category: "queue", Label: "Decision of a person", Help: "Asks a person, and waits for the answer", Runs: true,
+		Result: answer,
 		Fields: asks(Field{Name: "type", Type: Text, Default: "approval", Help: "approval, choice, freeform or a type of your own"}),
 	},
 	HITLReview: {
 		Category: "queue", Label: "Review", Help: "Asks a person by way of a queue", Runs: true,
+		Result: answer,
 		Fields: asks(
 			Field{Name: "scope", Type: Text, Help: "Scope of the queue; none: that of the flow"},
 			Field{Name: "queue", Type: Text, Required: true, Help: "The queue"},

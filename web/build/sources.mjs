@@ -14,11 +14,17 @@ files.sort();
 const lines = files.map((f) => `${createHash("sha256").update(readFileSync(join(root, f))).digest("hex")}  ${f}\n`);
 writeFileSync(join(root, "dist/SOURCES.sha256"), lines.join(""));
 
-const { dependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-const licenses = Object.entries(dependencies).map(([name, version]) => {
-  const folder = join(root, "node_modules", name);
-  const file = readdirSync(folder).find((f) => /^licen[sc]e/i.test(f));
+// Of the libraries that the pages use, and of those that these use.
+const of = (folder) => JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"));
+const found = new Map();
+const queue = Object.keys(of(".").dependencies);
+for (let name = queue.shift(); name; name = queue.shift()) {
+  if (found.has(name)) continue;
+  const folder = join("node_modules", name);
+  const { version, dependencies = {} } = of(folder);
+  const file = readdirSync(join(root, folder)).find((f) => /^licen[sc]e/i.test(f));
   if (!file) throw new Error(`${name} has no license`);
-  return `${name} ${version}\n\n${readFileSync(join(folder, file), "utf8").trim()}\n`;
-});
-writeFileSync(join(root, "dist/LICENSES.txt"), licenses.join("\n" + "-".repeat(80) + "\n\n"));
+  found.set(name, `${name} ${version}\n\n${readFileSync(join(root, folder, file), "utf8").trim()}\n`);
+  queue.push(...Object.keys(dependencies));
+}
+writeFileSync(join(root, "dist/LICENSES.txt"), [...found.keys()].sort().map((name) => found.get(name)).join("\n" + "-".repeat(80) + "\n\n"));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { attacks } from "./attacks.mjs";
 import { failover } from "./failover.mjs";
-import { flowByClicks, flowByKeys, flowConflict, flowRefusedAndHeld, pictured } from "./flows.mjs";
+import { flowByClicks, flowByKeys, flowConflict, flowExpressions, flowRefusedAndHeld, pictured } from "./flows.mjs";
 import { Cluster, Seen, launch, missing } from "./harness.mjs";
 import { byClicks, byFragment, byKeys } from "./journeys.mjs";
 import { pages } from "./pages.mjs";
@@ -85,6 +85,7 @@ checks("axe finds nothing on any page in either theme", async () => {
 });
 checks("a user who clicks draws a flow, deploys it, and answers it on the canvas", () => flowByClicks(seen));
 checks("a user with a keyboard draws, moves, undoes, copies and connects", () => flowByKeys(seen));
+checks("expressions of a flow are checked and completed as they are typed", () => flowExpressions(seen));
 checks("two who draw the same flow lose nothing", () => flowConflict(seen));
 checks("a flow says why it is not deployed, and which GPUs its run holds", () => flowRefusedAndHeld(seen));
 checks("a session is out of reach of scripts, and ends everywhere", () => sessions(seen));

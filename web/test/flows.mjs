@@ -162,6 +162,67 @@ export async function flowByKeys(seen) {
   await page.context().close();
 }
 
+/** Expressions: an error is marked where it is, names, fields and functions are completed, and no key is taken from the page. */
+export async function flowExpressions(seen) {
+  const content = {
+    name: "expressions", edges: [], config: {}, tests: [{ name: "t", input: { wanted: 1 } }],
+    nodes: [
+      { id: "start", type: "entry_api", label: "Start", position: { x: 0, y: 0 }, config: {} },
+      { id: "ask", type: "checkpoint", label: "Ask", position: { x: 300, y: 0 }, config: { prompt: "Go on?" } },
+      { id: "set", type: "data_variable_set", label: "Limit", position: { x: 600, y: 0 }, config: { name: "limit", value: "1" } },
+    ],
+  };
+  content.edges.push({ id: "a", type: "sequential", source: { node: "start", port: "out_request" }, target: { node: "ask", port: "in" } }, { id: "b", type: "sequential", source: { node: "ask", port: "out" }, target: { node: "set", port: "in" } });
+  const made = await seen.cluster.call("POST", "/v1/flows", { name: "expressions", content });
+  const page = await seen.signedIn(`/flows/${made.id}`, { viewport: { width: 1440, height: 900 } });
+  const value = page.getByRole("textbox", { name: "Value required" });
+  const press = async (...keys) => { for (const k of keys) await page.keyboard.press(k); };
+  await page.locator("g.node", { hasText: "Limit" }).locator(".name").click();
+  await page.locator(".code-field .cm-content").first().waitFor();
+  await value.fill("1 + * 2");
+  await page.locator(".inspector .problem", { hasText: "expected a value, found *" }).waitFor();
+  assert.equal(await page.locator(".code-field .wrong").innerText(), "*");
+  assert.equal(await value.getAttribute("aria-invalid"), "true");
+  await value.fill("limmit + 1");
+  await page.locator(".inspector .problem", { hasText: "called limmit" }).waitFor();
+  await press("Home");
+  await page.locator(".cm-tooltip .cm-wrong, .cm-tooltip.cm-wrong", { hasText: "called limmit" }).waitFor();
+
+  // By keys: a name, its field, a method of the field's type.
+  const list = page.locator(".cm-tooltip-autocomplete");
+  await value.fill("");
+  await page.keyboard.type("as");
+  await list.getByRole("option", { name: /^ask/ }).waitFor();
+  await page.keyboard.type("k.reso");
+  await list.getByRole("option", { name: /^resolution/ }).waitFor();
+  await press("Enter");
+  await page.keyboard.type(".up");
+  await list.getByRole("option", { name: /upper\(\): string/ }).waitFor();
+  await press("Enter");
+  await list.waitFor({ state: "detached" });
+  assert.equal((await value.innerText()).trim(), "ask.resolution.upper()");
+  await page.locator(".inspector .problem").waitFor({ state: "detached" });
+  // The keys of the page are letters here; Escape closes the list, and then leaves the field.
+  await press("End");
+  await page.keyboard.type(" + a");
+  await list.waitFor();
+  await press("Escape");
+  await list.waitFor({ state: "detached" });
+  await press("Backspace", "Backspace", "Backspace", "Backspace", "Control+s");
+  await page.locator(".state-line", { hasText: ", saved" }).waitFor();
+  const stored = async () => (await seen.cluster.call("GET", `/v1/flows/${made.id}`)).content.nodes[2].config.value;
+  assert.equal(await stored(), "ask.resolution.upper()");
+  await press("Control+z");
+  await page.waitForFunction(() => !document.querySelector(".code-field").shadowRoot.querySelector(".cm-content").textContent.startsWith("ask.resolution.upper()"));
+  await press("Control+y", "Escape");
+  assert.equal(await page.evaluate(() => document.activeElement.matches("svg.canvas")), true, "Escape leads back to the canvas");
+  // Tab leaves the field: it is no trap.
+  await value.focus();
+  await press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.matches("[data-typing]")), false);
+  await page.context().close();
+}
+
 /** Two draw the same flow, and nobody's work is lost. */
 export async function flowConflict(seen) {
   const { cluster } = seen;

@@ -1984,7 +1984,7 @@ func (*DeleteFlowAclResponse) Descriptor() ([]byte, []int) {
 	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{30}
 }
 
-// ValidateFlowBody, CompileFlowBody and TestFlowBody are bodies of routes that the gateway serves itself.
+// ValidateFlowBody, CheckExpressionBody, CompileFlowBody and TestFlowBody are bodies of routes that the gateway serves itself.
 type ValidateFlowBody struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Content       string                 `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
@@ -2029,6 +2029,60 @@ func (x *ValidateFlowBody) GetContent() string {
 	return ""
 }
 
+type CheckExpressionBody struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The expression, at most 4 KiB; a template has at most 64 KiB.
+	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// The text has expressions between {{ and }}.
+	Template      bool `protobuf:"varint,2,opt,name=template,proto3" json:"template,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckExpressionBody) Reset() {
+	*x = CheckExpressionBody{}
+	mi := &file_scaimind_v1_flows_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckExpressionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckExpressionBody) ProtoMessage() {}
+
+func (x *CheckExpressionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_flows_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckExpressionBody.ProtoReflect.Descriptor instead.
+func (*CheckExpressionBody) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *CheckExpressionBody) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *CheckExpressionBody) GetTemplate() bool {
+	if x != nil {
+		return x.Template
+	}
+	return false
+}
+
 type CompileFlowBody struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Content string                 `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
@@ -2040,7 +2094,7 @@ type CompileFlowBody struct {
 
 func (x *CompileFlowBody) Reset() {
 	*x = CompileFlowBody{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[32]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2106,7 @@ func (x *CompileFlowBody) String() string {
 func (*CompileFlowBody) ProtoMessage() {}
 
 func (x *CompileFlowBody) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[32]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2119,7 @@ func (x *CompileFlowBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompileFlowBody.ProtoReflect.Descriptor instead.
 func (*CompileFlowBody) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CompileFlowBody) GetContent() string {
@@ -2092,7 +2146,7 @@ type TestFlowBody struct {
 
 func (x *TestFlowBody) Reset() {
 	*x = TestFlowBody{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[33]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2158,7 @@ func (x *TestFlowBody) String() string {
 func (*TestFlowBody) ProtoMessage() {}
 
 func (x *TestFlowBody) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[33]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2171,7 @@ func (x *TestFlowBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestFlowBody.ProtoReflect.Descriptor instead.
 func (*TestFlowBody) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TestFlowBody) GetVersion() string {
@@ -2284,7 +2338,10 @@ const file_scaimind_v1_flows_proto_rawDesc = "" +
 	"\x06acl_id\x18\x02 \x01(\tR\x05aclId\"\x17\n" +
 	"\x15DeleteFlowAclResponse\"2\n" +
 	"\x10ValidateFlowBody\x12\x1e\n" +
-	"\acontent\x18\x01 \x01(\tB\x04\x90\xb5\x18\x01R\acontent\"I\n" +
+	"\acontent\x18\x01 \x01(\tB\x04\x90\xb5\x18\x01R\acontent\"E\n" +
+	"\x13CheckExpressionBody\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1a\n" +
+	"\btemplate\x18\x02 \x01(\bR\btemplate\"I\n" +
 	"\x0fCompileFlowBody\x12\x1e\n" +
 	"\acontent\x18\x01 \x01(\tB\x04\x90\xb5\x18\x01R\acontent\x12\x16\n" +
 	"\x06format\x18\x02 \x01(\tR\x06format\"(\n" +
@@ -2327,7 +2384,7 @@ func file_scaimind_v1_flows_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_flows_proto_rawDescData
 }
 
-var file_scaimind_v1_flows_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_scaimind_v1_flows_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_scaimind_v1_flows_proto_goTypes = []any{
 	(*FlowSummary)(nil),                 // 0: scaimind.v1.FlowSummary
 	(*FlowDetail)(nil),                  // 1: scaimind.v1.FlowDetail
@@ -2361,28 +2418,29 @@ var file_scaimind_v1_flows_proto_goTypes = []any{
 	(*DeleteFlowAclRequest)(nil),        // 29: scaimind.v1.DeleteFlowAclRequest
 	(*DeleteFlowAclResponse)(nil),       // 30: scaimind.v1.DeleteFlowAclResponse
 	(*ValidateFlowBody)(nil),            // 31: scaimind.v1.ValidateFlowBody
-	(*CompileFlowBody)(nil),             // 32: scaimind.v1.CompileFlowBody
-	(*TestFlowBody)(nil),                // 33: scaimind.v1.TestFlowBody
-	(*timestamppb.Timestamp)(nil),       // 34: google.protobuf.Timestamp
+	(*CheckExpressionBody)(nil),         // 32: scaimind.v1.CheckExpressionBody
+	(*CompileFlowBody)(nil),             // 33: scaimind.v1.CompileFlowBody
+	(*TestFlowBody)(nil),                // 34: scaimind.v1.TestFlowBody
+	(*timestamppb.Timestamp)(nil),       // 35: google.protobuf.Timestamp
 }
 var file_scaimind_v1_flows_proto_depIdxs = []int32{
-	34, // 0: scaimind.v1.FlowSummary.created_at:type_name -> google.protobuf.Timestamp
-	34, // 1: scaimind.v1.FlowSummary.updated_at:type_name -> google.protobuf.Timestamp
-	34, // 2: scaimind.v1.FlowDetail.created_at:type_name -> google.protobuf.Timestamp
-	34, // 3: scaimind.v1.FlowDetail.updated_at:type_name -> google.protobuf.Timestamp
+	35, // 0: scaimind.v1.FlowSummary.created_at:type_name -> google.protobuf.Timestamp
+	35, // 1: scaimind.v1.FlowSummary.updated_at:type_name -> google.protobuf.Timestamp
+	35, // 2: scaimind.v1.FlowDetail.created_at:type_name -> google.protobuf.Timestamp
+	35, // 3: scaimind.v1.FlowDetail.updated_at:type_name -> google.protobuf.Timestamp
 	0,  // 4: scaimind.v1.ListFlowsResponse.items:type_name -> scaimind.v1.FlowSummary
 	1,  // 5: scaimind.v1.CreateFlowResponse.flow:type_name -> scaimind.v1.FlowDetail
 	1,  // 6: scaimind.v1.GetFlowResponse.flow:type_name -> scaimind.v1.FlowDetail
 	1,  // 7: scaimind.v1.UpdateFlowResponse.flow:type_name -> scaimind.v1.FlowDetail
 	2,  // 8: scaimind.v1.UpdateFlowResponse.fault:type_name -> scaimind.v1.FlowFault
-	34, // 9: scaimind.v1.FlowVersion.created_at:type_name -> google.protobuf.Timestamp
+	35, // 9: scaimind.v1.FlowVersion.created_at:type_name -> google.protobuf.Timestamp
 	13, // 10: scaimind.v1.ListFlowVersionsResponse.items:type_name -> scaimind.v1.FlowVersion
 	13, // 11: scaimind.v1.GetFlowVersionResponse.version:type_name -> scaimind.v1.FlowVersion
-	34, // 12: scaimind.v1.FlowDeployment.deployed_at:type_name -> google.protobuf.Timestamp
+	35, // 12: scaimind.v1.FlowDeployment.deployed_at:type_name -> google.protobuf.Timestamp
 	21, // 13: scaimind.v1.DeployFlowResponse.deployed:type_name -> scaimind.v1.DeployedFlow
 	2,  // 14: scaimind.v1.DeployFlowResponse.fault:type_name -> scaimind.v1.FlowFault
 	18, // 15: scaimind.v1.ListFlowDeploymentsResponse.items:type_name -> scaimind.v1.FlowDeployment
-	34, // 16: scaimind.v1.FlowAcl.granted_at:type_name -> google.protobuf.Timestamp
+	35, // 16: scaimind.v1.FlowAcl.granted_at:type_name -> google.protobuf.Timestamp
 	24, // 17: scaimind.v1.ListFlowAclsResponse.acls:type_name -> scaimind.v1.FlowAcl
 	24, // 18: scaimind.v1.CreateFlowAclResponse.acl:type_name -> scaimind.v1.FlowAcl
 	3,  // 19: scaimind.v1.FlowService.ListFlows:input_type -> scaimind.v1.ListFlowsRequest
@@ -2432,7 +2490,7 @@ func file_scaimind_v1_flows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_flows_proto_rawDesc), len(file_scaimind_v1_flows_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,7 +28,7 @@ export function Keyboard(): JSX.Element {
   };
   const pressed = (e: KeyboardEvent) => {
     const to = e.target as HTMLElement | null;
-    const typing = !!to?.closest?.("input, textarea, select, [contenteditable]");
+    const typing = !!to?.closest?.("input, textarea, select, [contenteditable], [data-typing]");
     if (document.querySelector("dialog[open]")) return;
     // Out of the filter to its rows; what was typed stays.
     if (to?.matches?.("[data-filter]") && (e.key === "Escape" || e.key === "Enter" || e.key === "ArrowDown")) {

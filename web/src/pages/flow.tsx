@@ -13,6 +13,7 @@ import { Bottom } from "./flow/bottom";
 import { Canvas } from "./flow/canvas";
 import { ConflictDialog, ConnectDialog, DeployDialog, KeysDialog, RunDialog } from "./flow/dialogs";
 import { createEditor, type Editor } from "./flow/editor";
+import { Checks, completing, load } from "./flow/expression";
 import { Inspector } from "./flow/inspector";
 import { KindList } from "./flow/kinds";
 import { Minimap } from "./flow/minimap";
@@ -26,6 +27,9 @@ export function useLoaded<T>(load: () => Promise<T>): { data: () => T | undefine
   onMount(() => void load().then((d) => setData(() => d), (err: unknown) => setProblem(problemOf(err))));
   return { data, problem };
 }
+
+/** fields are where letters are typed. The field of an expression is an editor of its own. */
+const fields = "input, textarea, select, [data-typing]";
 
 /** FlowPage is the canvas of a flow. */
 export function FlowPage(): JSX.Element {
@@ -78,7 +82,7 @@ function Drawn(props: { flow: FlowDetail; old: string; kinds: Kinds }): JSX.Elem
   const keys = (e: KeyboardEvent) => {
     if (document.querySelector("dialog[open]")) return;
     const to = e.target as HTMLElement;
-    const typing = to.matches("input, textarea, select");
+    const typing = to.matches(fields);
     const key = e.key.toLowerCase();
     const act = (run: () => unknown) => {
       e.preventDefault();
@@ -94,13 +98,13 @@ function Drawn(props: { flow: FlowDetail; old: string; kinds: Kinds }): JSX.Elem
       if (key === "a" && !typing) return act(ed.selectAll);
       return;
     }
-    if (e.key === "Escape" && typing && page?.contains(to)) return act(toCanvas);
+    if (e.key === "Escape" && typing && page?.contains(to) && !completing(to)) return act(toCanvas);
     if (typing || e.altKey || !keysOn()) return;
     if (e.key === "/") return act(() => open("outline"));
     if (e.key === "a" && !readOnly) return act(() => open("add"));
     if (e.key === "?" && page?.contains(to)) return act(() => setDialog("keys"));
   };
-  const typing = () => document.activeElement?.matches("input, textarea, select") || !!document.querySelector("dialog[open]") || !!String(getSelection() ?? "");
+  const typing = () => document.activeElement?.matches(fields) || !!document.querySelector("dialog[open]") || !!String(getSelection() ?? "");
   const copied = (e: ClipboardEvent) => {
     const text = ed.copied();
     if (typing() || !text) return;
@@ -126,6 +130,7 @@ function Drawn(props: { flow: FlowDetail; old: string; kinds: Kinds }): JSX.Elem
       document.removeEventListener("paste", pasted);
     });
     toCanvas();
+    void load();
   });
 
   return (
@@ -158,7 +163,7 @@ function Drawn(props: { flow: FlowDetail; old: string; kinds: Kinds }): JSX.Elem
           <Show when={left() === "add" && !readOnly} fallback={<Outline ed={ed} inspect={inspect} chooseTarget={connect} />}><KindList ed={ed} added={toCanvas} /></Show>
         </nav>
         <Stage ed={ed} inspect={inspect} chooseTarget={connect} empty="Add the first node: choose “API” on the left. It is where the flow begins." />
-        <Inspector ed={ed} chooseTarget={connect} />
+        <Checks.Provider value={flows.expression}><Inspector ed={ed} chooseTarget={connect} /></Checks.Provider>
       </div>
       <Bottom ed={ed} flows={flows} id={flow.id} run={(core) => setDialog({ core })} jumped={toCanvas} />
       <StatusLine ed={ed} saving={saving} />

@@ -1,6 +1,6 @@
 // What the canvas asks the gateway.
 import { query, type Client } from "../api";
-import type { Diagnostic, Deployment, FlowDetail, FlowSummary, FlowVersion, Graph } from "./types";
+import type { Diagnostic, Deployment, ExpressionCheck, FlowDetail, FlowSummary, FlowVersion, Graph } from "./types";
 
 export const flowsPath = "/v1/flows";
 export const coresPath = "/v1/modules/scaicore";
@@ -38,6 +38,8 @@ export interface FlowClient {
   save(id: string, change: { name?: string; description?: string; content?: Graph }, basedOn: string): Promise<FlowDetail>;
   remove(id: string): Promise<void>;
   validate(content: Graph, signal: AbortSignal): Promise<{ valid: boolean; diagnostics: Diagnostic[] }>;
+  /** Says where a text is no expression, and which names it uses. */
+  expression(text: string, template: boolean, signal: AbortSignal): Promise<ExpressionCheck>;
   compile(content: Graph, format: "yaml" | "ir", signal: AbortSignal): Promise<Compiled>;
   deploy(id: string, start: boolean): Promise<Deployed>;
   deployments(id: string): Promise<Deployment[]>;
@@ -51,6 +53,7 @@ export function flowClient(client: Client): FlowClient {
     save: async (id, change, basedOn) => (await client.write<FlowDetail>("PUT", flowPath(id), change, { "If-Match": `"${basedOn}"` })).data,
     remove: async (id) => void (await client.write("DELETE", flowPath(id))),
     validate: async (content, signal) => (await client.write<{ valid: boolean; diagnostics: Diagnostic[] }>("POST", `${flowsPath}/validate`, { content }, {}, signal)).data,
+    expression: async (text, template, signal) => (await client.write<ExpressionCheck>("POST", `${flowsPath}/expressions`, { text, template }, {}, signal)).data,
     compile: async (content, format, signal) => (await client.write<Compiled>("POST", `${flowsPath}/compile`, { content, format }, {}, signal)).data,
     deploy: async (id, start) => (await client.write<Deployed>("POST", flowPath(id, "deploy"), { start })).data,
     deployments: async (id) => (await client.get<{ items: Deployment[] }>(flowPath(id, "deployments"))).data.items,

@@ -27,6 +27,12 @@ export class Live<Q, A> {
     await this.send(question);
   }
 
+  /** forget takes back what was not asked or answered yet. */
+  forget(): void {
+    clearTimeout(this.timer);
+    this.running?.abort();
+  }
+
   stop(): void {
     clearTimeout(this.timer);
     this.running?.abort();

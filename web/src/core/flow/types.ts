@@ -69,6 +69,35 @@ export interface Spec {
   fields: Field[];
   /** Whether a node may have other outputs than its kind. */
   own_outputs?: boolean;
+  /** The fields of the result that are the same for each node of the kind. */
+  result?: ResultField[];
+}
+
+export interface ResultField {
+  name: string;
+  type: string;
+  help: string;
+}
+
+/** Signature is how a function of expressions is called. */
+export interface Signature {
+  name: string;
+  call: string;
+  /** The type of the value before its dot: string, list, map or any; absent: it is written without one. */
+  of?: string;
+  returns: string;
+  help: string;
+}
+
+/** Place is a part of an expression, in units of UTF-16. */
+export interface Place {
+  from: number;
+  to: number;
+}
+
+export interface ExpressionCheck {
+  problems: (Place & { message: string })[];
+  names: (Place & { name: string })[];
 }
 
 export interface Category {
@@ -80,6 +109,7 @@ export interface Category {
 export interface KindTable {
   kinds: Spec[];
   categories: Category[];
+  functions: Signature[];
 }
 
 export interface Diagnostic {

@@ -1,6 +1,8 @@
 import { For, Match, Show, Switch, createEffect, createMemo, createSignal, on, type JSX } from "solid-js";
 import { json, read, write } from "../../core/flow/fields";
 import type { Field } from "../../core/flow/types";
+import type { Editor } from "./editor";
+import { ExpressionInput } from "./expression";
 
 /** What a field that takes JSON looks like, by its name. */
 const examples: Record<string, string> = {
@@ -18,7 +20,7 @@ const short = new Set(["llm", "url", "cpu", "gpu", "mb"]);
 const spoken = (name: string) => name.split("_").map((w, i) => (short.has(w) ? w.toUpperCase() : i === 0 ? w[0]!.toUpperCase() + w.slice(1) : w)).join(" ");
 
 /** FieldInput edits one field of the config of a node. What cannot be read yet stays typed, and is not in the drawing. */
-export function FieldInput(props: { field: Field; value: unknown; problems: { message: string; severity: string }[]; readOnly: boolean; names: string; set: (value: unknown) => void; seal: () => void }): JSX.Element {
+export function FieldInput(props: { field: Field; value: unknown; problems: { message: string; severity: string }[]; ed: Editor; set: (value: unknown) => void; seal: () => void }): JSX.Element {
   const f = props.field;
   const id = `field-${f.name}`;
   const asJson = createMemo(() => json(f.type, props.value));
@@ -38,7 +40,9 @@ export function FieldInput(props: { field: Field; value: unknown; problems: { me
     setWrong("problem" in r ? r.problem : "");
     if ("value" in r) props.set(r.value);
   };
-  const long = () => asJson() || ["any", "template", "list", "map", "bindings"].includes(f.type) || f.name === "goal" || text().length > 60;
+  const long = () => asJson() || ["any", "list", "map", "bindings"].includes(f.type) || f.name === "goal" || text().length > 60;
+  const code = () => (f.type === "expression" || f.type === "template") && !asJson();
+  const help = () => `${f.help}. ${asJson() && f.type !== "any" ? "Shown as JSON." : (hints[f.type] ?? "")}`;
   const rows = () => Math.min(14, Math.max(f.type === "any" ? 3 : 2, text().split("\n").length));
   const described = () => `${id}-help${wrong() || props.problems.length > 0 ? ` ${id}-wrong` : ""}`;
   const invalid = () => (wrong() || props.problems.some((p) => p.severity === "error") ? "true" : undefined);
@@ -46,29 +50,33 @@ export function FieldInput(props: { field: Field; value: unknown; problems: { me
     <div class="field">
       <Switch>
         <Match when={f.type === "bool" && !asJson()}>
-          <label class="check"><input id={id} type="checkbox" checked={(props.value ?? f.default) === true} disabled={props.readOnly} aria-describedby={described()} onChange={(e) => { props.set(e.currentTarget.checked === (f.default ?? false) ? undefined : e.currentTarget.checked); props.seal(); }} /> {spoken(f.name)}</label>
+          <label class="check"><input id={id} type="checkbox" checked={(props.value ?? f.default) === true} disabled={props.ed.readOnly} aria-describedby={described()} onChange={(e) => { props.set(e.currentTarget.checked === (f.default ?? false) ? undefined : e.currentTarget.checked); props.seal(); }} /> {spoken(f.name)}</label>
         </Match>
         <Match when={f.type === "choice" && !asJson()}>
           <label for={id}>{spoken(f.name)}</label>
-          <select id={id} disabled={props.readOnly} aria-describedby={described()} aria-invalid={invalid()} onChange={(e) => { props.set(e.currentTarget.value || undefined); props.seal(); }}>
+          <select id={id} disabled={props.ed.readOnly} aria-describedby={described()} aria-invalid={invalid()} onChange={(e) => { props.set(e.currentTarget.value || undefined); props.seal(); }}>
             <Show when={f.default === undefined && !f.required}><option value="" selected={!props.value}>not set</option></Show>
             <For each={f.choices}>{(c) => <option value={c} selected={c === (props.value ?? f.default)}>{c}</option>}</For>
           </select>
         </Match>
+        <Match when={code()}>
+          <ExpressionInput ed={props.ed} id={id} label={spoken(f.name)} required={f.required} template={f.type === "template"} value={text()} placeholder={f.default === undefined ? "" : String(f.default)}
+            help={help()} problem={props.problems.map((p) => p.message).join(" ")} set={typed} seal={() => props.seal()} />
+        </Match>
         <Match when={true}>
           <label for={id}>{spoken(f.name)}<Show when={f.required}><span class="soft"> required</span></Show></label>
           <Show when={long()} fallback={
-            <input id={id} data-unread={wrong() ? "" : undefined} value={text()} readonly={props.readOnly} autocomplete="off" spellcheck={false} inputmode={f.type === "int" ? "numeric" : undefined} list={f.type === "expression" ? props.names : undefined}
+            <input id={id} data-unread={wrong() ? "" : undefined} value={text()} readonly={props.ed.readOnly} autocomplete="off" spellcheck={false} inputmode={f.type === "int" ? "numeric" : undefined}
               placeholder={f.default === undefined ? "" : String(f.default)} aria-describedby={described()} aria-invalid={invalid()} onInput={(e) => typed(e.currentTarget.value)} onBlur={() => props.seal()} />
           }>
-            <textarea id={id} data-unread={wrong() ? "" : undefined} rows={rows()} readonly={props.readOnly} spellcheck={false} value={text()} placeholder={examples[f.name] ?? ""} aria-describedby={described()} aria-invalid={invalid()} onInput={(e) => typed(e.currentTarget.value)} onBlur={() => props.seal()} />
+            <textarea id={id} data-unread={wrong() ? "" : undefined} rows={rows()} readonly={props.ed.readOnly} spellcheck={false} value={text()} placeholder={examples[f.name] ?? ""} aria-describedby={described()} aria-invalid={invalid()} onInput={(e) => typed(e.currentTarget.value)} onBlur={() => props.seal()} />
           </Show>
         </Match>
       </Switch>
-      <Show when={wrong() || props.problems.length > 0}>
+      <Show when={!code() && (wrong() || props.problems.length > 0)}>
         <p id={`${id}-wrong`} class="problem">{wrong() || props.problems.map((p) => p.message).join(" ")}</p>
       </Show>
-      <p id={`${id}-help`} class="hint">{f.help}. {asJson() && f.type !== "any" ? "Shown as JSON." : (hints[f.type] ?? "")}</p>
+      <Show when={!code()}><p id={`${id}-help`} class="hint">{help()}</p></Show>
     </div>
   );
 }

@@ -1,9 +1,10 @@
 import { For, Show, createMemo, createSignal, type JSX } from "solid-js";
 import { unused } from "../../core/flow/graph";
-import { named } from "../../core/flow/rules";
+import { named, otherwise } from "../../core/flow/rules";
 import type { EdgeType, Field, FlowEdge, FlowNode, Spec } from "../../core/flow/types";
-import { FieldInput } from "./field";
 import type { Editor } from "./editor";
+import { ExpressionInput } from "./expression";
+import { FieldInput } from "./field";
 
 /** Inspector shows and edits what is selected: a node, an edge, or the flow itself. */
 export function Inspector(props: { ed: Editor; chooseTarget: () => void; children?: JSX.Element }): JSX.Element {
@@ -18,7 +19,6 @@ export function Inspector(props: { ed: Editor; chooseTarget: () => void; childre
   return (
     <aside class="inspector" aria-label="Inspector">
       {props.children}
-      <datalist id="flow-names"><For each={names(ed)}>{(n) => <option value={n} />}</For></datalist>
       <Show when={single()} keyed>{(id) => <Show when={node()}><NodeForm ed={ed} id={id} node={node()!} chooseTarget={props.chooseTarget} /></Show>}</Show>
       <Show when={singleEdge()} keyed>{(id) => <Show when={edge()}><EdgeForm ed={ed} id={id} edge={edge()!} /></Show>}</Show>
       <Show when={!single() && !singleEdge()}>
@@ -30,18 +30,6 @@ export function Inspector(props: { ed: Editor; chooseTarget: () => void; childre
       </Show>
     </aside>
   );
-}
-
-/** names are what expressions can use: results by the ids, names and labels of nodes, and the variables. */
-function names(ed: Editor): string[] {
-  const all = new Set<string>(["input"]);
-  for (const v of (ed.graph()["variables"] as { name?: string }[] | undefined) ?? []) if (v.name) all.add(v.name);
-  for (const n of ed.graph().nodes) {
-    const bound = n.config?.["result_binding"] ?? (n.type === "data_variable_set" ? n.config?.["name"] : n.label.toLowerCase().replace(/[^a-z0-9]+/g, "_"));
-    if (typeof bound === "string" && /^[A-Za-z_]/.test(bound)) all.add(bound);
-    all.add(n.id);
-  }
-  return [...all].slice(0, 200);
 }
 
 const none: Spec = { kind: "", category: "unknown", label: "Unknown kind", help: "This version of Mind does not know it", runs: false, inputs: [], outputs: [], fields: [] };
@@ -56,7 +44,7 @@ function NodeForm(props: { ed: Editor; id: string; node: FlowNode; chooseTarget:
   const first = () => spec().fields.filter((f) => !later.has(f.name));
   const common = () => spec().fields.filter((f) => later.has(f.name));
   const input = (f: Field) => (
-    <FieldInput field={f} value={props.node.config?.[f.name]} problems={of(f.name)} readOnly={ed.readOnly} names="flow-names" set={(v) => ed.configure(props.id, f.name, v)} seal={ed.seal} />
+    <FieldInput field={f} value={props.node.config?.[f.name]} problems={of(f.name)} ed={ed} set={(v) => ed.configure(props.id, f.name, v)} seal={ed.seal} />
   );
   return (
     <form class={`form-of-node ${spec().category}`} onSubmit={(e) => e.preventDefault()}>
@@ -121,6 +109,7 @@ function EdgeForm(props: { ed: Editor; id: string; edge: FlowEdge }): JSX.Elemen
   const ed = props.ed;
   const name = (id: string) => { const n = ed.byId().get(id); return n ? named(n) : id; };
   const problems = () => ed.problems().filter((d) => d.edge_id === props.id);
+  const matches = () => ed.byId().get(props.edge.source.node)?.config?.["style"] === "match";
   const types: [EdgeType, string][] = [["sequential", "then"], ["conditional", "if the condition is true"], ["data", "gives its result, without an order"]];
   return (
     <form class="form-of-edge" onSubmit={(e) => e.preventDefault()}>
@@ -135,10 +124,15 @@ function EdgeForm(props: { ed: Editor; id: string; edge: FlowEdge }): JSX.Elemen
       </div>
       <Show when={props.edge.type === "conditional"}>
         <div class="field">
-          <label for="field-condition">Condition</label>
-          <input id="field-condition" value={props.edge.condition ?? ""} readonly={ed.readOnly} autocomplete="off" spellcheck={false} list="flow-names" placeholder="score > 0.7" aria-describedby="field-condition-help"
-            onInput={(e) => ed.setEdge(props.id, { condition: e.currentTarget.value }, `condition ${props.id}`)} onBlur={ed.seal} />
-          <p id="field-condition-help" class="hint">An expression; “else” is taken when no other condition is true. Behind a match it is a value of the subject.</p>
+          <Show when={matches()} fallback={
+            <ExpressionInput ed={ed} id="field-condition" label="Condition" template={false} value={props.edge.condition ?? ""} placeholder="score > 0.7" help="An expression; “else” is taken when no other condition is true." problem=""
+              plain={(text) => text.trim() === otherwise} set={(condition) => ed.setEdge(props.id, { condition }, `condition ${props.id}`)} seal={ed.seal} />
+          }>
+            <label for="field-value">Condition</label>
+            <input id="field-value" value={props.edge.condition ?? ""} readonly={ed.readOnly} autocomplete="off" spellcheck={false} aria-describedby="field-value-help"
+              onInput={(e) => ed.setEdge(props.id, { condition: e.currentTarget.value }, `condition ${props.id}`)} onBlur={ed.seal} />
+            <p id="field-value-help" class="hint">A value of the subject; “else” is taken when no other is equal to it.</p>
+          </Show>
         </div>
       </Show>
       <Show when={!ed.readOnly}><div class="buttons"><button type="button" onClick={() => ed.remove()}>Delete</button></div></Show>
@@ -165,7 +159,7 @@ function FlowForm(props: { ed: Editor }): JSX.Element {
       <div class="field"><label for="field-name">Name</label><input id="field-name" value={ed.graph().name} readonly={ed.readOnly} autocomplete="off" onInput={(e) => ed.setHead({ name: e.currentTarget.value }, "rename the flow")} onBlur={ed.seal} /></div>
       <div class="field"><label for="field-description">Description</label><textarea id="field-description" rows={2} value={description()} readonly={ed.readOnly} onInput={(e) => setDescription(e.currentTarget.value)} onBlur={ed.seal} /></div>
       <Folded title="Variables, models and tests">
-        <For each={heads}>{(f) => <FieldInput field={f} value={empty(ed.graph()[f.name]) ? undefined : ed.graph()[f.name]} problems={[]} readOnly={ed.readOnly} names="flow-names" set={(v) => ed.setHead({ [f.name]: v ?? (f.name === "config" ? {} : []) }, `set the ${f.name}`)} seal={ed.seal} />}</For>
+        <For each={heads}>{(f) => <FieldInput field={f} value={empty(ed.graph()[f.name]) ? undefined : ed.graph()[f.name]} problems={[]} ed={ed} set={(v) => ed.setHead({ [f.name]: v ?? (f.name === "config" ? {} : []) }, `set the ${f.name}`)} seal={ed.seal} />}</For>
       </Folded>
     </form>
   );
