@@ -9,10 +9,14 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"path"
+	"strconv"
 
 	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/flow/check"
+	"github.com/mindcoordinator/mind/flow/compile"
+	"github.com/mindcoordinator/mind/flow/forms"
 	"github.com/mindcoordinator/mind/flow/ir"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
@@ -84,15 +88,18 @@ func parseBundle(x *httpRequest) error {
 	if !json.Valid(raw) {
 		return badBundle("File is neither a valid .scaicore-ir bundle nor JSON")
 	}
-	m, err := ir.Parse(raw)
-	if err != nil {
-		return badBundle("Failed to parse bundle: " + err.Error())
+	m, found := forms.Module(raw)
+	if m == nil {
+		says := found[0].Message
+		if block := found[0].BlockID; block != "" {
+			says = "block " + strconv.Quote(block) + ": " + says
+		}
+		return badBundle("Failed to parse bundle: " + says)
 	}
 	stored, err := m.Encode()
 	if err != nil {
 		return fmt.Errorf("writing a program: %w", err)
 	}
-	found := check.Module(m)
 	if found == nil {
 		found = []check.Diagnostic{}
 	}
@@ -136,7 +143,7 @@ func bundle(x *httpRequest) ([]byte, error) {
 	defer release(body)
 	kind, options, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	if kind != "multipart/form-data" {
-		return append([]byte(nil), *body...), nil
+		return unYAML(append([]byte(nil), *body...), x.sendsYAML())
 	}
 	form := multipart.NewReader(bytes.NewReader(*body), options["boundary"])
 	for {
@@ -157,6 +164,18 @@ func bundle(x *httpRequest) ([]byte, error) {
 		case len(raw) > maxBundle:
 			return nil, &problem{http: http.StatusRequestEntityTooLarge, code: "VALIDATION_ERROR", message: "Bundle exceeds 10 MB limit"}
 		}
+		return unYAML(raw, isYAML(part.Header.Get("Content-Type")) || path.Ext(part.FileName()) == ".yaml" || path.Ext(part.FileName()) == ".yml")
+	}
+}
+
+// unYAML is a file as JSON, if it is YAML.
+func unYAML(raw []byte, yaml bool) ([]byte, error) {
+	if !yaml {
 		return raw, nil
 	}
+	raw, err := compile.JSON(raw)
+	if err != nil {
+		return nil, badBundle("Failed to parse bundle: " + err.Error())
+	}
+	return raw, nil
 }

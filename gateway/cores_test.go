@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"mime/multipart"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/flow/compile"
 )
 
 const cores = "/v1/modules/scaicore"
@@ -50,6 +52,70 @@ func TestCores_lists(t *testing.T) {
 	require.Equal(t, 422, newGate(t, testConfig(newScripted(t))).do("GET", cores+"/cores?limit=501", "").code)
 }
 
+// A program is taken in each form, by itself or as a field, as JSON and as YAML: coordinators get the same.
+func TestCores_sources(t *testing.T) {
+	c := newScripted(t)
+	var made *v1.CreateCoreRequest
+	var changed *v1.UpdateCoreRequest
+	c.unary["CreateCore"] = func(_ context.Context, request any) (any, error) {
+		made = request.(*v1.CreateCoreRequest)
+		return &v1.CreateCoreResponse{Core: &v1.Core{Slug: "greet"}}, nil
+	}
+	c.unary["UpdateCore"] = func(_ context.Context, request any) (any, error) {
+		changed = request.(*v1.UpdateCoreRequest)
+		return &v1.UpdateCoreResponse{Core: &v1.Core{Slug: "greet"}}, nil
+	}
+	g := newGate(t, testConfig(c))
+	yaml, found := compile.Manifest([]byte(greeting))
+	require.NotNil(t, yaml, found)
+	m, _ := compile.Program([]byte(greeting))
+	raw, err := m.Encode()
+	require.NoError(t, err)
+	want := &structpb.Struct{}
+	require.NoError(t, want.UnmarshalJSON(raw))
+	manifest, err := compile.JSON(yaml)
+	require.NoError(t, err)
+	program := "schema_version: \"0.1\"\nname: Waits\nflows: [{name: main, body: [{kind: wait, id: w, duration: 1s}]}]\n"
+	for body, of := range map[string][]string{
+		greeting:         {"application/json", "Greet"},
+		string(yaml):     {"application/yaml", "greet"},
+		string(manifest): {"", "greet"},
+		`{"name":"own","runtime_mode":"api","source":` + greeting + `}`:         {"application/json", "own"},
+		`{"name":"own","runtime_mode":"api","source":` + string(manifest) + `}`: {"application/json", "own"},
+		"name: own\nruntime_mode: api\nsource: " + greeting:                     {"text/yaml; charset=utf-8", "own"},
+		program: {"text/yaml", "Waits"},
+	} {
+		made = nil
+		a := g.do("POST", cores+"/cores", body, "Content-Type", of[0])
+		require.Equal(t, 201, a.code, "%s\n%s", body, a.body)
+		require.Equal(t, of[1], made.GetName())
+		if body != program {
+			require.True(t, proto.Equal(want, made.GetSource()), "%s: %v", body, made.GetSource())
+		}
+		changed = nil
+		a = g.do("PUT", cores+"/cores/greet", body, "Content-Type", of[0])
+		require.Equal(t, 200, a.code, "%s\n%s", body, a.body)
+		require.True(t, proto.Equal(made.GetSource(), changed.GetSource()))
+		require.Equal(t, "greet", changed.GetCoreId())
+		require.Equal(t, of[1] == "own", changed.GetName() == "own", "a program by itself renames no Core")
+	}
+
+	made = nil
+	wrong := strings.Replace(greeting, "{{request.name}}", "{{request.}}", 1)
+	a := g.do("POST", cores+"/cores", wrong)
+	require.Equal(t, 422, a.code, a.body)
+	require.Equal(t, "source.nodes[1].config.template", a.Error.Details[0].Field)
+	require.Contains(t, a.Error.Details[0].Message, "[BAD_FIELD]")
+	notYet := strings.Replace(greeting, `"entry_api"`, `"entry_webhook"`, 1)
+	notYet = strings.Replace(notYet, "out_request", "out_event", 1)
+	require.Contains(t, g.do("POST", cores+"/cores", notYet).body, "NOT_SUPPORTED")
+	for _, body := range []string{"a: [", "a: &a [1]\nb: *a\n", "a: 1\n---\nb: 2\n", "core: 3\n"} {
+		a := g.do("POST", cores+"/cores", body, "Content-Type", "application/yaml")
+		require.Equal(t, 422, a.code, a.body)
+	}
+	require.Nil(t, made)
+}
+
 func TestCores_parseBundle(t *testing.T) {
 	g := newGate(t, testConfig(newScripted(t)))
 	const program = `{"schema_version":"0.1","name":"p","flows":[{"name":"main","body":[{"kind":"wait","id":"w","duration":"1s"}]}]}`
@@ -66,6 +132,11 @@ func TestCores_parseBundle(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	require.Equal(t, 200, g.do("POST", cores+"/cores/parse-bundle", form.String(), "Content-Type", w.FormDataContentType()).code)
+
+	yaml, _ := compile.Manifest([]byte(greeting))
+	a = g.do("POST", cores+"/cores/parse-bundle", string(yaml), "Content-Type", "application/yaml")
+	require.Equal(t, 200, a.code, a.body)
+	require.Contains(t, string(a.Data), `"flows":["greet"]`)
 
 	for body, says := range map[string]string{
 		"SCIR\x00":    "its binary form was never published",

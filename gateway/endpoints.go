@@ -216,6 +216,8 @@ func special() []endpoint {
 			consistency,
 		}}},
 		{own: parseBundleRoute, permissions: []string{auth.CoreManage, auth.CoreAdmin}, serve: parseBundle, doc: doc{InSchema: anything, OutSchema: bundleSchema}},
+		{rpc: v1.CoreService_CreateCore_FullMethodName, serve: createCore, doc: doc{In: &v1.CreateCoreRequest{}, Out: &v1.Core{}, YAML: true}},
+		{rpc: v1.CoreService_UpdateCore_FullMethodName, serve: updateCore, doc: doc{In: &v1.UpdateCoreRequest{}, Without: []string{"core_id"}, Out: &v1.Core{}, YAML: true}},
 		{rpc: v1.CoreService_InvokeCore_FullMethodName, serve: invokeCore, doc: doc{In: &v1.InvokeCoreRequest{}, Without: []string{"core_id"}, Optional: true, Out: &v1.Execution{}, Accepted: true}},
 		{rpc: v1.CoreService_ListCores_FullMethodName, query: fromQuery(wire.Listing(func() *v1.ListCoresRequest { return &v1.ListCoresRequest{} })), doc: doc{Query: params{
 			coreLimit, coreCursor, consistency,

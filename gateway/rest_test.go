@@ -162,6 +162,8 @@ func TestRoutes(t *testing.T) {
 			"PUT", p + "/reservations/paper", `{"gpus":8,"gpu_type":"H100","duration_seconds":3600}`, 200, "PutReservation",
 			&v1.PutReservationRequest{Name: "paper", Gpus: 8, GpuType: "H100", DurationSeconds: 3600},
 		},
+		{"POST", cores + "/cores", `{"name":"greet"}`, 201, "CreateCore", &v1.CreateCoreRequest{Name: "greet"}},
+		{"PUT", cores + "/cores/greet", `{"name":"hello"}`, 200, "UpdateCore", &v1.UpdateCoreRequest{CoreId: "greet", Name: "hello"}},
 		{"DELETE", p + "/tenants/acme/quota", "", 200, "DeleteQuota", &v1.DeleteQuotaRequest{TenantId: "acme"}},
 		{
 			"GET", p + "/audit?user_id=u&action=node&object=n1&outcome=OK&since=2026-01-31T08:00:00Z&until=2026-02-01T08:00:00Z&page_size=1000&page_token=t",

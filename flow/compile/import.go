@@ -19,20 +19,9 @@ import (
 // Import makes a drawing of a manifest. With scaiflow_meta.graph it is the one that was compiled, with the configs that the steps have
 // now. Without it, nodes are stacked below each other; steps of an unknown form are kept in metadata.unknown_steps.
 func Import(manifest []byte) ([]byte, error) {
-	if len(manifest) > MaxYAML {
-		return nil, fmt.Errorf("the manifest has %d bytes, and at most %d are allowed", len(manifest), MaxYAML)
-	}
-	var document yaml.Node
-	documents := yaml.NewDecoder(bytes.NewReader(manifest))
-	if err := documents.Decode(&document); err != nil {
-		return nil, fmt.Errorf("the manifest is no YAML: %w", err)
-	}
-	if err := documents.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more than one document: a manifest is one")
-	}
-	value, err := fromYAML(&document, 0)
+	value, err := valueOf(manifest)
 	if err != nil {
-		return nil, fmt.Errorf("reading the manifest: %w", err)
+		return nil, err
 	}
 	root, _ := value.(map[string]any)
 	core, ok := root["core"].(map[string]any)
@@ -84,6 +73,39 @@ const (
 	// deepest bounds the nesting of a manifest.
 	deepest = 512
 )
+
+// JSON is a document of YAML as JSON. Numbers keep their digits; aliases are refused.
+func JSON(text []byte) ([]byte, error) {
+	value, err := valueOf(text)
+	if err != nil {
+		return nil, err
+	}
+	data, err := marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("writing JSON: %w", err)
+	}
+	return data, nil
+}
+
+// valueOf reads a document of YAML.
+func valueOf(text []byte) (any, error) {
+	if len(text) > MaxYAML {
+		return nil, fmt.Errorf("the manifest has %d bytes, and at most %d are allowed", len(text), MaxYAML)
+	}
+	var document yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	if err := documents.Decode(&document); err != nil {
+		return nil, fmt.Errorf("the manifest is no YAML: %w", err)
+	}
+	if err := documents.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more than one document: a manifest is one")
+	}
+	value, err := fromYAML(&document, 0)
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifest: %w", err)
+	}
+	return value, nil
+}
 
 // fromYAML is YAML as JSON. Numbers keep their digits.
 func fromYAML(n *yaml.Node, depth int) (any, error) {

@@ -39,6 +39,8 @@ type Operation struct {
 	InSchema, OutSchema Object
 	// Optional: the body may be omitted.
 	Optional bool
+	// YAML: the body may be YAML, and a program or a drawing by itself.
+	YAML bool
 	// Without are fields of In that callers cannot set.
 	Without []string
 	// Missing: the object that the query or the body names may be missing.
@@ -140,7 +142,11 @@ func operation(o *Operation, schemas schemaBook) Object {
 		if body == nil {
 			body = schemas.take(o.In.ProtoReflect().Descriptor(), o.Without)
 		}
-		op["requestBody"] = Object{"required": !o.Optional, "content": Object{"application/json": Object{"schema": body}}}
+		content := Object{"application/json": Object{"schema": body}}
+		if o.YAML {
+			content["application/yaml"] = Object{"schema": Object{"description": "the same as YAML; or a program, a drawing or the YAML of one by itself, as in JSON, too"}}
+		}
+		op["requestBody"] = Object{"required": !o.Optional, "content": content}
 	}
 	return op
 }

@@ -56,6 +56,12 @@ func TestCreate_sendsTheProgramAndTheEnvironment(t *testing.T) {
 	require.JSONEq(t, nightly, stdout)
 	require.JSONEq(t, `{"name":"x","source":{"flows":[]}}`, last(g.Bodies))
 
+	const drawing = `{"name":"Greet","nodes":[],"edges":[]}`
+	clitest.Done(t, "core", "create", "-f", file(t, "greet.flow.json", drawing))
+	require.JSONEq(t, `{"name":"Greet","source":`+drawing+`}`, last(g.Bodies), "the gateway compiles drawings")
+	clitest.Done(t, "core", "create", "-f", file(t, "greet.yaml", "core: {name: greet, flows: []}\n"))
+	require.JSONEq(t, `{"name":"greet","source":{"core":{"name":"greet","flows":[]}}}`, last(g.Bodies))
+
 	clitest.Done(t, "core", "create", "-f", file(t, "of-the-file.json", `{"flows":[]}`))
 	require.Contains(t, last(g.Bodies), `"name":"of-the-file"`)
 }

@@ -21,8 +21,8 @@ func newCreate() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:   "create -f PROGRAM",
 		Short: "Make a Core of a program",
-		Long: `Makes a Core of a program, and prints its slug. The program is JSON, or YAML of the same shape; mind flow validate checks it
-without a cluster. The name is that of the program unless --name gives another.
+		Long: `Makes a Core of a program, and prints its slug. The program is JSON, or YAML of the same shape, or a drawing of the designer, which
+the gateway compiles; mind flow validate checks each of them without a cluster. The name is that of the program unless --name gives another.
 
 A Core has to be started before it can be called; --start does so, and returns when it runs. The values of --env and --secret are stored
 encrypted and are never shown, by nobody; mind core show has their names.`,
@@ -70,7 +70,8 @@ encrypted and are never shown, by nobody; mind core show has their names.`,
 
 // refused adds to the refusal of a program how to see all that is wrong with it.
 func refused(err error, file string) error {
-	if file == "" || file == "-" || !strings.Contains(err.Error(), "INVALID_SOURCE_IR") {
+	says := err.Error()
+	if file == "" || file == "-" || !strings.Contains(says, "INVALID_SOURCE_IR") && !strings.Contains(says, "source: ") && !strings.Contains(says, "source.") {
 		return err
 	}
 	return fmt.Errorf("%w: `mind flow validate %s` lists what is wrong", err, file)

@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/flow"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/request"
+	"github.com/mindcoordinator/mind/flow/forms"
 )
 
 // options are the flags that say what a Core is; create and update share them.
@@ -60,7 +61,7 @@ func (o *options) body(stdin io.Reader) (map[string]any, error) {
 	return body, err
 }
 
-// program reads a program, and its name: the one in it, or that of the file.
+// program reads a program of any form, and its name: the one in it, or that of the file. The gateway compiles it.
 func program(file string, stdin io.Reader) (json.RawMessage, string, error) {
 	var text []byte
 	var err error
@@ -74,19 +75,14 @@ func program(file string, stdin io.Reader) (json.RawMessage, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the program: %w", err)
 	}
-	if text, err = flow.Source(file, text); err != nil {
-		return nil, "", err
+	if !json.Valid(text) {
+		return nil, "", fmt.Errorf("reading the program: %s is not a program: it is no JSON: `mind flow validate %s` says more", file, file)
 	}
-	var head struct {
-		Name string `json:"name"`
+	_, name := forms.Of(text)
+	if name == "" && file != "-" {
+		name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	}
-	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, "", fmt.Errorf("reading the program: %s is not a program: %w: `mind flow validate %s` says more", file, err, file)
-	}
-	if head.Name == "" && file != "-" {
-		head.Name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-	}
-	return text, head.Name, nil
+	return text, name, nil
 }
 
 // environment reads the values of the environment.

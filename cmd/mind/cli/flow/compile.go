@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/request"
 	"github.com/mindcoordinator/mind/durable"
 	"github.com/mindcoordinator/mind/flow/compile"
+	"github.com/mindcoordinator/mind/flow/forms"
 	"github.com/mindcoordinator/mind/flow/graph"
 )
 
@@ -68,10 +69,10 @@ func compiled(stderr io.Writer, file, format string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
-	switch formOf(data) {
-	case program:
+	switch form, _ := forms.Of(data); form {
+	case forms.Program:
 		return nil, fmt.Errorf("%s is no drawing: it has no nodes; `mind flow validate %s` reads programs", file, file)
-	case manifest:
+	case forms.Manifest:
 		if data, err = compile.Import(text); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", file, err)
 		}
@@ -86,7 +87,7 @@ func compiled(stderr io.Writer, file, format string) ([]byte, error) {
 	} else {
 		made, found = compile.Manifest(data)
 	}
-	printFindings(stderr, file, plain(found))
+	printFindings(stderr, file, forms.Plain(found))
 	if err != nil {
 		return nil, fmt.Errorf("writing the program: %w", err)
 	}

@@ -73,15 +73,3 @@ func TestCompile_saysWhatIsWrong(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, complaints, "has no core at its root")
 }
-
-// A drawing is sent as a program by `mind core create`.
-func TestSource(t *testing.T) {
-	source, err := Source("f", []byte(`{"flows": []}`))
-	require.NoError(t, err)
-	require.Equal(t, `{"flows": []}`, string(source))
-	source, err = Source("f", []byte(drawn))
-	require.NoError(t, err)
-	require.Contains(t, string(source), `"schema_version":"0.1"`)
-	_, err = Source("f", []byte(crossed))
-	require.ErrorContains(t, err, "f cannot be compiled: ")
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/target"
 	"github.com/mindcoordinator/mind/flow/compile"
+	"github.com/mindcoordinator/mind/flow/forms"
 )
 
 // readDrawing reads a drawing of a file, which may also be YAML that was compiled from one.
@@ -27,10 +28,10 @@ func readDrawing(file string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
-	switch formOf(data) {
-	case program:
+	switch form, _ := forms.Of(data); form {
+	case forms.Program:
 		return nil, exit.Misuse(fmt.Errorf("%s is no drawing: it has no nodes; `mind core create -f %s` takes programs", file, file))
-	case manifest:
+	case forms.Manifest:
 		if data, err = compile.Import(text); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", file, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 	"github.com/mindcoordinator/mind/flow/check"
+	"github.com/mindcoordinator/mind/flow/forms"
 	"github.com/mindcoordinator/mind/flow/ir"
 )
 
@@ -68,7 +69,7 @@ func load(file string) (*ir.Module, []check.Diagnostic, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading a program: %w", err)
 	}
-	m, found := Program(data)
+	m, found := forms.Module(data)
 	if found == nil {
 		found = []check.Diagnostic{}
 	}
