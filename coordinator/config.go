@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mindcoordinator/mind/archive"
+	"github.com/mindcoordinator/mind/coordinator/flows"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
 	"github.com/mindcoordinator/mind/coordinator/notify"
 	"github.com/mindcoordinator/mind/coordinator/output"
@@ -67,6 +68,8 @@ type Config struct {
 
 	// LogArchive is read if agents do not have the logs and metrics of a task, or no longer have them.
 	LogArchive output.Archive
+	// FlowArchive gets the contents of flows; the state keeps the current ones.
+	FlowArchive flows.Archive
 
 	// Webhooks says which URLs get notices of decisions, and what signs them. The same on all coordinators: the leader sends.
 	Webhooks notify.Settings
@@ -201,6 +204,11 @@ func (c Config) Validate() error {
 	if c.LogArchive.URL != "" {
 		if err := archive.Check(c.LogArchive.URL); err != nil {
 			errs = append(errs, fmt.Errorf("log_archive: %w", err))
+		}
+	}
+	if c.FlowArchive.URL != "" {
+		if err := archive.Check(c.FlowArchive.URL); err != nil {
+			errs = append(errs, fmt.Errorf("flow_archive: %w", err))
 		}
 	}
 	if n := countSet(c.CertFile, c.KeyFile, c.CAFile); n != 0 && n != 3 {

@@ -19,7 +19,7 @@ func (s *server) lead(ctx context.Context, number uint64) {
 	t := term.New(term.Config{
 		State: s.replica, Raft: s.replica.Raft(), Voters: s.votes, Figures: s.metrics, Applied: s.metrics.Term(s.replica.View()).Applied,
 		Heartbeat: s.config.Timers.AgentHeartbeat, UnreachableAfter: s.config.Timers.UnreachableAfter, Placements: s.config.Limits.Placements,
-		Duties: []func(context.Context){s.access.Lead, s.members.Lead, s.upgrade.Lead, s.schedules.Lead, s.interpreter.Lead, s.notices.Lead}, Log: s.log,
+		Duties: []func(context.Context){s.access.Lead, s.members.Lead, s.upgrade.Lead, s.schedules.Lead, s.interpreter.Lead, s.notices.Lead, s.flows.Lead}, Log: s.log,
 	}, number)
 	s.term.Store(t)
 	t.Run(ctx)

@@ -98,7 +98,9 @@ func (s *server) makeJobServices() (err error) {
 		State: s.replica, Admission: admitted, Evaluations: s.evaluations, Programs: cache, Open: s.cores.OpenEnvironment,
 		Notifies: s.notices.Check, NotifyURL: s.config.Webhooks.URL, Advanced: s.metrics.Advanced, Log: s.log,
 	})
-	s.flows = flows.New(flows.Config{State: s.replica, Cores: s.cores})
+	if s.flows, err = flows.New(flows.Config{State: s.replica, Cores: s.cores, Archive: s.config.FlowArchive, Log: s.log}); err != nil {
+		return err
+	}
 	s.schedules = schedules.New(schedules.Config{State: s.replica, Admission: admitted, Ran: s.metrics.Ran, Log: s.log})
 	s.data = data.New(s.replica, s.agents, s.log)
 	return nil

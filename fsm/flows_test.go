@@ -100,6 +100,50 @@ func TestFlows_aSaveNamesWhatItIsBasedOn(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
+// A content goes out of the state when the archive has it and it is not the current one, in either order. It counts as before.
+func TestFlows_contentsGoToTheArchive(t *testing.T) {
+	w := newWorld(t)
+	f := w.flow("one")
+	require.Nil(t, w.saveFlow(f.ID, "0.1.0", "two").Refusal)
+	at := func(number uint32) *flows.Version {
+		v, ok := w.m.View().FlowVersion(f.ID, number)
+		require.True(t, ok)
+		return v
+	}
+	archive := func(number uint32, digest string) {
+		do[flowverbs.Result](w, flowverbs.ArchiveVersions{Versions: []flowverbs.ArchivedVersion{{Flow: f.ID, Number: 77}, {Flow: f.ID, Number: number, Digest: digest}}})
+	}
+	use := w.m.View().FlowUse("acme")
+	require.Len(t, w.m.View().Unarchived(9), 2)
+	archive(1, "another content")
+	require.False(t, at(1).Archived, "only what was written is noted")
+	archive(1, content("one").Digest)
+	archive(2, content("two").Digest)
+	require.Equal(t, []any{true, 0, true, "two"}, []any{at(1).Archived, len(at(1).Content.Packed), at(2).Archived, string(at(2).Content.Packed)})
+	require.Empty(t, w.m.View().Unarchived(9))
+	require.Equal(t, use, w.m.View().FlowUse("acme"))
+
+	require.Nil(t, w.saveFlow(f.ID, "0.1.1", "three").Refusal)
+	require.Empty(t, at(2).Content.Packed)
+	require.Equal(t, "three", string(at(3).Content.Packed))
+	require.Equal(t, 3, len(w.m.View().Unarchived(1))+2)
+	require.True(t, w.saveFlow(f.ID, "0.1.2", "three").Same)
+	archive(2, content("two").Digest)
+	require.Equal(t, uint32(len("two")), at(2).Content.Dropped)
+
+	// With their flow they go from the state at once, and are listed until they are out of the archive.
+	require.Nil(t, do[flowverbs.Result](w, flowverbs.DeleteFlow{Flow: f.ID, Caller: ann}).Refusal)
+	w.later(time.Duration(flows.KeepDeleted) + time.Second)
+	w.tick()
+	_, ok := w.m.View().Flow(f.ID)
+	require.False(t, ok)
+	gone := slices.Collect(w.m.View().GoneContents())
+	require.Len(t, gone, 2, "the third was never archived")
+	require.Equal(t, []any{f.ID, uint32(1), "0.1.0", "acme"}, []any{gone[0].Flow, gone[0].Number, gone[0].Name, gone[0].Tenant})
+	do[flowverbs.Result](w, flowverbs.ForgetContents{Versions: []flowverbs.ArchivedVersion{{Flow: f.ID, Number: 1}}})
+	require.Len(t, slices.Collect(w.m.View().GoneContents()), 1)
+}
+
 func TestFlows_areMadeOnceForTheirKey(t *testing.T) {
 	w := newWorld(t)
 	put := func(key string, print uint64) flowverbs.Result {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/mindcoordinator/mind/coordinator/call"
@@ -73,13 +72,7 @@ func unpack(v *flows.Version) (string, error) {
 	if err != nil || len(raw) < len("{}") || len(raw) > flows.MaxContent {
 		return "", fmt.Errorf("reading version %s of the flow %s, which has %d bytes: %w", v.Name, v.Flow, len(raw), err)
 	}
-	var b strings.Builder
-	b.WriteString(`{"id":` + strconv.Quote(v.Flow.String()) + `,"version":` + strconv.Quote(v.Name))
-	if string(raw) != "{}" {
-		b.WriteByte(',')
-	}
-	b.Write(raw[1:])
-	return b.String(), nil
+	return shownContent(v, raw), nil
 }
 
 // firstVersion is the version of a new flow whose content names one: its three numbers, if it is a semantic version.

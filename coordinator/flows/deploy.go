@@ -42,7 +42,7 @@ func (s *Service) DeployFlow(ctx context.Context, req *v1.DeployFlowRequest) (*v
 	if err != nil {
 		return nil, err
 	}
-	content, err := unpack(row)
+	content, err := s.content(ctx, f.Tenant, row)
 	if err != nil {
 		return nil, err
 	}

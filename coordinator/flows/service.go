@@ -2,14 +2,18 @@
 // tenant.
 //
 // Guarantees. A flow on which the caller has no right is not found, and so is one of another tenant. A content is saved only over the
-// version that it was made from. Content that is equal as JSON is the same version, whatever its id and version say.
+// version that it was made from. Content that is equal as JSON is the same version, whatever its id and version say. With an archive, a
+// content leaves the state only after it was written there and read back; a content that is shown has the digest that was saved.
 package flows
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
@@ -30,8 +34,10 @@ type State interface {
 
 // Config configures a Service.
 type Config struct {
-	State State
-	Cores Cores
+	State   State
+	Cores   Cores
+	Archive Archive
+	Log     *slog.Logger
 }
 
 // Service implements FlowService.
@@ -39,10 +45,21 @@ type Service struct {
 	v1.UnimplementedFlowServiceServer
 
 	Config
+	store archive.Store // nil: the state keeps all contents
 }
 
 // New makes a Service.
-func New(c Config) *Service { return &Service{Config: c} }
+func New(c Config) (*Service, error) {
+	s := &Service{Config: c}
+	if c.Archive.URL == "" {
+		return s, nil
+	}
+	var err error
+	if s.store, err = archive.Open(c.Archive.URL, c.Archive.Access); err != nil {
+		return nil, fmt.Errorf("flow archive: %w", err)
+	}
+	return s, nil
+}
 
 // callerOf is the caller with all groups.
 func callerOf(ctx context.Context) flows.Caller {
@@ -160,7 +177,7 @@ func (s *Service) GetFlow(ctx context.Context, req *v1.GetFlowRequest) (*v1.GetF
 	if err != nil {
 		return nil, err
 	}
-	shown, err := detail(f.Flow, f.right, row)
+	shown, err := s.detail(ctx, f.Flow, f.right, row)
 	return &v1.GetFlowResponse{Flow: shown}, err
 }
 
@@ -206,7 +223,7 @@ func (s *Service) GetFlowVersion(ctx context.Context, req *v1.GetFlowVersionRequ
 		return nil, err
 	}
 	out := versionShown(row)
-	out.Content, err = unpack(row)
+	out.Content, err = s.content(ctx, f.Tenant, row)
 	return &v1.GetFlowVersionResponse{Version: out}, err
 }
 

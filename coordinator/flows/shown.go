@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"context"
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -20,8 +21,8 @@ func summary(f *flows.Flow, right flows.Right) *v1.FlowSummary {
 }
 
 // detail is a flow with the content of a version, for a caller with a right.
-func detail(f *flows.Flow, right flows.Right, row *flows.Version) (*v1.FlowDetail, error) {
-	content, err := unpack(row)
+func (s *Service) detail(ctx context.Context, f *flows.Flow, right flows.Right, row *flows.Version) (*v1.FlowDetail, error) {
+	content, err := s.content(ctx, f.Tenant, row)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (s *Service) CreateFlow(ctx context.Context, req *v1.CreateFlowRequest) (*v
 	if err != nil {
 		return nil, err
 	}
-	shown, err := s.current(result.Flow, flows.ToAdmin)
+	shown, err := s.current(ctx, result.Flow, flows.ToAdmin)
 	return &v1.CreateFlowResponse{Flow: shown}, err
 }
 
@@ -76,12 +76,12 @@ func keyOf(by *call.Call) string {
 }
 
 // current is a flow with the content of its current version, as the command has left it.
-func (s *Service) current(f *flows.Flow, right flows.Right) (*v1.FlowDetail, error) {
+func (s *Service) current(ctx context.Context, f *flows.Flow, right flows.Right) (*v1.FlowDetail, error) {
 	row, ok := s.State.View().FlowVersion(f.ID, f.Number)
 	if !ok {
 		return nil, call.Refused(kernel.Refuse(kernel.CodeNotFound, reason.NoFlow, f.ID))
 	}
-	return detail(f, right, row)
+	return s.detail(ctx, f, right, row)
 }
 
 // UpdateFlow changes the given fields of a flow. A content is saved only over the version that it was made from.
@@ -99,7 +99,7 @@ func (s *Service) UpdateFlow(ctx context.Context, req *v1.UpdateFlowRequest) (*v
 		if err != nil {
 			return nil, err
 		}
-		shown, err := s.current(result.Flow, f.right)
+		shown, err := s.current(ctx, result.Flow, f.right)
 		return &v1.UpdateFlowResponse{Flow: shown}, err
 	}
 	content, _, err := pack(req.GetContent())
@@ -118,7 +118,7 @@ func (s *Service) UpdateFlow(ctx context.Context, req *v1.UpdateFlowRequest) (*v
 	default:
 		return nil, call.Refused(refusal)
 	}
-	shown, err := s.current(result.Flow, f.right)
+	shown, err := s.current(ctx, result.Flow, f.right)
 	return &v1.UpdateFlowResponse{Flow: shown}, err
 }
 

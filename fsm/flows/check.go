@@ -36,11 +36,17 @@ func (l *Library) check(report kernel.Report) {
 		if _, ok := parseVersion(v.Name); !ok || v.Number == 0 || v.Number > f.Number {
 			report("I24: the flow %s has version %d, %q, and is at %d", f.ID, v.Number, v.Name, f.Number)
 		}
-		if v.Content.Digest == "" || len(v.Content.Packed) == 0 || len(v.Content.Packed) > MaxStored || v.Content.Size > MaxContent {
-			report("version %d of the flow %s has %d bytes of content, packed %d", v.Number, f.ID, v.Content.Size, len(v.Content.Packed))
+		if n := v.Content.Bytes(); v.Content.Digest == "" || n == 0 || n > MaxStored || v.Content.Size > MaxContent {
+			report("version %d of the flow %s has %d bytes of content, packed %d", v.Number, f.ID, v.Content.Size, n)
+		}
+		if dropped := v.Content.Dropped != 0; dropped && (!v.Archived || v.Number == f.Number || len(v.Content.Packed) > 0) {
+			report("the content of version %d of the flow %s, which is at %d, is in the archive alone: archived %t", v.Number, f.ID, f.Number, v.Archived)
+		}
+		if v.Archived == l.unarchived.Has(versionKey{v.Flow, v.Number}) {
+			report("version %d of the flow %s is archived: %t, and its list says otherwise", v.Number, f.ID, v.Archived)
 		}
 		u := uses[f.Tenant]
-		u.Bytes += len(v.Content.Packed)
+		u.Bytes += v.Content.Bytes()
 		uses[f.Tenant] = u
 	}
 	l.checkRest(report)
@@ -108,6 +114,11 @@ func (l *Library) countACLs(id ident.Flow) (n int) {
 }
 
 func (l *Library) checkRest(report kernel.Report) {
+	for g := range l.gone.Rows() {
+		if _, ok := l.FlowVersion(g.Flow, g.Number); ok || g.Tenant == "" || g.Name == "" {
+			report("the content of version %d of the flow %s, %q of %q, is to go from the archive, and the version is there: %t", g.Number, g.Flow, g.Name, g.Tenant, ok)
+		}
+	}
 	for a := range l.acls.Rows() {
 		if _, ok := l.flows.Get(a.Flow); !ok {
 			report("the right %s is on the flow %s, which is not there", a.ID, a.Flow)

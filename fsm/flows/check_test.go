@@ -64,6 +64,13 @@ func TestCheck_canFail(t *testing.T) {
 			v.Content.Digest = ""
 			l.versions.Put(versionKey{1, 1}, v)
 		},
+		"in the archive alone": func(l *Library) {
+			v := aVersion(1, 1, "0.1.0")
+			v.Content.drop()
+			l.versions.Put(versionKey{1, 1}, v)
+		},
+		"is to go from the archive":       func(l *Library) { PutGone(l, &Gone{Flow: 1, Number: 1, Name: "0.1.0", Tenant: "acme"}) },
+		"its list says otherwise":         func(l *Library) { l.unarchived.Delete(versionKey{1, 1}) },
 		"version 1 is of the flow flow_3": func(l *Library) { l.versions.Put(versionKey{3, 1}, aVersion(3, 1, "0.1.0")) },
 		"was deployed at version 1":       func(l *Library) { l.versions.Delete(versionKey{1, 1}) },
 		"are counted as":                  func(l *Library) { l.use("acme", 0, 1) },

@@ -31,6 +31,12 @@ func Domain(verbs []kernel.CommandDef) kernel.Domain {
 				func(s *kernel.State, a *ACL) error { PutACL(Of(s), a); return nil }),
 			kernel.Rows(recordDeployment, "flow deployment", func(s *kernel.State) *kernel.Table[deploymentKey, *Deployment] { return &Of(s).deployments },
 				func(s *kernel.State, d *Deployment) error { PutDeployment(Of(s), d); return nil }),
+			kernel.Rows(recordGone, "archived content of a flow", func(s *kernel.State) *kernel.Table[versionKey, *Gone] { return &Of(s).gone },
+				func(s *kernel.State, g *Gone) error {
+					g.Tenant = s.Intern(g.Tenant)
+					PutGone(Of(s), g)
+					return nil
+				}),
 		},
 		Due: func(s *kernel.State) (int64, bool) {
 			at, _, ok := Of(s).NextGone()
@@ -49,7 +55,7 @@ func tick(tx *kernel.Tx) (more bool) {
 		if !ok || at > tx.Now() {
 			return false
 		}
-		Remove(l, f)
+		Remove(l, f, tx.Now())
 	}
 	at, _, ok := l.NextGone()
 	return ok && at <= tx.Now()

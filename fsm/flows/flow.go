@@ -23,6 +23,10 @@ const (
 	MaxDeployments = 100
 	// MaxACLs is how many users and groups have a right on a flow.
 	MaxACLs = 100
+	// KeepGone is for how long the archive keeps a content after its version went, nanoseconds: a backup of the state may have it.
+	KeepGone = int64(7 * 24 * 3600 * 1e9)
+	// MaxGone is how many contents that have to go from the archive are remembered. Those beyond stay there.
+	MaxGone = 65_536
 	// KeepDeleted is for how long a deleted flow is kept, nanoseconds. It goes earlier when its tenant needs the room.
 	KeepDeleted = int64(30 * 24 * 3600 * 1e9)
 )
@@ -59,11 +63,22 @@ type Content struct {
 	// Digest is the SHA-256 of what was compressed, Size its length in bytes.
 	Digest string `cbor:"1,keyasint,omitempty"`
 	Size   uint32 `cbor:"2,keyasint,omitempty"`
-	// Packed is compressed with gzip.
+	// Packed is compressed with gzip. It is empty when the archive alone has the content.
 	Packed []byte `cbor:"3,keyasint,omitempty"`
+	// Dropped is the length of what was packed; 0: it is there.
+	Dropped uint32 `cbor:"4,keyasint,omitempty"`
 }
 
-// Version is one content of a flow. It never changes.
+// Bytes is the length of the compressed content, wherever it is.
+func (c *Content) Bytes() int { return len(c.Packed) + int(c.Dropped) }
+
+// drop leaves the content to the archive.
+func (c *Content) drop() {
+	c.Dropped += uint32(len(c.Packed))
+	c.Packed = nil
+}
+
+// Version is one content of a flow. It never changes; the place where its content is does.
 type Version struct {
 	Flow   ident.Flow `cbor:"1,keyasint,omitempty"`
 	Number uint32     `cbor:"2,keyasint,omitempty"`
@@ -72,13 +87,33 @@ type Version struct {
 	Content   Content `cbor:"4,keyasint,omitempty"`
 	User      string  `cbor:"5,keyasint,omitempty"`
 	CreatedAt int64   `cbor:"6,keyasint,omitempty"`
+	// Archived says that the archive has the content. The state has it, too, as long as the version is the current one.
+	Archived bool `cbor:"7,keyasint,omitempty"`
 }
 
 // AppendFields implements kernel.Row.
 func (v *Version) AppendFields(to kernel.Fields) kernel.Fields {
 	to = to.Num(uint64(v.Flow)).Num(uint64(v.Number)).Text(v.Name)
 	to = to.Text(v.Content.Digest).Num(uint64(v.Content.Size)).Bytes(v.Content.Packed)
-	return to.Text(v.User).Int(v.CreatedAt)
+	to = to.Text(v.User).Int(v.CreatedAt)
+	if v.Archived || v.Content.Dropped != 0 {
+		to = to.Flag(v.Archived).Num(uint64(v.Content.Dropped))
+	}
+	return to
+}
+
+// Gone is a version that went, and whose content is in the archive.
+type Gone struct {
+	Flow   ident.Flow `cbor:"1,keyasint,omitempty"`
+	Number uint32     `cbor:"2,keyasint,omitempty"`
+	Name   string     `cbor:"3,keyasint,omitempty"`
+	Tenant string     `cbor:"4,keyasint,omitempty"`
+	At     int64      `cbor:"5,keyasint,omitempty"`
+}
+
+// AppendFields implements kernel.Row.
+func (g *Gone) AppendFields(to kernel.Fields) kernel.Fields {
+	return to.Num(uint64(g.Flow)).Num(uint64(g.Number)).Text(g.Name).Text(g.Tenant).Int(g.At)
 }
 
 // Deployment says that a version of a flow became a version of a Core.

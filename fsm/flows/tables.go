@@ -13,6 +13,7 @@ const (
 	recordVersion    = 151
 	recordACL        = 152
 	recordDeployment = 153
+	recordGone       = 154
 )
 
 // Library is the part of the state that has the flows. Its exported methods read; what changes it is functions, so that a view offers
@@ -27,6 +28,10 @@ type Library struct {
 	// deleted has the deleted flows by the time at which they go.
 	deleted kernel.Index[goesAt]
 	uses    kernel.Index[Use]
+	// gone has the versions that went, and whose content is in the archive.
+	gone kernel.Table[versionKey, *Gone]
+	// unarchived has the versions whose content the archive does not have.
+	unarchived kernel.Index[versionKey]
 }
 
 type versionKey struct {
@@ -78,10 +83,8 @@ func Of(s *kernel.State) *Library { return kernel.PartOf[*Library](s) }
 
 func open(*kernel.State) kernel.Part {
 	return &Library{
-		flows: kernel.NewTable[ident.Flow, *Flow](recordFlow, func(a, b ident.Flow) bool { return a < b }),
-		versions: kernel.NewTable[versionKey, *Version](recordVersion, func(a, b versionKey) bool {
-			return a.flow < b.flow || a.flow == b.flow && a.number < b.number
-		}),
+		flows:    kernel.NewTable[ident.Flow, *Flow](recordFlow, func(a, b ident.Flow) bool { return a < b }),
+		versions: kernel.NewTable[versionKey, *Version](recordVersion, byNumber),
 		acls: kernel.NewTable[aclKey, *ACL](recordACL, func(a, b aclKey) bool {
 			return a.flow < b.flow || a.flow == b.flow && a.id < b.id
 		}),
@@ -96,7 +99,14 @@ func open(*kernel.State) kernel.Part {
 		}),
 		deleted: kernel.NewIndex(func(a, b goesAt) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
 		uses:    kernel.NewIndex(func(a, b Use) bool { return a.tenant < b.tenant }),
+
+		gone:       kernel.NewTable[versionKey, *Gone](recordGone, byNumber),
+		unarchived: kernel.NewIndex(byNumber),
 	}
+}
+
+func byNumber(a, b versionKey) bool {
+	return a.flow < b.flow || a.flow == b.flow && a.number < b.number
 }
 
 // Freeze implements kernel.Part.
@@ -104,6 +114,7 @@ func (l *Library) Freeze(*kernel.State) kernel.Part {
 	return &Library{
 		flows: l.flows.Freeze(), versions: l.versions.Freeze(), acls: l.acls.Freeze(), deployments: l.deployments.Freeze(),
 		byTenant: l.byTenant.Freeze(), byKey: l.byKey.Freeze(), deleted: l.deleted.Freeze(), uses: l.uses.Freeze(),
+		gone: l.gone.Freeze(), unarchived: l.unarchived.Freeze(),
 	}
 }
 
@@ -146,9 +157,9 @@ func (l *Library) use(tenant string, flows, bytes int) {
 }
 
 // Remove takes a flow out, with all that belongs to it.
-func Remove(l *Library, f *Flow) {
+func Remove(l *Library, f *Flow, now int64) {
 	for v := range l.FlowVersions(f.ID) {
-		RemoveVersion(l, v)
+		RemoveVersion(l, v, now)
 	}
 	for a := range l.FlowACLs(f.ID) {
 		RemoveACL(l, a)
@@ -160,23 +171,82 @@ func Remove(l *Library, f *Flow) {
 	l.flows.Delete(f.ID)
 }
 
-// PutVersion puts a version of a flow in that is there.
+// PutVersion puts a version of a flow in that is there, in the place of the one of its number.
 func PutVersion(l *Library, v *Version) error {
 	f, ok := l.flows.Get(v.Flow)
 	if !ok {
 		return fmt.Errorf("version %d is of the flow %s, which is not there", v.Number, v.Flow)
 	}
-	l.versions.Put(versionKey{v.Flow, v.Number}, v)
-	l.use(f.Tenant, 0, len(v.Content.Packed))
+	key := versionKey{v.Flow, v.Number}
+	if old, ok := l.versions.Get(key); ok {
+		l.use(f.Tenant, 0, -old.Content.Bytes())
+	}
+	l.versions.Put(key, v)
+	l.use(f.Tenant, 0, v.Content.Bytes())
+	if v.Archived {
+		l.unarchived.Delete(key)
+	} else {
+		l.unarchived.Put(key)
+	}
 	return nil
 }
 
-// RemoveVersion takes a version out.
-func RemoveVersion(l *Library, v *Version) {
-	l.versions.Delete(versionKey{v.Flow, v.Number})
-	if f, ok := l.flows.Get(v.Flow); ok {
-		l.use(f.Tenant, 0, -len(v.Content.Packed))
+// RemoveVersion takes a version out. A content that the archive has is to go from there.
+func RemoveVersion(l *Library, v *Version, now int64) {
+	key := versionKey{v.Flow, v.Number}
+	l.versions.Delete(key)
+	l.unarchived.Delete(key)
+	f, ok := l.flows.Get(v.Flow)
+	if !ok {
+		return
 	}
+	l.use(f.Tenant, 0, -v.Content.Bytes())
+	if v.Archived && l.gone.Len() < MaxGone {
+		PutGone(l, &Gone{Flow: v.Flow, Number: v.Number, Name: v.Name, Tenant: f.Tenant, At: now})
+	}
+}
+
+// PutGone puts a version in that went.
+func PutGone(l *Library, g *Gone) { l.gone.Put(versionKey{g.Flow, g.Number}, g) }
+
+// Forget takes a version out that went, when the archive has its content no more.
+func Forget(l *Library, flow ident.Flow, number uint32) { l.gone.Delete(versionKey{flow, number}) }
+
+// GoneContents iterates the versions that went, and whose content is in the archive.
+func (l *Library) GoneContents() iter.Seq[*Gone] { return l.gone.Rows() }
+
+// Archive notes that the archive has the content of a version. The content goes out of the state unless the version is the current one.
+func Archive(l *Library, v *Version) {
+	row := *v
+	row.Archived = true
+	if f, ok := l.flows.Get(v.Flow); ok && f.Number != v.Number {
+		row.Content.drop()
+	}
+	_ = PutVersion(l, &row) // The flow is there: its version is.
+}
+
+// Supersede lets the content of a version that is not the current one any more go out of the state, if the archive has it.
+func Supersede(l *Library, flow ident.Flow, number uint32) {
+	v, ok := l.versions.Get(versionKey{flow, number})
+	if !ok || !v.Archived || len(v.Content.Packed) == 0 {
+		return
+	}
+	row := *v
+	row.Content.drop()
+	_ = PutVersion(l, &row) // The flow is there: its version is.
+}
+
+// Unarchived lists versions whose content the archive does not have.
+func (l *Library) Unarchived(most int) (all []*Version) {
+	for key := range l.unarchived.All() {
+		if len(all) == most {
+			break
+		}
+		if v, ok := l.versions.Get(key); ok {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // PutACL puts a right in.

@@ -65,12 +65,12 @@ func recordDeployment(tx *kernel.Tx, c *RecordDeployment) Result {
 		User: c.User, At: tx.Now(), PublishedSlug: c.PublishedSlug,
 	}
 	flows.PutDeployment(l, row)
-	forgetDeployments(l, f)
+	forgetDeployments(tx, l, f)
 	return Result{Flow: f, Deployment: row}
 }
 
 // forgetDeployments lets the oldest deployments beyond the bound go, and the versions that only they have kept.
-func forgetDeployments(l *flows.Library, f *flows.Flow) {
+func forgetDeployments(tx *kernel.Tx, l *flows.Library, f *flows.Flow) {
 	var all []*flows.Deployment
 	for d := range l.FlowDeployments(f.ID) {
 		all = append(all, d)
@@ -82,7 +82,7 @@ func forgetDeployments(l *flows.Library, f *flows.Flow) {
 		flows.RemoveDeployment(l, d)
 	}
 	for _, v := range surplus(l, f.ID, f.Number) {
-		flows.RemoveVersion(l, v)
+		flows.RemoveVersion(l, v, tx.Now())
 	}
 }
 

@@ -116,8 +116,11 @@ func putVersion(tx *kernel.Tx, row *flows.Flow, content flows.Content, user stri
 	l := flows.Of(tx.State)
 	v := &flows.Version{Flow: row.ID, Number: row.Number, Name: row.Version, Content: content, User: user, CreatedAt: tx.Now()}
 	_ = flows.PutVersion(l, v) // The flow is there.
+	if row.Number > 1 {
+		flows.Supersede(l, row.ID, row.Number-1)
+	}
 	for _, old := range surplus(l, row.ID, row.Number) {
-		flows.RemoveVersion(l, old)
+		flows.RemoveVersion(l, old, tx.Now())
 	}
 }
 

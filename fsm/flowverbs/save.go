@@ -64,7 +64,7 @@ func saveVersion(tx *kernel.Tx, c *SaveVersion) Result {
 	row.Version = flows.Next(row.Version)
 	bytes := len(c.Content.Packed)
 	for _, v := range surplus(l, row.ID, row.Number) {
-		bytes -= len(v.Content.Packed)
+		bytes -= v.Content.Bytes()
 	}
 	if r := makeRoom(tx, row.Tenant, 0, bytes); r != nil {
 		return refused(r)

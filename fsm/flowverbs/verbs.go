@@ -75,7 +75,7 @@ func makeRoom(tx *kernel.Tx, tenant string, more, bytes int) *kernel.Refusal {
 		}
 		use.Flows--
 		for v := range l.FlowVersions(f.ID) {
-			use.Bytes -= len(v.Content.Packed)
+			use.Bytes -= v.Content.Bytes()
 		}
 		gone = append(gone, f)
 	}
@@ -86,7 +86,7 @@ func makeRoom(tx *kernel.Tx, tenant string, more, bytes int) *kernel.Refusal {
 		return kernel.Refuse(kernel.CodeResourceExhausted, reason.FlowsTooLarge, int64(flows.MaxBytesOfTenant>>20))
 	}
 	for _, f := range gone {
-		flows.Remove(l, f)
+		flows.Remove(l, f, tx.Now())
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func checkTexts(most int, texts ...string) error {
 // checkContent says what is wrong with a content, as far as can be seen here.
 func checkContent(c flows.Content) error {
 	switch {
-	case len(c.Packed) == 0 || c.Digest == "":
+	case len(c.Packed) == 0 || c.Digest == "" || c.Dropped != 0:
 		return fmt.Errorf("it has no content, or its content no digest")
 	case c.Size > flows.MaxContent || len(c.Packed) > flows.MaxStored:
 		return fmt.Errorf("its content has %d bytes, and at most %d are allowed", c.Size, flows.MaxContent)
