@@ -40,3 +40,38 @@ func BenchmarkManifest_200nodes(b *testing.B) {
 		require.NotNil(b, manifest)
 	}
 }
+
+// row draws decisions in a row: the branches of each meet at the next one, or one of them ends.
+func row(decisions int, ends bool) []byte {
+	f := draw()
+	last := "start"
+	for i := range decisions {
+		d, e := fmt.Sprint("d", i), fmt.Sprint("e", i)
+		f.node(d, graph.LogicDecision, nil)
+		f.edge(last + " -> " + d)
+		if i > 0 && !ends {
+			f.edge(last + " -[input.x > 1]-> " + d)
+		}
+		if ends {
+			f.text(e)
+			f.edge(d + " -[input.x > 1]-> " + e)
+		}
+		last = d
+	}
+	f.text("z")
+	f.edge(last+" -[input.x > 1]-> z", last+" -[else]-> z")
+	return f.json()
+}
+
+// Decisions in a row up to the bound of a flow: the time follows their number, not its square.
+func BenchmarkCheck_decisionsInARow(b *testing.B) {
+	for _, n := range []int{350, 700, 1400} {
+		for name, content := range map[string][]byte{"meet": row(n, false), "end": row(n/2, true)} {
+			b.Run(fmt.Sprint(name, "/", n), func(b *testing.B) {
+				for b.Loop() {
+					compile.Check(content)
+				}
+			})
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -283,74 +282,6 @@ func (c *compiler) loop(n *graph.Node, made *step, edges []*graph.Edge, r *regio
 		made.body, _ = c.run(first, &region{stop: n.ID, loose: true, outer: r})
 	}
 	return c.only(n, done)
-}
-
-// meeting finds the node at which the branches of a node meet; "": there is none, in this region.
-func (c *compiler) meeting(n *graph.Node, edges []*graph.Edge, r *region) string {
-	if len(edges) < 2 {
-		return ""
-	}
-	var reached []int
-	for _, e := range edges {
-		for _, i := range c.reach(e.Target.Node, n.ID, r) {
-			if c.times[i]++; c.times[i] == 1 {
-				reached = append(reached, i)
-			}
-		}
-	}
-	shared := func(id string) bool {
-		i, ok := c.numbers[id]
-		return ok && c.times[i] > 1
-	}
-	// first are the shared nodes to which an edge leads from a node that is not.
-	first := map[string]bool{}
-	for _, e := range edges {
-		if shared(e.Target.Node) {
-			first[e.Target.Node] = true
-		}
-	}
-	for _, i := range reached {
-		if c.times[i] > 1 {
-			continue
-		}
-		for _, e := range c.after[i] {
-			if shared(e.Target.Node) {
-				first[e.Target.Node] = true
-			}
-		}
-	}
-	for _, i := range reached {
-		c.times[i] = 0
-	}
-	meets := slices.Sorted(maps.Keys(first))
-	if len(meets) == 0 {
-		return ""
-	}
-	if len(meets) > 1 {
-		at, _ := c.g.Node(meets[1])
-		c.crossing(at, "some of the branches of "+n.ID+" meet here, and others at "+meets[0]+": let all of them meet at one node")
-	}
-	return meets[0]
-}
-
-// reach has the numbers of the nodes that are reached from a node without passing the end of a region.
-func (c *compiler) reach(from, through string, r *region) (all []int) {
-	c.search++
-	queue := []string{from}
-	for len(queue) > 0 {
-		id := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		i, ok := c.numbers[id]
-		if !ok || c.seen[i] == c.search || id == through || id == r.stop || r.leaves(id) {
-			continue
-		}
-		c.seen[i] = c.search
-		all = append(all, i)
-		for _, e := range c.after[i] {
-			queue = append(queue, e.Target.Node)
-		}
-	}
-	return all
 }
 
 // crossing reports a node that has no place in a program, once.

@@ -94,21 +94,21 @@ type compiler struct {
 	crossed map[string]bool
 	// ids are those of all steps that the compiler added, and of all nodes.
 	ids map[string]bool
-	// seen and times are those of meeting: the last search that has reached a node, and how many of a decision have.
-	seen, times []int
-	search      int
+	// depths has how far each node is from the beginning, by its number.
+	depths []int
 }
 
 func newCompiler(g *graph.Graph, found []graph.Diagnostic) *compiler {
 	c := &compiler{
 		g: g, found: found, counts: map[graph.Severity]int{}, numbers: map[string]int{}, inputs: map[string][]*graph.Edge{},
 		crossed: map[string]bool{}, ids: map[string]bool{},
-		after: make([][]*graph.Edge, len(g.Nodes)), seen: make([]int, len(g.Nodes)), times: make([]int, len(g.Nodes)),
+		after: make([][]*graph.Edge, len(g.Nodes)),
 	}
 	for i := range g.Nodes {
 		c.numbers[g.Nodes[i].ID], c.ids[g.Nodes[i].ID] = i, true
 		c.after[i] = g.After(g.Nodes[i].ID)
 	}
+	c.depths = c.depthsOf()
 	for i := range g.Edges {
 		if e := &g.Edges[i]; e.Type == graph.Data {
 			c.inputs[e.Target.Node] = append(c.inputs[e.Target.Node], e)
