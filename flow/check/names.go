@@ -151,22 +151,22 @@ func (c *checker) uses(here place, b *ir.Block, known, iteration *scope, local, 
 		text(at+"message", s.Message, inputs)
 	}
 	for i := range b.Cases {
-		one("cases["+itoa(i)+"].when", b.Cases[i].When, local)
+		one("cases["+itoa(i)+"].when", b.Cases[i].When, inputs)
 	}
-	one("subject", b.Subject, local)
-	one("items", b.Items, local)
-	one("when", b.When, local)
+	one("subject", b.Subject, inputs)
+	one("items", b.Items, inputs)
+	one("when", b.When, inputs)
 	in = iteration
 	one("collect", b.Collect, slices.Concat(local, []string{item(b), "index"}))
 	in = known
-	one("until", b.Until, local)
-	text("duration", b.Duration, local)
+	one("until", b.Until, inputs)
+	text("duration", b.Duration, inputs)
 	text("instance_key", b.InstanceKey, local)
-	text("prompt", b.Prompt, local)
-	text("assignee", b.Assignee, local)
-	text("subject_digest", b.SubjectDigest, local)
-	check("context", b.Context.Roots(), local)
-	check("values", b.Values.Roots(), local)
+	text("prompt", b.Prompt, inputs)
+	text("assignee", b.Assignee, inputs)
+	text("subject_digest", b.SubjectDigest, inputs)
+	check("context", b.Context.Roots(), inputs)
+	check("values", b.Values.Roots(), inputs)
 	check("spec", b.Spec.Roots(), inputs)
 	text("job", b.Job, inputs)
 }

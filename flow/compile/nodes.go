@@ -210,7 +210,7 @@ func (c *compiler) bindings(n *graph.Node, b map[string]any) map[string]any {
 			c.addEdge(e, "BAD_EDGE", "no expression can name the result of '%s': give it a result_binding", source.ID)
 		case !identifier(name):
 			c.addEdge(e, "BAD_EDGE", "its target port has no label that is a name: use %s instead, or give the port another label", from)
-		case kind != "rigid" && kind != "compute" && kind != "core_call" && kind != "flexible" && kind != "guarded":
+		case kind == "parallel":
 			c.addEdge(e, "BAD_EDGE", "nodes of kind %s have no names of their own: use %s instead", n.Type, from)
 		case all[name] != nil:
 			c.addEdge(e, "BAD_EDGE", "another edge of data ends at the same port: only one of them counts")

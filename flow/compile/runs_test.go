@@ -176,11 +176,35 @@ func TestCheck_edgesOfData(t *testing.T) {
 	require.Equal(t, "e4", found[0].EdgeID)
 	require.Contains(t, found[0].Message, "use b instead")
 
-	f = draw().text("a").node("q", graph.Checkpoint, m{"prompt": "ok?"}).set("inputs", []m{{"id": "in"}, {"id": "s", "label": "score"}}).
-		edge("start -> a", "a -> q", "a =data=> q.s")
+	f = draw().text("a").node("p", graph.LogicParallel, nil).set("inputs", []m{{"id": "in"}, {"id": "s", "label": "score"}}).text("x", "y").
+		edge("start -> a", "a -> p", "p.out_1 -> x", "p.out_2 -> y", "a =data=> p.s")
 	found = compile.Check(f.json())
 	require.Len(t, found, 1)
 	require.Contains(t, found[0].Message, "have no names of their own: use a instead")
+}
+
+// Conditions, subjects, items and questions see the names that edges of data bind, and nothing behind the node does.
+func TestCheck_edgesOfDataAtDecisionsLoopsAndQuestions(t *testing.T) {
+	given := []m{{"id": "in"}, {"id": "g", "label": "given"}}
+	for kind, f := range map[string]*flow{
+		"if": draw().text("a").node("n", graph.LogicDecision, nil).set("inputs", given).text("yes", "no").
+			edge("start -> a", "a -> n", "n -[given == 'text of a']-> yes", "n -[else]-> no"),
+		"match": draw().text("a").node("n", graph.LogicDecision, m{"style": "match", "subject": "given"}).set("inputs", given).text("yes", "no").
+			edge("start -> a", "a -> n", `n -["text of a"]-> yes`, "n -[else]-> no"),
+		"foreach": draw().text("a").node("n", graph.LogicLoop, m{"items": "given.split(' ')"}).set("inputs", given).text("each").
+			node("yes", graph.LLMRigid, m{"template": "text of yes"}).edge("start -> a", "a -> n", "n.out_body -> each", "each -> n", "n.out_done -> yes"),
+		"while": draw().text("a").node("n", graph.LogicLoop, m{"style": "while", "when": "given != 'text of a'", "max_iterations": 3}).set("inputs", given).text("each").
+			node("yes", graph.LLMRigid, m{"template": "text of yes"}).edge("start -> a", "a -> n", "n.out_body -> each", "each -> n", "n.out_done -> yes"),
+	} {
+		f.edge("a =data=> n.g")
+		require.Empty(t, compile.Check(f.json()), kind)
+		_, output := ran(t, f, map[string]any{})
+		require.Equal(t, "text of yes", output, kind)
+	}
+	f := draw().text("a").node("q", graph.Checkpoint, m{"prompt": "Is it {{given}}?"}).set("inputs", given).edge("start -> a", "a -> q", "a =data=> q.g")
+	require.Empty(t, compile.Check(f.json()))
+	f.node("after", graph.LLMRigid, m{"template": "{{given}}"}).edge("q -> after")
+	require.Equal(t, "UNKNOWN_NAME", compile.Check(f.json())[0].Code, "the name is for that node alone")
 }
 
 func TestMatch_valuesAreAllOfTheText(t *testing.T) {

@@ -13,9 +13,13 @@ const otherwise = -1
 // branch runs the first case whose condition holds.
 func (r *run) branch(b *ir.Block, a *act, names *scope) outcome {
 	if len(a.Kids) == 0 {
+		inner, ok := r.inputs(b, names)
+		if !ok {
+			return failed
+		}
 		chosen := otherwise
 		for i := range b.Cases {
-			is, ok := r.truth(b.Cases[i].When, names)
+			is, ok := r.truth(b.Cases[i].When, inner)
 			if !ok {
 				return failed
 			}
@@ -35,7 +39,11 @@ func (r *run) branch(b *ir.Block, a *act, names *scope) outcome {
 // match runs the first arm that has the value.
 func (r *run) match(b *ir.Block, a *act, names *scope) outcome {
 	if len(a.Kids) == 0 {
-		v, ok := r.eval(b.Subject, names)
+		inner, ok := r.inputs(b, names)
+		if !ok {
+			return failed
+		}
+		v, ok := r.eval(b.Subject, inner)
 		if !ok {
 			return failed
 		}
@@ -123,7 +131,11 @@ func (r *run) while(b *ir.Block, a *act, names *scope) outcome {
 				return yielded
 			}
 			r.fuel--
-			is, ok := r.truth(b.When, names)
+			inner, ok := r.inputs(b, names)
+			if !ok {
+				return failed
+			}
+			is, ok := r.truth(b.When, inner)
 			if !ok {
 				return failed
 			}

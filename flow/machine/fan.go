@@ -25,7 +25,11 @@ type fan struct {
 // foreach runs a body for each item of a list.
 func (r *run) foreach(b *ir.Block, a *act, names *scope) outcome {
 	if a.Stage == 0 {
-		v, ok := r.eval(b.Items, names)
+		inner, ok := r.inputs(b, names)
+		if !ok {
+			return failed
+		}
+		v, ok := r.eval(b.Items, inner)
 		if !ok {
 			return failed
 		}

@@ -82,7 +82,11 @@ func (r *run) inputValues(b *ir.Block, names *scope) (map[string]any, bool) {
 
 // debug records values.
 func (r *run) debug(b *ir.Block, names *scope) outcome {
-	v, ok := r.evaluate(b.Values.Eval, names)
+	inner, ok := r.inputs(b, names)
+	if !ok {
+		return failed
+	}
+	v, ok := r.evaluate(b.Values.Eval, inner)
 	if !ok {
 		return failed
 	}

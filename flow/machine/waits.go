@@ -38,13 +38,16 @@ func (r *run) await(b *ir.Block, a *act, names *scope, order func() (Effect, boo
 // wait lets time pass, or waits for an event.
 func (r *run) wait(b *ir.Block, a *act, names *scope) outcome {
 	result, o := r.await(b, a, names, func() (Effect, bool) {
+		inner, ok := r.inputs(b, names)
 		switch {
+		case !ok:
+			return Effect{}, false
 		case b.Event != "":
 			return Effect{Kind: Event, Name: b.Event}, true
 		case b.Until != nil:
-			return r.until(b, names)
+			return r.until(b, inner)
 		}
-		text, ok := r.text(b.Duration, names)
+		text, ok := r.text(b.Duration, inner)
 		if !ok {
 			return Effect{}, false
 		}
@@ -89,7 +92,13 @@ func (r *run) until(b *ir.Block, names *scope) (Effect, bool) {
 // ask asks people and runs what belongs to their answer.
 func (r *run) ask(b *ir.Block, a *act, names *scope) outcome {
 	if a.Stage == 0 {
-		result, o := r.await(b, a, names, func() (Effect, bool) { return r.question(b, names) })
+		result, o := r.await(b, a, names, func() (Effect, bool) {
+			inner, ok := r.inputs(b, names)
+			if !ok {
+				return Effect{}, false
+			}
+			return r.question(b, inner)
+		})
 		if o != done {
 			return o
 		}

@@ -81,14 +81,15 @@ func ParseCases(data []byte) ([]Case, error) {
 	return cases, nil
 }
 
-// RunCases runs the cases of a program without errors, one after the other, until the context is over: the rest has not passed.
+// RunCases runs the cases of a program without errors, one after the other, until the context is over: the one that runs then has not
+// passed, and neither have the rest. An advance of a flow, which the limits bound, is not interrupted.
 func RunCases(ctx context.Context, m *ir.Module, cases []Case, now time.Time) Report {
 	report := Report{Results: []CaseResult{}}
 	for i := range cases {
 		result := CaseResult{Name: cases[i].Name, Steps: []*Step{}}
 		if ctx.Err() != nil {
 			result.Message = "it was not run: the tests before it have taken all of the time"
-		} else if err := cases[i].run(m, now, &result); err != nil {
+		} else if err := cases[i].run(ctx, m, now, &result); err != nil {
 			result.Message = err.Error()
 		}
 		if result.Passed = result.Message == ""; result.Passed {
@@ -102,7 +103,7 @@ func RunCases(ctx context.Context, m *ir.Module, cases []Case, now time.Time) Re
 }
 
 // run runs a case. The error says why it has not passed.
-func (c *Case) run(m *ir.Module, now time.Time, result *CaseResult) error {
+func (c *Case) run(ctx context.Context, m *ir.Module, now time.Time, result *CaseResult) error {
 	value := func(raw json.RawMessage, otherwise string) (any, error) {
 		if len(raw) == 0 {
 			raw = json.RawMessage(otherwise)
@@ -124,13 +125,15 @@ func (c *Case) run(m *ir.Module, now time.Time, result *CaseResult) error {
 	if _, ok := m.Flow(c.Flow); !ok {
 		return fmt.Errorf("the program has no flow %q", c.Flow)
 	}
-	outcome, err := Flow(m, Options{Flow: c.Flow, Input: input, Answers: answers, Now: now})
+	outcome, err := Flow(m, Options{Flow: c.Flow, Input: input, Answers: answers, Now: now, Stop: ctx.Err})
 	if outcome != nil {
 		result.Status, result.Output = outcome.Status, outcome.Output
 		result.Steps = outcome.Steps[:min(len(outcome.Steps), maxShown)]
 	}
 	var missing *Missing
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return errors.New("it was stopped: the tests have taken all of the time, with a flow that goes on and on, or too many of them")
 	case errors.As(err, &missing):
 		return fmt.Errorf("the step %s has no answer: add %s to the answers", missing.Step, missing.Line)
 	case err != nil:

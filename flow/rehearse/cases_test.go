@@ -70,3 +70,33 @@ func TestCases_areBounded(t *testing.T) {
 	_, err := json.Marshal(report)
 	require.NoError(t, err)
 }
+
+// soon is a context that is over after it was asked a number of times.
+type soon struct {
+	context.Context
+	left *int
+}
+
+func (s soon) Err() error {
+	if *s.left--; *s.left < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// A case that goes on for very long ends with the time that there is, and the next are not run.
+func TestCases_endWithTheirTime(t *testing.T) {
+	const long = `{"schema_version":"0.1","name":"p","flows":[{"name":"main","body":[
+		{"kind":"while","id":"on","when":"true","max_iterations":100000,"body":[{"kind":"wait","id":"w","duration":"1s"}]}]}]}`
+	m, found := check.Source([]byte(long))
+	require.False(t, check.Failed(found), "%v", found)
+	cases, err := rehearse.ParseCases([]byte(`[{"expect":{}},{"expect":{}}]`))
+	require.NoError(t, err)
+	left := 50
+	report := rehearse.RunCases(soon{context.Background(), &left}, m, cases, time.Unix(0, 0))
+	require.Equal(t, 2, report.Failed)
+	require.Contains(t, report.Results[0].Message, "it was stopped")
+	require.NotEmpty(t, report.Results[0].Steps)
+	require.Less(t, len(report.Results[0].Steps), 60)
+	require.Contains(t, report.Results[1].Message, "it was not run")
+}

@@ -44,6 +44,8 @@ type Options struct {
 	Ask func(m *Missing) ([]byte, error)
 	// Watch gets what happens, in order; it may be nil.
 	Watch func(h Happening)
+	// Stop ends the rehearsal with its error, if it has one; it is asked before each advance and may be nil.
+	Stop func() error
 	// Limits are those of a cluster if they are zero.
 	Limits machine.Limits
 }
@@ -130,6 +132,11 @@ func (r *rehearsal) program(flow string) (*machine.Program, error) {
 // run goes on until all executions are over.
 func (r *rehearsal) run() error {
 	for {
+		if r.o.Stop != nil {
+			if err := r.o.Stop(); err != nil {
+				return err
+			}
+		}
 		switch {
 		case len(r.ready) > 0:
 			e := r.ready[0]
