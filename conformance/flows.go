@@ -41,6 +41,9 @@ var flowEndpoints = func() []endpoint {
 		{name: "POST " + flowPrefix + "/{flow_id}/acls", may: coreManage, code: 201, published: true, id: madeFlow, right: "admin", body: func(*party) any {
 			return map[string]any{"principal_type": "group", "principal_id": "conformance", "level": "edit"}
 		}, has: flowACLFields},
+		{name: "PATCH " + flowPrefix + "/{flow_id}/acls/{acl_id}", may: coreManage, code: 200, id: madeACL, right: "admin", body: func(*party) any {
+			return map[string]any{"level": "view"}
+		}, has: flowACLFields},
 		{name: "DELETE " + flowPrefix + "/{flow_id}/acls/{acl_id}", may: coreManage, code: 204, published: true, id: madeACL, right: "admin"},
 	}
 	for _, e := range slices.Clone(all) {

@@ -121,6 +121,17 @@ func TestFlows_eachCallTakesItsRight(t *testing.T) {
 			_, err := s.CreateFlowAcl(ctx, &v1.CreateFlowAclRequest{FlowId: id, PrincipalType: "user", PrincipalId: "eve", Level: "view"})
 			return err
 		}},
+		"change right": {"admin", func(ctx context.Context, s v1.FlowServiceClient, id string) error {
+			made, err := s.CreateFlowAcl(ctx, &v1.CreateFlowAclRequest{FlowId: id, PrincipalType: "user", PrincipalId: "cid", Level: "view"})
+			if err != nil {
+				return err
+			}
+			changed, err := s.UpdateFlowAcl(ctx, &v1.UpdateFlowAclRequest{FlowId: id, AclId: made.GetAcl().GetId(), Level: "edit"})
+			if err == nil && changed.GetAcl().GetLevel() != "edit" {
+				return fmt.Errorf("it is %s", changed.GetAcl().GetLevel())
+			}
+			return err
+		}},
 		"delete": {"admin", func(ctx context.Context, s v1.FlowServiceClient, id string) error {
 			_, err := s.DeleteFlow(ctx, &v1.DeleteFlowRequest{FlowId: id})
 			return err
@@ -207,6 +218,12 @@ func TestFlows_listsWhatTheCallerMayView(t *testing.T) {
 		acls, err := c.flows(at).ListFlowAcls(c.as("ann"), &v1.ListFlowAclsRequest{FlowId: ids[3]})
 		require.NoError(t, err)
 		require.Len(t, acls.GetAcls(), 1)
+		_, err = c.flows(at).UpdateFlowAcl(c.as("bob", status.KeyMember, "group:ml"), &v1.UpdateFlowAclRequest{FlowId: ids[3], AclId: acls.GetAcls()[0].GetId(), Level: "admin"})
+		require.Equal(t, codes.PermissionDenied, grpcstatus.Code(err))
+		_, err = c.flows(at).UpdateFlowAcl(c.as("ann"), &v1.UpdateFlowAclRequest{FlowId: ids[3], AclId: acls.GetAcls()[0].GetId(), Level: "view"})
+		require.NoError(t, err)
+		names, _ = list(c.as("bob", status.KeyMember, "group:ml"), &v1.ListFlowsRequest{})
+		require.Equal(t, []string{"Flow 3 view"}, names)
 		_, err = c.flows(at).DeleteFlowAcl(c.as("ann"), &v1.DeleteFlowAclRequest{FlowId: ids[3], AclId: acls.GetAcls()[0].GetId()})
 		require.NoError(t, err)
 		_, total = list(c.as("bob", status.KeyMember, "group:ml"), &v1.ListFlowsRequest{})

@@ -220,6 +220,16 @@ func TestFlows_rights(t *testing.T) {
 	revoke := func(id ident.FlowACL) *kernel.Refusal {
 		return do[flowverbs.Result](w, flowverbs.DeleteACL{Flow: f.ID, Caller: ann, ACL: id}).Refusal
 	}
+	change := func(caller flows.Caller, id ident.FlowACL, right flows.Right) flowverbs.Result {
+		return do[flowverbs.Result](w, flowverbs.PutACL{Flow: f.ID, Caller: caller, ACL: id, Right: right})
+	}
+	changed := change(ann, bob.ACL.ID, flows.ToDeploy)
+	require.Equal(t, []any{bob.ACL.ID, "bob", flows.ToDeploy}, []any{changed.ACL.ID, changed.ACL.Principal, changed.ACL.Right})
+	require.Equal(t, flows.ToDeploy, of(flows.Caller{Tenant: "acme", User: "bob"}))
+	require.True(t, change(ann, bob.ACL.ID, flows.ToDeploy).Same)
+	require.Equal(t, reason.BadFlow, change(ann, bob.ACL.ID, flows.None).Refusal.Reason.Code())
+	require.Equal(t, reason.NoFlowRight, change(ann, 99_999, flows.ToView).Refusal.Reason.Code())
+	require.Equal(t, reason.FlowNeedsRight, change(flows.Caller{Tenant: "acme", User: "bob"}, bob.ACL.ID, flows.ToAdmin).Refusal.Reason.Code())
 	require.Nil(t, revoke(bob.ACL.ID))
 	require.Equal(t, reason.NoFlowRight, revoke(bob.ACL.ID).Reason.Code())
 	require.Equal(t, flows.None, of(flows.Caller{Tenant: "acme", User: "bob"}))

@@ -34,6 +34,9 @@ func (g *generator) designing() kernel.Command {
 		}
 	case 7:
 		for a := range g.w.m.View().FlowACLs(f.ID) {
+			if g.yes("change") {
+				return flowverbs.PutACL{Flow: f.ID, ACL: a.ID, Caller: caller, Right: flows.Right(g.n("right", 0, 4)), Actor: g.actor()}
+			}
 			if g.yes("revoke") {
 				return flowverbs.DeleteACL{Flow: f.ID, ACL: a.ID, Caller: caller, Actor: g.actor()}
 			}

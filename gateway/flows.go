@@ -74,6 +74,7 @@ func flowEndpoints() []endpoint {
 		flow(v1.FlowService_DeleteFlow_FullMethodName, deleteFlow, doc{}),
 		flow(v1.FlowService_GetFlowVersion_FullMethodName, getFlowVersion, doc{Out: &v1.FlowVersion{}, Query: read}),
 		flow(v1.FlowService_ListFlowAcls_FullMethodName, listFlowACLs, doc{OutSchema: list(anything), Query: read}),
+		flow(v1.FlowService_UpdateFlowAcl_FullMethodName, updateFlowACL, doc{In: &v1.UpdateFlowAclRequest{}, Without: []string{"flow_id", "acl_id"}, Out: &v1.FlowAcl{}}),
 		flow(v1.FlowService_DeleteFlowAcl_FullMethodName, deleteFlowACL, doc{}),
 		flow(v1.FlowService_DeployFlow_FullMethodName, deployFlow, doc{
 			In: &v1.DeployFlowRequest{}, Without: []string{"flow_id"}, Optional: true, Out: &v1.DeployedFlow{}, Upstream: true,
@@ -163,6 +164,15 @@ func refusedFlow(f *v1.FlowFault) error {
 
 func deleteFlow(x *httpRequest) error {
 	return done(x, &v1.DeleteFlowRequest{FlowId: segment(x, "flow_id")}, v1.FlowService_DeleteFlow_FullMethodName, &v1.DeleteFlowResponse{})
+}
+
+func updateFlowACL(x *httpRequest) error {
+	request := &v1.UpdateFlowAclRequest{}
+	if _, err := x.decode(request, false, "flow_id", "acl_id"); err != nil {
+		return err
+	}
+	request.FlowId, request.AclId = segment(x, "flow_id"), segment(x, "acl_id")
+	return unary(x, request, x.server.flows.UpdateFlowAcl, func(r *v1.UpdateFlowAclResponse) proto.Message { return r.GetAcl() })
 }
 
 func deleteFlowACL(x *httpRequest) error {

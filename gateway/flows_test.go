@@ -29,6 +29,7 @@ func scriptedFlows(t testing.TB) *scripted {
 		"GetFlow": &v1.GetFlowResponse{Flow: flow}, "CreateFlow": &v1.CreateFlowResponse{Flow: flow}, "UpdateFlow": &v1.UpdateFlowResponse{Flow: flow},
 		"GetFlowVersion": &v1.GetFlowVersionResponse{Version: &v1.FlowVersion{Version: "0.1.3", Content: drawn}},
 		"DeployFlow":     &v1.DeployFlowResponse{Deployed: &v1.DeployedFlow{DeploymentId: "dep_1", CoreVersion: 2, Warnings: []string{"w"}}},
+		"UpdateFlowAcl":  &v1.UpdateFlowAclResponse{Acl: &v1.FlowAcl{Id: "acl_1", Level: "edit"}},
 		"ListFlowAcls":   &v1.ListFlowAclsResponse{Acls: []*v1.FlowAcl{{Id: "acl_1"}, {Id: "acl_2"}}},
 	} {
 		c.on(method, func(context.Context, any) (any, error) { return reply, nil })
@@ -65,6 +66,7 @@ func TestFlows_routes(t *testing.T) {
 				`{"deployment_id":"dep_1","core_id":"","core_slug":"","core_version":2,"published_slug":null,"warnings":["w"]}`,
 			},
 			{"POST", "/flow_1/deploy", "", 200, &v1.DeployFlowRequest{FlowId: "flow_1"}, "dep_1"},
+			{"PATCH", "/flow_1/acls/acl_1", `{"level":"edit"}`, 200, &v1.UpdateFlowAclRequest{FlowId: "flow_1", AclId: "acl_1", Level: "edit"}, `"level":`},
 			{"DELETE", "/flow_1/acls/acl_1", "", 204, &v1.DeleteFlowAclRequest{FlowId: "flow_1", AclId: "acl_1"}, ""},
 		} {
 			t.Run(tc.method+" "+prefix+tc.path, func(t *testing.T) {

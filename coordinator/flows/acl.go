@@ -55,6 +55,27 @@ func (s *Service) CreateFlowAcl(ctx context.Context, req *v1.CreateFlowAclReques
 	return &v1.CreateFlowAclResponse{Acl: aclShown(result.ACL)}, nil
 }
 
+// UpdateFlowAcl gives the user or the group of a right another one.
+func (s *Service) UpdateFlowAcl(ctx context.Context, req *v1.UpdateFlowAclRequest) (*v1.UpdateFlowAclResponse, error) {
+	_, f, err := s.find(ctx, req.GetFlowId(), flows.ToAdmin)
+	if err != nil {
+		return nil, err
+	}
+	right, ok := flows.ParseRight(req.GetLevel())
+	if !ok {
+		return nil, call.Bad("level", "must be view, edit, deploy or admin")
+	}
+	id, ok := ident.ParseFlowACL(req.GetAclId())
+	if !ok {
+		return nil, call.Refused(kernel.Refuse(kernel.CodeNotFound, reason.NoFlowRight, call.Clip(req.GetAclId(), 64)))
+	}
+	result, err := s.propose(ctx, flowverbs.PutACL{Flow: f.ID, Caller: f.caller, ACL: id, Right: right, Actor: call.Of(ctx).Actor()})
+	if err != nil {
+		return nil, err
+	}
+	return &v1.UpdateFlowAclResponse{Acl: aclShown(result.ACL)}, nil
+}
+
 // DeleteFlowAcl takes a right on a flow away.
 func (s *Service) DeleteFlowAcl(ctx context.Context, req *v1.DeleteFlowAclRequest) (*v1.DeleteFlowAclResponse, error) {
 	_, f, err := s.find(ctx, req.GetFlowId(), flows.ToAdmin)

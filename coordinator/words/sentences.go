@@ -298,7 +298,7 @@ var sentences = map[reason.Code]string{
 	reason.FlowNeedsRight:    "it takes the right {1q} on the flow {0q}, and you have {2q}: ask its owner for it",
 	reason.NoFlowVersion:     "the flow {0q} has no version {1q}: it was never there, or is too old",
 	reason.NoFlowRight:       "there is no right {0q} on the flow: list them first",
-	reason.FlowRightThere:    "the {0} {1q} has the right {2q} already: revoke {3} first",
+	reason.FlowRightThere:    "the {0} {1q} has the right {2q} already: change {3}",
 	reason.FlowOwnerHasAll:   "{0q} owns the flow, and has every right",
 	reason.TooManyFlowRights: "the flow has rights for {0 principal} already: grant them to groups",
 

@@ -1896,6 +1896,111 @@ func (x *CreateFlowAclResponse) GetAcl() *FlowAcl {
 	return nil
 }
 
+type UpdateFlowAclRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	FlowId string                 `protobuf:"bytes,1,opt,name=flow_id,json=flowId,proto3" json:"flow_id,omitempty"`
+	AclId  string                 `protobuf:"bytes,2,opt,name=acl_id,json=aclId,proto3" json:"acl_id,omitempty"`
+	// view, edit, deploy or admin.
+	Level         string `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateFlowAclRequest) Reset() {
+	*x = UpdateFlowAclRequest{}
+	mi := &file_scaimind_v1_flows_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateFlowAclRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateFlowAclRequest) ProtoMessage() {}
+
+func (x *UpdateFlowAclRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_flows_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateFlowAclRequest.ProtoReflect.Descriptor instead.
+func (*UpdateFlowAclRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *UpdateFlowAclRequest) GetFlowId() string {
+	if x != nil {
+		return x.FlowId
+	}
+	return ""
+}
+
+func (x *UpdateFlowAclRequest) GetAclId() string {
+	if x != nil {
+		return x.AclId
+	}
+	return ""
+}
+
+func (x *UpdateFlowAclRequest) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+type UpdateFlowAclResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Acl           *FlowAcl               `protobuf:"bytes,1,opt,name=acl,proto3" json:"acl,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateFlowAclResponse) Reset() {
+	*x = UpdateFlowAclResponse{}
+	mi := &file_scaimind_v1_flows_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateFlowAclResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateFlowAclResponse) ProtoMessage() {}
+
+func (x *UpdateFlowAclResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_flows_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateFlowAclResponse.ProtoReflect.Descriptor instead.
+func (*UpdateFlowAclResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *UpdateFlowAclResponse) GetAcl() *FlowAcl {
+	if x != nil {
+		return x.Acl
+	}
+	return nil
+}
+
 type DeleteFlowAclRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FlowId        string                 `protobuf:"bytes,1,opt,name=flow_id,json=flowId,proto3" json:"flow_id,omitempty"`
@@ -1906,7 +2011,7 @@ type DeleteFlowAclRequest struct {
 
 func (x *DeleteFlowAclRequest) Reset() {
 	*x = DeleteFlowAclRequest{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[29]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2023,7 @@ func (x *DeleteFlowAclRequest) String() string {
 func (*DeleteFlowAclRequest) ProtoMessage() {}
 
 func (x *DeleteFlowAclRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[29]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2036,7 @@ func (x *DeleteFlowAclRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFlowAclRequest.ProtoReflect.Descriptor instead.
 func (*DeleteFlowAclRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeleteFlowAclRequest) GetFlowId() string {
@@ -1956,7 +2061,7 @@ type DeleteFlowAclResponse struct {
 
 func (x *DeleteFlowAclResponse) Reset() {
 	*x = DeleteFlowAclResponse{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[30]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2073,7 @@ func (x *DeleteFlowAclResponse) String() string {
 func (*DeleteFlowAclResponse) ProtoMessage() {}
 
 func (x *DeleteFlowAclResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[30]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2086,7 @@ func (x *DeleteFlowAclResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFlowAclResponse.ProtoReflect.Descriptor instead.
 func (*DeleteFlowAclResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{32}
 }
 
 // ValidateFlowBody, CheckExpressionBody, CompileFlowBody and TestFlowBody are bodies of routes that the gateway serves itself.
@@ -1994,7 +2099,7 @@ type ValidateFlowBody struct {
 
 func (x *ValidateFlowBody) Reset() {
 	*x = ValidateFlowBody{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[31]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2111,7 @@ func (x *ValidateFlowBody) String() string {
 func (*ValidateFlowBody) ProtoMessage() {}
 
 func (x *ValidateFlowBody) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[31]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2124,7 @@ func (x *ValidateFlowBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateFlowBody.ProtoReflect.Descriptor instead.
 func (*ValidateFlowBody) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ValidateFlowBody) GetContent() string {
@@ -2041,7 +2146,7 @@ type CheckExpressionBody struct {
 
 func (x *CheckExpressionBody) Reset() {
 	*x = CheckExpressionBody{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[32]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2158,7 @@ func (x *CheckExpressionBody) String() string {
 func (*CheckExpressionBody) ProtoMessage() {}
 
 func (x *CheckExpressionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[32]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2171,7 @@ func (x *CheckExpressionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckExpressionBody.ProtoReflect.Descriptor instead.
 func (*CheckExpressionBody) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CheckExpressionBody) GetText() string {
@@ -2094,7 +2199,7 @@ type CompileFlowBody struct {
 
 func (x *CompileFlowBody) Reset() {
 	*x = CompileFlowBody{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[33]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2211,7 @@ func (x *CompileFlowBody) String() string {
 func (*CompileFlowBody) ProtoMessage() {}
 
 func (x *CompileFlowBody) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[33]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2224,7 @@ func (x *CompileFlowBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompileFlowBody.ProtoReflect.Descriptor instead.
 func (*CompileFlowBody) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CompileFlowBody) GetContent() string {
@@ -2146,7 +2251,7 @@ type TestFlowBody struct {
 
 func (x *TestFlowBody) Reset() {
 	*x = TestFlowBody{}
-	mi := &file_scaimind_v1_flows_proto_msgTypes[34]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2263,7 @@ func (x *TestFlowBody) String() string {
 func (*TestFlowBody) ProtoMessage() {}
 
 func (x *TestFlowBody) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_flows_proto_msgTypes[34]
+	mi := &file_scaimind_v1_flows_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2276,7 @@ func (x *TestFlowBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestFlowBody.ProtoReflect.Descriptor instead.
 func (*TestFlowBody) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{34}
+	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TestFlowBody) GetVersion() string {
@@ -2332,6 +2437,12 @@ const file_scaimind_v1_flows_proto_rawDesc = "" +
 	"\fprincipal_id\x18\x03 \x01(\tR\vprincipalId\x12\x14\n" +
 	"\x05level\x18\x04 \x01(\tR\x05level\"?\n" +
 	"\x15CreateFlowAclResponse\x12&\n" +
+	"\x03acl\x18\x01 \x01(\v2\x14.scaimind.v1.FlowAclR\x03acl\"\\\n" +
+	"\x14UpdateFlowAclRequest\x12\x17\n" +
+	"\aflow_id\x18\x01 \x01(\tR\x06flowId\x12\x15\n" +
+	"\x06acl_id\x18\x02 \x01(\tR\x05aclId\x12\x14\n" +
+	"\x05level\x18\x03 \x01(\tR\x05level\"?\n" +
+	"\x15UpdateFlowAclResponse\x12&\n" +
 	"\x03acl\x18\x01 \x01(\v2\x14.scaimind.v1.FlowAclR\x03acl\"F\n" +
 	"\x14DeleteFlowAclRequest\x12\x17\n" +
 	"\aflow_id\x18\x01 \x01(\tR\x06flowId\x12\x15\n" +
@@ -2346,7 +2457,7 @@ const file_scaimind_v1_flows_proto_rawDesc = "" +
 	"\acontent\x18\x01 \x01(\tB\x04\x90\xb5\x18\x01R\acontent\x12\x16\n" +
 	"\x06format\x18\x02 \x01(\tR\x06format\"(\n" +
 	"\fTestFlowBody\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\tR\aversion2\xbd\x1a\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion2\xf3\x1c\n" +
 	"\vFlowService\x12\xf1\x01\n" +
 	"\tListFlows\x12\x1d.scaimind.v1.ListFlowsRequest\x1a\x1e.scaimind.v1.ListFlowsResponse\"\xa4\x01\x8a\xb5\x18\x9f\x01\b\x01\x12\x03\x02\x03\x042\rscaicore:view2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminZF2\r/api/v1/flows:'List the flows that the caller may view\x80\x01\x01\n" +
 	"\t/v1/flows\x12\xed\x01\n" +
@@ -2369,7 +2480,9 @@ const file_scaimind_v1_flows_proto_rawDesc = "" +
 	"\rCreateFlowAcl\x12!.scaimind.v1.CreateFlowAclRequest\x1a\".scaimind.v1.CreateFlowAclResponse\"\xd1\x01\x8a\xb5\x18\xcc\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\n" +
 	"flow.grantZe2\x1c/api/v1/flows/{flow_id}/acls:\x17Grant a right on a flow@\xc9\x01Z\aflow_idb\x03acl\x80\x01\x01\x12\x18/v1/flows/{flow_id}/acls\x12\xa0\x02\n" +
 	"\n" +
-	"DeployFlow\x12\x1e.scaimind.v1.DeployFlowRequest\x1a\x1f.scaimind.v1.DeployFlowResponse\"\xd0\x01\x8a\xb5\x18\xcb\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\vflow.deployZc2\x1e/api/v1/flows/{flow_id}/deploy:\rDeploy a flowZ\aflow_idb\bdeployedp\x01\x80\x01\x01\x12\x1a/v1/flows/{flow_id}/deploy\x12\xb0\x02\n" +
+	"DeployFlow\x12\x1e.scaimind.v1.DeployFlowRequest\x1a\x1f.scaimind.v1.DeployFlowResponse\"\xd0\x01\x8a\xb5\x18\xcb\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\vflow.deployZc2\x1e/api/v1/flows/{flow_id}/deploy:\rDeploy a flowZ\aflow_idb\bdeployedp\x01\x80\x01\x01\x12\x1a/v1/flows/{flow_id}/deploy\x12\xb3\x02\n" +
+	"\rUpdateFlowAcl\x12!.scaimind.v1.UpdateFlowAclRequest\x1a\".scaimind.v1.UpdateFlowAclResponse\"\xda\x01\x8a\xb5\x18\xd5\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\n" +
+	"flow.grantZn2%/api/v1/flows/{flow_id}/acls/{acl_id}:\x18Change a right on a flowH\x01b\x03acl\x80\x01\x01z!/v1/flows/{flow_id}/acls/{acl_id}\x12\xb0\x02\n" +
 	"\rDeleteFlowAcl\x12!.scaimind.v1.DeleteFlowAclRequest\x1a\".scaimind.v1.DeleteFlowAclResponse\"\xd7\x01\x8a\xb5\x18\xd2\x01\b\x03\x12\x03\x02\x03\x042\x0fscaicore:manage2\x0escaicore:admin:\x0escaicore:adminB\x0fscaicore:manageB\x0escaicore:adminR\vflow.revokeZj2%/api/v1/flows/{flow_id}/acls/{acl_id}:\x18Revoke a right on a flow@\xcc\x01\x80\x01\x01\"!/v1/flows/{flow_id}/acls/{acl_id}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
@@ -2384,7 +2497,7 @@ func file_scaimind_v1_flows_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_flows_proto_rawDescData
 }
 
-var file_scaimind_v1_flows_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_scaimind_v1_flows_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_scaimind_v1_flows_proto_goTypes = []any{
 	(*FlowSummary)(nil),                 // 0: scaimind.v1.FlowSummary
 	(*FlowDetail)(nil),                  // 1: scaimind.v1.FlowDetail
@@ -2415,63 +2528,68 @@ var file_scaimind_v1_flows_proto_goTypes = []any{
 	(*ListFlowAclsResponse)(nil),        // 26: scaimind.v1.ListFlowAclsResponse
 	(*CreateFlowAclRequest)(nil),        // 27: scaimind.v1.CreateFlowAclRequest
 	(*CreateFlowAclResponse)(nil),       // 28: scaimind.v1.CreateFlowAclResponse
-	(*DeleteFlowAclRequest)(nil),        // 29: scaimind.v1.DeleteFlowAclRequest
-	(*DeleteFlowAclResponse)(nil),       // 30: scaimind.v1.DeleteFlowAclResponse
-	(*ValidateFlowBody)(nil),            // 31: scaimind.v1.ValidateFlowBody
-	(*CheckExpressionBody)(nil),         // 32: scaimind.v1.CheckExpressionBody
-	(*CompileFlowBody)(nil),             // 33: scaimind.v1.CompileFlowBody
-	(*TestFlowBody)(nil),                // 34: scaimind.v1.TestFlowBody
-	(*timestamppb.Timestamp)(nil),       // 35: google.protobuf.Timestamp
+	(*UpdateFlowAclRequest)(nil),        // 29: scaimind.v1.UpdateFlowAclRequest
+	(*UpdateFlowAclResponse)(nil),       // 30: scaimind.v1.UpdateFlowAclResponse
+	(*DeleteFlowAclRequest)(nil),        // 31: scaimind.v1.DeleteFlowAclRequest
+	(*DeleteFlowAclResponse)(nil),       // 32: scaimind.v1.DeleteFlowAclResponse
+	(*ValidateFlowBody)(nil),            // 33: scaimind.v1.ValidateFlowBody
+	(*CheckExpressionBody)(nil),         // 34: scaimind.v1.CheckExpressionBody
+	(*CompileFlowBody)(nil),             // 35: scaimind.v1.CompileFlowBody
+	(*TestFlowBody)(nil),                // 36: scaimind.v1.TestFlowBody
+	(*timestamppb.Timestamp)(nil),       // 37: google.protobuf.Timestamp
 }
 var file_scaimind_v1_flows_proto_depIdxs = []int32{
-	35, // 0: scaimind.v1.FlowSummary.created_at:type_name -> google.protobuf.Timestamp
-	35, // 1: scaimind.v1.FlowSummary.updated_at:type_name -> google.protobuf.Timestamp
-	35, // 2: scaimind.v1.FlowDetail.created_at:type_name -> google.protobuf.Timestamp
-	35, // 3: scaimind.v1.FlowDetail.updated_at:type_name -> google.protobuf.Timestamp
+	37, // 0: scaimind.v1.FlowSummary.created_at:type_name -> google.protobuf.Timestamp
+	37, // 1: scaimind.v1.FlowSummary.updated_at:type_name -> google.protobuf.Timestamp
+	37, // 2: scaimind.v1.FlowDetail.created_at:type_name -> google.protobuf.Timestamp
+	37, // 3: scaimind.v1.FlowDetail.updated_at:type_name -> google.protobuf.Timestamp
 	0,  // 4: scaimind.v1.ListFlowsResponse.items:type_name -> scaimind.v1.FlowSummary
 	1,  // 5: scaimind.v1.CreateFlowResponse.flow:type_name -> scaimind.v1.FlowDetail
 	1,  // 6: scaimind.v1.GetFlowResponse.flow:type_name -> scaimind.v1.FlowDetail
 	1,  // 7: scaimind.v1.UpdateFlowResponse.flow:type_name -> scaimind.v1.FlowDetail
 	2,  // 8: scaimind.v1.UpdateFlowResponse.fault:type_name -> scaimind.v1.FlowFault
-	35, // 9: scaimind.v1.FlowVersion.created_at:type_name -> google.protobuf.Timestamp
+	37, // 9: scaimind.v1.FlowVersion.created_at:type_name -> google.protobuf.Timestamp
 	13, // 10: scaimind.v1.ListFlowVersionsResponse.items:type_name -> scaimind.v1.FlowVersion
 	13, // 11: scaimind.v1.GetFlowVersionResponse.version:type_name -> scaimind.v1.FlowVersion
-	35, // 12: scaimind.v1.FlowDeployment.deployed_at:type_name -> google.protobuf.Timestamp
+	37, // 12: scaimind.v1.FlowDeployment.deployed_at:type_name -> google.protobuf.Timestamp
 	21, // 13: scaimind.v1.DeployFlowResponse.deployed:type_name -> scaimind.v1.DeployedFlow
 	2,  // 14: scaimind.v1.DeployFlowResponse.fault:type_name -> scaimind.v1.FlowFault
 	18, // 15: scaimind.v1.ListFlowDeploymentsResponse.items:type_name -> scaimind.v1.FlowDeployment
-	35, // 16: scaimind.v1.FlowAcl.granted_at:type_name -> google.protobuf.Timestamp
+	37, // 16: scaimind.v1.FlowAcl.granted_at:type_name -> google.protobuf.Timestamp
 	24, // 17: scaimind.v1.ListFlowAclsResponse.acls:type_name -> scaimind.v1.FlowAcl
 	24, // 18: scaimind.v1.CreateFlowAclResponse.acl:type_name -> scaimind.v1.FlowAcl
-	3,  // 19: scaimind.v1.FlowService.ListFlows:input_type -> scaimind.v1.ListFlowsRequest
-	5,  // 20: scaimind.v1.FlowService.CreateFlow:input_type -> scaimind.v1.CreateFlowRequest
-	7,  // 21: scaimind.v1.FlowService.GetFlow:input_type -> scaimind.v1.GetFlowRequest
-	9,  // 22: scaimind.v1.FlowService.UpdateFlow:input_type -> scaimind.v1.UpdateFlowRequest
-	11, // 23: scaimind.v1.FlowService.DeleteFlow:input_type -> scaimind.v1.DeleteFlowRequest
-	14, // 24: scaimind.v1.FlowService.ListFlowVersions:input_type -> scaimind.v1.ListFlowVersionsRequest
-	16, // 25: scaimind.v1.FlowService.GetFlowVersion:input_type -> scaimind.v1.GetFlowVersionRequest
-	22, // 26: scaimind.v1.FlowService.ListFlowDeployments:input_type -> scaimind.v1.ListFlowDeploymentsRequest
-	25, // 27: scaimind.v1.FlowService.ListFlowAcls:input_type -> scaimind.v1.ListFlowAclsRequest
-	27, // 28: scaimind.v1.FlowService.CreateFlowAcl:input_type -> scaimind.v1.CreateFlowAclRequest
-	19, // 29: scaimind.v1.FlowService.DeployFlow:input_type -> scaimind.v1.DeployFlowRequest
-	29, // 30: scaimind.v1.FlowService.DeleteFlowAcl:input_type -> scaimind.v1.DeleteFlowAclRequest
-	4,  // 31: scaimind.v1.FlowService.ListFlows:output_type -> scaimind.v1.ListFlowsResponse
-	6,  // 32: scaimind.v1.FlowService.CreateFlow:output_type -> scaimind.v1.CreateFlowResponse
-	8,  // 33: scaimind.v1.FlowService.GetFlow:output_type -> scaimind.v1.GetFlowResponse
-	10, // 34: scaimind.v1.FlowService.UpdateFlow:output_type -> scaimind.v1.UpdateFlowResponse
-	12, // 35: scaimind.v1.FlowService.DeleteFlow:output_type -> scaimind.v1.DeleteFlowResponse
-	15, // 36: scaimind.v1.FlowService.ListFlowVersions:output_type -> scaimind.v1.ListFlowVersionsResponse
-	17, // 37: scaimind.v1.FlowService.GetFlowVersion:output_type -> scaimind.v1.GetFlowVersionResponse
-	23, // 38: scaimind.v1.FlowService.ListFlowDeployments:output_type -> scaimind.v1.ListFlowDeploymentsResponse
-	26, // 39: scaimind.v1.FlowService.ListFlowAcls:output_type -> scaimind.v1.ListFlowAclsResponse
-	28, // 40: scaimind.v1.FlowService.CreateFlowAcl:output_type -> scaimind.v1.CreateFlowAclResponse
-	20, // 41: scaimind.v1.FlowService.DeployFlow:output_type -> scaimind.v1.DeployFlowResponse
-	30, // 42: scaimind.v1.FlowService.DeleteFlowAcl:output_type -> scaimind.v1.DeleteFlowAclResponse
-	31, // [31:43] is the sub-list for method output_type
-	19, // [19:31] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	24, // 19: scaimind.v1.UpdateFlowAclResponse.acl:type_name -> scaimind.v1.FlowAcl
+	3,  // 20: scaimind.v1.FlowService.ListFlows:input_type -> scaimind.v1.ListFlowsRequest
+	5,  // 21: scaimind.v1.FlowService.CreateFlow:input_type -> scaimind.v1.CreateFlowRequest
+	7,  // 22: scaimind.v1.FlowService.GetFlow:input_type -> scaimind.v1.GetFlowRequest
+	9,  // 23: scaimind.v1.FlowService.UpdateFlow:input_type -> scaimind.v1.UpdateFlowRequest
+	11, // 24: scaimind.v1.FlowService.DeleteFlow:input_type -> scaimind.v1.DeleteFlowRequest
+	14, // 25: scaimind.v1.FlowService.ListFlowVersions:input_type -> scaimind.v1.ListFlowVersionsRequest
+	16, // 26: scaimind.v1.FlowService.GetFlowVersion:input_type -> scaimind.v1.GetFlowVersionRequest
+	22, // 27: scaimind.v1.FlowService.ListFlowDeployments:input_type -> scaimind.v1.ListFlowDeploymentsRequest
+	25, // 28: scaimind.v1.FlowService.ListFlowAcls:input_type -> scaimind.v1.ListFlowAclsRequest
+	27, // 29: scaimind.v1.FlowService.CreateFlowAcl:input_type -> scaimind.v1.CreateFlowAclRequest
+	19, // 30: scaimind.v1.FlowService.DeployFlow:input_type -> scaimind.v1.DeployFlowRequest
+	29, // 31: scaimind.v1.FlowService.UpdateFlowAcl:input_type -> scaimind.v1.UpdateFlowAclRequest
+	31, // 32: scaimind.v1.FlowService.DeleteFlowAcl:input_type -> scaimind.v1.DeleteFlowAclRequest
+	4,  // 33: scaimind.v1.FlowService.ListFlows:output_type -> scaimind.v1.ListFlowsResponse
+	6,  // 34: scaimind.v1.FlowService.CreateFlow:output_type -> scaimind.v1.CreateFlowResponse
+	8,  // 35: scaimind.v1.FlowService.GetFlow:output_type -> scaimind.v1.GetFlowResponse
+	10, // 36: scaimind.v1.FlowService.UpdateFlow:output_type -> scaimind.v1.UpdateFlowResponse
+	12, // 37: scaimind.v1.FlowService.DeleteFlow:output_type -> scaimind.v1.DeleteFlowResponse
+	15, // 38: scaimind.v1.FlowService.ListFlowVersions:output_type -> scaimind.v1.ListFlowVersionsResponse
+	17, // 39: scaimind.v1.FlowService.GetFlowVersion:output_type -> scaimind.v1.GetFlowVersionResponse
+	23, // 40: scaimind.v1.FlowService.ListFlowDeployments:output_type -> scaimind.v1.ListFlowDeploymentsResponse
+	26, // 41: scaimind.v1.FlowService.ListFlowAcls:output_type -> scaimind.v1.ListFlowAclsResponse
+	28, // 42: scaimind.v1.FlowService.CreateFlowAcl:output_type -> scaimind.v1.CreateFlowAclResponse
+	20, // 43: scaimind.v1.FlowService.DeployFlow:output_type -> scaimind.v1.DeployFlowResponse
+	30, // 44: scaimind.v1.FlowService.UpdateFlowAcl:output_type -> scaimind.v1.UpdateFlowAclResponse
+	32, // 45: scaimind.v1.FlowService.DeleteFlowAcl:output_type -> scaimind.v1.DeleteFlowAclResponse
+	33, // [33:46] is the sub-list for method output_type
+	20, // [20:33] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_flows_proto_init() }
@@ -2490,7 +2608,7 @@ func file_scaimind_v1_flows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_flows_proto_rawDesc), len(file_scaimind_v1_flows_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

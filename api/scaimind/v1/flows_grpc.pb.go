@@ -32,6 +32,7 @@ const (
 	FlowService_ListFlowAcls_FullMethodName        = "/scaimind.v1.FlowService/ListFlowAcls"
 	FlowService_CreateFlowAcl_FullMethodName       = "/scaimind.v1.FlowService/CreateFlowAcl"
 	FlowService_DeployFlow_FullMethodName          = "/scaimind.v1.FlowService/DeployFlow"
+	FlowService_UpdateFlowAcl_FullMethodName       = "/scaimind.v1.FlowService/UpdateFlowAcl"
 	FlowService_DeleteFlowAcl_FullMethodName       = "/scaimind.v1.FlowService/DeleteFlowAcl"
 )
 
@@ -64,6 +65,8 @@ type FlowServiceClient interface {
 	CreateFlowAcl(ctx context.Context, in *CreateFlowAclRequest, opts ...grpc.CallOption) (*CreateFlowAclResponse, error)
 	// Makes a version of a flow the program of a Core, and starts it. Deployed again, it is another version of the same Core.
 	DeployFlow(ctx context.Context, in *DeployFlowRequest, opts ...grpc.CallOption) (*DeployFlowResponse, error)
+	// Gives the user or the group of a right another one, from the next call on.
+	UpdateFlowAcl(ctx context.Context, in *UpdateFlowAclRequest, opts ...grpc.CallOption) (*UpdateFlowAclResponse, error)
 	// Takes a right on a flow away.
 	DeleteFlowAcl(ctx context.Context, in *DeleteFlowAclRequest, opts ...grpc.CallOption) (*DeleteFlowAclResponse, error)
 }
@@ -186,6 +189,16 @@ func (c *flowServiceClient) DeployFlow(ctx context.Context, in *DeployFlowReques
 	return out, nil
 }
 
+func (c *flowServiceClient) UpdateFlowAcl(ctx context.Context, in *UpdateFlowAclRequest, opts ...grpc.CallOption) (*UpdateFlowAclResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateFlowAclResponse)
+	err := c.cc.Invoke(ctx, FlowService_UpdateFlowAcl_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *flowServiceClient) DeleteFlowAcl(ctx context.Context, in *DeleteFlowAclRequest, opts ...grpc.CallOption) (*DeleteFlowAclResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteFlowAclResponse)
@@ -225,6 +238,8 @@ type FlowServiceServer interface {
 	CreateFlowAcl(context.Context, *CreateFlowAclRequest) (*CreateFlowAclResponse, error)
 	// Makes a version of a flow the program of a Core, and starts it. Deployed again, it is another version of the same Core.
 	DeployFlow(context.Context, *DeployFlowRequest) (*DeployFlowResponse, error)
+	// Gives the user or the group of a right another one, from the next call on.
+	UpdateFlowAcl(context.Context, *UpdateFlowAclRequest) (*UpdateFlowAclResponse, error)
 	// Takes a right on a flow away.
 	DeleteFlowAcl(context.Context, *DeleteFlowAclRequest) (*DeleteFlowAclResponse, error)
 	mustEmbedUnimplementedFlowServiceServer()
@@ -269,6 +284,9 @@ func (UnimplementedFlowServiceServer) CreateFlowAcl(context.Context, *CreateFlow
 }
 func (UnimplementedFlowServiceServer) DeployFlow(context.Context, *DeployFlowRequest) (*DeployFlowResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeployFlow not implemented")
+}
+func (UnimplementedFlowServiceServer) UpdateFlowAcl(context.Context, *UpdateFlowAclRequest) (*UpdateFlowAclResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateFlowAcl not implemented")
 }
 func (UnimplementedFlowServiceServer) DeleteFlowAcl(context.Context, *DeleteFlowAclRequest) (*DeleteFlowAclResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteFlowAcl not implemented")
@@ -492,6 +510,24 @@ func _FlowService_DeployFlow_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FlowService_UpdateFlowAcl_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateFlowAclRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FlowServiceServer).UpdateFlowAcl(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FlowService_UpdateFlowAcl_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FlowServiceServer).UpdateFlowAcl(ctx, req.(*UpdateFlowAclRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FlowService_DeleteFlowAcl_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteFlowAclRequest)
 	if err := dec(in); err != nil {
@@ -560,6 +596,10 @@ var FlowService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeployFlow",
 			Handler:    _FlowService_DeployFlow_Handler,
+		},
+		{
+			MethodName: "UpdateFlowAcl",
+			Handler:    _FlowService_UpdateFlowAcl_Handler,
 		},
 		{
 			MethodName: "DeleteFlowAcl",

@@ -25,12 +25,12 @@ type acl struct {
 func newACL() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acl",
-		Short: "List, grant and revoke rights on a flow",
-		Long: `Lists, grants and revokes rights on a flow: view, edit, deploy and admin, each of which has those before it. The owner, and callers
-with scaicore:admin, have every right; they are in no list.`,
+		Short: "List, grant, change and revoke rights on a flow",
+		Long: `Lists, grants, changes and revokes rights on a flow: view, edit, deploy and admin, each of which has those before it. The owner,
+and callers with scaicore:admin, have every right; they are in no list.`,
 		Example: `  mind flow acl grant ticket-triage bob edit`,
 	}
-	cmd.AddCommand(newACLList(), newACLGrant(), newACLRevoke())
+	cmd.AddCommand(newACLList(), newACLGrant(), newACLChange(), newACLRevoke())
 	return cmd
 }
 
@@ -61,7 +61,7 @@ func newACLGrant() *cobra.Command {
 		Use:   "grant FLOW NAME LEVEL",
 		Short: "Give a user or a group a right on a flow",
 		Long: `Gives a user, or with --group a group, a right on a flow: view, edit, deploy or admin. The name is not checked, because the
-identity provider has the users and the groups. A right that is there is revoked first.`,
+identity provider has the users and the groups. mind flow acl change changes a right that is there.`,
 		Example: `  mind flow acl grant ticket-triage bob edit
   mind flow acl grant ticket-triage ml-team deploy --group`,
 		Args: cobra.ExactArgs(3),
@@ -83,6 +83,25 @@ identity provider has the users and the groups. A right that is there is revoked
 	})
 	cmd.Flags().BoolVar(&group, "group", false, "the name is that of a group")
 	return cmd
+}
+
+func newACLChange() *cobra.Command {
+	return about(&cobra.Command{
+		Use: "change FLOW RIGHT LEVEL", Short: "Change a right on a flow", Example: `  mind flow acl change ticket-triage acl_1k0g00 deploy`, Args: cobra.ExactArgs(3),
+		Long: `Gives the user or the group of a right another one, from the next call on: view, edit, deploy or admin. RIGHT is an id of mind flow
+acl list.`,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output, id string, args []string) error {
+		var changed acl
+		data, err := c.Call(ctx, http.MethodPatch, flowPath(id, "acls", args[0]), nil, map[string]any{"level": args[1]}, rest.NewKey(), &changed)
+		if err != nil {
+			return err
+		}
+		if output != "table" {
+			return render.Data(cmd.OutOrStdout(), output, data)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: the %s %s has the right %s\n", changed.ID, changed.Type, changed.Principal, changed.Level)
+		return nil
+	})
 }
 
 func newACLRevoke() *cobra.Command {
