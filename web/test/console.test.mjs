@@ -79,6 +79,14 @@ checks("axe finds nothing on any page in either theme", async () => {
     { name: "flow-outline", path: `/flows/${drawn.flow}?`, ready: "[data-checked=done]", act: async (p) => { await p.getByRole("button", { name: "Outline" }).click(); await p.getByRole("option").first().click(); await p.getByRole("button", { name: "YAML" }).click(); await p.locator(".code pre").waitFor(); } },
     { name: "flow-deploy", path: `/flows/${drawn.flow}?2`, ready: "[data-checked=done]", act: async (p) => { await p.getByRole("button", { name: "Deploy…" }).click(); } },
     { name: "flow-run", picture: true, path: `/flows/${drawn.flow}/runs/${drawn.run}`, ready: ".answer .buttons", act: async (p) => { await p.locator("svg.canvas").focus(); for (const k of ["+", "+"]) await p.keyboard.press(k); } },
+    { name: "flow-expression", path: `/flows/${drawn.flow}?3`, ready: "[data-checked=done]", act: async (p) => {
+      await p.locator("g.node", { hasText: "Ask" }).first().click();
+      await p.getByRole("textbox", { name: "Prompt required" }).click();
+      await p.keyboard.press("Control+End");
+      await p.keyboard.type(" {{nobody}} {{inp");
+      await p.locator(".cm-tooltip-autocomplete").getByRole("option").first().waitFor();
+      await p.locator(".inspector .problem").waitFor();
+    } },
     { name: "flow-missing", path: "/flows/flow_none", ready: ".notice" },
     { name: "missing", path: "/no/such/page", ready: ".notice" },
   ]);

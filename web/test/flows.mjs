@@ -1,6 +1,6 @@
 // Flows in the console: by clicks from an empty canvas to a run that is answered on it, by keys alone, and two who save at once.
 import assert from "node:assert/strict";
-import { goto } from "./harness.mjs";
+import { goto, pause } from "./harness.mjs";
 
 const job = { name: "train", command_config: { argv: ["sh", "-c", "echo trained"], cwd: "/tmp" } };
 
@@ -11,6 +11,11 @@ async function newFlow(page, name) {
   await page.getByRole("button", { name: "Draw it" }).click();
   await page.locator("svg.canvas").waitFor();
   await page.getByText("Add the first node").waitFor();
+}
+
+/** A Core that was deployed starts at once, and is called when it runs. */
+async function running(cluster, core) {
+  while ((await cluster.call("GET", `/v1/modules/scaicore/cores/${core}`)).status !== "running") await pause(50);
 }
 
 const checked = (page, text) => page.locator("[data-checked=done]", { hasText: text }).waitFor();
@@ -281,6 +286,7 @@ export async function flowRefusedAndHeld(seen) {
   const args = { name: "long", command_config: { argv: ["sh", "-c", "sleep 600"], cwd: "/tmp" }, resource_config: { gpu_count: 2 } };
   const long = await cluster.call("POST", "/v1/flows", { name: "long", content: drawing("long", [["start", "entry_api"], ["train", "tool_plugin", { plugin: "mind", method: "job", args }, "Train long"]], [["start", "out_request", "train"]]) });
   const { core_id } = await cluster.call("POST", `/v1/flows/${long.id}/deploy`, {});
+  await running(cluster, core_id);
   const run = await cluster.call("POST", `/v1/modules/scaicore/cores/${core_id}/invoke`, { input: {}, wait_seconds: 0 });
   await goto(page, `/flows/${long.id}/runs/${run.execution_id}`);
   await page.locator("g.node.runs", { hasText: "waits for its job, 2 GPUs" }).waitFor();
@@ -311,6 +317,7 @@ export async function pictured(seen) {
   ];
   const made = await cluster.call("POST", "/v1/flows", { name: "Train, ask, publish", description: "Trains a model and asks before it is published", content: { name: "Train, ask, publish", nodes, edges, config: {} } });
   const deployed = await cluster.call("POST", `/v1/flows/${made.id}/deploy`, {});
+  await running(cluster, deployed.core_id);
   const run = await cluster.call("POST", `/v1/modules/scaicore/cores/${deployed.core_id}/invoke`, { input: {}, wait_seconds: 60 });
   return { flow: made.id, run: run.execution_id };
 }
