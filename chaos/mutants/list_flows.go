@@ -9,6 +9,27 @@ var drawnMutants = []mutant{
 		Package: "fsm", Tests: []string{"TestFlows_aSaveNamesWhatItIsBasedOn"},
 	},
 	{
+		Name: "current-content-leaves-the-state", Breaks: "I24", File: "fsm/flows/tables.go",
+		What:    "the state keeps no content that the archive has, also that of the current version",
+		Old:     "if f, ok := l.flows.Get(v.Flow); ok && f.Number != v.Number {",
+		New:     "if f, ok := l.flows.Get(v.Flow); ok && f.Number != 0 {",
+		Package: "fsm", Tests: []string{"TestFlows_contentsGoToTheArchive"},
+	},
+	{
+		Name: "archived-before-it-is-written", Breaks: "I24", File: "coordinator/flows/lead.go",
+		What:    "a content leaves the state although the archive could not be written",
+		Old:     "		if fault != nil {\n			break\n		}\n",
+		New:     "",
+		Package: "coordinator", Tests: []string{"TestFlows_stayWithoutTheirArchive"},
+	},
+	{
+		Name: "archive-shows-another-content", Breaks: "I24", File: "coordinator/flows/stored.go",
+		What:    "a content of the archive is shown whatever it is",
+		Old:     "if !ok || hex.EncodeToString(sum[:]) != v.Content.Digest {",
+		New:     "if !ok || len(sum) == 0 {",
+		Package: "coordinator", Tests: []string{"TestFlows_contentsAreArchived"},
+	},
+	{
 		Name: "flow-of-another-tenant", Breaks: "I11", File: "fsm/flows/acl.go",
 		What: "an administrator of another tenant has rights on a flow",
 		Old:  " || f.Tenant != c.Tenant", New: "",
