@@ -58,6 +58,7 @@ func openGroups(cfg Config) (*Isolation, error) {
 		return nil, errors.New("the kernel cannot kill a control group at once: it is older than Linux 5.14")
 	}
 	i := &Isolation{Level: Cgroup, groups: group, Controllers: enable(parent, group)}
+	i.files = i.limitFiles()
 	if err := i.try(); err != nil {
 		i.Close()
 		return nil, fmt.Errorf("start a process in a control group: %w", err)

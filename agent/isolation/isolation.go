@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 )
 
 // Level is how far tasks are kept apart.
@@ -89,11 +91,16 @@ type Isolation struct {
 	// Controllers are the controllers of cgroup v2 that limit tasks here, such as memory.
 	Controllers []string
 
-	groups  string  // the directory of the tasks' groups
-	scope   bool    // tasks are kept from the processes of others
-	private Private // nil: tasks reach all paths
+	groups  string   // the directory of the tasks' groups
+	files   []string // the limits that these can have
+	scope   bool     // tasks are kept from the processes of others
+	private Private  // nil: tasks reach all paths
 	given   []string
 	room    *room // nil: tasks have no namespaces
+
+	mu     sync.Mutex
+	looked time.Time // when common was made
+	common Paths
 }
 
 // Open prepares the level.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // maxProcesses limits the processes and threads of a task: a fork bomb must not keep the machine from anything else, and no
@@ -21,24 +22,35 @@ func (i *Isolation) Limits(memoryMB, cpus int) []string {
 		return nil
 	}
 	var limits []string
-	// Kernels without swap accounting, for example, lack some of the files.
-	add := func(controller, file string, value int) {
-		if _, err := os.Stat(filepath.Join(i.groups, file)); err == nil && slices.Contains(i.Controllers, controller) {
+	add := func(file string, value int) {
+		if slices.Contains(i.files, file) {
 			limits = append(limits, file+" "+strconv.Itoa(value))
 		}
 	}
 	if memoryMB > 0 {
-		add("memory", "memory.max", memoryMB<<20)
+		add("memory.max", memoryMB<<20)
 		// Swap would let a task slow down the whole machine instead of failing.
-		add("memory", "memory.swap.max", 0)
+		add("memory.swap.max", 0)
 	}
 	// A task of which one process was killed often waits for it forever.
-	add("memory", "memory.oom.group", 1)
+	add("memory.oom.group", 1)
 	if cpus > 0 {
-		add("cpu", "cpu.weight", min(10000, 10*cpus))
+		add("cpu.weight", min(10000, 10*cpus))
 	} else {
-		add("cpu", "cpu.weight", 10)
+		add("cpu.weight", 10)
 	}
-	add("pids", "pids.max", maxProcesses)
+	add("pids.max", maxProcesses)
 	return limits
+}
+
+// limitFiles returns the settings that the groups of tasks have: those of their controllers. Kernels without swap accounting, for
+// example, lack some of them.
+func (i *Isolation) limitFiles() (files []string) {
+	for _, file := range []string{"memory.max", "memory.swap.max", "memory.oom.group", "cpu.weight", "pids.max"} {
+		controller, _, _ := strings.Cut(file, ".")
+		if _, err := os.Stat(filepath.Join(i.groups, file)); err == nil && slices.Contains(i.Controllers, controller) {
+			files = append(files, file)
+		}
+	}
+	return files
 }

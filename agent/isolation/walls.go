@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mindcoordinator/mind/agent/shim/confine"
 )
@@ -226,18 +227,34 @@ func (i *Isolation) paths() (Paths, []string, error) {
 	return p, exposed, nil
 }
 
+// freshness is how long the paths of a node are used again: a burst of launches must not look at the whole machine for each.
+const freshness = time.Second
+
+// commonPaths returns the paths that all tasks may use. Mounts and directories at the root come and go.
+func (i *Isolation) commonPaths() (Paths, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.looked.IsZero() && time.Since(i.looked) < freshness {
+		return i.common, nil
+	}
+	p, _, err := i.paths()
+	if err == nil {
+		i.common, i.looked = p, time.Now()
+	}
+	return p, err
+}
+
 // Walls returns the walls of a task. read and write are its own paths.
 func (i *Isolation) Walls(read, write []string) (confine.Walls, error) {
 	walls := confine.Walls{Scope: i.scope}
 	if i.private == nil {
 		return walls, nil
 	}
-	// Mounts and directories at the root come and go.
-	p, _, err := i.paths()
+	p, err := i.commonPaths()
 	if err != nil {
 		return walls, err
 	}
-	walls.Read, walls.Write = append(p.read, read...), append(p.write, write...)
+	walls.Read, walls.Write = slices.Concat(p.read, read), slices.Concat(p.write, write)
 	if i.room != nil {
 		more, free := i.room.writable()
 		walls.Read, walls.Write = append(walls.Read, more...), append(walls.Write, free...)

@@ -164,7 +164,8 @@ func locate(table []mount, path string) (spot, error) {
 // below returns the directories that are mounted below a directory.
 func below(table []mount, dir string) (spots []spot) {
 	for _, m := range table {
-		if m.point != dir && safedir.Within(m.point, dir) {
+		// Names of the kernel are clean: most mounts are told by their first bytes.
+		if m.point != dir && (strings.HasPrefix(m.point, dir) && safedir.Within(m.point, dir)) {
 			spots = append(spots, m.root)
 		}
 	}

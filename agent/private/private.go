@@ -7,6 +7,8 @@
 // Guarantees: a path is judged by the file system and the place in it to which it leads, so that neither links nor bind
 // mounts hide a private directory. A path that cannot be judged is private.
 //
+// Where the private paths themselves lead is looked up again after a tenth of a second, or when a mount changes.
+//
 // Not guaranteed: that a path leads to the same place later. The caller resolves the links of a path, asks, and opens
 // the resolved path without following links (package safedir).
 package private
@@ -23,6 +25,7 @@ import (
 type Paths struct {
 	paths  []string
 	mounts mounts
+	known  known
 }
 
 // New returns the given private files and directories. Empty names are ignored.
@@ -92,20 +95,9 @@ func (p *Paths) judge(real string, owned []string, spots func([]mount, spot) []s
 		if slices.ContainsFunc(mine, one.within) {
 			continue
 		}
-		for _, path := range p.paths {
-			resolved, err := filepath.EvalSymlinks(path)
-			if err != nil {
-				continue // it does not exist
-			}
-			private, err := locate(table, resolved)
-			if err != nil || meets(one, private) {
-				return true
-			}
-			for _, mounted := range below(table, resolved) {
-				if meets(one, mounted) {
-					return true
-				}
-			}
+		all, err := p.known.all(p.paths, table)
+		if err != nil || slices.ContainsFunc(all, func(private spot) bool { return meets(one, private) }) {
+			return true
 		}
 	}
 	return false

@@ -143,3 +143,17 @@ func TestParse(t *testing.T) {
 		require.Error(t, err)
 	}
 }
+
+// The places of private paths are kept for a moment. That must not show one that was made, or mounted, meanwhile.
+func TestPaths_madeLater(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	there, later := filepath.Join(dir, "there"), filepath.Join(dir, "later")
+	require.NoError(t, os.Mkdir(there, 0o700))
+	p := New(there, later)
+	defer p.Close()
+	require.True(t, p.Holds(filepath.Join(there, "key")))
+	require.False(t, p.Holds(later), "it does not exist")
+	require.NoError(t, os.Mkdir(later, 0o700))
+	require.True(t, p.Holds(filepath.Join(later, "key")))
+}

@@ -16,7 +16,7 @@ import (
 )
 
 // delegated finds a cgroup in which the test may make groups, if the machine allows that.
-func delegated(t *testing.T) string {
+func delegated(t testing.TB) string {
 	t.Helper()
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		dir := filepath.Join(root, testrun.Name()+"-task")

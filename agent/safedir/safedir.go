@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -336,6 +337,12 @@ func (d *Dir) Stat() (stat unix.Stat_t, err error) {
 
 // Within reports whether a path is a directory or lies below it. It compares names only.
 func Within(path, dir string) bool {
+	if filepath.IsAbs(path) && filepath.IsAbs(dir) {
+		// Rel would make a name that nobody reads: this is called for every mount of the machine.
+		path, dir = filepath.Clean(path), filepath.Clean(dir)
+		rest, ok := strings.CutPrefix(path, dir)
+		return ok && (rest == "" || rest[0] == filepath.Separator || dir == string(filepath.Separator))
+	}
 	name, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(name)
 }

@@ -159,3 +159,27 @@ func TestAWalkIsNotLedOutByASwap(t *testing.T) {
 		}
 	}
 }
+
+func TestWithin(t *testing.T) {
+	for _, c := range []struct {
+		path, dir string
+		within    bool
+	}{
+		{"/a/b", "/a", true},
+		{"/a", "/a", true},
+		{"/a", "/", true},
+		{"/", "/", true},
+		{"/ab", "/a", false},
+		{"/a", "/a/b", false},
+		{"/a/../b", "/a", false},
+		{"/a/b/..", "/a/", true},
+		{"/a/..b", "/a", true},
+		{"a/b", "a", true},
+		{"ab", "a", false},
+		{"../a", "a", false},
+		{"/a", "a", false},
+		{"a", "/", false},
+	} {
+		require.Equal(t, c.within, Within(c.path, c.dir), "%s in %s", c.path, c.dir)
+	}
+}

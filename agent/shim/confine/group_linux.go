@@ -113,11 +113,18 @@ func KillGroup(path string) { _ = os.WriteFile(path+"/cgroup.kill", []byte("1"),
 
 // GroupEmpty reports whether a control group and the groups in it have no process. A group that is not there has none.
 func GroupEmpty(path string) bool {
-	if numberOf(path+"/cgroup.events", "populated") != 0 {
-		return false
+	var buffer [128]byte
+	// The runtime's poller would watch a file of package os: that costs more than the question.
+	fd, err := syscall.Open(path+"/cgroup.events", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err == syscall.ENOENT
 	}
-	_, err := os.Stat(path + "/cgroup.events")
-	return err == nil || os.IsNotExist(err)
+	defer syscall.Close(fd)
+	n, err := syscall.Read(fd, buffer[:])
+	if err != nil {
+		return err == syscall.ENODEV // it was removed meanwhile
+	}
+	return bytes.HasPrefix(buffer[:n], []byte("populated 0\n"))
 }
 
 // GroupProcesses returns the processes of a control group and of the groups in it.
@@ -140,10 +147,15 @@ func GroupProcesses(path string) []int {
 // that for a moment after the end of the last process.
 func RemoveGroup(path string) {
 	for pause := time.Millisecond; pause < 100*time.Millisecond; pause *= 2 {
-		for _, name := range groupsIn(path) {
+		if err := syscall.Rmdir(path); err != syscall.EBUSY {
+			return
+		}
+		// Few tasks make groups, so they are looked for only now.
+		inner := groupsIn(path)
+		for _, name := range inner {
 			RemoveGroup(path + "/" + name)
 		}
-		if err := syscall.Rmdir(path); err != syscall.EBUSY {
+		if len(inner) > 0 && syscall.Rmdir(path) != syscall.EBUSY {
 			return
 		}
 		time.Sleep(pause)
