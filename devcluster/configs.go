@@ -69,6 +69,8 @@ func (l *layout) writeConfigs() error {
 			"permissions": []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate", "scaicore:admin", "mind:operator"},
 		}},
 		"shutdown_timeout": "2s",
+		// Its one tenant is the user, who may watch as much as the machine can.
+		"max_streams_per_tenant": -1,
 	}
 	if origins := l.options.CORSOrigins; len(origins) > 0 {
 		all[kindGateway]["cors_origins"] = origins

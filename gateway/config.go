@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/bounds"
 	"github.com/mindcoordinator/mind/gateway/downloads"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
 	"github.com/mindcoordinator/mind/gateway/login"
@@ -76,6 +77,8 @@ type Config struct {
 
 	Timeouts Timeouts
 	Limits   Limits
+	// Bounds limit the open connections, and the open streams of each tenant.
+	Bounds bounds.Limits
 
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
@@ -90,6 +93,7 @@ type StaticToken = auth.StaticToken
 
 func (c Config) withDefaults() Config {
 	c.Timeouts, c.Limits = c.Timeouts.WithDefaults(), c.Limits.WithDefaults()
+	c.Bounds = c.Bounds.WithDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -144,6 +148,9 @@ func (c Config) Validate() error {
 	}
 	if c.UploadBytes < 0 || c.UploadKeep < 0 || c.UploadKeep > 0 && c.UploadKeep < time.Hour {
 		errs = append(errs, errors.New("upload_bytes must not be negative, and upload_keep is at least an hour"))
+	}
+	if err := c.Bounds.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	for _, origin := range c.CORSOrigins {
 		if err := origins.Check(origin); err != nil {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mindcoordinator/mind/gateway/bounds"
 	"github.com/mindcoordinator/mind/gateway/metrics"
 	"github.com/mindcoordinator/mind/pki"
 	"github.com/mindcoordinator/mind/profiling"
@@ -34,6 +35,9 @@ func Run(ctx context.Context, config Config) error {
 			return fmt.Errorf("start gateway: %w", err)
 		}
 	}
+	listener = bounds.Listen(listener, bounds.Config{
+		Most: config.Bounds.Connections, Encrypted: config.HTTPCertFile != "", Log: s.log, Registry: config.Registry,
+	})
 	if config.HTTPCertFile != "" {
 		secure, keys, err := pki.HTTPS(config.HTTPCertFile, config.HTTPKeyFile, s.log)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/api/denials"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/bounds"
 	"github.com/mindcoordinator/mind/gateway/downloads"
 	"github.com/mindcoordinator/mind/gateway/fanout"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
@@ -63,6 +64,8 @@ type server struct {
 	audit       v1.AuditServiceClient
 	// watched makes the subjects of event streams.
 	watched stream.Source
+	// opened counts the streams of each tenant.
+	opened *bounds.Streams
 	// denied collects denied requests until they are reported to the coordinators.
 	denied denials.Tally
 	// failedSignIns says which failures of signing in are logged.
@@ -111,6 +114,7 @@ func newServer(config Config) (*server, error) {
 	s := &server{
 		config: config, log: config.Logger, auth: config.Authenticator, metrics: metrics.New(config.Registry, hub), hub: hub,
 		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: submits.New(c.Jobs()), limiter: ratelimit.New(), proxies: trusted, drained: make(chan struct{}),
+		opened: bounds.NewStreams(config.Bounds.Streams),
 	}
 	s.tokens = v1.NewTokenServiceClient(c)
 	s.watched = stream.Source{Jobs: s.jobs, Events: v1.NewEventServiceClient(c), Longest: config.Timeouts.Stream}

@@ -18,6 +18,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/bounds"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/stream"
@@ -119,7 +120,9 @@ func TestLogs_aThousandWatchersShareOneUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
 		p := newPrinter(c)
-		g := runGateway(t, testConfig(c))
+		config := testConfig(c)
+		config.Bounds.Streams = bounds.Unlimited
+		g := runGateway(t, config)
 		const watchers, total = 1000, 300
 		p.print(100, false)
 		sums := make(chan [sha256.Size]byte, watchers)

@@ -112,13 +112,16 @@ func (x *httpRequest) watching() client.Call {
 // relay answers with the events of a subject until it ends. Errors before the first event are answered in the envelope.
 func relay(x *httpRequest, subject fanout.Subject, cursor string) error {
 	s := x.server
-	s.streams.Add(1)
-	defer s.streams.Done()
+	release, err := x.openStream()
+	if err != nil {
+		return err
+	}
+	defer release()
 	w := s.hub.Watch(subject, cursor)
 	defer w.Close()
 	r := &reader{x: x}
 	defer r.gone()
-	err := stream.Relay(x.r.Context(), x.w, r, w, stream.Times{
+	err = stream.Relay(x.r.Context(), x.w, r, w, stream.Times{
 		NoLeader: s.config.Timeouts.NoLeader, Keepalive: s.config.Timeouts.Keepalive, Recheck: x.recheckEvery(), Drained: s.drained,
 	})
 	if errors.Is(err, stream.ErrDraining) {
@@ -127,6 +130,20 @@ func relay(x *httpRequest, subject fanout.Subject, cursor string) error {
 		}
 	}
 	return err
+}
+
+// openStream counts a stream of the caller's tenant until the function is called.
+func (x *httpRequest) openStream() (release func(), err error) {
+	s := x.server
+	closed, err := s.opened.Open(x.caller.Tenant)
+	if err != nil {
+		return nil, &problem{http: http.StatusTooManyRequests, code: "RESOURCE_EXHAUSTED", message: err.Error(), retryAfter: 5}
+	}
+	s.streams.Add(1)
+	return func() {
+		closed()
+		s.streams.Done()
+	}, nil
 }
 
 // reader is the caller of a stream.

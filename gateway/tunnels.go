@@ -62,8 +62,11 @@ func (x *httpRequest) tunnel(read func(url.Values) (*v1.TunnelOpening, []wire.Fa
 	}
 	opening.JobId = id(x)
 	s := x.server
-	s.streams.Add(1)
-	defer s.streams.Done()
+	release, err := x.openStream()
+	if err != nil {
+		return err
+	}
+	defer release()
 	allowed, stop := x.whileAllowed()
 	defer stop()
 	ctx, cancel := context.WithCancelCause(allowed)

@@ -75,6 +75,8 @@ func gatewayKeys(c *gateway.Config, issuer *oidc.Config) []settings.Key {
 		{Name: "checkpoint_archive_ca_file", Into: &c.CheckpointArchive.Access.CAFile, Help: "CA certificates (PEM) that verify the endpoint of checkpoint_archive; default: those of the machine"},
 		{Name: "upload_bytes", Into: &c.UploadBytes, Help: "size limit of the files of an upload together, in bytes; uploads are kept in checkpoint_archive; default 268435456"},
 		{Name: "upload_keep", Into: &c.UploadKeep, Help: "how long an upload that no job names is kept, at least 1h; the same for all gateways; default 24h"},
+		{Name: "max_connections", Into: &c.Bounds.Connections, Help: "open connections of callers at this gateway, at most; more are answered 503; -1: any number; default 10000"},
+		{Name: "max_streams_per_tenant", Into: &c.Bounds.Streams, Help: "open streams (events, logs, metrics, shells, ports) of each tenant at this gateway, at most; more are answered 429; -1: any number; default 100"},
 		{Name: "rate_limit_token", Into: &c.RateLimits.Token, Help: "requests per minute of each bearer token, at each gateway; default 0: no limit"},
 		{Name: "rate_limit_user", Into: &c.RateLimits.User, Help: "requests per minute of each user; default 0: no limit"},
 		{Name: "rate_limit_tenant", Into: &c.RateLimits.Tenant, Help: "requests per minute of each tenant; default 0: no limit"},
