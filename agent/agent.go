@@ -255,7 +255,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 		a.processes = tasks.Shims(runner.NewStarter(cfg.ShimExecutable, a.tasksDir(), log, max(0, cfg.SpareShims)), a.isolation)
 	}
 	undo.add(a.processes.Close)
-	probe := fitness.Config{Dirs: []string{a.tasksDir(), filepath.Join(cfg.DataDir, outputs.Folder)}, Log: a.log}
+	probe := fitness.Config{Dirs: []string{a.tasksDir(), filepath.Join(cfg.DataDir, outputs.Folder)}, Keep: cfg.MinFreeDisk, Log: a.log}
 	if prober, ok := a.processes.(interface{ Probe() error }); ok {
 		probe.Start = prober.Probe
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mindcoordinator/mind/agent/fitness"
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/isolation"
 	"github.com/mindcoordinator/mind/agent/lease"
@@ -113,6 +114,8 @@ type Config struct {
 	// the size of their /dev/shm in MiB; 0: half of the memory that a task asked for, or of the machine's.
 	Mounts []string
 	ShmMB  int
+	// MinFreeDisk is the space that must be free on the disk of DataDir for a new task.
+	MinFreeDisk fitness.Watermark
 	// ShimExecutable is the program run as "PROGRAM shim --dir DIR"; empty:
 	// the running executable. It must import package agent/shim.
 	ShimExecutable string

@@ -54,6 +54,8 @@ func (l *layout) writeConfigs() error {
 			"grpc_addr": m.GRPC, "http_addr": m.HTTP, "gossip_addr": m.Gossip,
 			"gossip_key": base64.StdEncoding.EncodeToString(l.GossipKey), "gossip_join": gossip,
 			"gpus": gpus, "stop_tasks_on_exit": true,
+			// Its user decides how full the machine may be.
+			"min_free_disk": "0",
 			// Jobs may do what their user may: it is the user's own machine.
 			"task_paths": []string{"/"},
 			// The other agents' directories are on this machine, too.

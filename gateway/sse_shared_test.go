@@ -18,9 +18,9 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/gateway/bounds"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/bounds"
 	"github.com/mindcoordinator/mind/gateway/stream"
 )
 

@@ -1,5 +1,5 @@
-// Package fitness checks whether a node can start tasks: whether its disk has room for the files of a task, and whether
-// a shim starts.
+// Package fitness checks whether a node can start tasks: whether its disk has room for the files of a task, with some to
+// spare for the tasks that run, and whether a shim starts.
 //
 // Contract: Run probes the node until its context ends. Probe probes it at once, for a caller whose launch failed. Why
 // returns the result, and Changed has a token when the result has changed.
@@ -21,8 +21,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mindcoordinator/mind/api/wait"
 )
 
@@ -34,8 +32,6 @@ const (
 	// leastBytes and leastFiles must be free on a disk for a task: bytes for its specification and the beginning of its
 	// log, and files. A small disk needs less: a hundredth of its size.
 	leastBytes, leastFiles = 4 << 20, 64
-	// An unfit node counts as fit when recovered times as much is free.
-	recovered = 2
 	// probeFolder is the folder in which a probe makes files.
 	probeFolder = ".probe"
 )
@@ -44,6 +40,8 @@ const (
 type Config struct {
 	// Dirs are the directories in which a task's files are made.
 	Dirs []string
+	// Keep is the space that must be free on their disks for a new task; the zero value is the default.
+	Keep Watermark
 	// Start starts and ends a process as a launch does.
 	Start func() error
 	Log   *slog.Logger
@@ -133,7 +131,7 @@ func (m *Monitor) Probe(failed error) string {
 // space must be free.
 func (m *Monitor) probe(start, unfit bool) string {
 	for _, dir := range m.cfg.Dirs {
-		if why := room(dir, unfit); why != "" {
+		if why := room(dir, m.cfg.Keep, unfit); why != "" {
 			return why
 		}
 		if err := write(dir); err != nil {
@@ -144,28 +142,6 @@ func (m *Monitor) probe(start, unfit bool) string {
 		if err := m.cfg.Start(); err != nil {
 			return "it cannot start a process: " + cause(err)
 		}
-	}
-	return ""
-}
-
-// room returns what a disk lacks, or "". The text stays the same while the disk stays full: each change is an entry of
-// the cluster's log.
-func room(dir string, unfit bool) string {
-	var stat unix.Statfs_t
-	if err := unix.Statfs(dir, &stat); err != nil {
-		return says(&os.PathError{Op: "look at", Path: dir, Err: err})
-	}
-	size := uint64(stat.Bsize)
-	bytes, files := min(leastBytes, stat.Blocks*size/100), min(leastFiles, stat.Files/100)
-	if unfit {
-		bytes, files = recovered*bytes, recovered*files
-	}
-	if free := stat.Bavail * size; free < bytes {
-		return fmt.Sprintf("the disk of %s is full: less than %d KiB are free", dir, min(leastBytes, stat.Blocks*size/100)>>10)
-	}
-	// Some file systems do not count files.
-	if stat.Files > 0 && stat.Ffree < files {
-		return fmt.Sprintf("the disk of %s has no inodes left: fewer than %d are free", dir, min(leastFiles, stat.Files/100))
 	}
 	return ""
 }

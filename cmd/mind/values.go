@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mindcoordinator/mind/agent/fitness"
 	"github.com/mindcoordinator/mind/cmd/mind/settings"
 	"github.com/mindcoordinator/mind/coordinator"
 	"github.com/mindcoordinator/mind/gateway"
@@ -25,6 +26,13 @@ func (k *base64Key) SetText(text string) error {
 }
 
 func (k *base64Key) SetNode(node *yaml.Node) error { return k.SetText(node.Value) }
+
+// watermark is the space that must be free on a disk.
+type watermark struct{ into *fitness.Watermark }
+
+func (w watermark) SetText(text string) error { return w.into.UnmarshalText([]byte(text)) }
+
+func (w watermark) SetNode(node *yaml.Node) error { return w.SetText(node.Value) }
 
 // peers are the first voters; the text form is ID=RAFT/GRPC/HTTP,...
 type peers []coordinator.Peer
