@@ -243,7 +243,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	if a.processes = cfg.Machine.Processes; a.processes == nil {
 		a.isolation, err = isolation.Open(isolation.Config{
 			Level: cfg.Isolation, Parent: cfg.CgroupParent, Node: cfg.NodeID, DataDir: cfg.DataDir, Private: a.private, Users: len(cfg.Users) > 0 || cfg.DefaultUser != "", Paths: cfg.TaskPaths,
-			Mounts: cfg.Mounts, ShmMB: cfg.ShmMB, Log: a.log,
+			Devices: cfg.Devices, Mounts: cfg.Mounts, ShmMB: cfg.ShmMB, Log: a.log,
 		})
 		if err != nil {
 			return err
@@ -285,7 +285,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 		Groups: a.isolation.Groups(), Simulated: a.simulated,
 		Processes: a.processes, GPUs: a.gpus, Fitness: a.fitness, Outbox: a.outbox, Leases: a.leases, Inputs: a.inputs, Outputs: a.outputs, Renames: a.renames, Series: a.series,
 		Launcher: &launch.Launcher{
-			Node: cfg.NodeID, Isolation: a.isolation, Users: a.users, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, Outputs: a.outputs,
+			Node: cfg.NodeID, Isolation: a.isolation, Users: a.users, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, UUIDs: a.gpus.UUIDs, Outputs: a.outputs,
 			Private: a.private, Denied: a.denied.note, Log: a.log,
 		},
 		Restart: func() { a.sessions.Restart() }, Metrics: cfg.Metrics, Log: a.log,
@@ -412,7 +412,7 @@ func (a *agent) labels() map[string]string {
 	if a.cfg.Machine.Processes != nil {
 		return labels // there are no processes
 	}
-	return withIsolation(labels, a.isolation.Level)
+	return withIsolation(labels, a.isolation)
 }
 
 // hello is the first message of a session.

@@ -114,6 +114,8 @@ type Config struct {
 	// the size of their /dev/shm in MiB; 0: half of the memory that a task asked for, or of the machine's.
 	Mounts []string
 	ShmMB  int
+	// Devices are paths of devices that tasks may open, beside the usual ones and the GPUs of their lease.
+	Devices []string
 	// MinFreeDisk is the space that must be free on the disk of DataDir for a new task.
 	MinFreeDisk fitness.Watermark
 	// ShimExecutable is the program run as "PROGRAM shim --dir DIR"; empty:

@@ -23,13 +23,14 @@ func withClique(labels map[string]string, clique string) map[string]string {
 	return all
 }
 
-// withIsolation adds the level of isolation to the labels, so that jobs can ask for nodes that have it. No configured label
-// takes precedence: the label says how it is.
-func withIsolation(labels map[string]string, level isolation.Level) map[string]string {
+// withIsolation adds the level of isolation and the devices of tasks to the labels, so that jobs can ask for nodes that have them. No
+// configured label takes precedence: the labels say how it is.
+func withIsolation(labels map[string]string, has *isolation.Isolation) map[string]string {
 	all := maps.Clone(labels)
 	if all == nil {
 		all = map[string]string{}
 	}
-	all[isolation.Label] = string(level)
+	all[isolation.Label] = string(has.Level)
+	all[isolation.DeviceLabel] = has.Devices()
 	return all
 }

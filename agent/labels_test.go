@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/agent/isolation"
 )
 
 func TestWithClique_keepsWhatIsConfigured(t *testing.T) {
@@ -14,4 +16,12 @@ func TestWithClique_keepsWhatIsConfigured(t *testing.T) {
 	require.Len(t, given, 1, "the configuration stays as it is")
 	given[cliqueLabel] = "rack-7"
 	require.Equal(t, "rack-7", withClique(given, "u.1")[cliqueLabel])
+}
+
+// Labels about the walls of a node are true, whatever the configuration says.
+func TestWithIsolation(t *testing.T) {
+	given := map[string]string{"a": "b", isolation.Label: "full", isolation.DeviceLabel: "leased"}
+	require.Equal(t, map[string]string{"a": "b", isolation.Label: "none", isolation.DeviceLabel: "all"},
+		withIsolation(given, &isolation.Isolation{Level: isolation.None}))
+	require.Equal(t, "full", given[isolation.Label], "the configuration stays as it is")
 }

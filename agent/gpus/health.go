@@ -114,8 +114,8 @@ func (g *Monitor) Fault(indices []int32, from, to time.Time) string {
 	return ""
 }
 
-// uuids returns the UUIDs of the known ones among the GPUs.
-func (g *Monitor) uuids(indices []int32) []string {
+// UUIDs returns the names of leased GPUs that the driver uses. One that it has never listed has none.
+func (g *Monitor) UUIDs(indices []int32) []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var uuids []string

@@ -191,7 +191,7 @@ type tenant struct {
 // of the task.
 func (o *Occupants) Verify(ctx context.Context, self string, has holding.Holding) (occupied string) {
 	g := o.Monitor
-	uuids := g.uuids(has.GPUs)
+	uuids := g.UUIDs(has.GPUs)
 	if len(uuids) == 0 {
 		return ""
 	}

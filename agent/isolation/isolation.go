@@ -20,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mindcoordinator/mind/agent/isolation/devices"
 )
 
 // Level is how far tasks are kept apart.
@@ -70,6 +72,8 @@ type Config struct {
 	Users bool
 	// Paths are the paths in which jobs may write; empty: all but those of the system. With "/", paths have no walls.
 	Paths []string
+	// Devices are paths of devices that tasks may open, beside the usual ones and the GPUs of their lease.
+	Devices []string
 	// Mounts are directories and files of the machine in the namespaces of each task, as SOURCE:TARGET:ro or SOURCE:TARGET:rw.
 	Mounts []string
 	// ShmMB is the size of /dev/shm of each task, in MiB; 0: half of the memory that the task asked for, or of the machine's.
@@ -96,7 +100,9 @@ type Isolation struct {
 	scope   bool     // tasks are kept from the processes of others
 	private Private  // nil: tasks reach all paths
 	given   []string
-	room    *room // nil: tasks have no namespaces
+	more    []string        // devices that the operator lists
+	room    *room           // nil: tasks have no namespaces
+	filter  *devices.Filter // nil: tasks open all devices
 
 	mu     sync.Mutex
 	looked time.Time // when common was made
@@ -118,6 +124,9 @@ func Open(cfg Config) (*Isolation, error) {
 		if cfg.confines() {
 			return nil, errors.New("task_paths is set, and isolation is none: leave one of them out")
 		}
+		if len(cfg.Devices) > 0 {
+			return nil, errors.New("devices is set, and isolation is none: leave one of them out")
+		}
 		if cfg.Parent != "" {
 			return nil, errors.New("cgroup_parent is set, and isolation is none: leave one of them out")
 		}
@@ -130,6 +139,10 @@ func Open(cfg Config) (*Isolation, error) {
 			i.Close()
 			return nil, err
 		}
+		if err := i.openFilter(cfg); err != nil {
+			i.Close()
+			return nil, fmt.Errorf("isolation %s: %w", cmp.Or(Level(cfg.Level), Cgroup), err)
+		}
 		if Level(cfg.Level) == Full {
 			if err := i.openRoom(cfg); err != nil {
 				i.Close()
@@ -139,9 +152,9 @@ func Open(cfg Config) (*Isolation, error) {
 		if !slices.Contains(i.Controllers, "memory") {
 			cfg.Log.Warn("the memory of jobs is not limited: the agent has no controller memory of cgroup v2")
 		}
-		cfg.Log.Info("each task gets a control group", "isolation", i.Level, "groups", i.groups, "controllers", strings.Join(i.Controllers, " "))
+		cfg.Log.Info("each task gets a control group", "isolation", i.Level, "groups", i.groups, "controllers", strings.Join(i.Controllers, " "), "devices", i.Devices())
 		return i, nil
-	case cfg.Level != "" || cfg.Parent != "" || cfg.confines():
+	case cfg.Level != "" || cfg.Parent != "" || cfg.confines() || len(cfg.Devices) > 0:
 		return nil, fmt.Errorf("isolation %s: %w", cmp.Or(Level(cfg.Level), Cgroup), err)
 	}
 	cfg.Log.Warn("TASKS ARE NOT ISOLATED: a process that a task hides can outlive it; give the agent control groups, or set isolation: none to accept this",
@@ -151,6 +164,9 @@ func Open(cfg Config) (*Isolation, error) {
 
 // Close removes the groups of the agent, unless tasks still have some.
 func (i *Isolation) Close() {
+	if i.filter != nil {
+		i.filter.Close()
+	}
 	if i.groups != "" {
 		removeEmpty(i.groups)
 	}

@@ -29,8 +29,8 @@ var system = []string{"/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/lib
 // configs is where the system, and often Mind, has its configuration.
 const configs = "/etc"
 
-// devices are those that a task may use, beside GPUs.
-var devices = []string{
+// nodes are the devices that a task may use, beside GPUs. The filter of devices decides which of them it can open.
+var nodes = []string{
 	"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "mqueue", "hugepages", "fuse",
 	"infiniband", "gdrdrv", "knem", "xpmem", "dri", "kfd", "accel",
 }
@@ -58,7 +58,7 @@ func choosePaths(private Private, top, given []string) (p Paths, exposed []strin
 	for _, dir := range top {
 		switch {
 		case dir == "/dev":
-			for _, name := range devices {
+			for _, name := range nodes {
 				p.write = append(p.write, filepath.Join(dir, name))
 			}
 			// Nodes of all GPUs, and those that all of them share: nvidiactl, nvidia-uvm, nvidia-caps and so on.
@@ -172,7 +172,7 @@ func (i *Isolation) openWalls(cfg Config) error {
 	if cfg.Private == nil {
 		return nil
 	}
-	i.private = cfg.Private
+	i.private, i.more = cfg.Private, cfg.Devices
 	if cfg.Private.Reaches(configs) && !cfg.Users {
 		cfg.Log.Warn("JOBS CAN READ KEYS OR SECRETS OF THE AGENT below " + configs + ", as far as its user may: move them, for example to /var/lib/mind/keys, or give tenants users of their own (users, default_user)")
 	}
@@ -239,6 +239,7 @@ func (i *Isolation) commonPaths() (Paths, error) {
 	}
 	p, _, err := i.paths()
 	if err == nil {
+		p.write = append(p.write, i.more...)
 		i.common, i.looked = p, time.Now()
 	}
 	return p, err

@@ -37,6 +37,8 @@ type Launcher struct {
 	LogBytes int64
 	// Visible returns the value of CUDA_VISIBLE_DEVICES for GPUs.
 	Visible func(gpus []int32) string
+	// UUIDs returns the names of GPUs that the driver uses; nil: there is no driver.
+	UUIDs   func(gpus []int32) []string
 	Outputs *outputs.Dirs
 	// Private are directories in which no job may work, apart from its own.
 	Private *private.Paths

@@ -84,7 +84,7 @@ func TestRoom_signalsReachTheCommand(t *testing.T) {
 		h, dir := start(t, lodging(t, "sh", "-c", script))
 		running(t, h)
 		waitFor(t, "its trap", func() bool { return len(logLines(t, dir)) > 0 })
-		require.NoError(t, h.Stop(shim.StopRequest{Notice: 50 * time.Millisecond, Term: 50 * time.Millisecond}))
+		require.NoError(t, h.Stop(shim.StopRequest{Notice: 500 * time.Millisecond, Term: 500 * time.Millisecond}))
 		require.Equal(t, want, exited(t, h).Code, script)
 	}
 }

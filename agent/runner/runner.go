@@ -177,6 +177,9 @@ func attachDead(dir, group string, begun bool) (*Handle, error) {
 	if err := os.Remove(filepath.Join(dir, shim.SpecFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("withdraw task: %w", err)
 	}
+	if group != "" {
+		confine.RemoveGroup(group) // the agent makes it before the shim has the task
+	}
 	return nil, ErrNotBegun
 }
 

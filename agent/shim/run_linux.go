@@ -291,7 +291,9 @@ func (s *shim) finish() int {
 		s.exit.Ended = time.Now().UnixNano()
 		s.log.Close(time.Now())
 	}
-	s.group.Remove()
+	if s.group.Remove(); s.group == nil && s.spec.Cgroup != "" {
+		confine.RemoveGroup(s.spec.Cgroup) // the agent has made it, and the command was never started
+	}
 	data := s.exit.JSON()
 	s.door.announce("exited " + string(data))
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {

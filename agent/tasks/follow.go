@@ -45,9 +45,14 @@ func (f *follower) launch(spec *v1.TaskSpec, data *inputs.Data) {
 		return
 	}
 	s.Lease = f.cfg.Leases.Launched(f.task.ID)
-	var prepare func(dir string) error
-	if write := launch.Prepare(spec, data); write != nil {
-		prepare = func(dir string) error { return write(dir, f.dir) }
+	write := launch.Prepare(spec, data)
+	prepare := func(dir string) error {
+		if write != nil {
+			if err := write(dir, f.dir); err != nil {
+				return err
+			}
+		}
+		return f.cfg.Launcher.Fence(s, spec)
 	}
 	o := f.observe(s)
 	defer o.end()

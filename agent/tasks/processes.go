@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/leader"
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/agent/tasks/table"
 )
@@ -69,6 +70,9 @@ type shims struct {
 func (s shims) Start(dir string, spec shim.Spec, prepare func(dir string) error) (Process, error) {
 	handle, err := s.Starter.Start(dir, spec, prepare)
 	if err != nil {
+		if spec.Cgroup != "" {
+			confine.RemoveGroup(spec.Cgroup) // prepare may have made it
+		}
 		return nil, err
 	}
 	return handle, nil

@@ -58,6 +58,7 @@ sleep 0.5`},
 	{name: "read the machine's passwords", script: `grep -q root /etc/shadow && echo POSSIBLE`},
 	{name: "mount a file system", script: `mkdir -p $MIND_OUTPUT_DIR/m && mount -t tmpfs none $MIND_OUTPUT_DIR/m && umount $MIND_OUTPUT_DIR/m && echo POSSIBLE`},
 	{name: "make a device of a disk", script: `mknod $MIND_OUTPUT_DIR/disk b 7 0 && echo POSSIBLE`},
+	{name: "open a device that is neither listed nor leased", script: `sh -c "exec 3< $DEVICE" && echo POSSIBLE`},
 	{name: "read the log of the kernel", script: `dd if=/dev/kmsg of=/dev/null bs=8192 count=1 iflag=nonblock && echo POSSIBLE`},
 	{name: "reach services of the node by their sockets in /run", script: `/usr/bin/python3 -c '
 import os, socket

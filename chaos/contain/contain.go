@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
@@ -79,6 +80,11 @@ func Run(ctx context.Context, mind, dir string, column Column) (_ Outcome, err e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	removed, err := f.makeDevice()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, removed()) }()
 	id, err := f.startVictim(ctx)
 	if err != nil {
 		return nil, err
@@ -270,6 +276,17 @@ func (f *field) serve() (end func() error, err error) {
 	}
 	// The kernel accepts connections as long as there is room for them, and that is all that an attack needs.
 	return listener.Close, os.Chmod(f.env["SERVICE"], 0o666)
+}
+
+// makeDevice makes a device that anybody may read, where jobs may read, until the returned function is called: one of the log of the
+// kernel.
+func (f *field) makeDevice() (end func() error, err error) {
+	f.env["DEVICE"] = fmt.Sprintf("/opt/mind-contain-%d", os.Getpid())
+	const major, minor = 1, 11
+	if err := unix.Mknod(f.env["DEVICE"], unix.S_IFCHR|0o666, int(unix.Mkdev(major, minor))); err != nil {
+		return nil, fmt.Errorf("make a device: %w", err)
+	}
+	return func() error { return os.Remove(f.env["DEVICE"]) }, os.Chmod(f.env["DEVICE"], 0o666)
 }
 
 // sleepers finds the processes that attacks leave.

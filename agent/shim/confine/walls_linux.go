@@ -132,7 +132,7 @@ func (w *Walls) Enter() error {
 
 // kept are the capabilities that root keeps in a task, as bits: chown, dac_override, fowner, fsetid, kill, setgid, setuid,
 // setpcap, net_bind_service, net_raw, ipc_lock, sys_chroot, sys_nice, sys_resource, audit_write, setfcap. They are those of a
-// container of Docker, and what RDMA and the priorities of processes need, without mknod: nothing filters devices here. Without sys_admin, sys_ptrace and perfmon no
+// container of Docker, and what RDMA and the priorities of processes need, without mknod: not every kernel filters devices. Without sys_admin, sys_ptrace and perfmon no
 // process of others can be looked into; without dac_read_search, files cannot be opened past the walls.
 const kept = 1<<0 | 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<13 | 1<<14 | 1<<18 | 1<<23 | 1<<24 | 1<<29 | 1<<31
 
