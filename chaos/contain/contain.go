@@ -1,5 +1,5 @@
 // Package contain attacks a node as a job of one tenant: its agent, its system, and the job of another tenant on it. It makes the
-// table of docs/operate/isolation.md.
+// table of attacks in docs/operate/isolation.md, and times the node while jobs take whatever they get.
 package contain
 
 import (

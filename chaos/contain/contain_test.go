@@ -21,7 +21,19 @@ var update = flag.Bool("update", false, "write the table into docs/operate/isola
 
 func TestMain(m *testing.M) { os.Exit(testrun.Main(m.Run)) }
 
-const page = "../../docs/operate/isolation.md"
+const (
+	page = "../../docs/operate/isolation.md"
+	base = "/var/lib/mind-contain-"
+)
+
+// build makes the program that is attacked.
+func build(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	mind := filepath.Join(t.TempDir(), "mind")
+	text, err := exec.CommandContext(ctx, "go", "build", "-o", mind, "../../cmd/mind").CombinedOutput()
+	require.NoError(t, err, string(text))
+	return mind
+}
 
 // The table of the docs says what was possible at each level when it was made: this plays all attacks again.
 func TestAttacks(t *testing.T) {
@@ -38,12 +50,8 @@ func TestAttacks(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	mind := filepath.Join(t.TempDir(), "mind")
-	build := exec.CommandContext(ctx, "go", "build", "-o", mind, "../../cmd/mind")
-	text, err := build.CombinedOutput()
-	require.NoError(t, err, string(text))
+	mind := build(ctx, t)
 	// The walls around paths hold for directories of the agent that are outside of those of jobs.
-	const base = "/var/lib/mind-contain-"
 	require.NoError(t, Sweep(base+"*"))
 	var outcomes []Outcome
 	for i, column := range Columns {
@@ -63,4 +71,30 @@ func TestAttacks(t *testing.T) {
 		return
 	}
 	require.Contains(t, string(docs), table, "run the test with -update, and look at the difference")
+}
+
+// While a job takes all that it gets of a node, the agent answers and the node stays in the cluster. The lease of the job ends when all
+// of its processes are gone, and the next job gets its GPU.
+func TestStorms(t *testing.T) {
+	switch {
+	case testing.Short():
+		t.Skip("starts clusters")
+	case os.Geteuid() != 0:
+		t.Skip("control groups need root here")
+	}
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		t.Skip("some storms are in Python: ", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	mind := build(ctx, t)
+	require.NoError(t, Sweep(base+"*"))
+	for _, level := range []string{"cgroup", "full"} {
+		all, err := Storm(ctx, mind, fmt.Sprintf("%s%d", base, os.Getpid()), level)
+		require.NoError(t, err, level)
+		for _, w := range all {
+			require.Zero(t, w.Left, "%s: %s: the job was over, and processes of it were alive", level, w.Name)
+		}
+		t.Logf("%s:\n%s", level, Report(all))
+	}
 }
