@@ -243,7 +243,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	if a.processes = cfg.Machine.Processes; a.processes == nil {
 		a.isolation, err = isolation.Open(isolation.Config{
 			Level: cfg.Isolation, Parent: cfg.CgroupParent, Node: cfg.NodeID, DataDir: cfg.DataDir, Private: a.private, Users: len(cfg.Users) > 0 || cfg.DefaultUser != "", Paths: cfg.TaskPaths,
-			Devices: cfg.Devices, Mounts: cfg.Mounts, ShmMB: cfg.ShmMB, Log: a.log,
+			Devices: cfg.Devices, Mounts: cfg.Mounts, MountRoots: cfg.MountRoots, ShmMB: cfg.ShmMB, Log: a.log,
 		})
 		if err != nil {
 			return err

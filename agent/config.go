@@ -114,6 +114,8 @@ type Config struct {
 	// the size of their /dev/shm in MiB; 0: half of the memory that a task asked for, or of the machine's.
 	Mounts []string
 	ShmMB  int
+	// MountRoots are directories below which the sources of mounts of jobs may be, each perhaps with :ro; none: jobs mount nothing.
+	MountRoots []string
 	// Devices are paths of devices that tasks may open, beside the usual ones and the GPUs of their lease.
 	Devices []string
 	// MinFreeDisk is the space that must be free on the disk of DataDir for a new task.

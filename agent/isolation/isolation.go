@@ -76,6 +76,8 @@ type Config struct {
 	Devices []string
 	// Mounts are directories and files of the machine in the namespaces of each task, as SOURCE:TARGET:ro or SOURCE:TARGET:rw.
 	Mounts []string
+	// MountRoots are directories below which the sources of mounts of jobs may be, each perhaps with :ro; none: jobs mount nothing.
+	MountRoots []string
 	// ShmMB is the size of /dev/shm of each task, in MiB; 0: half of the memory that the task asked for, or of the machine's.
 	ShmMB int
 	Log   *slog.Logger
@@ -114,8 +116,8 @@ func Open(cfg Config) (*Isolation, error) {
 	if err := Check(cfg.Level); err != nil {
 		return nil, err
 	}
-	if (len(cfg.Mounts) > 0 || cfg.ShmMB != 0) && Level(cfg.Level) != Full {
-		return nil, errors.New("mounts and shm_mb need isolation: full")
+	if (len(cfg.Mounts) > 0 || len(cfg.MountRoots) > 0 || cfg.ShmMB != 0) && Level(cfg.Level) != Full {
+		return nil, errors.New("mounts, mount_roots and shm_mb need isolation: full")
 	}
 	if cfg.ShmMB < 0 {
 		return nil, errors.New("shm_mb is negative")

@@ -32,7 +32,8 @@ var services = []string{
 type room struct {
 	private Private // nil: nothing is hidden
 	mounts  []confine.Mount
-	anyPath bool // the operator lets jobs work everywhere
+	roots   []root // where the sources of mounts of jobs may be
+	anyPath bool   // the operator lets jobs work everywhere
 	shmMB   int
 }
 
@@ -44,6 +45,8 @@ type Own struct {
 	Files []string
 	// Read and Write are its other paths, absolute and without links.
 	Read, Write []string
+	// Mounts are those that the job asked for.
+	Mounts []confine.Mount
 	// MemoryMB is the memory that it asked for; 0: none.
 	MemoryMB int
 }
@@ -53,7 +56,11 @@ func (i *Isolation) openRoom(cfg Config) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("namespaces need an agent that runs as root: it runs as user %d; use isolation: cgroup, or start it as root", os.Geteuid())
 	}
-	r := &room{private: cfg.Private, anyPath: slices.Contains(cfg.Paths, everywhere), shmMB: cfg.ShmMB}
+	roots, err := parseRoots(cfg.MountRoots)
+	if err != nil {
+		return err
+	}
+	r := &room{private: cfg.Private, roots: roots, anyPath: slices.Contains(cfg.Paths, everywhere), shmMB: cfg.ShmMB}
 	for _, text := range cfg.Mounts {
 		m, err := parseMount(text)
 		if err == nil {
@@ -160,7 +167,7 @@ func (i *Isolation) Room(own Own) (confine.Room, error) {
 	for _, path := range slices.Concat(work, []string{"/dev/pts", "/dev/hugepages"}) {
 		all = append(all, bound(path, true))
 	}
-	all = append(all, i.room.mounts...)
+	all = append(append(all, i.room.mounts...), own.Mounts...)
 	if i.room.private != nil {
 		// Some of them come after the agent's start. One within another is hidden with it.
 		hidden := i.room.private.All()

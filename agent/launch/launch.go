@@ -185,7 +185,7 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 	if l.Isolation != nil && s.Refusal == "" {
 		read := append(data.Dirs(), l.Outputs.Tenant(spec.GetTenantId()), place.resume, place.model)
 		if err := l.isolate(&s, dir, read, s.Dirs, job); err != nil {
-			s.Refusal = fmt.Sprintf("cannot isolate the task on node %s: %v", l.Node, err)
+			s.Refusal = fmt.Sprintf("cannot prepare the task on node %s: %v", l.Node, err)
 		}
 	}
 	return s
@@ -200,7 +200,19 @@ func (l *Launcher) isolate(s *shim.Spec, dir string, read, write []string, job *
 	if own.Dir, err = private.Resolve(dir); err != nil {
 		return fmt.Errorf("resolve the task directory: %w", err)
 	}
-	if s.Walls, err = l.Isolation.Walls(own.Read, append(own.Write, own.Dir)); err != nil {
+	if own.Mounts, err = l.Isolation.JobMounts(slices.Concat(job.GetCommandConfig().GetMounts(), job.GetTrainingConfig().GetMounts())); err != nil {
+		return err
+	}
+	readable, writable := own.Read, append(slices.Clone(own.Write), own.Dir)
+	for _, m := range own.Mounts {
+		s.Sources = append(s.Sources, m.From)
+		if m.Write {
+			writable = append(writable, m.To)
+		} else {
+			readable = append(readable, m.To)
+		}
+	}
+	if s.Walls, err = l.Isolation.Walls(readable, writable); err != nil {
 		return err
 	}
 	s.Room, err = l.Isolation.Room(own)

@@ -68,6 +68,8 @@ type Spec struct {
 	Walls confine.Walls
 	// Room, if it has mounts, are the namespaces of the task.
 	Room confine.Room
+	// Sources are files and directories that the job asked for: they become mounts only if its user may read them.
+	Sources []string
 	// User is the user of the task. Own is the folder of the agent in which it makes directories for the user, and Given are files
 	// and directories in that of the task that become the user's.
 	User  confine.User
@@ -108,13 +110,16 @@ type Exit struct {
 // RecordVersion is the version of the specifications that this program writes. It reads this one and all earlier ones;
 // files of version 1 contain no version. A change that a program with an earlier version would misread needs a new
 // version.
-const RecordVersion = 4
+const RecordVersion = 5
 
 // simpleVersion is the version of a specification that has no limits, walls and user: earlier programs read it, too.
 const simpleVersion = 2
 
-// walledVersion is the version of a specification that has no room.
-const walledVersion = 3
+// walledVersion is the version of a specification that has no room, roomVersion that of one without sources.
+const (
+	walledVersion = 3
+	roomVersion   = 4
+)
 
 // VersionError is returned for a specification that a newer program wrote.
 type VersionError struct{ Version int64 }
@@ -154,6 +159,9 @@ func (s Spec) Encode() []byte {
 		version = walledVersion
 	}
 	if !s.Room.None() {
+		version = roomVersion
+	}
+	if len(s.Sources) > 0 {
 		version = RecordVersion
 	}
 	add("version", strconv.Itoa(version))
@@ -193,6 +201,9 @@ func (s Spec) Encode() []byte {
 	}
 	for i := range s.Room.Mounts {
 		add("mount", s.Room.Mounts[i].Text())
+	}
+	for _, path := range s.Sources {
+		add("source", path)
 	}
 	for _, path := range s.Walls.Read {
 		add("read", path)
@@ -290,6 +301,8 @@ func (s *Spec) Decode(data []byte) error {
 				return errSpec
 			}
 			s.Room.Mounts = append(s.Room.Mounts, m)
+		case "source":
+			s.Sources = append(s.Sources, value)
 		case "read":
 			s.Walls.Read = append(s.Walls.Read, value)
 		case "write":

@@ -32,6 +32,9 @@ func (s *shim) enterRoom() *failure {
 			return s.unfit("find the task directory", err)
 		}
 	}
+	if path, err := s.spec.User.Cannot(s.spec.Sources); err != nil {
+		return &failure{FailureLaunch, "cannot mount " + path + " on node " + s.spec.Node + ": " + program.Cause(err)}
+	}
 	s.thread = confine.NewThread()
 	var err error
 	s.thread.Do(func() { err = s.spec.Room.Enter() })

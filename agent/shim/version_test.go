@@ -19,9 +19,9 @@ func TestARecordOfAnEarlierVersionIsRead(t *testing.T) {
 
 func TestARecordOfALaterVersionIsRefusedWhateverIsInIt(t *testing.T) {
 	var spec Spec
-	err := spec.Decode([]byte("version \"5\"\nhow do we know what this means\n"))
-	require.ErrorIs(t, err, VersionError{5})
-	require.EqualError(t, err, "the record of the task has version 5, and this program reads up to 4: a newer agent launched it; run that agent until the task has ended")
+	err := spec.Decode([]byte("version \"6\"\nhow do we know what this means\n"))
+	require.ErrorIs(t, err, VersionError{6})
+	require.EqualError(t, err, "the record of the task has version 6, and this program reads up to 5: a newer agent launched it; run that agent until the task has ended")
 	require.True(t, spec.Begun, "nobody knows; not to begin is safe")
 	require.Error(t, spec.Decode([]byte("version \"x\"\nend \"\"\n")))
 }
@@ -39,6 +39,12 @@ func TestARecordHasTheEarliestVersionThatCanReadIt(t *testing.T) {
 	spec = Spec{}
 	require.NoError(t, spec.Decode(roomy.Encode()))
 	require.Equal(t, roomy, spec)
+	asked := roomy
+	asked.Sources = []string{"/data/a", "/data/b c"}
+	require.Contains(t, string(asked.Encode()), "version \"5\"\n")
+	spec = Spec{}
+	require.NoError(t, spec.Decode(asked.Encode()))
+	require.Equal(t, asked, spec)
 	broken := bytes.Replace(roomy.Encode(), []byte("/x"), []byte("x"), 1)
 	require.ErrorIs(t, new(Spec).Decode(broken), errSpec)
 }

@@ -104,6 +104,7 @@ func agentKeys(c *agent.Config) []settings.Key {
 		{Name: "task_paths", Into: &c.TaskPaths, Help: "directories in which jobs may work and write, beside their own, such as /scratch; needs isolation; default: all but those of the system (/usr, /etc, /var and so on), which they read"},
 		{Name: "devices", Into: &c.Devices, Help: "devices, or directories of some, that jobs may open beside the usual ones and the GPUs of their lease, such as /dev/kvm; needs isolation; default: none"},
 		{Name: "mounts", Into: &c.Mounts, Help: "directories and files of the machine that jobs have at isolation full, each SOURCE:TARGET:ro or SOURCE:TARGET:rw, such as /datasets:/datasets:ro; default: none beside those in which jobs work"},
+		{Name: "mount_roots", Into: &c.MountRoots, Help: "directories of which jobs may mount parts at isolation full (--mount), each perhaps with :ro, such as /datasets:ro; default: none, jobs mount nothing"},
 		{Name: "shm_mb", Into: &c.ShmMB, Help: "size of /dev/shm of each task at isolation full, in MiB; default: half of the memory that the task asked for, or of the machine's"},
 		{Name: "cgroup_parent", Into: &c.CgroupParent, Help: "cgroup v2 directory, delegated to the agent, in which each task gets a group; default: the group of a unit with Delegate=yes, or mind below the root of the groups"},
 	}

@@ -150,6 +150,7 @@ func checkCommand(c *v1.CommandConfig) error {
 		f.Bad("command_config", "must not contain a NUL character")
 	}
 	checkEnvironment(&f, "command_config.environment", c.GetEnvironment())
+	checkMounts(&f, "command_config.mounts", c.GetMounts())
 	return f.Err()
 }
 
@@ -195,6 +196,7 @@ func checkTraining(req *v1.SubmitJobRequest) error {
 		f.Bad("data_config.validation_split", "%v must be between 0 and 1", split)
 	}
 	checkEnvironment(&f, "training_config.environment", t.GetEnvironment())
+	checkMounts(&f, "training_config.mounts", t.GetMounts())
 	return f.Err()
 }
 

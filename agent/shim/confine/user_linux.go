@@ -75,6 +75,27 @@ func (u *User) As(f func()) error {
 	return <-result
 }
 
+// Cannot returns the first of some paths that the user cannot read where it is, and why: mounted elsewhere, it would be reached past the
+// directories above it.
+func (u *User) Cannot(paths []string) (path string, err error) {
+	for _, path := range paths {
+		failed := u.As(func() {
+			var fd int
+			// A FIFO must not hold up the shim.
+			if fd, err = syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0); err == nil {
+				_ = syscall.Close(fd)
+			}
+		})
+		if failed != nil {
+			err = failed
+		}
+		if err != nil {
+			return path, err
+		}
+	}
+	return "", nil
+}
+
 // become gives the calling thread the rights of the user on files. The calls of package syscall would change all threads.
 func (u *User) become() error {
 	var groups *uint32

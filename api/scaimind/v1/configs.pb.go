@@ -38,7 +38,9 @@ type TrainingConfig struct {
 	// As published; means scheduling_config.max_retries.
 	MaxRetries *int32 `protobuf:"varint,7,opt,name=max_retries,json=maxRetries,proto3,oneof" json:"max_retries,omitempty"`
 	// As published; means scheduling_config.priority. 0-10, 10 first.
-	Priority      *int32 `protobuf:"varint,8,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	Priority *int32 `protobuf:"varint,8,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// As those of command_config.
+	Mounts        []string `protobuf:"bytes,9,rep,name=mounts,proto3" json:"mounts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -127,6 +129,13 @@ func (x *TrainingConfig) GetPriority() int32 {
 		return *x.Priority
 	}
 	return 0
+}
+
+func (x *TrainingConfig) GetMounts() []string {
+	if x != nil {
+		return x.Mounts
+	}
+	return nil
 }
 
 type BaseModel struct {
@@ -1109,7 +1118,10 @@ type CommandConfig struct {
 	// As that of training_config.
 	Environment map[string]string `protobuf:"bytes,4,rep,name=environment,proto3" json:"environment,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Id of an upload (sha256:...) of the caller's tenant: each attempt gets its files in a directory of its own.
-	Upload        string `protobuf:"bytes,5,opt,name=upload,proto3" json:"upload,omitempty"`
+	Upload string `protobuf:"bytes,5,opt,name=upload,proto3" json:"upload,omitempty"`
+	// Files and directories of the node that the job has elsewhere, SOURCE:TARGET, SOURCE:TARGET:ro or SOURCE:TARGET:rw: on nodes with
+	// the isolation full, below their mount_roots. Without a mode they are read-only.
+	Mounts        []string `protobuf:"bytes,6,rep,name=mounts,proto3" json:"mounts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1177,6 +1189,13 @@ func (x *CommandConfig) GetUpload() string {
 		return x.Upload
 	}
 	return ""
+}
+
+func (x *CommandConfig) GetMounts() []string {
+	if x != nil {
+		return x.Mounts
+	}
+	return nil
 }
 
 // EvaluationConfig is what an evaluation scores, and by which benchmarks. A job with one is an evaluation: it carries the
@@ -1326,7 +1345,7 @@ var File_scaimind_v1_configs_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\n" +
-	"\x19scaimind/v1/configs.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\"\x92\x05\n" +
+	"\x19scaimind/v1/configs.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\"\xaa\x05\n" +
 	"\x0eTrainingConfig\x12D\n" +
 	"\rtraining_type\x18\x01 \x01(\x0e2\x1f.scaimind.v1.TrainingType.ValueR\ftrainingType\x125\n" +
 	"\n" +
@@ -1337,7 +1356,8 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\x16resume_from_checkpoint\x18\x06 \x01(\tR\x14resumeFromCheckpoint\x12$\n" +
 	"\vmax_retries\x18\a \x01(\x05H\x00R\n" +
 	"maxRetries\x88\x01\x01\x12\x1f\n" +
-	"\bpriority\x18\b \x01(\x05H\x01R\bpriority\x88\x01\x01\x1aB\n" +
+	"\bpriority\x18\b \x01(\x05H\x01R\bpriority\x88\x01\x01\x12\x16\n" +
+	"\x06mounts\x18\t \x03(\tR\x06mounts\x1aB\n" +
 	"\x14HyperparametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
@@ -1460,13 +1480,14 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\tArraySpec\x12\x14\n" +
 	"\x05start\x18\x01 \x01(\x05R\x05start\x12\x10\n" +
 	"\x03end\x18\x02 \x01(\x05R\x03end\x12!\n" +
-	"\fmax_parallel\x18\x03 \x01(\x05R\vmaxParallel\"\xfb\x01\n" +
+	"\fmax_parallel\x18\x03 \x01(\x05R\vmaxParallel\"\x93\x02\n" +
 	"\rCommandConfig\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x10\n" +
 	"\x03cwd\x18\x03 \x01(\tR\x03cwd\x12R\n" +
 	"\venvironment\x18\x04 \x03(\v2+.scaimind.v1.CommandConfig.EnvironmentEntryB\x03\x80\x01\x01R\venvironment\x12\x16\n" +
-	"\x06upload\x18\x05 \x01(\tR\x06upload\x1a>\n" +
+	"\x06upload\x18\x05 \x01(\tR\x06upload\x12\x16\n" +
+	"\x06mounts\x18\x06 \x03(\tR\x06mounts\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +

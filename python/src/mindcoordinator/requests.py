@@ -20,6 +20,7 @@ class CommandConfig(TypedDict, total=False):
     cwd: str
     environment: dict[str, str]
     upload: str
+    mounts: list[str]
 
 
 class BaseModel(TypedDict, total=False):
@@ -60,6 +61,7 @@ class TrainingConfig(TypedDict, total=False):
     framework: Framework
     hyperparameters: dict[str, str]
     environment: dict[str, str]
+    mounts: list[str]
     resume_from_checkpoint: str
 
 

@@ -31,6 +31,7 @@ type SubmitOptions struct {
 	preemptible, pending, auto                          bool
 	topology, level                                     string
 	venv, upload                                        string
+	mounts                                              []string
 	segment                                             int
 	exclude                                             []string
 	spread, pack                                        bool
@@ -54,6 +55,7 @@ func (o *SubmitOptions) Bind(cmd *cobra.Command) {
 	f.IntVar(&o.priority, "priority", 5, "0 to 10; 10 goes first")
 	f.StringVar(&o.cwd, "cwd", "", "working directory on the nodes (default: this one)")
 	f.StringVar(&o.upload, "upload", "", "directory whose files go with the job, such as . : each attempt runs in a copy of its own; see docs/use/uploads.md")
+	f.StringArrayVar(&o.mounts, "mount", nil, "file or directory of the node at another place in the job, SOURCE:TARGET or SOURCE:TARGET:rw; repeatable; needs nodes with isolation full and mount_roots")
 	f.StringArrayVar(&o.env, "env", nil, "environment variable KEY=VALUE; repeatable")
 	f.StringVar(&o.venv, "venv", "", "Python environment (venv or conda) whose programs come first in the PATH of the job: its directory, which the nodes have too")
 	f.BoolVar(&o.auto, "auto", false, "let transformers and Lightning of the job report to mind, unchanged: needs the Python package mindcoordinator in its environment")
@@ -170,6 +172,7 @@ func (o *SubmitOptions) Request(flags *pflag.FlagSet, argv []string, getwd func(
 		environment = "training_config"
 	}
 	set("env", environment, "environment", pairs(o.env))
+	set("mount", environment, "mounts", func() (any, error) { return o.mounts, nil })
 	if o.auto {
 		faults = append(faults, switchOn(body.In(environment)))
 	}

@@ -41,6 +41,10 @@ func TestSubmitRequest_flagsBecomeFields(t *testing.T) {
 			[]string{"--gpu-fraction", "0.25", "--cwd", "sub", "--env", "A=b=c", "--env", "D=", "--label", "team=x", "--name", "n", "x"},
 			`{"name":"n","labels":{"team":"x"},"command_config":{"argv":["x"],"cwd":"/here/sub","environment":{"A":"b=c","D":""}},"resource_config":{"gpu_fraction":0.25}}`,
 		},
+		"mounts": {
+			[]string{"--mount", "/data/a:/mnt", "--mount", "/scratch:/s:rw", "x"},
+			`{"name":"x","command_config":{"argv":["x"],"cwd":"/here","mounts":["/data/a:/mnt","/scratch:/s:rw"]}}`,
+		},
 		"scheduling": {
 			[]string{"--queue", "q", "--priority", "0", "--time-limit", "2h", "--max-retries", "3", "--retry-on", "node_lost,exit", "--lost-after", "2m", "--grace", "5s", "--preemptible", "--allow-pending-capacity", "x"},
 			`{"name":"x","command_config":{"argv":["x"],"cwd":"/here"},"scheduling_config":{"queue":"q","priority":0,"max_runtime_seconds":7200,"max_retries":3,"retry_on":["node_lost","exit"],"lost_after_seconds":120,"grace_period_seconds":5,"preemptible":true,"allow_pending_capacity":true}}`,
