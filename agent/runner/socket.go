@@ -22,7 +22,7 @@ func socket(name string) (listener int, conn *os.File, err error) {
 		return -1, nil, fmt.Errorf("make shim socket: %w", err)
 	}
 	if err = unix.Bind(listener, &unix.SockaddrUnix{Name: name}); err == nil {
-		err = unix.Listen(listener, 8)
+		err = unix.Listen(listener, callers)
 	}
 	if err == nil {
 		conn, err = dial(name)
@@ -34,12 +34,19 @@ func socket(name string) (listener int, conn *os.File, err error) {
 	return listener, conn, nil
 }
 
+// callers is the number of connections that wait for a shim to accept them.
+const callers = 128
+
+// dialTime is how long a connection waits for room among these.
+const dialTime = 2 // seconds
+
 func dial(name string) (*os.File, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	// It blocks at first: a non-blocking socket would fail at once while many callers wait.
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make socket: %w", err)
 	}
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+	if err := connect(fd, name); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("connect to shim: %w", err)
 	}
@@ -48,4 +55,21 @@ func dial(name string) (*os.File, error) {
 		return nil, fmt.Errorf("connect to shim: another user's process listens at %s", name)
 	}
 	return os.NewFile(uintptr(fd), name), nil
+}
+
+func connect(fd int, name string) error {
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: dialTime}); err != nil {
+		return err
+	}
+	err := unix.Connect(fd, &unix.SockaddrUnix{Name: name})
+	for err == unix.EINTR {
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: name})
+	}
+	if err != nil {
+		return err
+	}
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{}); err != nil {
+		return err
+	}
+	return unix.SetNonblock(fd, true)
 }

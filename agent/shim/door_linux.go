@@ -82,6 +82,9 @@ func openDoor(fd int, agent *caller, deadline Deadline, remark func(text string)
 	return d
 }
 
+// callers is the number of connections that wait to be accepted: shells that are opened at the same time come at once.
+const callers = 128
+
 // listen creates a listening socket with a name.
 func listen(name string) (int, error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
@@ -89,7 +92,7 @@ func listen(name string) (int, error) {
 		return -1, err
 	}
 	if err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: name}); err == nil {
-		err = syscall.Listen(fd, 8)
+		err = syscall.Listen(fd, callers)
 	}
 	if err != nil {
 		_ = syscall.Close(fd)

@@ -2,6 +2,7 @@ package cores
 
 import (
 	"context"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 
@@ -137,8 +138,13 @@ func (s *Service) ReassignDecision(ctx context.Context, req *v1.ReassignDecision
 	if err != nil {
 		return nil, err
 	}
-	if len(req.GetAssignee()) > call.MaxIdentity {
+	switch err := executions.CheckAssignee(req.GetAssignee()); {
+	case strings.TrimSpace(req.GetAssignee()) == "":
+		return nil, call.Bad("assignee", "is missing: name user:ID, group:ID or role:NAME")
+	case len(req.GetAssignee()) > call.MaxIdentity:
 		return nil, call.Bad("assignee", "must have at most %d bytes", call.MaxIdentity)
+	case err != nil:
+		return nil, call.Bad("assignee", "%v", err)
 	}
 	result, err := s.decide(ctx, executionverbs.ReassignDecision{
 		Decision: d.ID, Tenant: by.Tenant, User: by.User, As: by.Member, Any: by.Operator, Assignee: req.GetAssignee(), Actor: by.Actor(),

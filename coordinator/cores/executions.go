@@ -81,11 +81,25 @@ func fingerprint(flow string, input []byte) uint64 {
 	return h.Sum64()
 }
 
-// runnable finds a Core that runs, and its program.
+// startWithin is how long a call waits for a Core that starts.
+const startWithin = 5 * time.Second
+
+// runnable finds a Core that runs, and its program. It waits for a Core that starts.
 func (s *Service) runnable(ctx context.Context, v *fsm.View, text string) (*cores.Core, *cores.Version, error) {
 	c, err := find(ctx, v, text)
 	if err != nil {
 		return nil, nil, err
+	}
+	starts := func() bool { return c.Status == cores.Starting || c.Status == cores.Restarting }
+	waiting, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	for starts() {
+		if v, err = s.State.Newer(waiting, v.Index()); err != nil {
+			return nil, nil, call.Errorf(codes.FailedPrecondition, "the Core %s is still %s: try again in a moment", c.Slug, c.Status)
+		}
+		if c, err = find(ctx, v, text); err != nil {
+			return nil, nil, err
+		}
 	}
 	if c.Status != cores.Running {
 		return nil, nil, call.Errorf(codes.FailedPrecondition, "the Core %s is %s: start it first", c.Slug, c.Status)

@@ -167,6 +167,11 @@ func (p *Interpreter) question(v *fsm.View, e *executions.Execution, q *machine.
 			return nil, fmt.Errorf("its context has %d bytes, and at most %d are allowed", len(d.Context), executions.MaxContext)
 		}
 	}
+	for _, who := range []string{q.Assignee, q.EscalationTarget} {
+		if err := executions.CheckAssignee(who); err != nil {
+			return nil, err
+		}
+	}
 	asking := askingOf(v, e.Core)
 	if kind, _ := executions.ParseAssignee(q.Assignee); kind == executions.Unrouted && asking.CheckpointMode == "routed" {
 		return nil, errors.New("the checkpoint has no assignee, and the Core takes routed ones alone (checkpoint_mode: routed)")

@@ -35,6 +35,15 @@ func PrepareRestore(file, dataDir string) (*SavedState, error) {
 	if err := durable.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, err
 	}
+	there, err := os.ReadDir(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range there {
+		if e.Name() != "lost+found" {
+			return nil, fmt.Errorf("%s is not empty (it has %s): restore into an empty data directory", dataDir, e.Name())
+		}
+	}
 	return about, copyDurably(file, filepath.Join(dataDir, RestoreFile))
 }
 

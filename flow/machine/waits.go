@@ -132,11 +132,17 @@ func (r *run) question(b *ir.Block, names *scope) (Effect, bool) {
 		q.Needed, q.Of = b.Quorum.Needed, max(b.Quorum.Of, b.Quorum.Needed)
 	}
 	for _, part := range []struct {
+		name string
 		from *ir.Template
 		to   *string
-	}{{b.Prompt, &q.Prompt}, {b.Assignee, &q.Assignee}, {b.SubjectDigest, &q.SubjectDigest}} {
+	}{{"prompt", b.Prompt, &q.Prompt}, {"assignee", b.Assignee, &q.Assignee}, {"subject_digest", b.SubjectDigest, &q.SubjectDigest}} {
 		var ok bool
 		if *part.to, ok = r.text(part.from, names); !ok {
+			return Effect{}, false
+		}
+		if part.from != nil && part.from.Template != nil && strings.TrimSpace(*part.to) == "" {
+			// Nobody named would be everybody, and no subject would fit every answer.
+			r.err = &Error{Code: CodeType, Message: "the " + part.name + " of the checkpoint is empty: the value that it names is not there"}
 			return Effect{}, false
 		}
 	}

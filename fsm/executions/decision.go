@@ -1,6 +1,7 @@
 package executions
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
@@ -78,6 +79,23 @@ func ParseAssignee(raw string) (AssigneeType, string) {
 		return Role, value
 	}
 	return User, raw
+}
+
+// CheckAssignee returns why nobody could answer for an assignee: a prefix without a name, or one in capitals, which would
+// be the name of a user.
+func CheckAssignee(raw string) error {
+	kind, value, found := strings.Cut(raw, ":")
+	lower := strings.ToLower(strings.TrimSpace(kind))
+	if !found || lower != "user" && lower != "group" && lower != "role" {
+		return nil
+	}
+	switch {
+	case strings.TrimSpace(value) == "":
+		return fmt.Errorf("the assignee %q names nobody: user:ID, group:ID or role:NAME", raw)
+	case kind != lower:
+		return fmt.Errorf("the assignee %q does not begin with %s", raw, lower+":")
+	}
+	return nil
 }
 
 // OnExpiry says what happens when nobody has answered in time.

@@ -1,6 +1,7 @@
 package executionverbs
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/mindcoordinator/mind/fsm/access"
@@ -66,8 +67,8 @@ func resolveDecision(tx *lifecycle.Tx, c *ResolveDecision) DecisionResult {
 		return DecisionResult{Refusal: r}
 	case !mayDecide(old, c.User, c.As, c.Any):
 		return DecisionResult{Refusal: kernel.Refuse(kernel.CodePermissionDenied, reason.NotAssignee, old.ID, old.Assignee)}
-	case old.Subject != "" && c.Subject != "" && c.Subject != old.Subject:
-		return DecisionResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.StaleSubject, old.ID, c.Subject, old.Subject)}
+	case c.Subject != "" && c.Subject != old.Subject:
+		return DecisionResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.StaleSubject, old.ID, c.Subject, cmp.Or(old.Subject, "nothing with a digest"))}
 	case len(old.Schema) == 0 && (c.Resolution == "" || !old.Offers(c.Resolution)):
 		return DecisionResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.BadAnswer, offered(old))}
 	case len(c.Resolution) > executions.MaxText || len(c.Comment) > executions.MaxText || len(c.Data) > executions.MaxContext:

@@ -1,0 +1,66 @@
+package coordinator
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+)
+
+// A checkpoint whose assignee or subject comes from a value that is missing asks nobody: it would be open to everybody,
+// and would take an answer about anything.
+func TestCores_aMissingValueOpensNoCheckpoint(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		at := c.leader()
+		for field, block := range map[string]string{
+			"assignee":       `"prompt":"Ship?","assignee":"{{input.missing}}"`,
+			"subject_digest": `"prompt":"Ship?","subject_digest":"{{input.missing}}"`,
+			"prompt":         `"prompt":"{{input.missing}}"`,
+			"names nobody":   `"prompt":"Ship?","assignee":"user:{{input.missing}}"`,
+			"begin with":     `"prompt":"Ship?","assignee":"User:ann"`,
+		} {
+			name := "asks " + field
+			made, err := c.cores(at).CreateCore(c.ctx("t1", ""), &v1.CreateCoreRequest{Name: name, Source: source(t, `[{"kind":"checkpoint","id":"ask","options":["ship","drop"],`+block+`}]`)})
+			require.NoError(t, err)
+			id := made.GetCore().GetId()
+			_, err = c.cores(at).StartCore(c.ctx("t1", ""), &v1.StartCoreRequest{CoreId: id})
+			require.NoError(t, err)
+			input, err := structpb.NewValue(map[string]any{"missing": ""})
+			require.NoError(t, err)
+			// It is called before it runs: the call waits.
+			got, err := c.cores(at).InvokeCore(c.ctx("t1", ""), &v1.InvokeCoreRequest{CoreId: id, Input: input, WaitSeconds: proto.Int32(30)})
+			require.NoError(t, err, field)
+			require.Equal(t, "failed", got.GetExecution().GetStatus(), field)
+			require.Contains(t, got.GetExecution().GetError().String(), field)
+		}
+		require.Empty(t, c.checkpoints(at))
+	})
+}
+
+func TestCores_aCheckpointKeepsItsAssigneeAndItsSubject(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		at := c.leader()
+		c.core(at, "asks", `[{"kind":"checkpoint","id":"ask","prompt":"Ship?","options":["ship","drop"],"assignee":"user:ann"}]`)
+		c.invoke(at, "asks", map[string]any{}, 0)
+		c.eventually("people are asked", func() bool { return len(c.checkpoints(at)) == 1 })
+		id := c.checkpoints(at)[0].GetId()
+		ann := c.ctx("t1", "", status.KeyUser, "ann")
+		for _, who := range []string{"", " ", "user:", "Group:ops"} {
+			_, err := c.cores(at).ReassignDecision(ann, &v1.ReassignDecisionRequest{CheckpointId: id, Assignee: who})
+			requireCode(t, codes.InvalidArgument, err, "assignee")
+		}
+		_, err := c.cores(at).ResolveDecision(c.ctx("t1", "", status.KeyUser, "eve"), &v1.ResolveDecisionRequest{CheckpointId: id, Resolution: "ship"})
+		requireCode(t, codes.PermissionDenied, err)
+		_, err = c.cores(at).ResolveDecision(ann, &v1.ResolveDecisionRequest{CheckpointId: id, Resolution: "ship", SubjectDigest: "sha256:bbb"})
+		requireCode(t, codes.FailedPrecondition, err, "sha256:bbb")
+		_, err = c.cores(at).ResolveDecision(ann, &v1.ResolveDecisionRequest{CheckpointId: id, Resolution: "ship"})
+		require.NoError(t, err)
+	})
+}
