@@ -31,5 +31,6 @@ func newestMetrics(v *fsm.View, j *work.Job) map[string]any {
 	if text == "" || !json.Valid([]byte(text)) {
 		return nil
 	}
-	return programs.FromStruct(jobview.Metrics(text))
+	metrics, _ := programs.Measured(programs.FromStruct(jobview.Metrics(text))).(map[string]any)
+	return metrics
 }

@@ -163,6 +163,12 @@ func (p *Interpreter) jobResult(v *fsm.View, w *executions.Wait) machine.Result 
 	value := programs.OfMessage(jobView(v, j))
 	if j.Evaluation() {
 		value = programs.OfMessage(p.Evaluations.Show(v, j))
+		results, _ := value["results"].([]any)
+		for _, r := range results {
+			if result, ok := r.(map[string]any); ok {
+				result["metrics"] = programs.Measured(result["metrics"])
+			}
+		}
 	} else if metrics := newestMetrics(v, j); metrics != nil {
 		value["metrics"] = metrics
 	}

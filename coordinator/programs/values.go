@@ -11,18 +11,25 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/mindcoordinator/mind/api/numbers"
 	"github.com/mindcoordinator/mind/flow/machine"
 )
 
-// maxWhole is the largest number that JSON carries exactly.
-const maxWhole = 1 << 53
-
-// FromAPI makes a value of one that came in a request. Whole numbers become integers: JSON does not tell them apart.
+// FromAPI makes a value of one that came in a request. A number is an integer if it was written as one (package numbers).
 func FromAPI(v *structpb.Value) any {
-	if v == nil {
-		return nil
+	switch k := v.GetKind().(type) {
+	case *structpb.Value_NumberValue:
+		return numbers.Of(v)
+	case *structpb.Value_ListValue:
+		list := make([]any, len(k.ListValue.GetValues()))
+		for i, e := range k.ListValue.GetValues() {
+			list[i] = FromAPI(e)
+		}
+		return list
+	case *structpb.Value_StructValue:
+		return fields(k.StructValue)
 	}
-	return whole(v.AsInterface())
+	return v.AsInterface()
 }
 
 // FromStruct makes a value of an object that came in a request.
@@ -30,22 +37,29 @@ func FromStruct(s *structpb.Struct) map[string]any {
 	if s == nil {
 		return nil
 	}
-	return whole(s.AsMap()).(map[string]any)
+	return fields(s)
 }
 
-func whole(v any) any {
+func fields(s *structpb.Struct) map[string]any {
+	object := make(map[string]any, len(s.GetFields()))
+	for k, e := range s.GetFields() {
+		object[k] = FromAPI(e)
+	}
+	return object
+}
+
+// Measured returns measured values as doubles: an accuracy of 1 is no integer, however it was written.
+func Measured(v any) any {
 	switch v := v.(type) {
-	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < maxWhole {
-			return int64(v)
-		}
+	case int64:
+		return float64(v)
 	case []any:
 		for i := range v {
-			v[i] = whole(v[i])
+			v[i] = Measured(v[i])
 		}
 	case map[string]any:
-		for k := range v {
-			v[k] = whole(v[k])
+		for k := range v { // order-free: each by itself
+			v[k] = Measured(v[k])
 		}
 	}
 	return v
@@ -57,7 +71,11 @@ func ToAPI(v any) *structpb.Value {
 	case nil:
 		return structpb.NewNullValue()
 	case int64:
-		return structpb.NewNumberValue(float64(v))
+		return numbers.Int(v)
+	case float64:
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return numbers.Double(v)
+		}
 	case []any:
 		list := &structpb.ListValue{}
 		for _, e := range v {
@@ -98,14 +116,20 @@ func Stored(data []byte) *structpb.Value {
 // JSON makes an object that came in a request JSON, with whole numbers as such.
 func JSON(s *structpb.Struct) ([]byte, error) { return json.Marshal(FromStruct(s)) }
 
-// OfMessage makes a value of a message, as REST shows it: fields by their names, times and enums as text, and nothing for fields that
-// are not set.
+// OfMessage makes a value of a message, as REST shows it: all fields by their names, times and enums as text, and null for
+// messages and optional fields that are not set.
 func OfMessage(m proto.Message) map[string]any {
-	out := map[string]any{}
-	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		out[string(f.Name())] = ofField(f, v)
-		return true
-	})
+	r := m.ProtoReflect()
+	fields := r.Descriptor().Fields()
+	out := make(map[string]any, fields.Len())
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if (f.HasPresence() || f.Kind() == protoreflect.EnumKind && !f.IsList()) && !r.Has(f) {
+			out[string(f.Name())] = nil
+			continue
+		}
+		out[string(f.Name())] = ofField(f, r.Get(f))
+	}
 	return out
 }
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"maps"
 	"math"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/mindcoordinator/mind/api/numbers"
 )
 
 // Append appends a message as the REST interface shows it: names as in the protos, enums by name, 64-bit integers as
@@ -266,12 +269,12 @@ func appendMasked(b []byte, environment *structpb.Struct) []byte {
 }
 
 // appendFree writes a value of a Struct.
-func appendFree(b []byte, v *structpb.Value, hide bool) []byte {
-	switch v := v.GetKind().(type) {
+func appendFree(b []byte, whole *structpb.Value, hide bool) []byte {
+	switch v := whole.GetKind().(type) {
 	case *structpb.Value_BoolValue:
 		return strconv.AppendBool(b, v.BoolValue)
 	case *structpb.Value_NumberValue:
-		return appendFloat(b, v.NumberValue)
+		return appendNumber(b, whole)
 	case *structpb.Value_StringValue:
 		if hide {
 			return AppendString(b, hideCredentials(v.StringValue))
@@ -290,6 +293,23 @@ func appendFree(b []byte, v *structpb.Value, hide bool) []byte {
 		return append(b, ']')
 	}
 	return append(b, "null"...)
+}
+
+// appendNumber writes a number of any kind: a double that looks like an integer has a fraction.
+func appendNumber(b []byte, v *structpb.Value) []byte {
+	if len(v.ProtoReflect().GetUnknown()) == 0 {
+		return appendFloat(b, v.GetNumberValue())
+	}
+	switch n := numbers.Of(v).(type) {
+	case int64:
+		return strconv.AppendInt(b, n, 10)
+	case float64:
+		start := len(b)
+		if b = appendFloat(b, n); !bytes.ContainsAny(b[start:], ".eEn") {
+			b = append(b, ".0"...)
+		}
+	}
+	return b
 }
 
 const hexDigits = "0123456789abcdef"
