@@ -61,7 +61,7 @@ func TestDocs_theTutorialOfCores(t *testing.T) {
 	run(0, "decision", "resolve", asked[1], "publish", "--comment", "good enough")
 	text := <-watched
 	require.Contains(t, text, "publish: emits model.published {")
-	require.Contains(t, text, `is completed = {"by":"dev","published":true,"score":1}`)
+	require.Contains(t, text, `is completed = {"by":"dev","published":true,"score":1.0}`)
 
 	stdout, _ = run(0, "core", "invoke", "release", "--input", input(9), "--wait", "5m")
 	require.JSONEq(t, `{"published": false, "score": 1}`, stdout)
