@@ -40,7 +40,10 @@ def find(addr: str = "", token: str = "", ca_cert: str = "", context: str = "") 
     found = Target(addr, token, ca_cert)
     env = os.environ.get
     if not context:
-        found = found.filled(Target(env("MIND_ADDR", ""), env("MIND_TOKEN", ""), env("MIND_CACERT", "")))
+        pair = Target(env("MIND_ADDR", ""), env("MIND_TOKEN", ""), env("MIND_CACERT", ""))
+        if addr and pair.addr and address(addr) != address(pair.addr):
+            pair = Target(pair.addr, "", pair.ca_cert)  # the token is for the cluster at MIND_ADDR
+        found = found.filled(pair)
     if found.addr:
         found = Target(address(found.addr), found.token, found.ca_cert)
     found = _remembered(found, context)

@@ -42,6 +42,9 @@ def test_argument_then_variable_then_dev_then_context(home: Path, monkeypatch: p
     monkeypatch.setenv("MIND_ADDR", "http://other")
     assert find() == Target("http://other")
     monkeypatch.setenv("MIND_TOKEN", " v\n")
+    assert find("other/") == Target("http://other", "v")
+    assert find("flag/") == Target("http://flag"), "the token is for the cluster at MIND_ADDR"
+    monkeypatch.setenv("MIND_ADDR", "")
     assert find("flag/") == Target("http://flag", "v")
 
 

@@ -48,7 +48,11 @@ func (t *Flags) Bind(cmd *cobra.Command) {
 func (t *Flags) Resolve() (Context, error) {
 	found := Context{Addr: t.Addr, Token: t.Token, CACert: t.CaCert}
 	if t.Context == "" {
-		found.Fill(Context{Addr: os.Getenv("MIND_ADDR"), Token: os.Getenv("MIND_TOKEN"), CACert: os.Getenv("MIND_CACERT")})
+		env := Context{Addr: os.Getenv("MIND_ADDR"), Token: os.Getenv("MIND_TOKEN"), CACert: os.Getenv("MIND_CACERT")}
+		if t.Addr != "" && env.Addr != "" && !SameAddress(t.Addr, env.Addr) {
+			env.Token = "" // It is for the cluster at MIND_ADDR.
+		}
+		found.Fill(env)
 	}
 	if found.Addr != "" {
 		var err error

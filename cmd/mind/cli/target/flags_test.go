@@ -38,5 +38,9 @@ func TestResolve_flagThenVariableThenDevThenContext(t *testing.T) {
 	t.Setenv("MIND_ADDR", "http://other")
 	require.Equal(t, Context{Addr: "http://other"}, resolve(Flags{}), "another cluster is not given this one's token")
 	t.Setenv("MIND_TOKEN", "v")
+	require.Equal(t, Context{Addr: "http://other", Token: "v"}, resolve(Flags{Addr: "other/"}))
+	require.Equal(t, Context{Addr: "http://flag"}, resolve(Flags{Addr: "flag/"}), "the token is for the cluster at MIND_ADDR")
+	t.Setenv("MIND_ADDR", "")
 	require.Equal(t, Context{Addr: "http://flag", Token: "v"}, resolve(Flags{Addr: "flag/"}))
+	t.Setenv("MIND_ADDR", "http://other")
 }
