@@ -64,3 +64,39 @@ func TestCores_aCheckpointKeepsItsAssigneeAndItsSubject(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// Many change a Core at once without a condition: all changes are made, one after the other.
+func TestCores_changesWithoutAConditionAreAllMade(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		at := c.leader()
+		made, err := c.cores(at).CreateCore(c.ctx("t1", ""), &v1.CreateCoreRequest{Name: "shared"})
+		require.NoError(t, err)
+		id := made.GetCore().GetId()
+		failed := make(chan error, 20)
+		for i := range cap(failed) {
+			go func() {
+				_, err := c.cores(at).UpdateCore(c.ctx("t1", ""), &v1.UpdateCoreRequest{CoreId: id, RuntimeMode: []string{"api", "event_driven"}[i%2]})
+				failed <- err
+			}()
+		}
+		for range cap(failed) {
+			require.NoError(t, <-failed)
+		}
+		_, err = c.cores(at).UpdateCore(c.ctx("t1", ""), &v1.UpdateCoreRequest{CoreId: id, RuntimeMode: "api", IfRevision: 1})
+		requireCode(t, codes.FailedPrecondition, err, "changed meanwhile")
+		flow := c.flow(at, `{"schema_version":"0.2","name":"f","nodes":[{"id":"a","type":"trigger"},{"id":"b","type":"return"}],"edges":[{"id":"e","source":{"node":"a"},"target":{"node":"b"}}]}`)
+		for range cap(failed) {
+			go func() {
+				got, err := c.flows(at).DeployFlow(c.as("ann"), &v1.DeployFlowRequest{FlowId: flow.GetId()})
+				if err == nil && got.GetFault() != nil && got.GetFault().GetError() == "scaicore_create_failed" {
+					t.Errorf("%v", got.GetFault())
+				}
+				failed <- err
+			}()
+		}
+		for range cap(failed) {
+			require.NoError(t, <-failed)
+		}
+	})
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/cores"
 	"github.com/mindcoordinator/mind/fsm/coreverbs"
+	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
 // given has the fields of a Core in a request; CreateCoreRequest and UpdateCoreRequest implement it.
@@ -59,35 +60,50 @@ func fingerprintOf(req *v1.CreateCoreRequest) uint64 {
 	return fingerprint("", text)
 }
 
-// UpdateCore changes the given fields of a Core.
+// updates is how often a change without a condition is tried again while others change the same Core.
+const updates = 32
+
+// UpdateCore changes the given fields of a Core. Without if_revision, it changes them whatever others change meanwhile.
 func (s *Service) UpdateCore(ctx context.Context, req *v1.UpdateCoreRequest) (*v1.UpdateCoreResponse, error) {
+	for tries := 1; ; tries++ {
+		row, refusal, err := s.update(ctx, req)
+		switch {
+		case err != nil:
+			return nil, err
+		case refusal == nil:
+			return &v1.UpdateCoreResponse{Core: s.shown(row, true)}, nil
+		case refusal.Code != kernel.CodeAborted || req.GetIfRevision() > 0 || tries == updates:
+			return nil, call.Refused(refusal)
+		}
+	}
+}
+
+// update changes a Core that has the revision of the request, or the one that is read.
+func (s *Service) update(ctx context.Context, req *v1.UpdateCoreRequest) (*cores.Core, *kernel.Refusal, error) {
 	v, err := s.State.Read(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	old, err := find(ctx, v, req.GetCoreId())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	by := call.Of(ctx)
 	c := coreverbs.PutCore{ID: old.ID, Tenant: by.Tenant, User: by.User, Name: old.Name, Slug: old.Slug, IfRevision: old.Revision, Actor: by.Actor()}
-	if given := uint64(max(req.GetIfRevision(), 0)); given != 0 && given != old.Revision {
-		return nil, call.Errorf(codes.FailedPrecondition, "the Core %s was changed meanwhile: read it again", old.Slug)
+	if given := uint64(max(req.GetIfRevision(), 0)); given != 0 {
+		c.IfRevision = given
 	}
 	if req.GetName() != "" && req.GetName() != old.Name {
 		c.Name, c.Slug = req.GetName(), slugOf(req.GetName())
 	}
 	if err := s.fill(&c, configOf(old), req); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := s.moveEnvironment(&c, old); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	row, err := s.put(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return &v1.UpdateCoreResponse{Core: s.shown(row, true)}, nil
+	result, err := replica.Propose[coreverbs.Result](ctx, s.State, c)
+	return result.Core, result.Refusal, err
 }
 
 func (s *Service) put(ctx context.Context, c coreverbs.PutCore) (*cores.Core, error) {
