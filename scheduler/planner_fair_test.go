@@ -14,8 +14,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
@@ -59,7 +63,7 @@ func TestPlanner_sharesAsIfItWereNew(t *testing.T) {
 // drawChange makes a random change of the jobs, the queues, the quotas, the policy, the time or the machine.
 func drawChange(r *rapid.T, s *state) {
 	switch rapid.SampledFrom([]string{
-		"jobs", "jobs", "jobs", "jobs", "burst", "ends", "ends", "cancel", "queue", "quota", "policy", "time", "losses", "restore",
+		"jobs", "jobs", "jobs", "jobs", "burst", "ends", "ends", "cancel", "queue", "quota", "policy", "time", "losses", "restore", "window", "node",
 	}).Draw(r, "step") {
 	case "jobs":
 		s.apply(jobverbs.SubmitJobs{Jobs: drawUsersJobs(r, s, rapid.IntRange(1, 25).Draw(r, "jobs"))})
@@ -96,7 +100,36 @@ func drawChange(r *rapid.T, s *state) {
 			return
 		}
 		most := rapid.Int32Range(0, 12).Draw(r, "gpus")
-		s.apply(queueverbs.PutQuota{Tenant: tenant, MaxGPUs: &most})
+		put := queueverbs.PutQuota{Tenant: tenant, MaxGPUs: &most}
+		switch rapid.IntRange(0, 3).Draw(r, "kind of quota") {
+		case 0:
+			put = queueverbs.PutQuota{Tenant: tenant, MaxByType: typed.Limits{{Type: "H100", GPUs: most}}}
+		case 1:
+			put = queueverbs.PutQuota{Tenant: tenant, MaxRunning: &most}
+		case 2:
+			put = queueverbs.PutQuota{Tenant: tenant, MaxGPUHours: &most}
+		}
+		s.apply(put)
+	case "window":
+		name := fmt.Sprint("w", rapid.IntRange(0, 2).Draw(r, "window"))
+		kind := rapid.SampledFrom([]windows.Kind{windows.Maintenance, windows.Reservation}).Draw(r, "kind of window")
+		if rapid.IntRange(0, 2).Draw(r, "no window") == 0 {
+			s.apply(windowverbs.DeleteWindow{Name: name, Kind: kind})
+			return
+		}
+		from := s.machine.View().Now() + int64(rapid.SampledFrom([]time.Duration{0, time.Minute, 2 * time.Hour, 10 * time.Hour}).Draw(r, "from"))
+		put := windowverbs.PutWindow{Name: name, Kind: kind, From: from, Until: from + int64(3*time.Hour)}
+		if kind == windows.Maintenance {
+			put.Patterns = []string{fmt.Sprint("n", rapid.IntRange(0, 3).Draw(r, "node"))}
+		} else {
+			put.Tenant, put.GPUs = fmt.Sprint("t", rapid.IntRange(0, 3).Draw(r, "of")), uint32(rapid.IntRange(1, 16).Draw(r, "reserved"))
+		}
+		s.apply(put, clusterverbs.Tick{})
+	case "node":
+		id := fmt.Sprint("n", rapid.IntRange(0, 3).Draw(r, "which"))
+		if _, ok := s.machine.View().Node(id); ok {
+			s.apply(nodeverbs.SetNode{ID: id, Action: rapid.SampledFrom([]nodeverbs.NodeAction{nodeverbs.NodeDrain, nodeverbs.NodeEnable}).Draw(r, "drained")})
+		}
 	case "policy":
 		p := s.machine.View().Policy()
 		p.Order = rapid.SampledFrom([]policy.Order{policy.OrderFIFO, policy.OrderShortest, policy.OrderAttained}).Draw(r, "order")

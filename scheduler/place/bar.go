@@ -37,7 +37,7 @@ func (f *Fit) BarOthers(nodes Hosts) {
 	}
 }
 
-// hostOf returns the host of a node. Hosts are sorted by the ids of their nodes.
+// hostOf returns the host of a node, and false if the node is not ready. Hosts are sorted by the ids of their nodes.
 func (p *Pool) hostOf(node string) (int, bool) {
 	return slices.BinarySearchFunc(p.hosts, node, func(h host, id string) int { return strings.Compare(h.node.ID, id) })
 }

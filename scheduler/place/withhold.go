@@ -2,8 +2,6 @@ package place
 
 import (
 	"math/bits"
-	"slices"
-	"strings"
 
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -35,7 +33,7 @@ func (p *Pool) Withhold(all []Withheld) {
 	}
 	p.withheld = p.withheld[:0]
 	for i := range all {
-		at, ok := p.hostNamed(all[i].Node)
+		at, ok := p.hostOf(all[i].Node)
 		if !ok {
 			continue
 		}
@@ -54,7 +52,7 @@ func (p *Pool) Withhold(all []Withheld) {
 
 // TakeAt takes capacity for a task at a given place. It returns false if the place is not free.
 func (p *Pool) TakeAt(t *work.TaskPlacement, s *work.Shape) bool {
-	at, ok := p.hostNamed(t.Node)
+	at, ok := p.hostOf(t.Node)
 	if !ok {
 		return false
 	}
@@ -73,9 +71,4 @@ func (p *Pool) TakeAt(t *work.TaskPlacement, s *work.Shape) bool {
 	}
 	p.take(at, s, t.GPUs)
 	return true
-}
-
-// hostNamed returns the host of a node, and false if the node is not ready. Hosts are sorted by the ids of their nodes.
-func (p *Pool) hostNamed(node string) (int, bool) {
-	return slices.BinarySearchFunc(p.hosts, node, func(h host, id string) int { return strings.Compare(h.node.ID, id) })
 }
