@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -18,7 +19,7 @@ import (
 
 func createToken(x *httpRequest) error {
 	request := &v1.CreateTokenRequest{}
-	if _, err := x.decode(request, false, "digest"); err != nil {
+	if err := x.decodeToken(request); err != nil {
 		return err
 	}
 	if err := x.mayCreate(request); err != nil {
@@ -46,6 +47,27 @@ func createToken(x *httpRequest) error {
 		Token: token, TokenId: t.GetTokenId(), Name: t.GetName(), TenantId: t.GetTenantId(), UserId: t.GetUserId(),
 		Permissions: t.GetPermissions(), CreatedAt: t.GetCreatedAt(), ExpiresAt: t.GetExpiresAt(),
 	})
+	return nil
+}
+
+// decodeToken reads a request for a token. A lifetime of 0 is refused: a script that computed it would get a token that is
+// good for ever.
+func (x *httpRequest) decodeToken(request *v1.CreateTokenRequest) error {
+	body, err := x.body()
+	if err != nil {
+		return err
+	}
+	defer release(body)
+	faults, _ := wire.Decode(*body, request, "digest")
+	var given struct {
+		Seconds *json.Number `json:"expires_in_seconds"`
+	}
+	if len(faults) == 0 && request.ExpiresInSeconds == 0 && json.Unmarshal(*body, &given) == nil && given.Seconds != nil {
+		faults = append(faults, wire.Fault{Field: "expires_in_seconds", Message: "must be 1 or more; leave it out for a token that is good until it is revoked"})
+	}
+	if len(faults) > 0 {
+		return invalidBody(faults)
+	}
 	return nil
 }
 

@@ -30,6 +30,11 @@ func tokensConfig(c *scripted) Config {
 func TestTokens_made(t *testing.T) {
 	c := newScripted(t)
 	g := newGate(t, tokensConfig(c))
+	for _, zero := range []string{"0", "0.0"} {
+		forEver := g.do("POST", prefix+"/tokens", `{"permissions":["scaimind:view"],"expires_in_seconds":`+zero+`}`, "Authorization", "Bearer operator")
+		require.Equal(t, 422, forEver.code, forEver.body)
+		require.Contains(t, forEver.body, "must be 1 or more")
+	}
 	a := g.do("POST", prefix+"/tokens", `{"name":"ci","tenant_id":"other","user_id":"ann","permissions":["scaimind:view"],"expires_in_seconds":60}`, "Authorization", "Bearer operator")
 	require.Equal(t, 201, a.code, a.body)
 	var made struct {
