@@ -176,10 +176,11 @@ func (a *attempt) late(ctx, try context.Context, began time.Time, to *target, er
 		to.fellSilent()
 		a.client.forget(to)
 		return true, grpcstatus.Errorf(codes.Unavailable, "coordinator %s did not answer in time", to.addr)
+	case a.failure != nil && grpcstatus.Code(err) == codes.DeadlineExceeded && (ctx.Err() != nil || callerIsOut(ctx)):
+		// It is more precise than that the time is over. The coordinator may see the end of the caller's time first.
+		return false, a.failure
 	case ctx.Err() == nil:
 		return a.repeatable, err
-	case a.failure != nil && grpcstatus.Code(err) == codes.DeadlineExceeded:
-		return false, a.failure // more precise than that the time is over
 	}
 	return false, err
 }
