@@ -80,9 +80,9 @@ func (s *server) makeJobServices() (err error) {
 		Settings: s.config.Webhooks, State: s.replica, Tried: s.metrics.Noticed, TriedOfJob: s.metrics.NoticedOfJob,
 		Transport: s.config.WebhookTransport, Log: s.log,
 		Show: func(d *executions.Decision) map[string]any {
-			return programs.OfMessage(cores.DecisionShown(s.replica.View(), d))
+			return programs.SetFields(cores.DecisionShown(s.replica.View(), d))
 		},
-		ShowJob: func(j *work.Job) map[string]any { return programs.OfMessage(jobview.Told(s.replica.View(), j)) },
+		ShowJob: func(j *work.Job) map[string]any { return programs.SetFields(jobview.Told(s.replica.View(), j)) },
 	}); err != nil {
 		return err
 	}

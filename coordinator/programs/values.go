@@ -133,6 +133,16 @@ func OfMessage(m proto.Message) map[string]any {
 	return out
 }
 
+// SetFields makes a value of the fields of a message that are set, for a message that has a part of what it describes.
+func SetFields(m proto.Message) map[string]any {
+	out := map[string]any{}
+	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		out[string(f.Name())] = ofField(f, v)
+		return true
+	})
+	return out
+}
+
 func ofField(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	switch {
 	case f.IsMap():

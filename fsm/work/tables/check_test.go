@@ -21,6 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/flows"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/once"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/schedules"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -448,7 +449,7 @@ func story(t *testing.T) (*kernel.Machine[kernel.View, event.Event], *State) {
 		},
 		coordinators.Domain(), access.Tokens(), access.Sessions(), access.Audit(), catalog.Domain(),
 		schedules.Domain(nil, func(s *kernel.State) schedules.Jobs { return Of(s) }),
-		cores.Domain(nil), flows.Domain(nil), executions.Domain(nil, nil, func(s *kernel.State, id ident.Job) executions.Standing {
+		once.Domain(), cores.Domain(nil), flows.Domain(nil), executions.Domain(nil, nil, func(s *kernel.State, id ident.Job) executions.Standing {
 			j, ok := Of(s).Find(id)
 			return executions.Standing{Lives: ok && !j.Terminal(), Stops: ok}
 		}),
