@@ -201,9 +201,9 @@ type pass struct {
 	searches *searches
 	// opened are the classes with lanes in the line. sweepIn is the number of lanes to try in vain before all searches
 	// are tried again.
-	opened  []*class
-	sweepIn int
-	res     Result
+	opened          []*class
+	sweepIn, sweeps int
+	res             Result
 }
 
 // newPass tries each class once, and adds the lanes of the classes that fit to the line.
@@ -275,7 +275,8 @@ func (p *pass) full() bool {
 	}
 	if p.sweepIn--; p.sweepIn <= 0 {
 		p.searches.sweep()
-		p.sweepIn = len(p.searches.list)
+		p.sweeps++
+		p.sweepIn = len(p.searches.list) << min(p.sweeps, 30) // A long pass does not try them all again and again.
 	}
 	return len(p.searches.list) == 0
 }
