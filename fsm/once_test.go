@@ -63,6 +63,12 @@ func TestOnce_aKeyStandsForOneWrite(t *testing.T) {
 	d.apply(queueverbs.PutQueue{Queue: work.Queue{Name: "b"}})
 	require.Nil(t, d.deletes("b", "later").First.(queueverbs.QueueResult).Refusal, "a refusal is not remembered")
 
+	// A call made two writes, and the first was refused: a repeat of the first does not get the answer to the second.
+	mixed := d.once("later", 1, queueverbs.PutQueue{Queue: work.Queue{Name: "c"}})
+	require.Nil(t, mixed.Again)
+	require.False(t, mixed.Kept)
+	require.True(t, d.deletes("b", "later").Kept)
+
 	var image bytes.Buffer
 	_, err := d.m.Snapshot().WriteTo(&image)
 	require.NoError(t, err)

@@ -28,7 +28,8 @@ type Call struct {
 	UpToDate bool
 	// Admitted: the call was admitted.
 	Admitted bool
-	// Method and Request are those of a write. Writes counts the commands that it has proposed.
+	// Method and Request are those of a write. Writes counts its commands whose answers are
+	// remembered.
 	Method  string
 	Request any
 	Writes  atomic.Int32

@@ -33,7 +33,7 @@ func (r *Replica) once(ctx context.Context, command kernel.Command) kernel.Comma
 		return command
 	}
 	key := c.Key
-	if n := c.Writes.Add(1); n > 1 {
+	if n := c.Writes.Load(); n > 0 {
 		key += once.Separator + strconv.Itoa(int(n))
 	}
 	return once.Do{

@@ -123,6 +123,9 @@ func Propose[R any](ctx context.Context, p Proposer, command kernel.Command) (R,
 		return none, err
 	}
 	if o, ok := answer.(once.Result); ok {
+		if o.Kept {
+			call.Of(ctx).Writes.Add(1)
+		}
 		return unwrap[R](command, o)
 	}
 	result, ok := answer.(R)

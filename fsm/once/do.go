@@ -1,6 +1,7 @@
 package once
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"github.com/mindcoordinator/mind/fsm/kernel"
@@ -50,26 +51,32 @@ func (c Do) AtLevel(at level.Level) (kernel.Command, error) {
 	return c, nil
 }
 
-// Result is the result of Do. Exactly one field is set.
+// Result is the result of Do. First, Again or Refusal is set.
 type Result struct {
 	// First is the result of the command, which was applied now.
 	First any
 	// Again is the encoded result of the command, which was applied before.
 	Again   []byte
 	Refusal *kernel.Refusal
+	// Kept: the answer is remembered, so the next write of the call is another one.
+	Kept bool
 }
 
 func do(tx *kernel.Tx, c *Do) Result {
 	m := Of(tx.State)
 	m.expire(tx.Now())
-	if a := m.named[name{c.Tenant, c.User, c.Key}]; a != nil {
+	a := m.named[name{c.Tenant, c.User, c.Key}]
+	if a != nil {
 		if a.Fingerprint != c.Fingerprint {
 			return Result{Refusal: kernel.Refuse(kernel.CodeAlreadyExists, reason.KeyOfOtherRequest, firstPart(c.Key))}
 		}
-		return Result{Again: a.Result}
+		if a.Command == inside(c.Body) {
+			return Result{Again: a.Result, Kept: true}
+		}
 	}
 	result, done := tx.Perform(c.Body)
-	if !done {
+	if !done || a != nil {
+		// A command that was refused before has no answer: the one that is remembered is of a later write of the call.
 		return Result{First: result}
 	}
 	encoded, err := kernel.EncodeResult(result)
@@ -81,10 +88,18 @@ func do(tx *kernel.Tx, c *Do) Result {
 		life = MintedLifetime
 	}
 	m.put(&Answer{
-		Tenant: tx.Intern(c.Tenant), User: tx.Intern(c.User), Key: c.Key, Fingerprint: c.Fingerprint, Result: encoded, ExpiresAt: tx.Now() + life,
+		Tenant: tx.Intern(c.Tenant), User: tx.Intern(c.User), Key: c.Key, Fingerprint: c.Fingerprint, Command: inside(c.Body), Result: encoded, ExpiresAt: tx.Now() + life,
 	})
 	m.bound()
-	return Result{First: result}
+	return Result{First: result, Kept: true}
+}
+
+// inside returns the number of an encoded command.
+func inside(body []byte) uint16 {
+	if len(body) < 2 {
+		return 0
+	}
+	return binary.BigEndian.Uint16(body)
 }
 
 // firstPart returns the key of a call without the number of the write in it.

@@ -27,11 +27,13 @@ type Answer struct {
 	Fingerprint uint64 `cbor:"4,keyasint,omitempty"`
 	Result      []byte `cbor:"5,keyasint,omitempty"`
 	ExpiresAt   int64  `cbor:"6,keyasint,omitempty"`
+	// Command is the number of the command that was applied.
+	Command uint16 `cbor:"7,keyasint,omitempty"`
 }
 
 // AppendFields implements kernel.Row.
 func (a *Answer) AppendFields(f kernel.Fields) kernel.Fields {
-	return f.Text(a.Tenant).Text(a.User).Text(a.Key).Num(a.Fingerprint).Text(string(a.Result)).Int(a.ExpiresAt)
+	return f.Text(a.Tenant).Text(a.User).Text(a.Key).Num(a.Fingerprint).Text(string(a.Result)).Int(a.ExpiresAt).Num(uint64(a.Command))
 }
 
 type name struct{ tenant, user, key string }
