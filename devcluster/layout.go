@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/devcluster/ports"
@@ -26,6 +27,10 @@ const (
 
 	host        = "127.0.0.1"
 	defaultHTTP = 8080
+
+	// An address that cannot change may be in use for a moment: by a component that is ending, or by a process between its
+	// fork and its exec, which still holds what its parent has closed.
+	takesAtMost = 5 * time.Second
 )
 
 // layout has the settings that a cluster keeps over restarts: its members, their ports, and the secrets.
@@ -66,6 +71,21 @@ type spec struct {
 
 // openLayout reads the layout of dir, or creates it, and adapts it to the options and to the free ports.
 func openLayout(dir string, o Options) (*layout, error) {
+	l, err := readLayout(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range []func() error{l.choosePorts, l.issueCertificates, l.write} {
+		if err := step(); err != nil {
+			l.close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// readLayout reads the layout of dir, or makes up a new one, and adapts it to the options. Its ports are not claimed.
+func readLayout(dir string, o Options) (*layout, error) {
 	l := &layout{dir: dir, options: o, pki: filepath.Join(dir, "pki")}
 	found, err := l.read()
 	switch {
@@ -91,12 +111,6 @@ func openLayout(dir string, o Options) (*layout, error) {
 	}
 	if err := l.chooseDataRoots(o.DataRoots); err != nil {
 		return nil, err
-	}
-	for _, step := range []func() error{l.choosePorts, l.issueCertificates, l.write} {
-		if err := step(); err != nil {
-			l.close()
-			return nil, err
-		}
 	}
 	return l, nil
 }
@@ -215,7 +229,7 @@ func (l *layout) choosePorts() (err error) {
 		m := &l.Coordinators[i]
 		if m.Raft == "" {
 			m.Raft, err = p.Find(host, false)
-		} else if err = p.Take(m.Raft, false); err != nil {
+		} else if err = p.Await(m.Raft, false, takesAtMost); err != nil {
 			err = fmt.Errorf("the Raft address of %s is in use, and a coordinator cannot change it: free it, or give another --data-dir (%w)", m.ID, err)
 		}
 		if err != nil {

@@ -101,9 +101,9 @@ func TestLayout_whereDataMayLie(t *testing.T) {
 	rootsOf := func(o Options) []string {
 		t.Helper()
 		o.Dir = dir
-		l, err := openLayout(dir, o)
+		l, err := readLayout(dir, o)
 		require.NoError(t, err)
-		defer l.close()
+		require.NoError(t, l.write())
 		require.NoError(t, l.writeConfigs())
 		var config struct {
 			Roots []string `yaml:"data_roots"`
@@ -120,6 +120,6 @@ func TestLayout_whereDataMayLie(t *testing.T) {
 	o.DataRoots = nil
 	require.Equal(t, []string{here, home}, rootsOf(o), "as at the last start")
 	o.DataRoots = []string{filepath.Join(home, "none")}
-	_, err := openLayout(dir, o)
+	_, err := readLayout(dir, o)
 	require.ErrorContains(t, err, "none is not a directory")
 }

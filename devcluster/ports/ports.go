@@ -7,11 +7,14 @@
 package ports
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"syscall"
+	"time"
 )
 
 // Lowest and Highest are the range in which ports are chosen. It lies below the ports that coordinators give to the
@@ -57,6 +60,18 @@ func (s *Set) Take(addr string, udp bool) error {
 	}
 	s.claims, s.sockets = append(s.claims, claim), append(s.sockets, taken...)
 	return nil
+}
+
+// Await takes an address that may become free soon. It returns the last error if the address is not free in time.
+func (s *Set) Await(addr string, udp bool, limit time.Duration) error {
+	end := time.Now().Add(limit)
+	for {
+		err := s.Take(addr, udp)
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // Keep takes an address if it is free, and otherwise finds another one on the host.

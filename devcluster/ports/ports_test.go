@@ -4,6 +4,7 @@ import (
 	"net"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -42,6 +43,20 @@ func TestSet_aPortIsClaimedWhileNobodyListens(t *testing.T) {
 	require.NotEqual(t, addr, kept)
 	one.Close()
 	require.NoError(t, other.Take(addr, true), "the cluster has ended")
+}
+
+func TestSet_awaitsAnAddress(t *testing.T) {
+	var one, other Set
+	defer one.Close()
+	defer other.Close()
+	addr, err := one.Find("127.0.0.1", false)
+	require.NoError(t, err)
+	require.ErrorContains(t, other.Await(addr, false, 0), "belongs to another cluster")
+	taken := make(chan error, 1)
+	go func() { taken <- other.Await(addr, false, time.Minute) }()
+	one.Close()
+	require.NoError(t, <-taken)
+	require.ErrorContains(t, other.Await("nowhere", false, time.Minute), "missing port")
 }
 
 func TestSet_saysWhatIsTaken(t *testing.T) {
