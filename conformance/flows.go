@@ -193,6 +193,15 @@ func (s *suite) saves(ctx context.Context, e *endpoint) error {
 	if err == nil && !strings.Contains(string(a.raw), `"current_version":"0.1.1"`) {
 		s.breaks("a conflict does not say the current version: %s", clip(a.raw))
 	}
+	if err != nil {
+		return err
+	}
+	r := request{path: e.path(id), token: s.own.all, body: map[string]any{"name": "renamed"}, header: map[string]string{"If-Match": `"0.1.0"`}}
+	if _, err := s.expect(ctx, e, "a name over an older version", r, http.StatusConflict, "VERSION_CONFLICT"); err != nil {
+		return err
+	}
+	r.header["If-Match"] = "*"
+	_, err = s.expect(ctx, e, "a name over any version", r, http.StatusOK, "")
 	return err
 }
 

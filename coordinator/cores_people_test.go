@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,6 +63,20 @@ func TestCores_aCheckpointKeepsItsAssigneeAndItsSubject(t *testing.T) {
 		requireCode(t, codes.FailedPrecondition, err, "sha256:bbb")
 		_, err = c.cores(at).ResolveDecision(ann, &v1.ResolveDecisionRequest{CheckpointId: id, Resolution: "ship"})
 		require.NoError(t, err)
+	})
+}
+
+// A question that is longer than what is kept says so: nobody answers half a question without knowing.
+func TestCores_aLongQuestionSaysThatItWasCut(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		at := c.leader()
+		c.core(at, "asks", `[{"kind":"checkpoint","id":"ask","prompt":"{{input.text}}","options":["ship","drop"]}]`)
+		c.invoke(at, "asks", map[string]any{"text": strings.Repeat("é", 2000)}, 0)
+		c.eventually("people are asked", func() bool { return len(c.checkpoints(at)) == 1 })
+		prompt := c.checkpoints(at)[0].GetPrompt()
+		require.Regexp(t, `é\n\[cut: the question has 4000 bytes, and 2048 are shown; long texts belong in its context\]$`, prompt)
+		require.LessOrEqual(t, len(prompt), 2048)
 	})
 }
 

@@ -98,6 +98,22 @@ func TestFlows_aSaveNamesWhatItIsBasedOn(t *testing.T) {
 	require.Equal(t, "sorting", now.Name)
 }
 
+// A change of the name, and a deletion, are not made over another version than the one that they name.
+func TestFlows_changesMayNameTheirVersion(t *testing.T) {
+	w := newWorld(t)
+	f := w.flow("one")
+	require.Nil(t, w.saveFlow(f.ID, "0.1.0", "two").Refusal)
+	changed := reason.New(reason.FlowChanged, "triage", "0.1.0", "0.1.1")
+	rename := flowverbs.PutFlow{ID: f.ID, Caller: ann, Name: ptr("sorting"), BasedOn: "0.1.0"}
+	require.Equal(t, changed, do[flowverbs.Result](w, rename).Refusal.Reason)
+	require.Equal(t, changed, do[flowverbs.Result](w, flowverbs.DeleteFlow{Flow: f.ID, Caller: ann, BasedOn: "0.1.0"}).Refusal.Reason)
+	now, _ := w.m.View().Flow(f.ID)
+	require.Equal(t, []any{"triage", int64(0)}, []any{now.Name, now.DeletedAt})
+	rename.BasedOn = "0.1.1"
+	require.Nil(t, do[flowverbs.Result](w, rename).Refusal)
+	require.Nil(t, do[flowverbs.Result](w, flowverbs.DeleteFlow{Flow: f.ID, Caller: ann, BasedOn: "0.1.1"}).Refusal)
+}
+
 func ptr[T any](v T) *T { return &v }
 
 // A content goes out of the state when the archive has it and it is not the current one, in either order. It counts as before.

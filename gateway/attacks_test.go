@@ -162,15 +162,17 @@ func TestAttacks_bearer(t *testing.T) {
 	}
 }
 
-// A write may have only one key.
-func TestAttacks_twoIdempotencyKeys(t *testing.T) {
+// A write may have only one key. An empty one is no key: the caller believes that a repeat is safe.
+func TestAttacks_twoIdempotencyKeysOrAnEmptyOne(t *testing.T) {
 	c := newScripted(t)
 	g := newGate(t, testConfig(c))
-	r := httptest.NewRequest("POST", prefix+"/jobs", strings.NewReader(`{"name":"x"}`))
-	r.Header["Authorization"], r.Header["Idempotency-Key"] = []string{"Bearer " + tokenAll}, []string{"a", "b"}
-	w := httptest.NewRecorder()
-	g.handler.ServeHTTP(w, r)
-	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	for _, keys := range [][]string{{"a", "b"}, {""}} {
+		r := httptest.NewRequest("POST", prefix+"/jobs", strings.NewReader(`{"name":"x"}`))
+		r.Header["Authorization"], r.Header["Idempotency-Key"] = []string{"Bearer " + tokenAll}, keys
+		w := httptest.NewRecorder()
+		g.handler.ServeHTTP(w, r)
+		require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	}
 	require.Empty(t, c.seen())
 }
 

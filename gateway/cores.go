@@ -62,12 +62,14 @@ func invokeCore(x *httpRequest) error {
 const (
 	// maxBundle bounds a bundle; published.
 	maxBundle = 10 << 20
+	// maxForm bounds the form around it.
+	maxForm = maxBundle + 64<<10
 	// bundleMagic begins binary bundles, the rest of which was never published.
 	bundleMagic = "SCIR"
 )
 
 var parseBundleRoute = methods.Route{
-	Method: http.MethodPost, Path: "/v1/modules/scaicore/cores/parse-bundle", Summary: "Read a program, and say what is in it", Code: http.StatusOK, Batch: true,
+	Method: http.MethodPost, Path: "/v1/modules/scaicore/cores/parse-bundle", Summary: "Read a program, and say what is in it", Code: http.StatusOK,
 }
 
 var bundleSchema = object{
@@ -134,6 +136,11 @@ func summary(m *ir.Module, stored []byte) map[string]any {
 	return out
 }
 
+// bundleTooLarge is the published answer.
+func bundleTooLarge() error {
+	return &problem{http: http.StatusRequestEntityTooLarge, code: "VALIDATION_ERROR", message: "Bundle exceeds 10 MB limit"}
+}
+
 // bundle reads the file of the form, or the body.
 func bundle(x *httpRequest) ([]byte, error) {
 	body, err := x.body()
@@ -143,6 +150,9 @@ func bundle(x *httpRequest) ([]byte, error) {
 	defer release(body)
 	kind, options, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	if kind != "multipart/form-data" {
+		if len(*body) > maxBundle {
+			return nil, bundleTooLarge()
+		}
 		return unYAML(append([]byte(nil), *body...), x.sendsYAML())
 	}
 	form := multipart.NewReader(bytes.NewReader(*body), options["boundary"])
@@ -162,7 +172,7 @@ func bundle(x *httpRequest) ([]byte, error) {
 		case err != nil:
 			return nil, badBundle("Failed to parse bundle: " + err.Error())
 		case len(raw) > maxBundle:
-			return nil, &problem{http: http.StatusRequestEntityTooLarge, code: "VALIDATION_ERROR", message: "Bundle exceeds 10 MB limit"}
+			return nil, bundleTooLarge()
 		}
 		return unYAML(raw, isYAML(part.Header.Get("Content-Type")) || path.Ext(part.FileName()) == ".yaml" || path.Ext(part.FileName()) == ".yml")
 	}

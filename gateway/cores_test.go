@@ -151,6 +151,32 @@ func TestCores_parseBundle(t *testing.T) {
 	}
 }
 
+// The published limit is that of the file, in a form and by itself.
+func TestCores_aBundleMayHaveTenMegabytes(t *testing.T) {
+	g := newGate(t, testConfig(newScripted(t)))
+	const program = `{"schema_version":"0.1","name":"p","flows":[{"name":"main","body":[{"kind":"wait","id":"w","duration":"1s"}]}]}`
+	file := program + strings.Repeat(" ", maxBundle-len(program))
+	a := g.do("POST", cores+"/cores/parse-bundle", file)
+	require.Equal(t, 400, a.code, "a program has another limit")
+	require.Contains(t, a.Error.Message, "Failed to parse bundle")
+	for _, form := range []bool{true, false} {
+		body, kind := file+" ", "application/json"
+		if form {
+			var b bytes.Buffer
+			w := multipart.NewWriter(&b)
+			part, err := w.CreateFormFile("file", "p.json")
+			require.NoError(t, err)
+			_, err = part.Write([]byte(body))
+			require.NoError(t, err)
+			require.NoError(t, w.Close())
+			body, kind = b.String(), w.FormDataContentType()
+		}
+		a := g.do("POST", cores+"/cores/parse-bundle", body, "Content-Type", kind)
+		require.Equal(t, 413, a.code)
+		require.Equal(t, "Bundle exceeds 10 MB limit", a.Error.Message)
+	}
+}
+
 // The values of environments in a program are shown to those who may change it alone, as those of jobs are.
 func TestCores_environmentsInProgramsAreHidden(t *testing.T) {
 	c := newScripted(t)

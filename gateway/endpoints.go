@@ -215,7 +215,7 @@ func special() []endpoint {
 			text("tenant_id", "records of this tenant, or * for all; for operators only"),
 			consistency,
 		}}},
-		{own: parseBundleRoute, permissions: []string{auth.CoreManage, auth.CoreAdmin}, serve: parseBundle, doc: doc{InSchema: anything, OutSchema: bundleSchema}},
+		{own: parseBundleRoute, most: maxForm, permissions: []string{auth.CoreManage, auth.CoreAdmin}, serve: parseBundle, doc: doc{InSchema: anything, OutSchema: bundleSchema}},
 		{rpc: v1.CoreService_CreateCore_FullMethodName, serve: createCore, doc: doc{In: &v1.CreateCoreRequest{}, Out: &v1.Core{}, YAML: true}},
 		{rpc: v1.CoreService_UpdateCore_FullMethodName, serve: updateCore, doc: doc{In: &v1.UpdateCoreRequest{}, Without: []string{"core_id"}, Out: &v1.Core{}, YAML: true}},
 		{rpc: v1.CoreService_InvokeCore_FullMethodName, serve: invokeCore, doc: doc{In: &v1.InvokeCoreRequest{}, Without: []string{"core_id"}, Optional: true, Out: &v1.Execution{}, Accepted: true}},

@@ -118,7 +118,7 @@ func updateFlow(x *httpRequest) error {
 	if _, err := x.decode(request, false, "flow_id", "based_on"); err != nil {
 		return err
 	}
-	request.FlowId, request.BasedOn = segment(x, "flow_id"), versionOf(x.r.Header.Get(headerIfMatch))
+	request.FlowId, request.BasedOn = segment(x, "flow_id"), versionOf(x.ifMatch())
 	ctx, cancel, err := x.call()
 	if err != nil {
 		return err
@@ -163,7 +163,20 @@ func refusedFlow(f *v1.FlowFault) error {
 }
 
 func deleteFlow(x *httpRequest) error {
-	return done(x, &v1.DeleteFlowRequest{FlowId: segment(x, "flow_id")}, v1.FlowService_DeleteFlow_FullMethodName, &v1.DeleteFlowResponse{})
+	request, reply := &v1.DeleteFlowRequest{FlowId: segment(x, "flow_id"), BasedOn: versionOf(x.ifMatch())}, &v1.DeleteFlowResponse{}
+	ctx, cancel, err := x.call()
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if err := x.server.client.Invoke(ctx, v1.FlowService_DeleteFlow_FullMethodName, request, reply); err != nil {
+		return err
+	}
+	if reply.GetFault() != nil {
+		return refusedFlow(reply.GetFault())
+	}
+	x.nothing()
+	return nil
 }
 
 func updateFlowACL(x *httpRequest) error {

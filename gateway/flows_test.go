@@ -30,6 +30,7 @@ func scriptedFlows(t testing.TB) *scripted {
 		"GetFlowVersion": &v1.GetFlowVersionResponse{Version: &v1.FlowVersion{Version: "0.1.3", Content: drawn}},
 		"DeployFlow":     &v1.DeployFlowResponse{Deployed: &v1.DeployedFlow{DeploymentId: "dep_1", CoreVersion: 2, Warnings: []string{"w"}}},
 		"UpdateFlowAcl":  &v1.UpdateFlowAclResponse{Acl: &v1.FlowAcl{Id: "acl_1", Level: "edit"}},
+		"DeleteFlow":     &v1.DeleteFlowResponse{},
 		"ListFlowAcls":   &v1.ListFlowAclsResponse{Acls: []*v1.FlowAcl{{Id: "acl_1"}, {Id: "acl_2"}}},
 	} {
 		c.on(method, func(context.Context, any) (any, error) { return reply, nil })
@@ -51,7 +52,7 @@ func TestFlows_routes(t *testing.T) {
 			{"POST", "", body, 201, &v1.CreateFlowRequest{Name: "triage", Content: `{"b":1,"a":12345678901234567890}`}, `"content":` + drawn},
 			{"GET", "/flow_1", "", 200, &v1.GetFlowRequest{FlowId: "flow_1"}, `"content":` + drawn},
 			{"PUT", "/flow_1", `{"description":""}`, 200, &v1.UpdateFlowRequest{FlowId: "flow_1", Description: proto.String(""), BasedOn: "0.1.2"}, `"version":"0.1.3"`},
-			{"DELETE", "/flow_1", "", 204, &v1.DeleteFlowRequest{FlowId: "flow_1"}, ""},
+			{"DELETE", "/flow_1", "", 204, &v1.DeleteFlowRequest{FlowId: "flow_1", BasedOn: "0.1.2"}, ""},
 			{"GET", "/flow_1/versions", "", 200, &v1.ListFlowVersionsRequest{FlowId: "flow_1"}, `"items":[]`},
 			{"GET", "/flow_1/versions/0.1.3", "", 200, &v1.GetFlowVersionRequest{FlowId: "flow_1", Version: "0.1.3"}, `"content":` + drawn},
 			{"GET", "/flow_1/deployments", "", 200, &v1.ListFlowDeploymentsRequest{FlowId: "flow_1"}, `"items":[]`},
@@ -74,7 +75,11 @@ func TestFlows_routes(t *testing.T) {
 				config := testConfig(c)
 				config.Tokens = append(config.Tokens, StaticToken{Token: "flows", Tenant: "acme", User: "ann", Permissions: []string{auth.CoreView, auth.CoreManage}})
 				g := newGate(t, config)
-				a := g.do(tc.method, prefix+tc.path, tc.body, "Authorization", "Bearer flows", "If-Match", `"0.1.2"`)
+				headers := []string{"Authorization", "Bearer flows"}
+				if tc.path == "/flow_1" {
+					headers = append(headers, "If-Match", `"0.1.2"`)
+				}
+				a := g.do(tc.method, prefix+tc.path, tc.body, headers...)
 				require.Equal(t, tc.code, a.code, a.body)
 				require.Contains(t, a.body, tc.has)
 				require.NotContains(t, a.body, `"status":"ok"`)
@@ -91,6 +96,24 @@ func TestFlows_routes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A write with a condition that nothing checks is refused: its caller relies on it.
+func TestFlows_conditionsAreCheckedOrRefused(t *testing.T) {
+	c := scriptedFlows(t)
+	config := testConfig(c)
+	config.Tokens = append(config.Tokens, StaticToken{Token: "flows", Tenant: "acme", User: "ann", Permissions: []string{auth.CoreView, auth.CoreManage}})
+	g := newGate(t, config)
+	for _, tc := range []struct{ method, path, body, header string }{
+		{"POST", "/v1/flows", `{"name":"n","content":{}}`, "If-Match"},
+		{"PUT", "/v1/flows/flow_1", `{"name":"n"}`, "If-None-Match"},
+		{"PATCH", "/v1/flows/flow_1/acls/acl_1", `{"level":"edit"}`, "If-Match"},
+	} {
+		a := g.do(tc.method, tc.path, tc.body, "Authorization", "Bearer flows", tc.header, `"0.1.0"`)
+		require.Equal(t, 422, a.code, a.body)
+		require.Contains(t, a.body, tc.header)
+	}
+	require.Empty(t, c.seen())
 }
 
 // Callers with scaicore:admin have every right on the flows of their tenant, and groups have rights to read, too.

@@ -51,6 +51,8 @@ type httpRequest struct {
 	answer client.Answer
 	code   int // of the answer; 0: not started
 	made   int // size of the answer's data, whether it was sent or not
+
+	heedsIfMatch bool // the handler has read the header If-Match
 }
 
 // call returns the context for the one call that this request causes.
@@ -84,6 +86,9 @@ func (x *httpRequest) prepare() (call client.Call, limit time.Duration, err erro
 		call.Member = x.caller.Member
 	}
 	if x.route.write {
+		if err := x.noCondition(); err != nil {
+			return call, 0, err
+		}
 		call.IdempotencyKey, err = x.idempotencyKey()
 	} else {
 		call.Consistency, err = x.consistency()
@@ -98,12 +103,29 @@ func (x *httpRequest) prepare() (call client.Call, limit time.Duration, err erro
 	return call, limit, err
 }
 
+// ifMatch is the header If-Match, for a request that heeds it.
+func (x *httpRequest) ifMatch() string {
+	x.heedsIfMatch = true
+	return x.r.Header.Get(headerIfMatch)
+}
+
+// noCondition refuses a write with a condition that nothing checks: its caller relies on it.
+func (x *httpRequest) noCondition() error {
+	if x.r.Header.Get(headerIfMatch) != "" && !x.heedsIfMatch {
+		return invalid(headerIfMatch, "is not checked here: only PUT and DELETE of a flow take it (a Core has if_revision)")
+	}
+	if x.r.Header.Get(headerIfNoneMatch) != "" {
+		return invalid(headerIfNoneMatch, "is of GET and HEAD alone: leave it out")
+	}
+	return nil
+}
+
 func (x *httpRequest) idempotencyKey() (string, error) {
 	if len(x.r.Header[headerIdempotencyKey]) > 1 { // A proxy may have checked the other value.
 		return "", invalid(headerIdempotencyKey, "is given twice")
 	}
 	key := x.r.Header.Get(headerIdempotencyKey)
-	if key == "" {
+	if key == "" && len(x.r.Header[headerIdempotencyKey]) == 0 {
 		// Never the request id: a caller may send one id with many requests.
 		return status.AutoKeyPrefix + randomID(), nil
 	}

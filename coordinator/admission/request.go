@@ -217,9 +217,7 @@ func nameOf(f *call.Faults, req *v1.SubmitJobRequest) string {
 	if len(name) > MaxName {
 		f.Bad("name", "has %d bytes; at most %d are allowed", len(name), MaxName)
 	}
-	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		f.Bad("name", "must not contain control characters")
-	}
+	call.Plain(f, "name", name)
 	return name
 }
 

@@ -38,6 +38,13 @@ func (f *Faults) Bad(field, format string, args ...any) {
 	f.found = append(f.found, &Invalid{field, fmt.Sprintf(format, args...)})
 }
 
+// Plain adds a fault if a text that is shown on one line has control characters.
+func Plain(f *Faults, field, text string) {
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		f.Bad(field, "must not contain control characters")
+	}
+}
+
 // Add adds the result of a check: nothing, one fault, or several.
 func (f *Faults) Add(err error) {
 	var (

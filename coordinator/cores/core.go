@@ -126,6 +126,7 @@ func (s *Service) fill(c *coreverbs.PutCore, base *config, req given) error {
 	if c.Slug == "" || len(c.Name) > maxName {
 		f.Bad("name", "must have 1 to %d bytes, and a letter or a digit in them", maxName)
 	}
+	call.Plain(&f, "name", c.Name)
 	oneOf(&f, "runtime_mode", req.GetRuntimeMode(), runtimeModes)
 	oneOf(&f, "concurrency_mode", req.GetConcurrencyMode(), concurrencyModes)
 	oneOf(&f, "checkpoint_mode", req.GetCheckpointMode(), checkpointModes)
@@ -259,6 +260,9 @@ func (s *Service) ListCores(ctx context.Context, req *v1.ListCoresRequest) (*v1.
 	most, err := limit(req.GetLimit())
 	if err != nil {
 		return nil, err
+	}
+	if at := req.GetCursor(); at != "" && at != slugOf(at) {
+		return nil, call.Bad("cursor", "is not a next_cursor of a page")
 	}
 	v, err := s.State.Read(ctx)
 	if err != nil {

@@ -7,11 +7,14 @@ package cores
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"google.golang.org/grpc/codes"
 
@@ -99,11 +102,16 @@ var (
 // notSlug matches what a slug has not.
 var notSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slugOf derives a slug from a name.
+// slugOf derives a slug from a name. A name in another script has a slug of its digest. Empty: nothing in the name is a letter
+// or a digit.
 func slugOf(name string) string {
 	slug := strings.Trim(notSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	if len(slug) > maxSlug {
 		slug = strings.TrimRight(slug[:maxSlug], "-")
+	}
+	if slug == "" && strings.ContainsFunc(name, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+		sum := sha256.Sum256([]byte(name))
+		return "core-" + hex.EncodeToString(sum[:5])
 	}
 	return slug
 }

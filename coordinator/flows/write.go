@@ -28,6 +28,9 @@ func texts(name, description *string) error {
 	if name != nil && (*name == "" || len(*name) > maxName) {
 		f.Bad("name", "must have 1 to %d bytes", maxName)
 	}
+	if name != nil {
+		call.Plain(&f, "name", *name)
+	}
 	if description != nil && len(*description) > maxDescription {
 		f.Bad("description", "must have at most %d bytes", maxDescription)
 	}
@@ -93,36 +96,51 @@ func (s *Service) UpdateFlow(ctx context.Context, req *v1.UpdateFlowRequest) (*v
 	if err := texts(req.Name, req.Description); err != nil {
 		return nil, err
 	}
-	actor := call.Of(ctx).Actor()
-	if req.GetContent() == "" {
-		result, err := s.propose(ctx, flowverbs.PutFlow{ID: f.ID, Caller: f.caller, Name: req.Name, Description: req.Description, Actor: actor})
+	actor, basedOn := call.Of(ctx).Actor(), versionMeant(f.Flow, req.GetBasedOn())
+	var command kernel.Command = flowverbs.PutFlow{
+		ID: f.ID, Caller: f.caller, Name: req.Name, Description: req.Description, Actor: actor, BasedOn: basedOn,
+	}
+	if req.GetContent() != "" {
+		content, _, err := pack(req.GetContent())
 		if err != nil {
 			return nil, err
 		}
-		shown, err := s.current(ctx, result.Flow, f.right)
-		return &v1.UpdateFlowResponse{Flow: shown}, err
+		command = flowverbs.SaveVersion{
+			Flow: f.ID, Caller: f.caller, BasedOn: basedOn, Content: content, Name: req.Name, Description: req.Description, Actor: actor,
+		}
 	}
-	content, _, err := pack(req.GetContent())
-	if err != nil {
-		return nil, err
-	}
-	result, err := replica.Propose[flowverbs.Result](ctx, s.State, flowverbs.SaveVersion{
-		Flow: f.ID, Caller: f.caller, BasedOn: call.Clip(req.GetBasedOn(), 64), Content: content, Name: req.Name, Description: req.Description, Actor: actor,
-	})
-	switch refusal := result.Refusal; {
-	case err != nil:
-		return nil, err
-	case refusal == nil:
-	case refusal.Reason.Code() == reason.FlowChanged:
-		return &v1.UpdateFlowResponse{Fault: conflict(result.Flow, req.GetBasedOn(), words.Of(refusal.Reason))}, nil
-	default:
-		return nil, call.Refused(refusal)
+	result, fault, err := s.proposeOver(ctx, command, basedOn)
+	if err != nil || fault != nil {
+		return &v1.UpdateFlowResponse{Fault: fault}, err
 	}
 	shown, err := s.current(ctx, result.Flow, f.right)
 	return &v1.UpdateFlowResponse{Flow: shown}, err
 }
 
-// conflict says that a content was not saved, because the flow is not at the version that it was made from.
+// versionMeant is the version that a change names. "*" means the current one.
+func versionMeant(f *flows.Flow, basedOn string) string {
+	if basedOn == "*" {
+		return f.Version
+	}
+	return call.Clip(basedOn, 64)
+}
+
+// proposeOver proposes a change that names a version, and returns the fault if the flow is at another one.
+func (s *Service) proposeOver(ctx context.Context, command kernel.Command, basedOn string) (flowverbs.Result, *v1.FlowFault, error) {
+	result, err := replica.Propose[flowverbs.Result](ctx, s.State, command)
+	switch refusal := result.Refusal; {
+	case err != nil:
+		return result, nil, err
+	case refusal == nil:
+		return result, nil, nil
+	case refusal.Reason.Code() == reason.FlowChanged:
+		return result, conflict(result.Flow, basedOn, words.Of(refusal.Reason)), nil
+	default:
+		return result, nil, call.Refused(refusal)
+	}
+}
+
+// conflict says that a change was not made, because the flow is not at the version that it was made from.
 func conflict(now *flows.Flow, basedOn, says string) *v1.FlowFault {
 	out := &v1.FlowFault{
 		Error: "version_conflict", Http: http.StatusConflict, CurrentVersion: now.Version, Message: says,
@@ -140,8 +158,10 @@ func (s *Service) DeleteFlow(ctx context.Context, req *v1.DeleteFlowRequest) (*v
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.propose(ctx, flowverbs.DeleteFlow{Flow: f.ID, Caller: f.caller, Actor: call.Of(ctx).Actor()}); err != nil {
+	basedOn := versionMeant(f.Flow, req.GetBasedOn())
+	_, fault, err := s.proposeOver(ctx, flowverbs.DeleteFlow{Flow: f.ID, Caller: f.caller, Actor: call.Of(ctx).Actor(), BasedOn: basedOn}, basedOn)
+	if err != nil {
 		return nil, err
 	}
-	return &v1.DeleteFlowResponse{}, nil
+	return &v1.DeleteFlowResponse{Fault: fault}, nil
 }

@@ -141,7 +141,7 @@ var priorities = map[string]uint8{"low": 1, "": 2, "normal": 2, "high": 3, "crit
 // question makes a decision of what a program asks.
 func (p *Interpreter) question(v *fsm.View, e *executions.Execution, q *machine.Question) (*executions.Decision, error) {
 	d := &executions.Decision{
-		Type: q.Type, Prompt: q.Prompt, Schema: q.Schema, Priority: priorities[q.Priority], Assignee: q.Assignee, EscalateTo: q.EscalationTarget,
+		Type: q.Type, Prompt: asked(q.Prompt), Schema: q.Schema, Priority: priorities[q.Priority], Assignee: q.Assignee, EscalateTo: q.EscalationTarget,
 		Subject: q.SubjectDigest, Needed: uint32(q.Needed), Of: uint32(q.Of), RemindEvery: int64(q.RemindEvery),
 	}
 	action, option, _ := strings.Cut(q.OnTimeout, ":")
@@ -178,6 +178,15 @@ func (p *Interpreter) question(v *fsm.View, e *executions.Execution, q *machine.
 	}
 	d.NotifyURL = cmp.Or(q.NotifyURL, asking.NotifyURL, p.NotifyURL)
 	return d, nil
+}
+
+// asked shortens a question to what a decision holds, and says so in it: nobody must answer half a question without knowing.
+func asked(prompt string) string {
+	if len(prompt) <= executions.MaxText {
+		return prompt
+	}
+	note := fmt.Sprintf("\n[cut: the question has %d bytes, and %d are shown; long texts belong in its context]", len(prompt), executions.MaxText)
+	return strings.ToValidUTF8(prompt[:executions.MaxText-len(note)], "") + note
 }
 
 // asking has the settings of a Core that are about its questions.

@@ -73,16 +73,22 @@ func (r *Replica) fingerprint(c *call.Call) uint64 {
 }
 
 // repeated returns the answer to a call. A deletion that is repeated with its key does not find the row any more: its
-// answer has no fields, and is the first one again.
+// answer has no fields but a fault, which it had not, and is the first one again.
 func (r *Replica) repeated(c *call.Call, resp any, err error, reply func() proto.Message) (any, error) {
 	if err == nil || c.Key == "" || c.Writes.Load() > 0 || !notFound(err) {
 		return resp, err
 	}
 	empty := reply()
-	if empty.ProtoReflect().Descriptor().Fields().Len() > 0 || !r.View().Answered(c.Tenant, c.User, c.Key, r.fingerprint(c)) {
+	if !saysNothing(empty) || !r.View().Answered(c.Tenant, c.User, c.Key, r.fingerprint(c)) {
 		return resp, err
 	}
 	return empty, nil
+}
+
+// saysNothing reports whether an answer without a fault has nothing in it.
+func saysNothing(m proto.Message) bool {
+	fields := m.ProtoReflect().Descriptor().Fields()
+	return fields.Len() == 0 || fields.Len() == 1 && fields.Get(0).Name() == "fault"
 }
 
 func notFound(err error) bool {

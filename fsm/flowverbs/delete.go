@@ -13,6 +13,8 @@ type DeleteFlow struct {
 	Flow   ident.Flow    `cbor:"1,keyasint,omitempty"`
 	Caller flows.Caller  `cbor:"2,keyasint,omitempty"`
 	Actor  *access.Actor `cbor:"3,keyasint,omitempty"`
+	// BasedOn is the version that the flow has to be at; empty: any.
+	BasedOn string `cbor:"4,keyasint,omitempty"`
 }
 
 // CommandNumber implements kernel.Command.
@@ -24,9 +26,15 @@ func (c DeleteFlow) AtLevel(at level.Level) (kernel.Command, error) { return c, 
 func init() { verbs.Add(kernel.Define("DeleteFlow", deleteFlow, auditDeleteFlow)) }
 
 func deleteFlow(tx *kernel.Tx, c *DeleteFlow) Result {
+	if err := checkTexts(maxText, c.BasedOn); err != nil {
+		return bad(err)
+	}
 	old, refusal := reach(tx, c.Flow, c.Caller, flows.ToAdmin)
 	if refusal != nil {
 		return refused(refusal)
+	}
+	if r := changedSince(old, c.BasedOn); r != nil {
+		return Result{Flow: old, Refusal: r}
 	}
 	row := *old
 	row.DeletedAt, row.Key, row.Fingerprint = max(tx.Now(), 1), "", 0

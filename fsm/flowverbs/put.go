@@ -26,6 +26,8 @@ type PutFlow struct {
 	// Key makes a new flow once; empty: it does not. Fingerprint tells a repeat from a misuse.
 	Key         string `cbor:"8,keyasint,omitempty"`
 	Fingerprint uint64 `cbor:"9,keyasint,omitempty"`
+	// BasedOn is the version that the change was made from; empty: any.
+	BasedOn string `cbor:"10,keyasint,omitempty"`
 }
 
 // CommandNumber implements kernel.Command.
@@ -40,12 +42,18 @@ func putFlow(tx *kernel.Tx, c *PutFlow) Result {
 	if err := describes(c.Name, c.Description); err != nil {
 		return bad(err)
 	}
+	if err := checkTexts(maxText, c.BasedOn); err != nil {
+		return bad(err)
+	}
 	if c.ID == 0 {
 		return newFlow(tx, c)
 	}
 	old, refusal := reach(tx, c.ID, c.Caller, flows.ToEdit)
 	if refusal != nil {
 		return refused(refusal)
+	}
+	if r := changedSince(old, c.BasedOn); r != nil {
+		return Result{Flow: old, Refusal: r}
 	}
 	row := *old
 	describe(&row, c.Name, c.Description)
@@ -54,6 +62,14 @@ func putFlow(tx *kernel.Tx, c *PutFlow) Result {
 	}
 	save(tx, &row)
 	return Result{Flow: &row}
+}
+
+// changedSince refuses a change that was made from another version than the current one.
+func changedSince(f *flows.Flow, basedOn string) *kernel.Refusal {
+	if basedOn == "" || basedOn == f.Version {
+		return nil
+	}
+	return kernel.Refuse(kernel.CodeAborted, reason.FlowChanged, f.Name, basedOn, f.Version)
 }
 
 // describes says what is wrong with a name and a description.

@@ -51,6 +51,9 @@ func validJSON(body []byte) (string, *Fault) {
 		return "", &Fault{Message: "the body is not UTF-8"}
 	}
 	if json.Valid(body) {
+		if halfPair(body) {
+			return "", &Fault{Message: `a string has half of a surrogate pair, such as \ud800 alone, which is no character`}
+		}
 		return string(body), nil
 	}
 	if len(strings.TrimSpace(string(body))) == 0 {

@@ -29,6 +29,9 @@ func (d *decoder) free(kind protoreflect.FullName) (protoreflect.Value, bool) {
 		d.fault("has more than %d values", maxEntries)
 		return protoreflect.Value{}, false
 	}
+	if !d.once(start) {
+		return protoreflect.Value{}, false
+	}
 	var plain any
 	parser := json.NewDecoder(strings.NewReader(raw))
 	parser.UseNumber()

@@ -37,7 +37,22 @@ func (d *decoder) plain(f *schemaField) (protoreflect.Value, bool) {
 		d.fault("is nested more than %d levels deep", maxNesting)
 		return protoreflect.Value{}, false
 	}
+	if !d.once(start) {
+		return protoreflect.Value{}, false
+	}
 	return protoreflect.ValueOfString(raw), true
+}
+
+// once looks for names that are given twice in the value from start to here, and reports whether there are none.
+func (d *decoder) once(start int) bool {
+	end := d.at
+	d.at = start
+	name, found := d.twice()
+	d.at = end
+	if found {
+		d.fault("has %q twice in one object", Printable(name))
+	}
+	return !found
 }
 
 // appendPlain writes an object that is there as text. hide omits the credentials of URLs in its strings.

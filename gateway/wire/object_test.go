@@ -37,3 +37,32 @@ func TestObjects_hideCredentials(t *testing.T) {
 		"u": `https://***@host/?sig=***"`, `\`: `\`, "n": "see https://***@host", "e": `no " :// here`,
 	}, out.Content)
 }
+
+// A name given twice is refused at any depth, as it is in fields with a schema.
+func TestObjects_refuseNamesGivenTwice(t *testing.T) {
+	for content, ok := range map[string]bool{
+		`{"a":1,"b":{"a":2},"c":[{"a":1},{"a":1}]}`: true, `{}`: true, `{"a":1,"a":1}`: false, `{"x":[0,{"b":{"a":1,"\u0061":2}}]}`: false,
+	} {
+		faults, _ := Decode([]byte(`{"content":`+content+`,"name":"n"}`), &v1.CreateFlowRequest{})
+		invoke := &v1.InvokeCoreRequest{}
+		more, _ := Decode([]byte(`{"input":`+content+`,"flow":"n"}`), invoke)
+		if ok {
+			require.Empty(t, faults, content)
+			require.Empty(t, more, content)
+			require.Equal(t, "n", invoke.GetFlow())
+			continue
+		}
+		require.Equal(t, []Fault{{"content", `has "a" twice in one object`}}, faults)
+		require.Equal(t, []Fault{{"input", `has "a" twice in one object`}}, more)
+	}
+}
+
+func TestDecode_refusesHalfOfASurrogatePair(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`\ud83d\ude00`: true, `\\ud800`: true, `\\\ud800`: false, `\ud800`: false, `\udc00`: false, `\ud800\ud800`: false, `\ud800x`: false, `\ud800\u0041`: false,
+		`\ud800\n`: false, `\uD7FF\uE000`: true, `é\u00e9`: true,
+	} {
+		faults, _ := Decode([]byte(`{"name":"`+text+`"}`), &v1.CreateFlowRequest{})
+		require.Equal(t, ok, len(faults) == 0, "%s: %v", text, faults)
+	}
+}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -72,7 +73,7 @@ func (d *decoder) string() string {
 				return raw
 			}
 			var s string
-			// It is valid JSON; half of a surrogate pair becomes U+FFFD.
+			// It is valid JSON, and no surrogate pair is half there.
 			_ = json.Unmarshal([]byte(d.text[start:d.at]), &s)
 			return s
 		case c == '\\':
@@ -82,6 +83,56 @@ func (d *decoder) string() string {
 			plain = false
 		}
 	}
+}
+
+// twice skips the value that starts here, and returns the first name that an object in it has more than once. Readers
+// of such an object differ in which of the values they take.
+func (d *decoder) twice() (name string, found bool) {
+	inner := func() {
+		if n, f := d.twice(); f && !found {
+			name, found = n, true
+		}
+	}
+	switch d.text[d.at] {
+	case '{':
+		seen := map[string]bool{}
+		d.members(func(n string) {
+			inner()
+			if seen[n] && !found {
+				name, found = n, true
+			}
+			seen[n] = true
+		})
+	case '[':
+		d.elements(func(int) { inner() })
+	default:
+		d.skip()
+	}
+	return name, found
+}
+
+// halfPair reports whether a JSON text has an escaped half of a surrogate pair without the other half: no character, though
+// the text is valid JSON.
+func halfPair(text []byte) bool {
+	high := false
+	for i := 0; i < len(text); i++ {
+		unit := -1
+		if text[i] == '\\' && i+1 < len(text) {
+			if i++; text[i] == 'u' && i+4 < len(text) {
+				n, err := strconv.ParseUint(string(text[i+1:i+5]), 16, 16)
+				if err == nil {
+					unit = int(n)
+				}
+				i += 4
+			}
+		}
+		low := unit >= 0xdc00 && unit <= 0xdfff
+		if high != low {
+			return true
+		}
+		high = unit >= 0xd800 && unit <= 0xdbff
+	}
+	return high
 }
 
 // literal reads the number, true, false or null that starts here.

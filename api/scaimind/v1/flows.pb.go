@@ -701,7 +701,8 @@ type UpdateFlowRequest struct {
 	Description *string                `protobuf:"bytes,3,opt,name=description,proto3,oneof" json:"description,omitempty"`
 	// Empty: it stays.
 	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
-	// The version that the content was made from. A content without it is refused.
+	// The version that the change was made from; "*": the current one. At another version, nothing is changed. A content
+	// without it is refused.
 	BasedOn       string `protobuf:"bytes,5,opt,name=based_on,json=basedOn,proto3" json:"based_on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -826,8 +827,10 @@ func (x *UpdateFlowResponse) GetFault() *FlowFault {
 }
 
 type DeleteFlowRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FlowId        string                 `protobuf:"bytes,1,opt,name=flow_id,json=flowId,proto3" json:"flow_id,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	FlowId string                 `protobuf:"bytes,1,opt,name=flow_id,json=flowId,proto3" json:"flow_id,omitempty"`
+	// The version that the flow has to be at; empty or "*": any.
+	BasedOn       string `protobuf:"bytes,2,opt,name=based_on,json=basedOn,proto3" json:"based_on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -869,8 +872,17 @@ func (x *DeleteFlowRequest) GetFlowId() string {
 	return ""
 }
 
+func (x *DeleteFlowRequest) GetBasedOn() string {
+	if x != nil {
+		return x.BasedOn
+	}
+	return ""
+}
+
 type DeleteFlowResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Set: nothing was deleted, and this is why.
+	Fault         *FlowFault `protobuf:"bytes,1,opt,name=fault,proto3" json:"fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -903,6 +915,13 @@ func (x *DeleteFlowResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use DeleteFlowResponse.ProtoReflect.Descriptor instead.
 func (*DeleteFlowResponse) Descriptor() ([]byte, []int) {
 	return file_scaimind_v1_flows_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DeleteFlowResponse) GetFault() *FlowFault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
 }
 
 // FlowVersion is a version of a flow. It never changes.
@@ -2357,10 +2376,12 @@ const file_scaimind_v1_flows_proto_rawDesc = "" +
 	"\f_description\"o\n" +
 	"\x12UpdateFlowResponse\x12+\n" +
 	"\x04flow\x18\x01 \x01(\v2\x17.scaimind.v1.FlowDetailR\x04flow\x12,\n" +
-	"\x05fault\x18\x02 \x01(\v2\x16.scaimind.v1.FlowFaultR\x05fault\",\n" +
+	"\x05fault\x18\x02 \x01(\v2\x16.scaimind.v1.FlowFaultR\x05fault\"G\n" +
 	"\x11DeleteFlowRequest\x12\x17\n" +
-	"\aflow_id\x18\x01 \x01(\tR\x06flowId\"\x14\n" +
-	"\x12DeleteFlowResponse\"\xd8\x01\n" +
+	"\aflow_id\x18\x01 \x01(\tR\x06flowId\x12\x19\n" +
+	"\bbased_on\x18\x02 \x01(\tR\abasedOn\"B\n" +
+	"\x12DeleteFlowResponse\x12,\n" +
+	"\x05fault\x18\x01 \x01(\v2\x16.scaimind.v1.FlowFaultR\x05fault\"\xd8\x01\n" +
 	"\vFlowVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
 	"\x06sha256\x18\x02 \x01(\tR\x06sha256\x12\x1d\n" +
@@ -2548,48 +2569,49 @@ var file_scaimind_v1_flows_proto_depIdxs = []int32{
 	1,  // 6: scaimind.v1.GetFlowResponse.flow:type_name -> scaimind.v1.FlowDetail
 	1,  // 7: scaimind.v1.UpdateFlowResponse.flow:type_name -> scaimind.v1.FlowDetail
 	2,  // 8: scaimind.v1.UpdateFlowResponse.fault:type_name -> scaimind.v1.FlowFault
-	37, // 9: scaimind.v1.FlowVersion.created_at:type_name -> google.protobuf.Timestamp
-	13, // 10: scaimind.v1.ListFlowVersionsResponse.items:type_name -> scaimind.v1.FlowVersion
-	13, // 11: scaimind.v1.GetFlowVersionResponse.version:type_name -> scaimind.v1.FlowVersion
-	37, // 12: scaimind.v1.FlowDeployment.deployed_at:type_name -> google.protobuf.Timestamp
-	21, // 13: scaimind.v1.DeployFlowResponse.deployed:type_name -> scaimind.v1.DeployedFlow
-	2,  // 14: scaimind.v1.DeployFlowResponse.fault:type_name -> scaimind.v1.FlowFault
-	18, // 15: scaimind.v1.ListFlowDeploymentsResponse.items:type_name -> scaimind.v1.FlowDeployment
-	37, // 16: scaimind.v1.FlowAcl.granted_at:type_name -> google.protobuf.Timestamp
-	24, // 17: scaimind.v1.ListFlowAclsResponse.acls:type_name -> scaimind.v1.FlowAcl
-	24, // 18: scaimind.v1.CreateFlowAclResponse.acl:type_name -> scaimind.v1.FlowAcl
-	24, // 19: scaimind.v1.UpdateFlowAclResponse.acl:type_name -> scaimind.v1.FlowAcl
-	3,  // 20: scaimind.v1.FlowService.ListFlows:input_type -> scaimind.v1.ListFlowsRequest
-	5,  // 21: scaimind.v1.FlowService.CreateFlow:input_type -> scaimind.v1.CreateFlowRequest
-	7,  // 22: scaimind.v1.FlowService.GetFlow:input_type -> scaimind.v1.GetFlowRequest
-	9,  // 23: scaimind.v1.FlowService.UpdateFlow:input_type -> scaimind.v1.UpdateFlowRequest
-	11, // 24: scaimind.v1.FlowService.DeleteFlow:input_type -> scaimind.v1.DeleteFlowRequest
-	14, // 25: scaimind.v1.FlowService.ListFlowVersions:input_type -> scaimind.v1.ListFlowVersionsRequest
-	16, // 26: scaimind.v1.FlowService.GetFlowVersion:input_type -> scaimind.v1.GetFlowVersionRequest
-	22, // 27: scaimind.v1.FlowService.ListFlowDeployments:input_type -> scaimind.v1.ListFlowDeploymentsRequest
-	25, // 28: scaimind.v1.FlowService.ListFlowAcls:input_type -> scaimind.v1.ListFlowAclsRequest
-	27, // 29: scaimind.v1.FlowService.CreateFlowAcl:input_type -> scaimind.v1.CreateFlowAclRequest
-	19, // 30: scaimind.v1.FlowService.DeployFlow:input_type -> scaimind.v1.DeployFlowRequest
-	29, // 31: scaimind.v1.FlowService.UpdateFlowAcl:input_type -> scaimind.v1.UpdateFlowAclRequest
-	31, // 32: scaimind.v1.FlowService.DeleteFlowAcl:input_type -> scaimind.v1.DeleteFlowAclRequest
-	4,  // 33: scaimind.v1.FlowService.ListFlows:output_type -> scaimind.v1.ListFlowsResponse
-	6,  // 34: scaimind.v1.FlowService.CreateFlow:output_type -> scaimind.v1.CreateFlowResponse
-	8,  // 35: scaimind.v1.FlowService.GetFlow:output_type -> scaimind.v1.GetFlowResponse
-	10, // 36: scaimind.v1.FlowService.UpdateFlow:output_type -> scaimind.v1.UpdateFlowResponse
-	12, // 37: scaimind.v1.FlowService.DeleteFlow:output_type -> scaimind.v1.DeleteFlowResponse
-	15, // 38: scaimind.v1.FlowService.ListFlowVersions:output_type -> scaimind.v1.ListFlowVersionsResponse
-	17, // 39: scaimind.v1.FlowService.GetFlowVersion:output_type -> scaimind.v1.GetFlowVersionResponse
-	23, // 40: scaimind.v1.FlowService.ListFlowDeployments:output_type -> scaimind.v1.ListFlowDeploymentsResponse
-	26, // 41: scaimind.v1.FlowService.ListFlowAcls:output_type -> scaimind.v1.ListFlowAclsResponse
-	28, // 42: scaimind.v1.FlowService.CreateFlowAcl:output_type -> scaimind.v1.CreateFlowAclResponse
-	20, // 43: scaimind.v1.FlowService.DeployFlow:output_type -> scaimind.v1.DeployFlowResponse
-	30, // 44: scaimind.v1.FlowService.UpdateFlowAcl:output_type -> scaimind.v1.UpdateFlowAclResponse
-	32, // 45: scaimind.v1.FlowService.DeleteFlowAcl:output_type -> scaimind.v1.DeleteFlowAclResponse
-	33, // [33:46] is the sub-list for method output_type
-	20, // [20:33] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	2,  // 9: scaimind.v1.DeleteFlowResponse.fault:type_name -> scaimind.v1.FlowFault
+	37, // 10: scaimind.v1.FlowVersion.created_at:type_name -> google.protobuf.Timestamp
+	13, // 11: scaimind.v1.ListFlowVersionsResponse.items:type_name -> scaimind.v1.FlowVersion
+	13, // 12: scaimind.v1.GetFlowVersionResponse.version:type_name -> scaimind.v1.FlowVersion
+	37, // 13: scaimind.v1.FlowDeployment.deployed_at:type_name -> google.protobuf.Timestamp
+	21, // 14: scaimind.v1.DeployFlowResponse.deployed:type_name -> scaimind.v1.DeployedFlow
+	2,  // 15: scaimind.v1.DeployFlowResponse.fault:type_name -> scaimind.v1.FlowFault
+	18, // 16: scaimind.v1.ListFlowDeploymentsResponse.items:type_name -> scaimind.v1.FlowDeployment
+	37, // 17: scaimind.v1.FlowAcl.granted_at:type_name -> google.protobuf.Timestamp
+	24, // 18: scaimind.v1.ListFlowAclsResponse.acls:type_name -> scaimind.v1.FlowAcl
+	24, // 19: scaimind.v1.CreateFlowAclResponse.acl:type_name -> scaimind.v1.FlowAcl
+	24, // 20: scaimind.v1.UpdateFlowAclResponse.acl:type_name -> scaimind.v1.FlowAcl
+	3,  // 21: scaimind.v1.FlowService.ListFlows:input_type -> scaimind.v1.ListFlowsRequest
+	5,  // 22: scaimind.v1.FlowService.CreateFlow:input_type -> scaimind.v1.CreateFlowRequest
+	7,  // 23: scaimind.v1.FlowService.GetFlow:input_type -> scaimind.v1.GetFlowRequest
+	9,  // 24: scaimind.v1.FlowService.UpdateFlow:input_type -> scaimind.v1.UpdateFlowRequest
+	11, // 25: scaimind.v1.FlowService.DeleteFlow:input_type -> scaimind.v1.DeleteFlowRequest
+	14, // 26: scaimind.v1.FlowService.ListFlowVersions:input_type -> scaimind.v1.ListFlowVersionsRequest
+	16, // 27: scaimind.v1.FlowService.GetFlowVersion:input_type -> scaimind.v1.GetFlowVersionRequest
+	22, // 28: scaimind.v1.FlowService.ListFlowDeployments:input_type -> scaimind.v1.ListFlowDeploymentsRequest
+	25, // 29: scaimind.v1.FlowService.ListFlowAcls:input_type -> scaimind.v1.ListFlowAclsRequest
+	27, // 30: scaimind.v1.FlowService.CreateFlowAcl:input_type -> scaimind.v1.CreateFlowAclRequest
+	19, // 31: scaimind.v1.FlowService.DeployFlow:input_type -> scaimind.v1.DeployFlowRequest
+	29, // 32: scaimind.v1.FlowService.UpdateFlowAcl:input_type -> scaimind.v1.UpdateFlowAclRequest
+	31, // 33: scaimind.v1.FlowService.DeleteFlowAcl:input_type -> scaimind.v1.DeleteFlowAclRequest
+	4,  // 34: scaimind.v1.FlowService.ListFlows:output_type -> scaimind.v1.ListFlowsResponse
+	6,  // 35: scaimind.v1.FlowService.CreateFlow:output_type -> scaimind.v1.CreateFlowResponse
+	8,  // 36: scaimind.v1.FlowService.GetFlow:output_type -> scaimind.v1.GetFlowResponse
+	10, // 37: scaimind.v1.FlowService.UpdateFlow:output_type -> scaimind.v1.UpdateFlowResponse
+	12, // 38: scaimind.v1.FlowService.DeleteFlow:output_type -> scaimind.v1.DeleteFlowResponse
+	15, // 39: scaimind.v1.FlowService.ListFlowVersions:output_type -> scaimind.v1.ListFlowVersionsResponse
+	17, // 40: scaimind.v1.FlowService.GetFlowVersion:output_type -> scaimind.v1.GetFlowVersionResponse
+	23, // 41: scaimind.v1.FlowService.ListFlowDeployments:output_type -> scaimind.v1.ListFlowDeploymentsResponse
+	26, // 42: scaimind.v1.FlowService.ListFlowAcls:output_type -> scaimind.v1.ListFlowAclsResponse
+	28, // 43: scaimind.v1.FlowService.CreateFlowAcl:output_type -> scaimind.v1.CreateFlowAclResponse
+	20, // 44: scaimind.v1.FlowService.DeployFlow:output_type -> scaimind.v1.DeployFlowResponse
+	30, // 45: scaimind.v1.FlowService.UpdateFlowAcl:output_type -> scaimind.v1.UpdateFlowAclResponse
+	32, // 46: scaimind.v1.FlowService.DeleteFlowAcl:output_type -> scaimind.v1.DeleteFlowAclResponse
+	34, // [34:47] is the sub-list for method output_type
+	21, // [21:34] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_flows_proto_init() }
