@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/foresee"
 )
 
 func (s *state) array(n, parallel uint32) ident.Job {
@@ -78,7 +79,7 @@ func TestForesee_anArrayStartsWithItsFirstElement(t *testing.T) {
 	id := s.array(6, 2)
 	s.run()
 	s.exits(0)
-	f := scheduler.Foresee(s.machine.View(), "t", s.now, scheduler.ForecastOptions{})
+	f := foresee.Starts(s.machine.View(), "t", s.now, foresee.Options{})
 	first, ok := f.Start(id)
 	require.True(t, ok)
 	last, ok := f.Start(id.At(5))

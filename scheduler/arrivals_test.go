@@ -27,8 +27,11 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/order"
 	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/predict"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
+	"github.com/mindcoordinator/mind/scheduler/reserve"
 )
 
 // TestArrivals_noInvariantIsBroken simulates a cluster: jobs of all shapes arrive and leave, nodes fail and come back,
@@ -256,7 +259,7 @@ func (l *life) tasks() {
 			l.did["succeeded"]++
 			l.end(j, 0)
 			if over, ok := l.s.machine.View().Job(j.ID); ok && over.State == v1.JobState_SUCCEEDED {
-				l.model.Learn(over, scheduler.Attained(over, over.FinishedAt))
+				l.model.Learn(over, order.Attained(over, over.FinishedAt))
 			}
 		case l.one(40):
 			l.did["failed"]++
@@ -376,15 +379,15 @@ func (l *life) lead() {
 		})
 	}
 	if l.one(3) {
-		l.preempt("reclaimed", scheduler.Reclaim(l.s.machine.View(), classes(), now()))
-		l.preempt("preempted", scheduler.Preempt(l.s.machine.View(), classes(), now()))
+		l.preempt("reclaimed", preempt.ForGuarantees(l.s.machine.View(), classes(), now()))
+		l.preempt("preempted", preempt.ForPriority(l.s.machine.View(), classes(), now()))
 	}
 	if v := l.s.machine.View(); v.Policy().Preemption.Enabled && l.one(5) {
-		l.pass("placed", scheduler.Options{Running: scheduler.RunningIn(v)})
+		l.pass("placed", scheduler.Options{Running: preempt.RunningIn(v)})
 	}
 	if l.one(3) {
 		v := l.s.machine.View()
-		starts, changed := scheduler.Reserve(v, classes(), v.Now(), scheduler.Options{Now: v.Now(), Model: l.model})
+		starts, changed := reserve.Starts(v, classes(), v.Now(), l.model)
 		if changed {
 			answer := l.s.apply(starts)[0].(jobverbs.PromiseResult)
 			require.Empty(l.t, answer.Refused, "after %d arrivals", l.arrived)

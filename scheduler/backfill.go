@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/reserve"
 )
 
 // mostBackfilled is the number of jobs of one class that one pass tries on places that are kept for others. They are
@@ -56,7 +57,7 @@ func newBackfill(p *pass) *backfill {
 	var all []*kept
 	for promise := range p.view.Promises() {
 		if j, ok := p.view.Job(promise.Job); ok && j.Waiting() {
-			all = append(all, &kept{Promise: promise, job: j, above: p.ranking.of(j).above})
+			all = append(all, &kept{Promise: promise, job: j, above: p.ranking.Of(j).Above})
 		}
 	}
 	if len(all) == 0 {
@@ -95,7 +96,7 @@ func (f *backfill) needed(k *kept, i int) work.Claimed {
 		if w.CPUs == 0 && w.MemMB == 0 {
 			break
 		}
-		if at := leaves(f.pass.view, l, f.now); at != 0 && at <= k.StartAt+little {
+		if at := reserve.Leaves(f.pass.view, l, f.now); at != 0 && at <= k.StartAt+reserve.Little {
 			w.CPUs -= min(w.CPUs, l.CPUs)
 			w.MemMB -= min(w.MemMB, l.MemMB)
 		}
@@ -160,11 +161,11 @@ func (f *backfill) due(above int) {
 		k := f.ready[0]
 		f.ready = f.ready[1:]
 		c := f.pass.classOf(k.job)
-		if k.placed || c.limits.bars(c.key.Shape) != "" {
+		if k.placed || c.limits.Bars(c.Key.Shape) != "" {
 			continue
 		}
 		end := promises.EndOf(k.job, f.now)
-		if f.now <= k.StartAt+little {
+		if f.now <= k.StartAt+reserve.Little {
 			end = min(end, k.Until) // Deciding and placing took a moment: the job counts as on time.
 		}
 		f.bind(f.bindingOn(k.job, k.above, end))
@@ -242,18 +243,4 @@ func (f *backfill) reason(of *search) reason.Reason {
 		})
 	}
 	return of.why
-}
-
-// keepReserved claims the reserved places, so that no preemption uses them.
-func (p *orderPreemptor) keepReserved(v View) {
-	for promise := range v.Promises() {
-		for i := range promise.Tasks {
-			if h := p.byName[promise.Tasks[i].Node]; h != nil {
-				p.free -= h.free
-				h.use.Claim(promise.Of(i))
-				h.count()
-				p.free += h.free
-			}
-		}
-	}
 }

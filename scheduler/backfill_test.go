@@ -24,6 +24,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/reserve"
 )
 
 // backfilled drives a cluster in which starts are reserved for blocked jobs.
@@ -56,7 +57,7 @@ func (b *backfilled) decide() {
 		opts := scheduler.Options{Now: b.now.UnixNano(), Backfill: true, Quiet: true, Prices: func() *place.Prices { return prices }}
 		classes := slices.Collect(v.Classes())
 		for rounds := 0; ; rounds++ {
-			starts, changed := scheduler.Reserve(v, classes, b.now.UnixNano(), opts)
+			starts, changed := reserve.Starts(v, classes, b.now.UnixNano(), opts.Model)
 			if !changed {
 				break
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/foresee"
 )
 
 // loaded returns a cluster of 1,250 nodes of 8 GPUs, in which one-GPU jobs wait.
@@ -118,7 +119,7 @@ func BenchmarkForesee_100kQueued_1250x8(b *testing.B) {
 func benchmarkForesee(b *testing.B, s *state, tenant string) {
 	v, passes := s.machine.View(), 0
 	for b.Loop() {
-		passes += scheduler.Foresee(v, tenant, s.now, scheduler.ForecastOptions{}).Passes
+		passes += foresee.Starts(v, tenant, s.now, foresee.Options{}).Passes
 	}
 	b.ReportMetric(float64(passes)/float64(b.N), "plans")
 }

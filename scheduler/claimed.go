@@ -6,6 +6,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/scheduler/order"
 )
 
 // claimedJob is a job with a claim on the places of some of its tasks.
@@ -35,15 +36,15 @@ func (p *pass) claimOf(key work.ClassKey) *claimedJob {
 // like others, for places for all of its tasks: complete returns the classes of these jobs.
 func (p *pass) complete(claimed []claimedJob) (rest []*class) {
 	slices.SortFunc(claimed, func(a, b claimedJob) int {
-		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), byAge(a.job.ID, b.job.ID))
+		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), order.ByAge(a.job.ID, b.job.ID))
 	})
 	for _, h := range claimed {
-		if h.class.limits.bars(h.class.key.Shape) != "" {
+		if h.class.limits.Bars(h.class.Key.Shape) != "" {
 			p.block(h.class)
 			continue
 		}
 		places := h.claim.Places(h.job.Shape.Nodes)
-		if p.searches.keepsAny(&h.class.key, places) {
+		if p.searches.keepsAny(&h.class.Key, places) {
 			p.block(h.class)
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
 )
 
 // breakDown ends the attempt of a gang by a fault of one rank's GPU, after it saved a checkpoint.
@@ -200,7 +201,7 @@ func endure(t *testing.T, hold time.Duration) outages {
 	var broken []repair
 	look := func() {
 		blocked := s.run().Blocked
-		if made := scheduler.Preempt(s.machine.View(), blocked, s.now.UnixNano()); len(made) > 0 {
+		if made := preempt.ForPriority(s.machine.View(), blocked, s.now.UnixNano()); len(made) > 0 {
 			for _, m := range made {
 				out.preempted += len(m.Victims)
 			}

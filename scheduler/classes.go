@@ -5,8 +5,9 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/changes"
+	"github.com/mindcoordinator/mind/scheduler/order"
+	"github.com/mindcoordinator/mind/scheduler/quota"
 )
 
 // classes are the classes of waiting jobs with their limits and searches. A Planner keeps it from pass to pass, so that a
@@ -15,9 +16,9 @@ type classes struct {
 	// all are in the order of the state.
 	all      []*class
 	byKey    map[work.ClassKey]*class
-	room     *room
+	room     *quota.Room
 	searches searches
-	lanes    keptLanes
+	lanes    order.Kept
 	// keep: the views are of one state, one after the other.
 	keep bool
 	// mark and explained are the positions after the last changes of lanes and of reasons that were read.
@@ -25,23 +26,23 @@ type classes struct {
 	explained changes.Mark[*work.ClassKey]
 }
 
+// changingView is a View that lists the lanes and the reasons that have changed. *fsm.View implements it.
+type changingView interface {
+	order.ChangingView
+	ReasonsChanged() changes.Mark[*work.ClassKey]
+}
+
 // class is a group of waiting jobs with the same needs and limits.
 type class struct {
-	key    work.ClassKey
-	limits limits
+	order.Class
+	limits quota.Limits
 	// search finds its places, and admitted says what the windows do to it. Both are of the given generation of
 	// searches.
 	search     *search
 	admitted   *admitted
 	generation uint64
-	// costs is the usage that each of its jobs is charged.
-	costs accounts.Usage
-	// blocked: none of its remaining jobs fits in this pass. tried counts the jobs that were tried on places that are
-	// kept for reserved starts.
-	blocked bool
-	tried   int
-	// lanes is the number of its lanes in the line.
-	lanes int
+	// tried counts the jobs that were tried on places that are kept for reserved starts.
+	tried int
 	// why is the reason in the state why its jobs wait, if it was read.
 	why   reason.Reason
 	known bool
@@ -51,32 +52,32 @@ type class struct {
 const manyLimits = 1024
 
 // sync updates the classes and the limits to a view.
-func (k *classes) sync(v View, r *ranking) {
+func (k *classes) sync(v View, r *order.Ranking) {
 	if k.room == nil {
-		k.room = newRoom(v)
+		k.room = quota.New(v)
 	} else {
-		k.room.sync(v)
+		k.room.Sync(v)
 	}
-	changing, ok := v.(lanesView)
+	changing, ok := v.(changingView)
 	ok = ok && k.keep
 	if !ok || !k.update(changing) {
 		k.all, k.byKey = k.all[:0], map[work.ClassKey]*class{}
-		*k.room = *newRoom(v)
+		k.room.Reset(v)
 		for key := range v.Classes() {
 			c := k.newClass(&key)
 			k.all = append(k.all, c)
 		}
 	}
 	if ok {
-		k.lanes.sync(changing, r)
+		k.lanes.Sync(changing, r)
 		k.mark, k.explained = changing.LanesChanged(), changing.ReasonsChanged()
 	}
 }
 
 // update reads what has changed. It returns false if that is not known, or if most of the limits are of classes that are
 // gone.
-func (k *classes) update(v lanesView) bool {
-	if r := k.room; len(r.tenants)+len(r.queues)+len(r.arrays) > 2*len(k.all)+manyLimits {
+func (k *classes) update(v changingView) bool {
+	if k.room.Len() > 2*len(k.all)+manyLimits {
 		return false
 	}
 	lanes, known := changes.Between(k.mark, v.LanesChanged())
@@ -97,13 +98,13 @@ func (k *classes) update(v lanesView) bool {
 		}
 	}
 	for _, c := range k.all {
-		c.blocked, c.tried, c.lanes = false, 0, 0
+		c.Blocked, c.tried, c.Lanes = false, 0, 0
 	}
 	return true
 }
 
 // look adds a class that has jobs now, or removes one that has none.
-func (k *classes) look(v lanesView, key *work.ClassKey) {
+func (k *classes) look(v changingView, key *work.ClassKey) {
 	c, exists := k.byKey[*key], false
 	for range v.NumberedLanes(*key) {
 		exists = true
@@ -114,9 +115,9 @@ func (k *classes) look(v lanesView, key *work.ClassKey) {
 	}
 	at, _ := slices.BinarySearchFunc(k.all, key, func(c *class, key *work.ClassKey) int {
 		switch {
-		case work.ClassLess(c.key, *key):
+		case work.ClassLess(c.Key, *key):
 			return -1
-		case work.ClassLess(*key, c.key):
+		case work.ClassLess(*key, c.Key):
 			return 1
 		}
 		return 0
@@ -131,7 +132,7 @@ func (k *classes) look(v lanesView, key *work.ClassKey) {
 }
 
 func (k *classes) newClass(key *work.ClassKey) *class {
-	c := &class{key: *key, limits: k.room.limitsOf(key), costs: key.Shape.Amount().Now()}
+	c := &class{Class: order.NewClass(key), limits: k.room.Of(key)}
 	k.byKey[*key] = c
 	return c
 }
@@ -139,7 +140,7 @@ func (k *classes) newClass(key *work.ClassKey) *class {
 // shapes iterates the shapes of all classes.
 func (k *classes) shapes(yield func(work.Shape) bool) {
 	for _, c := range k.all {
-		if !yield(c.key.Shape) {
+		if !yield(c.Key.Shape) {
 			return
 		}
 	}
@@ -147,13 +148,15 @@ func (k *classes) shapes(yield func(work.Shape) bool) {
 
 // rest forgets the view of the last pass, which may be large.
 func (k *classes) rest() {
-	k.lanes.view, k.room.view, k.searches.pass = nil, nil, nil
+	k.room.Rest()
+	k.lanes.Rest()
+	k.searches.pass = nil
 }
 
 // waits returns the reason in the state why the jobs of a class wait.
 func (c *class) waits(v View) reason.Reason {
 	if !c.known {
-		c.why, c.known = v.ClassReason(c.key), true
+		c.why, c.known = v.ClassReason(c.Key), true
 	}
 	return c.why
 }

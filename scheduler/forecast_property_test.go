@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/foresee"
 )
 
 func drawAsked(r *rapid.T, tenant string) asked {
@@ -141,7 +142,7 @@ func (p *pair) end() {
 // told returns the whole forecast for the first tenant, with its jobs numbered.
 func (p *pair) told(world int) []string {
 	s := []*state{p.alone, p.shared}[world]
-	f := scheduler.Foresee(s.machine.View(), "first", p.alone.now, scheduler.ForecastOptions{Jobs: 6, Passes: 5})
+	f := foresee.Starts(s.machine.View(), "first", p.alone.now, foresee.Options{Jobs: 6, Passes: 5})
 	out := []string{fmt.Sprint(f.Passes, " plans")}
 	for i, ids := range p.jobs {
 		start, ok := f.Start(ids[world])

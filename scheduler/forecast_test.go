@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/foresee"
 )
 
 // asked is a job to submit.
@@ -80,8 +80,8 @@ func (s *state) took(a asked, d time.Duration) {
 	s.over(id, 0)
 }
 
-func (s *state) foresee(tenant string) *scheduler.Forecast {
-	return scheduler.Foresee(s.machine.View(), tenant, s.now, scheduler.ForecastOptions{})
+func (s *state) foresee(tenant string) *foresee.Forecast {
+	return foresee.Starts(s.machine.View(), tenant, s.now, foresee.Options{})
 }
 
 // expected returns the forecast of a job: "10m0s after a", "now", "when a ends", or "".

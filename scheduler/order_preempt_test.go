@@ -1,4 +1,4 @@
-package scheduler
+package scheduler_test
 
 import (
 	"fmt"
@@ -20,7 +20,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/order"
 	"github.com/mindcoordinator/mind/scheduler/predict"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
 )
 
 const (
@@ -33,7 +36,7 @@ type board struct {
 	nodes   []*work.Node
 	use     map[string]*work.NodeUse
 	waiting []*work.Job
-	running []Running
+	running []preempt.Running
 	model   predict.Model
 	policy  policy.Policy
 	ids     ident.Job
@@ -70,8 +73,8 @@ func (b *board) runs(node string, first, gpus int, saved int64) *work.Job {
 		CreatedAt: testNow - 1000*testMinute, StartedAt: testNow - 1000*testMinute,
 		Tasks: []work.Task{{Node: node, GPUs: (1<<gpus - 1) << first}},
 	}
-	b.use[node].Add(leaseOf(j, &j.Tasks[0]))
-	b.running = append(b.running, Running{j, testNow - saved*testMinute})
+	b.use[node].Add(&work.Lease{GPUs: j.Tasks[0].GPUs})
+	b.running = append(b.running, preempt.Running{Job: j, SavedAt: testNow - saved*testMinute})
 	return j
 }
 
@@ -84,8 +87,8 @@ func (b *board) waits(gpus int, since int64) *work.Job {
 	return j
 }
 
-func (b *board) plan() Result {
-	return Plan(b, Options{Quiet: true, Model: &b.model, Running: slices.Values(b.running)})
+func (b *board) plan() scheduler.Result {
+	return scheduler.Plan(b, scheduler.Options{Quiet: true, Model: &b.model, Running: slices.Values(b.running)})
 }
 
 func (b *board) Index() uint64                           { return 0 }
@@ -139,7 +142,7 @@ func (b *board) line(key work.ClassKey) (jobs []*work.Job) {
 			jobs = append(jobs, j)
 		}
 	}
-	slices.SortFunc(jobs, inOrder)
+	slices.SortFunc(jobs, order.InOrder)
 	return jobs
 }
 
@@ -150,7 +153,7 @@ func (b *board) LaneJobs(key work.LaneKey) iter.Seq[*work.Job] {
 func (b *board) LaneJobsAfter(key work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job {
 	var rest []*work.Job
 	for _, j := range b.line(key.Class) {
-		if after == nil || inOrder(j, after) > 0 {
+		if after == nil || order.InOrder(j, after) > 0 {
 			rest = append(rest, j)
 		}
 	}
@@ -158,7 +161,7 @@ func (b *board) LaneJobsAfter(key work.LaneKey, after *work.Job, buf []*work.Job
 }
 
 // placed returns the jobs that a plan starts, in its order.
-func placed(res Result) (ids []ident.Job) {
+func placed(res scheduler.Result) (ids []ident.Job) {
 	for _, c := range res.Commands {
 		for _, p := range c.Placements {
 			ids = append(ids, p.Job)
@@ -219,7 +222,7 @@ func TestPlan_preemptsForAMuchShorterJob(t *testing.T) {
 		"it is protected":                func(b *board) { b.policy.Preemption.Protect = 2000 * testMinute },
 		"its work is not saved":          func(b *board) { b.running[0].SavedAt = 0 },
 		"it was saved too long ago":      func(b *board) { b.running[0].SavedAt = testNow - 11*testMinute },
-		"it was preempted often enough":  func(b *board) { b.running[0].Job.Retries.Preempted = mostPreempted },
+		"it was preempted often enough":  func(b *board) { b.running[0].Job.Retries.Preempted = preempt.MostPreempted },
 		"it is being stopped":            func(b *board) { b.running[0].Job.Stop = v1.StopReason_CANCEL },
 		"the other needs as long":        func(b *board) { b.waiting[0].CreatedAt = testNow - 1000*testMinute; b.waiting[0].Shape.GPUs = 8 },
 		"the policy does not preempt":    func(b *board) { b.policy.Preemption.Enabled = false },

@@ -9,13 +9,13 @@
 // Options.Settled trusts.
 //
 // Fairness. Among jobs of the same priority, the queue with the smallest share comes first, in this queue the tenant
-// with the smallest share, and then the user with the smallest share (fair.go).
+// with the smallest share, and then the user with the smallest share (package order).
 //
-// Backfill. A class that does not fit is skipped, so smaller jobs may pass larger ones. [Reserve] reserves starts for
+// Backfill. A class that does not fit is skipped, so smaller jobs may pass larger ones. Package reserve reserves starts for
 // blocked jobs, and a plan delays no reserved start (backfill.go): so a large gang gets its nodes while smaller jobs
 // keep coming.
 //
-// Places that a preemption keeps for a job are not free for others: see [Preempt].
+// Places that a preemption keeps for a job are not free for others: see package preempt.
 //
 // A gang with a claim gets its missing places before all other jobs (claimed.go), because the claimed GPUs are idle
 // until it starts.
@@ -28,51 +28,29 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/fsm/work/accounts"
-	"github.com/mindcoordinator/mind/fsm/work/budgets"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
-	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/scheduler/order"
 	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/predict"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
+	"github.com/mindcoordinator/mind/scheduler/quota"
 )
 
 // View is the part of the state that a plan reads. *fsm.View implements it.
 type View interface {
+	quota.View
+	order.View
 	Index() uint64
 	Nodes() iter.Seq[*work.Node]
 	Use(node string) work.NodeUse
-	// Classes are the groups of waiting jobs with equal needs. Lanes divide a class by user. LaneJobs are the jobs of a
-	// lane, the highest priority first, then the oldest.
+	// Classes are the groups of waiting jobs with equal needs. LaneJobs are the jobs of a lane, the highest priority
+	// first, then the oldest.
 	Classes() iter.Seq[work.ClassKey]
-	Lanes(class work.ClassKey) iter.Seq[work.LaneKey]
 	LaneJobs(lane work.LaneKey) iter.Seq[*work.Job]
-	// LaneJobsAfter fills buf with the jobs that follow a given one in LaneJobs.
-	LaneJobsAfter(lane work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job
 	ClassReason(work.ClassKey) reason.Reason
-	// Array returns the row of an array.
-	Array(ident.Job) (*work.Job, bool)
-	// Quota limits the Usage of a tenant. QueueTreeGPUs is the number of GPUs, in thousandths, that jobs of a queue and
-	// of the queues below it hold.
-	Quota(tenant string) (*work.Quota, bool)
-	Usage(tenant string) work.Usage
-	Queue(name string) (*work.Queue, bool)
-	QueueTreeGPUs(queue string) int
-	// HeldOfType and QueueTreeOfType count the GPUs of one type, in thousandths: those of a tenant, and those of a
-	// queue and of the queues below it. GPUModels are the types and models that nodes have had. Budget is the GPU time
-	// of a tenant in this month.
-	HeldOfType(tenant, name string) int
-	QueueTreeOfType(queue, name string) int
-	GPUModels() iter.Seq2[string, string]
-	Budget(tenant string) *budgets.Budget
-	// Policy has the operators' settings. Accounts are the past usage of users, by queue, tenant and user. Total is the
-	// capacity of the cluster.
-	Policy() policy.Policy
-	Now() int64
-	Accounts() iter.Seq[*accounts.Account]
-	Total() accounts.Amount
 	// ClaimOf returns the places that are kept for a job.
 	ClaimOf(ident.Job) (*claims.Claim, bool)
 	// Mix counts jobs by shape, those that have ended included.
@@ -83,7 +61,6 @@ type View interface {
 	Promises() iter.Seq[*promises.Promise]
 	Job(ident.Job) (*work.Job, bool)
 	ClassOf(*work.Job) work.ClassKey
-	Node(id string) (*work.Node, bool)
 	LeasesOn(node string) iter.Seq[*work.Lease]
 }
 
@@ -104,7 +81,7 @@ type Options struct {
 	// Model predicts durations for the order SHORTEST and for preemption by order; nil: a model without data.
 	Model *predict.Model
 	// Running are the attempts that may be preempted for the policy's order; nil: the pass decides nothing about that.
-	Running iter.Seq[Running]
+	Running iter.Seq[preempt.Running]
 	// Backfill tries jobs, one by one, on places that are kept for reserved starts, if their class fits nowhere else.
 	// Without it such a class is blocked as a whole, which takes less time.
 	Backfill bool
@@ -125,7 +102,7 @@ type Result struct {
 	// Blocked are the classes whose first job does not fit: until something is released, none of their jobs does.
 	Blocked []work.ClassKey
 	// OrderPreemptions are the jobs to preempt for the policy's order, and the jobs that get their GPUs.
-	OrderPreemptions []OrderPreemption
+	OrderPreemptions []preempt.Decision
 	// ReasonsOnly: nothing was placed; the one command only updates reasons, and is not urgent.
 	ReasonsOnly bool
 	// Settling: a job waits only for nodes to settle. No event reports that they have, so the caller plans again in a
@@ -154,11 +131,11 @@ func plan(v View, opts Options, pool poolOf) Result {
 		opts.Prices = func() *place.Prices { return place.Learn(v.Mix(), v.Nodes()) }
 	}
 	p := newPass(v, opts, pool)
-	for l := p.line.first(); l != nil; l = p.line.first() {
+	for l := p.line.First(); l != nil; l = p.line.First() {
 		if p.backfill != nil {
-			p.backfill.due(l.rank.above)
-			if p.backfill.has(l.head.ID) {
-				p.line.skip()
+			p.backfill.due(l.Rank.Above)
+			if p.backfill.has(l.Head.ID) {
+				p.line.Skip()
 				continue
 			}
 		}
@@ -168,7 +145,7 @@ func plan(v View, opts Options, pool poolOf) Result {
 			}
 			continue
 		}
-		p.line.placed()
+		p.line.Placed()
 		if p.opts.PerPass > 0 && p.res.Placed >= p.opts.PerPass {
 			p.res.More = true
 			break
@@ -187,9 +164,9 @@ func plan(v View, opts Options, pool poolOf) Result {
 type pass struct {
 	view    View
 	opts    Options
-	ranking *ranking
+	ranking *order.Ranking
 	classes *classes
-	line    *tree
+	line    *order.Tree
 	pool    *place.Pool
 	// backfill is nil if no start is reserved.
 	backfill *backfill
@@ -199,7 +176,7 @@ type pass struct {
 	// if no decision about preemption is due.
 	placed   map[ident.Job]*work.Job
 	searches *searches
-	// opened are the classes with lanes in the line. sweepIn is the number of lanes to try in vain before all searches
+	// opened are the classes with lanes in the line, by number. sweepIn is the number of lanes to try in vain before all searches
 	// are tried again.
 	opened          []*class
 	sweepIn, sweeps int
@@ -211,10 +188,10 @@ func newPass(v View, opts Options, pool poolOf) *pass {
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512
 	}
-	p := &pass{view: v, opts: opts, ranking: newRanking(v, opts), classes: opts.classes}
-	p.line, p.searches = newTree(v, p.ranking), &p.classes.searches
+	p := &pass{view: v, opts: opts, ranking: order.NewRanking(v, opts.Model), classes: opts.classes}
+	p.line, p.searches = order.NewTree(v, p.ranking), &p.classes.searches
 	p.classes.sync(v, p.ranking)
-	if opts.Running != nil && p.ranking.policy.Preemption.Enabled {
+	if opts.Running != nil && p.ranking.Policy.Preemption.Enabled {
 		p.placed = map[ident.Job]*work.Job{}
 	}
 	p.backfill = newBackfill(p)
@@ -230,13 +207,13 @@ func newPass(v View, opts Options, pool poolOf) *pass {
 	var claimed []claimedJob
 	var fitting []*class
 	for _, c := range p.classes.all {
-		if c.limits.bars(c.key.Shape) != "" {
+		if c.limits.Bars(c.Key.Shape) != "" {
 			p.block(c)
 			continue
 		}
 		begin()
 		s := p.searches.of(c)
-		if j := p.claimOf(c.key); j != nil {
+		if j := p.claimOf(c.Key); j != nil {
 			j.class = c
 			claimed = append(claimed, *j)
 			continue
@@ -261,10 +238,15 @@ func newPass(v View, opts Options, pool poolOf) *pass {
 			continue
 		}
 		p.searches.enlist(s)
+		c.Number = len(p.opened)
 		p.opened = append(p.opened, c)
-		p.openClass(c)
+		if kept := &p.classes.lanes; kept.Ready() {
+			p.line.OpenKept(&c.Class, kept)
+		} else {
+			p.line.Open(&c.Class)
+		}
 	}
-	p.line.ready()
+	p.line.Ready()
 	return p
 }
 
@@ -284,7 +266,7 @@ func (p *pass) full() bool {
 // closeAll blocks the classes that still have jobs in the line.
 func (p *pass) closeAll() {
 	for _, c := range p.opened {
-		if !c.blocked && c.lanes > 0 {
+		if !c.Blocked && c.Lanes > 0 {
 			p.block(c)
 		}
 	}
@@ -293,7 +275,7 @@ func (p *pass) closeAll() {
 // classOf returns a class for a waiting job that is not in the line.
 func (p *pass) classOf(j *work.Job) *class {
 	key := p.view.ClassOf(j)
-	return &class{key: key, limits: p.classes.room.limitsOf(&key)}
+	return &class{Class: order.NewClass(&key), limits: p.classes.room.Of(&key)}
 }
 
 // lanesJobs iterates the jobs of a class, lane by lane.
@@ -311,26 +293,26 @@ func lanesJobs(v View, key work.ClassKey) iter.Seq[*work.Job] {
 
 // block excludes a class from the rest of the pass.
 func (p *pass) block(c *class) {
-	c.blocked = true
+	c.Blocked = true
 	p.blocked = append(p.blocked, c)
 	p.res.Offered++
 }
 
 // offer places the first job of a lane if its class still fits, and reports whether it did.
-func (p *pass) offer(l *lane) bool {
-	c := l.class
-	if c.limits.bars(c.key.Shape) != "" {
+func (p *pass) offer(l *order.Lane) bool {
+	c := p.opened[l.Class.Number]
+	if c.limits.Bars(c.Key.Shape) != "" {
 		p.block(c)
 		return false
 	}
-	if c.limits.typed() {
+	if c.limits.Typed() {
 		p.searches.enlist(p.searches.of(c))
 	}
 	tasks, placed := p.searches.place(c.search)
 	if !placed && p.backfill != nil && p.opts.Backfill && c.tried < mostBackfilled {
 		c.tried++
-		if tasks, placed = p.backfill.place(c, l.head, l.rank.above); !placed {
-			p.line.skip()
+		if tasks, placed = p.backfill.place(c, l.Head, l.Rank.Above); !placed {
+			p.line.Skip()
 			return false
 		}
 	}
@@ -338,8 +320,8 @@ func (p *pass) offer(l *lane) bool {
 		p.block(c)
 		return false
 	}
-	id, attempt := l.offered()
-	p.grant(c, l.head, work.Placement{Job: id, Attempt: attempt, Tasks: tasks})
+	id, attempt := l.Offered()
+	p.grant(c, l.Head, work.Placement{Job: id, Attempt: attempt, Tasks: tasks})
 	return true
 }
 
@@ -347,7 +329,7 @@ func (p *pass) offer(l *lane) bool {
 func (p *pass) grant(c *class, row *work.Job, made work.Placement) {
 	p.res.Offered++
 	p.res.Placed++
-	c.limits.take(c.key.Shape, made.Tasks)
+	c.limits.Take(c.Key.Shape, made.Tasks)
 	if p.backfill != nil {
 		p.backfill.granted(made.Job)
 	}
@@ -375,9 +357,9 @@ func (p *pass) result() Result {
 	}
 	p.res.Blocked = make([]work.ClassKey, 0, len(p.blocked))
 	for _, c := range p.blocked {
-		p.res.Blocked = append(p.res.Blocked, c.key)
-		barred := c.limits.bars(c.key.Shape)
-		p.res.Settling = p.res.Settling || barred == "" && c.key.Own != 0 && p.searches.fitOf(c.search).Settling()
+		p.res.Blocked = append(p.res.Blocked, c.Key)
+		barred := c.limits.Bars(c.Key.Shape)
+		p.res.Settling = p.res.Settling || barred == "" && c.Key.Own != 0 && p.searches.fitOf(c.search).Settling()
 		if p.opts.Quiet {
 			continue
 		}
@@ -386,7 +368,7 @@ func (p *pass) result() Result {
 			why = p.searches.reason(c.search)
 		}
 		if why != c.waits(p.view) {
-			reasons = append(reasons, jobverbs.ClassReason{Class: c.key, Reason: why})
+			reasons = append(reasons, jobverbs.ClassReason{Class: c.Key, Reason: why})
 		}
 	}
 	p.flush()

@@ -22,6 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
 )
 
 // TestPlanner_sharesAsIfItWereNew is TestPlanner_plansAsIfItWereNew with many users in a tree of queues: the lanes that
@@ -44,7 +45,7 @@ func TestPlanner_sharesAsIfItWereNew(t *testing.T) {
 			opts.PerPass = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "per pass")
 			v := s.machine.View()
 			if rapid.IntRange(0, 3).Draw(r, "preempt by order") == 0 {
-				opts.Running = scheduler.RunningIn(v)
+				opts.Running = preempt.RunningIn(v)
 			} else {
 				opts.Running = nil
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/reserve"
 )
 
 // rules are the policies of a benchmark: each may be on or off.
@@ -121,7 +122,7 @@ func benchmarkPolicies(b *testing.B, on rules, shapes []work.Shape, jobs int) {
 			require.Empty(b, s.apply(c)[0].(jobverbs.PlaceResult).Refused)
 		}
 		if on.backfill {
-			if starts, changed := scheduler.Reserve(s.machine.View(), plan.Blocked, s.now.UnixNano(), opts); changed {
+			if starts, changed := reserve.Starts(s.machine.View(), plan.Blocked, s.now.UnixNano(), opts.Model); changed {
 				s.apply(starts)
 			}
 		}

@@ -16,7 +16,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
+	"github.com/mindcoordinator/mind/scheduler/quota"
 )
 
 // borrower submits a preemptible job to a queue.
@@ -38,7 +39,7 @@ func (s *state) guarantee(queue, parent string, gpus uint32) {
 func (s *state) reclaim() []jobverbs.Preemption {
 	s.t.Helper()
 	blocked := s.run().Blocked
-	made := scheduler.Reclaim(s.machine.View(), blocked, s.now.UnixNano())
+	made := preempt.ForGuarantees(s.machine.View(), blocked, s.now.UnixNano())
 	if len(made) > 0 {
 		r := s.apply(jobverbs.PreemptJobs{Preemptions: made})[0].(jobverbs.PreemptResult)
 		require.Empty(s.t, r.Refused)
@@ -100,7 +101,7 @@ func TestReclaim_theMostSaturatedGivesBackFirst(t *testing.T) {
 	s.pass(3 * time.Hour)
 	s.borrower("text", 10, work.Shape{GPUs: 1})
 	require.Empty(t, s.reclaim())
-	for _, m := range scheduler.Preempt(s.machine.View(), s.run().Blocked, s.now.UnixNano()) {
+	for _, m := range preempt.ForPriority(s.machine.View(), s.run().Blocked, s.now.UnixNano()) {
 		for _, v := range m.Victims {
 			require.NotEqual(t, owner, v.Job)
 		}
@@ -246,9 +247,9 @@ func TestPlan_takesTypesThatTheLimitsLeave(t *testing.T) {
 	require.Contains(t, s.reason(jobs[7]), "tenant quota: ")
 	require.Contains(t, s.reason(jobs[7]), "GPUs in use, and it needs 1")
 	require.Empty(t, s.run().Commands)
-	require.Contains(t, words.Of(scheduler.NeverByType(v, "t", "default", work.Shape{Nodes: 1, GPUs: 4})), "it needs 4")
-	require.Empty(t, scheduler.NeverByType(v, "t", "default", work.Shape{Nodes: 1, GPUs: 3}))
-	require.Empty(t, scheduler.NeverByType(v, "other", "default", work.Shape{Nodes: 1, GPUs: 4}))
+	require.Contains(t, words.Of(quota.NeverByType(v, "t", "default", work.Shape{Nodes: 1, GPUs: 4})), "it needs 4")
+	require.Empty(t, quota.NeverByType(v, "t", "default", work.Shape{Nodes: 1, GPUs: 3}))
+	require.Empty(t, quota.NeverByType(v, "other", "default", work.Shape{Nodes: 1, GPUs: 4}))
 }
 
 func TestPlan_waitsForTheNextMonth(t *testing.T) {

@@ -121,24 +121,24 @@ func (s *searches) changed() {
 
 // drop forgets the search of a class that is gone, if it is for no other.
 func (s *searches) drop(c *class) {
-	if c.search != nil && c.generation == s.generation && c.key.Own != 0 {
+	if c.search != nil && c.generation == s.generation && c.Key.Own != 0 {
 		delete(s.all, c.search.key)
 	}
 }
 
 // of returns the search for the jobs of a class.
 func (s *searches) of(c *class) *search {
-	shape := &c.key.Shape
-	if c.limits.typed() {
-		narrow := c.limits.narrow(c.key.Shape)
+	shape := &c.Key.Shape
+	if c.limits.Typed() {
+		narrow := c.limits.Narrow(c.Key.Shape)
 		shape = &narrow
 	}
 	if c.generation != s.generation {
-		c.generation, c.admitted, c.search = s.generation, s.admission(&c.key), nil
+		c.generation, c.admitted, c.search = s.generation, s.admission(&c.Key), nil
 	}
 	kept := s.arrangementOf(c)
 	if c.search == nil || c.search.key.kept != kept || c.search.key.shape != *shape {
-		c.search = s.get(searchKey{shape: *shape, kept: kept, own: c.key.Own}, &c.key)
+		c.search = s.get(searchKey{shape: *shape, kept: kept, own: c.Key.Own}, &c.Key)
 	}
 	if c.search.looked != s.number {
 		s.look(c.search)
@@ -252,7 +252,7 @@ func (s *searches) arrangementOf(c *class) *arrangement {
 		return nil
 	}
 	if c.admitted.number != s.number {
-		c.admitted.arrangement, c.admitted.number = s.arrange(&c.key), s.number
+		c.admitted.arrangement, c.admitted.number = s.arrange(&c.Key), s.number
 	}
 	return c.admitted.arrangement
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
 )
 
 // preemptible submits a job that may be preempted.
@@ -57,7 +57,7 @@ func (s *state) saves(id ident.Job, path string) {
 func (s *state) preempt() []jobverbs.Preemption {
 	s.t.Helper()
 	blocked := s.run().Blocked
-	made := scheduler.Preempt(s.machine.View(), blocked, s.now.UnixNano())
+	made := preempt.ForPriority(s.machine.View(), blocked, s.now.UnixNano())
 	if len(made) == 0 {
 		return nil
 	}
@@ -341,20 +341,20 @@ func TestPreempt_whatIsPromisedIsTakenByHigherPrioritiesOnly(t *testing.T) {
 		require.Empty(t, r.Refused)
 	}
 	promise(time.Hour)
-	victims := func() int { return len(scheduler.Preempt(s.machine.View(), s.run().Blocked, s.now.UnixNano())) }
+	victims := func() int { return len(preempt.ForPriority(s.machine.View(), s.run().Blocked, s.now.UnixNano())) }
 	s.apply(jobverbs.ControlJob{Job: promised, Action: work.ActionPause})
 	require.Empty(t, s.machine.View().PromiseCount(), "who is paused is promised nothing")
 	s.apply(jobverbs.ControlJob{Job: promised, Action: work.ActionResume})
 	promise(time.Hour)
 
 	same := s.submit(work.Shape{GPUs: 4}, 5)
-	made := scheduler.Preempt(s.machine.View(), []work.ClassKey{s.get(same).Class()}, s.now.UnixNano())
+	made := preempt.ForPriority(s.machine.View(), []work.ClassKey{s.get(same).Class()}, s.now.UnixNano())
 	require.Empty(t, made, "it has no limit, and would delay what is promised")
 	short := s.submitAs(work.Shape{GPUs: 4}, func(n *jobverbs.NewJob) { n.Priority, n.MaxRuntime = 5, int64(10*time.Minute) })
-	made = scheduler.Preempt(s.machine.View(), []work.ClassKey{s.get(short).Class()}, s.now.UnixNano())
+	made = preempt.ForPriority(s.machine.View(), []work.ClassKey{s.get(short).Class()}, s.now.UnixNano())
 	require.Len(t, made, 1, "it is over by then")
 	higher := s.submit(work.Shape{GPUs: 4}, 6)
-	made = scheduler.Preempt(s.machine.View(), []work.ClassKey{s.get(higher).Class()}, s.now.UnixNano())
+	made = preempt.ForPriority(s.machine.View(), []work.ClassKey{s.get(higher).Class()}, s.now.UnixNano())
 	require.Len(t, made, 1)
 	require.Positive(t, victims(), "the promised job itself gets its own places")
 }

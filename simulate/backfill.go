@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/reserve"
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
@@ -42,7 +43,7 @@ func newBackfill() backfill {
 	return backfill{rows: map[ident.Job]*work.Job{}, leases: map[string][]*work.Lease{}, reserved: map[ident.Job]*promises.Promise{}}
 }
 
-var _ scheduler.ReserveView = (*cluster)(nil)
+var _ reserve.View = (*cluster)(nil)
 
 func (b *backfill) lease(j *work.Job, t *work.Task, now int64) {
 	l := leaseOf(j, t)
@@ -94,7 +95,7 @@ func (b *backfill) Job(id ident.Job) (*work.Job, bool) { j, ok := b.rows[id]; re
 // LeasesOn implements scheduler.View.
 func (b *backfill) LeasesOn(node string) iter.Seq[*work.Lease] { return slices.Values(b.leases[node]) }
 
-// ClaimOf implements scheduler.ReserveView. There are no claims, because the victims of a preemption leave at once.
+// ClaimOf implements reserve.View. There are no claims, because the victims of a preemption leave at once.
 func (b *backfill) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 
 // Node implements scheduler.View.
@@ -138,7 +139,7 @@ func (r *run) backfill(ctx context.Context, opts scheduler.Options) (scheduler.R
 }
 
 func (r *run) reserve(opts scheduler.Options) error {
-	starts, changed := scheduler.Reserve(r.cluster, r.cluster.classes, r.cluster.now, opts)
+	starts, changed := reserve.Starts(r.cluster, r.cluster.classes, r.cluster.now, opts.Model)
 	if !changed {
 		return nil
 	}

@@ -15,7 +15,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/order"
 	"github.com/mindcoordinator/mind/scheduler/predict"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
@@ -287,7 +289,7 @@ func (r *run) finish() (ended int) {
 		r.cluster.release(j.row)
 		delete(r.running, j.row.ID)
 		j.row.State, j.row.FinishedAt, j.ended = v1.JobState_SUCCEEDED, r.cluster.now, r.cluster.now
-		r.model.Learn(j.row, scheduler.Attained(j.row, r.cluster.now))
+		r.model.Learn(j.row, order.Attained(j.row, r.cluster.now))
 		for _, next := range j.then {
 			if next.before--; next.before == 0 && next.came != 0 {
 				next.came = r.cluster.now
@@ -367,11 +369,11 @@ func (r *run) preempt(j *job) {
 }
 
 // attempts yields the running jobs in the order of the trace.
-func (r *run) attempts() iter.Seq[scheduler.Running] {
-	return func(yield func(scheduler.Running) bool) {
+func (r *run) attempts() iter.Seq[preempt.Running] {
+	return func(yield func(preempt.Running) bool) {
 		running := slices.SortedFunc(maps.Values(r.running), func(a, b *job) int { return cmp.Compare(a.at, b.at) })
 		for _, j := range running {
-			x := scheduler.Running{Job: j.row}
+			x := preempt.Running{Job: j.row}
 			if worked := r.cluster.now - j.row.StartedAt - j.pays; worked >= interval {
 				x.SavedAt = r.cluster.now - worked%interval
 			}

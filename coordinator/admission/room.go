@@ -11,8 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
-	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/quota"
 )
 
 // waitAnyway tells users how to submit a job for which there is no room yet.
@@ -55,7 +55,7 @@ func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *jobv
 			return call.Bad("scheduling_config.queue", "%s%s", words.Of(why), waitAnyway)
 		}
 	}
-	if why := scheduler.NeverByType(v, tenant, job.Queue, job.Shape); why != "" {
+	if why := quota.NeverByType(v, tenant, job.Queue, job.Shape); why != "" {
 		return call.Bad("resource_config.gpu_type", "%s%s", words.Of(why), waitAnyway)
 	}
 	if q, ok := v.Quota(tenant); ok && q.MaxGPUs != nil && need > 1000*int(*q.MaxGPUs) {

@@ -19,15 +19,15 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/census"
+	"github.com/mindcoordinator/mind/scheduler/foresee"
 )
 
 // maxNamed bounds the jobs and nodes that one fact names.
 const maxNamed = 8
 
 // View is the part of the state that an explanation reads, with or without a change.
-type View = scheduler.ForecastView
+type View = foresee.View
 
 // paused says why a job is paused: a user has done it, or it waits at a gate.
 func paused(v *fsm.View, j *work.Job) *v1.JobObstacle {

@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/foresee"
 )
 
 const (
@@ -51,7 +51,7 @@ func newErrors(observe func(off time.Duration)) *Errors {
 }
 
 // tell stores the estimates of a forecast for a tenant, which was made from a view, for jobs that had none before.
-func (e *Errors) tell(v *fsm.View, tenant string, f *scheduler.Forecast) {
+func (e *Errors) tell(v *fsm.View, tenant string, f *foresee.Forecast) {
 	waits := func(id ident.Job) (attempts uint32, ok bool) {
 		j, ok := v.Find(id)
 		// An array starts many times.

@@ -22,7 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/foresee"
 )
 
 const (
@@ -73,7 +73,7 @@ type tenantForecast struct {
 
 // madeForecast is a forecast with the state that it was made from, its time, and how long it took.
 type madeForecast struct {
-	*scheduler.Forecast
+	*foresee.Forecast
 	index uint64
 	made  time.Time
 	took  time.Duration
@@ -81,12 +81,12 @@ type madeForecast struct {
 
 // Tenant predicts when the waiting jobs of a tenant start; nil: there is nothing to predict, or the caller's time is
 // over. The result may be a little old, and then lacks the newest jobs.
-func (e *Forecasts) Tenant(ctx context.Context, v *fsm.View, tenant string) *scheduler.Forecast {
+func (e *Forecasts) Tenant(ctx context.Context, v *fsm.View, tenant string) *foresee.Forecast {
 	return e.foresee(ctx, v, tenant, 1)
 }
 
 // foresee is Tenant with a longer delay of the next forecast.
-func (e *Forecasts) foresee(ctx context.Context, v *fsm.View, tenant string, longer int) *scheduler.Forecast {
+func (e *Forecasts) foresee(ctx context.Context, v *fsm.View, tenant string, longer int) *foresee.Forecast {
 	if alone(v, tenant) {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (e *Forecasts) foresee(ctx context.Context, v *fsm.View, tenant string, lon
 		return f.Forecast
 	}
 	start := time.Now()
-	f = &madeForecast{Forecast: scheduler.Foresee(v, tenant, logTime(v, start), scheduler.ForecastOptions{}), index: v.Index(), made: start}
+	f = &madeForecast{Forecast: foresee.Starts(v, tenant, logTime(v, start), foresee.Options{}), index: v.Index(), made: start}
 	f.took = time.Since(start)
 	t.newest.Store(f)
 	e.Errors.tell(v, tenant, f.Forecast)
@@ -127,11 +127,11 @@ func alone(v *fsm.View, tenant string) bool {
 }
 
 // Past returns the forecast for a job from an earlier state, as of that time; nil: there is none. It is not kept.
-func Past(v *fsm.View, j *work.Job, then time.Time) *scheduler.Forecast {
+func Past(v *fsm.View, j *work.Job, then time.Time) *foresee.Forecast {
 	if !j.Waiting() || alone(v, j.Tenant) {
 		return nil
 	}
-	return scheduler.Foresee(v, j.Tenant, then, scheduler.ForecastOptions{})
+	return foresee.Starts(v, j.Tenant, then, foresee.Options{})
 }
 
 // good reports whether a forecast is reused: because it is recent relative to the time that it took, or because nothing
@@ -148,7 +148,7 @@ func (f *madeForecast) good(v *fsm.View, rest, longer int) bool {
 }
 
 // Job is Tenant for one job. It also returns nil if the forecast does not include the job.
-func (e *Forecasts) Job(ctx context.Context, v *fsm.View, j *work.Job) *scheduler.Forecast {
+func (e *Forecasts) Job(ctx context.Context, v *fsm.View, j *work.Job) *foresee.Forecast {
 	if !j.Waiting() {
 		return nil
 	}
@@ -207,7 +207,7 @@ func (t *tenantForecast) forget(drop func()) {
 
 // StartOf returns when a waiting job is expected to start; false: unknown. If none of the tenant's jobs is in the way, the
 // start is unknown, because the job waits nevertheless.
-func StartOf(f *scheduler.Forecast, j *work.Job) (time.Time, bool) {
+func StartOf(f *foresee.Forecast, j *work.Job) (time.Time, bool) {
 	if j.State == v1.JobState_QUEUED && j.Held == work.HoldNotBefore {
 		return time.Unix(0, j.NotBefore), true
 	}
@@ -219,7 +219,7 @@ func StartOf(f *scheduler.Forecast, j *work.Job) (time.Time, bool) {
 }
 
 // WaitOf is StartOf in seconds from now.
-func WaitOf(f *scheduler.Forecast, j *work.Job) *float64 {
+func WaitOf(f *foresee.Forecast, j *work.Job) *float64 {
 	at, ok := StartOf(f, j)
 	if !ok {
 		return nil
@@ -229,7 +229,7 @@ func WaitOf(f *scheduler.Forecast, j *work.Job) *float64 {
 
 // After returns the id of the job whose end a waiting job waits for first; empty: it is unknown, or no job of its
 // tenant.
-func After(f *scheduler.Forecast, j *work.Job) string {
+func After(f *foresee.Forecast, j *work.Job) string {
 	if f == nil || !j.Waiting() {
 		return ""
 	}
@@ -258,7 +258,7 @@ func (e *Forecasts) Waits(ctx context.Context, v *fsm.View, tenant string) func(
 }
 
 // Explain says in words when a waiting job is expected to start, as of now.
-func Explain(f *scheduler.Forecast, j *work.Job, now time.Time) []string {
+func Explain(f *foresee.Forecast, j *work.Job, now time.Time) []string {
 	if f == nil || !j.Waiting() {
 		return nil
 	}

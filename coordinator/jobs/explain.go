@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replay"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/foresee"
 )
 
 // ExplainJob explains why a job has its status, or had it at an earlier moment.
@@ -47,7 +47,7 @@ type scene struct {
 	view     *fsm.View
 	job      *work.Job
 	now      time.Time
-	foreseen *scheduler.Forecast
+	foreseen *foresee.Forecast
 }
 
 func (s *Service) explain(ctx context.Context, c scene, req *v1.ExplainJobRequest) (_ *v1.ExplainJobResponse, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/foresee"
 )
 
 // Limits of GetQueue's list.
@@ -42,7 +42,7 @@ func (s *Service) GetQueue(ctx context.Context, req *v1.GetQueueRequest) (*v1.Ge
 
 // queueOf lists the first waiting jobs of a tenant, queue by queue. It examines no other jobs: the state keeps the
 // number of a tenant's jobs, and of the jobs ahead in each queue.
-func queueOf(v *fsm.View, tenant, queue string, limit int, foreseen *scheduler.Forecast) *v1.GetQueueResponse {
+func queueOf(v *fsm.View, tenant, queue string, limit int, foreseen *foresee.Forecast) *v1.GetQueueResponse {
 	out := &v1.GetQueueResponse{}
 	waiting := map[string][]work.CountedGroup{}
 	for g := range v.JobGroups(tenant) {
@@ -70,7 +70,7 @@ func queueOf(v *fsm.View, tenant, queue string, limit int, foreseen *scheduler.F
 	return out
 }
 
-func queuedView(v *fsm.View, j *work.Job, position int32, foreseen *scheduler.Forecast) *v1.QueuedJob {
+func queuedView(v *fsm.View, j *work.Job, position int32, foreseen *foresee.Forecast) *v1.QueuedJob {
 	return &v1.QueuedJob{
 		JobId: j.ID.String(), Name: j.Name, Queue: j.Queue, Position: position, Priority: int32(j.Priority),
 		GpuCount: int32(j.Shape.GPUs) * int32(max(1, j.Shape.Nodes)), GpuType: j.Shape.GPUType,

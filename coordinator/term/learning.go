@@ -6,7 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/order"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
@@ -47,6 +47,6 @@ func (l *learning) ended(v *fsm.View, ids []ident.Job) {
 // learn adds a job that ran to its end.
 func (l *learning) learn(j *work.Job) {
 	if j.State == v1.JobState_SUCCEEDED {
-		l.model.Learn(j, scheduler.Attained(j, j.FinishedAt))
+		l.model.Learn(j, order.Attained(j, j.FinishedAt))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/raftnode"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
 )
 
 const (
@@ -178,7 +179,7 @@ func (p *planner) worthwhile(v *fsm.View, fresh []ident.Job) bool {
 func (p *planner) pass(ctx context.Context, v *fsm.View, byOrder bool) {
 	opts := p.options(v)
 	if byOrder {
-		opts.Running = scheduler.RunningIn(v)
+		opts.Running = preempt.RunningIn(v)
 	}
 	p.carryOut(ctx, v, opts)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
 )
 
 const (
@@ -51,9 +51,9 @@ func (p *planner) makeRoom(ctx context.Context) {
 	p.preempting.last = time.Now()
 	defer p.preempting.timer.Reset(preemptAgain)
 	// Jobs within a guarantee go first, because the places that they get are not left for others.
-	p.preempt(ctx, scheduler.Reclaim(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
+	p.preempt(ctx, preempt.ForGuarantees(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
 	v = p.state.View()
-	p.preempt(ctx, scheduler.Preempt(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
+	p.preempt(ctx, preempt.ForPriority(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
 	if policy := v.Policy(); policy.Preemption.Enabled && time.Since(p.preempting.orderDecided) >= time.Duration(policy.Preemption.Every) {
 		p.preempting.orderDecided = time.Now()
 		p.pass(ctx, p.state.View(), true)
@@ -62,7 +62,7 @@ func (p *planner) makeRoom(ctx context.Context) {
 
 // preemptForOrder preempts the jobs that a plan of a view has chosen for the policy's order. The plan compares priorities
 // after aging. The state refuses a victim whose own priority is higher than the job's, or that has begun another attempt.
-func (p *planner) preemptForOrder(ctx context.Context, v *fsm.View, chosen []scheduler.OrderPreemption) {
+func (p *planner) preemptForOrder(ctx context.Context, v *fsm.View, chosen []preempt.Decision) {
 	var made []jobverbs.Preemption
 	for _, x := range chosen {
 		m := jobverbs.Preemption{Job: x.For.Job, Attempt: x.For.Attempt, Tasks: x.For.Tasks}

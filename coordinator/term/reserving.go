@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/reserve"
 )
 
 const (
@@ -52,8 +52,7 @@ func (p *planner) reserve(ctx context.Context) {
 		p.reserving.last, p.reserving.took = time.Now(), time.Since(begun)
 		p.reserving.timer.Reset(max(reserveAgain, reserveRest*p.reserving.took))
 	}()
-	opts := scheduler.Options{Model: p.learning.of(v), Now: max(v.Now(), begun.UnixNano())}
-	starts, changed := scheduler.Reserve(v, slices.SortedFunc(maps.Keys(p.blocked), byClass), opts.Now, opts)
+	starts, changed := reserve.Starts(v, slices.SortedFunc(maps.Keys(p.blocked), byClass), begun.UnixNano(), p.learning.of(v))
 	if changed {
 		answer, err := replica.Propose[jobverbs.PromiseResult](ctx, p.state, starts)
 		if err != nil {
@@ -66,7 +65,7 @@ func (p *planner) reserve(ctx context.Context) {
 		v = p.state.View()
 	}
 	if v.PromiseCount() > 0 {
-		opts = p.options(v)
+		opts := p.options(v)
 		opts.Backfill = true
 		p.carryOut(ctx, v, opts)
 	}

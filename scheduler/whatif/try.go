@@ -8,14 +8,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/foresee"
 	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
 )
 
 // Answer says what would happen to the job.
 type Answer struct {
 	// Job is the changed job, View the state with the change.
 	Job  *work.Job
-	View scheduler.ForecastView
+	View foresee.View
 	// Nodes are the nodes on which it would start now, in the order of the ranks; none: it would wait.
 	Nodes []string
 	// Preempts is the number of jobs that would be preempted before it starts.
@@ -23,7 +25,7 @@ type Answer struct {
 	// Why is the reason why it would wait; empty if it would start, or is held.
 	Why reason.Reason
 	// Start is the forecast start. It is valid if Known is true.
-	Start scheduler.Start
+	Start foresee.Start
 	Known bool
 }
 
@@ -81,7 +83,7 @@ func (a *Answer) plan(w *view, opts scheduler.Options) {
 	if !slices.Contains(result.Blocked, w.key) {
 		return
 	}
-	for _, p := range scheduler.Preempt(w, []work.ClassKey{w.key}, w.now) {
+	for _, p := range preempt.ForPriority(w, []work.ClassKey{w.key}, w.now) {
 		if p.Job == w.job.ID || w.job.Array != nil && p.Job.Submitted() == w.job.ID {
 			a.on(p.Tasks)
 			a.Preempts = len(p.Victims)
@@ -99,11 +101,11 @@ func (a *Answer) on(tasks []work.TaskPlacement) {
 func (a *Answer) foresee(w *view, now time.Time) {
 	if a.Job.HeldBack() {
 		if a.Job.Held == work.HoldNotBefore {
-			a.Start, a.Known = scheduler.Start{At: a.Job.NotBefore}, true
+			a.Start, a.Known = foresee.Start{At: a.Job.NotBefore}, true
 		}
 		return
 	}
-	a.Start, a.Known = scheduler.Foresee(w, a.Job.Tenant, now, scheduler.ForecastOptions{}).Start(a.Job.ID)
+	a.Start, a.Known = foresee.Starts(w, a.Job.Tenant, now, foresee.Options{}).Start(a.Job.ID)
 	if a.Start.After == 0 {
 		a.Known = false // The job waits although no job of its tenant is in the way, so jobs of other tenants are.
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/foresee"
 )
 
 // view is a view of the state with a change. Everything else comes from the embedded view.
@@ -29,7 +29,7 @@ type view struct {
 	now    int64
 }
 
-var _ scheduler.ForecastView = (*view)(nil)
+var _ foresee.View = (*view)(nil)
 
 // ofType is a type of GPU that jobs of a tenant, or of a queue and the queues below it, hold.
 type ofType struct{ tenant, queue, name string }

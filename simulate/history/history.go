@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
-	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/order"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 	"github.com/mindcoordinator/mind/simulate"
 	"github.com/mindcoordinator/mind/simulate/trace"
@@ -106,7 +106,7 @@ func learn(v View) *predict.Model {
 	slices.SortStableFunc(ended, func(a, b *work.Job) int { return cmp.Compare(a.FinishedAt, b.FinishedAt) })
 	m := &predict.Model{}
 	for _, j := range ended {
-		m.Learn(j, scheduler.Attained(j, j.FinishedAt))
+		m.Learn(j, order.Attained(j, j.FinishedAt))
 	}
 	return m
 }
@@ -128,7 +128,7 @@ func (r *reader) array(a *work.Job) {
 	for e := range r.view.ElementStates(a) {
 		if e.Row != nil && e.Row.Terminal() {
 			if hasRun(e.Row) {
-				took = append(took, max(scheduler.Attained(e.Row, r.now), shortest))
+				took = append(took, max(order.Attained(e.Row, r.now), shortest))
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func (r *reader) array(a *work.Job) {
 // job reads one job, with the time that it has run and, if it has not ended, the time that it is expected to run.
 func (r *reader) job(j *work.Job, id string, array *work.Job) {
 	over := j.Terminal() || j.State == v1.JobState_PAUSED
-	arrived, left, ran := max(j.CreatedAt, j.NotBefore), r.now, scheduler.Attained(j, r.now)
+	arrived, left, ran := max(j.CreatedAt, j.NotBefore), r.now, order.Attained(j, r.now)
 	switch {
 	case j.Terminal():
 		left = j.FinishedAt

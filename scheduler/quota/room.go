@@ -1,6 +1,12 @@
-package scheduler
+// Package quota tracks, in one pass of the planner, how much more the quotas of tenants, the limits of queues and the
+// bounds of arrays allow.
+//
+// Contract. A [Room] reads the limits and what is held of them from a view. The [Limits] of a class say whether they bar
+// a job, and count each job that is placed. They only shrink until [Room.Sync] reads another view.
+package quota
 
 import (
+	"iter"
 	"math"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
@@ -9,9 +15,30 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
 )
 
-// room tracks, in one pass, how much more quotas and limits of queues allow. Like the capacity of the nodes it only
+// View is the part of the state that limits read.
+type View interface {
+	Now() int64
+	Node(id string) (*work.Node, bool)
+	// Array returns the row of an array.
+	Array(ident.Job) (*work.Job, bool)
+	// Quota limits the Usage of a tenant. QueueTreeGPUs is the number of GPUs, in thousandths, that jobs of a queue and
+	// of the queues below it hold.
+	Quota(tenant string) (*work.Quota, bool)
+	Usage(tenant string) work.Usage
+	Queue(name string) (*work.Queue, bool)
+	QueueTreeGPUs(queue string) int
+	// HeldOfType and QueueTreeOfType count the GPUs of one type, in thousandths: those of a tenant, and those of a
+	// queue and of the queues below it. GPUModels are the types and models that nodes have had. Budget is the GPU time
+	// of a tenant in this month.
+	HeldOfType(tenant, name string) int
+	QueueTreeOfType(queue, name string) int
+	GPUModels() iter.Seq2[string, string]
+	Budget(tenant string) *budgets.Budget
+}
+
+// Room tracks, in one pass, how much more quotas and limits of queues allow. Like the capacity of the nodes it only
 // shrinks, so a class without room stays blocked for the pass.
-type room struct {
+type Room struct {
 	view    View
 	tenants map[string]*tenantRoom
 	queues  map[string]*lineage
@@ -68,23 +95,24 @@ type queueRoom struct {
 	slack    int
 }
 
-// limits are the limits of a class: the quota of its tenant, the limits of its queue and of the queues above, and the
+// Limits are the limits of a class: the quota of its tenant, the limits of its queue and of the queues above, and the
 // bound of its array. tenant and array are nil if there is nothing to read.
-type limits struct {
+type Limits struct {
 	tenant *tenantRoom
 	array  *arrayRoom
 	queue  *lineage
-	room   *room
+	room   *Room
 }
 
-func newRoom(v View) *room {
-	return &room{
+// New returns a room that reads a view.
+func New(v View) *Room {
+	return &Room{
 		view: v, tenants: map[string]*tenantRoom{}, queues: map[string]*lineage{}, limited: map[string]*queueRoom{}, arrays: map[ident.Job]*arrayRoom{},
 	}
 }
 
-// sync reads all that the room has again, from another view. Limits that were made before stay valid.
-func (r *room) sync(v View) {
+// Sync reads all that the room has again, from another view. Limits that were made before stay valid.
+func (r *Room) Sync(v View) {
 	r.view, r.models = v, nil
 	clear(r.limited)
 	for name, t := range r.tenants { // order-free: each is read by itself
@@ -98,10 +126,19 @@ func (r *room) sync(v View) {
 	}
 }
 
-// limitsOf returns the limits of a class. The key of a class names its tenant only if the tenant has a quota or a
+// Reset forgets all limits, and reads them again from a view when they are asked for.
+func (r *Room) Reset(v View) { *r = *New(v) }
+
+// Rest forgets the view, which may be large, until the next Sync.
+func (r *Room) Rest() { r.view = nil }
+
+// Len is the number of tenants, queues and arrays that the room has read.
+func (r *Room) Len() int { return len(r.tenants) + len(r.queues) + len(r.arrays) }
+
+// Of returns the limits of a class. The key of a class names its tenant only if the tenant has a quota or a
 // reservation.
-func (r *room) limitsOf(key *work.ClassKey) limits {
-	l, known := limits{room: r}, false
+func (r *Room) Of(key *work.ClassKey) Limits {
+	l, known := Limits{room: r}, false
 	if key.Tenant != "" {
 		if l.tenant, known = r.tenants[key.Tenant]; !known {
 			l.tenant = &tenantRoom{}
@@ -124,7 +161,7 @@ func (r *room) limitsOf(key *work.ClassKey) limits {
 	return l
 }
 
-func (r *room) readTenant(name string, t *tenantRoom) {
+func (r *Room) readTenant(name string, t *tenantRoom) {
 	quota, _ := r.view.Quota(name)
 	*t = tenantRoom{quota: quota, slack: math.MaxInt}
 	if quota == nil {
@@ -144,7 +181,7 @@ func (r *room) readTenant(name string, t *tenantRoom) {
 }
 
 // readLineage finds a queue and the queues above it.
-func (r *room) readLineage(name string, l *lineage) {
+func (r *Room) readLineage(name string, l *lineage) {
 	*l = lineage{queues: l.queues[:0]}
 	for range work.MaxQueueDepth {
 		q, ok := r.view.Queue(name)
@@ -165,7 +202,7 @@ func (r *room) readLineage(name string, l *lineage) {
 	}
 }
 
-func (r *room) readQueue(q *work.Queue) *queueRoom {
+func (r *Room) readQueue(q *work.Queue) *queueRoom {
 	at := &queueRoom{queue: q, gpuMilli: r.view.QueueTreeGPUs(q.Name), slack: math.MaxInt}
 	at.held.read = func(gpuType string) int { return r.view.QueueTreeOfType(q.Name, gpuType) }
 	if q.MaxGPUs != 0 {
@@ -177,7 +214,7 @@ func (r *room) readQueue(q *work.Queue) *queueRoom {
 	return at
 }
 
-func (r *room) readArray(id ident.Job, a *arrayRoom) {
+func (r *Room) readArray(id ident.Job, a *arrayRoom) {
 	*a = arrayRoom{most: math.MaxUint32}
 	if j, ok := r.view.Array(id); ok {
 		a.live, a.most = j.Array.Rows.Live, j.MaxParallel
@@ -185,7 +222,7 @@ func (r *room) readArray(id ident.Job, a *arrayRoom) {
 }
 
 // free reports whether no limit can bar a job that needs this many thousandths of GPUs, whatever their type.
-func (l *limits) free(need int) bool {
+func (l *Limits) free(need int) bool {
 	t := l.tenant
 	switch {
 	case l.array != nil, need > 0 && !l.ample(need):
@@ -197,7 +234,7 @@ func (l *limits) free(need int) bool {
 }
 
 // ample reports whether every limit of GPUs leaves enough, whatever their type.
-func (l *limits) ample(need int) bool {
+func (l *Limits) ample(need int) bool {
 	for _, q := range l.queue.queues {
 		if need > q.slack {
 			return false
@@ -206,13 +243,13 @@ func (l *limits) ample(need int) bool {
 	return l.tenant == nil || need <= l.tenant.slack
 }
 
-// typed reports whether one of the limits is by type of GPU.
-func (l *limits) typed() bool {
+// Typed reports whether one of the limits is by type of GPU.
+func (l *Limits) Typed() bool {
 	return l.queue.typed || l.tenant != nil && l.tenant.quota != nil && len(l.tenant.quota.MaxByType) > 0
 }
 
-// bars returns the reason why the limits allow no more jobs of a shape; empty: they allow one.
-func (l *limits) bars(s work.Shape) reason.Reason {
+// Bars returns the reason why the limits allow no more jobs of a shape; empty: they allow one.
+func (l *Limits) Bars(s work.Shape) reason.Reason {
 	need := s.GPUMilli()
 	if l.free(need) {
 		return ""
@@ -233,15 +270,15 @@ func (l *limits) bars(s work.Shape) reason.Reason {
 	if l.array != nil && l.array.live >= l.array.most {
 		return reason.New(reason.MaxParallelReached, int(l.array.live), int(l.array.most))
 	}
-	if l.ample(need) || !l.typed() {
+	if l.ample(need) || !l.Typed() {
 		return ""
 	}
 	why, _ := l.types(s)
 	return why
 }
 
-// take counts a job that was placed against the limits.
-func (l *limits) take(s work.Shape, tasks []work.TaskPlacement) {
+// Take counts a job that was placed against the limits.
+func (l *Limits) Take(s work.Shape, tasks []work.TaskPlacement) {
 	need := s.GPUMilli()
 	if l.tenant != nil {
 		l.tenant.usage.Grant(s)
@@ -254,7 +291,7 @@ func (l *limits) take(s work.Shape, tasks []work.TaskPlacement) {
 	if l.array != nil {
 		l.array.live++
 	}
-	if !l.typed() {
+	if !l.Typed() {
 		return
 	}
 	for _, t := range work.TypesOf(tasks, s, l.room.view.Node) {

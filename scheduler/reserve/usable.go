@@ -1,10 +1,11 @@
-package scheduler
+package reserve
 
 import (
 	"math/bits"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler/picture"
 )
 
 // usable is the part of a node that tasks of one shape could use if the node were empty. It is kept for all decisions
@@ -52,7 +53,7 @@ func (u *usable) fits(n *work.Node, use *work.NodeUse, s work.Shape) bool {
 	case bits.OnesCount64(free&^use.Shared) < int(s.GPUs):
 		return false
 	case s.Topology == work.TopologyNVLink && s.GPUs > 1:
-		_, linked := choose(n, use, s)
+		_, linked := picture.Choose(n, use, s)
 		return linked
 	}
 	return true

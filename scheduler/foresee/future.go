@@ -1,4 +1,4 @@
-package scheduler
+package foresee
 
 import (
 	"iter"
@@ -16,12 +16,14 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/order"
 )
 
 // future is a view of a future time, as if one tenant had the cluster to itself. It does not embed the present view,
 // but passes on shared data and the tenant's own data only.
 type future struct {
-	now    ForecastView
+	now    View
 	tenant string
 
 	use     map[string]*work.NodeUse
@@ -52,12 +54,12 @@ type holding struct {
 	tasks []work.TaskPlacement
 }
 
-var _ View = (*future)(nil)
+var _ scheduler.View = (*future)(nil)
 
 // Windows are shared data, because they are about nodes.
 func (f *future) Windows() iter.Seq[*windows.Window] { return f.now.Windows() }
 
-func newFuture(v ForecastView, tenant string) *future {
+func newFuture(v View, tenant string) *future {
 	f := &future{
 		now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}, byType: map[[2]string]int{},
 		users: map[accounts.Key]*accounts.Account{}, live: map[ident.Job]uint32{},
@@ -100,7 +102,7 @@ func (f *future) wait(most int) {
 			if j.Tenant != f.tenant {
 				continue
 			}
-			for _, one := range inFull(j, most-own) {
+			for _, one := range order.InFull(j, most-own) {
 				all = append(all, one)
 				own++
 			}
@@ -109,7 +111,7 @@ func (f *future) wait(most int) {
 			}
 		}
 	}
-	slices.SortFunc(all, inOrder)
+	slices.SortFunc(all, order.InOrder)
 	all = all[:min(len(all), most)]
 	f.lanes = map[work.ClassKey][]work.LaneKey{}
 	f.lines, f.waiting = map[work.LaneKey][]*work.Job{}, make(map[ident.Job]*work.Job, len(all))
@@ -308,7 +310,7 @@ func (f *future) LaneJobs(lane work.LaneKey) iter.Seq[*work.Job] { return slices
 func (f *future) LaneJobsAfter(key work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job {
 	line := f.lines[key]
 	if after != nil {
-		i, found := slices.BinarySearchFunc(line, after, inOrder)
+		i, found := slices.BinarySearchFunc(line, after, order.InOrder)
 		if found {
 			i++
 		}

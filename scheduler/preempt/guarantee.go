@@ -1,4 +1,4 @@
-package scheduler
+package preempt
 
 import (
 	"cmp"
@@ -12,17 +12,19 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/guarantee"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/scheduler/order"
+	"github.com/mindcoordinator/mind/scheduler/picture"
 )
 
 // guards protect the guaranteed GPUs of queues from the jobs of other queues.
 type guards struct {
 	// balance is nil if no queue has a guarantee.
 	balance *guarantee.Balance
-	view    PreemptionView
+	view    View
 }
 
-func guardsOf(v View) guards {
-	p, ok := v.(PreemptionView)
+func guardsOf(v NodesView) guards {
+	p, ok := v.(View)
 	if !ok {
 		return guards{}
 	}
@@ -39,13 +41,13 @@ func (g *guards) guarded(v, j *work.Job) bool {
 	return g.balance != nil && !g.balance.Borrows(v, j, nil, false)
 }
 
-// Reclaim chooses victims for the first jobs of blocked classes that are within the guarantee of their queue. Victims
+// ForGuarantees chooses victims for the first jobs of blocked classes that are within the guarantee of their queue. Victims
 // are preemptible jobs of queues that hold more than their guarantee, whatever their priority and however short they
 // have run. The most saturated queue gives back first; of its jobs, those of the lowest priority; and of these, those
 // that lose the least. No job is taken that is not needed.
 //
-// Like [Preempt], Reclaim is pure, and the state checks its proposal.
-func Reclaim(v PreemptionView, blocked []work.ClassKey, now int64) []jobverbs.Preemption {
+// Like [ForPriority], ForGuarantees is pure, and the state checks its proposal.
+func ForGuarantees(v View, blocked []work.ClassKey, now int64) []jobverbs.Preemption {
 	g := guardsOf(v)
 	if g.balance == nil {
 		return nil
@@ -67,7 +69,7 @@ func Reclaim(v PreemptionView, blocked []work.ClassKey, now int64) []jobverbs.Pr
 }
 
 // due returns the first jobs of blocked classes that are within a guarantee, those of the least saturated queues first.
-func (g *guards) due(v PreemptionView, blocked []work.ClassKey) []*work.Job {
+func (g *guards) due(v View, blocked []work.ClassKey) []*work.Job {
 	type head struct {
 		job   *work.Job
 		holds float64
@@ -80,7 +82,7 @@ func (g *guards) due(v PreemptionView, blocked []work.ClassKey) []*work.Job {
 		var first *work.Job
 		for lane := range v.Lanes(key) {
 			for j := range v.LaneJobs(lane) {
-				if first == nil || before(j, first) {
+				if first == nil || order.Before(j, first) {
 					first = j
 				}
 				break
@@ -89,7 +91,7 @@ func (g *guards) due(v PreemptionView, blocked []work.ClassKey) []*work.Job {
 		if first == nil || first.Replacement() {
 			continue
 		}
-		if full := inFull(first, 1); len(full) > 0 {
+		if full := order.InFull(first, 1); len(full) > 0 {
 			first = full[0]
 		} else {
 			continue
@@ -99,7 +101,7 @@ func (g *guards) due(v PreemptionView, blocked []work.ClassKey) []*work.Job {
 		}
 	}
 	slices.SortStableFunc(heads, func(a, b head) int {
-		return cmp.Or(cmp.Compare(a.holds, b.holds), cmp.Compare(b.job.Priority, a.job.Priority), byAge(a.job.ID, b.job.ID))
+		return cmp.Or(cmp.Compare(a.holds, b.holds), cmp.Compare(b.job.Priority, a.job.Priority), order.ByAge(a.job.ID, b.job.ID))
 	})
 	jobs := make([]*work.Job, len(heads))
 	for i := range heads {
@@ -109,7 +111,7 @@ func (g *guards) due(v PreemptionView, blocked []work.ClassKey) []*work.Job {
 }
 
 // borrowers returns the jobs that may be victims of a reclaim. The policy's protection does not count.
-func borrowers(v PreemptionView, now int64) map[ident.Job]*victim {
+func borrowers(v View, now int64) map[ident.Job]*victim {
 	policy := v.Policy()
 	found := map[ident.Job]*victim{}
 	for j := range v.ActiveJobs() {
@@ -138,7 +140,7 @@ func (r *reclaimer) reclaim(j *work.Job) {
 		}
 		kind := ""
 		if j.Shape.Nodes > 1 {
-			kind = gangKind(&j.Shape, n)
+			kind = picture.GangKind(&j.Shape, n)
 		}
 		if byKind[kind] == nil {
 			kinds = append(kinds, kind)
@@ -229,7 +231,7 @@ func (r *reclaimer) survey(j *work.Job, s *spot, leave map[ident.Job]bool, balan
 		}
 	}
 	s.victims, s.cost = nil, 0
-	gpus, fits := choose(s.node, &use, j.Shape)
+	gpus, fits := picture.Choose(s.node, &use, j.Shape)
 	if s.gpus = gpus; fits {
 		return true
 	}
@@ -257,12 +259,12 @@ func (r *reclaimer) survey(j *work.Job, s *spot, leave map[ident.Job]bool, balan
 		use.Remove(held[at])
 		balance.Move(r.victims[held[at].Job].job, -1)
 		held = slices.Delete(held, at, at+1)
-		gpus, fits = choose(s.node, &use, j.Shape)
+		gpus, fits = picture.Choose(s.node, &use, j.Shape)
 	}
 	// Victims that turned out not to be needed stay, the most expensive first.
 	for i := len(taken) - 1; i >= 0; i-- {
 		use.Add(taken[i])
-		if again, still := choose(s.node, &use, j.Shape); still {
+		if again, still := picture.Choose(s.node, &use, j.Shape); still {
 			gpus = again
 			continue
 		}

@@ -1,13 +1,15 @@
-package scheduler
+package reserve
 
 import (
 	"cmp"
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/scheduler/picture"
 )
 
 // mostSteps bounds the search for a time at which enough nodes are free together.
@@ -44,9 +46,14 @@ type reservedStart struct {
 	passing bool
 }
 
-// leaves returns the time at which a lease ends at the latest; 0: unknown. A lease that should have ended by now is
+// Jobs finds the job of a lease.
+type Jobs interface {
+	Job(ident.Job) (*work.Job, bool)
+}
+
+// Leaves returns the time at which a lease ends at the latest; 0: unknown. A lease that should have ended by now is
 // expected to end at once.
-func leaves(v View, l *work.Lease, now int64) int64 {
+func Leaves(v Jobs, l *work.Lease, now int64) int64 {
 	j, ok := v.Job(l.Job)
 	if !ok {
 		return 0
@@ -73,7 +80,7 @@ func newSites(v View, now int64) *sites {
 		s := &site{node: n, use: v.Use(n.ID)}
 		if s.use.Tasks > 0 {
 			for l := range v.LeasesOn(n.ID) {
-				s.leases = append(s.leases, leaving{l, leaves(v, l, now)})
+				s.leases = append(s.leases, leaving{l, Leaves(v, l, now)})
 			}
 			slices.SortStableFunc(s.leases, func(a, b leaving) int {
 				return cmp.Compare(uint64(a.leaves-1), uint64(b.leaves-1)) // 0 is last
@@ -183,7 +190,7 @@ func (t *sites) choose(j *work.Job, at int64, on []free, above int) *jobverbs.St
 	for _, f := range on {
 		use := f.site.at(at)
 		f.reserve(&use, at, until, above)
-		gpus, ok := choose(f.node, &use, j.Shape)
+		gpus, ok := picture.Choose(f.node, &use, j.Shape)
 		if !ok {
 			return nil
 		}
@@ -206,7 +213,7 @@ func (s *site) at(at int64) work.NodeUse {
 // reserve adds to use the reserved places, at any time within [from, to), of jobs that are at least as urgent.
 func (s *site) reserve(use *work.NodeUse, from, to int64, above int) {
 	for _, p := range s.reserved {
-		if p.above > above || !p.During(from, to) || p.passing && p.Until != 0 && p.Until <= from+little {
+		if p.above > above || !p.During(from, to) || p.passing && p.Until != 0 && p.Until <= from+Little {
 			continue
 		}
 		for i := range p.Tasks {
@@ -253,7 +260,7 @@ func (s *site) earliest(j *work.Job, u *usable, from, before int64, above int) i
 
 func (s *site) kindOf() string {
 	if s.kind == "" {
-		s.kind = gpuKind(s.node)
+		s.kind = picture.Kind(s.node)
 	}
 	return s.kind
 }

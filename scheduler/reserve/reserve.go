@@ -1,7 +1,14 @@
-package scheduler
+// Package reserve reserves starts for waiting jobs that fit nowhere: times, and the places that are free then.
+//
+// Contract. [Starts] is pure, like a plan: it reads a view, and its result is a proposal that the state checks.
+//
+// Guarantees. A reserved start depends only on time limits of running jobs, never on predictions. No start delays
+// another one that comes before it.
+package reserve
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 
@@ -12,12 +19,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/scheduler/order"
+	"github.com/mindcoordinator/mind/scheduler/predict"
+	"github.com/mindcoordinator/mind/scheduler/quota"
 )
 
 const (
-	// little is the least time by which a start must become earlier, or be missed, before the reserved start is
-	// changed. A start must also become earlier by 1/littlePart of the time until it.
-	little      = int64(60e9)
+	// Little is the least time, in nanoseconds, by which a start must become earlier, or be missed, before the reserved
+	// start is changed. A start must also become earlier by 1/littlePart of the time until it.
+	Little      = int64(60e9)
 	littlePart  = 20
 	mostLooked  = 256 // jobs that are looked at, without a reserved start
 	lookedTimes = 4   // as many more for each start that may be reserved
@@ -25,25 +36,35 @@ const (
 	never = int64(math.MaxInt64)
 )
 
-// ReserveView is the part of the state that Reserve reads. *fsm.View implements it.
-type ReserveView interface {
-	View
+// View is the part of the state that Starts reads. *fsm.View implements it.
+type View interface {
+	quota.View
+	order.View
+	Nodes() iter.Seq[*work.Node]
+	Use(node string) work.NodeUse
+	LeasesOn(node string) iter.Seq[*work.Lease]
+	Job(ident.Job) (*work.Job, bool)
+	ClassOf(*work.Job) work.ClassKey
+	// ClaimOf returns the places that are kept for a job.
 	ClaimOf(ident.Job) (*claims.Claim, bool)
+	// Windows are the maintenances and reservations of nodes. Promises are the reserved starts of waiting jobs.
+	Windows() iter.Seq[*windows.Window]
+	Promises() iter.Seq[*promises.Promise]
 }
 
-// Reserve reserves starts for the first jobs of the given classes, in the order in which they would be offered, that
+// Starts reserves starts for the first jobs of the given classes, in the order in which they would be offered, that
 // have waited for as long as the policy says. Each gets the earliest start that the time limits of the running jobs
-// allow. Reserve returns false if the existing reserved starts do not change.
+// allow. Starts returns false if the existing reserved starts do not change.
 //
 // An existing reserved start stays, whatever jobs come later, and whatever fair share says. It changes when its places
 // become free earlier, when one of them is lost, when a job of a higher priority needs them, and when a job does not
 // end in time. No start depends on the end of a job without a time limit.
 //
-// now is in Unix nanoseconds. Like [Plan], Reserve is pure, and the state checks its proposal.
-func Reserve(v ReserveView, blocked []work.ClassKey, now int64, opts Options) (jobverbs.PromiseStarts, bool) {
+// now is in Unix nanoseconds. model predicts durations for the order SHORTEST; nil: a model without data.
+func Starts(v View, blocked []work.ClassKey, now int64, model *predict.Model) (jobverbs.PromiseStarts, bool) {
 	now = max(now, v.Now())
-	r := &reserver{view: v, ranking: newRanking(v, opts), now: now}
-	seats := int(r.ranking.policy.Backfill.Reservations)
+	r := &reserver{view: v, ranking: order.NewRanking(v, model), now: now}
+	seats := int(r.ranking.Policy.Backfill.Reservations)
 	had := r.reserved()
 	var want []*candidate
 	if seats > 0 {
@@ -81,8 +102,8 @@ func Reserve(v ReserveView, blocked []work.ClassKey, now int64, opts Options) (j
 
 // reserver decides the reserved starts one after the other.
 type reserver struct {
-	view    ReserveView
-	ranking *ranking
+	view    View
+	ranking *order.Ranking
 	now     int64
 	sites   *sites
 	// count is the number of existing reserved starts.
@@ -107,7 +128,7 @@ func (c *candidate) rank() int {
 // reserved returns the jobs whose reserved starts may stay, the oldest first.
 func (r *reserver) reserved() []*candidate {
 	var all []*candidate
-	limits := newRoom(r.view)
+	limits := quota.New(r.view)
 	for p := range r.view.Promises() {
 		r.count++
 		j, ok := r.view.Job(p.Job)
@@ -115,10 +136,10 @@ func (r *reserver) reserved() []*candidate {
 			continue
 		}
 		key := r.view.ClassOf(j)
-		if l := limits.limitsOf(&key); l.bars(j.Shape) != "" {
+		if l := limits.Of(&key); l.Bars(j.Shape) != "" {
 			continue
 		}
-		all = append(all, &candidate{job: j, above: r.ranking.of(j).above, old: p})
+		all = append(all, &candidate{job: j, above: r.ranking.Of(j).Above, old: p})
 	}
 	slices.SortStableFunc(all, func(a, b *candidate) int { return cmp.Compare(a.old.Since, b.old.Since) })
 	return all
@@ -134,36 +155,32 @@ func (r *reserver) eligible(j *work.Job) bool {
 
 // waiting returns the first jobs of blocked classes that have waited for long enough.
 func (r *reserver) waiting(blocked []work.ClassKey, had []*candidate, seats int) []*candidate {
-	line, limits := newTree(r.view, r.ranking), newRoom(r.view)
+	line, limits := order.NewTree(r.view, r.ranking), quota.New(r.view)
 	for _, key := range blocked {
-		c := &class{key: key, limits: limits.limitsOf(&key), costs: key.Shape.Amount().Now()}
-		if c.limits.bars(key.Shape) != "" {
+		if l := limits.Of(&key); l.Bars(key.Shape) != "" {
 			continue
 		}
-		for lane := range r.view.Lanes(key) {
-			if l := openLane(r.view, r.ranking, lane, c); l != nil {
-				line.add(l)
-			}
-		}
+		c := order.NewClass(&key)
+		line.Open(&c)
 	}
-	line.ready()
+	line.Ready()
 	known := map[ident.Job]bool{}
 	for _, c := range had {
 		known[c.job.ID] = true
 	}
 	var found []*candidate
 	for range mostLooked + lookedTimes*seats {
-		l := line.first()
+		l := line.First()
 		if l == nil || len(found) == lookedTimes*seats {
 			break
 		}
-		j := l.head
-		if known[j.ID] || !r.eligible(j) || r.ranking.waited(j) < r.ranking.policy.Backfill.After {
-			line.skip()
+		j := l.Head
+		if known[j.ID] || !r.eligible(j) || r.ranking.Waited(j) < r.ranking.Policy.Backfill.After {
+			line.Skip()
 			continue
 		}
-		found = append(found, &candidate{job: j, above: l.rank.above})
-		line.placed()
+		found = append(found, &candidate{job: j, above: l.Rank.Above})
+		line.Placed()
 	}
 	return found
 }
@@ -188,7 +205,7 @@ func (r *reserver) decide(c *candidate) *jobverbs.Start {
 			return nil
 		}
 		start.Cause = why
-	} else if better := r.sites.find(c.job, r.now, start.At-max(little, (start.At-r.now)/littlePart), math.MaxInt); better != nil {
+	} else if better := r.sites.find(c.job, r.now, start.At-max(Little, (start.At-r.now)/littlePart), math.MaxInt); better != nil {
 		start = better
 		start.Cause = reason.New(reason.PromiseEarlier)
 	}
@@ -199,7 +216,7 @@ func (r *reserver) decide(c *candidate) *jobverbs.Start {
 // broken returns the reason why a reserved start cannot be kept; empty: it can.
 func (r *reserver) broken(c *candidate) reason.Reason {
 	p := c.old
-	latest := p.StartAt + little
+	latest := p.StartAt + Little
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
 		s := r.sites.named(t.Node)
@@ -231,7 +248,7 @@ func (r *reserver) outranked(c *candidate, s *site, until int64) bool {
 	}
 	for i := range s.leases {
 		l := &s.leases[i]
-		if j, ok := r.view.Job(l.Job); ok && (l.leaves == 0 || l.leaves > until) && r.ranking.of(j).above < c.above {
+		if j, ok := r.view.Job(l.Job); ok && (l.leaves == 0 || l.leaves > until) && r.ranking.Of(j).Above < c.above {
 			return true
 		}
 	}

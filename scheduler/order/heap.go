@@ -1,4 +1,4 @@
-package scheduler
+package order
 
 // heapify orders h as a binary heap: the first element is at index 0.
 

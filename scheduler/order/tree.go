@@ -1,20 +1,20 @@
-package scheduler
+package order
 
 import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 )
 
-// tree has the waiting jobs in the order in which they are offered. The most urgent ones come first. Among equally
+// Tree has the waiting jobs in the order in which they are offered. The most urgent ones come first. Among equally
 // urgent ones the order goes down the tree of queues, from a queue to its tenants, from a tenant to its users and from
 // a user to the user's jobs, and at each step to the node with the smallest share. A share is the past and present
 // usage of the resource of which the node has the largest part of the cluster (dominant resource fairness), divided by
 // the weight. Of equal shares, the one with the older job comes first.
 //
 // A placement is charged at once to all nodes on the way to its job, so users that submit at the same time take turns.
-type tree struct {
+type Tree struct {
 	view    View
-	ranking *ranking
+	ranking *Ranking
 	// per is the reciprocal of the cluster's capacity of each resource; 0 where it has none.
 	per    [3]float64
 	root   *node
@@ -34,9 +34,9 @@ type node struct {
 	children []*node
 	byName   map[string]*node
 	heap     []*node
-	lanes    []*lane
+	lanes    []*Lane
 	// best is the lane with the job to offer first; nil: no job is left.
-	best *lane
+	best *Lane
 	// guaranteed is the guarantee of a queue (0: none), and holds the GPUs of the queue and of those below it, both in
 	// thousandths of a GPU.
 	guaranteed, holds int
@@ -44,8 +44,9 @@ type node struct {
 	own *node
 }
 
-func newTree(v View, r *ranking) *tree {
-	t := &tree{view: v, ranking: r, root: &node{perWeight: 1}, queues: map[string]*node{}}
+// NewTree returns a tree without lanes. Open adds them, and Ready orders them.
+func NewTree(v View, r *Ranking) *Tree {
+	t := &Tree{view: v, ranking: r, root: &node{perWeight: 1}, queues: map[string]*node{}}
 	total := v.Total()
 	for i, n := range [...]uint64{total.GPUMilli, total.CPUs, total.Mem} {
 		if n > 0 {
@@ -75,7 +76,7 @@ func (n *node) named(name string) *node {
 }
 
 // queue returns the node of a queue, and makes it and those of the queues above it if there are none.
-func (t *tree) queue(name string) *node {
+func (t *Tree) queue(name string) *node {
 	if n, ok := t.queues[name]; ok {
 		return n
 	}
@@ -95,18 +96,34 @@ func (t *tree) queue(name string) *node {
 	return n
 }
 
+// Open adds the lanes of a class to the tree.
+func (t *Tree) Open(c *Class) {
+	for key := range t.view.Lanes(c.Key) {
+		if l := openLane(t.view, t.ranking, key, c); l != nil {
+			t.add(l)
+		}
+	}
+}
+
+// OpenKept does the same, with the lanes that were kept.
+func (t *Tree) OpenKept(c *Class, k *Kept) {
+	for _, l := range k.of(c.Key) {
+		t.add(newLane(t.ranking, &l.Key, c, l.oldest))
+	}
+}
+
 // add adds a lane to the tree.
-func (t *tree) add(l *lane) {
+func (t *Tree) add(l *Lane) {
 	tenant := t.queue(l.key.Class.Queue).own.named(l.key.Tenant)
 	before := len(tenant.children)
 	user := tenant.named(l.key.User)
 	t.users += len(tenant.children) - before
 	user.lanes = append(user.lanes, l)
-	l.class.lanes++
+	l.Class.Lanes++
 }
 
-// ready orders the tree after all lanes were added. It reads the accounts only if there is more than one user.
-func (t *tree) ready() {
+// Ready orders the tree after all lanes were added. It reads the accounts only if there is more than one user.
+func (t *Tree) Ready() {
 	if t.users > 1 {
 		t.charge()
 	}
@@ -115,7 +132,7 @@ func (t *tree) ready() {
 
 // charge adds the accounts to the usage of the nodes. An account of a tenant or user without waiting jobs counts for
 // the nodes above.
-func (t *tree) charge() {
+func (t *Tree) charge() {
 	now, life := t.view.Now(), accounts.Life(t.view.Policy().HalfLife)
 	first, last := true, accounts.Key{}
 	var queue, tenant *node
@@ -146,7 +163,7 @@ func (t *tree) charge() {
 }
 
 // nearest returns the node of a queue, or of the nearest queue above that has a node; nil: none has.
-func (t *tree) nearest(name string) *node {
+func (t *Tree) nearest(name string) *node {
 	for range work.MaxQueueDepth {
 		if n, ok := t.queues[name]; ok {
 			return n
@@ -161,7 +178,7 @@ func (t *tree) nearest(name string) *node {
 }
 
 // settle computes the shares of a node and of all nodes below it, and orders their heaps.
-func (t *tree) settle(n *node) {
+func (t *Tree) settle(n *node) {
 	n.share = t.shareOf(n)
 	if len(n.lanes) > 0 {
 		heapify(n.lanes, laneBefore)
@@ -179,7 +196,7 @@ func (t *tree) settle(n *node) {
 	}
 }
 
-func (t *tree) shareOf(n *node) float64 {
+func (t *Tree) shareOf(n *node) float64 {
 	u := &n.usage
 	return max(float64(u.GPUMilli)*t.per[0], float64(u.CPUs)*t.per[1], float64(u.Mem)*t.per[2]) * n.perWeight
 }
@@ -191,7 +208,7 @@ func turn(a, b *node) bool {
 			return x < y
 		}
 	}
-	if x, y := a.best.rank.above, b.best.rank.above; x != y {
+	if x, y := a.best.Rank.Above, b.best.Rank.Above; x != y {
 		return x < y
 	}
 	if a.share != b.share {
@@ -206,22 +223,22 @@ func (n *node) saturation() float64 {
 	if n.guaranteed == 0 {
 		return 1
 	}
-	if need := n.best.class.key.Shape.GPUMilli(); need == 0 || n.holds+need > n.guaranteed {
+	if need := n.best.Class.Key.Shape.GPUMilli(); need == 0 || n.holds+need > n.guaranteed {
 		return 1
 	}
 	return float64(n.holds) / float64(n.guaranteed)
 }
 
-func laneBefore(a, b *lane) bool { return a.rank.before(b.rank) }
+func laneBefore(a, b *Lane) bool { return a.Rank.before(b.Rank) }
 
-// first returns the lane with the next job to offer; nil: no job is left.
-func (t *tree) first() *lane {
+// First returns the lane with the next job to offer; nil: no job is left.
+func (t *Tree) First() *Lane {
 	for t.root.best != nil {
 		l := t.root.best
 		switch {
-		case l.class.blocked:
+		case l.Class.Blocked:
 			t.advance(false, accounts.Usage{})
-		case l.head == nil:
+		case l.Head == nil:
 			l.settle(t.view, t.ranking)
 			t.advance(true, accounts.Usage{})
 		default:
@@ -231,25 +248,25 @@ func (t *tree) first() *lane {
 	return nil
 }
 
-// placed charges the first job, and moves its lane to the next job.
-func (t *tree) placed() {
+// Placed charges the first job, and moves its lane to the next job.
+func (t *Tree) Placed() {
 	l := t.root.best
-	t.advance(l.next(t.view, t.ranking), l.class.costs)
+	t.advance(l.next(t.view, t.ranking), l.Class.Costs)
 }
 
-// skip moves the first lane past its first job; past all elements if that is an array.
-func (t *tree) skip() {
+// Skip moves the first lane past its first job; past all elements if that is an array.
+func (t *Tree) Skip() {
 	t.advance(t.root.best.nextJob(t.view, t.ranking), accounts.Usage{})
 }
 
 // advance charges the first lane for a placed job, and sorts it again; it removes the lane if goesOn is false.
-func (t *tree) advance(goesOn bool, given accounts.Usage) {
+func (t *Tree) advance(goesOn bool, given accounts.Usage) {
 	n := t.root
 	for n.lanes == nil {
 		n = n.heap[0]
 	}
 	if !goesOn {
-		n.lanes[0].class.lanes--
+		n.lanes[0].Class.Lanes--
 		n.lanes = removeFirst(n.lanes)
 	}
 	sink(n.lanes, 0, laneBefore)

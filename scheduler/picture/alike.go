@@ -1,15 +1,15 @@
-package scheduler
+package picture
 
 import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
-// gangKind returns the same text for nodes that a gang may use together: those with the same GPUs and, with
+// GangKind returns the same text for nodes that a gang may use together: those with the same GPUs and, with
 // domains.Same, in the same domain. So the victims of a gang make room in one domain, even if segments would allow
 // several.
-func gangKind(s *work.Shape, n *work.Node) string {
-	kind := gpuKind(n)
+func GangKind(s *work.Shape, n *work.Node) string {
+	kind := Kind(n)
 	if s.Between != domains.Same {
 		return kind
 	}

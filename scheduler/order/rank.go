@@ -1,4 +1,4 @@
-package scheduler
+package order
 
 import (
 	"math"
@@ -9,25 +9,29 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/predict"
 )
 
-// ranking orders waiting jobs as the policy says, by their priority, age and history.
-type ranking struct {
-	policy policy.Policy
-	now    int64
-	model  *predict.Model
+// Ranking orders waiting jobs as the policy says, by their priority, age and history.
+type Ranking struct {
+	Policy policy.Policy
+	// Now is the time of the view, in Unix nanoseconds.
+	Now   int64
+	model *predict.Model
 	// buf and one are buffers for jobs that are read.
 	buf []*work.Job
 	one [1]*work.Job
 }
 
-// rank is the position of a job in the order. Ranks are compared field by field; the lower one comes first.
-type rank struct {
-	above int // minus the priority after aging
+// Rank is the position of a job in the order. Ranks are compared field by field; the lower one comes first.
+type Rank struct {
+	// Above is minus the priority after aging.
+	Above int
 	need  float64
 	id    ident.Job
 }
 
-func newRanking(v View, opts Options) *ranking {
-	r := &ranking{policy: v.Policy(), now: v.Now(), model: opts.Model}
+// NewRanking returns the ranking by the policy and the time of a view. model predicts durations for the order SHORTEST;
+// nil: there is no data for predictions.
+func NewRanking(v View, model *predict.Model) *Ranking {
+	r := &Ranking{Policy: v.Policy(), Now: v.Now(), model: model}
 	if r.model == nil {
 		r.model = &predict.Model{}
 	}
@@ -36,32 +40,33 @@ func newRanking(v View, opts Options) *ranking {
 
 // stratified reports whether the jobs of a lane are read priority by priority. Otherwise they are offered in the order
 // of the state.
-func (r *ranking) stratified() bool {
-	return r.policy.AgingStep > 0 || r.policy.Order != policy.OrderFIFO
+func (r *Ranking) stratified() bool {
+	return r.Policy.AgingStep > 0 || r.Policy.Order != policy.OrderFIFO
 }
 
-func (r *ranking) of(j *work.Job) rank {
-	return rank{above: -int(j.Priority) - r.aged(j), need: r.need(j), id: j.ID}
+// Of returns the rank of a job.
+func (r *Ranking) Of(j *work.Job) Rank {
+	return Rank{Above: -int(j.Priority) - r.aged(j), need: r.need(j), id: j.ID}
 }
 
 // leads reports whether the oldest job of a lane and priority, which has the given rank, comes first among them. With
 // an order other than FIFO a younger job may come first, unless the oldest has the lowest possible rank: its need is 0,
 // and it has not run, so it has aged most.
-func (r *ranking) leads(oldest *work.Job, its rank) bool {
+func (r *Ranking) leads(oldest *work.Job, its Rank) bool {
 	bound := r.boundOf(oldest)
-	return r.policy.Order == policy.OrderFIFO || its.need == 0 && its.above == bound.above
+	return r.Policy.Order == policy.OrderFIFO || its.need == 0 && its.Above == bound.Above
 }
 
 // boundOf returns a rank that is before those of the oldest job of a lane and priority, of all jobs that follow it
 // there, and of equally urgent jobs elsewhere.
-func (r *ranking) boundOf(oldest *work.Job) rank {
-	return rank{above: -int(oldest.Priority) - r.steps(r.now-oldest.CreatedAt), need: -1}
+func (r *Ranking) boundOf(oldest *work.Job) Rank {
+	return Rank{Above: -int(oldest.Priority) - r.steps(r.Now-oldest.CreatedAt), need: -1}
 }
 
-func (a rank) before(b rank) bool {
+func (a Rank) before(b Rank) bool {
 	switch {
-	case a.above != b.above:
-		return a.above < b.above
+	case a.Above != b.Above:
+		return a.Above < b.Above
 	case a.need != b.need:
 		return a.need < b.need
 	}
@@ -69,46 +74,46 @@ func (a rank) before(b rank) bool {
 }
 
 // aged returns the number of priorities by which a job has risen while it waited.
-func (r *ranking) aged(j *work.Job) int {
-	if r.policy.AgingStep <= 0 {
+func (r *Ranking) aged(j *work.Job) int {
+	if r.Policy.AgingStep <= 0 {
 		return 0
 	}
-	return r.steps(r.waited(j))
+	return r.steps(r.Waited(j))
 }
 
 // steps returns the number of priorities by which a job rises when it waits for so long.
-func (r *ranking) steps(waited int64) int {
-	if r.policy.AgingStep <= 0 {
+func (r *Ranking) steps(waited int64) int {
+	if r.Policy.AgingStep <= 0 {
 		return 0
 	}
-	return int(min(max(waited, 0)/r.policy.AgingStep, policy.MaxAging))
+	return int(min(max(waited, 0)/r.Policy.AgingStep, policy.MaxAging))
 }
 
-// waited returns how long a job has waited since it was submitted: the time in which it did not run.
-func (r *ranking) waited(j *work.Job) int64 { return r.now - j.CreatedAt - Attained(j, r.now) }
+// Waited returns how long a job has waited since it was submitted: the time in which it did not run.
+func (r *Ranking) Waited(j *work.Job) int64 { return r.Now - j.CreatedAt - Attained(j, r.Now) }
 
 // need returns the GPU time that Policy.Order compares. It is not only the duration: of two jobs of the same length the
 // smaller one comes first, because it delays others less.
-func (r *ranking) need(j *work.Job) float64 {
-	switch r.policy.Order {
+func (r *Ranking) need(j *work.Job) float64 {
+	switch r.Policy.Order {
 	case policy.OrderShortest:
-		return gpus(j) * float64(r.remaining(j))
+		return gpus(j) * float64(r.Remaining(j))
 	case policy.OrderAttained:
 		if j.Retries.Preempted == 0 && !j.Live() {
 			return 0 // Time lost by a failure does not count against the job.
 		}
-		return gpus(j) * float64(Attained(j, r.now))
+		return gpus(j) * float64(Attained(j, r.Now))
 	}
 	return 0
 }
 
-// remaining predicts how much longer a job runs. With the order ATTAINED the model is not used: a job is expected to
+// Remaining predicts how much longer a job runs. With the order ATTAINED the model is not used: a job is expected to
 // run for as long again as it has run.
-func (r *ranking) remaining(j *work.Job) int64 {
-	ran := Attained(j, r.now)
+func (r *Ranking) Remaining(j *work.Job) int64 {
+	ran := Attained(j, r.Now)
 	var left int64
-	if r.policy.Order == policy.OrderAttained {
-		left = max(ran, r.policy.Preemption.Every)
+	if r.Policy.Order == policy.OrderAttained {
+		left = max(ran, r.Policy.Preemption.Every)
 	} else {
 		left = r.model.Remaining(j, ran)
 	}

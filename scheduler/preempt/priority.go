@@ -1,14 +1,18 @@
-package scheduler
+// Package preempt chooses running jobs to preempt, so that waiting jobs get their places.
+//
+// Contract. [ForPriority] decides for jobs of a higher priority, [ForGuarantees] for jobs within the guarantee of their
+// queue, and an [Order] for jobs that come first by the policy's order. Like the planner they are pure: they read a view,
+// and propose. The state checks each proposal.
+//
+// Guarantees. Only jobs that were submitted as preemptible are taken, and no guaranteed GPUs of another queue.
+package preempt
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"maps"
 	"math"
-	"math/bits"
 	"slices"
-	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
@@ -19,14 +23,21 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/order"
+	"github.com/mindcoordinator/mind/scheduler/picture"
+	"github.com/mindcoordinator/mind/scheduler/quota"
 )
 
-// PreemptionView is the part of the state that the choice of victims reads. *fsm.View implements it.
-type PreemptionView interface {
-	View
-	Node(id string) (*work.Node, bool)
+// View is the part of the state that ForPriority and ForGuarantees read. *fsm.View implements it.
+type View interface {
+	quota.View
+	NodesView
+	Policy() policy.Policy
 	Job(ident.Job) (*work.Job, bool)
+	// LaneJobs are the jobs of a lane, the highest priority first, then the oldest.
+	Lanes(class work.ClassKey) iter.Seq[work.LaneKey]
+	LaneJobs(lane work.LaneKey) iter.Seq[*work.Job]
+	ClaimOf(ident.Job) (*claims.Claim, bool)
 	ActiveJobs() iter.Seq[*work.Job]
 	LeasesOn(node string) iter.Seq[*work.Lease]
 	Checkpoint(ident.Checkpoint) (*checkpoints.Checkpoint, bool)
@@ -36,18 +47,26 @@ type PreemptionView interface {
 	WindowsOn(node string) iter.Seq[*windows.Window]
 }
 
+// NodesView is the part of the state that an Order reads, besides the guarantees of queues if the view is a View.
+type NodesView interface {
+	Nodes() iter.Seq[*work.Node]
+	Use(node string) work.NodeUse
+	Windows() iter.Seq[*windows.Window]
+	Promises() iter.Seq[*promises.Promise]
+}
+
 // maxPreemptions is the number of jobs that one pass makes room for. The next pass sees the results.
 const maxPreemptions = 16
 
-// Preempt chooses victims for the first jobs of blocked classes. Victims are preemptible jobs of lower priority whose
-// attempts have run for longer than the policy protects them. Preempt takes those that lose the least: the GPU-seconds
+// ForPriority chooses victims for the first jobs of blocked classes. Victims are preemptible jobs of lower priority whose
+// attempts have run for longer than the policy protects them. It takes those that lose the least: the GPU-seconds
 // since their last checkpoint, and those of a restart. No job is taken that is not needed.
 //
 // A job whose last attempt may still be alive gets no places this way. Only the leader knows where it may run, and the
 // state grants the places without the leader (rule R3).
 //
-// now is in Unix nanoseconds. Like [Plan], Preempt is pure, and the state checks its proposal.
-func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []jobverbs.Preemption {
+// now is in Unix nanoseconds. It is pure, and the state checks its proposal.
+func ForPriority(v View, blocked []work.ClassKey, now int64) []jobverbs.Preemption {
 	victims := candidates(v, now)
 	if len(victims) == 0 {
 		return nil
@@ -57,18 +76,18 @@ func Preempt(v PreemptionView, blocked []work.ClassKey, now int64) []jobverbs.Pr
 		var first *work.Job
 		for lane := range v.Lanes(key) {
 			for j := range v.LaneJobs(lane) {
-				if first == nil || before(j, first) {
+				if first == nil || order.Before(j, first) {
 					first = j
 				}
 				break
 			}
 		}
 		if first != nil {
-			heads = append(heads, inFull(first, 1)...)
+			heads = append(heads, order.InFull(first, 1)...)
 		}
 	}
 	slices.SortStableFunc(heads, func(a, b *work.Job) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), byAge(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), order.ByAge(a.ID, b.ID))
 	})
 	p := newPreemptor(v, victims, now)
 	p.reserved = reservedOn(v)
@@ -91,7 +110,7 @@ type victim struct {
 }
 
 // candidates returns the jobs that may be preempted.
-func candidates(v PreemptionView, now int64) map[ident.Job]*victim {
+func candidates(v View, now int64) map[ident.Job]*victim {
 	policy := v.Policy()
 	found := map[ident.Job]*victim{}
 	for j := range v.ActiveJobs() {
@@ -104,7 +123,7 @@ func candidates(v PreemptionView, now int64) map[ident.Job]*victim {
 }
 
 // costOf returns the GPU time that is lost if a job is preempted.
-func costOf(v PreemptionView, j *work.Job, now int64, policy *policy.Policy) float64 {
+func costOf(v View, j *work.Job, now int64, policy *policy.Policy) float64 {
 	saved := now
 	if j.StartedAt != 0 {
 		saved = j.StartedAt
@@ -118,7 +137,7 @@ func costOf(v PreemptionView, j *work.Job, now int64, policy *policy.Policy) flo
 
 // preemptor chooses the victims for one job after the other.
 type preemptor struct {
-	view    PreemptionView
+	view    View
 	victims map[ident.Job]*victim
 	// taken are the resources, by node, that earlier jobs of the same pass get.
 	taken map[string]work.Claimed
@@ -130,7 +149,7 @@ type preemptor struct {
 	guards
 }
 
-func newPreemptor(v PreemptionView, victims map[ident.Job]*victim, now int64) preemptor {
+func newPreemptor(v View, victims map[ident.Job]*victim, now int64) preemptor {
 	return preemptor{view: v, victims: victims, taken: map[string]work.Claimed{}, now: max(now, v.Now()), guards: guardsOf(v)}
 }
 
@@ -141,7 +160,7 @@ type reservedPlace struct {
 	rank int
 }
 
-func reservedOn(v PreemptionView) map[string][]reservedPlace {
+func reservedOn(v View) map[string][]reservedPlace {
 	on := map[string][]reservedPlace{}
 	for promise := range v.Promises() {
 		j, ok := v.Job(promise.Job)
@@ -212,7 +231,7 @@ func (p *preemptor) preempt(j *work.Job) bool {
 		}
 		kind := ""
 		if j.Shape.Nodes > 1 && j.Shape.NeedsGPU() {
-			kind = gangKind(&j.Shape, n) // the tasks of a gang run on equal nodes
+			kind = picture.GangKind(&j.Shape, n) // the tasks of a gang run on equal nodes
 		}
 		if byKind[kind] == nil {
 			kinds = append(kinds, kind)
@@ -291,7 +310,7 @@ func (p *preemptor) survey(j *work.Job, s *spot, leave map[ident.Job]bool) bool 
 		}
 	}
 	s.victims, s.cost = nil, 0
-	gpus, fits := choose(s.node, &use, j.Shape)
+	gpus, fits := picture.Choose(s.node, &use, j.Shape)
 	if !fits {
 		slices.SortStableFunc(leases, func(a, b *work.Lease) int {
 			return cmp.Or(cmp.Compare(p.victims[a.Job].cost, p.victims[b.Job].cost), cmp.Compare(a.Job, b.Job))
@@ -299,7 +318,7 @@ func (p *preemptor) survey(j *work.Job, s *spot, leave map[ident.Job]bool) bool 
 		taken := 0
 		for ; taken < len(leases) && !fits; taken++ {
 			use.Remove(leases[taken])
-			gpus, fits = choose(s.node, &use, j.Shape)
+			gpus, fits = picture.Choose(s.node, &use, j.Shape)
 		}
 		if !fits {
 			return false
@@ -307,7 +326,7 @@ func (p *preemptor) survey(j *work.Job, s *spot, leave map[ident.Job]bool) bool 
 		// Victims that turned out not to be needed stay, the most expensive first.
 		for i := taken - 1; i >= 0; i-- {
 			use.Add(leases[i])
-			if again, still := choose(s.node, &use, j.Shape); still {
+			if again, still := picture.Choose(s.node, &use, j.Shape); still {
 				gpus = again
 				continue
 			}
@@ -318,27 +337,6 @@ func (p *preemptor) survey(j *work.Job, s *spot, leave map[ident.Job]bool) bool 
 	}
 	s.gpus = gpus
 	return true
-}
-
-// choose picks the GPUs for a task on a node. It returns false if the task does not fit.
-func choose(n *work.Node, use *work.NodeUse, s work.Shape) (uint64, bool) {
-	want := int(s.GPUs)
-	if s.FractionMilli > 0 {
-		want = 1
-	}
-	gpus := uint64(0)
-	if want > 0 {
-		free := work.Eligible(n, use, s)
-		if bits.OnesCount64(free) < want {
-			return 0, false
-		}
-		picked, ok := place.Choose(n, free, want, s.Topology == work.TopologyNVLink)
-		if !ok {
-			return 0, false
-		}
-		gpus = picked
-	}
-	return gpus, work.CheckTask(n, use, s, gpus) == nil
 }
 
 // spare removes victims that are not needed once all places are known: a job on several nodes may have been chosen for
@@ -410,14 +408,4 @@ func (p *preemptor) decide(j *work.Job, spots []*spot, leave map[ident.Job]bool)
 		delete(p.victims, id)
 	}
 	p.made = append(p.made, m)
-}
-
-// gpuKind returns the same text for nodes with the same GPUs.
-func gpuKind(n *work.Node) string {
-	var b strings.Builder
-	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		fmt.Fprintf(&b, "%d %s %s %d;", g.Index, g.Type, g.Model, g.MemMB)
-	}
-	return b.String()
 }

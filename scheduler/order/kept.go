@@ -1,4 +1,4 @@
-package scheduler
+package order
 
 import (
 	"iter"
@@ -8,20 +8,19 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/changes"
 )
 
-// lanesView is a View that lists the lanes that have changed. *fsm.View implements it.
-type lanesView interface {
+// ChangingView is a View that lists the lanes that have changed. *fsm.View implements it.
+type ChangingView interface {
 	View
 	LanesChanged() changes.Mark[*work.Lane]
-	ReasonsChanged() changes.Mark[*work.ClassKey]
 	NumberedLanes(class work.ClassKey) iter.Seq[*work.Lane]
 	OldestBelow(lane uint32, priority int) *work.Job
 }
 
-// keptLanes keeps the lanes of the classes that have fitted, and the oldest jobs of each lane, from pass to pass. Each
+// Kept keeps the lanes of the classes that have fitted, and the oldest jobs of each lane, from pass to pass. Each
 // pass reads only the lanes that have changed.
-type keptLanes struct {
-	view lanesView
-	// mark is the position after the last change that was read. stratified is ranking.stratified at that time.
+type Kept struct {
+	view ChangingView
+	// mark is the position after the last change that was read. stratified is Ranking.stratified at that time.
 	mark       changes.Mark[*work.Lane]
 	stratified bool
 	classes    map[work.ClassKey][]*keptLane
@@ -35,11 +34,11 @@ type keptLane struct {
 	oldest []*work.Job
 }
 
-// sync updates the lanes to a view.
-func (k *keptLanes) sync(v lanesView, r *ranking) {
+// Sync updates the lanes to a view.
+func (k *Kept) Sync(v ChangingView, r *Ranking) {
 	changed, known := changes.Between(k.mark, v.LanesChanged())
 	if !known || k.stratified != r.stratified() {
-		*k = keptLanes{stratified: r.stratified(), classes: map[work.ClassKey][]*keptLane{}, lanes: map[uint32]*keptLane{}}
+		*k = Kept{stratified: r.stratified(), classes: map[work.ClassKey][]*keptLane{}, lanes: map[uint32]*keptLane{}}
 	} else {
 		k.view = v
 		for lane := range changed {
@@ -51,8 +50,14 @@ func (k *keptLanes) sync(v lanesView, r *ranking) {
 	k.view, k.mark = v, v.LanesChanged()
 }
 
+// Rest forgets the view, which may be large, until the next Sync.
+func (k *Kept) Rest() { k.view = nil }
+
+// Ready reports whether Sync has read a view since the last Rest.
+func (k *Kept) Ready() bool { return k.view != nil }
+
 // of returns the lanes of a class.
-func (k *keptLanes) of(class work.ClassKey) []*keptLane {
+func (k *Kept) of(class work.ClassKey) []*keptLane {
 	if _, ok := k.classes[class]; !ok {
 		for lane := range k.view.NumberedLanes(class) {
 			k.read(lane)
@@ -62,7 +67,7 @@ func (k *keptLanes) of(class work.ClassKey) []*keptLane {
 }
 
 // read reads the oldest jobs of a lane. A lane without jobs is removed, and so is a class without lanes.
-func (k *keptLanes) read(lane *work.Lane) {
+func (k *Kept) read(lane *work.Lane) {
 	class := lane.Key.Class
 	l := k.lanes[lane.Number]
 	if l == nil {
@@ -90,23 +95,28 @@ func (k *keptLanes) read(lane *work.Lane) {
 	}
 }
 
-// openClass adds the lanes of a class to the line.
-func (p *pass) openClass(c *class) {
-	if k := &p.classes.lanes; k.view != nil {
-		for _, l := range k.of(c.key) {
-			p.line.add(newLane(p.ranking, &l.Key, c, l.oldest))
-		}
-		return
-	}
-	for key := range p.view.Lanes(c.key) {
-		if l := openLane(p.view, p.ranking, key, c); l != nil {
-			p.line.add(l)
+// Ahead iterates the first jobs of each lane of a class, in no order.
+func Ahead(v View, r *Ranking, c *Class) iter.Seq[Ranked] {
+	return func(yield func(Ranked) bool) {
+		for key := range v.Lanes(c.Key) {
+			l := openLane(v, r, key, c)
+			if l == nil {
+				continue
+			}
+			l.readAll(v, r)
+			for i := range l.strata {
+				for _, job := range l.strata[i].rest {
+					if !yield(job) {
+						return
+					}
+				}
+			}
 		}
 	}
 }
 
 // openLane reads the oldest jobs of a lane; nil: the lane has no jobs.
-func openLane(v View, r *ranking, key work.LaneKey, c *class) *lane {
+func openLane(v View, r *Ranking, key work.LaneKey, c *Class) *Lane {
 	var oldest []*work.Job
 	for found := v.LaneJobsAfter(key, nil, r.one[:]); len(found) > 0; {
 		at := found[0]

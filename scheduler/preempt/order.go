@@ -1,4 +1,4 @@
-package scheduler
+package preempt
 
 import (
 	"cmp"
@@ -11,13 +11,13 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/scheduler/order"
+	"github.com/mindcoordinator/mind/scheduler/picture"
 )
 
 const (
-	// mostPreempted is how often a job is preempted at most, so that it ends at some time.
-	mostPreempted = 8
-	// mostOffered is the number of waiting jobs that one decision considers.
-	mostOffered = 256
+	// MostPreempted is how often a job is preempted at most, so that it ends at some time.
+	MostPreempted = 8
 	// worthwhile bounds the victims: a job that needs less than so many times the cost of a restart is nearly done, and
 	// stays.
 	worthwhile = 12
@@ -48,14 +48,14 @@ func RunningIn(v *fsm.View) iter.Seq[Running] {
 	}
 }
 
-// OrderPreemption preempts jobs for another job, which gets the given places. The places consist of free GPUs and of
+// Decision preempts jobs for another job, which gets the given places. The places consist of free GPUs and of
 // those of the victims. They must be kept for that job, or the next pass may give them to another one.
-type OrderPreemption struct {
+type Decision struct {
 	Victims []ident.Job
 	For     work.Placement
 }
 
-// orderPreemptor chooses victims and the jobs that they are preempted for. It keeps a model of the nodes in which its
+// Order chooses victims and the jobs that they are preempted for. It keeps a model of the nodes in which its
 // earlier decisions have been carried out.
 //
 // A job is preempted for one of three reasons:
@@ -67,8 +67,8 @@ type OrderPreemption struct {
 //
 // For the last two reasons, a victim must have saved a checkpoint since the last decision, so that it loses little
 // work.
-type orderPreemptor struct {
-	ranking *ranking
+type Order struct {
+	ranking *order.Ranking
 	hosts   []*holder
 	byName  map[string]*holder
 	gone    map[ident.Job]bool
@@ -112,8 +112,9 @@ type way struct {
 	cost    float64
 }
 
-func newOrderPreemptor(v View, r *ranking, running iter.Seq[Running]) *orderPreemptor {
-	p := &orderPreemptor{ranking: r, byName: map[string]*holder{}, gone: map[ident.Job]bool{}, hopeless: map[need]int{}, windows: slices.Collect(v.Windows())}
+// NewOrder reads the nodes of a view, and the running jobs that may be preempted.
+func NewOrder(v NodesView, r *order.Ranking, running iter.Seq[Running]) *Order {
+	p := &Order{ranking: r, byName: map[string]*holder{}, gone: map[ident.Job]bool{}, hopeless: map[need]int{}, windows: slices.Collect(v.Windows())}
 	p.guards = guardsOf(v)
 	for node := range v.Nodes() {
 		if node.State != v1.NodeState_READY {
@@ -142,15 +143,15 @@ func newOrderPreemptor(v View, r *ranking, running iter.Seq[Running]) *orderPree
 }
 
 // mayStop returns the candidate of a running job, and whether the job may be preempted at all.
-func (p *orderPreemptor) mayStop(x Running) (*stoppable, bool) {
-	j, rule := x.Job, &p.ranking.policy.Preemption
-	now := p.ranking.now
+func (p *Order) mayStop(x Running) (*stoppable, bool) {
+	j, rule := x.Job, &p.ranking.Policy.Preemption
+	now := p.ranking.Now
 	if !j.Preemptible || j.State != v1.JobState_RUNNING || j.Stop != v1.StopReason_UNSPECIFIED || j.Shape.FractionMilli > 0 ||
-		now-j.StartedAt < rule.Protect || j.Retries.Preempted >= mostPreempted {
+		now-j.StartedAt < rule.Protect || j.Retries.Preempted >= MostPreempted {
 		return nil, false
 	}
-	y := &stoppable{job: j, gpus: float64(j.Shape.GPUs), loss: now - max(x.SavedAt, j.StartedAt), left: p.ranking.remaining(j)}
-	y.above = -int(j.Priority) - p.ranking.aged(j)
+	y := &stoppable{job: j, gpus: float64(j.Shape.GPUs), loss: now - max(x.SavedAt, j.StartedAt), left: p.ranking.Remaining(j)}
+	y.above = p.ranking.Of(j).Above
 	y.saved = x.SavedAt >= j.StartedAt && y.loss <= rule.Every
 	return y, y.left >= worthwhile*rule.RestartCost
 }
@@ -165,8 +166,8 @@ func (h *holder) count() {
 	}
 }
 
-// place records a placement of the plan.
-func (p *orderPreemptor) place(s *work.Shape, tasks []work.TaskPlacement) {
+// Place records a placement of the plan.
+func (p *Order) Place(s *work.Shape, tasks []work.TaskPlacement) {
 	for i := range tasks {
 		h := p.byName[tasks[i].Node]
 		if h == nil {
@@ -180,7 +181,7 @@ func (p *orderPreemptor) place(s *work.Shape, tasks []work.TaskPlacement) {
 }
 
 // release records that a victim leaves all its nodes.
-func (p *orderPreemptor) release(y *stoppable) {
+func (p *Order) release(y *stoppable) {
 	if p.gone[y.job.ID] {
 		return
 	}
@@ -201,16 +202,16 @@ func leaseOf(j *work.Job, t *work.Task) *work.Lease {
 	return &work.Lease{GPUs: t.GPUs, FractionMilli: j.Shape.FractionMilli, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB}
 }
 
-// decide returns the cheapest way to make room for a job; nil: none is worth its cost.
-func (p *orderPreemptor) decide(j *work.Job, at rank) *OrderPreemption {
+// Decide returns the cheapest way to make room for a job; nil: none is worth its cost.
+func (p *Order) Decide(j *work.Job, at order.Rank) *Decision {
 	key := need{shape: j.Shape}
 	if len(p.windows) > 0 {
 		key.term, key.tenant = j.Term, j.Tenant
 	}
-	if best, ok := p.hopeless[key]; ok && at.above >= best {
+	if best, ok := p.hopeless[key]; ok && at.Above >= best {
 		return nil
 	}
-	needs := p.ranking.remaining(j)
+	needs := p.ranking.Remaining(j)
 	var ways []way
 	for _, h := range p.hosts {
 		if p.keptFrom(j, h.node.ID) {
@@ -222,10 +223,10 @@ func (p *orderPreemptor) decide(j *work.Job, at rank) *OrderPreemption {
 	}
 	chosen := cheapest(ways, &j.Shape)
 	if chosen == nil {
-		p.hopeless[key] = at.above
+		p.hopeless[key] = at.Above
 		return nil
 	}
-	made := &OrderPreemption{For: work.Placement{Job: j.ID, Attempt: j.Attempt + 1}}
+	made := &Decision{For: work.Placement{Job: j.ID, Attempt: j.Attempt + 1}}
 	for _, w := range chosen {
 		for _, y := range w.victims {
 			if !p.gone[y.job.ID] {
@@ -235,24 +236,24 @@ func (p *orderPreemptor) decide(j *work.Job, at rank) *OrderPreemption {
 		}
 		made.For.Tasks = append(made.For.Tasks, work.TaskPlacement{Node: w.host.node.ID, GPUs: w.gpus})
 	}
-	p.place(&j.Shape, made.For.Tasks)
+	p.Place(&j.Shape, made.For.Tasks)
 	return made
 }
 
 // keptFrom reports whether a window keeps a node from a job.
-func (p *orderPreemptor) keptFrom(j *work.Job, node string) bool {
-	return slices.ContainsFunc(p.windows, func(w *windows.Window) bool { return w.Has(node) && !w.Admits(j, p.ranking.now) })
+func (p *Order) keptFrom(j *work.Job, node string) bool {
+	return slices.ContainsFunc(p.windows, func(w *windows.Window) bool { return w.Has(node) && !w.Admits(j, p.ranking.Now) })
 }
 
 // on finds victims on one node until a task of the job fits, those that lose the least first.
-func (p *orderPreemptor) on(h *holder, j *work.Job, at rank, needs int64) (way, bool) {
+func (p *Order) on(h *holder, j *work.Job, at order.Rank, needs int64) (way, bool) {
 	w := way{host: h}
 	use, elsewhere := h.use, p.free-h.free
 	least, waiting, delay := math.Inf(1), 0.0, int64(0)
 	nodes := float64(max(1, int(j.Shape.Nodes)))
-	restart := p.ranking.policy.Preemption.RestartCost
+	restart := p.ranking.Policy.Preemption.RestartCost
 	for i := 0; ; i++ {
-		if gpus, ok := choose(h.node, &use, j.Shape); ok {
+		if gpus, ok := picture.Choose(h.node, &use, j.Shape); ok {
 			w.gpus = gpus
 			break
 		}
@@ -260,7 +261,7 @@ func (p *orderPreemptor) on(h *holder, j *work.Job, at rank, needs int64) (way, 
 			return w, false
 		}
 		y := h.held[i]
-		higher := at.above < y.above
+		higher := at.Above < y.above
 		if p.gone[y.job.ID] || !higher && (!y.saved || len(y.job.Tasks) > 1) || p.guarded(y.job, j) {
 			continue
 		}
@@ -283,10 +284,10 @@ func (p *orderPreemptor) on(h *holder, j *work.Job, at rank, needs int64) (way, 
 		}
 		w.victims = append(w.victims, y)
 	}
-	if float64(needs)*waiting*nodes*float64(p.ranking.policy.Preemption.Ratio) > least && waiting > 0 {
+	if float64(needs)*waiting*nodes*float64(p.ranking.Policy.Preemption.Ratio) > least && waiting > 0 {
 		return w, false
 	}
-	return w, float64(delay)*nodes <= float64(p.ranking.waited(j))
+	return w, float64(delay)*nodes <= float64(p.ranking.Waited(j))
 }
 
 // cheapest returns as many of the cheapest ways as the job needs; for a gang, on nodes with equal GPUs. nil: there are
@@ -299,7 +300,7 @@ func cheapest(ways []way, s *work.Shape) []way {
 	}
 	alike := map[string][]way{}
 	for _, w := range ways {
-		key := gangKind(s, w.host.node)
+		key := picture.GangKind(s, w.host.node)
 		if alike[key] = append(alike[key], w); len(alike[key]) == want {
 			return alike[key]
 		}
@@ -307,55 +308,16 @@ func cheapest(ways []way, s *work.Shape) []way {
 	return nil
 }
 
-// preemptForOrder decides for the waiting jobs that the pass did not place, in their order.
-func (p *pass) preemptForOrder() []OrderPreemption {
-	e := newOrderPreemptor(p.view, p.ranking, p.opts.Running)
-	for _, c := range p.res.Commands {
-		for i := range c.Placements {
-			if j := p.placed[c.Placements[i].Job]; j != nil {
-				e.place(&j.Shape, c.Placements[i].Tasks)
+// keepReserved claims the reserved places, so that no preemption uses them.
+func (p *Order) keepReserved(v NodesView) {
+	for promise := range v.Promises() {
+		for i := range promise.Tasks {
+			if h := p.byName[promise.Tasks[i].Node]; h != nil {
+				p.free -= h.free
+				h.use.Claim(promise.Of(i))
+				h.count()
+				p.free += h.free
 			}
 		}
 	}
-	var made []OrderPreemption
-	for _, w := range p.left(mostOffered) {
-		s := &w.job.Shape
-		if w.class.key.Own != 0 || s.FractionMilli > 0 || s.GPUs == 0 || w.class.limits.bars(*s) != "" {
-			continue
-		}
-		m := e.decide(w.job, w.rank)
-		if m == nil {
-			continue
-		}
-		w.class.limits.take(*s, m.For.Tasks)
-		if len(m.Victims) > 0 {
-			made = append(made, *m)
-		}
-	}
-	return made
-}
-
-// left returns up to most jobs that the pass did not place, in order: the first ones of each lane.
-func (p *pass) left(most int) []ranked {
-	var all []ranked
-	for _, c := range p.blocked {
-		for key := range p.view.Lanes(c.key) {
-			l := openLane(p.view, p.ranking, key, c)
-			if l == nil {
-				continue
-			}
-			l.readAll(p.view, p.ranking)
-			for _, s := range l.strata {
-				for _, r := range s.rest {
-					for _, one := range inFull(r.job, most) {
-						if p.placed[one.ID] == nil {
-							all = append(all, ranked{one, r.rank, r.class})
-						}
-					}
-				}
-			}
-		}
-	}
-	slices.SortFunc(all, byRank)
-	return all[:min(len(all), most)]
 }

@@ -1,4 +1,4 @@
-package scheduler
+package reserve
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
+	"github.com/mindcoordinator/mind/scheduler/picture"
 )
 
 // plainEarliest is a simple implementation of earliest: it calls choose at each time at which something changes.
@@ -36,7 +37,7 @@ func plainEarliest(s *site, j *work.Job, from int64, above int) int64 {
 	for _, at := range times {
 		use := s.at(at)
 		s.reserve(&use, at, promises.EndOf(j, at), above)
-		if _, ok := choose(s.node, &use, j.Shape); ok {
+		if _, ok := picture.Choose(s.node, &use, j.Shape); ok {
 			return at
 		}
 	}
@@ -66,7 +67,7 @@ func randomSites(r *rapid.T, now int64) *sites {
 		s := &site{node: n}
 		for range rapid.IntRange(0, 4).Draw(r, "leases") {
 			shape := randomShape(r)
-			if gpus, ok := choose(&work.Node{ID: n.ID, State: n.State, GPUs: n.GPUs, CPUs: n.CPUs, MemMB: n.MemMB}, &s.use, shape); ok {
+			if gpus, ok := picture.Choose(&work.Node{ID: n.ID, State: n.State, GPUs: n.GPUs, CPUs: n.CPUs, MemMB: n.MemMB}, &s.use, shape); ok {
 				l := &work.Lease{GPUs: gpus, FractionMilli: shape.FractionMilli, CPUs: shape.CPUDemand(), MemMB: shape.MemMB}
 				s.use.Add(l)
 				s.leases = append(s.leases, leaving{l, rapid.SampledFrom([]int64{0, now + 1, now + 50e9, now + 100e9, now + 500e9}).Draw(r, "leaves")})

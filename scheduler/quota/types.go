@@ -1,4 +1,4 @@
-package scheduler
+package quota
 
 import (
 	"math"
@@ -12,9 +12,9 @@ import (
 // gpuModel is a type of GPU and one of its models.
 type gpuModel struct{ name, model string }
 
-// narrow returns a shape without the types of GPU of which a limit leaves too few.
-func (l *limits) narrow(s work.Shape) work.Shape {
-	if !l.typed() || !s.NeedsGPU() || l.ample(s.GPUMilli()) {
+// Narrow returns a shape without the types of GPU of which a limit leaves too few.
+func (l *Limits) Narrow(s work.Shape) work.Shape {
+	if !l.Typed() || !s.NeedsGPU() || l.ample(s.GPUMilli()) {
 		return s
 	}
 	_, s = l.types(s)
@@ -22,7 +22,7 @@ func (l *limits) narrow(s work.Shape) work.Shape {
 }
 
 // readModels reads the types and models of GPU.
-func (r *room) readModels() []gpuModel {
+func (r *Room) readModels() []gpuModel {
 	if r.models == nil {
 		for name, model := range r.view.GPUModels() {
 			r.models = append(r.models, gpuModel{name, model})
@@ -32,7 +32,7 @@ func (r *room) readModels() []gpuModel {
 }
 
 // slackByType returns the least number of GPUs, in thousandths, that limits by type leave of any type.
-func (r *room) slackByType(most typed.Limits, held *ofType) int {
+func (r *Room) slackByType(most typed.Limits, held *ofType) int {
 	slack := math.MaxInt
 	for _, m := range r.readModels() {
 		if n, ok := most.Of(m.name); ok {
@@ -44,7 +44,7 @@ func (r *room) slackByType(most typed.Limits, held *ofType) int {
 
 // types checks each type of GPU that a shape may use, as if all its GPUs were of that type. It returns the shape with
 // the types that the limits allow, or the reason why they allow none.
-func (l *limits) types(s work.Shape) (reason.Reason, work.Shape) {
+func (l *Limits) types(s work.Shape) (reason.Reason, work.Shape) {
 	var first reason.Reason
 	var left []string
 	need := s.GPUMilli()
@@ -69,7 +69,7 @@ func (l *limits) types(s work.Shape) (reason.Reason, work.Shape) {
 	return "", s
 }
 
-func (l *limits) barsType(name string, need int) reason.Reason {
+func (l *Limits) barsType(name string, need int) reason.Reason {
 	if l.tenant != nil && l.tenant.quota != nil {
 		if why := l.tenant.quota.BarsType(name, l.tenant.held.at(name), need); why != "" {
 			return why
@@ -86,8 +86,8 @@ func (l *limits) barsType(name string, need int) reason.Reason {
 // NeverByType returns the reason why the limits by type of a tenant and its queue bar a job of a shape even from an
 // empty cluster; empty: they do not.
 func NeverByType(v View, tenant, queue string, s work.Shape) reason.Reason {
-	l := newRoom(v).limitsOf(&work.ClassKey{Queue: queue, Tenant: tenant, Shape: s})
-	if !l.typed() || !s.NeedsGPU() {
+	l := New(v).Of(&work.ClassKey{Queue: queue, Tenant: tenant, Shape: s})
+	if !l.Typed() || !s.NeedsGPU() {
 		return ""
 	}
 	none := ofType{read: func(string) int { return 0 }}

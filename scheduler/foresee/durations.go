@@ -1,4 +1,4 @@
-package scheduler
+package foresee
 
 import (
 	"slices"
@@ -26,7 +26,7 @@ const (
 //
 // The duration of a job without any of these is unknown.
 type durations struct {
-	view  ForecastView
+	view  View
 	known map[sampleKey][]int64
 }
 

@@ -1,4 +1,10 @@
-package scheduler
+// Package foresee estimates when the waiting jobs of a tenant start.
+//
+// Contract. [Starts] runs the planner over the tenant's future instead of its present. It is pure, like the planner.
+//
+// Guarantees. A forecast uses the tenant's own jobs and shared data only: nodes, windows and limits of queues. It reveals
+// nothing about other tenants, and its times are the earliest possible ones.
+package foresee
 
 import (
 	"container/heap"
@@ -9,7 +15,9 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
 )
 
 // Defaults of a forecast.
@@ -21,18 +29,18 @@ const (
 	forecastSlack = 20
 )
 
-// ForecastView is the part of the state that a forecast reads. *fsm.View implements it.
-type ForecastView interface {
-	PreemptionView
-	ClassOf(j *work.Job) work.ClassKey
+// View is the part of the state that a forecast reads. *fsm.View implements it. *fsm.View implements it.
+type View interface {
+	scheduler.View
+	preempt.View
 	ClassJobs(class work.ClassKey) iter.Seq[*work.Job]
 	MixOf(tenant string) iter.Seq2[work.Shape, int]
 	// RanLike iterates the jobs of a tenant that succeeded in one attempt and have a similar name, the newest first.
 	RanLike(tenant, name string) iter.Seq[*work.Job]
 }
 
-// ForecastOptions bound the work of a forecast.
-type ForecastOptions struct {
+// Options bound the work of a forecast.
+type Options struct {
 	// Jobs is the number of the tenant's waiting jobs that are considered, from the head of the queue; default 1000.
 	Jobs int
 	// Passes is the number of passes that are planned; default 256. Later starts are not forecast.
@@ -64,11 +72,11 @@ func (f *Forecast) Start(id ident.Job) (Start, bool) {
 // Starts iterates the expected starts of all jobs that have one, in no order.
 func (f *Forecast) Starts() iter.Seq2[ident.Job, Start] { return maps.All(f.starts) }
 
-// Foresee simulates the future of one tenant's waiting jobs as if it had the cluster to itself: [Plan] now, and again
+// Starts simulates the future of one tenant's waiting jobs as if it had the cluster to itself: [scheduler.Plan] now, and again
 // whenever a job is expected to end. It uses the tenant's own jobs and shared data (nodes, and the limits of queues), but
 // nothing of other tenants, so that it reveals nothing about them. Its result is therefore the earliest possible start, as
 // far as durations are known: a job behind one of unknown duration has no start. Like Plan it is pure.
-func Foresee(v ForecastView, tenant string, now time.Time, opts ForecastOptions) *Forecast {
+func Starts(v View, tenant string, now time.Time, opts Options) *Forecast {
 	if opts.Jobs <= 0 {
 		opts.Jobs = forecastJobs
 	}
@@ -99,7 +107,7 @@ func Foresee(v ForecastView, tenant string, now time.Time, opts ForecastOptions)
 	prices := sync.OnceValue(func() *place.Prices { return place.Learn(f.Mix(), f.Nodes()) })
 	for {
 		out.Passes++
-		plan, causes := Plan(f, Options{Quiet: true, Prices: prices}), newCauses(freed)
+		plan, causes := scheduler.Plan(f, scheduler.Options{Quiet: true, Prices: prices}), newCauses(freed)
 		for i := range plan.Commands {
 			for _, p := range plan.Commands[i].Placements {
 				held := f.start(&p)

@@ -1,0 +1,43 @@
+// Package picture models the nodes of a cluster as they are or could be.
+package picture
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler/place"
+)
+
+// Choose picks the GPUs for a task on a node of which the given part is in use. It returns false if the task does not
+// fit.
+func Choose(n *work.Node, use *work.NodeUse, s work.Shape) (uint64, bool) {
+	want := int(s.GPUs)
+	if s.FractionMilli > 0 {
+		want = 1
+	}
+	gpus := uint64(0)
+	if want > 0 {
+		free := work.Eligible(n, use, s)
+		if bits.OnesCount64(free) < want {
+			return 0, false
+		}
+		picked, ok := place.Choose(n, free, want, s.Topology == work.TopologyNVLink)
+		if !ok {
+			return 0, false
+		}
+		gpus = picked
+	}
+	return gpus, work.CheckTask(n, use, s, gpus) == nil
+}
+
+// Kind returns the same text for nodes with the same GPUs.
+func Kind(n *work.Node) string {
+	var b strings.Builder
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		fmt.Fprintf(&b, "%d %s %s %d;", g.Index, g.Type, g.Model, g.MemMB)
+	}
+	return b.String()
+}
