@@ -10,6 +10,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/mindcoordinator/mind/api/numbers"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 )
@@ -19,9 +20,9 @@ func (c *cluster) cores(id string) v1.CoreServiceClient {
 }
 
 func source(t testing.TB, body string) *structpb.Struct {
-	var s structpb.Struct
-	require.NoError(t, s.UnmarshalJSON([]byte(`{"schema_version":"0.1","name":"p","flows":[{"name":"main","body":`+body+`}]}`)))
-	return &s
+	s, err := numbers.ParseObject([]byte(`{"schema_version":"0.1","name":"p","flows":[{"name":"main","body":` + body + `}]}`))
+	require.NoError(t, err)
+	return s
 }
 
 // core makes a Core of a program, and waits until it runs.

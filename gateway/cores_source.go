@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/mindcoordinator/mind/api/numbers"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/flow/compile"
 	"github.com/mindcoordinator/mind/flow/forms"
@@ -135,8 +136,8 @@ func compiledSource(raw []byte) (*structpb.Struct, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing a program: %w", err)
 	}
-	source := &structpb.Struct{}
-	if err := source.UnmarshalJSON(encoded); err != nil {
+	source, err := numbers.ParseObject(encoded)
+	if err != nil {
 		return nil, fmt.Errorf("writing a program: %w", err)
 	}
 	return source, nil

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mindcoordinator/mind/agent/datacache"
@@ -21,6 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/api/model"
+	"github.com/mindcoordinator/mind/api/numbers"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive"
 )
@@ -244,7 +244,7 @@ type manifestEntry struct {
 
 // newEntry returns the manifest entry of a source.
 func newEntry(path, dir string, data *datacache.Data, source proto.Message) (manifestEntry, error) {
-	said, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(source)
+	said, err := numbers.Marshal(source)
 	if err != nil {
 		return manifestEntry{}, fmt.Errorf("encode data source: %w", err)
 	}

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,14 +11,13 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protojson"
-
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/isolation"
 	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskid"
+	"github.com/mindcoordinator/mind/api/numbers"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -343,13 +341,8 @@ func Prepare(spec *v1.TaskSpec, data *inputs.Data) func(dir, final string) error
 
 // writeConfig writes the whole request for a training program to read.
 func writeConfig(dir string, job *v1.SubmitJobRequest) error {
-	data, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(job)
+	data, err := numbers.Marshal(job)
 	if err != nil {
-		return fmt.Errorf("encode request: %w", err)
-	}
-	// protojson varies its white space on purpose; this makes it stable.
-	var plain json.RawMessage = data
-	if data, err = json.Marshal(plain); err != nil {
 		return fmt.Errorf("encode request: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, configFile), data, 0o600); err != nil {

@@ -93,7 +93,7 @@ func cut(text string, most int) string {
 // plainEvent returns a line of the events file as standard JSON: Python also writes NaN.
 func plainEvent(line []byte) []byte {
 	if json.Valid(line) && utf8.Valid(line) {
-		return line
+		return tasks.Finite(line)
 	}
 	return tasks.PlainJSON(line)
 }

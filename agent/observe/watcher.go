@@ -19,6 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/safedir"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskfile"
+	"github.com/mindcoordinator/mind/api/numbers"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/series"
 	"github.com/mindcoordinator/mind/archive/tasks"
@@ -260,6 +261,9 @@ func (w *Watcher) keep(found []Finding) []Finding {
 // its files are read to the end. It ends early when ctx ends.
 func (w *Watcher) scan(ctx context.Context, now time.Time, last bool) []Finding {
 	known := w.load(ctx)
+	if last {
+		w.endLastLines()
+	}
 	var found []Finding
 	for more := true; more; {
 		var some []Finding
@@ -450,7 +454,11 @@ func (w *Watcher) checkpoint(ctx context.Context, e keptEvent, left *int) (f Fin
 		w.say("mind: the metrics of checkpoint %.200q are not kept: they have %d bytes; at most %d are kept", e.Path, len(metrics), maxCheckpointMetrics)
 		metrics = ""
 	}
-	said := &v1.CheckpointReport{Step: int64(e.Step), MetricsJson: metrics}
+	step, ok := numbers.Whole(e.Step)
+	if !ok {
+		return f, false, fmt.Errorf("its step %g is no number from 0 to 2^53", e.Step)
+	}
+	said := &v1.CheckpointReport{Step: step, MetricsJson: metrics}
 	if strings.EqualFold(e.Kind, v1.CheckpointKind_MODEL.String()) {
 		said.Kind = v1.CheckpointKind_MODEL
 	}
@@ -478,8 +486,12 @@ func (w *Watcher) metric(line []byte) {
 }
 
 func (w *Watcher) progress(step, total float64) {
-	s, t := int64(step), int64(total)
-	if t <= 0 {
+	s, ok := numbers.Whole(step)
+	if !ok {
+		return
+	}
+	t, ok := numbers.Whole(total)
+	if !ok || t == 0 {
 		t = w.total
 	}
 	if s != w.step || t != w.total {

@@ -11,8 +11,8 @@ import (
 // notNumbers matches Python's texts for numbers that JSON does not have.
 var notNumbers = regexp.MustCompile(`-?\b(NaN|Infinity)\b`)
 
-// PlainJSON returns a line of metrics as a standard JSON object, or nil. NaN and infinite values become null: losses do
-// become NaN, and users must see that line.
+// PlainJSON returns a line of metrics as a standard JSON object, or nil. NaN and infinite values become null, and so do
+// numbers that no double holds: losses do become NaN, and users must see that line.
 func PlainJSON(line []byte) []byte {
 	if len(line) == 0 || line[0] != '{' {
 		return nil
@@ -23,7 +23,7 @@ func PlainJSON(line []byte) []byte {
 	if !json.Valid(line) || !utf8.Valid(line) {
 		return nil
 	}
-	return line
+	return Finite(line)
 }
 
 // maxGarbage limits how much of a line that is not a JSON object is shown.

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/mindcoordinator/mind/api/numbers"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/interpreter"
@@ -39,9 +40,8 @@ func (s *Service) shown(c *cores.Core, whole bool) *v1.Core {
 	}
 	if version, ok := s.State.View().CoreVersion(c.ID, c.Version); ok {
 		out.SourceDigest = version.Digest
-		var source structpb.Struct
-		if whole && source.UnmarshalJSON(version.Source) == nil {
-			out.Source = &source
+		if source, err := numbers.ParseObject(version.Source); whole && err == nil {
+			out.Source = source
 		}
 	}
 	return out
@@ -162,9 +162,8 @@ func DecisionShown(v *fsm.View, d *executions.Decision) *v1.Decision {
 		}
 	}
 	if len(d.Schema) > 0 {
-		var schema structpb.Struct
-		if schema.UnmarshalJSON(d.Schema) == nil {
-			out.Schema = &schema
+		if schema, err := numbers.ParseObject(d.Schema); err == nil {
+			out.Schema = schema
 		}
 	}
 	return out

@@ -9,11 +9,12 @@ import (
 
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/mindcoordinator/mind/api/numbers"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/programs"
 	"github.com/mindcoordinator/mind/flow/compile"
 	"github.com/mindcoordinator/mind/flow/graph"
 	"github.com/mindcoordinator/mind/flow/ir"
@@ -135,8 +136,8 @@ func (s *Service) putCore(ctx context.Context, v *fsm.View, f *flows.Flow, row *
 	if err != nil {
 		return nil, fmt.Errorf("writing the program of the flow %s: %w", f.ID, err)
 	}
-	source := &structpb.Struct{}
-	if err := source.UnmarshalJSON(raw); err != nil {
+	source, err := numbers.ParseObject(raw)
+	if err != nil {
 		return nil, fmt.Errorf("writing the program of the flow %s: %w", f.ID, err)
 	}
 	origin := map[string]any{"source_id": f.ID.String(), "source_version": row.Name}
@@ -149,10 +150,7 @@ func (s *Service) putCore(ctx context.Context, v *fsm.View, f *flows.Flow, row *
 	if f.Description != "" {
 		metadata["description"] = f.Description
 	}
-	about, err := structpb.NewStruct(metadata)
-	if err != nil {
-		return nil, fmt.Errorf("writing the metadata of the Core of %s: %w", f.ID, err)
-	}
+	about := programs.ToStruct(metadata)
 	if old != nil {
 		changed, err := s.Cores.UpdateCore(ctx, &v1.UpdateCoreRequest{CoreId: old.ID.String(), Source: source, Metadata: about})
 		return changed.GetCore(), err

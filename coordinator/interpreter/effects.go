@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mindcoordinator/mind/api/numbers"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/programs"
 	"github.com/mindcoordinator/mind/flow/machine"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/cores"
@@ -116,11 +117,11 @@ func labelRune(r rune) rune {
 
 // read reads the body of a REST request.
 func read(spec map[string]any, into proto.Message) error {
-	raw, err := json.Marshal(spec)
+	raw, err := numbers.JSON(programs.ToAPI(spec))
 	if err != nil {
 		return fmt.Errorf("the spec cannot be written as JSON: %w", err)
 	}
-	if err := protojson.Unmarshal(raw, into); err != nil {
+	if err := numbers.Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("the spec is not the body of a request: %s", strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
 	}
 	return nil

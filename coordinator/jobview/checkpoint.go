@@ -1,11 +1,9 @@
 package jobview
 
 import (
-	"encoding/json"
-	"strings"
-
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/mindcoordinator/mind/api/numbers"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/words"
@@ -49,11 +47,7 @@ func Metrics(text string) *structpb.Struct {
 	if text == "" {
 		return nil
 	}
-	fields := map[string]any{}
-	if err := json.NewDecoder(strings.NewReader(text)).Decode(&fields); err != nil {
-		return nil
-	}
-	out, err := structpb.NewStruct(fields)
+	out, err := numbers.ParseObject([]byte(text))
 	if err != nil {
 		return nil
 	}

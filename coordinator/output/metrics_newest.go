@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/mindcoordinator/mind/api/numbers"
+	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
 // Limits of the newest metrics of a job: its program may write anything, and a coordinator merges them in memory.
@@ -44,13 +47,13 @@ func (n *newestMetrics) take(line string) {
 }
 
 func (n *newestMetrics) read() (*structpb.Struct, error) {
-	plain := make(map[string]any, len(n.values))
+	out := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(n.values))}
 	for name, raw := range n.values {
-		var value any
-		if err := json.Unmarshal(raw, &value); err != nil {
+		value, err := numbers.Parse(tasks.Finite(raw))
+		if err != nil {
 			return nil, err
 		}
-		plain[name] = value
+		out.Fields[name] = value
 	}
-	return structpb.NewStruct(plain)
+	return out, nil
 }

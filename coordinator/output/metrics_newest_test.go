@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/api/numbers"
 )
 
 func TestNewestMetrics_areTheNewestOfEachName(t *testing.T) {
@@ -16,6 +18,17 @@ func TestNewestMetrics_areTheNewestOfEachName(t *testing.T) {
 	got, err := n.read()
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"step": 2.0, "loss": "NaN", "eval": map[string]any{"a": 3.0}, "note": nil}, got.AsMap())
+}
+
+// A number that no double holds is null, and hides no other.
+func TestNewestMetrics_haveNoNumbersOutOfRange(t *testing.T) {
+	var n newestMetrics
+	n.take(`{"step":1,"big":1e400,"deep":{"big":[-1e400,2]},"n":9007199254740993}`)
+	got, err := n.read()
+	require.NoError(t, err)
+	text, err := numbers.Marshal(got)
+	require.NoError(t, err)
+	require.Equal(t, `{"big":null,"deep":{"big":[null,2]},"n":9007199254740993,"step":1}`, string(text))
 }
 
 // A program may write any number of names, and values of any length. Reading its metrics must not make a coordinator

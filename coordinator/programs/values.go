@@ -1,7 +1,6 @@
 package programs
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"time"
@@ -113,8 +112,13 @@ func Stored(data []byte) *structpb.Value {
 	return ToAPI(v)
 }
 
-// JSON makes an object that came in a request JSON, with whole numbers as such.
-func JSON(s *structpb.Struct) ([]byte, error) { return json.Marshal(FromStruct(s)) }
+// JSON makes an object that came in a request JSON, with its numbers as they were written.
+func JSON(s *structpb.Struct) ([]byte, error) {
+	if s == nil {
+		return []byte("null"), nil
+	}
+	return numbers.Marshal(s)
+}
 
 // OfMessage makes a value of a message, as REST shows it: all fields by their names, times and enums as text, and null for
 // messages and optional fields that are not set.

@@ -4,8 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
+	"github.com/mindcoordinator/mind/api/numbers"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
@@ -50,9 +49,8 @@ func gateOf(g *v1.GateReport) *executions.Decision {
 		}
 		d.Options = append(d.Options, executions.Option{ID: o.GetId(), Label: call.Clip(o.GetLabel(), maxGateLabel), Cancels: o.GetCancels()})
 	}
-	var context structpb.Value
-	if g.GetContextJson() != "" && context.UnmarshalJSON([]byte(g.GetContextJson())) == nil {
-		if stored, err := machine.EncodeValue(programs.FromAPI(&context)); err == nil && len(stored) <= executions.MaxContext {
+	if context, err := numbers.Parse([]byte(g.GetContextJson())); err == nil {
+		if stored, err := machine.EncodeValue(programs.FromAPI(context)); err == nil && len(stored) <= executions.MaxContext {
 			d.Context = stored
 		}
 	}

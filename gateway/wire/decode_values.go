@@ -2,15 +2,11 @@ package wire
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/mindcoordinator/mind/api/numbers"
 )
@@ -39,7 +35,7 @@ func (d *decoder) free(kind protoreflect.FullName) (protoreflect.Value, bool) {
 		d.fault("cannot be read: %s", err)
 		return protoreflect.Value{}, false
 	}
-	v, err := freeValue(plain)
+	v, err := numbers.Value(plain)
 	if err != nil {
 		d.fault("cannot be read: %s", err)
 		return protoreflect.Value{}, false
@@ -48,41 +44,6 @@ func (d *decoder) free(kind protoreflect.FullName) (protoreflect.Value, bool) {
 		return protoreflect.ValueOfMessage(v.ProtoReflect()), true
 	}
 	return protoreflect.ValueOfMessage(v.GetStructValue().ProtoReflect()), true
-}
-
-// freeValue makes a Value of parsed JSON. Numbers keep their kind.
-func freeValue(plain any) (*structpb.Value, error) {
-	switch plain := plain.(type) {
-	case json.Number:
-		v, ok := numbers.Read(plain)
-		if !ok {
-			return nil, fmt.Errorf("the number %s is out of range", Printable(plain.String()))
-		}
-		return v, nil
-	case []any:
-		list := &structpb.ListValue{Values: make([]*structpb.Value, len(plain))}
-		for i := range plain {
-			var err error
-			if list.Values[i], err = freeValue(plain[i]); err != nil {
-				return nil, err
-			}
-		}
-		return structpb.NewListValue(list), nil
-	case map[string]any:
-		object := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(plain))}
-		for key, value := range plain {
-			v, err := freeValue(value)
-			if err != nil {
-				return nil, err
-			}
-			if !utf8.ValidString(key) {
-				return nil, errors.New("a name is not UTF-8")
-			}
-			object.Fields[key] = v
-		}
-		return structpb.NewStructValue(object), nil
-	}
-	return structpb.NewValue(plain)
 }
 
 func (d *decoder) number(f *schemaField) (protoreflect.Value, bool) {

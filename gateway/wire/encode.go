@@ -1,9 +1,7 @@
 package wire
 
 import (
-	"bytes"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,7 +187,7 @@ func valueAppender(fd protoreflect.FieldDescriptor) appender {
 	case protoreflect.BytesKind:
 		return func(b []byte, v protoreflect.Value, _ bool) []byte { return AppendString(b, string(v.Bytes())) }
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
-		return func(b []byte, v protoreflect.Value, _ bool) []byte { return appendFloat(b, v.Float()) }
+		return func(b []byte, v protoreflect.Value, _ bool) []byte { return numbers.AppendDouble(b, v.Float()) }
 	case protoreflect.EnumKind:
 		values := fd.Enum().Values()
 		return func(b []byte, v protoreflect.Value, _ bool) []byte {
@@ -212,18 +210,6 @@ func valueAppender(fd protoreflect.FieldDescriptor) appender {
 	default:
 		return func(b []byte, v protoreflect.Value, _ bool) []byte { return strconv.AppendInt(b, v.Int(), 10) }
 	}
-}
-
-// appendFloat writes null for values that JSON does not have.
-func appendFloat(b []byte, f float64) []byte {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return append(b, "null"...)
-	}
-	format := byte('f')
-	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
-		format = 'e'
-	}
-	return strconv.AppendFloat(b, f, format, -1, 64)
 }
 
 func AppendTimestamp(b []byte, m protoreflect.Message) []byte {
@@ -274,7 +260,7 @@ func appendFree(b []byte, whole *structpb.Value, hide bool) []byte {
 	case *structpb.Value_BoolValue:
 		return strconv.AppendBool(b, v.BoolValue)
 	case *structpb.Value_NumberValue:
-		return appendNumber(b, whole)
+		return numbers.Append(b, whole)
 	case *structpb.Value_StringValue:
 		if hide {
 			return AppendString(b, hideCredentials(v.StringValue))
@@ -293,23 +279,6 @@ func appendFree(b []byte, whole *structpb.Value, hide bool) []byte {
 		return append(b, ']')
 	}
 	return append(b, "null"...)
-}
-
-// appendNumber writes a number of any kind: a double that looks like an integer has a fraction.
-func appendNumber(b []byte, v *structpb.Value) []byte {
-	if len(v.ProtoReflect().GetUnknown()) == 0 {
-		return appendFloat(b, v.GetNumberValue())
-	}
-	switch n := numbers.Of(v).(type) {
-	case int64:
-		return strconv.AppendInt(b, n, 10)
-	case float64:
-		start := len(b)
-		if b = appendFloat(b, n); !bytes.ContainsAny(b[start:], ".eEn") {
-			b = append(b, ".0"...)
-		}
-	}
-	return b
 }
 
 const hexDigits = "0123456789abcdef"

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/mindcoordinator/mind/api/numbers"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -132,7 +133,7 @@ func TestAppendString_readsBackTheSame(t *testing.T) {
 func TestAppendFloat_readsBackTheSame(t *testing.T) {
 	for _, f := range []float64{0, -0.5, 1, 0.1, 1e-7, 1e21, 1e300, 5e-324, math.MaxFloat64, 123456789.125, 1e20} {
 		var back float64
-		require.NoError(t, json.Unmarshal(appendFloat(nil, f), &back))
+		require.NoError(t, json.Unmarshal(numbers.AppendDouble(nil, f), &back))
 		require.Equal(t, f, back)
 	}
 }
