@@ -1,5 +1,6 @@
 package scheduler
 
+
 import (
 	"slices"
 
@@ -16,7 +17,7 @@ func (p *pass) preemptForOrder() []preempt.Decision {
 	for _, c := range p.res.Commands {
 		for i := range c.Placements {
 			if j := p.placed[c.Placements[i].Job]; j != nil {
-				o.Place(&j.Shape, c.Placements[i].Tasks)
+				o.Place(j, c.Placements[i].Tasks)
 			}
 		}
 	}

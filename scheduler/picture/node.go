@@ -1,4 +1,3 @@
-// Package picture models the nodes of a cluster as they are or could be.
 package picture
 
 import (
@@ -31,6 +30,9 @@ func Choose(n *work.Node, use *work.NodeUse, s work.Shape) (uint64, bool) {
 	}
 	return gpus, work.CheckTask(n, use, s, gpus) == nil
 }
+
+// Fits picks the GPUs for a task on a node. It returns false if the task does not fit.
+func (n *Node) Fits(s work.Shape) (gpus uint64, ok bool) { return Choose(n.Node, n.Use, s) }
 
 // Kind returns the same text for nodes with the same GPUs.
 func Kind(n *work.Node) string {

@@ -88,10 +88,9 @@ type need struct {
 
 // holder is a node with those of its jobs that may be victims.
 type holder struct {
-	node *work.Node
-	use  work.NodeUse
+	*picture.Node
 	free int
-	held []*stoppable
+	held []held[*stoppable]
 }
 
 // stoppable is a running job that may be a victim.
@@ -120,7 +119,8 @@ func NewOrder(v NodesView, r *order.Ranking, running iter.Seq[Running]) *Order {
 		if node.State != v1.NodeState_READY {
 			continue
 		}
-		h := &holder{node: node, use: v.Use(node.ID)}
+		use := v.Use(node.ID)
+		h := &holder{Node: &picture.Node{Node: node, Use: &use}}
 		h.count()
 		p.free += h.free
 		p.hosts = append(p.hosts, h)
@@ -131,16 +131,19 @@ func NewOrder(v NodesView, r *order.Ranking, running iter.Seq[Running]) *Order {
 		if y, ok := p.mayStop(x); ok {
 			for i := range x.Job.Tasks {
 				if h := p.byName[x.Job.Tasks[i].Node]; h != nil {
-					h.held = append(h.held, y)
+					h.held = append(h.held, held[*stoppable]{y, picture.LeaseOf(x.Job, &work.TaskPlacement{GPUs: x.Job.Tasks[i].GPUs})})
 				}
 			}
 		}
 	}
-	for _, h := range p.hosts {
-		slices.SortStableFunc(h.held, func(a, b *stoppable) int { return cmp.Compare(float64(a.loss)*a.gpus, float64(b.loss)*b.gpus) })
+	for _, h := range p.hosts { // Each search sorts them, which takes less time when they are in order.
+		slices.SortStableFunc(h.held, func(a, b held[*stoppable]) int { return cmp.Compare(a.victim.price(), b.victim.price()) })
 	}
 	return p
 }
+
+// price is the GPU time on one node since the newest checkpoint.
+func (y *stoppable) price() float64 { return float64(y.loss) * y.gpus }
 
 // mayStop returns the candidate of a running job, and whether the job may be preempted at all.
 func (p *Order) mayStop(x Running) (*stoppable, bool) {
@@ -156,50 +159,47 @@ func (p *Order) mayStop(x Running) (*stoppable, bool) {
 	return y, y.left >= worthwhile*rule.RestartCost
 }
 
+// change changes the use of a node.
+func (p *Order) change(h *holder, by func(use *work.NodeUse)) {
+	use := *h.Use
+	by(&use)
+	h.Use = &use
+	p.free -= h.free
+	h.count()
+	p.free += h.free
+}
+
 func (h *holder) count() {
 	h.free = 0
-	for i := range h.node.GPUs {
-		bit := uint64(1) << h.node.GPUs[i].Index
-		if h.node.GPUs[i].Health == v1.GpuHealth_HEALTHY && (h.use.Exclusive|h.use.Shared|h.use.Claimed.GPUs)&bit == 0 {
+	for i := range h.GPUs {
+		bit := uint64(1) << h.GPUs[i].Index
+		if h.GPUs[i].Health == v1.GpuHealth_HEALTHY && (h.Use.Exclusive|h.Use.Shared|h.Use.Claimed.GPUs)&bit == 0 {
 			h.free++
 		}
 	}
 }
 
-// Place records a placement of the plan.
-func (p *Order) Place(s *work.Shape, tasks []work.TaskPlacement) {
+// Place records that a job gets places.
+func (p *Order) Place(j *work.Job, tasks []work.TaskPlacement) {
 	for i := range tasks {
-		h := p.byName[tasks[i].Node]
-		if h == nil {
-			continue
+		if h := p.byName[tasks[i].Node]; h != nil {
+			p.change(h, func(use *work.NodeUse) { use.Add(picture.LeaseOf(j, &tasks[i])) })
 		}
-		h.use.Add(&work.Lease{GPUs: tasks[i].GPUs, FractionMilli: s.FractionMilli, CPUs: s.CPUDemand(), MemMB: s.MemMB})
-		p.free -= h.free
-		h.count()
-		p.free += h.free
 	}
 }
 
 // release records that a victim leaves all its nodes.
-func (p *Order) release(y *stoppable) {
-	if p.gone[y.job.ID] {
+func (p *Order) release(j *work.Job) {
+	if p.gone[j.ID] {
 		return
 	}
-	p.gone[y.job.ID] = true
-	for i := range y.job.Tasks {
-		h := p.byName[y.job.Tasks[i].Node]
-		if h == nil {
-			continue
+	p.gone[j.ID] = true
+	places := work.Placed(j.Tasks)
+	for i := range places {
+		if h := p.byName[places[i].Node]; h != nil {
+			p.change(h, func(use *work.NodeUse) { use.Remove(picture.LeaseOf(j, &places[i])) })
 		}
-		h.use.Remove(leaseOf(y.job, &y.job.Tasks[i]))
-		p.free -= h.free
-		h.count()
-		p.free += h.free
 	}
-}
-
-func leaseOf(j *work.Job, t *work.Task) *work.Lease {
-	return &work.Lease{GPUs: t.GPUs, FractionMilli: j.Shape.FractionMilli, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB}
 }
 
 // Decide returns the cheapest way to make room for a job; nil: none is worth its cost.
@@ -212,12 +212,13 @@ func (p *Order) Decide(j *work.Job, at order.Rank) *Decision {
 		return nil
 	}
 	needs := p.ranking.Remaining(j)
+	r := p.rulesFor(j, at)
 	var ways []way
 	for _, h := range p.hosts {
-		if p.keptFrom(j, h.node.ID) {
+		if p.keptFrom(j, h.ID) {
 			continue
 		}
-		if w, ok := p.on(h, j, at, needs); ok {
+		if w, ok := p.on(h, &r, j, at, needs); ok {
 			ways = append(ways, w)
 		}
 	}
@@ -231,12 +232,12 @@ func (p *Order) Decide(j *work.Job, at order.Rank) *Decision {
 		for _, y := range w.victims {
 			if !p.gone[y.job.ID] {
 				made.Victims = append(made.Victims, y.job.ID)
-				p.release(y)
+				p.release(y.job)
 			}
 		}
-		made.For.Tasks = append(made.For.Tasks, work.TaskPlacement{Node: w.host.node.ID, GPUs: w.gpus})
+		made.For.Tasks = append(made.For.Tasks, work.TaskPlacement{Node: w.host.ID, GPUs: w.gpus})
 	}
-	p.Place(&j.Shape, made.For.Tasks)
+	p.Place(j, made.For.Tasks)
 	return made
 }
 
@@ -245,31 +246,34 @@ func (p *Order) keptFrom(j *work.Job, node string) bool {
 	return slices.ContainsFunc(p.windows, func(w *windows.Window) bool { return w.Has(node) && !w.Admits(j, p.ranking.Now) })
 }
 
-// on finds victims on one node until a task of the job fits, those that lose the least first.
-func (p *Order) on(h *holder, j *work.Job, at order.Rank, needs int64) (way, bool) {
-	w := way{host: h}
-	use, elsewhere := h.use, p.free-h.free
-	least, waiting, delay := math.Inf(1), 0.0, int64(0)
-	nodes := float64(max(1, int(j.Shape.Nodes)))
-	restart := p.ranking.Policy.Preemption.RestartCost
-	for i := 0; ; i++ {
-		if gpus, ok := picture.Choose(h.node, &use, j.Shape); ok {
-			w.gpus = gpus
-			break
-		}
-		if i == len(h.held) {
-			return w, false
-		}
-		y := h.held[i]
+// rulesFor returns which jobs may be taken for a job. Those that lose the least are taken first.
+func (p *Order) rulesFor(j *work.Job, at order.Rank) rules[*stoppable] {
+	return rules[*stoppable]{
+		may: func(y *stoppable) bool {
+			return !p.gone[y.job.ID] && (at.Above < y.above || y.saved && len(y.job.Tasks) <= 1) && !p.guarded(y.job, j)
+		},
+		price: (*stoppable).price,
+		all:   true,
+	}
+}
+
+// on finds victims on one node, and returns false if they are not worth it.
+func (p *Order) on(h *holder, r *rules[*stoppable], j *work.Job, at order.Rank, needs int64) (way, bool) {
+	gpus, all, ok := r.clear(h.Node.Node, *h.Use, j.Shape, h.held)
+	w := way{host: h, gpus: gpus}
+	if !ok {
+		return w, false
+	}
+	elsewhere, least, waiting, delay := p.free-h.free, math.Inf(1), 0.0, int64(0)
+	nodes, rule := float64(max(1, int(j.Shape.Nodes))), &p.ranking.Policy.Preemption
+	for _, t := range all {
+		y := t.victim
 		higher := at.Above < y.above
-		if p.gone[y.job.ID] || !higher && (!y.saved || len(y.job.Tasks) > 1) || p.guarded(y.job, j) {
-			continue
-		}
-		w.cost += y.gpus * float64(y.loss+restart)
+		w.cost += y.gpus * float64(y.loss+rule.RestartCost)
 		switch {
 		case !higher && int(y.job.Shape.GPUs) <= movable && elsewhere >= int(y.job.Shape.GPUs):
 			elsewhere -= int(y.job.Shape.GPUs)
-			delay += y.loss + restart
+			delay += y.loss + rule.RestartCost
 		case !higher:
 			least = min(least, float64(y.left)*y.gpus)
 			waiting += y.gpus
@@ -277,14 +281,9 @@ func (p *Order) on(h *holder, j *work.Job, at order.Rank, needs int64) (way, boo
 		default:
 			w.cost += y.gpus * float64(needs)
 		}
-		for t := range y.job.Tasks {
-			if y.job.Tasks[t].Node == h.node.ID {
-				use.Remove(leaseOf(y.job, &y.job.Tasks[t]))
-			}
-		}
 		w.victims = append(w.victims, y)
 	}
-	if float64(needs)*waiting*nodes*float64(p.ranking.Policy.Preemption.Ratio) > least && waiting > 0 {
+	if float64(needs)*waiting*nodes*float64(rule.Ratio) > least && waiting > 0 {
 		return w, false
 	}
 	return w, float64(delay)*nodes <= float64(p.ranking.Waited(j))
@@ -300,7 +299,7 @@ func cheapest(ways []way, s *work.Shape) []way {
 	}
 	alike := map[string][]way{}
 	for _, w := range ways {
-		key := picture.GangKind(s, w.host.node)
+		key := picture.GangKind(s, w.host.Node.Node)
 		if alike[key] = append(alike[key], w); len(alike[key]) == want {
 			return alike[key]
 		}
@@ -313,10 +312,7 @@ func (p *Order) keepReserved(v NodesView) {
 	for promise := range v.Promises() {
 		for i := range promise.Tasks {
 			if h := p.byName[promise.Tasks[i].Node]; h != nil {
-				p.free -= h.free
-				h.use.Claim(promise.Of(i))
-				h.count()
-				p.free += h.free
+				p.change(h, func(use *work.NodeUse) { use.Claim(promise.Of(i)) })
 			}
 		}
 	}
