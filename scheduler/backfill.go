@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/scheduler/picture"
 	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/reserve"
 )
@@ -96,7 +97,7 @@ func (f *backfill) needed(k *kept, i int) work.Claimed {
 		if w.CPUs == 0 && w.MemMB == 0 {
 			break
 		}
-		if at := reserve.Leaves(f.pass.view, l, f.now); at != 0 && at <= k.StartAt+reserve.Little {
+		if at := picture.Leaves(f.pass.view, l, f.now); at != 0 && at <= k.StartAt+reserve.Little {
 			w.CPUs -= min(w.CPUs, l.CPUs)
 			w.MemMB -= min(w.MemMB, l.MemMB)
 		}

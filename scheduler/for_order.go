@@ -1,6 +1,5 @@
 package scheduler
 
-
 import (
 	"slices"
 

@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/picture"
 	"github.com/mindcoordinator/mind/scheduler/reserve"
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
@@ -46,7 +47,7 @@ func newBackfill() backfill {
 var _ reserve.View = (*cluster)(nil)
 
 func (b *backfill) lease(j *work.Job, t *work.Task, now int64) {
-	l := leaseOf(j, t)
+	l := picture.LeaseOf(j, &work.TaskPlacement{GPUs: t.GPUs})
 	l.Job, l.Node, l.Rank, l.GrantedAt = j.ID, t.Node, t.Rank, now
 	b.leases[t.Node] = append(b.leases[t.Node], l)
 }
@@ -104,7 +105,7 @@ func (c *cluster) Node(id string) (*work.Node, bool) {
 	if !ok {
 		return nil, false
 	}
-	return c.nodes[i], true
+	return c.nodes[i].Node, true
 }
 
 // backfill reserves starts and plans until nothing more can be placed. If the policy reserves starts without a delay,

@@ -14,15 +14,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler"
+	"github.com/mindcoordinator/mind/scheduler/picture"
 )
 
 // cluster is the state of one run, as the scheduler sees it: the nodes, what is in use on them, and the waiting jobs.
 // It refuses a placement that the replicated state would refuse.
 type cluster struct {
-	nodes []*work.Node
+	// nodes are the nodes of the picture, by id.
+	nodes []*picture.Node
 	at    map[string]int
-	// use has a new pointer after each change of a node's use: the planner notices changes by comparing pointers.
-	use []*work.NodeUse
+	*picture.Picture
 	// mix counts the jobs that have arrived, by shape.
 	mix map[work.Shape]int
 	// blind hides the mix from the planner, which then places tasks by best fit.
@@ -49,12 +50,13 @@ var _ scheduler.ChangingView = (*cluster)(nil)
 func newCluster(on Cluster) *cluster {
 	nodes := slices.SortedFunc(slices.Values(on.Nodes), func(a, b *work.Node) int { return cmp.Compare(a.ID, b.ID) })
 	c := &cluster{
-		nodes: nodes, at: map[string]int{}, lanes: map[work.ClassKey][]work.LaneKey{}, lines: map[work.LaneKey][]*work.Job{},
+		at: map[string]int{}, lanes: map[work.ClassKey][]work.LaneKey{}, lines: map[work.LaneKey][]*work.Job{},
 		mix: map[work.Shape]int{}, shares: newShares(on), backfill: newBackfill(),
 	}
+	c.Picture = picture.Empty(c)
 	for i, n := range nodes {
 		c.at[n.ID] = i
-		c.use = append(c.use, &work.NodeUse{})
+		c.nodes = append(c.nodes, c.Load(n))
 		c.total += 1000 * len(n.GPUs)
 	}
 	return c
@@ -136,37 +138,33 @@ func (c *cluster) hold(j *work.Job, tasks []work.TaskPlacement) error {
 		if !ok {
 			return fmt.Errorf("%s was placed on %q, which does not exist", j.ID, t.Node)
 		}
-		if refusal := work.CheckTask(c.nodes[n], c.use[n], j.Shape, t.GPUs); refusal != nil {
+		if j.TaskOn(t.Node) {
+			return fmt.Errorf("%s was placed twice on %s", j.ID, t.Node)
+		}
+		if refusal := work.CheckTask(c.nodes[n].Node, c.nodes[n].Use, j.Shape, t.GPUs); refusal != nil {
 			return fmt.Errorf("%s cannot be placed on %s: %v", j.ID, t.Node, refusal)
 		}
 		task := work.Task{Rank: uint16(i), Node: t.Node, GPUs: t.GPUs, State: v1.TaskState_RUNNING}
-		use := *c.use[n]
-		use.Add(leaseOf(j, &task))
-		c.use[n] = &use
 		j.Tasks = append(j.Tasks, task)
 		c.lease(j, &task, c.now)
 	}
 	c.used += j.Shape.GPUMilli()
-	c.charge(j, tasks, c, 1)
+	c.Add(j, tasks)
+	c.Settle()
+	c.charge(j, c, 1)
 	return nil
 }
 
 // release takes a job's leases.
 func (c *cluster) release(j *work.Job) {
-	c.charge(j, work.Placed(j.Tasks), c, -1)
+	c.Remove(j, work.Placed(j.Tasks))
+	c.Settle()
+	c.charge(j, c, -1)
 	for i := range j.Tasks {
-		n := c.at[j.Tasks[i].Node]
-		use := *c.use[n]
-		use.Remove(leaseOf(j, &j.Tasks[i]))
-		c.use[n] = &use
 		c.unlease(j, j.Tasks[i].Node)
 	}
 	c.used -= j.Shape.GPUMilli()
 	j.Tasks = nil
-}
-
-func leaseOf(j *work.Job, t *work.Task) *work.Lease {
-	return &work.Lease{GPUs: t.GPUs, FractionMilli: j.Shape.FractionMilli, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB}
 }
 
 // byAge compares two jobs in the order of a lane: highest priority first, then oldest.
@@ -199,8 +197,6 @@ func byClass(a, b work.ClassKey) int {
 // The methods below implement scheduler.View.
 
 func (c *cluster) Index() uint64                           { return 0 }
-func (c *cluster) Nodes() iter.Seq[*work.Node]             { return slices.Values(c.nodes) }
-func (c *cluster) Use(node string) work.NodeUse            { return *c.use[c.at[node]] }
 func (c *cluster) Classes() iter.Seq[work.ClassKey]        { return slices.Values(c.classes) }
 func (c *cluster) ClassReason(work.ClassKey) reason.Reason { return "" }
 func (c *cluster) Policy() policy.Policy                   { return c.policy }
@@ -217,8 +213,19 @@ func (c *cluster) Mix() iter.Seq2[work.Shape, int] {
 // Uses implements place.Changing.
 func (c *cluster) Uses() iter.Seq2[string, *work.NodeUse] {
 	return func(yield func(string, *work.NodeUse) bool) {
-		for i, use := range c.use {
-			if !yield(c.nodes[i].ID, use) {
+		for _, n := range c.nodes {
+			if !yield(n.ID, n.Use) {
+				return
+			}
+		}
+	}
+}
+
+// Nodes implements scheduler.View.
+func (c *cluster) Nodes() iter.Seq[*work.Node] {
+	return func(yield func(*work.Node) bool) {
+		for _, n := range c.nodes {
+			if !yield(n.Node) {
 				return
 			}
 		}

@@ -11,12 +11,11 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
-	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
 // shares records what users, tenants and queues hold of the cluster, and how much they may hold: the accounts of fair
-// share, the tree of queues, and quotas. The code of the replicated state keeps the accounts that decay, the budgets of
-// a month, and the GPUs by type.
+// share, the tree of queues, and quotas. The code of the replicated state keeps the accounts that decay and the budgets of
+// a month. The picture of the cluster counts what is held now.
 type shares struct {
 	// fair says that each user has a lane and an account.
 	fair   bool
@@ -29,21 +28,15 @@ type shares struct {
 	models   [][2]string // pairs of GPU type and model
 
 	accounts []*accounts.Account // sorted by queue, tenant and user
-	usage    map[string]*work.Usage
-	// tree counts the GPUs that the jobs of a queue and of the queues below it hold, in thousandths of a GPU.
-	// tenantTypes and queueTypes count the GPUs of each type that the jobs of a tenant, and of such a queue, hold.
-	tree                    map[string]int
-	tenantTypes, queueTypes typed.Book
-	budgets                 map[string]*budgets.Budget
-	// bounds is how many elements of an array may run at a time, and live is how many run.
-	bounds, live map[ident.Job]uint32
+	budgets  map[string]*budgets.Budget
+	// bounds is how many elements of an array may run at a time.
+	bounds map[ident.Job]uint32
 }
 
 func newShares(on Cluster) shares {
 	s := shares{
-		fair: on.FairShare, queues: map[string]*work.Queue{}, quotas: map[string]*work.Quota{}, usage: map[string]*work.Usage{},
-		tree: map[string]int{}, tenantTypes: typed.NewBook(), queueTypes: typed.NewBook(), budgets: map[string]*budgets.Budget{},
-		bounds: map[ident.Job]uint32{}, live: map[ident.Job]uint32{},
+		fair: on.FairShare, queues: map[string]*work.Queue{}, quotas: map[string]*work.Quota{},
+		budgets: map[string]*budgets.Budget{}, bounds: map[ident.Job]uint32{},
 	}
 	for _, q := range on.Queues {
 		s.queues[q.Name] = q
@@ -66,8 +59,8 @@ func newShares(on Cluster) shares {
 	return s
 }
 
-// lineage yields a queue and the queues above it.
-func (s *shares) lineage(name string) iter.Seq[*work.Queue] {
+// Lineage implements picture.Shared.
+func (s *shares) Lineage(name string) iter.Seq[*work.Queue] {
 	return func(yield func(*work.Queue) bool) {
 		for range work.MaxQueueDepth {
 			q, ok := s.queues[name]
@@ -79,29 +72,13 @@ func (s *shares) lineage(name string) iter.Seq[*work.Queue] {
 	}
 }
 
-// charge adds what a job begins to hold (by is 1), or subtracts what it gives back (by is -1).
-func (s *shares) charge(j *work.Job, places []work.TaskPlacement, c *cluster, by int) {
+// charge adds what a job begins to hold (by is 1) to its account and its tenant's budget, or subtracts what it gives back
+// (by is -1).
+func (s *shares) charge(j *work.Job, c *cluster, by int) {
 	if !s.fair {
 		return
 	}
 	s.account(j, c, by)
-	milli := by * j.Shape.GPUMilli()
-	u := s.usage[j.Tenant]
-	if u == nil {
-		u = &work.Usage{}
-		s.usage[j.Tenant] = u
-	}
-	u.GPUMilli += milli
-	u.Running += by
-	for q := range s.lineage(j.Queue) {
-		s.tree[q.Name] += milli
-	}
-	for _, t := range work.TypesOf(places, j.Shape, c.Node) {
-		typed.Hold(&s.tenantTypes, j.Tenant, t.Type, by*t.Milli)
-		for q := range s.lineage(j.Queue) {
-			typed.Hold(&s.queueTypes, q.Name, t.Type, by*t.Milli)
-		}
-	}
 	b := s.budgets[j.Tenant]
 	if b == nil {
 		b = &budgets.Budget{Tenant: j.Tenant, At: c.now / 1e6}
@@ -109,13 +86,10 @@ func (s *shares) charge(j *work.Job, places []work.TaskPlacement, c *cluster, by
 		s.budgets[j.Tenant] = b
 	}
 	b.Settle(c.now)
-	b.Holds = uint64(u.GPUMilli)
-	if j.MaxParallel != 0 {
-		s.live[j.ID.Submitted()] += uint32(by)
-	}
+	b.Holds = uint64(c.Usage(j.Tenant).GPUMilli)
 }
 
-// account does the same for the account of the job's user in its queue.
+// account changes the account of the job's user in its queue.
 func (s *shares) account(j *work.Job, c *cluster, by int) {
 	key := accounts.Key{Queue: j.Queue, Tenant: j.Tenant, User: j.User}
 	i, found := slices.BinarySearchFunc(s.accounts, key, func(a *accounts.Account, k accounts.Key) int { return a.Key().Compare(k) })
@@ -139,8 +113,8 @@ func (c *cluster) bars(j *work.Job) reason.Reason {
 			return why
 		}
 	}
-	for q := range c.lineage(j.Queue) {
-		if why := q.Bars(c.tree[q.Name], j.Shape); why != "" {
+	for q := range c.Lineage(j.Queue) {
+		if why := q.Bars(c.QueueTreeGPUs(q.Name), j.Shape); why != "" {
 			return why
 		}
 	}
@@ -159,25 +133,8 @@ func (c *cluster) monthEnds() int64 {
 // Quota implements scheduler.View.
 func (s *shares) Quota(tenant string) (*work.Quota, bool) { q, ok := s.quotas[tenant]; return q, ok }
 
-// Usage implements scheduler.View.
-func (s *shares) Usage(tenant string) work.Usage {
-	if u := s.usage[tenant]; u != nil {
-		return *u
-	}
-	return work.Usage{}
-}
-
 // Queue implements scheduler.View.
 func (s *shares) Queue(name string) (*work.Queue, bool) { q, ok := s.queues[name]; return q, ok }
-
-// QueueTreeGPUs implements scheduler.View.
-func (s *shares) QueueTreeGPUs(queue string) int { return s.tree[queue] }
-
-// HeldOfType implements scheduler.View.
-func (s *shares) HeldOfType(tenant, name string) int { return s.tenantTypes.Held(tenant, name) }
-
-// QueueTreeOfType implements scheduler.View.
-func (s *shares) QueueTreeOfType(queue, name string) int { return s.queueTypes.Held(queue, name) }
 
 // Budget implements scheduler.View.
 func (s *shares) Budget(tenant string) *budgets.Budget { return s.budgets[tenant] }
@@ -205,5 +162,5 @@ func (s *shares) GPUModels() iter.Seq2[string, string] {
 // Array implements scheduler.View: the row of an array with the fields that planning reads.
 func (c *cluster) Array(id ident.Job) (*work.Job, bool) {
 	most, ok := c.bounds[id]
-	return &work.Job{ID: id, MaxParallel: most, Array: &work.Array{Rows: work.ElementsWithARow{Live: c.live[id]}}}, ok
+	return &work.Job{ID: id, MaxParallel: most, Array: &work.Array{Rows: work.ElementsWithARow{Live: uint32(c.Live(id))}}}, ok
 }

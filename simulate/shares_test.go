@@ -214,7 +214,7 @@ func TestShares_properties(t *testing.T) {
 				require.Empty(t, j.row.Past)
 			}
 		}
-		require.Zero(t, r.cluster.tree["a"])
+		require.Zero(t, r.cluster.QueueTreeGPUs("a"))
 		require.Zero(t, r.cluster.HeldOfType("t1", "GPU"))
 		require.Equal(t, r.measures(), runOn(t, on, jobs, policy).measures())
 	})

@@ -3,7 +3,6 @@ package foresee
 import (
 	"iter"
 	"maps"
-	"math/bits"
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -18,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/order"
+	"github.com/mindcoordinator/mind/scheduler/picture"
 )
 
 // future is a view of a future time, as if one tenant had the cluster to itself. It does not embed the present view,
@@ -26,11 +26,8 @@ type future struct {
 	now    View
 	tenant string
 
-	use     map[string]*work.NodeUse
-	usage   work.Usage
-	byQueue map[string]int // thousandths of GPUs of a queue and those below it
-	// byType counts thousandths of GPUs by queue and type; the queue "" stands for the tenant.
-	byType map[[2]string]int
+	// Picture has the tenant's running jobs alone.
+	*picture.Picture
 	// users are the accounts of the tenant's users, in each queue.
 	users map[accounts.Key]*accounts.Account
 	life  accounts.Life
@@ -44,8 +41,6 @@ type future struct {
 	lanes   map[work.ClassKey][]work.LaneKey
 	lines   map[work.LaneKey][]*work.Job
 	waiting map[ident.Job]*work.Job
-	// live counts the running elements of each array that bounds them.
-	live map[ident.Job]uint32
 }
 
 // holding is a job that has resources, and its places.
@@ -61,10 +56,8 @@ func (f *future) Windows() iter.Seq[*windows.Window] { return f.now.Windows() }
 
 func newFuture(v View, tenant string) *future {
 	f := &future{
-		now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}, byType: map[[2]string]int{},
-		users: map[accounts.Key]*accounts.Account{}, live: map[ident.Job]uint32{},
+		now: v, tenant: tenant, Picture: picture.Empty(v), users: map[accounts.Key]*accounts.Account{},
 	}
-	f.usage = work.Usage{Unfinished: v.Usage(tenant).Unfinished}
 	f.life, f.at = accounts.Life(v.Policy().HalfLife), v.Now()
 	for a := range v.Accounts() {
 		if a.Tenant == tenant {
@@ -156,36 +149,20 @@ func (f *future) start(p *work.Placement) *holding {
 	return h
 }
 
-// hold adds the resources of a job, end removes them.
+// hold gives a job its places, and end takes them away.
 func (f *future) hold(h *holding) {
-	s := &h.job.Shape
-	for i := range h.tasks {
-		t := &h.tasks[i]
-		u := f.use[t.Node]
-		if u == nil {
-			u = &work.NodeUse{}
-			f.use[t.Node] = u
-		}
-		u.CPUs += s.CPUDemand()
-		u.MemMB += s.MemMB
-		u.Tasks++
-		if s.FractionMilli == 0 {
-			u.Exclusive |= t.GPUs
-			continue
-		}
-		u.Shared |= t.GPUs
-		u.Milli[bits.TrailingZeros64(t.GPUs)&63] += s.FractionMilli
-	}
-	f.usage.Grant(*s)
-	f.count(h.job, 1)
-	f.countTypes(h, 1)
+	f.Add(h.job, h.tasks)
+	f.account(h.job).Holds.Add(h.job.Shape.Amount())
 }
 
-// count adds a job to the counts of its queues, user and array (1), or subtracts it (-1).
-func (f *future) count(j *work.Job, by int) {
-	for q := range f.now.Lineage(j.Queue) {
-		f.byQueue[q.Name] += by * j.Shape.GPUMilli()
-	}
+func (f *future) end(h *holding) {
+	f.Remove(h.job, h.tasks)
+	f.Settle() // Nothing of it is undone.
+	f.account(h.job).Holds.Sub(h.job.Shape.Amount())
+}
+
+// account returns the account of a job's user, settled at the future time.
+func (f *future) account(j *work.Job) *accounts.Account {
 	key := accounts.Key{Queue: j.Queue, Tenant: j.Tenant, User: j.User}
 	a := f.users[key]
 	if a == nil {
@@ -193,47 +170,7 @@ func (f *future) count(j *work.Job, by int) {
 		f.users[key] = a
 	}
 	a.Settle(f.at, f.life)
-	if by > 0 {
-		a.Holds.Add(j.Shape.Amount())
-	} else {
-		a.Holds.Sub(j.Shape.Amount())
-	}
-	if j.MaxParallel != 0 {
-		f.live[j.ID.Submitted()] += uint32(by)
-	}
-}
-
-func (f *future) end(h *holding) {
-	s := &h.job.Shape
-	for i := range h.tasks {
-		t := &h.tasks[i]
-		u := f.use[t.Node]
-		u.CPUs -= s.CPUDemand()
-		u.MemMB -= s.MemMB
-		u.Tasks--
-		if s.FractionMilli == 0 {
-			u.Exclusive &^= t.GPUs
-			continue
-		}
-		g := bits.TrailingZeros64(t.GPUs) & 63
-		if u.Milli[g] -= s.FractionMilli; u.Milli[g] == 0 {
-			u.Shared &^= t.GPUs
-		}
-	}
-	f.usage.GPUMilli -= s.GPUMilli()
-	f.usage.Running--
-	f.usage.Unfinished--
-	f.count(h.job, -1)
-	f.countTypes(h, -1)
-}
-
-func (f *future) countTypes(h *holding, by int) {
-	for _, t := range work.TypesOf(h.tasks, h.job.Shape, f.now.Node) {
-		f.byType[[2]string{"", t.Type}] += by * t.Milli
-		for q := range f.now.Lineage(h.job.Queue) {
-			f.byType[[2]string{q.Name, t.Type}] += by * t.Milli
-		}
-	}
+	return a
 }
 
 // Array returns the row of an array at the future time.
@@ -244,7 +181,7 @@ func (f *future) Array(id ident.Job) (*work.Job, bool) {
 	}
 	row := *j
 	a := *j.Array
-	a.Rows.Live = f.live[id]
+	a.Rows.Live = uint32(f.Live(id))
 	row.Array = &a
 	return &row, true
 }
@@ -252,33 +189,22 @@ func (f *future) Array(id ident.Job) (*work.Job, bool) {
 func (f *future) Index() uint64                           { return f.now.Index() }
 func (f *future) Nodes() iter.Seq[*work.Node]             { return f.now.Nodes() }
 func (f *future) Queue(name string) (*work.Queue, bool)   { return f.now.Queue(name) }
-func (f *future) QueueTreeGPUs(queue string) int          { return f.byQueue[queue] }
 func (f *future) Policy() policy.Policy                   { return f.now.Policy() }
 func (f *future) Now() int64                              { return f.at }
 func (f *future) Total() accounts.Amount                  { return f.now.Total() }
 func (f *future) Quota(tenant string) (*work.Quota, bool) { return f.now.Quota(tenant) }
-func (f *future) Usage(string) work.Usage                 { return f.usage }
 func (f *future) ClassReason(work.ClassKey) reason.Reason { return "" }
 func (f *future) Classes() iter.Seq[work.ClassKey]        { return slices.Values(f.classes) }
 
 // Budget is the tenant's present one: GPU hours are forecast as if the tenant kept the GPUs that it has now.
-func (f *future) Budget(string) *budgets.Budget          { return f.now.Budget(f.tenant) }
-func (f *future) HeldOfType(_, name string) int          { return f.byType[[2]string{"", name}] }
-func (f *future) QueueTreeOfType(queue, name string) int { return f.byType[[2]string{queue, name}] }
-func (f *future) GPUModels() iter.Seq2[string, string]   { return f.now.GPUModels() }
+func (f *future) Budget(string) *budgets.Budget        { return f.now.Budget(f.tenant) }
+func (f *future) GPUModels() iter.Seq2[string, string] { return f.now.GPUModels() }
 
 // ClaimOf returns none: claimed places are free for the jobs that have the claims, and future counts running jobs only.
 func (f *future) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }
 
 // Mix counts the tenant's jobs only, because the shapes of other tenants' jobs must not show.
 func (f *future) Mix() iter.Seq2[work.Shape, int] { return f.now.MixOf(f.tenant) }
-
-func (f *future) Use(node string) work.NodeUse {
-	if u := f.use[node]; u != nil {
-		return *u
-	}
-	return work.NodeUse{}
-}
 
 // Promises are none, because reserved starts of other tenants must not show.
 func (f *future) Promises() iter.Seq[*promises.Promise] {

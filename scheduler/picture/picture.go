@@ -1,4 +1,4 @@
-// Package picture models a cluster as it is or could be: what runs on its nodes, and what that counts against limits.
+// Package picture models a cluster as it is, will be or could be: the use of its nodes, and what jobs hold of limits.
 //
 // Contract. [Of] begins with what a view has, and [Empty] as if nothing ran. Add, Remove and Keep change the picture and
 // never the view; each takes constant work for each task of the job. [Picture.Undo] takes back all changes since a mark.
@@ -156,6 +156,12 @@ func (p *Picture) Undo(mark int) {
 		}
 	}
 	p.changes = p.changes[:mark]
+}
+
+// Settle forgets the history, so that no mark is valid any more.
+func (p *Picture) Settle() {
+	clear(p.changes)
+	p.changes = p.changes[:0]
 }
 
 func (p *Picture) count(j *work.Job, places []work.TaskPlacement, by int) {

@@ -220,18 +220,18 @@ func (r *reserver) broken(c *candidate) reason.Reason {
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
 		s := r.sites.named(t.Node)
-		if s == nil || work.CheckTask(s.node, &work.NodeUse{}, c.job.Shape, t.GPUs) != nil {
+		if s == nil || work.CheckTask(s.Node.Node, &work.NodeUse{}, c.job.Shape, t.GPUs) != nil {
 			return reason.New(reason.PromiseNodeLost, t.Node)
 		}
-		use := s.at(latest)
-		if work.CheckTask(s.node, &use, c.job.Shape, t.GPUs) != nil {
+		use := s.When(latest)
+		if work.CheckTask(s.Node.Node, &use, c.job.Shape, t.GPUs) != nil {
 			if r.outranked(c, s, latest) {
 				return reason.New(reason.PromiseOutranked)
 			}
 			return reason.New(reason.PromiseOverrun)
 		}
 		s.reserve(&use, p.StartAt, p.Until, c.above)
-		if work.CheckTask(s.node, &use, c.job.Shape, t.GPUs) != nil {
+		if work.CheckTask(s.Node.Node, &use, c.job.Shape, t.GPUs) != nil {
 			return reason.New(reason.PromiseOutranked)
 		}
 	}
@@ -243,12 +243,12 @@ func (r *reserver) broken(c *candidate) reason.Reason {
 
 // outranked reports whether a claim, or a job of a higher priority, is on a node for longer than until the given time.
 func (r *reserver) outranked(c *candidate, s *site, until int64) bool {
-	if s.use.Claimed != (work.Claimed{}) {
+	if s.Use.Claimed != (work.Claimed{}) {
 		return true
 	}
-	for i := range s.leases {
-		l := &s.leases[i]
-		if j, ok := r.view.Job(l.Job); ok && (l.leaves == 0 || l.leaves > until) && r.ranking.Of(j).Above < c.above {
+	for i := range s.Leases {
+		l := &s.Leases[i]
+		if j, ok := r.view.Job(l.Job); ok && (l.At == 0 || l.At > until) && r.ranking.Of(j).Above < c.above {
 			return true
 		}
 	}

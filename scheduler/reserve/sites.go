@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
@@ -25,17 +24,9 @@ type sites struct {
 
 // site is a node with its future.
 type site struct {
-	node *work.Node
-	use  work.NodeUse
-	// leases are sorted by the time at which they end; leases with an unknown end are last.
-	leases   []leaving
+	*picture.Later
 	reserved []*reservedStart
 	kind     string
-}
-
-type leaving struct {
-	*work.Lease
-	leaves int64 // 0: not known
 }
 
 // reservedStart is a start that must not be delayed by those that are decided later.
@@ -44,25 +35,6 @@ type reservedStart struct {
 	above int
 	// passing: the job starts now, so no start is reserved for it.
 	passing bool
-}
-
-// Jobs finds the job of a lease.
-type Jobs interface {
-	Job(ident.Job) (*work.Job, bool)
-}
-
-// Leaves returns the time at which a lease ends at the latest; 0: unknown. A lease that should have ended by now is
-// expected to end at once.
-func Leaves(v Jobs, l *work.Lease, now int64) int64 {
-	j, ok := v.Job(l.Job)
-	if !ok {
-		return 0
-	}
-	at := promises.Leaves(j, l.GrantedAt, now)
-	if at == 0 {
-		return 0
-	}
-	return max(at, now+1)
 }
 
 func newSites(v View, now int64) *sites {
@@ -77,15 +49,8 @@ func newSites(v View, now int64) *sites {
 		if n.State != v1.NodeState_READY || arranged[n.ID] {
 			continue
 		}
-		s := &site{node: n, use: v.Use(n.ID)}
-		if s.use.Tasks > 0 {
-			for l := range v.LeasesOn(n.ID) {
-				s.leases = append(s.leases, leaving{l, Leaves(v, l, now)})
-			}
-			slices.SortStableFunc(s.leases, func(a, b leaving) int {
-				return cmp.Compare(uint64(a.leaves-1), uint64(b.leaves-1)) // 0 is last
-			})
-		}
+		use := v.Use(n.ID)
+		s := &site{Later: (&picture.Node{Node: n, Use: &use}).See(v, now)}
 		t.all = append(t.all, s)
 		t.byName[n.ID] = s
 	}
@@ -186,28 +151,17 @@ func (t *sites) search(j *work.Job, from, before int64, above, want int) (int64,
 func (t *sites) choose(j *work.Job, at int64, on []free, above int) *jobverbs.Start {
 	start := &jobverbs.Start{Job: j.ID, Attempt: j.Attempt + 1, At: at}
 	until := promises.EndOf(j, at)
-	slices.SortFunc(on, func(a, b free) int { return cmp.Compare(a.node.ID, b.node.ID) })
+	slices.SortFunc(on, func(a, b free) int { return cmp.Compare(a.ID, b.ID) })
 	for _, f := range on {
-		use := f.site.at(at)
+		use := f.When(at)
 		f.reserve(&use, at, until, above)
-		gpus, ok := picture.Choose(f.node, &use, j.Shape)
+		gpus, ok := picture.Choose(f.Node.Node, &use, j.Shape)
 		if !ok {
 			return nil
 		}
-		start.Tasks = append(start.Tasks, work.TaskPlacement{Node: f.node.ID, GPUs: gpus})
+		start.Tasks = append(start.Tasks, work.TaskPlacement{Node: f.ID, GPUs: gpus})
 	}
 	return start
-}
-
-// at returns what of the node is in use at a time.
-func (s *site) at(at int64) work.NodeUse {
-	use := s.use
-	for i := range s.leases {
-		if l := &s.leases[i]; l.leaves != 0 && l.leaves <= at {
-			use.Remove(l.Lease)
-		}
-	}
-	return use
 }
 
 // reserve adds to use the reserved places, at any time within [from, to), of jobs that are at least as urgent.
@@ -217,7 +171,7 @@ func (s *site) reserve(use *work.NodeUse, from, to int64, above int) {
 			continue
 		}
 		for i := range p.Tasks {
-			if p.Tasks[i].Node == s.node.ID {
+			if p.Tasks[i].Node == s.ID {
 				use.Claim(p.Of(i))
 			}
 		}
@@ -227,13 +181,13 @@ func (s *site) reserve(use *work.NodeUse, from, to int64, above int) {
 // earliest returns the first time within [from, before) from which on a task fits for as long as its job may take; 0:
 // there is none.
 func (s *site) earliest(j *work.Job, u *usable, from, before int64, above int) int64 {
-	if !u.could || from >= before || j.Avoids(s.node.ID) {
+	if !u.could || from >= before || j.Avoids(s.ID) {
 		return 0
 	}
 	var room [16]int64
 	times := append(room[:0], from)
-	for i := range s.leases {
-		if at := s.leases[i].leaves; at > from && at < before {
+	for i := range s.Leases {
+		if at := s.Leases[i].At; at > from && at < before {
 			times = append(times, at)
 		}
 	}
@@ -243,15 +197,15 @@ func (s *site) earliest(j *work.Job, u *usable, from, before int64, above int) i
 		}
 	}
 	slices.Sort(times)
-	use, left := s.use, 0
+	use, left := *s.Use, 0
 	claimed := use.Claimed
 	for _, at := range times {
-		for ; left < len(s.leases) && s.leases[left].leaves != 0 && s.leases[left].leaves <= at; left++ {
-			use.Remove(s.leases[left].Lease)
+		for ; left < len(s.Leases) && s.Leases[left].At != 0 && s.Leases[left].At <= at; left++ {
+			use.Remove(s.Leases[left].Lease)
 		}
 		use.Claimed = claimed
 		s.reserve(&use, at, promises.EndOf(j, at), above)
-		if u.fits(s.node, &use, j.Shape) {
+		if u.fits(s.Node.Node, &use, j.Shape) {
 			return at
 		}
 	}
@@ -260,7 +214,7 @@ func (s *site) earliest(j *work.Job, u *usable, from, before int64, above int) i
 
 func (s *site) kindOf() string {
 	if s.kind == "" {
-		s.kind = picture.Kind(s.node)
+		s.kind = picture.Kind(s.Node.Node)
 	}
 	return s.kind
 }

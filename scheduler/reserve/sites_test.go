@@ -19,13 +19,13 @@ import (
 
 // plainEarliest is a simple implementation of earliest: it calls choose at each time at which something changes.
 func plainEarliest(s *site, j *work.Job, from int64, above int) int64 {
-	if j.Avoids(s.node.ID) || !s.node.CouldHold(j.Shape) {
+	if j.Avoids(s.ID) || !s.CouldHold(j.Shape) {
 		return 0
 	}
 	times := []int64{from}
-	for _, l := range s.leases {
-		if l.leaves > from {
-			times = append(times, l.leaves)
+	for _, l := range s.Leases {
+		if l.At > from {
+			times = append(times, l.At)
 		}
 	}
 	for _, p := range s.reserved {
@@ -35,9 +35,9 @@ func plainEarliest(s *site, j *work.Job, from int64, above int) int64 {
 	}
 	slices.Sort(times)
 	for _, at := range times {
-		use := s.at(at)
+		use := s.When(at)
 		s.reserve(&use, at, promises.EndOf(j, at), above)
-		if _, ok := picture.Choose(s.node, &use, j.Shape); ok {
+		if _, ok := picture.Choose(s.Node.Node, &use, j.Shape); ok {
 			return at
 		}
 	}
@@ -64,18 +64,18 @@ func randomSites(r *rapid.T, now int64) *sites {
 		if rapid.IntRange(0, 9).Draw(r, "drained") == 0 {
 			n.Drain = &work.Drain{}
 		}
-		s := &site{node: n}
+		s := &site{Later: &picture.Later{Node: &picture.Node{Node: n, Use: &work.NodeUse{}}}}
 		for range rapid.IntRange(0, 4).Draw(r, "leases") {
 			shape := randomShape(r)
-			if gpus, ok := picture.Choose(&work.Node{ID: n.ID, State: n.State, GPUs: n.GPUs, CPUs: n.CPUs, MemMB: n.MemMB}, &s.use, shape); ok {
+			if gpus, ok := picture.Choose(&work.Node{ID: n.ID, State: n.State, GPUs: n.GPUs, CPUs: n.CPUs, MemMB: n.MemMB}, s.Use, shape); ok {
 				l := &work.Lease{GPUs: gpus, FractionMilli: shape.FractionMilli, CPUs: shape.CPUDemand(), MemMB: shape.MemMB}
-				s.use.Add(l)
-				s.leases = append(s.leases, leaving{l, rapid.SampledFrom([]int64{0, now + 1, now + 50e9, now + 100e9, now + 500e9}).Draw(r, "leaves")})
+				s.Use.Add(l)
+				s.Leases = append(s.Leases, picture.Leaving{Lease: l, At: rapid.SampledFrom([]int64{0, now + 1, now + 50e9, now + 100e9, now + 500e9}).Draw(r, "leaves")})
 			}
 		}
-		slices.SortStableFunc(s.leases, func(a, b leaving) int { return cmp.Compare(uint64(a.leaves-1), uint64(b.leaves-1)) })
+		slices.SortStableFunc(s.Leases, func(a, b picture.Leaving) int { return cmp.Compare(uint64(a.At-1), uint64(b.At-1)) })
 		if rapid.IntRange(0, 5).Draw(r, "claimed") == 0 {
-			s.use.Claim(work.Claimed{GPUs: 1, CPUs: 1})
+			s.Use.Claim(work.Claimed{GPUs: 1, CPUs: 1})
 		}
 		t.all = append(t.all, s)
 		t.byName[n.ID] = s
@@ -85,7 +85,7 @@ func randomSites(r *rapid.T, now int64) *sites {
 		start := now + rapid.Int64Range(0, 300e9).Draw(r, "start")
 		p := &reservedStart{above: rapid.IntRange(0, 2).Draw(r, "above"), passing: rapid.Bool().Draw(r, "passing"), Promise: promises.Promise{
 			Job: ident.Job(i + 1), StartAt: start, Until: rapid.SampledFrom([]int64{0, start + 60e9, start + 200e9}).Draw(r, "until"),
-			Tasks: []work.TaskPlacement{{Node: on.node.ID, GPUs: rapid.Uint64Range(0, 15).Draw(r, "gpus")}}, CPUs: 1, MemMB: 100,
+			Tasks: []work.TaskPlacement{{Node: on.ID, GPUs: rapid.Uint64Range(0, 15).Draw(r, "gpus")}}, CPUs: 1, MemMB: 100,
 		}}
 		on.reserved = append(on.reserved, p)
 	}

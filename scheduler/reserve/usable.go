@@ -21,7 +21,7 @@ func (t *sites) usableBy(s work.Shape) []usable {
 	if !known {
 		all = make([]usable, len(t.all))
 		for i, site := range t.all {
-			all[i] = usableOf(site.node, s)
+			all[i] = usableOf(site.Node.Node, s)
 		}
 		t.usable[s] = all
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/scheduler/foresee"
+	"github.com/mindcoordinator/mind/scheduler/picture"
 )
 
 // view is a view of the state with a change. Everything else comes from the embedded view.
@@ -17,22 +18,15 @@ type view struct {
 	// job is the changed job. It is a class of its own, with this key.
 	job *work.Job
 	key work.ClassKey
-	// gone are the canceled jobs. Their resources are free: use has the resources in use by node, freed the
-	// thousandths of GPUs by queue, and types those by type.
-	gone   map[ident.Job]*work.Job
-	use    map[string]work.NodeUse
-	freed  map[string]int
-	types  map[ofType]int
-	quota  *work.Quota
-	queues map[string]*work.Queue
-	usage  work.Usage
-	now    int64
+	// gone are the canceled jobs, and picture is the cluster without them.
+	gone    map[ident.Job]*work.Job
+	picture *picture.Picture
+	quota   *work.Quota
+	queues  map[string]*work.Queue
+	now     int64
 }
 
 var _ foresee.View = (*view)(nil)
-
-// ofType is a type of GPU that jobs of a tenant, or of a queue and the queues below it, hold.
-type ofType struct{ tenant, queue, name string }
 
 // with returns a view with a change.
 func with(v *fsm.View, j *work.Job, c *Change, now int64) (*view, error) {
@@ -41,8 +35,7 @@ func with(v *fsm.View, j *work.Job, c *Change, now int64) (*view, error) {
 		return nil, err
 	}
 	w := &view{
-		View: v, job: changed, gone: map[ident.Job]*work.Job{}, use: map[string]work.NodeUse{}, freed: map[string]int{},
-		types: map[ofType]int{}, queues: map[string]*work.Queue{}, usage: v.Usage(j.Tenant), now: max(now, v.Now()),
+		View: v, job: changed, gone: map[ident.Job]*work.Job{}, picture: picture.Of(v), queues: map[string]*work.Queue{}, now: max(now, v.Now()),
 	}
 	w.limit(c)
 	w.key = v.ClassOf(changed)
@@ -92,32 +85,18 @@ func limit(to **int32, from *int32) {
 // cancel removes a job, and frees its resources.
 func (w *view) cancel(j *work.Job) {
 	w.gone[j.ID] = j
-	w.usage.Unfinished--
 	if !j.Live() {
 		return
 	}
+	var held []work.TaskPlacement
 	for i := range j.Tasks {
 		for l := range w.View.LeasesOn(j.Tasks[i].Node) {
-			if l.Job != j.ID {
-				continue
-			}
-			u := w.Use(l.Node)
-			u.Remove(l)
-			w.use[l.Node] = u
-			w.usage.GPUMilli -= l.GPUMilli()
-			held := work.TypesOf([]work.TaskPlacement{{Node: l.Node, GPUs: l.GPUs}}, j.Shape, w.View.Node)
-			for _, t := range held {
-				w.types[ofType{tenant: j.Tenant, name: t.Type}] += t.Milli
-			}
-			for q := range w.View.Lineage(j.Queue) {
-				w.freed[q.Name] += l.GPUMilli()
-				for _, t := range held {
-					w.types[ofType{queue: q.Name, name: t.Type}] += t.Milli
-				}
+			if l.Job == j.ID {
+				held = append(held, work.TaskPlacement{Node: l.Node, GPUs: l.GPUs})
 			}
 		}
 	}
-	w.usage.Running--
+	w.picture.Remove(j, held)
 }
 
 // cancelElements cancels the elements of an array that are active.
@@ -139,23 +118,14 @@ func (w *view) Array(id ident.Job) (*work.Job, bool) {
 		return j, ok
 	}
 	row, array := *j, *j.Array
-	for _, other := range w.gone { // order-free: counts
-		if other.Live() && other.ID.Submitted() == id {
-			array.Rows.Live--
-		}
-	}
+	array.Rows.Live = uint32(int(array.Rows.Live) + w.picture.Live(id))
 	row.Array = &array
 	return &row, true
 }
 
 func (w *view) Now() int64 { return w.now }
 
-func (w *view) Use(node string) work.NodeUse {
-	if u, ok := w.use[node]; ok {
-		return u
-	}
-	return w.View.Use(node)
-}
+func (w *view) Use(node string) work.NodeUse { return w.picture.Use(node) }
 
 func (w *view) Quota(tenant string) (*work.Quota, bool) {
 	if tenant == w.job.Tenant {
@@ -164,12 +134,7 @@ func (w *view) Quota(tenant string) (*work.Quota, bool) {
 	return w.View.Quota(tenant)
 }
 
-func (w *view) Usage(tenant string) work.Usage {
-	if tenant == w.job.Tenant {
-		return w.usage
-	}
-	return w.View.Usage(tenant)
-}
+func (w *view) Usage(tenant string) work.Usage { return w.picture.Usage(tenant) }
 
 func (w *view) Queue(name string) (*work.Queue, bool) {
 	if q, ok := w.queues[name]; ok {
@@ -191,15 +156,11 @@ func (w *view) Lineage(queue string) iter.Seq[*work.Queue] {
 	}
 }
 
-func (w *view) QueueTreeGPUs(queue string) int { return w.View.QueueTreeGPUs(queue) - w.freed[queue] }
+func (w *view) QueueTreeGPUs(queue string) int { return w.picture.QueueTreeGPUs(queue) }
 
-func (w *view) HeldOfType(tenant, name string) int {
-	return w.View.HeldOfType(tenant, name) - w.types[ofType{tenant: tenant, name: name}]
-}
+func (w *view) HeldOfType(tenant, name string) int { return w.picture.HeldOfType(tenant, name) }
 
-func (w *view) QueueTreeOfType(queue, name string) int {
-	return w.View.QueueTreeOfType(queue, name) - w.types[ofType{queue: queue, name: name}]
-}
+func (w *view) QueueTreeOfType(queue, name string) int { return w.picture.QueueTreeOfType(queue, name) }
 
 // Accounts iterates the accounts without the resources of the canceled jobs.
 func (w *view) Accounts() iter.Seq[*accounts.Account] {
