@@ -35,6 +35,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/gpus"
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/isolation"
+	"github.com/mindcoordinator/mind/agent/isolation/disk"
 	"github.com/mindcoordinator/mind/agent/launch"
 	"github.com/mindcoordinator/mind/agent/leader"
 	"github.com/mindcoordinator/mind/agent/logship"
@@ -77,6 +78,7 @@ type agent struct {
 
 	isolation *isolation.Isolation
 	users     *isolation.Users // nil: tasks run as the user of the agent
+	quotas    *disk.Quotas     // nil: jobs have none
 	processes tasks.Processes
 	gpus      *gpus.Monitor
 	outbox    *outbox.Outbox
@@ -267,6 +269,9 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	if err := os.MkdirAll(filepath.Join(cfg.DataDir, outputs.Folder), 0o755); err != nil {
 		return fmt.Errorf("make the folder of outputs: %w", err)
 	}
+	if err := a.openQuotas(undo); err != nil {
+		return err
+	}
 	if err := a.openCheckpoints(); err != nil {
 		return err
 	}
@@ -285,7 +290,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 		Groups: a.isolation.Groups(), Simulated: a.simulated,
 		Processes: a.processes, GPUs: a.gpus, Fitness: a.fitness, Outbox: a.outbox, Leases: a.leases, Inputs: a.inputs, Outputs: a.outputs, Renames: a.renames, Series: a.series,
 		Launcher: &launch.Launcher{
-			Node: cfg.NodeID, Isolation: a.isolation, Users: a.users, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, UUIDs: a.gpus.UUIDs, Outputs: a.outputs,
+			Node: cfg.NodeID, Isolation: a.isolation, Users: a.users, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, UUIDs: a.gpus.UUIDs, Outputs: a.outputs, Quotas: a.quotas,
 			Private: a.private, Denied: a.denied.note, Log: a.log,
 		},
 		Restart: func() { a.sessions.Restart() }, Metrics: cfg.Metrics, Log: a.log,

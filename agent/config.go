@@ -118,6 +118,9 @@ type Config struct {
 	MountRoots []string
 	// Devices are paths of devices that tasks may open, beside the usual ones and the GPUs of their lease.
 	Devices []string
+	// JobDiskMB limits, in MiB, what one job takes on the disk of DataDir: outputs, checkpoints, metrics, events and its upload. 0: nothing
+	// does. It needs a file system with project quotas.
+	JobDiskMB int
 	// MinFreeDisk is the space that must be free on the disk of DataDir for a new task.
 	MinFreeDisk fitness.Watermark
 	// ShimExecutable is the program run as "PROGRAM shim --dir DIR"; empty:
@@ -152,7 +155,7 @@ func (c Config) Validate() error {
 	if len(c.Coordinators) == 0 {
 		faults = append(faults, errors.New("no coordinator address"))
 	}
-	for name, n := range map[string]int{"cpus": c.CPUs, "memory": c.MemMB, "max launches": c.MaxLaunches, "kept tasks": c.KeepTasks} {
+	for name, n := range map[string]int{"cpus": c.CPUs, "memory": c.MemMB, "max launches": c.MaxLaunches, "kept tasks": c.KeepTasks, "job_disk_mb": c.JobDiskMB} {
 		if n < 0 {
 			faults = append(faults, fmt.Errorf("%s is negative", name))
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/isolation"
+	"github.com/mindcoordinator/mind/agent/isolation/disk"
 	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/shim"
@@ -38,6 +39,8 @@ type Launcher struct {
 	// UUIDs returns the names of GPUs that the driver uses; nil: there is no driver.
 	UUIDs   func(gpus []int32) []string
 	Outputs *outputs.Dirs
+	// Quotas bound the directories of jobs; nil: nothing does.
+	Quotas *disk.Quotas
 	// Private are directories in which no job may work, apart from its own.
 	Private *private.Paths
 	// Denied is called for each private path that a job asked for; what names the purpose, such as "working directory".
@@ -213,6 +216,7 @@ func (l *Launcher) isolate(s *shim.Spec, dir string, read, write []string, job *
 	if s.Walls, err = l.Isolation.Walls(readable, writable); err != nil {
 		return err
 	}
+	s.Walls.Bounded = s.Walls.Scope && l.Quotas != nil
 	s.Room, err = l.Isolation.Room(own)
 	return err
 }

@@ -8,5 +8,5 @@
 // removed only if it was not changed for the configured time, its job has ended, and a coordinator says that it contains no
 // registered checkpoint; without that answer it is kept. Directories that users set are never removed.
 //
-// Not guaranteed: a limit on the space that outputs take.
+// Not guaranteed: a limit on the space that outputs take. Package isolation/disk bounds that of a job.
 package outputs

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 )
 
@@ -19,6 +20,12 @@ func TestSpecComesBackAsItWas(t *testing.T) {
 	var got Spec
 	require.NoError(t, got.Decode(spec.Encode()))
 	require.Equal(t, spec, got)
+	for _, bounded := range []bool{false, true} {
+		walled := Spec{JobID: "job_1", Walls: confine.Walls{Scope: true, Bounded: bounded}}
+		got = Spec{}
+		require.NoError(t, got.Decode(walled.Encode()))
+		require.Equal(t, walled, got)
+	}
 
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(dir+"/"+SpecFile, spec.Encode(), 0o600))

@@ -89,6 +89,15 @@ func (f *follower) explain(exit shim.Exit) shim.Exit {
 	return f.cause(f.dir, exit)
 }
 
+// diskFull adds to the end of a task that its job has used up its quota. It is called before the directories of the task may be removed.
+func (f *follower) diskFull(exit shim.Exit, dirs []string) shim.Exit {
+	exit, full := f.cfg.Launcher.DiskFull(exit, dirs)
+	if full {
+		f.diskFulls.Inc()
+	}
+	return exit
+}
+
 // fit checks whether the GPUs of the task are healthy and empty; if not, it returns the exit of the task, which is not
 // launched. It may take as long as a GPU needs to become empty.
 func (f *follower) fit() (refused *shim.Exit) {

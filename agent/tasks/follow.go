@@ -52,6 +52,9 @@ func (f *follower) launch(spec *v1.TaskSpec, data *inputs.Data) {
 				return err
 			}
 		}
+		if err := f.cfg.Launcher.Bound(f.task.ID, s, dir); err != nil {
+			return err
+		}
 		return f.cfg.Launcher.Fence(s, spec)
 	}
 	o := f.observe(s)
@@ -200,8 +203,9 @@ func (f *follower) exited(exit shim.Exit, ran bool, o *observed, scanner *observ
 		}
 		f.register(found)
 	}
+	exit = f.diskFull(f.explain(exit), o.dirs)
 	o.over()
-	exit = f.blameNode(f.explain(exit))
+	exit = f.blameNode(exit)
 	if len(f.task.Has.GPUs) > 0 {
 		f.occupants.Verify(f.door.Context(), f.task.ID.Name(), f.task.Has)
 	}

@@ -12,6 +12,8 @@ type metrics struct {
 	ended  *prometheus.CounterVec
 	// abandoned counts the tasks that were removed before the archive had all of their logs.
 	abandoned prometheus.Counter
+	// diskFulls counts the tasks that failed when their job had used up its quota.
+	diskFulls prometheus.Counter
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -24,8 +26,11 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		abandoned: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "mind_log_archive_abandoned_total", Help: "Task directories that were removed before they were completely archived.",
 		}),
+		diskFulls: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "mind_agent_disk_quota_failures_total", Help: "Tasks that failed when the disk quota of their job was used up.",
+		}),
 	}
-	registry.MustRegister(m.launch, m.ended, m.abandoned)
+	registry.MustRegister(m.launch, m.ended, m.abandoned, m.diskFulls)
 	return m
 }
 

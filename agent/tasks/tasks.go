@@ -86,7 +86,7 @@ func New(cfg Config) *Tasks {
 	notes := newMetrics(cfg.Metrics)
 	ts.owner, ts.door, ts.workers = owner.New(func(workers *owner.Workers[*table.Table]) *table.Table {
 		w := &work{
-			cfg: &ts.cfg, workers: workers, abandoned: notes.abandoned, idle: ts.idle,
+			cfg: &ts.cfg, workers: workers, abandoned: notes.abandoned, diskFulls: notes.diskFulls, idle: ts.idle,
 			occupants: &gpus.Occupants{Monitor: cfg.GPUs, TasksDir: cfg.Dir, Group: cfg.Groups, Tasks: ts.occupying},
 		}
 		return table.New(table.Config{

@@ -32,6 +32,7 @@ type work struct {
 	workers   *owner.Workers[*table.Table]
 	occupants *gpus.Occupants
 	abandoned prometheus.Counter
+	diskFulls prometheus.Counter
 	idle      chan struct{}
 }
 

@@ -16,8 +16,9 @@ type Disk struct {
 	kit  *Kit
 }
 
-// NewDisk makes a disk of a number of MiB with an empty ext4 on it. The file takes only the space that was written.
-func (k *Kit) NewDisk(ctx context.Context, path string, megabytes int) (*Disk, error) {
+// NewDisk makes a disk of a number of MiB with an empty ext4 on it, made with these options of mkfs.ext4. The file takes only the space
+// that was written.
+func (k *Kit) NewDisk(ctx context.Context, path string, megabytes int, options ...string) (*Disk, error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return nil, err
@@ -26,7 +27,8 @@ func (k *Kit) NewDisk(ctx context.Context, path string, megabytes int) (*Disk, e
 		return nil, err
 	}
 	// All tables are made here, which is fast, and not by the kernel inside during a test.
-	if out, err := exec.CommandContext(ctx, k.mkfs, "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", path).CombinedOutput(); err != nil {
+	args := append([]string{"-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"}, options...)
+	if out, err := exec.CommandContext(ctx, k.mkfs, append(args, path)...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("making a file system: %w: %s", err, out)
 	}
 	return &Disk{Path: path, kit: k}, nil

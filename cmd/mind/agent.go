@@ -69,6 +69,7 @@ func agentKeys(c *agent.Config) []settings.Key {
 		{Name: "metrics_bytes", Into: &c.MetricsBytes, Help: "bytes read from the start of one task's metrics file, at most; default 268435456"},
 		{Name: "events_bytes", Into: &c.EventsBytes, Help: "bytes read from the start of one task's events file, at most; default 16777216"},
 		{Name: "min_free_disk", Into: watermark{&c.MinFreeDisk}, Help: "what must be free on the disk of data_dir for a new task: a percentage, such as 5%, also of its inodes, or a size, such as 10GiB; 0: only what a task needs to start; default: the smaller of 5% and 10GiB, and 5% of the inodes"},
+		{Name: "job_disk_mb", Into: &c.JobDiskMB, Help: "what one job may take on the disk of data_dir with its outputs, checkpoints, metrics and upload, in MiB; needs a file system with project quotas, an agent of root, and isolation or users; default: no limit"},
 		{Name: "log_archive", Into: &c.LogArchive.URL, Help: "archive to which logs and metrics of tasks are shipped, file:///DIR or s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION&path_style=true; default: none"},
 		{Name: "log_archive_flush", Into: &c.LogArchive.Flush, Help: "age at which the lines of a partly filled segment are shipped; negative: never; default 30s"},
 		{Name: "log_archive_rate", Into: &c.LogArchive.Rate, Help: "upload limit to the log archive in bytes per second; default: no limit"},

@@ -12,6 +12,8 @@ type Walls struct {
 	// Scope: the task can signal and trace only its own processes, connect only to its own abstract sockets, and gains no
 	// privileges by running a program. As root it has the capabilities of a container, not those that reach the machine.
 	Scope bool
+	// Bounded: with Scope, root is held to quotas of disks.
+	Bounded bool
 	// Read are paths that the task may read and run, with all below them; Write those in which it may also write. Without
 	// either, paths are as the user of the task may use them. A path that is not there is left out.
 	Read, Write []string
@@ -77,7 +79,7 @@ func (w *Walls) Enter() error {
 		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
 			return os.NewSyscallError("prctl", errno)
 		}
-		if err := limitCapabilities(); err != nil {
+		if err := limitCapabilities(w.Bounded); err != nil {
 			return err
 		}
 	}
@@ -137,10 +139,14 @@ func (w *Walls) Enter() error {
 const kept = 1<<0 | 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<13 | 1<<14 | 1<<18 | 1<<23 | 1<<24 | 1<<29 | 1<<31
 
 // limitCapabilities bounds the capabilities that a program of root gets. Other users get none anyway.
-func limitCapabilities() error {
-	const prCapBSetDrop = 24
+func limitCapabilities(bounded bool) error {
+	const prCapBSetDrop, sysResource = 24, 24
+	kept := uint64(kept)
+	if bounded {
+		kept &^= 1 << sysResource
+	}
 	for capability := range uintptr(64) {
-		if kept&(uint64(1)<<capability) != 0 {
+		if kept&(1<<capability) != 0 {
 			continue
 		}
 		switch _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prCapBSetDrop, capability, 0, 0, 0, 0); errno {
