@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
@@ -303,4 +304,26 @@ func TestQueues_deletion(t *testing.T) {
 	w.do(jobverbs.ControlJob{Job: r.Job, Action: work.ActionCancel})
 	require.Nil(t, do[queueverbs.QueueResult](w, queueverbs.DeleteQueue{Name: "fast"}).Refusal)
 	require.Equal(t, kernel.CodeFailedPrecondition, do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: r.Job, Action: work.ActionRetry}).Refusal.Code)
+}
+
+// A retry asks again for none of the jobs that the first attempt waited for, nor for those that are over.
+func TestHold_aRetryWaitsForThoseThatAreNotOver(t *testing.T) {
+	w := cluster(t)
+	open, over := w.submit(oneGPU()), w.submit(oneGPU())
+	w.do(jobverbs.ControlJob{Job: over, Action: work.ActionCancel})
+	n := oneGPU()
+	n.Dependencies = []work.Dependency{{Job: open, When: work.AfterOK}, {Job: over, When: work.AfterAny}}
+	for _, waits := range []bool{true, false} {
+		id := w.submit(n)
+		w.do(jobverbs.ControlJob{Job: id, Action: work.ActionCancel})
+		w.do(jobverbs.ControlJob{Job: id, Action: work.ActionRetry, Waits: waits})
+		require.Equal(t, waits, w.job(id).Held == work.HoldDependency)
+		if waits {
+			require.Equal(t, n.Dependencies[:1], w.job(id).Dependencies)
+		}
+	}
+	old := jobverbs.ControlJob{Action: work.ActionRetry, Waits: true}
+	before, err := old.AtLevel(level.Released)
+	require.NoError(t, err)
+	require.False(t, before.(jobverbs.ControlJob).Waits, "older replicas do not know it")
 }

@@ -68,7 +68,7 @@ func (s *Service) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.Re
 	if err != nil {
 		return nil, err
 	}
-	command := jobverbs.ControlJob{Action: work.ActionRetry, Checkpoint: checkpoint}
+	command := jobverbs.ControlJob{Action: work.ActionRetry, Checkpoint: checkpoint, Waits: true}
 	if req.GetModifyResources() != nil {
 		if command.Spec, command.Shape, err = s.reshape(ctx, req); err != nil {
 			return nil, err
@@ -91,7 +91,10 @@ func (s *Service) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte,
 	if err != nil {
 		return nil, nil, err
 	}
-	mergeResources(spec, req.GetModifyResources())
+	if err := mayTakeAway("modify_resources", req.GetTakenAway()); err != nil {
+		return nil, nil, err
+	}
+	mergeResources(spec, req.GetModifyResources(), req.GetTakenAway())
 	// A job that has not ended is refused anyway, or was retried under this key before.
 	shape, err := s.admission.Shape(ctx, spec, j.Queue, !j.Terminal())
 	if err != nil {

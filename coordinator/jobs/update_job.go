@@ -64,6 +64,9 @@ func (s *Service) update(ctx context.Context, id ident.Job, req *v1.UpdateJobReq
 	if n := len(req.GetLabels()); n > maxChangedLabels {
 		return jobverbs.ControlResult{}, call.Bad("labels", "has %d labels; at most %d are allowed", n, maxChangedLabels)
 	}
+	if err := mayTakeAway("resource_config", req.GetTakenAway(), "retry_on"); err != nil {
+		return jobverbs.ControlResult{}, err
+	}
 	command.Set, command.Said = changed(spec, req)
 	if command.Said = call.Clip(command.Said, call.MaxReason); command.Set == 0 {
 		return jobverbs.ControlResult{}, call.Bad("job", "says nothing to change: give name, labels, resource_config or scheduling_config")
@@ -101,7 +104,7 @@ func changed(spec *v1.SubmitJobRequest, req *v1.UpdateJobRequest) (set jobverbs.
 		}
 	}
 	if resources := req.GetResourceConfig(); resources != nil {
-		for _, field := range mergeResources(spec, resources) {
+		for _, field := range mergeResources(spec, resources, req.GetTakenAway()) {
 			note(jobverbs.SetShape, "%s", field)
 		}
 	}
@@ -110,6 +113,10 @@ func changed(spec *v1.SubmitJobRequest, req *v1.UpdateJobRequest) (set jobverbs.
 			spec.SchedulingConfig = &v1.SchedulingConfig{}
 		}
 		changeScheduling(spec, scheduling, note)
+		if slices.Contains(req.GetTakenAway(), "retry_on") {
+			spec.SchedulingConfig.RetryOn = nil
+			note(jobverbs.SetRetry, "retry_on as by default")
+		}
 	}
 	return set, strings.Join(all, ", ")
 }
@@ -164,8 +171,21 @@ func changeScheduling(spec *v1.SubmitJobRequest, to *v1.SchedulingChange, note f
 	s.AllowPendingCapacity = s.AllowPendingCapacity || to.GetAllowPendingCapacity()
 }
 
-// mergeResources changes the resources of a request, and lists the fields that it changed, with their values.
-func mergeResources(spec *v1.SubmitJobRequest, with *v1.ResourceConfig) (fields []string) {
+// mayTakeAway refuses names that are of no field of a job's resources, and not among the others.
+func mayTakeAway(field string, names []string, others ...string) error {
+	for _, name := range names {
+		if resourceFields.ByName(protoreflect.Name(name)) == nil && !slices.Contains(others, name) {
+			return call.Bad(field, "has no field %s", call.Clip(name, 64))
+		}
+	}
+	return nil
+}
+
+var resourceFields = (*v1.ResourceConfig)(nil).ProtoReflect().Descriptor().Fields()
+
+// mergeResources changes the resources of a request, and lists the fields that it changed, with their values. Fields that are
+// taken away are as if they had never been given.
+func mergeResources(spec *v1.SubmitJobRequest, with *v1.ResourceConfig, away []string) (fields []string) {
 	if spec.ResourceConfig == nil {
 		spec.ResourceConfig = &v1.ResourceConfig{}
 	}
@@ -182,6 +202,12 @@ func mergeResources(spec *v1.SubmitJobRequest, with *v1.ResourceConfig) (fields 
 		fields = append(fields, fmt.Sprintf("%s %v", field.Name(), value))
 		return true
 	})
+	for _, name := range away {
+		if field := resourceFields.ByName(protoreflect.Name(name)); field != nil && !with.ProtoReflect().Has(field) {
+			to.Clear(field)
+			fields = append(fields, "no "+name)
+		}
+	}
 	slices.Sort(fields)
 	return fields
 }

@@ -54,6 +54,34 @@ func TestUpdateJob_changesTheRequestToo(t *testing.T) {
 	require.Equal(t, `name "other", no label a, label c=3, gpu_fraction 0.5, priority 9, max_retries 2, max_runtime_seconds 0, not_before 1970-01-01T00:00:01Z`, audited.Said)
 }
 
+// Fields that are taken away are as if they had never been given.
+func TestUpdateJob_takesAway(t *testing.T) {
+	s := newSite(t, 1<<20)
+	s.node("n1")
+	id := s.waiting()
+	update := func(req *v1.UpdateJobRequest) *v1.Job {
+		req.JobId = id
+		got, err := s.UpdateJob(of("t1", ""), req)
+		require.NoError(t, err)
+		return got.GetJob()
+	}
+	update(&v1.UpdateJobRequest{
+		ResourceConfig:   &v1.ResourceConfig{CpuCount: 1, MemoryMb: 64, NodeSelector: map[string]string{"a": "b"}, ExcludeNodes: []string{"n9"}},
+		SchedulingConfig: &v1.SchedulingChange{RetryOn: []string{"exit"}, AllowPendingCapacity: true},
+	})
+	j := update(&v1.UpdateJobRequest{
+		ResourceConfig: &v1.ResourceConfig{CpuCount: 2}, SchedulingConfig: &v1.SchedulingChange{},
+		TakenAway: []string{"gpu_count", "memory_mb", "node_selector", "exclude_nodes", "retry_on"},
+	})
+	require.True(t, proto.Equal(&v1.ResourceConfig{CpuCount: 2}, j.GetResourceConfig()), "%v", j.GetResourceConfig())
+	require.Empty(t, j.GetSchedulingConfig().GetRetryOn())
+	audited := s.proposed[len(s.proposed)-1].(jobverbs.UpdateJob)
+	require.Equal(t, "cpu_count 2, no exclude_nodes, no gpu_count, no memory_mb, no node_selector, retry_on as by default", audited.Said)
+
+	_, err := s.UpdateJob(of("t1", ""), &v1.UpdateJobRequest{JobId: id, TakenAway: []string{"name"}})
+	require.ErrorContains(t, err, "has no field name")
+}
+
 func TestUpdateJob_saysWhatIsWrong(t *testing.T) {
 	s := newSite(t, 1<<20)
 	s.node("n1")

@@ -201,12 +201,27 @@ func (m *logMerge) lines(batch []chunk) []logLine {
 // inOrder sorts lines that arrived together by time, without changing the order within a rank. latest has the time of
 // each rank's newest line before lines[from].
 func inOrder(lines []logLine, from int, latest map[uint16]int64) {
+	dateRemarks(lines[from:])
 	for _, l := range lines[from:] {
 		// A clock that was set back must not reorder the lines of one rank.
 		latest[l.rank] = max(latest[l.rank], l.entry.UnixNanos)
 		l.entry.UnixNanos = latest[l.rank]
 	}
 	slices.SortStableFunc(lines, func(a, b logLine) int { return cmp.Compare(a.entry.UnixNanos, b.entry.UnixNanos) })
+}
+
+// dateRemarks gives the remarks about a removed part of a log, which have no time, that of the next line of their rank.
+func dateRemarks(lines []logLine) {
+	next := map[uint16]int64{}
+	for _, l := range slices.Backward(lines) {
+		if l.entry.UnixNanos == 0 {
+			l.entry.UnixNanos = next[l.rank]
+		}
+		if l.entry.UnixNanos == 0 {
+			l.entry.UnixNanos = time.Now().UnixNano()
+		}
+		next[l.rank] = l.entry.UnixNanos
+	}
 }
 
 // show turns lines into the entries that readers get, each with its cursor.

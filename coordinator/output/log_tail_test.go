@@ -22,7 +22,7 @@ func TestNewest_areWhatSortingAllWouldKeep(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		const ranks, each = 3, 4000
-		clock := [ranks]int64{}
+		clock := [ranks]int64{1000, 1000, 1000}
 		at := [ranks]uint64{}
 		kept := newest{most: r.IntN(2 * each)}
 		offsets := map[uint16]uint64{}

@@ -291,7 +291,7 @@ func (s schemaBook) message(d protoreflect.MessageDescriptor, suffix string, wit
 	properties, names := Object{}, []string{}
 	for i := range d.Fields().Len() {
 		f := d.Fields().Get(i)
-		if slices.Contains(without, string(f.Name())) {
+		if slices.Contains(without, string(f.Name())) || wire.EmptiedOf(f) != "" {
 			continue
 		}
 		properties[string(f.Name())] = s.field(f, suffix)

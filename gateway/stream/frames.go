@@ -19,7 +19,7 @@ func AppendLog(b []byte, entry *v1.LogEntry) []byte {
 	if ts := entry.GetTimestamp(); ts != nil {
 		b = wire.AppendTimestamp(b, ts.ProtoReflect())
 	} else {
-		b = append(b, `""`...)
+		b = append(b, "null"...)
 	}
 	b = append(b, `,"rank":`...)
 	b = strconv.AppendInt(b, int64(entry.GetRank()), 10)

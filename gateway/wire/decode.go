@@ -79,6 +79,8 @@ type decoder struct {
 	without []string
 	faults  []Fault
 	ignored []string
+	// seen are the fields of the object that was read last, the first 63 by number as bits.
+	seen uint64
 }
 
 // step is a part of a path: a name, or an index in a list.
@@ -150,7 +152,11 @@ func (d *decoder) object(m protoreflect.Message, s *schema) uint64 {
 			*word |= bit
 		}
 		d.field(m, f)
+		if s.emptied != nil {
+			d.noteEmptied(m, s, f)
+		}
 	})
+	d.seen = seen[0]
 	return seen[0]
 }
 

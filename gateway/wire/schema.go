@@ -18,6 +18,8 @@ type schema struct {
 	lenient bool
 	// Well-known types are not objects with fields.
 	wellKnown protoreflect.FullName
+	// emptied are the fields that list, of the fields of a message with this name, those that are given as 0 or empty.
+	emptied map[string]protoreflect.FieldDescriptor
 }
 
 type schemaField struct {
@@ -75,6 +77,15 @@ func buildSchema(d protoreflect.MessageDescriptor) *schema {
 	}
 	for i := range d.Fields().Len() {
 		fd := d.Fields().Get(i)
+		if of := EmptiedOf(fd); of != "" {
+			if s.emptied == nil {
+				s.emptied = map[string]protoreflect.FieldDescriptor{}
+			}
+			for name := range strings.SplitSeq(of, ",") {
+				s.emptied[name] = fd
+			}
+			continue
+		}
 		f := newSchemaField(fd)
 		s.fields[f.name] = f
 		s.names = append(s.names, f.name)

@@ -2383,8 +2383,10 @@ type RetryJobRequest struct {
 	CheckpointId string                 `protobuf:"bytes,2,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
 	// Fields that are set replace those of the job.
 	ModifyResources *ResourceConfig `protobuf:"bytes,3,opt,name=modify_resources,json=modifyResources,proto3" json:"modify_resources,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Fields of modify_resources that the job has no more.
+	TakenAway     []string `protobuf:"bytes,4,rep,name=taken_away,json=takenAway,proto3" json:"taken_away,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RetryJobRequest) Reset() {
@@ -2434,6 +2436,13 @@ func (x *RetryJobRequest) GetCheckpointId() string {
 func (x *RetryJobRequest) GetModifyResources() *ResourceConfig {
 	if x != nil {
 		return x.ModifyResources
+	}
+	return nil
+}
+
+func (x *RetryJobRequest) GetTakenAway() []string {
+	if x != nil {
+		return x.TakenAway
 	}
 	return nil
 }
@@ -4378,11 +4387,13 @@ type UpdateJobRequest struct {
 	Name  *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// Added to those of the job; an empty value takes a label away.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Only while the job waits. A field that is 0 or empty stays as it is; whole GPUs replace a fraction, and a fraction whole GPUs.
+	// Only while the job waits. Whole GPUs replace a fraction, and a fraction whole GPUs.
 	ResourceConfig   *ResourceConfig   `protobuf:"bytes,4,opt,name=resource_config,json=resourceConfig,proto3" json:"resource_config,omitempty"`
 	SchedulingConfig *SchedulingChange `protobuf:"bytes,5,opt,name=scheduling_config,json=schedulingConfig,proto3" json:"scheduling_config,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Fields of resource_config and scheduling_config that the job has no more.
+	TakenAway     []string `protobuf:"bytes,6,rep,name=taken_away,json=takenAway,proto3" json:"taken_away,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdateJobRequest) Reset() {
@@ -4446,6 +4457,13 @@ func (x *UpdateJobRequest) GetResourceConfig() *ResourceConfig {
 func (x *UpdateJobRequest) GetSchedulingConfig() *SchedulingChange {
 	if x != nil {
 		return x.SchedulingConfig
+	}
+	return nil
+}
+
+func (x *UpdateJobRequest) GetTakenAway() []string {
+	if x != nil {
+		return x.TakenAway
 	}
 	return nil
 }
@@ -5042,11 +5060,13 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12#\n" +
 	"\rcheckpoint_id\x18\x02 \x01(\tR\fcheckpointId\"7\n" +
 	"\x11ResumeJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job\"\x95\x01\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job\"\xca\x01\n" +
 	"\x0fRetryJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12#\n" +
 	"\rcheckpoint_id\x18\x02 \x01(\tR\fcheckpointId\x12F\n" +
-	"\x10modify_resources\x18\x03 \x01(\v2\x1b.scaimind.v1.ResourceConfigR\x0fmodifyResources\"6\n" +
+	"\x10modify_resources\x18\x03 \x01(\v2\x1b.scaimind.v1.ResourceConfigR\x0fmodifyResources\x123\n" +
+	"\n" +
+	"taken_away\x18\x04 \x03(\tB\x14\x9a\xb5\x18\x10modify_resourcesR\ttakenAway\"6\n" +
 	"\x10RetryJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job\"\xc1\x01\n" +
 	"\x11ExplainJobRequest\x12\x15\n" +
@@ -5197,13 +5217,15 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"checkpoint\">\n" +
 	"\x17DeleteCheckpointRequest\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\"\x1a\n" +
-	"\x18DeleteCheckpointResponse\"\xdb\x02\n" +
+	"\x18DeleteCheckpointResponse\"\xa1\x03\n" +
 	"\x10UpdateJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x17\n" +
 	"\x04name\x18\x02 \x01(\tH\x00R\x04name\x88\x01\x01\x12A\n" +
 	"\x06labels\x18\x03 \x03(\v2).scaimind.v1.UpdateJobRequest.LabelsEntryR\x06labels\x12D\n" +
 	"\x0fresource_config\x18\x04 \x01(\v2\x1b.scaimind.v1.ResourceConfigR\x0eresourceConfig\x12J\n" +
-	"\x11scheduling_config\x18\x05 \x01(\v2\x1d.scaimind.v1.SchedulingChangeR\x10schedulingConfig\x1a9\n" +
+	"\x11scheduling_config\x18\x05 \x01(\v2\x1d.scaimind.v1.SchedulingChangeR\x10schedulingConfig\x12D\n" +
+	"\n" +
+	"taken_away\x18\x06 \x03(\tB%\x9a\xb5\x18!resource_config,scheduling_configR\ttakenAway\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +

@@ -514,6 +514,14 @@ var file_scaimind_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "varint,50002,opt,name=json",
 		Filename:      "scaimind/v1/options.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         50003,
+		Name:          "scaimind.v1.emptied_of",
+		Tag:           "bytes,50003,opt,name=emptied_of",
+		Filename:      "scaimind/v1/options.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -530,6 +538,11 @@ var (
 	//
 	// optional bool json = 50002;
 	E_Json = &file_scaimind_v1_options_proto_extTypes[1]
+	// The field lists the fields of these messages beside it (names with commas between them) that a body of REST has given
+	// as 0 or empty. Bodies do not have it: the gateway makes it.
+	//
+	// optional string emptied_of = 50003;
+	E_EmptiedOf = &file_scaimind_v1_options_proto_extTypes[2]
 )
 
 var File_scaimind_v1_options_proto protoreflect.FileDescriptor
@@ -583,7 +596,9 @@ const file_scaimind_v1_options_proto_rawDesc = "" +
 	"\x04bare\x18\x10 \x01(\bR\x04bareB\x06\n" +
 	"\x04path:M\n" +
 	"\x04rule\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\v2\x17.scaimind.v1.MethodRuleR\x04rule:3\n" +
-	"\x04json\x12\x1d.google.protobuf.FieldOptions\x18҆\x03 \x01(\bR\x04jsonB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\x04json\x12\x1d.google.protobuf.FieldOptions\x18҆\x03 \x01(\bR\x04json:>\n" +
+	"\n" +
+	"emptied_of\x12\x1d.google.protobuf.FieldOptions\x18ӆ\x03 \x01(\tR\temptiedOfB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_options_proto_rawDescOnce sync.Once
@@ -613,11 +628,12 @@ var file_scaimind_v1_options_proto_depIdxs = []int32{
 	3, // 2: scaimind.v1.MethodRule.routes:type_name -> scaimind.v1.Route
 	4, // 3: scaimind.v1.rule:extendee -> google.protobuf.MethodOptions
 	5, // 4: scaimind.v1.json:extendee -> google.protobuf.FieldOptions
-	2, // 5: scaimind.v1.rule:type_name -> scaimind.v1.MethodRule
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	5, // [5:6] is the sub-list for extension type_name
-	3, // [3:5] is the sub-list for extension extendee
+	5, // 5: scaimind.v1.emptied_of:extendee -> google.protobuf.FieldOptions
+	2, // 6: scaimind.v1.rule:type_name -> scaimind.v1.MethodRule
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	6, // [6:7] is the sub-list for extension type_name
+	3, // [3:6] is the sub-list for extension extendee
 	0, // [0:3] is the sub-list for field type_name
 }
 
@@ -640,7 +656,7 @@ func file_scaimind_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_options_proto_rawDesc), len(file_scaimind_v1_options_proto_rawDesc)),
 			NumEnums:      2,
 			NumMessages:   2,
-			NumExtensions: 2,
+			NumExtensions: 3,
 			NumServices:   0,
 		},
 		GoTypes:           file_scaimind_v1_options_proto_goTypes,

@@ -37,6 +37,8 @@ type ControlJob struct {
 	Actor       *access.Actor `cbor:"12,keyasint,omitempty"`
 	// Vouch (cancel): the caller says that the job's tasks on unreachable nodes are dead.
 	Vouch bool `cbor:"13,keyasint,omitempty"`
+	// Waits (retry): a job that never started goes on waiting for those of its dependencies that are not over.
+	Waits bool `cbor:"14,keyasint,omitempty"`
 	// Why stands for Reason when the state itself has the job controlled.
 	Why reason.Reason `cbor:"-"`
 }
@@ -49,6 +51,7 @@ func (c ControlJob) AtLevel(at level.Level) (kernel.Command, error) {
 	if c.Action == work.ActionHold || c.Action == work.ActionRelease {
 		return c, steerGate.Check(at)
 	}
+	c.Waits = c.Waits && steerGate.Open(at)
 	return c, nil
 }
 
@@ -263,8 +266,8 @@ func retry(tx *lifecycle.Tx, j *work.Job, c *ControlJob) *kernel.Refusal {
 		return r
 	}
 	j.Retries, j.Streak = work.RetryCounts{}, work.Streak{}
-	// A user who retries a job wants it to run: what it waited for in vain is not asked for again.
-	j.Dependencies = nil
+	// A user who retries a job wants it to run: a dependency that it waited for in vain is not asked for again.
+	j.Dependencies = tx.OpenDependencies(j, c.Waits)
 	// The nodes that failed it may be mended. Tasks that may still be alive are not made harmless by that.
 	j.RetriedAt = j.Attempt
 	tx.Requeue(j, &work.Ending{ErrorType: j.ErrorType, ExitCode: j.ExitCode}, lifecycle.OrElse(c.why(), reason.RetriedByUser))

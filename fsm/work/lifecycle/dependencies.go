@@ -29,6 +29,19 @@ func (tx *Tx) Holds(j *work.Job) work.Hold {
 	return h
 }
 
+// OpenDependencies are the dependencies that a job which is retried still waits for; waits: it waits for any.
+func (tx *Tx) OpenDependencies(j *work.Job, waits bool) (open []work.Dependency) {
+	if !waits || j.Attempt > 0 {
+		return nil
+	}
+	for _, d := range j.Dependencies {
+		if on, ok := tx.Find(d.Job); ok && !on.Terminal() {
+			open = append(open, d)
+		}
+	}
+	return open
+}
+
 // settleDependents looks at the jobs that waited for one that is over now: some come free, some can never run. Those
 // that are canceled may have dependents of their own, so the work goes on through a list.
 func (tx *Tx) settleDependents(over *work.Job) {

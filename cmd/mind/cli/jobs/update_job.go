@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,12 +27,14 @@ func newUpdateJob() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:   "update JOB",
 		Short: "Change what a job asks for",
-		Long: `Changes a job that is not over. The job keeps its id and its place by age; fields without a flag stay as they are.
+		Long: `Changes a job that is not over. The job keeps its id and its place by age; fields without a flag stay as they are, and those
+with 0 or an empty value are taken away.
 
 Resources, the queue and --begin can be changed while the job waits or is paused. Name, labels, priority, time limit, retries and
 whether it may be preempted can be changed while it runs too. A change of an array is one of all its elements that are not over.`,
 		Example: `  mind update job_1a2b --priority 9
   mind update job_1a2b --gpus 4 --gpu-type A100
+  mind update job_1a2b --gpu-type "" --exclude ""
   mind update job_1a2b --time-limit 2d --label reviewed=yes
   mind update job_1a2b --begin 2h`,
 		Args:              cobra.ExactArgs(1),
@@ -116,46 +119,44 @@ func (o *updateOptions) request(flags *pflag.FlagSet, now time.Time) (request.Ob
 		}
 		body.In(section)[field] = v
 	}
-	positive := func(n int) func() (any, error) {
+	count := func(n int) func() (any, error) {
 		return func() (any, error) {
-			if n <= 0 {
-				return nil, fmt.Errorf("%d: it must be more than 0", n)
+			if n < 0 {
+				return nil, fmt.Errorf("%d: it must be 0 or more", n)
 			}
 			return n, nil
-		}
-	}
-	named := func(text string) func() (any, error) {
-		return func() (any, error) {
-			if text == "" {
-				return nil, errors.New("give a value: what a job asks for is replaced, not taken away")
-			}
-			return text, nil
 		}
 	}
 	const resources, scheduling = "resource_config", "scheduling_config"
 	set("name", "", "name", request.Just(o.name))
 	set("label", "", "labels", func() (any, error) { return labelChanges(o.labels) })
-	set("gpus", resources, "gpu_count", positive(o.gpus))
+	set("gpus", resources, "gpu_count", count(o.gpus))
 	set("gpu-fraction", resources, "gpu_fraction", request.Just(o.fraction))
-	set("gpu-type", resources, "gpu_type", named(o.gpuType))
-	set("nodes", resources, "node_count", positive(o.nodes))
-	set("cpus", resources, "cpu_count", positive(o.cpus))
+	set("gpu-type", resources, "gpu_type", request.Just(o.gpuType))
+	set("nodes", resources, "node_count", count(o.nodes))
+	set("cpus", resources, "cpu_count", count(o.cpus))
 	set("memory", resources, "memory_mb", func() (any, error) {
-		mb, err := request.Mebibytes(o.memory)
-		if err == nil && mb == 0 {
-			err = fmt.Errorf("%q: it must be more than 0", o.memory)
+		if o.memory == "" {
+			return 0, nil
 		}
-		return mb, err
+		return request.Mebibytes(o.memory)
 	})
-	set("node-selector", resources, "node_selector", func() (any, error) { return settings.Pairs(o.selector) })
-	set("exclude", resources, "exclude_nodes", func() (any, error) {
-		_, err := named(strings.Join(o.exclude, ""))()
-		return o.exclude, err
+	set("node-selector", resources, "node_selector", func() (any, error) {
+		if slices.Equal(o.selector, []string{""}) {
+			return request.Object{}, nil
+		}
+		return settings.Pairs(o.selector)
 	})
-	set("topology", resources, "topology", named(o.topology))
-	set("topology-level", resources, "topology_level", named(o.level))
-	set("segment", resources, "topology_segment", positive(o.segment))
-	set("queue", scheduling, "queue", named(o.queue))
+	set("exclude", resources, "exclude_nodes", request.Just(o.exclude))
+	set("topology", resources, "topology", request.Just(o.topology))
+	set("topology-level", resources, "topology_level", request.Just(o.level))
+	set("segment", resources, "topology_segment", count(o.segment))
+	set("queue", scheduling, "queue", func() (any, error) {
+		if o.queue == "" {
+			return nil, errors.New("give the name of a queue: a job is always in one")
+		}
+		return o.queue, nil
+	})
 	set("priority", scheduling, "priority", request.Just(o.priority))
 	set("max-retries", scheduling, "max_retries", request.Just(o.retries))
 	set("retry-on", scheduling, "retry_on", request.Just(o.retryOn))

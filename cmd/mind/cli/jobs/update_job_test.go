@@ -22,7 +22,10 @@ func TestUpdate_sendsWhatTheFlagsSay(t *testing.T) {
 
 	require.Contains(t, clitest.Fails(t, "update", "a"), "nothing to change")
 	require.Contains(t, clitest.Fails(t, "update", "a", "--time-limit", "soon"), "it must be a time such as")
-	require.Contains(t, clitest.Fails(t, "update", "a", "--gpus", "0"), "--gpus: 0: it must be more than 0")
+	require.Contains(t, clitest.Fails(t, "update", "a", "--gpus", "-1"), "--gpus: -1: it must be 0 or more")
+	require.Contains(t, clitest.Fails(t, "update", "a", "--queue", ""), "a job is always in one")
+	clitest.Done(t, "update", "a", "--gpus", "0", "--gpu-type", "", "--memory", "", "--node-selector", "", "--exclude", "", "--retry-on", "")
+	require.JSONEq(t, `{"resource_config":{"gpu_count":0,"gpu_type":"","memory_mb":0,"node_selector":{},"exclude_nodes":[]},"scheduling_config":{"retry_on":[]}}`, g.Bodies[1])
 	require.Contains(t, clitest.Fails(t, "update", "a", "--begin", "noon", "--label", "x"), "--label")
 }
 
