@@ -162,7 +162,7 @@ func (f *backfill) due(above int) {
 		k := f.ready[0]
 		f.ready = f.ready[1:]
 		c := f.pass.classOf(k.job)
-		if k.placed || c.limits.Bars(c.Key.Shape) != "" {
+		if k.placed || c.limits.Bars(c.Key.Shape) != "" || !c.limits.Allow(c.Key.Shape, k.Tasks) {
 			continue
 		}
 		end := promises.EndOf(k.job, f.now)

@@ -20,6 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/promises"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler"
@@ -279,4 +280,38 @@ func TestBackfill_aWindowKeepsWhatWasPromised(t *testing.T) {
 	b.decide()
 	require.Equal(t, v1.JobState_QUEUED, b.get(second).State)
 	require.Zero(t, b.machine.View().PromiseCount(), "nothing is promised on a node with a window")
+}
+
+// A start is reserved only on GPUs of types of which the limits leave enough.
+func TestReserve_keepsToLimitsByType(t *testing.T) {
+	for name, before := range map[string]bool{"the limit was there": true, "the limit comes later": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBackfilled(t, 8, 0)
+			limit := func() {
+				q := work.Queue{Name: work.DefaultQueue, Weight: 1, MaxByType: typed.Limits{{Type: "H100", GPUs: 4}}}
+				require.Nil(t, b.apply(queueverbs.PutQueue{Queue: q})[0].(queueverbs.QueueResult).Refusal)
+			}
+			require.Nil(t, b.apply(queueverbs.PutQueue{Queue: work.Queue{Name: "other", Weight: 1}})[0].(queueverbs.QueueResult).Refusal)
+			b.node("h1", gpus("h1", "H100", 4, 4), nil)
+			b.node("h2", gpus("h2", "H100", 4, 4), nil)
+			b.node("a1", gpus("a1", "A100", 4, 4), nil)
+			runs := b.job(work.Shape{Nodes: 2, GPUs: 4}, 5)
+			runs.Queue, runs.MaxRuntime = "other", int64(time.Hour)
+			id := b.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{runs}})[0].(jobverbs.SubmitJobsResult).Results[0].Job
+			b.decide()
+			if before {
+				limit()
+			}
+			waits := b.limited(3, 2, 0)
+			b.decide()
+			_, reserved := b.machine.View().PromiseOf(waits)
+			require.Equal(t, !before, reserved, "only one node has A100s, and no more than 4 H100s are allowed")
+			if !before {
+				limit()
+			}
+			b.finish(id)
+			b.decide() // The state refuses nothing.
+			require.Empty(t, b.placed(waits))
+		})
+	}
 }

@@ -69,6 +69,19 @@ func (l *Limits) types(s work.Shape) (reason.Reason, work.Shape) {
 	return "", s
 }
 
+// Allow reports whether the limits by type leave enough for a job at these places.
+func (l *Limits) Allow(s work.Shape, places []work.TaskPlacement) bool {
+	if !l.Typed() {
+		return true
+	}
+	for _, t := range work.TypesOf(places, s, l.room.view.Node) {
+		if l.barsType(t.Type, t.Milli) != "" {
+			return false
+		}
+	}
+	return true
+}
+
 func (l *Limits) barsType(name string, need int) reason.Reason {
 	if l.tenant != nil && l.tenant.quota != nil {
 		if why := l.tenant.quota.BarsType(name, l.tenant.held.at(name), need); why != "" {

@@ -110,11 +110,24 @@ type reserver struct {
 	count int
 }
 
-// candidate is a job for which a start may be reserved. old is its existing reserved start; nil: none.
+// candidate is a job for which a start may be reserved. asks is the same job without the types of GPU of which a limit
+// leaves too few. old is its existing reserved start; nil: none.
 type candidate struct {
 	job   *work.Job
+	asks  *work.Job
 	above int
 	old   *promises.Promise
+}
+
+// allowed returns a job without the types of GPU of which its limits leave too few.
+func allowed(j *work.Job, l *quota.Limits) *work.Job {
+	shape := l.Narrow(j.Shape)
+	if shape == j.Shape {
+		return j
+	}
+	asks := *j
+	asks.Shape = shape
+	return &asks
 }
 
 // rank puts jobs with a reserved start before others.
@@ -136,10 +149,11 @@ func (r *reserver) reserved() []*candidate {
 			continue
 		}
 		key := r.view.ClassOf(j)
-		if l := limits.Of(&key); l.Bars(j.Shape) != "" {
+		l := limits.Of(&key)
+		if l.Bars(j.Shape) != "" || !l.Allow(j.Shape, p.Tasks) {
 			continue
 		}
-		all = append(all, &candidate{job: j, above: r.ranking.Of(j).Above, old: p})
+		all = append(all, &candidate{job: j, asks: allowed(j, &l), above: r.ranking.Of(j).Above, old: p})
 	}
 	slices.SortStableFunc(all, func(a, b *candidate) int { return cmp.Compare(a.old.Since, b.old.Since) })
 	return all
@@ -156,11 +170,15 @@ func (r *reserver) eligible(j *work.Job) bool {
 // waiting returns the first jobs of blocked classes that have waited for long enough.
 func (r *reserver) waiting(blocked []work.ClassKey, had []*candidate, seats int) []*candidate {
 	line, limits := order.NewTree(r.view, r.ranking), quota.New(r.view)
+	var open []quota.Limits // by the numbers of the classes
 	for _, key := range blocked {
-		if l := limits.Of(&key); l.Bars(key.Shape) != "" {
+		l := limits.Of(&key)
+		if l.Bars(key.Shape) != "" {
 			continue
 		}
 		c := order.NewClass(&key)
+		c.Number = len(open)
+		open = append(open, l)
 		line.Open(&c)
 	}
 	line.Ready()
@@ -179,7 +197,7 @@ func (r *reserver) waiting(blocked []work.ClassKey, had []*candidate, seats int)
 			line.Skip()
 			continue
 		}
-		found = append(found, &candidate{job: j, above: l.Rank.Above})
+		found = append(found, &candidate{job: j, asks: allowed(j, &open[l.Class.Number]), above: l.Rank.Above})
 		line.Placed()
 	}
 	return found
@@ -188,7 +206,7 @@ func (r *reserver) waiting(blocked []work.ClassKey, had []*candidate, seats int)
 // decide returns the start to reserve for a job, without delaying the starts that were entered before; nil: none.
 func (r *reserver) decide(c *candidate) *jobverbs.Start {
 	if c.old == nil {
-		start := r.sites.find(c.job, r.now, never, c.above)
+		start := r.sites.find(c.asks, r.now, never, c.above)
 		if start == nil {
 			return nil
 		}
@@ -201,11 +219,11 @@ func (r *reserver) decide(c *candidate) *jobverbs.Start {
 	r.sites.forget(c.old)
 	start := &jobverbs.Start{Job: c.old.Job, Attempt: c.old.Attempt, At: c.old.StartAt, Tasks: c.old.Tasks, Cause: c.old.Cause}
 	if why := r.broken(c); why != "" {
-		if start = r.sites.find(c.job, r.now, never, c.above); start == nil {
+		if start = r.sites.find(c.asks, r.now, never, c.above); start == nil {
 			return nil
 		}
 		start.Cause = why
-	} else if better := r.sites.find(c.job, r.now, start.At-max(Little, (start.At-r.now)/littlePart), math.MaxInt); better != nil {
+	} else if better := r.sites.find(c.asks, r.now, start.At-max(Little, (start.At-r.now)/littlePart), math.MaxInt); better != nil {
 		start = better
 		start.Cause = reason.New(reason.PromiseEarlier)
 	}
