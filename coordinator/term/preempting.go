@@ -50,10 +50,8 @@ func (p *planner) makeRoom(ctx context.Context) {
 	}
 	p.preempting.last = time.Now()
 	defer p.preempting.timer.Reset(preemptAgain)
-	// Jobs within a guarantee go first, because the places that they get are not left for others.
-	p.preempt(ctx, preempt.ForGuarantees(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
+	p.preempt(ctx, preempt.Choose(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
 	v = p.state.View()
-	p.preempt(ctx, preempt.ForPriority(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
 	if policy := v.Policy(); policy.Preemption.Enabled && time.Since(p.preempting.orderDecided) >= time.Duration(policy.Preemption.Every) {
 		p.preempting.orderDecided = time.Now()
 		p.pass(ctx, p.state.View(), true)

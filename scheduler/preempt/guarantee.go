@@ -43,16 +43,21 @@ func (g *guards) guarded(v, j *work.Job) bool {
 //
 // Like [ForPriority], ForGuarantees is pure, and the state checks its proposal.
 func ForGuarantees(v View, blocked []work.ClassKey, now int64) []jobverbs.Preemption {
-	g := guardsOf(v)
-	if g.balance == nil {
-		return nil
+	m := newMaker(v, now)
+	m.forGuarantees(blocked)
+	return m.made
+}
+
+func (m *maker) forGuarantees(blocked []work.ClassKey) {
+	if m.balance == nil {
+		return
 	}
-	heads := g.due(v, blocked)
+	heads := m.due(blocked)
 	if len(heads) == 0 {
-		return nil
+		return
 	}
-	m := newMaker(v, borrowers(v, now), now)
-	m.reclaim, m.moves = true, true
+	m.begin(borrowers(m.view, m.now))
+	m.reclaim, m.moves, m.reserved = true, true, nil
 	m.rules = func(j *work.Job, balance *guarantee.Balance) rules[*victim] {
 		covering := m.balance.Covering(j)
 		return rules[*victim]{
@@ -69,23 +74,22 @@ func ForGuarantees(v View, blocked []work.ClassKey, now int64) []jobverbs.Preemp
 			m.balance.Move(j, 1)
 		}
 	}
-	return m.made
 }
 
 // due returns the first jobs of blocked classes that are within a guarantee, those of the least saturated queues first.
-func (g *guards) due(v View, blocked []work.ClassKey) []*work.Job {
+func (m *maker) due(blocked []work.ClassKey) []*work.Job {
 	type head struct {
 		job   *work.Job
 		holds float64
 	}
 	var heads []head
 	for _, key := range blocked {
-		if key.Shape.GPUMilli() == 0 || len(g.balance.Covering(&work.Job{Queue: key.Queue, Shape: key.Shape})) == 0 {
+		if key.Shape.GPUMilli() == 0 || len(m.balance.Covering(&work.Job{Queue: key.Queue, Shape: key.Shape})) == 0 {
 			continue
 		}
 		var first *work.Job
-		for lane := range v.Lanes(key) {
-			for j := range v.LaneJobs(lane) {
+		for lane := range m.view.Lanes(key) {
+			for j := range m.view.LaneJobs(lane) {
 				if first == nil || order.Before(j, first) {
 					first = j
 				}
@@ -100,8 +104,8 @@ func (g *guards) due(v View, blocked []work.ClassKey) []*work.Job {
 		} else {
 			continue
 		}
-		if _, has := v.ClaimOf(first.ID); !has {
-			heads = append(heads, head{first, g.balance.Saturation(first, &work.Job{})})
+		if !m.served(first.ID) {
+			heads = append(heads, head{first, m.balance.Saturation(first, &work.Job{})})
 		}
 	}
 	slices.SortStableFunc(heads, func(a, b head) int {

@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/picture"
 )
 
-// maxPreemptions is the number of jobs that one pass makes room for. The next pass sees the results.
+// maxPreemptions is the number of jobs that one round makes room for. The next pass sees the results.
 const maxPreemptions = 16
 
 // maker makes room for one job after the other. Its picture has the places that the earlier ones get.
@@ -29,17 +29,44 @@ type maker struct {
 	now      int64
 	// reclaim: the jobs are within the guarantee of their queue.
 	reclaim bool
-	// made are the decisions so far.
-	made []jobverbs.Preemption
+	// made are the decisions so far, leaving are their victims, and most is the number of decisions with which the
+	// round ends.
+	made    []jobverbs.Preemption
+	leaving map[ident.Job]bool
+	most    int
 	guards
 }
 
-func newMaker(v View, victims map[ident.Job]*victim, now int64) *maker {
-	return &maker{view: v, picture: picture.Of(v), victims: victims, now: max(now, v.Now()), guards: guardsOf(v)}
+// Choose chooses victims for the first jobs of blocked classes: first for those within the guarantee of their queue, as
+// ForGuarantees does, because the places that they get are not left for others; then for those of higher priority, as
+// ForPriority does. Like these it is pure, and the state checks its proposal.
+func Choose(v View, blocked []work.ClassKey, now int64) []jobverbs.Preemption {
+	m := newMaker(v, now)
+	m.forGuarantees(blocked)
+	m.forPriority(blocked)
+	return m.made
 }
 
-// full reports whether no more room can be made in this pass.
-func (m *maker) full() bool { return len(m.made) == maxPreemptions || len(m.victims) == 0 }
+func newMaker(v View, now int64) *maker {
+	return &maker{view: v, picture: picture.Of(v), now: max(now, v.Now()), guards: guardsOf(v), leaving: map[ident.Job]bool{}}
+}
+
+// begin begins a round with other victims and rules.
+func (m *maker) begin(victims map[ident.Job]*victim) {
+	for id := range m.leaving { // order-free: deletes
+		delete(victims, id)
+	}
+	m.victims, m.most = victims, len(m.made)+maxPreemptions
+}
+
+// full reports whether no more room can be made in this round.
+func (m *maker) full() bool { return len(m.made) == m.most || len(m.victims) == 0 }
+
+// served reports whether places are kept for a job, or whether it has got them in this pass.
+func (m *maker) served(id ident.Job) bool {
+	_, has := m.view.ClaimOf(id)
+	return has || slices.ContainsFunc(m.made, func(p jobverbs.Preemption) bool { return p.Job == id })
+}
 
 // able reports whether a job may have places on a node at all.
 func (m *maker) able(j *work.Job, n *work.Node) bool {
@@ -90,6 +117,7 @@ func (m *maker) decide(j *work.Job, spots []*spot, leave map[ident.Job]bool) boo
 	m.picture.Keep(j, places)
 	for _, v := range victims {
 		delete(m.victims, v.ID)
+		m.leaving[v.ID] = true
 		if m.moves {
 			m.balance.Move(v, -1)
 		}

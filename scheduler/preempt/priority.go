@@ -62,9 +62,15 @@ type NodesView interface {
 //
 // now is in Unix nanoseconds. It is pure, and the state checks its proposal.
 func ForPriority(v View, blocked []work.ClassKey, now int64) []jobverbs.Preemption {
-	victims := candidates(v, now)
-	if len(victims) == 0 {
-		return nil
+	m := newMaker(v, now)
+	m.forPriority(blocked)
+	return m.made
+}
+
+func (m *maker) forPriority(blocked []work.ClassKey) {
+	v := m.view
+	if m.begin(candidates(v, m.now)); len(m.victims) == 0 {
+		return
 	}
 	var heads []*work.Job
 	for _, key := range blocked {
@@ -84,8 +90,7 @@ func ForPriority(v View, blocked []work.ClassKey, now int64) []jobverbs.Preempti
 	slices.SortStableFunc(heads, func(a, b *work.Job) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), order.ByAge(a.ID, b.ID))
 	})
-	m := newMaker(v, victims, now)
-	m.reserved = reservedOn(v)
+	m.reclaim, m.moves, m.reserved = false, false, reservedOn(v)
 	m.rules = func(j *work.Job, _ *guarantee.Balance) rules[*victim] {
 		return rules[*victim]{
 			may:   func(x *victim) bool { return x.job.Priority < j.Priority && !m.guarded(x.job, j) },
@@ -96,11 +101,10 @@ func ForPriority(v View, blocked []work.ClassKey, now int64) []jobverbs.Preempti
 		if m.full() {
 			break
 		}
-		if _, has := v.ClaimOf(j.ID); !has && !j.Replacement() && j.Priority > m.least() {
+		if !m.served(j.ID) && !j.Replacement() && j.Priority > m.least() {
 			m.makeRoom(j)
 		}
 	}
-	return m.made
 }
 
 // candidates returns the jobs that may be preempted.

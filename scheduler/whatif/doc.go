@@ -4,7 +4,7 @@
 // of its tenant. [Try] runs the planner on a view with the change, and [Remedies] finds changes with which the job
 // would start now. Like the planner they are pure: they read a view, and change nothing.
 //
-// Guarantees. Every answer is the planner's own ([scheduler.Plan], [preempt.ForPriority], [foresee.Starts]), with
+// Guarantees. Every answer is the planner's own ([scheduler.Plan], [preempt.Choose], [foresee.Starts]), with
 // everything else as it is: the jobs of others wait and run as before, and keep their places in the order. Statements
 // about later times use the tenant's own jobs only.
 //

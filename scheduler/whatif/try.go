@@ -59,11 +59,12 @@ func Try(v *fsm.View, j *work.Job, c Change, now time.Time, prices func() *place
 	return a, nil
 }
 
-// plan fills in what the next pass of the planner would do.
+// plan fills in what the leader would do next: it plans, and then chooses jobs to preempt.
 func (a *Answer) plan(w *view, opts scheduler.Options) {
 	if !w.job.Waiting() {
 		return
 	}
+	opts.Backfill, opts.Now = w.PromiseCount() > 0, w.now
 	result := scheduler.Plan(w, opts)
 	for i := range result.Commands {
 		for k := range result.Commands[i].Placements {
@@ -83,7 +84,12 @@ func (a *Answer) plan(w *view, opts scheduler.Options) {
 	if !slices.Contains(result.Blocked, w.key) {
 		return
 	}
-	for _, p := range preempt.ForPriority(w, []work.ClassKey{w.key}, w.now) {
+	for i := range result.Commands {
+		for k := range result.Commands[i].Placements {
+			w.start(&result.Commands[i].Placements[k])
+		}
+	}
+	for _, p := range preempt.Choose(w, result.Blocked, w.now) {
 		if p.Job == w.job.ID || w.job.Array != nil && p.Job.Submitted() == w.job.ID {
 			a.on(p.Tasks)
 			a.Preempts = len(p.Victims)

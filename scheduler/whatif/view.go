@@ -2,10 +2,12 @@ package whatif
 
 import (
 	"iter"
+	"maps"
+	"slices"
 
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/scheduler/foresee"
@@ -18,10 +20,15 @@ type view struct {
 	// job is the changed job. It is a class of its own, with this key.
 	job *work.Job
 	key work.ClassKey
-	// gone are the canceled jobs, and picture is the cluster without them.
+	// gone are the canceled jobs, and started those that the plan placed, with their leases by node. picture is the
+	// cluster without the former and with the latter.
 	gone    map[ident.Job]*work.Job
+	started map[ident.Job]*work.Job
+	leases  map[string][]*work.Lease
 	picture *picture.Picture
 	quota   *work.Quota
+	// limited: the tenant has a quota only by the change, so its jobs are in classes of their own.
+	limited bool
 	queues  map[string]*work.Queue
 	now     int64
 }
@@ -35,13 +42,14 @@ func with(v *fsm.View, j *work.Job, c *Change, now int64) (*view, error) {
 		return nil, err
 	}
 	w := &view{
-		View: v, job: changed, gone: map[ident.Job]*work.Job{}, picture: picture.Of(v), queues: map[string]*work.Queue{}, now: max(now, v.Now()),
+		View: v, job: changed, gone: map[ident.Job]*work.Job{}, started: map[ident.Job]*work.Job{},
+		leases: map[string][]*work.Lease{}, picture: picture.Of(v), queues: map[string]*work.Queue{}, now: max(now, v.Now()),
 	}
 	w.limit(c)
 	w.key = v.ClassOf(changed)
 	w.key.Own = changed.ID
-	if w.quota != nil {
-		w.key.Tenant = changed.Tenant
+	if w.quota != nil && w.key.Tenant == "" {
+		w.key.Tenant, w.limited = changed.Tenant, true
 	}
 	for _, id := range c.Cancel {
 		if other, ok := v.Job(id); ok && other.Tenant == j.Tenant && id != j.ID && w.gone[id] == nil {
@@ -111,10 +119,34 @@ func (w *view) cancelElements(array *work.Job) {
 	}
 }
 
+// start gives a job the places of a plan.
+func (w *view) start(p *work.Placement) {
+	old, ok := w.Job(p.Job)
+	if !ok {
+		array, found := w.Job(p.Job.Submitted())
+		if _, number, is := p.Job.Element(); found && is && array.Array != nil {
+			old, ok = array.Element(number), true
+		}
+	}
+	if !ok {
+		return
+	}
+	j := *old
+	j.State, j.Attempt, j.StartedAt, j.Tasks = v1.JobState_ALLOCATED, p.Attempt, 0, nil
+	for i, t := range p.Tasks {
+		l := picture.LeaseOf(&j, &t)
+		l.Job, l.Node, l.Rank, l.GrantedAt = j.ID, t.Node, uint16(i), w.now
+		j.Tasks = append(j.Tasks, work.Task{Rank: l.Rank, Node: t.Node, GPUs: t.GPUs})
+		w.leases[t.Node] = append(w.leases[t.Node], l)
+	}
+	w.picture.Add(&j, p.Tasks)
+	w.started[j.ID] = &j
+}
+
 // Array returns the row of an array, whose count of running elements is without those that are canceled.
 func (w *view) Array(id ident.Job) (*work.Job, bool) {
 	j, ok := w.View.Array(id)
-	if !ok || len(w.gone) == 0 {
+	if !ok || len(w.gone)+len(w.started) == 0 {
 		return j, ok
 	}
 	row, array := *j, *j.Array
@@ -196,6 +228,9 @@ func (w *view) Job(id ident.Job) (*work.Job, bool) {
 	if w.gone[id] != nil {
 		return nil, false
 	}
+	if j, ok := w.started[id]; ok {
+		return j, true
+	}
 	return w.View.Job(id)
 }
 
@@ -203,6 +238,11 @@ func (w *view) ActiveJobs() iter.Seq[*work.Job] {
 	return func(yield func(*work.Job) bool) {
 		for j := range w.View.ActiveJobs() {
 			if w.gone[j.ID] == nil && !yield(j) {
+				return
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(w.started)) {
+			if !yield(w.started[id]) {
 				return
 			}
 		}
@@ -216,97 +256,10 @@ func (w *view) LeasesOn(node string) iter.Seq[*work.Lease] {
 				return
 			}
 		}
-	}
-}
-
-// Classes iterates the classes of the state and the class of the job.
-func (w *view) Classes() iter.Seq[work.ClassKey] {
-	return func(yield func(work.ClassKey) bool) {
-		for key := range w.View.Classes() {
-			if key != w.key && !yield(key) {
+		for _, l := range w.leases[node] {
+			if !yield(l) {
 				return
 			}
 		}
-		if w.job.Waiting() {
-			yield(w.key)
-		}
-	}
-}
-
-func (w *view) ClassOf(j *work.Job) work.ClassKey {
-	if j.ID == w.job.ID {
-		return w.key
-	}
-	return w.View.ClassOf(j)
-}
-
-func (w *view) ClassReason(key work.ClassKey) reason.Reason {
-	if key == w.key {
-		return ""
-	}
-	return w.View.ClassReason(key)
-}
-
-func (w *view) lane() work.LaneKey {
-	return work.LaneKey{Class: w.key, Tenant: w.job.Tenant, User: w.job.User}
-}
-
-func (w *view) Lanes(class work.ClassKey) iter.Seq[work.LaneKey] {
-	if class == w.key {
-		return func(yield func(work.LaneKey) bool) { yield(w.lane()) }
-	}
-	return w.View.Lanes(class)
-}
-
-// stays reports whether a job is neither the changed one nor canceled.
-func (w *view) stays(j *work.Job) bool { return j.ID != w.job.ID && w.gone[j.ID] == nil }
-
-func (w *view) filter(jobs iter.Seq[*work.Job]) iter.Seq[*work.Job] {
-	return func(yield func(*work.Job) bool) {
-		for j := range jobs {
-			if w.stays(j) && !yield(j) {
-				return
-			}
-		}
-	}
-}
-
-func (w *view) ClassJobs(class work.ClassKey) iter.Seq[*work.Job] {
-	if class == w.key {
-		return func(yield func(*work.Job) bool) { yield(w.job) }
-	}
-	return w.filter(w.View.ClassJobs(class))
-}
-
-func (w *view) LaneJobs(lane work.LaneKey) iter.Seq[*work.Job] {
-	if lane == w.lane() {
-		return func(yield func(*work.Job) bool) { yield(w.job) }
-	}
-	return w.filter(w.View.LaneJobs(lane))
-}
-
-func (w *view) LaneJobsAfter(lane work.LaneKey, after *work.Job, buf []*work.Job) []*work.Job {
-	if lane == w.lane() {
-		if len(buf) == 0 || after != nil && (after.Priority < w.job.Priority || after.Priority == w.job.Priority && !after.ID.Older(w.job.ID)) {
-			return buf[:0]
-		}
-		buf[0] = w.job
-		return buf[:1]
-	}
-	for {
-		read := w.View.LaneJobsAfter(lane, after, buf)
-		if len(read) == 0 {
-			return read
-		}
-		last, kept := read[len(read)-1], buf[:0]
-		for _, j := range read {
-			if w.stays(j) {
-				kept = append(kept, j)
-			}
-		}
-		if len(kept) > 0 {
-			return kept
-		}
-		after = last
 	}
 }
