@@ -16,7 +16,7 @@ RACE_PKGS := ./fsm/work/changes ./raftnode/... ./gossip/... ./coordinator/... ./
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo demo-core web dev clean test test-web web-shots scaffold-test race fuzz oracle bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants command generate breaking map release released s3-server oauth-server train-env train-names test-train demo-train bench-train
+.PHONY: help build demo demo-core web dev clean test test-web web-shots scaffold-test race fuzz oracle bench check hooks lint fmt ci chaos levels virtual sim powercut upgrade conform mutants command generate breaking map release released s3-server oauth-server train-env train-names test-train demo-train bench-train
 
 help: ## Say what each target does.
 	@awk '/^##@ / {print "\n" substr($$0, 5)} /^[a-z0-9-]+:.*## / {name = $$0; sub(/:.*/, "", name); sub(/.*## /, ""); printf "  %-13s %s\n", name, $$0}' $(firstword $(MAKEFILE_LIST))
@@ -130,6 +130,12 @@ bench-train: ## What the runner costs a training, reports and checkpoints, in th
 
 chaos: build ## Break clusters of real processes and of virtual time, and check every promise; MIND_CHAOS=long for all of it.
 	$(GO) run ./chaos/attack -mind $(BIN)/mind -virtual
+
+LEVELS ?= none,cgroup
+LEVEL_PKGS ?= ./agent ./agent/runner ./chaos
+
+levels: ## The tests of agents and the attacks on real processes at each isolation of LEVELS (none,cgroup) that this machine has.
+	$(GO) run ./chaos/levels -levels $(LEVELS) $(GO) test -timeout 30m $(LEVEL_PKGS)
 
 virtual: ## A cluster in virtual time under random faults; MIND_CHAOS_SEED=7 plays one seed, CONTRIBUTING.md says how to shrink it.
 	$(GO) test ./chaos/virtual -run TestRandomFaults -count=1 -v

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mindcoordinator/mind/agent/isolation"
+	"github.com/mindcoordinator/mind/agent/isolation/leveltest"
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/agent/waittest"
@@ -377,8 +378,7 @@ func stopped(o *v1.TaskOrder, reason v1.StopReason_Value, grace int32) *v1.TaskO
 }
 
 func testConfig(t testing.TB, leaders ...*fakeLeader) Config {
-	// MIND_ISOLATION=none runs the tests without control groups, full with namespaces.
-	cfg := Config{NodeID: "n1", DataDir: t.TempDir(), GPUs: "8xH100", Isolation: os.Getenv("MIND_ISOLATION"), Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	cfg := Config{NodeID: "n1", DataDir: t.TempDir(), GPUs: "8xH100", Isolation: string(leveltest.Level()), Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	cfg.Data.Roots = []string{os.TempDir()}
 	if cfg.Isolation == string(isolation.Full) {
 		cfg.Mounts = []string{"/tmp:/tmp:rw"} // tests share files with their tasks
@@ -393,7 +393,7 @@ func testConfig(t testing.TB, leaders ...*fakeLeader) Config {
 // belowFull skips a test at the level full, at which its task cannot do what the test is about.
 func belowFull(t *testing.T, why string) {
 	t.Helper()
-	if os.Getenv("MIND_ISOLATION") == string(isolation.Full) {
+	if leveltest.Level() == isolation.Full {
 		t.Skip(why)
 	}
 }

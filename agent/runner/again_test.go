@@ -83,11 +83,11 @@ sleep 1000 & trap '' TERM; exit $0`
 	}
 }
 
-// scrub removes the name of the working directory, which differs between tasks.
+// scrub removes the names of the working directory and of the control group, which differ between tasks.
 func scrub(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, os.TempDir()) {
+		if !strings.HasPrefix(line, os.TempDir()) && (levelGroup == "" || !strings.Contains(line, filepath.Base(levelGroup)+"/task-")) {
 			kept = append(kept, line)
 		}
 	}

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/agent/isolation/leveltest"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/shim/confine"
 	"github.com/mindcoordinator/mind/devcluster/testrun"
@@ -18,18 +18,12 @@ import (
 // delegated finds a cgroup in which the test may make groups, if the machine allows that.
 func delegated(t testing.TB) string {
 	t.Helper()
-	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-		dir := filepath.Join(root, testrun.Name()+"-task")
-		if os.Mkdir(dir, 0o755) != nil {
-			continue
-		}
-		t.Cleanup(func() { confine.RemoveGroup(dir) })
-		if _, err := os.Stat(filepath.Join(dir, "cgroup.kill")); err == nil {
-			return dir
-		}
+	dir, err := leveltest.Group(testrun.Name() + "-task")
+	if err != nil {
+		t.Skip(err)
 	}
-	t.Skip("no writable cgroup v2 here")
-	return ""
+	t.Cleanup(func() { confine.RemoveGroup(dir) })
+	return dir
 }
 
 func TestATaskHasItsControlGroup(t *testing.T) {

@@ -1,14 +1,19 @@
 package runner
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/agent/isolation"
+	"github.com/mindcoordinator/mind/agent/isolation/leveltest"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/waittest"
 	"github.com/mindcoordinator/mind/devcluster/testrun"
@@ -16,8 +21,29 @@ import (
 
 func TestMain(m *testing.M) {
 	waittest.Together()
-	os.Exit(testrun.Main(m.Run))
+	os.Exit(testrun.Main(func() int {
+		if leveltest.Level() != isolation.Cgroup {
+			return m.Run()
+		}
+		var err error
+		if levelGroup, err = leveltest.Group(testrun.Name() + "-level"); err != nil {
+			fmt.Fprintln(os.Stderr, "no task can have a control group:", err)
+			return 1
+		}
+		code := m.Run()
+		if left, err := filepath.Glob(filepath.Join(levelGroup, "task-*")); err != nil || len(left) > 0 {
+			fmt.Fprintln(os.Stderr, "tasks left their control groups:", left, err)
+			code = 1
+		}
+		return code
+	}))
 }
+
+// At the level cgroup, each task of newSpec has a group in levelGroup.
+var (
+	levelGroup string
+	levelTasks atomic.Uint64
+)
 
 // deadlineIn returns a deadline relative to the present.
 func deadlineIn(stop, dead time.Duration) shim.Deadline {

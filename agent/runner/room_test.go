@@ -11,12 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/agent/isolation"
+	"github.com/mindcoordinator/mind/agent/isolation/leveltest"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/shim/confine"
 )
-
-// inRooms: MIND_ISOLATION=full runs the tests of this package with tasks in namespaces of their own.
-func inRooms() bool { return os.Getenv("MIND_ISOLATION") == "full" && os.Geteuid() == 0 }
 
 // openRoom has the temporary directories of the machine, which tests share with their tasks.
 func openRoom() confine.Room {
@@ -30,7 +29,7 @@ func openRoom() confine.Room {
 // numbersOfTheMachine skips a test whose script names processes: those in a room have other numbers.
 func numbersOfTheMachine(t *testing.T) {
 	t.Helper()
-	if inRooms() {
+	if leveltest.Level() == isolation.Full {
 		t.Skip("its script names processes by their numbers outside of a room")
 	}
 }

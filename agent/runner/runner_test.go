@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/agent/isolation"
+	"github.com/mindcoordinator/mind/agent/isolation/leveltest"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/tasklog"
 )
@@ -29,8 +31,11 @@ var testEnv = []string{"PATH=" + os.Getenv("PATH")}
 func newSpec(argv ...string) shim.Spec {
 	env := append(slices.Clone(testEnv), "TMPDIR="+os.TempDir()) // as tasks have it; it shows that they belong to this run
 	spec := shim.Spec{JobID: "job_x", Attempt: 1, Node: "n1", Argv: argv, Env: env, Cwd: "/"}
-	if inRooms() {
+	switch leveltest.Level() {
+	case isolation.Full:
 		spec.Room = openRoom()
+	case isolation.Cgroup:
+		spec.Cgroup = filepath.Join(levelGroup, "task-"+strconv.FormatUint(levelTasks.Add(1), 10))
 	}
 	return spec
 }

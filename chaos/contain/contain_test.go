@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,10 @@ import (
 	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
-var update = flag.Bool("update", false, "write the table into docs/operate/isolation.md")
+var (
+	update = flag.Bool("update", false, "write the table into docs/operate/isolation.md")
+	chosen = flag.String("storm", ".", "`regexp` of the storms to let rage")
+)
 
 func TestMain(m *testing.M) { os.Exit(testrun.Main(m.Run)) }
 
@@ -90,7 +94,7 @@ func TestStorms(t *testing.T) {
 	mind := build(ctx, t)
 	require.NoError(t, Sweep(base+"*"))
 	for _, level := range []string{"cgroup", "full"} {
-		all, err := Storm(ctx, mind, fmt.Sprintf("%s%d", base, os.Getpid()), level)
+		all, err := Storm(ctx, mind, fmt.Sprintf("%s%d", base, os.Getpid()), level, regexp.MustCompile(*chosen))
 		require.NoError(t, err, level)
 		for _, w := range all {
 			require.Zero(t, w.Left, "%s: %s: the job was over, and processes of it were alive", level, w.Name)

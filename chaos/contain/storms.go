@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -80,8 +81,8 @@ type Weather struct {
 	Left int
 }
 
-// Storm lets all storms rage, one after the other, on the only GPU of a new node.
-func Storm(ctx context.Context, mind, dir, level string) (all []Weather, err error) {
+// Storm lets the storms with matching names rage, one after the other, on the only GPU of a new node.
+func Storm(ctx context.Context, mind, dir, level string, chosen *regexp.Regexp) (all []Weather, err error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("make the directory of the cluster: %w", err)
 	}
@@ -94,6 +95,9 @@ func Storm(ctx context.Context, mind, dir, level string) (all []Weather, err err
 		return nil, err
 	}
 	for _, s := range storms {
+		if !chosen.MatchString(s.name) {
+			continue
+		}
 		w, err := f.rage(ctx, s)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/mindcoordinator/mind/agent/isolation/leveltest"
 )
 
 // Cluster is a running cluster.
@@ -47,8 +49,8 @@ func Start(ctx context.Context, mind, dir string, args ...string) (*Cluster, err
 	data := filepath.Join(dir, "data")
 	c := &Cluster{Dir: data, done: make(chan struct{}), http: sharedClient, supervised: slices.Contains(args, "--restart")}
 	c.launch = c.relaunch
-	if level := os.Getenv("MIND_ISOLATION"); level != "" {
-		args = append(slices.Clone(args), "--isolation", level)
+	if level := leveltest.Level(); level != "" && !slices.Contains(args, "--isolation") {
+		args = append(slices.Clone(args), "--isolation", string(level))
 	}
 	c.cmd = exec.Command(mind, append([]string{"dev", "--data-dir", data}, args...)...)
 	c.cmd.Stderr = log
