@@ -23,7 +23,7 @@ func withClique(labels map[string]string, clique string) map[string]string {
 	return all
 }
 
-// withIsolation adds the level of isolation and the devices of tasks to the labels, so that jobs can ask for nodes that have them. No
+// withIsolation adds the level of isolation, the devices of tasks and whether jobs mount files to the labels, so that jobs get nodes that have them. No
 // configured label takes precedence: the labels say how it is.
 func withIsolation(labels map[string]string, has *isolation.Isolation) map[string]string {
 	all := maps.Clone(labels)
@@ -32,5 +32,9 @@ func withIsolation(labels map[string]string, has *isolation.Isolation) map[strin
 	}
 	all[isolation.Label] = string(has.Level)
 	all[isolation.DeviceLabel] = has.Devices()
+	delete(all, isolation.MountsLabel)
+	if has.MountsForJobs() {
+		all[isolation.MountsLabel] = isolation.MountsJobs
+	}
 	return all
 }

@@ -20,7 +20,7 @@ func TestWithClique_keepsWhatIsConfigured(t *testing.T) {
 
 // Labels about the walls of a node are true, whatever the configuration says.
 func TestWithIsolation(t *testing.T) {
-	given := map[string]string{"a": "b", isolation.Label: "full", isolation.DeviceLabel: "leased"}
+	given := map[string]string{"a": "b", isolation.Label: "full", isolation.DeviceLabel: "leased", isolation.MountsLabel: isolation.MountsJobs}
 	require.Equal(t, map[string]string{"a": "b", isolation.Label: "none", isolation.DeviceLabel: "all"},
 		withIsolation(given, &isolation.Isolation{Level: isolation.None}))
 	require.Equal(t, "full", given[isolation.Label], "the configuration stays as it is")

@@ -24,6 +24,7 @@ func TestMountsOfAJob(t *testing.T) {
 	// The directories of the test lie in that for temporary files.
 	cfg.Mounts = []string{os.TempDir() + ":" + os.TempDir() + ":rw"}
 	inProcess(t, cfg)
+	require.Equal(t, isolation.MountsJobs, l.hello(0).GetLabels()[isolation.MountsLabel])
 	one := order("sh", "-c", "test -e /mnt/file && ! touch /mnt/new && exit 7")
 	one.Spec.Job.GetCommandConfig().Mounts = []string{roots + ":/mnt"}
 	l.want(one)

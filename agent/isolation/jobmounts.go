@@ -12,6 +12,13 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim/confine"
 )
 
+// MountsLabel is the label of a node that lets jobs mount files; its value is MountsJobs. Coordinators place jobs with mounts on such nodes
+// alone: earlier agents would leave the mounts out.
+const MountsLabel, MountsJobs = "mind.io/mounts", "jobs"
+
+// MountsForJobs reports whether jobs may mount files.
+func (i *Isolation) MountsForJobs() bool { return i.room != nil && len(i.room.roots) > 0 }
+
 // root is a directory below which the sources of mounts of jobs may be.
 type root struct {
 	path     string

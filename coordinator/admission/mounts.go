@@ -1,11 +1,33 @@
 package admission
 
 import (
+	"maps"
 	"path"
 	"strings"
 
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 )
+
+// mountsLabel is the label of nodes whose agents let jobs mount files, with mountsValue: package agent/isolation. Agents that do not know
+// mounts would leave them out.
+const mountsLabel, mountsValue = "mind.io/mounts", "jobs"
+
+// selectorOf returns the labels that the nodes of a job must have.
+func selectorOf(req *v1.SubmitJobRequest) map[string]string {
+	labels := req.GetResourceConfig().GetNodeSelector()
+	if !asksForMounts(req) {
+		return labels
+	}
+	all := map[string]string{}
+	maps.Copy(all, labels)
+	all[mountsLabel] = mountsValue
+	return all
+}
+
+func asksForMounts(req *v1.SubmitJobRequest) bool {
+	return len(req.GetCommandConfig().GetMounts())+len(req.GetTrainingConfig().GetMounts()) > 0
+}
 
 // maxMounts limits the mounts of a job: each is made for each of its tasks.
 const maxMounts = 32

@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 func TestCheckMounts(t *testing.T) {
@@ -42,4 +44,29 @@ func TestCheckMounts(t *testing.T) {
 	}
 	require.NoError(t, check(many[1:]...))
 	require.ErrorContains(t, check(many...), "at most 32")
+}
+
+// Agents of earlier versions would leave the mounts of a job out: it gets nodes that say that they know them.
+func TestParse_mountsNeedNodesThatKnowThem(t *testing.T) {
+	command := commandJob()
+	command.CommandConfig.Mounts = []string{"/datasets:/data"}
+	command.ResourceConfig = &v1.ResourceConfig{NodeSelector: map[string]string{"zone": "a", mountsLabel: "none"}}
+	training := &v1.SubmitJobRequest{
+		TrainingConfig: &v1.TrainingConfig{Mounts: []string{"/datasets:/data"}},
+		ResourceConfig: &v1.ResourceConfig{GpuCount: 1, NodeSelector: map[string]string{"zone": "a"}},
+	}
+	for name, req := range map[string]*v1.SubmitJobRequest{"a command": command, "a training": training} {
+		require.Equal(t, "mind.io/mounts=jobs,zone=a", work.CanonicalSelector(selectorOf(req)), name)
+	}
+	require.Len(t, training.GetResourceConfig().GetNodeSelector(), 1, "the request stays as it is")
+
+	j, err := Parse(command, largest(8))
+	require.NoError(t, err)
+	require.Equal(t, "mind.io/mounts=jobs,zone=a", j.Shape.Selector)
+	require.EqualError(t, neverFits(command.GetResourceConfig(), j.Shape, mixed()), "resource_config.node_selector: no node has the labels mind.io/mounts=jobs,zone=a: "+
+		"a node lets jobs mount files if its agent has isolation full and mount_roots, and knows mounts")
+	command.CommandConfig.Mounts, command.ResourceConfig = nil, nil
+	j, err = Parse(command, largest(8))
+	require.NoError(t, err)
+	require.Empty(t, j.Shape.Selector)
 }

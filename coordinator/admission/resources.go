@@ -35,7 +35,7 @@ func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv Inventory) work.Shape
 	shape := work.Shape{
 		GPUType: work.CanonicalGPUType(r.GetGpuType()), FractionMilli: uint16(math.Round(r.GetGpuFraction() * 1000)), GPUMemMB: uint32(r.GetGpuMemoryMb()),
 		CPUs: uint32(r.GetCpuCount()), MemMB: uint32(r.GetMemoryMb()), Topology: topology,
-		Selector: work.CanonicalSelector(r.GetNodeSelector()),
+		Selector: work.CanonicalSelector(selectorOf(req)),
 	}
 	gpus, nodes := int(r.GetGpuCount()), int(r.GetNodeCount())
 	if nodes == 0 {

@@ -88,7 +88,11 @@ func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Inva
 	case place.NeedNothing:
 		return nil
 	case place.NeedLabels:
-		return fault("node_selector", "no node has the labels %s", shape.Selector)
+		why := ""
+		if strings.Contains(","+shape.Selector+",", ","+mountsLabel+"="+mountsValue+",") {
+			why = ": a node lets jobs mount files if its agent has isolation full and mount_roots, and knows mounts"
+		}
+		return fault("node_selector", "no node has the labels %s%s", shape.Selector, why)
 	case place.NeedNodes:
 		if shape.GPUs == 0 {
 			gpus = "a task of it"
