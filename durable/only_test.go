@@ -54,6 +54,7 @@ var elsewhere = map[string]string{
 	"agent/isolation/groups.go leave os.WriteFile":                 ofNoDisk,
 	"agent/runner/starter.go exec os.OpenFile":                     ofNoDisk,
 	"agent/runner/starter.go writeSpec os.WriteFile":               ofATask,
+	"agent/shim/confine/session_linux.go Lighten syscall.Open":     ofNoDisk,
 	"agent/shim/again_linux.go protect os.WriteFile":               ofNoDisk,
 	"agent/shim/again_linux.go unprotect os.WriteFile":             ofNoDisk,
 	"agent/shim/confine/group_linux.go NewGroup os.WriteFile":      ofNoDisk,

@@ -138,6 +138,7 @@ func (s *shim) forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid
 	if !s.onThread(func() { pid, err = syscall.ForkExec(path, argv, attr) }) {
 		return 0, syscall.ESRCH
 	}
+	confine.Lighten(pid)
 	return pid, err
 }
 

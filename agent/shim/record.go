@@ -197,11 +197,7 @@ func (s Spec) Encode() []byte {
 		add("given", name)
 	}
 	if s.Walls.Scope {
-		kind := ""
-		if s.Walls.Bounded {
-			kind = boundedScope
-		}
-		add("scope", kind)
+		add("scope", s.Walls.ScopeText())
 	}
 	for i := range s.Room.Mounts {
 		add("mount", s.Room.Mounts[i].Text())
@@ -219,9 +215,6 @@ func (s Spec) Encode() []byte {
 	add("end", "")
 	return data
 }
-
-// boundedScope is the value of a scope in which root is held to quotas. Programs that do not know it only adopt the task.
-const boundedScope = "bounded"
 
 // Lines that are added to a specification later.
 const (
@@ -301,7 +294,7 @@ func (s *Spec) Decode(data []byte) error {
 		case "given":
 			s.Given = append(s.Given, value)
 		case "scope":
-			s.Walls.Scope, s.Walls.Bounded = true, value == boundedScope
+			s.Walls.ParseScope(value)
 		case "mount":
 			var m confine.Mount
 			if !m.Parse(value) {

@@ -21,6 +21,20 @@ type Walls struct {
 	open []int // descriptors of these paths
 }
 
+// boundedScope is the text of a scope in which root is held to quotas. Programs that do not know it only adopt the task.
+const boundedScope = "bounded"
+
+// ScopeText returns a text that says how far processes are kept apart, if they are.
+func (w *Walls) ScopeText() string {
+	if w.Bounded {
+		return boundedScope
+	}
+	return ""
+}
+
+// ParseScope parses a result of ScopeText.
+func (w *Walls) ParseScope(text string) { w.Scope, w.Bounded = true, text == boundedScope }
+
 // None reports whether there are no walls.
 func (w *Walls) None() bool { return !w.Scope && len(w.Read) == 0 && len(w.Write) == 0 }
 
