@@ -267,3 +267,25 @@ def test_a_checkpoint_in_the_copy_of_an_upload_stays(mind: Path, monkeypatch: py
         assert weights.read_text() == "weights"
         assert weights.stat().st_ino == (saved / "part" / "weights").stat().st_ino, "it costs no room"
     assert [p.name for p in stays.iterdir()] == ["checkpoint-5"]
+
+
+def test_progress_is_written_once_a_second_and_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    events = tmp_path / "events.jsonl"
+
+    def written() -> list[Any]:
+        return [(e["event"], e.get("step")) for e in lines(events)]
+
+    with training.Reporter(events_file=str(events)) as reporter:
+        for step in range(1, 1001):
+            reporter.progress(step, 5000)
+        assert written() == [("progress", 1)]
+        reporter.phase("EVALUATING")
+        assert written()[1:] == [("progress", 1000), ("phase", None)]
+        now += 1
+        reporter.progress(1001, 5000)
+        reporter.progress(5000, 5000)
+        assert written()[3:] == [("progress", 1001), ("progress", 5000)]
+        reporter.progress(7)
+    assert written()[5:] == [("progress", 7)]

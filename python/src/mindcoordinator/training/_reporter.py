@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -12,6 +14,8 @@ from ._files import Complaints, LineFile
 
 # Lines beyond 1 MiB are skipped by the agent, and an error is a sentence, not a log.
 _MOST_MESSAGE = 4096
+# Seconds between two lines of progress. The agent reads 16 MiB of events, which a line at each step fills in hours.
+_PROGRESS_EVERY = 1.0
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
@@ -45,6 +49,9 @@ class Reporter:
         self._open: dict[str, LineFile] = {}
         self._complaints = Complaints()
         self._total: int | None = None
+        self._progress_at = float("-inf")
+        # The newest progress, while it is not written.
+        self._waiting: dict[str, Any] | None = None
 
     def __enter__(self) -> Reporter:
         return self
@@ -54,6 +61,7 @@ class Reporter:
 
     def close(self) -> None:
         """Close the files."""
+        self._flush()
         for file in self._open.values():
             file.close()
 
@@ -68,6 +76,15 @@ class Reporter:
 
     def event(self, must: bool, **event: Any) -> None:
         """Append an event; an error of the file is raised if the event must not be lost."""
+        self._flush()
+        self._append(must, event)
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self._append(False, waiting)
+
+    def _append(self, must: bool, event: dict[str, Any]) -> None:
         file = self._file(1)
         if file is None:
             return
@@ -101,11 +118,19 @@ class Reporter:
             self._complaints.say(e)
 
     def progress(self, step: int, total_steps: int | None = None) -> None:
-        """Say how far the training is."""
-        if total_steps is None:
-            self.event(False, event="progress", step=step)
-        else:
-            self.event(False, event="progress", step=step, total_steps=total_steps)
+        """Say how far the training is. Call it as often as you like: once a second is written, and the last one."""
+        event: dict[str, Any] = {"event": "progress", "step": step}
+        if total_steps is not None:
+            event["total_steps"] = total_steps
+        now = time.monotonic()
+        if now - self._progress_at < _PROGRESS_EVERY and step != total_steps:
+            if self._waiting is None:
+                atexit.unregister(self._flush)
+                atexit.register(self._flush)
+            self._waiting = event
+            return
+        self._progress_at, self._waiting = now, None
+        self._append(False, event)
 
     def phase(self, name: str) -> None:
         """Say what the training does now: TRAINING, CHECKPOINTING, EVALUATING or EXPORTING."""
