@@ -43,7 +43,7 @@ func (f *files) list(ctx context.Context) (list []saved.File, err error) {
 		return nil, err
 	}
 	defer again.Close()
-	if digest, err := observe.Digest(ctx, again); err != nil || digest != f.order.GetManifestDigest() {
+	if same, err := observe.Matches(ctx, again, f.order.GetManifestDigest()); !same {
 		return nil, errors.Join(err, saved.ErrChanged)
 	}
 	walked, err := dir.Below(".")
@@ -233,12 +233,12 @@ func (k *Keeper) removeFrom(ctx context.Context, parent *safedir.Dir, order *v1.
 	if err != nil {
 		return k.stays(err, log)
 	}
-	digest, err := observe.Digest(ctx, dir)
+	same, err := observe.Matches(ctx, dir, order.GetManifestDigest())
 	_ = dir.Close()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil || digest != order.GetManifestDigest():
+	case !same:
 		log.Info("the files of a checkpoint that is given up stay: they are not those that were registered", "error", err)
 		return nil
 	}

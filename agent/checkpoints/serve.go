@@ -61,7 +61,7 @@ func (s *Served) List(ctx context.Context, digest string, each func(*v1.Checkpoi
 		return err
 	}
 	defer whole.Close()
-	if is, err := observe.Digest(ctx, whole); err != nil || is != digest {
+	if same, err := observe.Matches(ctx, whole, digest); !same {
 		return errors.Join(errors.New("its files are not those that were registered"), err)
 	}
 	walked, err := s.dir.Below(".")
@@ -71,7 +71,7 @@ func (s *Served) List(ctx context.Context, digest string, each func(*v1.Checkpoi
 	defer walked.Close()
 	left := observe.MaxEntries
 	return walked.Walk(ctx, &left, func(e safedir.Entry) error {
-		one := &v1.CheckpointFile{Path: e.Path, Size: e.Size, Mode: e.Mode}
+		one := &v1.CheckpointFile{Path: e.Path, Size: e.Size, Mode: e.Mode, Modified: e.Changed.Nano()}
 		switch {
 		case e.Dir:
 			return nil

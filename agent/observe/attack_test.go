@@ -227,7 +227,7 @@ func TestALinkThatLeadsOutOfACheckpointTellsNothing(t *testing.T) {
 	require.NoError(t, Verify(t.Context(), &v1.ResumePoint{Path: first.GetPath(), ManifestDigest: first.GetManifestDigest()}))
 
 	// A checkpoint that an earlier version registered is recognized.
-	old := manifestIn(t, first.GetPath()).former
+	old := manifestIn(t, first.GetPath()).former[1]
 	require.NotEqual(t, old, first.GetManifestDigest())
 	require.NoError(t, Verify(t.Context(), &v1.ResumePoint{Path: first.GetPath(), ManifestDigest: old}))
 	require.NoError(t, os.WriteFile(secret, []byte("changed since"), 0o600))

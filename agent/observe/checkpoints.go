@@ -67,12 +67,14 @@ type checkpointDir struct {
 // knownDir is a directory that was found to be a checkpoint, or a model.
 type knownDir struct {
 	digest string
-	step   int64
-	model  bool
+	// identity is that of the directory that was found; empty: it is not known since the agent started.
+	identity string
+	step     int64
+	model    bool
 }
 
 func knownOf(c *v1.CheckpointReport) knownDir {
-	return knownDir{c.GetManifestDigest(), c.GetStep(), c.GetKind() == v1.CheckpointKind_MODEL}
+	return knownDir{digest: c.GetManifestDigest(), step: c.GetStep(), model: c.GetKind() == v1.CheckpointKind_MODEL}
 }
 
 func newCheckpointDir(taskDir, dir string) checkpointDir {
@@ -153,8 +155,14 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, now tim
 		path := filepath.Join(c.dir, child.Name)
 		known, was := c.known[path]
 		_, inPlace := c.still[child.Name]
-		// A directory that was written in place may have changed since. It is checked again at the end of the program.
-		again := was && inPlace && c.over && !known.model
+		if was && known.identity == "" {
+			known = c.identify(ctx, dir, child, known, left)
+			c.known[path] = known
+		}
+		// Another directory of the same name is another checkpoint. One that was written in place may have changed since: it
+		// is checked again at the end of the program.
+		replaced := was && known.identity != "" && known.identity != identity(&child.Stat) && !known.model
+		again := was && (replaced || inPlace && c.over && !known.model)
 		if was && !again || c.tooLarge[child.Name] == child.Stat.Ctim {
 			continue
 		}
@@ -191,13 +199,32 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, now tim
 			c.short = c.short || errors.Is(err, safedir.ErrTooLarge)
 			continue
 		}
-		if again && m.digest == known.digest {
-			continue
+		if !again || !m.is(known.digest) {
+			found = append(found, c.found(path, m, stepOf(child.Name), ""))
 		}
-		found = append(found, c.found(path, m, stepOf(child.Name), ""))
+		known = c.known[path]
+		known.identity = identity(&child.Stat)
+		c.known[path] = known
 	}
 	return found, nil
 }
+
+// identify finds out whether a directory is the one that was found when its identity was not noted.
+func (c *checkpointDir) identify(ctx context.Context, dir *safedir.Dir, child safedir.Child, known knownDir, left *int) knownDir {
+	m, err := manifestBelow(ctx, dir, child.Name, left)
+	switch {
+	case err != nil:
+		c.calm = false
+	case m.is(known.digest):
+		known.identity = identity(&child.Stat)
+	default:
+		known.identity = replacedSince
+	}
+	return known
+}
+
+// replacedSince is the identity of a directory that is not there any more.
+const replacedSince = "replaced"
 
 // hold reports whether a complete directory still waits for the event of its program.
 func (c *checkpointDir) hold(name string, now time.Time) bool {
@@ -286,7 +313,7 @@ func (c *checkpointDir) event(ctx context.Context, may places, path string, said
 	m, err := manifestWithin(ctx, may, path, left)
 	model := said.GetKind() == v1.CheckpointKind_MODEL
 	known, was := c.known[path]
-	was = was && known.digest == m.digest
+	was = was && m.is(known.digest)
 	if err != nil || was && (known.model || !model) {
 		return Finding{}, false, err
 	}

@@ -222,7 +222,7 @@ func (w *Watcher) load(ctx context.Context) []Finding {
 		if c := e.body.GetCheckpoint(); c != nil {
 			left := maxLookEntries
 			m, err := manifestWithin(ctx, w.places, c.GetPath(), &left)
-			if ctx.Err() == nil && (err != nil || m.digest != c.GetManifestDigest()) {
+			if ctx.Err() == nil && (err != nil || !m.is(c.GetManifestDigest())) {
 				w.log.Warn("a checkpoint is not registered: it was changed or removed before it could be reported", "path", c.GetPath(), "step", c.GetStep())
 				w.journal.ack(e.n)
 				continue

@@ -298,13 +298,14 @@ func TestTheSameCheckpointByEventAndByName(t *testing.T) {
 	require.EqualValues(t, 7, found[0].Body.GetCheckpoint().GetStep())
 }
 
-func TestManifestDependsOnNamesAndSizes(t *testing.T) {
-	base := t.TempDir()
+func TestManifestDependsOnNamesSizesAndTimes(t *testing.T) {
+	base, at := t.TempDir(), time.Unix(1000, 5)
 	written := func(name string, files map[string]string) string {
 		dir := filepath.Join(base, name)
 		for f, text := range files {
 			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, f)), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, f), []byte(text), 0o644))
+			require.NoError(t, os.Chtimes(filepath.Join(dir, f), at, at))
 		}
 		return manifestIn(t, dir).digest
 	}
@@ -312,6 +313,8 @@ func TestManifestDependsOnNamesAndSizes(t *testing.T) {
 	require.Equal(t, one, written("same", map[string]string{"a": "z", "b/c": "ww"}))
 	require.NotEqual(t, one, written("size", map[string]string{"a": "x", "b/c": "yyy"}))
 	require.NotEqual(t, one, written("name", map[string]string{"a": "x", "b/d": "yy"}))
+	at = at.Add(time.Nanosecond)
+	require.NotEqual(t, one, written("later", map[string]string{"a": "x", "b/c": "yy"}))
 }
 
 func TestARegisteredCheckpointBecomesAModelAndStaysOne(t *testing.T) {

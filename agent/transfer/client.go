@@ -111,7 +111,7 @@ func (r *remote) files(ctx context.Context) ([]datacache.RemoteFile, error) {
 	if err != nil {
 		return nil, r.explain(err)
 	}
-	if observe.DigestOf(listed) != r.point.GetManifestDigest() {
+	if !observe.Listed(listed, r.point.GetManifestDigest()) {
 		return nil, datacache.Refused("the files that node %s has listed are not the registered ones", r.point.GetNodeId())
 	}
 	versions := make(map[string]string, len(listed))

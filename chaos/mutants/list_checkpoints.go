@@ -17,7 +17,7 @@ var checkpointMutants = []mutant{
 	{
 		Name: "removed-though-written-over", Breaks: "checkpoints.md", File: "agent/checkpoints/files.go",
 		What: "retention removes files that are not those that were registered",
-		Old:  "case err != nil || digest != order.GetManifestDigest():", New: "case err != nil || digest == \"\":",
+		Old:  "case !same:", New: "case err != nil && !same:",
 		Package: "agent/checkpoints", Tests: []string{"TestRemoveFiles_thatHaveChanged"},
 	},
 	{
@@ -29,7 +29,7 @@ var checkpointMutants = []mutant{
 	{
 		Name: "list-not-compared", Breaks: "I9", File: "agent/transfer/client.go",
 		What: "a checkpoint is fetched from another node although other files were registered",
-		Old:  "if observe.DigestOf(listed) != r.point.GetManifestDigest() {", New: "if observe.DigestOf(listed) == \"\" {",
+		Old:  "if !observe.Listed(listed, r.point.GetManifestDigest()) {", New: "if observe.Listed(listed, \"\") {",
 		Package: "agent/transfer", Tests: []string{"TestFetch_theListIsComparedWithTheManifest"},
 	},
 	{

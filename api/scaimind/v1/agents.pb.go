@@ -3626,7 +3626,9 @@ type CheckpointFile struct {
 	Link string `protobuf:"bytes,3,opt,name=link,proto3" json:"link,omitempty"`
 	Mode uint32 `protobuf:"varint,4,opt,name=mode,proto3" json:"mode,omitempty"`
 	// Changes when the file does.
-	Version       string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	// When its content was changed, as it counts in the manifest; Unix nanoseconds. Agents of earlier versions do not say it.
+	Modified      int64 `protobuf:"varint,6,opt,name=modified,proto3" json:"modified,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3694,6 +3696,13 @@ func (x *CheckpointFile) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *CheckpointFile) GetModified() int64 {
+	if x != nil {
+		return x.Modified
+	}
+	return 0
 }
 
 type ReadCheckpointRequest struct {
@@ -5329,13 +5338,14 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x04path\x18\x03 \x01(\tR\x04path\x12'\n" +
 	"\x0fmanifest_digest\x18\x04 \x01(\tR\x0emanifestDigest\"K\n" +
 	"\x16ListCheckpointResponse\x121\n" +
-	"\x05files\x18\x01 \x03(\v2\x1b.scaimind.v1.CheckpointFileR\x05files\"z\n" +
+	"\x05files\x18\x01 \x03(\v2\x1b.scaimind.v1.CheckpointFileR\x05files\"\x96\x01\n" +
 	"\x0eCheckpointFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
 	"\x04link\x18\x03 \x01(\tR\x04link\x12\x12\n" +
 	"\x04mode\x18\x04 \x01(\rR\x04mode\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\"\x9b\x01\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\x12\x1a\n" +
+	"\bmodified\x18\x06 \x01(\x03R\bmodified\"\x9b\x01\n" +
 	"\x15ReadCheckpointRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
 	"\rcheckpoint_id\x18\x02 \x01(\tR\fcheckpointId\x12\x12\n" +

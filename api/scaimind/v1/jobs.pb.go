@@ -3769,7 +3769,7 @@ type Checkpoint struct {
 	Step         int64                  `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
 	Path         string                 `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"`
 	NodeId       string                 `protobuf:"bytes,6,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// SHA-256 over the manifest (names and sizes of its files).
+	// SHA-256 over the manifest (names, sizes and times of change of its files).
 	ManifestDigest string                 `protobuf:"bytes,7,opt,name=manifest_digest,json=manifestDigest,proto3" json:"manifest_digest,omitempty"`
 	SizeBytes      int64                  `protobuf:"varint,8,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	Metrics        *structpb.Struct       `protobuf:"bytes,9,opt,name=metrics,proto3" json:"metrics,omitempty"`
