@@ -19,8 +19,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/census"
 	"github.com/mindcoordinator/mind/scheduler/foresee"
+	"github.com/mindcoordinator/mind/scheduler/preempt"
+	"github.com/mindcoordinator/mind/scheduler/quota"
 )
 
 // maxNamed bounds the jobs and nodes that one fact names.
@@ -72,15 +76,21 @@ func Obstacles(v *fsm.View, j *work.Job, why reason.Reason) []*v1.JobObstacle {
 // the plan.
 func waiting(own *fsm.View, v View, j *work.Job, why reason.Reason) []*v1.JobObstacle {
 	out := limits(v, j)
-	said := len(out) > 0 || why == ""
+	said, lacks := len(out) > 0 || why == "", why.Code() == reason.NodesKept
 	if o := nodes(v, j); o != nil {
 		if !said {
 			o.Message = words.Of(why)
 		}
-		out, said = append(out, o), true
+		out, said, lacks = append(out, o), true, true
 	}
 	if o := mayStillRun(j); o != nil {
 		out, said = append(out, o), true
+	}
+	if kept := arranged(v, j); lacks && len(kept) > 0 {
+		out, said = append(out, kept...), true
+	}
+	if o := protected(v, j); o != nil {
+		out = append(out, o)
 	}
 	if !said {
 		out = append(out, &v1.JobObstacle{Kind: v1.ObstacleKind_OTHER, Message: words.Of(why)})
@@ -150,6 +160,14 @@ func limits(v View, j *work.Job) (out []*v1.JobObstacle) {
 			}
 			out = append(out, o)
 		}
+		spent := v.Budget(j.Tenant).SpentBy(v.Now())
+		if why := q.BarsHours(spent, v.Now(), s); why != "" {
+			_, next := budgets.MonthOf(v.Now() / 1e6)
+			out = append(out, &v1.JobObstacle{
+				Kind: v1.ObstacleKind_QUOTA, Tenant: j.Tenant, Message: words.Of(why), Resource: "gpu_hours", Limit: proto.Float64(float64(*q.MaxGPUHours)),
+				Used: proto.Float64(float64(spent) / float64(budgets.Hour)), Until: call.Time(next * 1e6),
+			})
+		}
 	}
 	for q := range v.Lineage(j.Queue) {
 		if why := q.Bars(v.QueueTreeGPUs(q.Name), s); why != "" {
@@ -159,8 +177,68 @@ func limits(v View, j *work.Job) (out []*v1.JobObstacle) {
 			})
 		}
 	}
+	key := v.ClassOf(j)
+	of := quota.New(v).Of(&key)
+	for _, b := range of.BarredTypes(s) {
+		o := &v1.JobObstacle{
+			Kind: v1.ObstacleKind_QUEUE_LIMIT, Queue: b.Queue, Message: words.Of(b.Why),
+			Resource: "gpus", Name: b.Type, Limit: proto.Float64(float64(b.Limit)), Needed: milli(s.GPUMilli()),
+		}
+		if b.Queue == "" {
+			o.Kind, o.Tenant, o.Used = v1.ObstacleKind_QUOTA, j.Tenant, milli(b.Held)
+		}
+		out = append(out, o)
+	}
 	return out
 }
+
+// arranged returns the maintenances and the reservations of others that keep nodes from the job which could hold a task
+// of it.
+func arranged(v View, j *work.Job) (out []*v1.JobObstacle) {
+	reserved, until := 0, int64(0)
+	for w := range v.Windows() {
+		if w.Admits(j, v.Now()) {
+			continue
+		}
+		nodes := 0
+		for _, id := range w.Nodes {
+			if n, ok := v.Node(id); ok && n.CouldHold(j.Shape) {
+				nodes++
+			}
+		}
+		switch {
+		case nodes == 0:
+		case w.Kind == windows.Reservation:
+			reserved, until = reserved+nodes, max(until, w.Until)
+		default:
+			out = append(out, &v1.JobObstacle{
+				Kind: v1.ObstacleKind_MAINTENANCE, Name: w.Name, Until: call.Time(w.Until), Count: proto.Int32(int32(nodes)),
+				Message: fmt.Sprintf("maintenance %s keeps %s until %s", w.Name, call.Plural(nodes, "node"), at(w.Until)),
+			})
+		}
+	}
+	if reserved > 0 {
+		out = append(out, &v1.JobObstacle{
+			Kind: v1.ObstacleKind_RESERVATION, Until: call.Time(until), Count: proto.Int32(int32(reserved)),
+			Message: fmt.Sprintf("reservations of other tenants keep %s, the last until %s", call.Plural(reserved, "node"), at(until)),
+		})
+	}
+	return out
+}
+
+// protected returns that jobs of lower priority would be preempted for the job, and are protected; nil: none are.
+func protected(v View, j *work.Job) *v1.JobObstacle {
+	until, victims, ok := preempt.Protected(v, j, v.ClassOf(j), v.Now())
+	if !ok {
+		return nil
+	}
+	return &v1.JobObstacle{
+		Kind: v1.ObstacleKind_PROTECTION, Until: call.Time(until), Count: proto.Int32(int32(victims)),
+		Message: fmt.Sprintf("%s of lower priority would be preempted for it: protected until %s", call.Plural(victims, "job"), at(until)),
+	}
+}
+
+func at(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
 
 // nodes counts the nodes by the check that the job fails there; nil: enough nodes have room.
 func nodes(v View, j *work.Job) *v1.JobObstacle {

@@ -21,6 +21,7 @@ var phrases = map[string]string{
 	"memory_mb": "%s MiB of memory on each node", "gpu_memory_mb": "GPUs with %s MiB of memory", "topology": "topology %s",
 	"queue": "queue %s", "priority": "priority %s", "max_runtime": "a time limit of %s",
 	"quota.max_gpus": "a quota of %s GPUs", "quota.max_running_jobs": "a quota of %s running jobs", "queue.max_gpus": "a limit of %s GPUs for its queue",
+	"quota.max_gpus_by_type": "a quota of %s GPUs by type", "quota.max_gpu_hours": "a quota of %s GPU hours",
 	"cancel": "job %s canceled", "selector": "the node selector %s",
 }
 
@@ -28,7 +29,9 @@ var phrases = map[string]string{
 var dropped = map[string]string{
 	"gpu_type=": "any type of GPU", "selector=": "no node selector", "gpu_memory_mb=0": "no least memory of its GPUs",
 	"queue.max_gpus=none": "no limit of GPUs for its queue", "topology=any": "GPUs that need not be linked",
-	"held=false": "nothing that holds it",
+	"held=false": "nothing that holds it", "quota.max_gpus_by_type=none": "a quota without limits by type",
+	"queue.max_gpus_by_type=none": "no limits by type for its queue", "maintenance=none": "no maintenance of nodes",
+	"reservations=none": "no reservations of other tenants", "protection=none": "no protection of running jobs from preemption",
 }
 
 // remedy converts a change with which a job would start now for answers.

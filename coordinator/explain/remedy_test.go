@@ -11,7 +11,9 @@ import (
 // Every key of a change has words.
 func TestRemedy_hasWordsForEveryKey(t *testing.T) {
 	for _, key := range whatif.Keys() {
-		value := map[string]string{"held": "false"}[key]
+		value := map[string]string{
+			"held": "false", "queue.max_gpus_by_type": "none", "maintenance": "none", "reservations": "none", "protection": "none",
+		}[key]
 		if value == "" {
 			value = "7"
 		}

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"strings"
 
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
@@ -33,6 +34,18 @@ func Choose(n *work.Node, use *work.NodeUse, s work.Shape) (uint64, bool) {
 
 // Fits picks the GPUs for a task on a node. It returns false if the task does not fit.
 func (n *Node) Fits(s work.Shape) (gpus uint64, ok bool) { return Choose(n.Node, n.Use, s) }
+
+// Enabled returns a node as it is when its drain is over.
+func Enabled(n *work.Node) *work.Node {
+	enabled := *n
+	enabled.Drain = nil
+	if n.State == v1.NodeState_DRAINING || n.State == v1.NodeState_DRAINED {
+		if enabled.State = v1.NodeState_READY; n.Unfit != "" {
+			enabled.State = v1.NodeState_UNFIT
+		}
+	}
+	return &enabled
+}
 
 // Kind returns the same text for nodes with the same GPUs.
 func Kind(n *work.Node) string {

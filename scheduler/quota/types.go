@@ -82,18 +82,55 @@ func (l *Limits) Allow(s work.Shape, places []work.TaskPlacement) bool {
 	return true
 }
 
-func (l *Limits) barsType(name string, need int) reason.Reason {
-	if l.tenant != nil && l.tenant.quota != nil {
-		if why := l.tenant.quota.BarsType(name, l.tenant.held.at(name), need); why != "" {
-			return why
+// Barred is a limit by type that bars a job. Held is in thousandths of a GPU, and Queue is empty if it is a limit of the
+// tenant.
+type Barred struct {
+	Type, Queue string
+	Limit, Held int
+	Why         reason.Reason
+}
+
+// BarredTypes returns a limit that bars each type of GPU that a job of a shape may use; none if some type is left.
+func (l *Limits) BarredTypes(s work.Shape) (all []Barred) {
+	if !l.Typed() || !s.NeedsGPU() {
+		return nil
+	}
+	if why, _ := l.types(s); why == "" {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, m := range l.room.readModels() {
+		if seen[m.name] || !work.GPUMatches(&work.GPU{Type: m.name, Model: m.model, MemMB: s.GPUMemMB}, &s) {
+			continue
+		}
+		if b, bars := l.barredBy(m.name, s.GPUMilli()); bars {
+			seen[m.name] = true
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// barredBy returns the limit that bars a type.
+func (l *Limits) barredBy(name string, need int) (Barred, bool) {
+	if t := l.tenant; t != nil && t.quota != nil {
+		if why := t.quota.BarsType(name, t.held.at(name), need); why != "" {
+			most, _ := t.quota.MaxByType.Of(name)
+			return Barred{Type: name, Limit: int(most), Held: t.held.at(name), Why: why}, true
 		}
 	}
 	for _, q := range l.queue.queues {
 		if why := q.queue.BarsType(name, q.held.at(name), need); why != "" {
-			return why
+			most, _ := q.queue.MaxByType.Of(name)
+			return Barred{Type: name, Queue: q.queue.Name, Limit: int(most), Held: q.held.at(name), Why: why}, true
 		}
 	}
-	return ""
+	return Barred{}, false
+}
+
+func (l *Limits) barsType(name string, need int) reason.Reason {
+	b, _ := l.barredBy(name, need)
+	return b.Why
 }
 
 // NeverByType returns the reason why the limits by type of a tenant and its queue bar a job of a shape even from an

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
 // Change is a supposed change of a job and its surroundings. Fields that are nil change nothing.
@@ -25,6 +26,14 @@ type Change struct {
 	// QuotaGPUs and QuotaRunning are the limits of the job's tenant, QueueGPUs is the limit of its queue; negative: no
 	// limit.
 	QuotaGPUs, QuotaRunning, QueueGPUs *int32
+	// QuotaHours is the limit of GPU hours of the job's tenant; negative: no limit. QuotaTypes are its limits by type.
+	QuotaHours *int32
+	QuotaTypes *typed.Limits
+	// NoQueueTypes: the job's queue has no limits by type.
+	NoQueueTypes bool
+	// NoMaintenance: there is no maintenance. NoReservations: other tenants have no reservations. NoProtection: the
+	// policy protects no running job from preemption.
+	NoMaintenance, NoReservations, NoProtection bool
 	// Cancel are jobs of the same tenant that are canceled.
 	Cancel []ident.Job
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
 // key is one of the values that may be supposed. read stores a value in a change; its error says what the value must
@@ -66,6 +67,12 @@ func keys() []key {
 			c.QueueGPUs, err = readLimit(v)
 			return err
 		}},
+		{"quota.max_gpus_by_type", readTypes},
+		{"quota.max_gpu_hours", func(c *Change, v string) (err error) { c.QuotaHours, err = readLimit(v); return err }},
+		{"queue.max_gpus_by_type", only(none, func(c *Change) { c.NoQueueTypes = true })},
+		{"maintenance", only(none, func(c *Change) { c.NoMaintenance = true })},
+		{"reservations", only(none, func(c *Change) { c.NoReservations = true })},
+		{"protection", only(none, func(c *Change) { c.NoProtection = true })},
 		{"cancel", func(c *Change, v string) error {
 			id, ok := ident.ParseJob(v)
 			if !ok {
@@ -130,6 +137,38 @@ func readLimit(value string) (*int32, error) {
 	}
 	limit := int32(n)
 	return &limit, nil
+}
+
+// only reads a key that has one value.
+func only(value string, set func(c *Change)) func(c *Change, v string) error {
+	return func(c *Change, v string) error {
+		if v != value {
+			return fmt.Errorf("must be %s", value)
+		}
+		set(c)
+		return nil
+	}
+}
+
+// readTypes reads limits such as H100=16,A100=4. They replace all limits by type.
+func readTypes(c *Change, value string) error {
+	limits := map[string]int32{}
+	if value != none {
+		for pair := range strings.SplitSeq(value, ",") {
+			name, number, ok := strings.Cut(pair, "=")
+			n, err := strconv.ParseInt(number, 10, 32)
+			if !ok || err != nil || n < 0 || name == "" {
+				return fmt.Errorf("must be types and numbers of GPUs, such as H100=16,A100=4, or none")
+			}
+			limits[name] = int32(n)
+		}
+	}
+	all := typed.From(limits)
+	if !all.Valid() {
+		return fmt.Errorf("must name each type once, at most %d of them", typed.MaxLimits)
+	}
+	c.QuotaTypes = &all
+	return nil
 }
 
 func readFraction(c *Change, value string) error {

@@ -9,8 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
@@ -32,6 +34,10 @@ func TestTry_whatIsSaidComesTrue(t *testing.T) {
 		drawCluster(t, c)
 		waits := c.submit(drawJob(t))
 		c.plan()
+		if rapid.Bool().Draw(t, "windows begin") {
+			c.now = c.now.Add(15 * time.Minute)
+			c.apply(clusterverbs.Tick{})
+		}
 		if rapid.Bool().Draw(t, "reserves") {
 			c.reserve()
 		}
@@ -153,7 +159,7 @@ type change struct {
 func drawChange(t *rapid.T, c *cluster, waits ident.Job) (suppose []string, do func(*whatif.Answer) bool) {
 	all := possible(t, c, waits)
 	var then []func(*whatif.Answer) bool
-	for _, i := range rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}).Draw(t, "supposed")[:rapid.SampledFrom([]int{1, 2, 3, 0}).Draw(t, "so many changes")] {
+	for _, i := range rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}).Draw(t, "supposed")[:rapid.SampledFrom([]int{1, 2, 3, 0}).Draw(t, "so many changes")] {
 		if x := all[i](); x.suppose != "" {
 			suppose, then = append(suppose, strings.Fields(x.suppose)...), append(then, x.do)
 		}
@@ -196,6 +202,20 @@ func possible(t *rapid.T, c *cluster, waits ident.Job) []func() change {
 			return c.apply(queueverbs.PutQueue{Queue: put}).(queueverbs.QueueResult).Refusal == nil
 		}
 	}
+	window := func(kind windows.Kind) func(*whatif.Answer) bool {
+		return func(*whatif.Answer) bool {
+			var names []string
+			for w := range c.machine.View().Windows() {
+				if w.Kind == kind && (kind == windows.Maintenance || w.Tenant != j.Tenant) {
+					names = append(names, w.Name)
+				}
+			}
+			for _, name := range names {
+				c.apply(windowverbs.DeleteWindow{Name: name, Kind: kind})
+			}
+			return true
+		}
+	}
 	number := func(least, most int) int32 { return int32(rapid.IntRange(least, most).Draw(t, "other number")) }
 	return []func() change{
 		func() change {
@@ -220,7 +240,7 @@ func possible(t *rapid.T, c *cluster, waits ident.Job) []func() change {
 		},
 		func() change {
 			for other := range c.machine.View().ActiveJobs() {
-				if other.Tenant == j.Tenant && other.Live() && other.ID != waits {
+				if other.Tenant == j.Tenant && other.Live() && other.Stop == v1.StopReason_UNSPECIFIED && other.ID != waits {
 					return change{"cancel=" + other.ID.String(), func(*whatif.Answer) bool { c.end(other.ID); return true }}
 				}
 			}
@@ -233,6 +253,27 @@ func possible(t *rapid.T, c *cluster, waits ident.Job) []func() change {
 		func() change {
 			n := number(1, 4)
 			return change{fmt.Sprintf("quota.max_running_jobs=%d", n), quota(func(q *queueverbs.PutQuota) { q.MaxRunning = &n })}
+		},
+		func() change {
+			n := number(1, 9)
+			return change{fmt.Sprintf("quota.max_gpu_hours=%d", n), quota(func(q *queueverbs.PutQuota) { q.MaxGPUHours = &n })}
+		},
+		func() change {
+			limits := typed.Limits{{Type: "A100", GPUs: number(1, 9)}, {Type: "H100", GPUs: number(1, 9)}}
+			return change{"quota.max_gpus_by_type=" + limits.String(), quota(func(q *queueverbs.PutQuota) { q.MaxByType = limits })}
+		},
+		func() change {
+			return change{"queue.max_gpus_by_type=none", queue(func(q *work.Queue) { q.MaxByType = nil })}
+		},
+		func() change { return change{"maintenance=none", window(windows.Maintenance)} },
+		func() change { return change{"reservations=none", window(windows.Reservation)} },
+		func() change {
+			return change{"protection=none", func(*whatif.Answer) bool {
+				p := c.machine.View().Policy()
+				base := p.Revision
+				p.Preemption.Protect = 0
+				return c.apply(queueverbs.PutPolicy{Policy: p, Base: base}).(queueverbs.PolicyResult).Refusal == nil
+			}}
 		},
 		func() change { return change{"queue.max_gpus=none", queue(func(q *work.Queue) { q.MaxGPUs = 0 })} },
 	}

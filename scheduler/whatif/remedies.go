@@ -13,6 +13,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/typed"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
@@ -53,6 +56,7 @@ func Remedies(v *fsm.View, j *work.Job, now time.Time) []Remedy {
 	r.priority()
 	r.cancels()
 	r.limits()
+	r.arrangements()
 	return r.found
 }
 
@@ -262,12 +266,51 @@ func (r *remedies) limits() {
 		if q.MaxRunning != nil && u.Running >= int(*q.MaxRunning) {
 			suppose = append(suppose, fmt.Sprintf("quota.max_running_jobs=%d", u.Running+1))
 		}
-		if len(suppose) > 0 {
-			r.try(true, suppose...)
+		if q.BarsHours(r.view.Budget(r.job.Tenant).SpentBy(r.now.UnixNano()), r.now.UnixNano(), r.job.Shape) != "" {
+			suppose = append(suppose, fmt.Sprintf("quota.max_gpu_hours=%d", r.view.Budget(r.job.Tenant).SpentBy(r.now.UnixNano())/budgets.Hour+1))
+		}
+		raised := len(suppose) > 0 && r.try(true, suppose...)
+		for _, limit := range q.MaxByType {
+			if raised {
+				break
+			}
+			raised = r.try(true, append(slices.Clone(suppose), "quota.max_gpus_by_type="+r.raised(q, limit.Type).String())...)
 		}
 	}
-	if q, ok := r.view.Queue(r.job.Queue); ok && q.MaxGPUs != 0 {
-		r.try(true, "queue.max_gpus="+none)
+	if q, ok := r.view.Queue(r.job.Queue); ok {
+		if q.MaxGPUs == 0 || !r.try(true, "queue.max_gpus="+none) {
+			_ = len(q.MaxByType) > 0 && (r.try(true, "queue.max_gpus_by_type="+none) ||
+				q.MaxGPUs != 0 && r.try(true, "queue.max_gpus="+none, "queue.max_gpus_by_type="+none))
+		}
+	}
+}
+
+// raised returns the limits by type of a quota, with that of one type raised by as much as the job needs.
+func (r *remedies) raised(q *work.Quota, name string) typed.Limits {
+	limits := slices.Clone(q.MaxByType)
+	for i := range limits {
+		if limits[i].Type == name {
+			limits[i].GPUs = int32((r.view.HeldOfType(r.job.Tenant, name) + r.job.Shape.GPUMilli() + 999) / 1000)
+		}
+	}
+	return limits
+}
+
+// arrangements tries to call off what is arranged for nodes, and to preempt jobs that are protected.
+func (r *remedies) arrangements() {
+	maintenance, others := false, false
+	for w := range r.view.Windows() {
+		maintenance = maintenance || w.Kind == windows.Maintenance
+		others = others || w.Kind == windows.Reservation && w.Tenant != r.job.Tenant
+	}
+	if maintenance {
+		r.try(true, "maintenance="+none)
+	}
+	if others {
+		r.try(true, "reservations="+none)
+	}
+	if r.view.Policy().Preemption.Protect > 0 {
+		r.try(true, "protection="+none)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/foresee"
 	"github.com/mindcoordinator/mind/scheduler/picture"
 )
@@ -30,6 +32,11 @@ type view struct {
 	// limited: the tenant has a quota only by the change, so its jobs are in classes of their own.
 	limited bool
 	queues  map[string]*work.Queue
+	// windows are those that there are with the change, enabled the nodes that a maintenance has drained which there is
+	// not, and policy is the policy.
+	windows []*windows.Window
+	enabled map[string]bool
+	policy  policy.Policy
 	now     int64
 }
 
@@ -46,6 +53,7 @@ func with(v *fsm.View, j *work.Job, c *Change, now int64) (*view, error) {
 		leases: map[string][]*work.Lease{}, picture: picture.Of(v), queues: map[string]*work.Queue{}, now: max(now, v.Now()),
 	}
 	w.limit(c)
+	w.arrange(c)
 	w.key = v.ClassOf(changed)
 	w.key.Own = changed.ID
 	if w.quota != nil && w.key.Tenant == "" {
@@ -66,18 +74,81 @@ func (w *view) limit(c *Change) {
 		copied := *q
 		w.quota = &copied
 	}
-	if c.QuotaGPUs != nil || c.QuotaRunning != nil {
+	if c.QuotaGPUs != nil || c.QuotaRunning != nil || c.QuotaHours != nil || c.QuotaTypes != nil {
 		if w.quota == nil {
 			w.quota = &work.Quota{Tenant: w.job.Tenant}
 		}
 		limit(&w.quota.MaxGPUs, c.QuotaGPUs)
 		limit(&w.quota.MaxRunning, c.QuotaRunning)
+		limit(&w.quota.MaxGPUHours, c.QuotaHours)
+		if c.QuotaTypes != nil {
+			w.quota.MaxByType = *c.QuotaTypes
+		}
 	}
-	if q, ok := w.View.Queue(w.job.Queue); ok && c.QueueGPUs != nil {
+	if q, ok := w.View.Queue(w.job.Queue); ok && (c.QueueGPUs != nil || c.NoQueueTypes) {
 		copied := *q
-		copied.MaxGPUs = uint32(max(0, *c.QueueGPUs))
+		if c.QueueGPUs != nil {
+			copied.MaxGPUs = uint32(max(0, *c.QueueGPUs))
+		}
+		if c.NoQueueTypes {
+			copied.MaxByType = nil
+		}
 		w.queues[q.Name] = &copied
 	}
+}
+
+// arrange changes the windows and the policy.
+func (w *view) arrange(c *Change) {
+	w.policy, w.enabled = w.View.Policy(), map[string]bool{}
+	if c.NoProtection {
+		w.policy.Preemption.Protect = 0
+	}
+	for x := range w.View.Windows() {
+		switch {
+		case x.Kind == windows.Maintenance && c.NoMaintenance:
+			for _, node := range x.Drained {
+				w.enabled[node] = true
+			}
+		case x.Kind == windows.Reservation && x.Tenant != w.job.Tenant && c.NoReservations:
+		default:
+			w.windows = append(w.windows, x)
+		}
+	}
+}
+
+func (w *view) Policy() policy.Policy { return w.policy }
+
+func (w *view) Windows() iter.Seq[*windows.Window] { return slices.Values(w.windows) }
+
+func (w *view) WindowsOn(node string) iter.Seq[*windows.Window] {
+	return func(yield func(*windows.Window) bool) {
+		for _, x := range w.windows {
+			if x.Has(node) && !yield(x) {
+				return
+			}
+		}
+	}
+}
+
+func (w *view) Nodes() iter.Seq[*work.Node] {
+	return func(yield func(*work.Node) bool) {
+		for n := range w.View.Nodes() {
+			if w.enabled[n.ID] {
+				n = picture.Enabled(n)
+			}
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+func (w *view) Node(id string) (*work.Node, bool) {
+	n, ok := w.View.Node(id)
+	if ok && w.enabled[id] {
+		n = picture.Enabled(n)
+	}
+	return n, ok
 }
 
 func limit(to **int32, from *int32) {

@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
+	"github.com/mindcoordinator/mind/scheduler/whatif"
 )
 
 // A job with a shorter time limit is over before a maintenance begins. It starts when it is submitted so, and Try says so.
@@ -69,4 +70,51 @@ func TestTry_ofATenantWithAReservation(t *testing.T) {
 	waits := c.submit(newJob(work.Shape{GPUs: 4}, 5))
 	require.Empty(t, c.plan())
 	require.Equal(t, []string{"n1"}, c.try(waits, "gpus=2").Nodes)
+}
+
+// For each limit, window and protection that alone keeps a job there is a remedy, and it is an operator's.
+func TestRemedies_ofLimitsWindowsAndProtection(t *testing.T) {
+	quota := func(q queueverbs.PutQuota) func(*cluster) {
+		return func(c *cluster) { q.Tenant = "t"; c.apply(q) }
+	}
+	window := func(w windowverbs.PutWindow) func(*cluster) {
+		return func(c *cluster) {
+			w.From = c.machine.View().Now() + int64(10*time.Minute)
+			w.Until = w.From + int64(time.Hour)
+			require.Nil(t, c.apply(w).(windowverbs.WindowResult).Refusal)
+		}
+	}
+	one := int32(1)
+	for name, x := range map[string]struct {
+		running int // GPUs of a job that runs
+		bars    func(*cluster)
+		remedy  string
+	}{
+		"quota by type": {2, quota(queueverbs.PutQuota{MaxByType: typed.Limits{{Type: "H100", GPUs: 3}}}), "quota.max_gpus_by_type=H100=4"},
+		"GPU hours":     {4, quota(queueverbs.PutQuota{MaxGPUHours: &one}), "quota.max_gpu_hours=2"},
+		"limit of a queue": {2, func(c *cluster) {
+			c.apply(queueverbs.PutQueue{Queue: work.Queue{Name: work.DefaultQueue, Weight: 1, MaxByType: typed.Limits{{Type: "H100", GPUs: 3}}}})
+		}, "queue.max_gpus_by_type=none"},
+		"maintenance": {2, window(windowverbs.PutWindow{Name: "m", Kind: windows.Maintenance, Patterns: []string{"n1"}}), "maintenance=none"},
+		"reservation": {2, window(windowverbs.PutWindow{Name: "r", Kind: windows.Reservation, Tenant: "other", GPUs: 8}), "reservations=none"},
+		"protection":  {8, func(*cluster) {}, "protection=none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.node("n1", "H100", 8, nil)
+			runs := newJob(work.Shape{GPUs: uint16(x.running)}, 3)
+			runs.Preemptible, runs.MaxRuntime = true, int64(4*time.Minute)
+			runs.User = "other"
+			c.submit(runs)
+			require.Len(t, c.plan(), 1)
+			c.now = c.now.Add(20 * time.Minute)
+			x.bars(c)
+			waits := c.submit(newJob(work.Shape{GPUs: 2}, 5))
+			require.Empty(t, c.plan())
+			require.Contains(t, c.remedies(waits), x.remedy)
+			for _, r := range whatif.Remedies(c.machine.View(), c.get(waits), c.now) {
+				require.Equal(t, r.String() == x.remedy, r.Operator, "%s", r.String())
+			}
+		})
+	}
 }

@@ -46,8 +46,14 @@ const (
 	ObstacleKind_PREEMPTION ObstacleKind_Value = 8
 	// A user has paused it.
 	ObstacleKind_PAUSED ObstacleKind_Value = 9
-	// Something else that the scheduler says, such as a reservation: see message.
+	// Something else that the scheduler says, such as a reserved start: see message.
 	ObstacleKind_OTHER ObstacleKind_Value = 10
+	// Nodes are kept for a maintenance, or for a reservation of another tenant: until is its end, name that of a
+	// maintenance, and count how many nodes there are.
+	ObstacleKind_MAINTENANCE ObstacleKind_Value = 11
+	ObstacleKind_RESERVATION ObstacleKind_Value = 12
+	// Jobs of lower priority would be preempted for it, and are protected until a time. count is how many.
+	ObstacleKind_PROTECTION ObstacleKind_Value = 13
 )
 
 // Enum value maps for ObstacleKind_Value.
@@ -64,6 +70,9 @@ var (
 		8:  "PREEMPTION",
 		9:  "PAUSED",
 		10: "OTHER",
+		11: "MAINTENANCE",
+		12: "RESERVATION",
+		13: "PROTECTION",
 	}
 	ObstacleKind_Value_value = map[string]int32{
 		"UNSPECIFIED":   0,
@@ -77,6 +86,9 @@ var (
 		"PREEMPTION":    8,
 		"PAUSED":        9,
 		"OTHER":         10,
+		"MAINTENANCE":   11,
+		"RESERVATION":   12,
+		"PROTECTION":    13,
 	}
 )
 
@@ -357,7 +369,7 @@ type JobObstacle struct {
 	NodeIds []string               `protobuf:"bytes,4,rep,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"`
 	Queue   string                 `protobuf:"bytes,5,opt,name=queue,proto3" json:"queue,omitempty"`
 	Tenant  string                 `protobuf:"bytes,6,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// What is limited: "gpus", "running_jobs", "gpu_hours"; limit is how much there may be, used how much there is and
+	// What is limited: "gpus" (those of one type if there is a name), "running_jobs", "gpu_hours"; limit is how much there may be, used how much there is and
 	// needed how much the job adds. used is not told where it would tell what others have.
 	Resource string                 `protobuf:"bytes,7,opt,name=resource,proto3" json:"resource,omitempty"`
 	Limit    *float64               `protobuf:"fixed64,8,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -366,7 +378,9 @@ type JobObstacle struct {
 	Until    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=until,proto3" json:"until,omitempty"`
 	Count    *int32                 `protobuf:"varint,12,opt,name=count,proto3,oneof" json:"count,omitempty"`
 	// How many nodes there are for each thing that keeps it off, most nodes first.
-	Nodes         []*NodeCount `protobuf:"bytes,13,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Nodes []*NodeCount `protobuf:"bytes,13,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// The type of GPU that is limited, or the maintenance.
+	Name          string `protobuf:"bytes,14,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -490,6 +504,13 @@ func (x *JobObstacle) GetNodes() []*NodeCount {
 		return x.Nodes
 	}
 	return nil
+}
+
+func (x *JobObstacle) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 // WhatIf is what would become of a job with a change.
@@ -941,8 +962,8 @@ var File_scaimind_v1_explain_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_explain_proto_rawDesc = "" +
 	"\n" +
-	"\x19scaimind/v1/explain.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\"\xaf\x01\n" +
-	"\fObstacleKind\"\x9e\x01\n" +
+	"\x19scaimind/v1/explain.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\"\xe1\x01\n" +
+	"\fObstacleKind\"\xd0\x01\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05NODES\x10\x01\x12\t\n" +
@@ -958,7 +979,11 @@ const file_scaimind_v1_explain_proto_rawDesc = "" +
 	"\n" +
 	"\x06PAUSED\x10\t\x12\t\n" +
 	"\x05OTHER\x10\n" +
-	"\"\xb1\x02\n" +
+	"\x12\x0f\n" +
+	"\vMAINTENANCE\x10\v\x12\x0f\n" +
+	"\vRESERVATION\x10\f\x12\x0e\n" +
+	"\n" +
+	"PROTECTION\x10\r\"\xb1\x02\n" +
 	"\tNodeCheck\"\xa3\x02\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\b\n" +
@@ -987,7 +1012,7 @@ const file_scaimind_v1_explain_proto_rawDesc = "" +
 	"\tNodeCount\x122\n" +
 	"\x05check\x18\x01 \x01(\x0e2\x1c.scaimind.v1.NodeCheck.ValueR\x05check\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12\x1a\n" +
-	"\bexamples\x18\x03 \x03(\tR\bexamples\"\xce\x03\n" +
+	"\bexamples\x18\x03 \x03(\tR\bexamples\"\xe2\x03\n" +
 	"\vJobObstacle\x123\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1f.scaimind.v1.ObstacleKind.ValueR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x17\n" +
@@ -1002,7 +1027,8 @@ const file_scaimind_v1_explain_proto_rawDesc = "" +
 	" \x01(\x01H\x02R\x06needed\x88\x01\x01\x120\n" +
 	"\x05until\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x19\n" +
 	"\x05count\x18\f \x01(\x05H\x03R\x05count\x88\x01\x01\x12,\n" +
-	"\x05nodes\x18\r \x03(\v2\x16.scaimind.v1.NodeCountR\x05nodesB\b\n" +
+	"\x05nodes\x18\r \x03(\v2\x16.scaimind.v1.NodeCountR\x05nodes\x12\x12\n" +
+	"\x04name\x18\x0e \x01(\tR\x04nameB\b\n" +
 	"\x06_limitB\a\n" +
 	"\x05_usedB\t\n" +
 	"\a_neededB\b\n" +

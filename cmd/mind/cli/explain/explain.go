@@ -108,8 +108,12 @@ the scheduler. The estimated start is made of the jobs of your tenant alone, so 
   max_runtime               its time limit, such as 2h; 0 for none
   held=false                not held by its time, or by jobs that it depends on
   cancel=JOB                without another job of your tenant
-  quota.max_gpus, quota.max_running_jobs, queue.max_gpus
-                            other limits of the tenant and of the queue; none for no limit
+  quota.max_gpus, quota.max_running_jobs, quota.max_gpu_hours, quota.max_gpus_by_type
+                            other limits of the tenant, by type such as H100=16,A100=4; none for no limit
+  queue.max_gpus=none, queue.max_gpus_by_type=none
+                            without a limit of its queue
+  maintenance=none, reservations=none, protection=none
+                            without maintenances, reservations of other tenants, protection from preemption
 
 --at answers all of this as it was at an earlier moment: the coordinator takes its last saved state before it, and replays
 its log up to there. The moment is the index of a log entry (events and the audit log have it), a time, or a duration back
