@@ -11,6 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler/foresee"
 )
 
@@ -277,4 +279,36 @@ func TestForecast_ofAPreemptedJob(t *testing.T) {
 	require.Equal(t, urgent, first.After)
 	_, again := foreseen.Start(old)
 	require.True(t, again)
+}
+
+// A job that windows keep from all nodes starts when they end: a maintenance enables the nodes that it has drained.
+func TestForesee_whenWindowsEnd(t *testing.T) {
+	for name, x := range map[string]struct {
+		window windowverbs.PutWindow
+		begun  bool
+	}{
+		"a maintenance that is planned": {windowverbs.PutWindow{Kind: windows.Maintenance, Patterns: []string{"n1"}}, false},
+		"a maintenance that goes on":    {windowverbs.PutWindow{Kind: windows.Maintenance, Patterns: []string{"n1"}}, true},
+		"a reservation that is planned": {windowverbs.PutWindow{Kind: windows.Reservation, Tenant: "other", GPUs: 8}, false},
+		"a reservation that has begun":  {windowverbs.PutWindow{Kind: windows.Reservation, Tenant: "other", GPUs: 8}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState(t)
+			s.node("n1", gpus("n1", "H100", 8, 8), nil)
+			x.window.Name, x.window.From = "w", s.now.Add(10*time.Minute).UnixNano()
+			x.window.Until = x.window.From + int64(time.Hour)
+			require.Nil(t, s.apply(x.window)[0].(windowverbs.WindowResult).Refusal)
+			if x.begun {
+				s.pass(11 * time.Minute)
+			}
+			waits := s.submit(work.Shape{GPUs: 2}, 5)
+			require.Zero(t, s.run().Placed)
+			start, ok := s.foresee("t").Start(waits)
+			require.True(t, ok)
+			require.Equal(t, foresee.Start{At: x.window.Until, Window: true}, start)
+			s.now = time.Unix(0, x.window.Until)
+			s.pass(time.Second)
+			require.Equal(t, 1, s.run().Placed)
+		})
+	}
 }

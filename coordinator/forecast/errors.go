@@ -76,7 +76,7 @@ func (e *Errors) tell(v *fsm.View, tenant string, f *foresee.Forecast) {
 		return !ok || attempts != was.attempts
 	})
 	for id, start := range f.Starts() {
-		if start.After == 0 || start.At == 0 || len(of.told) >= maxTold {
+		if !start.Waits() || start.At == 0 || len(of.told) >= maxTold {
 			continue
 		}
 		if _, known := of.told[id]; known {

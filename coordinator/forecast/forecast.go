@@ -205,8 +205,8 @@ func (t *tenantForecast) forget(drop func()) {
 	}
 }
 
-// StartOf returns when a waiting job is expected to start; false: unknown. If none of the tenant's jobs is in the way, the
-// start is unknown, because the job waits nevertheless.
+// StartOf returns when a waiting job is expected to start; false: unknown. If neither a job of the tenant nor a window is in
+// the way, the start is unknown, because the job waits nevertheless.
 func StartOf(f *foresee.Forecast, j *work.Job) (time.Time, bool) {
 	if j.State == v1.JobState_QUEUED && j.Held == work.HoldNotBefore {
 		return time.Unix(0, j.NotBefore), true
@@ -215,7 +215,7 @@ func StartOf(f *foresee.Forecast, j *work.Job) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	start, ok := f.Start(j.ID)
-	return time.Unix(0, start.At), ok && start.After != 0 && start.At != 0
+	return time.Unix(0, start.At), ok && start.Waits() && start.At != 0
 }
 
 // WaitOf is StartOf in seconds from now.
@@ -264,8 +264,10 @@ func Explain(f *foresee.Forecast, j *work.Job, now time.Time) []string {
 	}
 	start, ok := f.Start(j.ID)
 	switch {
-	case !ok || start.After == 0:
+	case !ok || !start.Waits():
 		return nil
+	case start.Window:
+		return []string{fmt.Sprintf("starts in %s at the earliest, when a maintenance or a reservation ends", roughly(time.Unix(0, start.At).Sub(now)))}
 	case start.At == 0:
 		return []string{fmt.Sprintf("starts at the earliest when %s ends; that time is unknown: set max_runtime_seconds, or wait for a job of that name to complete", start.After)}
 	}

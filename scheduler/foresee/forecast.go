@@ -10,6 +10,7 @@ import (
 	"container/heap"
 	"iter"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,9 +53,14 @@ type Start struct {
 	// At is in Unix nanoseconds; 0: it starts when After ends, at an unknown time.
 	At int64
 	// After is the job of the same tenant whose end lets the job start; 0: it waits for none, so At is the time of the
-	// forecast.
+	// forecast, unless Window is set.
 	After ident.Job
+	// Window: it waits for none, but for the end of a maintenance or of a reservation.
+	Window bool
 }
+
+// Waits reports whether the start is later than now for a reason that the forecast knows.
+func (s Start) Waits() bool { return s.After != 0 || s.Window }
 
 // Forecast holds the expected starts of the waiting jobs of one tenant.
 type Forecast struct {
@@ -72,10 +78,11 @@ func (f *Forecast) Start(id ident.Job) (Start, bool) {
 // Starts iterates the expected starts of all jobs that have one, in no order.
 func (f *Forecast) Starts() iter.Seq2[ident.Job, Start] { return maps.All(f.starts) }
 
-// Starts simulates the future of one tenant's waiting jobs as if it had the cluster to itself: [scheduler.Plan] now, and again
-// whenever a job is expected to end. It uses the tenant's own jobs and shared data (nodes, and the limits of queues), but
-// nothing of other tenants, so that it reveals nothing about them. Its result is therefore the earliest possible start, as
-// far as durations are known: a job behind one of unknown duration has no start. Like Plan it is pure.
+// Starts simulates the future of one tenant's waiting jobs as if it had the cluster to itself: [scheduler.Plan] now, and
+// again whenever a job is expected to end, and when a maintenance or a reservation ends. It uses the tenant's own jobs
+// and shared data (nodes, windows, and the limits of queues), but nothing of other tenants, so that it reveals nothing
+// about them. Its result is therefore the earliest possible start, as far as durations are known: a job behind one of
+// unknown duration has no start. Like Plan it is pure.
 func Starts(v View, tenant string, now time.Time, opts Options) *Forecast {
 	if opts.Jobs <= 0 {
 		opts.Jobs = forecastJobs
@@ -102,7 +109,8 @@ func Starts(v View, tenant string, now time.Time, opts Options) *Forecast {
 		}
 	}
 	heap.Init(&ends)
-	at, freed := now.UnixNano(), []*holding(nil)
+	at, freed, closed := now.UnixNano(), []*holding(nil), false
+	windows := windowEnds(v, at)
 	f.at = max(f.at, at)
 	prices := sync.OnceValue(func() *place.Prices { return place.Learn(f.Mix(), f.Nodes()) })
 	for {
@@ -112,6 +120,7 @@ func Starts(v View, tenant string, now time.Time, opts Options) *Forecast {
 			for _, p := range plan.Commands[i].Placements {
 				held := f.start(&p)
 				start := Start{At: at, After: causes.of(held)}
+				start.Window = closed && start.After == 0
 				out.starts[p.Job] = start
 				if array := p.Job.Submitted(); array != p.Job {
 					if _, known := out.starts[array]; !known { // An array starts with its first element.
@@ -125,10 +134,15 @@ func Starts(v View, tenant string, now time.Time, opts Options) *Forecast {
 				}
 			}
 		}
-		if at == 0 || len(f.classes) == 0 || out.Passes == opts.Passes || len(ends)+len(endless) == 0 {
+		if at == 0 || len(f.classes) == 0 || out.Passes == opts.Passes || len(ends)+len(endless)+len(windows) == 0 {
 			return out
 		}
-		freed = freed[:0]
+		freed, closed = freed[:0], false
+		if len(windows) > 0 && (len(ends) == 0 || windows[0] < ends[0].at) {
+			at, windows, closed = windows[0], windows[1:], true
+			f.at = max(f.at, at)
+			continue
+		}
 		if len(ends) == 0 {
 			// Times are unknown from here on. One more pass plans the jobs that wait for jobs of unknown duration.
 			at, freed, endless = 0, endless, nil
@@ -149,6 +163,17 @@ func Starts(v View, tenant string, now time.Time, opts Options) *Forecast {
 			freed = append(freed, e.of)
 		}
 	}
+}
+
+// windowEnds returns the times at which maintenances and reservations end, in order.
+func windowEnds(v View, now int64) (all []int64) {
+	for w := range v.Windows() {
+		if w.Until > now {
+			all = append(all, w.Until)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // causes are the jobs that ended before a pass. last is, by node, the index of the last one that was on it.

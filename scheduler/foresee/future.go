@@ -187,7 +187,6 @@ func (f *future) Array(id ident.Job) (*work.Job, bool) {
 }
 
 func (f *future) Index() uint64                           { return f.now.Index() }
-func (f *future) Nodes() iter.Seq[*work.Node]             { return f.now.Nodes() }
 func (f *future) Queue(name string) (*work.Queue, bool)   { return f.now.Queue(name) }
 func (f *future) Policy() policy.Policy                   { return f.now.Policy() }
 func (f *future) Now() int64                              { return f.at }
@@ -195,6 +194,37 @@ func (f *future) Total() accounts.Amount                  { return f.now.Total()
 func (f *future) Quota(tenant string) (*work.Quota, bool) { return f.now.Quota(tenant) }
 func (f *future) ClassReason(work.ClassKey) reason.Reason { return "" }
 func (f *future) Classes() iter.Seq[work.ClassKey]        { return slices.Values(f.classes) }
+
+// Nodes are those of the present. Nodes that a maintenance has drained are enabled when it is over.
+func (f *future) Nodes() iter.Seq[*work.Node] {
+	return func(yield func(*work.Node) bool) {
+		for n := range f.now.Nodes() {
+			if !yield(f.later(n)) {
+				return
+			}
+		}
+	}
+}
+
+func (f *future) Node(id string) (*work.Node, bool) {
+	n, ok := f.now.Node(id)
+	if ok {
+		n = f.later(n)
+	}
+	return n, ok
+}
+
+func (f *future) later(n *work.Node) *work.Node {
+	if n.Drain == nil {
+		return n
+	}
+	for w := range f.now.Windows() {
+		if w.Until <= f.at && slices.Contains(w.Drained, n.ID) {
+			return picture.Enabled(n)
+		}
+	}
+	return n
+}
 
 // Budget is the tenant's present one: GPU hours are forecast as if the tenant kept the GPUs that it has now.
 func (f *future) Budget(string) *budgets.Budget        { return f.now.Budget(f.tenant) }
@@ -217,7 +247,6 @@ func (f *future) Job(id ident.Job) (*work.Job, bool) {
 }
 
 func (f *future) ClassOf(j *work.Job) work.ClassKey     { return f.now.ClassOf(j) }
-func (f *future) Node(id string) (*work.Node, bool)     { return f.now.Node(id) }
 func (f *future) LeasesOn(string) iter.Seq[*work.Lease] { return slices.Values([]*work.Lease(nil)) }
 
 // Accounts are the accounts of the tenant's users.

@@ -112,7 +112,7 @@ func (a *Answer) foresee(w *view, now time.Time) {
 		return
 	}
 	a.Start, a.Known = foresee.Starts(w, a.Job.Tenant, now, foresee.Options{}).Start(a.Job.ID)
-	if a.Start.After == 0 {
-		a.Known = false // The job waits although no job of its tenant is in the way, so jobs of other tenants are.
+	if !a.Start.Waits() {
+		a.Known = false // The job waits although nothing that the forecast knows is in the way, so jobs of other tenants are.
 	}
 }
