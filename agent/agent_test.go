@@ -147,6 +147,29 @@ func TestTheTaskKnowsItsPlace(t *testing.T) {
 	})
 }
 
+// Where MPS runs, it holds the processes of a job to its share of a GPU, whatever the job sets.
+func TestAShareOfAGPUHasLimitsWhereMPSRuns(t *testing.T) {
+	belowFull(t, "MPS cannot be reached there")
+	pipes := t.TempDir()
+	t.Setenv("CUDA_MPS_PIPE_DIRECTORY", pipes)
+	share := func(fraction float64) map[string]string {
+		return envOf(t, func(s *v1.TaskSpec) {
+			s.Gpus, s.GpuFraction = []int32{3}, fraction
+			s.Job.CommandConfig.Environment = map[string]string{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "100"}
+		})
+	}
+	without := share(0.25)
+	require.Equal(t, "100", without["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"])
+	require.NotContains(t, without, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")
+	require.NoError(t, os.WriteFile(filepath.Join(pipes, "nvidia-cuda-mps-control.pid"), []byte("1\n"), 0o600))
+	for name, want := range map[string]string{
+		"CUDA_VISIBLE_DEVICES": "3", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "12.5", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=10194M", "CUDA_MPS_PIPE_DIRECTORY": pipes,
+	} {
+		require.Equal(t, want, share(0.125)[name], name)
+	}
+	require.NotContains(t, share(1), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "a whole GPU has no limit")
+}
+
 // noRank checks that a task has no variable of a rank: some of them alone would mislead programs.
 func noRank(t *testing.T, env map[string]string) {
 	t.Helper()

@@ -127,6 +127,18 @@ func (g *Monitor) UUIDs(indices []int32) []string {
 	return uuids
 }
 
+// MemoryMB returns the memory of a GPU in MiB; 0: the driver has never listed it.
+func (g *Monitor) MemoryMB(index int32) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, gpu := range g.known {
+		if gpu.GetIndex() == index {
+			return int(gpu.GetMemoryMb())
+		}
+	}
+	return 0
+}
+
 func (g *Monitor) uuid(index int32) string {
 	for _, gpu := range g.known {
 		if gpu.GetIndex() == index {

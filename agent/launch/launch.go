@@ -37,8 +37,10 @@ type Launcher struct {
 	// Visible returns the value of CUDA_VISIBLE_DEVICES for GPUs.
 	Visible func(gpus []int32) string
 	// UUIDs returns the names of GPUs that the driver uses; nil: there is no driver.
-	UUIDs   func(gpus []int32) []string
-	Outputs *outputs.Dirs
+	UUIDs func(gpus []int32) []string
+	// MemoryMB returns the memory of a GPU in MiB, 0 if it is unknown; nil: it is unknown of all.
+	MemoryMB func(gpu int32) int
+	Outputs  *outputs.Dirs
 	// Quotas bound the directories of jobs; nil: nothing does.
 	Quotas *disk.Quotas
 	// Private are directories in which no job may work, apart from its own.
@@ -162,6 +164,7 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 		env.set("MIND_DATA_MANIFEST", filepath.Join(dir, inputs.Manifest))
 	}
 	setTaskEnv(&env, id, spec, place)
+	l.setShare(&env, spec)
 	if env.unset("MIND_UPLOAD_DIR"); job.GetCommandConfig().GetUpload() != "" {
 		env.set("MIND_UPLOAD_DIR", filepath.Join(dir, inputs.UploadDir))
 	}
