@@ -20,11 +20,11 @@ func TestDiskOfAJob(t *testing.T) {
 	t.Cleanup(func() { stopShims(t, dir) })
 	inProcess(t, cfg)
 	for _, target := range []string{"$MIND_OUTPUT_DIR/big", "$MIND_CHECKPOINT_DIR/big", "$MIND_METRICS_FILE"} {
-		o := order("sh", "-c", "said=$(dd if=/dev/zero bs=1M count=20 of="+target+" 2>&1); ended=$?; echo \"$said\" | grep -i quota >&2; exit $ended")
+		o := order("sh", "-c", "said=$(dd if=/dev/zero bs=1M count=20 of="+target+" 2>&1); ended=$?; echo \"$said\" | grep -i -e quota -e space >&2; exit $ended")
 		l.want(o)
 		end := l.ended(o.GetTask())
 		require.NotZero(t, end.GetExitCode())
-		require.Contains(t, end.GetErrorMessage(), "uota exceeded; ")
+		require.Regexp(t, "uota exceeded; |No space left on device; ", end.GetErrorMessage())
 		require.Contains(t, end.GetErrorMessage(), "; the outputs and checkpoints of the job take 8 MiB on node n1, and may take 8 MiB (job_disk_mb of the agent)")
 	}
 	o := order("sh", "-c", "dd if=/dev/zero bs=1M count=5 of=$MIND_OUTPUT_DIR/file 2> /dev/null; exit 3")
