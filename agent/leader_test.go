@@ -380,6 +380,8 @@ func stopped(o *v1.TaskOrder, reason v1.StopReason_Value, grace int32) *v1.TaskO
 func testConfig(t testing.TB, leaders ...*fakeLeader) Config {
 	cfg := Config{NodeID: "n1", DataDir: t.TempDir(), GPUs: "8xH100", Isolation: string(leveltest.Level()), Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	cfg.Data.Roots = []string{os.TempDir()}
+	// How full the machine of the tests is, is no matter of theirs.
+	require.NoError(t, cfg.MinFreeDisk.UnmarshalText([]byte("0")))
 	if cfg.Isolation == string(isolation.Full) {
 		cfg.Mounts = []string{"/tmp:/tmp:rw"} // tests share files with their tasks
 	}

@@ -75,6 +75,10 @@ func run(ctx context.Context, levels, argv []string) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 		return cmd
 	}
+	// Users of tests pass through the directory of this run to that of theirs.
+	if err := os.Chmod(os.TempDir(), 0o711); err != nil {
+		return fmt.Errorf("open the directory of this run: %w", err)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
