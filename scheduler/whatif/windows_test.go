@@ -118,3 +118,36 @@ func TestRemedies_ofLimitsWindowsAndProtection(t *testing.T) {
 		})
 	}
 }
+
+// In a queue with a guarantee the job gets back what others have borrowed, whatever its priority.
+func TestTry_knowsGuarantees(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "H100", 4, nil)
+	require.Nil(t, c.apply(queueverbs.PutQueue{Queue: work.Queue{Name: "prod", Weight: 1, Guaranteed: 2}}).(queueverbs.QueueResult).Refusal)
+	borrower := newJob(work.Shape{GPUs: 4}, 9)
+	borrower.Preemptible = true
+	c.submit(borrower)
+	require.Len(t, c.plan(), 1)
+	waits := c.submit(newJob(work.Shape{GPUs: 2}, 3))
+	require.Empty(t, c.plan())
+	require.False(t, c.try(waits).Starts())
+	require.Equal(t, 1, c.try(waits, "queue=prod").Preempts)
+}
+
+// Of two jobs that need the same victim the more urgent one gets its places.
+func TestTry_aMoreUrgentJobGetsTheVictim(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "H100", 4, nil)
+	victim := newJob(work.Shape{GPUs: 4}, 1)
+	victim.Preemptible = true
+	c.submit(victim)
+	require.Len(t, c.plan(), 1)
+	c.now = c.now.Add(3 * time.Hour)
+	urgent := newJob(work.Shape{GPUs: 4}, 8)
+	urgent.Tenant = "other"
+	c.submit(urgent)
+	waits := c.submit(newJob(work.Shape{GPUs: 2}, 1))
+	require.Empty(t, c.plan())
+	require.False(t, c.try(waits, "priority=7").Starts())
+	require.Equal(t, 1, c.try(waits, "priority=9").Preempts)
+}
