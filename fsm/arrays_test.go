@@ -143,6 +143,8 @@ func TestArray_failsWithTheHighestCodeAndIsRetried(t *testing.T) {
 	require.Equal(t, 1000, row.Array.GoneFailed())
 	require.EqualValues(t, 1, *find(t, w.m.View(), id.At(1)).ExitCode, "the code of an element without a row is still known")
 
+	require.Equal(t, reason.CannotHold, w.refused(jobverbs.ControlJob{Job: id.At(0), Action: work.ActionHold}))
+	require.Equal(t, reason.CannotRelease, w.refused(jobverbs.ControlJob{Job: id.At(0), Action: work.ActionRelease}))
 	require.Equal(t, reason.RetrySucceeded, w.refused(jobverbs.ControlJob{Job: id.At(0), Action: work.ActionRetry}))
 	do[jobverbs.ControlResult](w, jobverbs.ControlJob{Job: id, Action: work.ActionRetry})
 	row = w.job(id)

@@ -27,7 +27,30 @@ func (l *Launcher) enterPythons(env *environment, launcher, job map[string]strin
 		if info, err := os.Stat(bin); err != nil || !info.IsDir() {
 			return fmt.Sprintf("node %s has no %s (%s): make the environment there, or where every node has it (a shared file system)", l.Node, bin, name)
 		}
+		if why := brokenPython(filepath.Join(bin, "python")); why != "" {
+			return fmt.Sprintf("node %s cannot start %s/python (%s): %s. Make the environment with a Python that the nodes have, at the same path", l.Node, bin, name, why)
+		}
 		env.set("PATH", bin+":"+env.values["PATH"])
+	}
+	return ""
+}
+
+// brokenPython says why the python of an environment cannot start. An environment may have none: its programs are there for
+// others.
+func brokenPython(path string) string {
+	link, err := os.Lstat(path)
+	if err != nil {
+		return ""
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil && link.Mode()&os.ModeSymlink != 0:
+		if to, err := os.Readlink(path); err == nil {
+			return "it is a link to " + to + ", which the node does not have"
+		}
+		return "it is a link that leads nowhere"
+	case err == nil && (info.IsDir() || info.Mode()&0o111 == 0):
+		return "it is not a program"
 	}
 	return ""
 }

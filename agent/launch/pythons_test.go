@@ -53,6 +53,25 @@ func TestSpec_pythonsOfAJobComeFirst(t *testing.T) {
 	require.Equal(t, "node n1 has no /no/venv/bin (VIRTUAL_ENV): make the environment there, or where every node has it (a shared file system)", refusal)
 }
 
+// An environment whose Python cannot start would have the job run with that of the node.
+func TestSpec_aPythonThatCannotStartIsRefused(t *testing.T) {
+	for want, make := range map[string]func(python string) error{
+		"it is a link to /no/python3.11, which the node does not have": func(python string) error { return os.Symlink("/no/python3.11", python) },
+		"it is not a program": func(python string) error { return os.WriteFile(python, nil, 0o600) },
+		"":                    func(python string) error { return os.WriteFile(python, nil, 0o700) },
+	} {
+		venv := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(venv, "bin"), 0o700))
+		require.NoError(t, make(filepath.Join(venv, "bin", "python")))
+		_, refusal := specOf(t, &v1.TaskSpec{Job: &v1.SubmitJobRequest{CommandConfig: &v1.CommandConfig{Argv: []string{"x"}, Environment: map[string]string{"VIRTUAL_ENV": venv}}}})
+		if want == "" {
+			require.Empty(t, refusal)
+			continue
+		}
+		require.Contains(t, refusal, "node n1 cannot start "+venv+"/bin/python (VIRTUAL_ENV): "+want+". Make the environment")
+	}
+}
+
 // The environment of a job wins over that of its launcher, also over a PATH of the launcher.
 func TestSpec_pythonsOfATraining(t *testing.T) {
 	venv, own := t.TempDir(), t.TempDir()

@@ -113,7 +113,9 @@ func (o *output) pump(pipe source, stream *tasklog.Stream, tail *[]byte) {
 			continue
 		}
 		if err != nil {
-			stream.Flush(time.Now())
+			for stream.Waiting() {
+				stream.Flush(time.Now())
+			}
 			return
 		}
 	}

@@ -67,6 +67,26 @@ func TestLongLinesAreSplit(t *testing.T) {
 	require.Equal(t, []string{"o:" + long, "o:y", "o:" + long}, texts(readAll(t, NewReader(w.dir))))
 }
 
+// A character is in one record, wherever the line is cut. Bytes that are no character do not wait for ever.
+func TestCharactersAreNotCut(t *testing.T) {
+	w := NewWriter(t.TempDir(), Limits{})
+	s := w.Stream(Stdout)
+	s.Write(at(1), []byte(strings.Repeat("x", MaxLine-1)+strings.Repeat("€", 30_000)+"\n"))
+	s.Write(at(2), []byte("a\xe2\x82"))
+	s.Flush(at(3))
+	require.True(t, s.Waiting())
+	s.Write(at(4), []byte("\xac euro\n"))
+	s.Write(at(5), []byte("b\xe2"))
+	s.Flush(at(6))
+	s.Flush(at(7))
+	require.False(t, s.Waiting())
+	w.Close(at(8))
+	all := texts(readAll(t, NewReader(w.dir)))
+	require.Equal(t, 30_000, strings.Count(strings.Join(all, ""), "€")-1)
+	require.Equal(t, []string{"o:a", "o:€ euro", "o:b", "o:\uFFFD"}, all[len(all)-4:])
+	require.NotContains(t, strings.Join(all[:len(all)-1], ""), "\uFFFD")
+}
+
 func writeNumbered(t *testing.T, limits Limits, lines int) *Writer {
 	t.Helper()
 	w := NewWriter(t.TempDir(), limits)

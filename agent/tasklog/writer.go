@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // retryDisk is how long the writer waits after a failed write before it tries again.
@@ -236,24 +237,45 @@ func (s *Stream) grow(now time.Time, p []byte) {
 	for len(s.partial)+len(p) > MaxLine {
 		n := MaxLine - len(s.partial)
 		s.partial = append(s.partial, p[:n]...)
-		s.w.add(now, s.kind, s.partial)
-		s.partial = s.partial[:0]
+		s.cut(now)
 		p = p[n:]
 	}
 	s.partial = append(s.partial, p...)
 }
 
+// cut writes the incomplete line as a record. The beginning of a character stays for the next record, unless it is all there is.
+func (s *Stream) cut(now time.Time) {
+	n := wholeCharacters(s.partial)
+	if n == 0 {
+		n = len(s.partial)
+	}
+	s.w.add(now, s.kind, s.partial[:n])
+	s.partial = append(s.partial[:0], s.partial[n:]...)
+}
+
+// wholeCharacters returns the length of a text without a character at its end whose bytes are not all there.
+func wholeCharacters(text []byte) int {
+	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
+		if begin := len(text) - i; utf8.RuneStart(text[begin]) {
+			if !utf8.FullRune(text[begin:]) {
+				return begin
+			}
+			break
+		}
+	}
+	return len(text)
+}
+
 // Waiting reports whether an incomplete line waits for its end.
 func (s *Stream) Waiting() bool { return len(s.partial) > 0 }
 
-// Flush writes an incomplete line as a record.
+// Flush writes an incomplete line as a record. When the output has ended, it is called until nothing waits.
 func (s *Stream) Flush(now time.Time) {
 	if len(s.partial) == 0 {
 		return
 	}
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	s.w.add(now, s.kind, s.partial)
-	s.partial = s.partial[:0]
+	s.cut(now)
 	s.w.flush(now, false)
 }

@@ -68,12 +68,18 @@ func Parse(expression string, zone *time.Location) (*Times, error) {
 	if !ok {
 		return nil, errEvery
 	}
-	t := &Times{zone: zone, real: *spec, wall: *spec, byClock: spec.Minute&anyValue == 0 && spec.Hour&anyValue == 0}
+	t := &Times{zone: zone, real: *spec, wall: *spec, byClock: !star(expression, 0, spec.Minute) && !star(expression, 1, spec.Hour)}
 	t.real.Location, t.wall.Location = zone, time.UTC
 	if t.Next(time.Now()).IsZero() {
 		return nil, errNever
 	}
 	return t, nil
+}
+
+// star reports whether a field begins with a star. The library does not take one with a step for one.
+func star(expression string, field int, bits uint64) bool {
+	fields := strings.Fields(expression)
+	return bits&anyValue != 0 || field < len(fields) && strings.HasPrefix(fields[field], "*")
 }
 
 // Next returns the first due time later than after; zero: there is none in the next years.

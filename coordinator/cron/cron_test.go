@@ -26,6 +26,8 @@ func TestNext(t *testing.T) {
 		"between the two":                  {"30 2 * * *", "Europe/Berlin", "2026-10-25T01:10:00Z", []string{"2026-10-26 02:30 CET"}},
 		"each half hour, turned forward":   {"*/30 * * * *", "Europe/Berlin", "2026-03-29T00:30:00Z", []string{"2026-03-29 03:00 CEST", "2026-03-29 03:30 CEST"}},
 		"each half hour, turned back":      {"*/30 * * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", []string{"2026-10-25 02:30 CEST", "2026-10-25 02:00 CET", "2026-10-25 02:30 CET"}},
+		"a step in one hour, turned back":  {"*/20 2 25 10 *", "Europe/Berlin", "2026-10-24T12:00:00Z", []string{"2026-10-25 02:00 CEST", "2026-10-25 02:20 CEST", "2026-10-25 02:40 CEST", "2026-10-25 02:00 CET", "2026-10-25 02:20 CET", "2026-10-25 02:40 CET"}},
+		"a step in an hour that is not":    {"*/30 2 29 3 *", "Europe/Berlin", "2026-03-28T12:00:00Z", []string{"2027-03-29 02:00 CEST"}},
 		"half an hour of daylight saving":  {"15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00:00Z", []string{"2026-10-04 02:45 +11", "2026-10-05 02:15 +11"}},
 		"a day that was left out (Samoa)":  {"0 12 * * *", "Pacific/Apia", "2011-12-29T22:00:00Z", []string{"2011-12-31 12:00 +14", "2012-01-01 12:00 +14"}},
 		"midnight that is turned over":     {"0 0 * * *", "America/Santiago", "2026-09-05T12:00:00Z", []string{"2026-09-06 01:00 -03", "2026-09-07 00:00 -03"}},

@@ -186,7 +186,7 @@ var sentences = map[reason.Code]string{
 	reason.MaxParallelReached: "max_parallel: {0} of {1 element} of the array run",
 	reason.BadArray:           "the elements of an array are numbered from {0} to {1}: give numbers of 0 to {2}, the first one first",
 	reason.NoArrayID:          "the log is too long for another array",
-	reason.ElementNotStarted:  "{0} has not started: pause or resume its array",
+	reason.ElementNotStarted:  "{0} has not started: pause, resume, hold or release its array",
 	reason.ElementsStopping:   "{0} has {1 element} still stopping: resume it when they have stopped",
 	reason.NothingFailed:      "no element of {0} has failed: there is nothing to retry",
 	reason.NotForAnArray:      "{0} is an array: resources and checkpoints are chosen for an element that has run",

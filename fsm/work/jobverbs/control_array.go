@@ -201,6 +201,10 @@ func controlElement(tx *lifecycle.Tx, e *work.Job, c *ControlJob) *kernel.Refusa
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.CannotPause, id, e.State)
 	case c.Action == work.ActionResume:
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.CannotResumeFinished, id, e.State)
+	case c.Action == work.ActionHold:
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.CannotHold, id, e.State)
+	case c.Action == work.ActionRelease:
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.CannotRelease, id, e.State)
 	case c.Action != work.ActionRetry:
 		return kernel.Refuse(kernel.CodeInvalidArgument, reason.UnknownAction, uint8(c.Action))
 	case e.State == v1.JobState_SUCCEEDED:
