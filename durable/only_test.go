@@ -61,6 +61,7 @@ var elsewhere = map[string]string{
 	"agent/shim/confine/group_linux.go KillGroup os.WriteFile":     ofNoDisk,
 	"agent/taskfile/taskfile_linux.go Replace syscall.Renameat":    ofATask,
 	"agent/tasklog/writer.go create os.OpenFile":                   ofALog,
+	"agent/tasklog/writer.go reopen os.OpenFile":                   ofALog,
 	"agent/safedir/safedir.go open unix.Openat2":                   ofReading,
 	"agent/tunnels/terminal.go openTerminal unix.Open":             ofNoDisk,
 	"cmd/mind/cli/simulate/cluster.go saveTrace os.OpenFile":       "a report, which can be made again",

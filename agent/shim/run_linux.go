@@ -297,9 +297,12 @@ func (s *shim) finish() int {
 	data := s.exit.JSON()
 	s.door.announce("exited " + string(data))
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		// The remark comes first: when the exit is there, the log is complete.
+		s.log.TellLost(time.Now())
 		err := taskfile.Replace(".", ExitFile, data)
 		switch {
 		case err == nil:
+			s.log.TellLost(time.Now()) // room may have come only now
 			return exitOK
 		case os.IsNotExist(err):
 			return exitNoDir // the directory was removed: nothing will read it

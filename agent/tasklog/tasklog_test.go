@@ -205,6 +205,50 @@ func TestWhatTheDiskRefusesIsCounted(t *testing.T) {
 	require.Equal(t, "o:d", got[1])
 }
 
+// The lines of a task that ended on a full disk are counted in its log when there is room again.
+func TestLinesLostAtTheEndAreTold(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	w := NewWriter(dir, Limits{})
+	s := w.Stream(Stdout)
+	s.Write(at(0), []byte("before\n"))
+	full := func(is bool) { // a file that is not open for writing refuses, as a full disk does
+		file, err := os.Open(filepath.Join(dir, segmentName(0)))
+		require.NoError(t, err)
+		if is {
+			w.file = file
+			return
+		}
+		require.NoError(t, file.Close())
+	}
+	full(true)
+	s.Write(at(1), []byte("why\nI die\n"))
+	w.Close(at(2))
+	full(false)
+	require.Equal(t, []string{"o:before"}, texts(readAll(t, NewReader(dir))))
+	require.True(t, w.TellLost(at(3)))
+	require.True(t, w.TellLost(at(4)), "once")
+	got := texts(readAll(t, NewReader(dir)))
+	require.Len(t, got, 2)
+	require.Contains(t, got[1], "m:mind: 2 lines (")
+
+	// Nothing is written into a file that somebody else has put there.
+	w = NewWriter(dir, Limits{})
+	require.NoError(t, os.RemoveAll(dir))
+	s = w.Stream(Stdout)
+	s.Write(at(0), []byte("before\n"))
+	full(true)
+	s.Write(at(1), []byte("lost\n"))
+	w.Close(at(2))
+	other := filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.WriteFile(other, []byte("theirs"), 0o600))
+	require.NoError(t, os.Remove(filepath.Join(dir, segmentName(0))))
+	require.NoError(t, os.Symlink(other, filepath.Join(dir, segmentName(0))))
+	require.False(t, w.TellLost(at(3)))
+	text, err := os.ReadFile(other)
+	require.NoError(t, err)
+	require.Equal(t, "theirs", string(text))
+}
+
 func TestDamagedRecordIsShown(t *testing.T) {
 	w := writeNumbered(t, Limits{}, 3)
 	name := filepath.Join(w.dir, segmentName(0))

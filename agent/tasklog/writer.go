@@ -2,9 +2,11 @@ package tasklog
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 	"unicode/utf8"
 )
@@ -77,6 +79,45 @@ func (w *Writer) Close(now time.Time) {
 		w.file = nil
 	}
 }
+
+// TellLost writes what a remark about lost records has to say into a log that is closed, and reports whether nothing is left to be
+// said. The records of a task that ends while the disk is full are the ones that say why.
+func (w *Writer) TellLost(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lost.lines == 0 {
+		return true
+	}
+	if w.file == nil && w.reopen() != nil {
+		return false
+	}
+	told := w.tellLost(now)
+	if w.closed && w.file != nil {
+		_ = w.file.Truncate(w.size)
+		_ = w.file.Close()
+		w.file = nil
+	}
+	return told
+}
+
+// reopen opens the current segment again, if it is as this Writer has left it.
+func (w *Writer) reopen() error {
+	if w.size == 0 {
+		return w.open()
+	}
+	file, err := os.OpenFile(w.dir+"/"+segmentName(w.base), os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() != w.size {
+		_ = file.Close()
+		return errReplaced
+	}
+	w.file = file
+	return nil
+}
+
+var errReplaced = errors.New("something else is in the place of the log")
 
 func (w *Writer) add(now time.Time, kind Kind, text []byte) {
 	w.buf = strconv.AppendInt(w.buf, now.UnixNano(), 10)
