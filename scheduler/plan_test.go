@@ -151,6 +151,19 @@ func TestPlan_fractionsShareTheFullestGPU(t *testing.T) {
 	require.Equal(t, "needs 0.1 of one GPU on one node; no GPU has that much left", s.reason(f))
 }
 
+// Where all GPUs are in use, that is the reason of a fraction, also of one that may not use all nodes.
+func TestPlan_fractionsSayWhatIsMissing(t *testing.T) {
+	s := newState(t)
+	for _, n := range []string{"n1", "n2", "n3"} {
+		s.node(n, gpus(n, "H100", 2, 2), nil)
+	}
+	s.submit(work.Shape{Nodes: 3, GPUs: 2, Exclude: "n9"}, 5)
+	s.run()
+	a := s.submit(work.Shape{FractionMilli: 500, Exclude: "n1"}, 5)
+	s.run()
+	require.Contains(t, s.reason(a), "no GPU has that much left")
+}
+
 func TestPlan_sickAndSilentNodesGetNothing(t *testing.T) {
 	s := newState(t)
 	s.node("n1", gpus("n1", "H100", 8, 8), nil)

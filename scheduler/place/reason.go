@@ -85,7 +85,7 @@ func (f *Fit) scattered(need reason.Reason) reason.Reason {
 // number of suitable free GPUs on any host. Groups with too few are skipped.
 func (f *Fit) survey() (most, enough, fitting int) {
 	for _, c := range f.kinds {
-		from := max(int(f.shape.GPUs), min(1, int(f.shape.FractionMilli)))
+		from := int(f.shape.GPUs)
 		if c.alike && f.bars == nil {
 			most = max(most, c.most)
 		} else {
@@ -107,7 +107,7 @@ func (f *Fit) survey() (most, enough, fitting int) {
 			}
 			suited := g.opens(c.gpus)
 			most = max(most, suited)
-			if suited < int(f.shape.GPUs) {
+			if suited < int(f.shape.GPUs) || f.shape.FractionMilli > 0 && suited == 0 && g.bestPart(&f.shape, c.gpus, nil) == 0 {
 				continue
 			}
 			enough += n
