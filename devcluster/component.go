@@ -4,11 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
-// restartPause is the pause before an ended component is started again.
-const restartPause = 200 * time.Millisecond
+// restartPause is the pause before an ended component is started again. It doubles, up to longestPause, for one that ends before
+// it has run for briefRun: one with a broken configuration would otherwise fill the log.
+const (
+	restartPause = 200 * time.Millisecond
+	longestPause = 10 * time.Second
+	briefRun     = time.Second
+)
 
 // running is one process or goroutine of a component.
 type running interface {
@@ -74,6 +80,7 @@ func (p *component) launch() (life running, err error) {
 func (p *component) supervise(life running) {
 	defer close(p.over)
 	logger := p.cluster.options.Logger.With("component", p.name)
+	began, pause := time.Now(), restartPause
 	for {
 		select {
 		case <-life.Done():
@@ -85,7 +92,10 @@ func (p *component) supervise(life running) {
 		if p.retired.Err() != nil {
 			return
 		}
-		logger.Warn("component ended", "pid", life.Pid(), "how", describe(p.lastErr), "restarting", p.cluster.options.Restart)
+		if pause = min(2*pause, longestPause); time.Since(began) >= briefRun {
+			pause = restartPause
+		}
+		logger.Warn("component ended", "pid", life.Pid(), "how", describe(p.lastErr), "restarting", p.cluster.options.Restart, "last_line", p.lastLine())
 		select {
 		case p.cluster.ended <- p:
 		default:
@@ -95,10 +105,11 @@ func (p *component) supervise(life running) {
 		}
 		for {
 			select {
-			case <-time.After(restartPause):
+			case <-time.After(pause):
 			case <-p.retired.Done():
 				return
 			}
+			began = time.Now()
 			next, err := p.launch()
 			if next != nil {
 				life = next
@@ -112,6 +123,12 @@ func (p *component) supervise(life running) {
 			}
 		}
 	}
+}
+
+// lastLine is the last line of the log of the component: it says why the component ended.
+func (p *component) lastLine() string {
+	text := endOfLog(p.cluster.dir, p.name)
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // started reports whether start has succeeded.
