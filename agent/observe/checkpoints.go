@@ -213,6 +213,8 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, now tim
 func (c *checkpointDir) identify(ctx context.Context, dir *safedir.Dir, child safedir.Child, known knownDir, left *int) knownDir {
 	m, err := manifestBelow(ctx, dir, child.Name, left)
 	switch {
+	case errors.Is(err, errTooManyFiles), errors.Is(err, safedir.ErrTooDeep):
+		known.identity = replacedSince
 	case err != nil:
 		c.calm = false
 	case m.is(known.digest):

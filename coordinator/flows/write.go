@@ -96,11 +96,12 @@ func (s *Service) UpdateFlow(ctx context.Context, req *v1.UpdateFlowRequest) (*v
 	if err := texts(req.Name, req.Description); err != nil {
 		return nil, err
 	}
-	actor, basedOn := call.Of(ctx).Actor(), versionMeant(f.Flow, req.GetBasedOn())
+	actor, basedOn := call.Of(ctx).Actor(), versionMeant(req.GetBasedOn(), "")
 	var command kernel.Command = flowverbs.PutFlow{
 		ID: f.ID, Caller: f.caller, Name: req.Name, Description: req.Description, Actor: actor, BasedOn: basedOn,
 	}
 	if req.GetContent() != "" {
+		basedOn = versionMeant(req.GetBasedOn(), f.Version)
 		content, _, err := pack(req.GetContent())
 		if err != nil {
 			return nil, err
@@ -117,10 +118,10 @@ func (s *Service) UpdateFlow(ctx context.Context, req *v1.UpdateFlowRequest) (*v
 	return &v1.UpdateFlowResponse{Flow: shown}, err
 }
 
-// versionMeant is the version that a change names. "*" means the current one.
-func versionMeant(f *flows.Flow, basedOn string) string {
+// versionMeant is the version that a change names; whatever: what "*" means.
+func versionMeant(basedOn, whatever string) string {
 	if basedOn == "*" {
-		return f.Version
+		return whatever
 	}
 	return call.Clip(basedOn, 64)
 }
@@ -158,7 +159,7 @@ func (s *Service) DeleteFlow(ctx context.Context, req *v1.DeleteFlowRequest) (*v
 	if err != nil {
 		return nil, err
 	}
-	basedOn := versionMeant(f.Flow, req.GetBasedOn())
+	basedOn := versionMeant(req.GetBasedOn(), "")
 	_, fault, err := s.proposeOver(ctx, flowverbs.DeleteFlow{Flow: f.ID, Caller: f.caller, Actor: call.Of(ctx).Actor(), BasedOn: basedOn}, basedOn)
 	if err != nil {
 		return nil, err
