@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -36,6 +37,11 @@ func (l *Listed) Check(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Opaque != "" {
 		return refusalf("it is not a URL such as https://HOST/PATH, without a password and a fragment")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return refusalf("its port %s is not from 1 to 65535", port)
+		}
 	}
 	host := u.Hostname()
 	addr, err := netip.ParseAddr(host)

@@ -29,6 +29,8 @@ func TestListed_urls(t *testing.T) {
 		"https://evil.example.org/":         "evil.example.org is not in webhook_hosts of the coordinators",
 		"https://93.184.216.34/":            "is not in webhook_hosts",
 		"https://10.2.0.1/":                 "is not in webhook_hosts",
+		"https://hooks.example.org:0/":      "its port 0 is not from 1 to 65535",
+		"https://hooks.example.org:99999/":  "its port 99999 is not from 1 to 65535",
 		"https://127.0.0.2/":                "is not in webhook_hosts",
 		"http://localhost/":                 "is not in webhook_hosts",
 		"https://u:p@hooks.example.org/":    "it is not a URL such as",

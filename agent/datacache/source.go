@@ -65,6 +65,9 @@ func Missing(err error) bool {
 
 // explain makes the sentence that users see.
 func explain(what, path string, err error) error {
+	if transient(err) && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%s %s: %w; see why the service fails, then retry the job", cmp.Or(what, "data source"), Redacted(path), err)
+	}
 	return fmt.Errorf("%s %s: %w", cmp.Or(what, "data source"), Redacted(path), err)
 }
 

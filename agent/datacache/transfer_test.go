@@ -102,7 +102,7 @@ func TestAServiceThatIsBusyForAMoment(t *testing.T) {
 	defer server.Close()
 	require.Equal(t, "x", contents(t, open(t, config(t)).get(t, "t1", server.URL+"/d", "a"), "d"))
 	asked.Store(-100)
-	open(t, config(t)).refuse(t, server.URL+"/d", "answers 503")
+	open(t, config(t)).refuse(t, server.URL+"/d", "answers 503 Service Unavailable; see why the service fails, then retry the job")
 }
 
 func TestATransferThatStandsStillIsBegunAgain(t *testing.T) {

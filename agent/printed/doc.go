@@ -5,7 +5,7 @@
 // nobody else has: from the moment at which the program makes or writes the file, the Reader is done.
 //
 // Guarantees: each printed line counts once, whenever the agent dies. At most 10 lines a second are kept, the newest
-// ones. Only finite numbers are kept. One look reads a bounded part of the log.
+// ones. Only finite numbers are kept, and the losses that are not finite any more, as NaN. One look reads a bounded part of the log.
 //
 // Not guaranteed: that a line counts that its program prints in pieces with more than a second between them. The log has
 // them as several lines.

@@ -2,6 +2,7 @@ package printed
 
 import (
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,17 +30,27 @@ func (l *line) equal(other line) bool {
 	return l.step == other.step && l.total == other.total && slices.Equal(l.names, other.names) && slices.Equal(l.values, other.values)
 }
 
-// number adds a number. The first one of a name counts.
+// number adds a number. The first one of a name counts. A loss, or another number of a training, that is not finite any
+// more is added as NaN: it shows that the training diverged.
 func (l *line) number(name, text string) {
 	x, ok := parse(text)
+	if !ok && known(name) && notFinite(text) {
+		x, ok = math.NaN(), true
+	}
 	if !ok || !nameable(name) || len(l.names) == maxFields || slices.Contains(l.names, name) {
 		return
 	}
 	l.names, l.values = append(l.names, name), append(l.values, x)
 }
 
-// parse parses a finite decimal number.
+// thousands matches a number whose thousands are grouped by commas.
+var thousands = regexp.MustCompile(`^[-+]?\d{1,3}(,\d{3})+(\.\d*)?$`)
+
+// parse parses a finite decimal number. Its thousands may be grouped: 1,000.
 func parse(text string) (x float64, ok bool) {
+	if strings.IndexByte(text, ',') >= 0 && thousands.MatchString(text) {
+		text = strings.ReplaceAll(text, ",", "")
+	}
 	for i := range len(text) {
 		switch c := text[i]; {
 		case '0' <= c && c <= '9', c == '.', c == '-', c == '+', c == 'e', c == 'E':
@@ -49,6 +60,15 @@ func parse(text string) (x float64, ok bool) {
 	}
 	x, err := strconv.ParseFloat(text, 64)
 	return x, err == nil && !math.IsInf(x, 0)
+}
+
+// notFinite reports whether a text stands for a number that is not finite.
+func notFinite(text string) bool {
+	switch strings.ToLower(strings.TrimLeft(text, "+-")) {
+	case "nan", "inf", "infinity":
+		return true
+	}
+	return false
 }
 
 // at sets the step, if the text is one.

@@ -210,21 +210,39 @@ func pairs(text string) (l line, ok bool) {
 	}
 	l = newLine()
 	placed := false
-	for one := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' || r == ';' || r == '|' }) {
+	for one := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == '\t' || r == ';' || r == '|' }) {
+		l.pairs(one, &placed)
+	}
+	return l, placed
+}
+
+// pairs adds the names and numbers of a text without spaces, separated by commas. A comma within a number separates its
+// thousands.
+func (l *line) pairs(text string, placed *bool) {
+	for text != "" {
+		var one string
+		one, text, _ = strings.Cut(text, ",")
 		name, value, ok := strings.Cut(one, "=")
 		if !ok {
 			continue
 		}
+		for {
+			group, rest, _ := strings.Cut(text, ",")
+			if grouped := value + "," + group; thousands.MatchString(grouped) {
+				value, text = grouped, rest
+				continue
+			}
+			break
+		}
 		switch name {
 		case "step", "global_step", "iter", "iteration":
 			l.at(value)
-			placed = placed || l.step >= 0
+			*placed = *placed || l.step >= 0
 		case "total_steps", "max_steps":
 			l.of(value)
 		default:
 			l.number(name, value)
-			placed = placed || name == "epoch"
+			*placed = *placed || name == "epoch"
 		}
 	}
-	return l, placed
 }

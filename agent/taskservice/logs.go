@@ -2,7 +2,10 @@ package taskservice
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -83,9 +86,13 @@ func (s *source) ended() (bool, error) {
 	case s.Tasks.Context().Err() != nil:
 		return false, errStopping
 	case !known:
-		return false, status.Errorf(codes.NotFound, "node %s has removed task %s attempt %d rank %d", s.Node, s.id.Job, s.id.Attempt, s.id.Rank)
+		return false, s.removed()
 	}
 	return ended, nil
+}
+
+func (s *source) removed() error {
+	return status.Errorf(codes.NotFound, "node %s has removed task %s attempt %d rank %d", s.Node, s.id.Job, s.id.Attempt, s.id.Rank)
 }
 
 var errStopping = status.Error(codes.Unavailable, "the agent is stopping")
@@ -106,6 +113,10 @@ func (s *source) follow(ctx context.Context, follow bool, read func() (more bool
 			pauses.Reset()
 			continue
 		case ended:
+			// An operator who frees a disk may remove the directory. Its output is missing then, and not empty.
+			if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
+				return false, s.removed()
+			}
 			return true, nil
 		case !follow:
 			return false, nil

@@ -204,6 +204,18 @@ func TestReadTaskLogs_saysWhyItEnds(t *testing.T) {
 	})
 }
 
+// An ended task whose directory is gone has no complete output, although the agent still knows the task.
+func TestReadTaskLogs_directoryRemovedBehindTheAgent(t *testing.T) {
+	n, s := newNode(t)
+	n.log("hello")
+	n.over = true
+	require.NoError(t, os.RemoveAll(n.dir))
+	out, err := readLogs(t, s, &v1.ReadTaskLogsRequest{})
+	requireCode(t, codes.NotFound, err)
+	_, eof := lines(out)
+	require.False(t, eof)
+}
+
 // No message is larger than the usual limit, however long the lines are.
 func TestReadTaskLogs_messagesAreBounded(t *testing.T) {
 	n, s := newNode(t)

@@ -186,7 +186,11 @@ func (r *reading[E]) lose(missing bool, nodeErr, archiveErr error) error {
 	if r.at == 0 {
 		from = "from the start"
 	}
-	return &loss{at: r.at, message: fmt.Sprintf("the %s of job %s, attempt %d, rank %d, is missing %s: %s", r.what, r.job, r.attempt, r.src.rank, from, why)}
+	is := "is"
+	if r.what == "metrics" {
+		is = "are"
+	}
+	return &loss{at: r.at, message: fmt.Sprintf("the %s of job %s, attempt %d, rank %d, %s missing %s: %s", r.what, r.job, r.attempt, r.src.rank, is, from, why)}
 }
 
 // tryNodes is fromNodes with the patience of once.
