@@ -116,7 +116,7 @@ func (b *board) Mix() iter.Seq2[work.Shape, int]         { return maps.All(map[w
 func (b *board) HeldOfType(string, string) int           { return 0 }
 func (b *board) QueueTreeOfType(string, string) int      { return 0 }
 func (b *board) Budget(string) *budgets.Budget           { return nil }
-func (b *board) GPUModels() iter.Seq2[string, string]    { return maps.All(map[string]string{}) }
+func (b *board) GPUModels() iter.Seq[work.GPU]           { return slices.Values([]work.GPU(nil)) }
 
 func (b *board) Accounts() iter.Seq[*accounts.Account] {
 	return slices.Values([]*accounts.Account(nil))

@@ -3,7 +3,6 @@ package simulate
 import (
 	"cmp"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
@@ -25,7 +24,7 @@ type shares struct {
 	metered bool
 
 	capacity accounts.Amount
-	models   [][2]string // pairs of GPU type and model
+	models   []work.GPU // kinds of GPU
 
 	accounts []*accounts.Account // sorted by queue, tenant and user
 	budgets  map[string]*budgets.Budget
@@ -51,10 +50,12 @@ func newShares(on Cluster) shares {
 	for _, n := range on.Nodes {
 		s.capacity.Add(n.Amount())
 		for i := range n.GPUs {
-			s.models = append(s.models, [2]string{n.GPUs[i].Type, n.GPUs[i].Model})
+			s.models = append(s.models, work.GPU{Type: n.GPUs[i].Type, Model: n.GPUs[i].Model, MIG: n.GPUs[i].MIG})
 		}
 	}
-	slices.SortFunc(s.models, func(a, b [2]string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+	slices.SortFunc(s.models, func(a, b work.GPU) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Model, b.Model), cmp.Compare(a.MIG, b.MIG))
+	})
 	s.models = slices.Compact(s.models)
 	return s
 }
@@ -146,18 +147,7 @@ func (s *shares) Accounts() iter.Seq[*accounts.Account] { return slices.Values(s
 func (s *shares) Total() accounts.Amount { return s.capacity }
 
 // GPUModels implements scheduler.View.
-func (s *shares) GPUModels() iter.Seq2[string, string] {
-	if len(s.models) == 0 {
-		return maps.All(map[string]string(nil))
-	}
-	return func(yield func(string, string) bool) {
-		for _, m := range s.models {
-			if !yield(m[0], m[1]) {
-				return
-			}
-		}
-	}
-}
+func (s *shares) GPUModels() iter.Seq[work.GPU] { return slices.Values(s.models) }
 
 // Array implements scheduler.View: the row of an array with the fields that planning reads.
 func (c *cluster) Array(id ident.Job) (*work.Job, bool) {

@@ -52,6 +52,8 @@ type Device struct {
 	// Clique is the NVLink domain of a rack-scale system: the GPUs of several nodes that reach each other over NVLink. Empty:
 	// there is none.
 	Clique string
+	// Slice is set if the device is a part of a GPU.
+	Slice *Slice
 }
 
 // Process is a process that uses a GPU.

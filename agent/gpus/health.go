@@ -2,6 +2,7 @@ package gpus
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -115,16 +116,28 @@ func (g *Monitor) Fault(indices []int32, from, to time.Time) string {
 }
 
 // UUIDs returns the names of leased GPUs that the driver uses. One that it has never listed has none.
-func (g *Monitor) UUIDs(indices []int32) []string {
+func (g *Monitor) UUIDs(indices []int32) []string { return g.of(indices, (*v1.Gpu).GetUuid) }
+
+// Places returns where leased GPUs are: the UUID of each, and for a slice UUID/GPU INSTANCE/COMPUTE INSTANCE. One that
+// the driver has never listed is left out.
+func (g *Monitor) Places(indices []int32) []string {
+	return g.of(indices, func(gpu *v1.Gpu) string { return cmp.Or(gpu.GetMigInstance(), gpu.GetUuid()) })
+}
+
+// of returns a property of each of some GPUs that has it.
+func (g *Monitor) of(indices []int32, property func(*v1.Gpu) string) (all []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var uuids []string
 	for _, index := range indices {
-		if uuid := g.uuid(index); uuid != "" {
-			uuids = append(uuids, uuid)
+		at := slices.IndexFunc(g.known, func(gpu *v1.Gpu) bool { return gpu.GetIndex() == index })
+		if at < 0 {
+			continue
+		}
+		if one := property(g.known[at]); one != "" {
+			all = append(all, one)
 		}
 	}
-	return uuids
+	return all
 }
 
 // MemoryMB returns the memory of a GPU in MiB; 0: the driver has never listed it.
@@ -167,14 +180,15 @@ func indexOf(gpus []*v1.Gpu, uuid string) int {
 }
 
 // Visible returns the value of CUDA_VISIBLE_DEVICES for leased GPUs: their indices, which many programs parse, or their
-// UUIDs if the driver has renumbered them.
+// UUIDs if the driver has renumbered them, or if there are slices: CUDA does not number these.
 func (g *Monitor) Visible(indices []int32) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	names := make([]string, 0, len(indices))
+	named := g.shifted || slices.ContainsFunc(g.known, func(gpu *v1.Gpu) bool { return parent(gpu) != "" })
 	for _, index := range indices {
 		name := strconv.Itoa(int(index))
-		if uuid := g.uuid(index); g.shifted && uuid != "" {
+		if uuid := g.uuid(index); named && uuid != "" {
 			name = uuid
 		}
 		names = append(names, name)

@@ -3,9 +3,11 @@ package gpus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -51,10 +53,19 @@ func gpuOf(d device.Device) *v1.Gpu {
 	case device.Vanished:
 		gpu.Health = v1.GpuHealth_VANISHED
 	}
+	if slice := d.Slice; slice != nil {
+		gpu.MigProfile, gpu.MigInstance = slice.Profile, fmt.Sprintf("%s/%d/%d", slice.Parent, slice.GPUInstance, slice.ComputeInstance)
+	}
 	for _, peer := range d.NVLink {
 		gpu.NvlinkPeers = append(gpu.NvlinkPeers, int32(peer))
 	}
 	return gpu
+}
+
+// parent returns the UUID of the GPU that a slice is a part of; empty for a whole GPU.
+func parent(gpu *v1.Gpu) string {
+	uuid, _, _ := strings.Cut(gpu.GetMigInstance(), "/")
+	return uuid
 }
 
 // Same reports whether two lists are equal.

@@ -1,6 +1,7 @@
 package gpus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -248,6 +249,11 @@ func (g *Monitor) compare(devices []device.Device) (fault bool) {
 		if indexOf(next, old.GetUuid()) >= 0 {
 			continue
 		}
+		if divided(old, next) {
+			g.log.Info("a GPU was divided in another way", "gone", old.GetUuid(), "model", old.GetModel())
+			g.forget(old, next)
+			continue
+		}
 		g.missing[old.GetUuid()]++
 		if g.missing[old.GetUuid()] >= missingLooks {
 			fault = g.fail(old.GetUuid(), "the driver no longer lists it") || fault
@@ -272,6 +278,29 @@ func (g *Monitor) compare(devices []device.Device) (fault bool) {
 	return fault
 }
 
+// divided reports whether a device that is gone belonged to a GPU that the driver still lists, divided in another way. The
+// driver does not take a slice away that is in use, so somebody wanted that, and nothing has failed.
+func divided(old *v1.Gpu, now []*v1.Gpu) bool {
+	of := cmp.Or(parent(old), old.GetUuid())
+	return slices.ContainsFunc(now, func(gpu *v1.Gpu) bool { return cmp.Or(parent(gpu), gpu.GetUuid()) == of })
+}
+
+// forget forgets a device that is gone because its GPU was divided in another way. A failed GPU stays quarantined however it is divided.
+func (g *Monitor) forget(old *v1.Gpu, now []*v1.Gpu) {
+	q, aside := g.aside[old.GetUuid()]
+	delete(g.missing, old.GetUuid())
+	delete(g.aside, old.GetUuid())
+	if !aside || q.Cause == causeInUse {
+		return
+	}
+	for _, gpu := range now {
+		if _, ok := g.aside[gpu.GetUuid()]; !ok && divided(old, []*v1.Gpu{gpu}) {
+			q.UUID = gpu.GetUuid()
+			g.aside[q.UUID] = q
+		}
+	}
+}
+
 // heard records an Xid error that the driver has logged.
 func (g *Monitor) heard(uuid string, code int) {
 	xid := device.XidOf(code)
@@ -280,7 +309,15 @@ func (g *Monitor) heard(uuid string, code int) {
 		return
 	}
 	g.mu.Lock()
-	fault := g.fail(uuid, xid.String())
+	fault, whole := false, true
+	for _, gpu := range g.known {
+		if parent(gpu) == uuid {
+			fault, whole = g.fail(gpu.GetUuid(), xid.String()) || fault, false
+		}
+	}
+	if whole {
+		fault = g.fail(uuid, xid.String())
+	}
 	g.mu.Unlock()
 	g.commit()
 	if fault {

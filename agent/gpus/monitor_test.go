@@ -138,6 +138,39 @@ func TestAnotherGPUInThePlaceOfOneThatVanished(t *testing.T) {
 	require.Equal(t, []string{"0 a HEALTHY", "1 new HEALTHY", "2 c HEALTHY"}, w.health())
 }
 
+func slice(parent string, index, gi int) device.Device {
+	return device.Device{UUID: fmt.Sprintf("MIG-%s%d", parent, gi), Index: index, Slice: &device.Slice{Profile: "1g.10gb", Parent: parent, GPUInstance: gi}}
+}
+
+// A GPU that an operator divides has not failed, and neither has a slice that is taken away. A GPU that failed stays quarantined
+// in each of its parts.
+func TestAGPUThatIsDividedHasNotFailed(t *testing.T) {
+	w := watchGPUs(t, three(), t.TempDir())
+	w.looks(1)
+	require.Equal(t, "0,1", w.Visible([]int32{0, 1}))
+	w.list = []device.Device{{UUID: "a", Index: 0}, {UUID: "c", Index: 2}, slice("b", 10, 1), slice("b", 11, 2)}
+	w.looks(3)
+	require.Equal(t, []string{"0 a HEALTHY", "2 c HEALTHY", "10 MIG-b1 HEALTHY", "11 MIG-b2 HEALTHY"}, w.health())
+	require.Equal(t, "MIG-b2", w.Visible([]int32{11}))
+	require.Equal(t, "a", w.Visible([]int32{0}), "CUDA numbers GPUs otherwise when there are slices")
+	require.Equal(t, []string{"a", "b/2/0"}, w.Places([]int32{0, 11}))
+	require.Zero(t, w.faults)
+
+	w.list = []device.Device{{UUID: "a", Index: 0}, {UUID: "c", Index: 2}, slice("b", 11, 2)}
+	w.looks(3)
+	require.Equal(t, []string{"0 a HEALTHY", "2 c HEALTHY", "11 MIG-b2 HEALTHY"}, w.health())
+	require.Zero(t, w.faults)
+
+	w.call("b", 79)
+	require.Equal(t, 1, w.faults)
+	require.Contains(t, w.health()[2], "11 MIG-b2 QUARANTINED")
+	w.list = []device.Device{{UUID: "a", Index: 0}, {UUID: "b", Index: 1}, {UUID: "c", Index: 2}}
+	w.looks(3)
+	require.Contains(t, w.health()[1], "1 b QUARANTINED")
+	require.Len(t, w.health(), 3)
+	require.Equal(t, 1, w.faults)
+}
+
 func TestAGPUInUseIsQuarantinedUntilItIsEmpty(t *testing.T) {
 	w := watchGPUs(t, three(), t.TempDir())
 	w.looks(1)

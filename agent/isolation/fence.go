@@ -65,15 +65,16 @@ func (i *Isolation) Devices() string {
 	return DevicesListed
 }
 
-// Fence makes the control group of a task, in which it can open the GPUs of its lease alone. The shim finds the group.
-func (i *Isolation) Fence(group string, uuids []string) error {
+// Fence makes the control group of a task, in which it can open the GPUs of its lease alone. places is as for
+// devices.Filter.Attach. The shim finds the group.
+func (i *Isolation) Fence(group string, places []string) error {
 	if i == nil || i.filter == nil || group == "" {
 		return nil
 	}
 	if err := freshGroup(group); err != nil {
 		return err
 	}
-	if err := i.filter.Attach(group, uuids); err != nil {
+	if err := i.filter.Attach(group, places); err != nil {
 		confine.RemoveGroup(group)
 		return err
 	}

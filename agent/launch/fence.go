@@ -8,8 +8,8 @@ import (
 // Fence makes the control group of a task, with a filter that lets it open the GPUs of its lease alone. An error is a fault of the
 // node.
 func (l *Launcher) Fence(s shim.Spec, spec *v1.TaskSpec) error {
-	if s.Refusal != "" || l.UUIDs == nil {
+	if s.Refusal != "" || l.Places == nil {
 		return nil
 	}
-	return l.Isolation.Fence(s.Cgroup, l.UUIDs(spec.GetGpus()))
+	return l.Isolation.Fence(s.Cgroup, l.Places(spec.GetGpus()))
 }

@@ -36,8 +36,8 @@ type Launcher struct {
 	LogBytes int64
 	// Visible returns the value of CUDA_VISIBLE_DEVICES for GPUs.
 	Visible func(gpus []int32) string
-	// UUIDs returns the names of GPUs that the driver uses; nil: there is no driver.
-	UUIDs func(gpus []int32) []string
+	// Places returns where GPUs are, for Isolation; nil: there is no driver.
+	Places func(gpus []int32) []string
 	// MemoryMB returns the memory of a GPU in MiB, 0 if it is unknown; nil: it is unknown of all.
 	MemoryMB func(gpu int32) int
 	Outputs  *outputs.Dirs

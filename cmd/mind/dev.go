@@ -79,7 +79,7 @@ command that starts each component, and a token) and prints "ready http://HOST:P
 	f.StringVar(&o.Dir, "data-dir", "", "directory for all state, used again by the next start (default: a temporary one, removed at the end)")
 	f.IntVar(&o.Coordinators, "coordinators", 3, "1, 3 or 5")
 	f.IntVar(&o.Agents, "agents", 2, "number of nodes; 0: coordinators and a gateway only")
-	f.StringVar(&o.GPUs, "gpus", "", "GPUs of each agent: simulated ones such as 8xH100 or 4xA100,2xH100, auto, or none (default: those of this machine, else 8xH100)")
+	f.StringVar(&o.GPUs, "gpus", "", "GPUs of each agent: simulated ones such as 8xH100, 4xA100,2xH100 or 7xH100-1g.10gb, auto, or none (default: those of this machine, else 8xH100)")
 	f.StringVar(&o.Isolation, "isolation", "", "how far jobs are kept apart: none, cgroup or full (default: as far as this machine allows)")
 	f.StringVar(&o.HTTP, "http", "", "address of the gateway (default: 127.0.0.1:8080, or the next free port); an address that other machines can reach gets a warning: HTTP without TLS")
 	f.StringVar(&o.LogArchive, "log-archive", "", "archive that keeps logs and metrics of tasks when their node is gone: a directory, file:///DIR or s3://BUCKET/PREFIX?... (default: none)")

@@ -93,7 +93,7 @@ func nodeView(v *fsm.View, n *work.Node, c *call.Call, active map[string]*v1.Nod
 		shown := &v1.Gpu{
 			Uuid: g.UUID, Index: int32(g.Index), Model: g.Model, GpuType: g.Type, MemoryMb: int32(g.MemMB), PciBusId: g.PCI,
 			NumaNode: int32(g.NUMA), NvlinkPeers: call.GPUs(g.NVLink), Health: g.Health, HealthReason: words.Of(g.HealthReason),
-			Simulated: g.Simulated, JobId: holders[int(g.Index)],
+			Simulated: g.Simulated, JobId: holders[int(g.Index)], MigProfile: g.MIG, MigInstance: g.Instance,
 		}
 		if showsUse(c, shown.JobId != "", others&(1<<g.Index) != 0) {
 			show(shown, sampleOf(active, n.ID, shown.Index))

@@ -118,7 +118,12 @@ func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Inva
 		if types := inv.GPUTypes(); shape.GPUType != "" && len(types) > 0 {
 			return fault("gpu_type", "%s has GPUs of type %q; the types there are: %s", such(), shape.GPUType, strings.Join(types, ", "))
 		}
+		if len(inv.GPUTypes()) > 0 {
+			return fault("gpu_type", "%s has whole GPUs; a slice (MIG) is asked for by its type, one of: %s", such(), strings.Join(inv.GPUTypes(), ", "))
+		}
 		return fault("gpu_count", "%s has GPUs", such())
+	case place.NeedOneSlice:
+		return fault("gpu_type", "%s is a slice of a GPU (MIG), and a process can use no more than one: ask for one GPU on each node, without a fraction", shape.GPUType)
 	case place.NeedGPUMemory:
 		return fault("gpu_memory_mb", "%s has a GPU with %d MiB; the largest has %d", such(), shape.GPUMemMB, room.Most)
 	case place.NeedGPUs:

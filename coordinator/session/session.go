@@ -243,5 +243,5 @@ func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
 func Registered(v *fsm.View, n *work.Node) bool {
 	row, ok := v.Node(n.ID)
 	return ok && row.UnreachableSince == 0 && row.RosterSince != 0 && n.Incarnation != 0 && row.Incarnation == n.Incarnation &&
-		row.RosterAcked <= n.RosterAcked && sameNode(row, n) && len(v.AwaitedOn(n.ID)) == 0
+		row.RosterAcked <= n.RosterAcked && sameNode(row, n, v.Level()) && len(v.AwaitedOn(n.ID)) == 0
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
@@ -66,6 +67,7 @@ func gpusOf(gpus []*v1.Gpu) []work.GPU {
 			UUID: g.GetUuid(), Index: uint8(max(0, min(255, g.GetIndex()))), Model: g.GetModel(), Type: g.GetGpuType(),
 			MemMB: uint32(max(0, g.GetMemoryMb())), PCI: g.GetPciBusId(), NUMA: int8(max(-1, min(127, g.GetNumaNode()))),
 			Health: g.GetHealth(), HealthReason: reason.Text(g.GetHealthReason()), Simulated: g.GetSimulated(),
+			MIG: g.GetMigProfile(), Instance: g.GetMigInstance(),
 		}
 		if out[i].Health == v1.GpuHealth_UNSPECIFIED {
 			out[i].Health = v1.GpuHealth_HEALTHY
@@ -79,15 +81,15 @@ func gpusOf(gpus []*v1.Gpu) []work.GPU {
 	return out
 }
 
-// sameNode reports whether the state has the node exactly as the node describes itself now.
-func sameNode(row, n *work.Node) bool {
+// sameNode reports whether the state has the node exactly as the node describes itself now, as far as the level knows it.
+func sameNode(row, n *work.Node, at level.Level) bool {
 	if row.Hostname != n.Hostname || row.BootID != n.BootID || row.AgentVersion != n.AgentVersion || row.GRPCAddr != n.GRPCAddr ||
 		row.HTTPAddr != n.HTTPAddr || row.CPUs != n.CPUs || row.Archive != n.Archive || row.MemMB != n.MemMB || !maps.Equal(row.Labels, n.Labels) {
 		return false
 	}
 	// A GPU that vanished stays in the row, but not in the agent's inventory.
 	present := slices.DeleteFunc(slices.Clone(row.GPUs), func(g work.GPU) bool { return g.Health == v1.GpuHealth_VANISHED })
-	return slices.Equal(present, n.GPUs)
+	return slices.Equal(present, nodeverbs.Known(n.GPUs, at))
 }
 
 // reportOf converts a report; ok is false for a report without a task.

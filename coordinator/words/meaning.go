@@ -122,6 +122,7 @@ var blocks = []block{
 	{reason.HeldByUser, "jobs that users steer while they wait or stop"},
 	{reason.NoFlow, "flows, their versions and the rights on them"},
 	{reason.QuotaOfSubmissions, "what every tenant is bounded by"},
+	{reason.SliceAlone, "a slice of a GPU"},
 }
 
 // about returns what codes of the block of a code explain.

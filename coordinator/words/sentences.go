@@ -106,6 +106,7 @@ var sentences = map[reason.Code]string{
 	reason.TooManyGPUs:          "{0 GPU} on one node: a node can have {1}",
 	reason.GPUsAndFraction:      "a job asks for whole GPUs or for a fraction of one, not for both",
 	reason.FractionOutOfRange:   "a GPU fraction is more than 0 and less than 1",
+	reason.SliceAlone:           "{0} is a slice of a GPU (MIG), and a process can use no more than one: ask for one GPU on each node, without a fraction",
 	reason.UnknownTopology:      "the topology on a node is any, nvlink or single_node",
 	reason.TopologyOfManyNodes:  "the topology single_node contradicts {0 node}",
 	reason.BeyondAnyNode:        "no node has so many CPUs or so much memory",

@@ -393,3 +393,8 @@ const (
 	QuotaOfSpecs
 	SpecDropped
 )
+
+// About slices of GPUs.
+const (
+	SliceAlone Code = iota + 920
+)

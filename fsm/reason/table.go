@@ -105,6 +105,7 @@ var table = [...]definition{
 	TopologyOfManyNodes:  {"TopologyOfManyNodes", "N"},
 	BeyondAnyNode:        {"BeyondAnyNode", ""},
 	NoSuchGPUType:        {"NoSuchGPUType", "TT"},
+	SliceAlone:           {"SliceAlone", "T"},
 	QuotaOfJobs:          {"QuotaOfJobs", "NN"},
 	CheckpointExpired:    {"CheckpointExpired", "TR"},
 	CheckpointIsModel:    {"CheckpointIsModel", "T"},

@@ -11,13 +11,17 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
-// GPUMatches says whether a GPU is of a type that the shape asks for: one of its types or models by name, and its memory.
+// GPUMatches says whether a GPU is of a type that the shape asks for: one of its types or models by name, and its memory. A slice
+// is for shapes that ask for its type, and for one: a process can use no more than one of them.
 func GPUMatches(g *GPU, s *Shape) bool {
 	if s.GPUMemMB > g.MemMB {
 		return false
 	}
 	if s.GPUType == "" {
-		return true
+		return g.MIG == ""
+	}
+	if g.MIG != "" && (s.GPUs > 1 || s.FractionMilli > 0) {
+		return false
 	}
 	for one := range strings.SplitSeq(s.GPUType, GPUTypeOr) {
 		if strings.EqualFold(one, g.Type) || strings.EqualFold(one, g.Model) {

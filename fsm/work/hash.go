@@ -101,6 +101,9 @@ func (n *Node) AppendFields(f kernel.Fields) kernel.Fields {
 		g := &n.GPUs[i]
 		f = f.Text(g.UUID).Num(uint64(g.Index)).Text(g.Model).Text(g.Type).Num(uint64(g.MemMB)).Text(g.PCI)
 		f = f.Int(int64(g.NUMA)).Num(g.NVLink).Num(uint64(g.Health)).Text(string(g.HealthReason)).Flag(g.Simulated)
+		if g.MIG != "" {
+			f = f.Text(g.MIG).Text(g.Instance)
+		}
 	}
 	f = f.Num(uint64(n.CPUs)<<32 | uint64(n.MemMB)).Labels(n.Labels).Num(uint64(n.State)).Text(string(n.Reason))
 	if d := n.Drain; d == nil {

@@ -114,6 +114,10 @@ type GPU struct {
 	Health       v1.GpuHealth_Value `cbor:"9,keyasint,omitempty"`
 	HealthReason reason.Reason      `cbor:"10,keyasint,omitempty"`
 	Simulated    bool               `cbor:"11,keyasint,omitempty"`
+	// MIG is the profile of a slice of a GPU, such as 1g.10gb, and Instance is where it is: GPU UUID/GPU instance/compute instance.
+	// Both are empty for a whole GPU.
+	MIG      string `cbor:"12,keyasint,omitempty"`
+	Instance string `cbor:"13,keyasint,omitempty"`
 }
 
 // NodeUse is the part of a node that leases and claims take.

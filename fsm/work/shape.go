@@ -98,17 +98,6 @@ type Lane struct {
 	Number uint32
 }
 
-// LaneLess orders lanes: by class, then tenant and user.
-func LaneLess(a, b LaneKey) bool {
-	switch {
-	case a.Class != b.Class:
-		return ClassLess(a.Class, b.Class)
-	case a.Tenant != b.Tenant:
-		return a.Tenant < b.Tenant
-	}
-	return a.User < b.User
-}
-
 // CPUDemand is the CPUs that a task of this shape counts on its node: a job without GPUs counts one at least.
 func (s Shape) CPUDemand() uint32 {
 	if s.CPUs == 0 && s.GPUs == 0 && s.FractionMilli == 0 {

@@ -227,8 +227,8 @@ func (f *future) later(n *work.Node) *work.Node {
 }
 
 // Budget is the tenant's present one: GPU hours are forecast as if the tenant kept the GPUs that it has now.
-func (f *future) Budget(string) *budgets.Budget        { return f.now.Budget(f.tenant) }
-func (f *future) GPUModels() iter.Seq2[string, string] { return f.now.GPUModels() }
+func (f *future) Budget(string) *budgets.Budget { return f.now.Budget(f.tenant) }
+func (f *future) GPUModels() iter.Seq[work.GPU] { return f.now.GPUModels() }
 
 // ClaimOf returns none: claimed places are free for the jobs that have the claims, and future counts running jobs only.
 func (f *future) ClaimOf(ident.Job) (*claims.Claim, bool) { return nil, false }

@@ -64,6 +64,7 @@ const (
 	NeedLabels
 	NeedGPUType
 	NeedGPUMemory
+	NeedOneSlice
 	NeedGPUs
 	NeedNVLink
 	NeedCPUs
@@ -228,6 +229,8 @@ func (sp *spec) suit(s *work.Shape) suited {
 		g := &sp.gpus[i]
 		if work.GPUMatches(g, s) {
 			out.set |= 1 << g.Index
+		} else if g.MIG != "" && (s.GPUs > 1 || s.FractionMilli > 0) && work.GPUMatches(g, &work.Shape{GPUType: s.GPUType, GPUs: 1}) {
+			out.lacks = Room{Lacks: NeedOneSlice}
 		} else if typed := (work.Shape{GPUType: s.GPUType}); work.GPUMatches(g, &typed) {
 			out.lacks = Room{Lacks: NeedGPUMemory, Most: max(out.lacks.Most, int(g.MemMB))}
 		}

@@ -32,7 +32,7 @@ type View interface {
 	// of a tenant in this month.
 	HeldOfType(tenant, name string) int
 	QueueTreeOfType(queue, name string) int
-	GPUModels() iter.Seq2[string, string]
+	GPUModels() iter.Seq[work.GPU]
 	Budget(tenant string) *budgets.Budget
 }
 
@@ -45,7 +45,7 @@ type Room struct {
 	limited map[string]*queueRoom
 	arrays  map[ident.Job]*arrayRoom
 	// models are the types and models of GPU. They are read when the first limit by type is checked.
-	models []gpuModel
+	models []work.GPU
 }
 
 // arrayRoom counts the elements of an array that run, and bounds them.

@@ -2,15 +2,13 @@ package quota
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
-
-// gpuModel is a type of GPU and one of its models.
-type gpuModel struct{ name, model string }
 
 // Narrow returns a shape without the types of GPU of which a limit leaves too few.
 func (l *Limits) Narrow(s work.Shape) work.Shape {
@@ -22,21 +20,25 @@ func (l *Limits) Narrow(s work.Shape) work.Shape {
 }
 
 // readModels reads the types and models of GPU.
-func (r *Room) readModels() []gpuModel {
+func (r *Room) readModels() []work.GPU {
 	if r.models == nil {
-		for name, model := range r.view.GPUModels() {
-			r.models = append(r.models, gpuModel{name, model})
-		}
+		r.models = slices.Collect(r.view.GPUModels())
 	}
 	return r.models
+}
+
+// of reports whether a shape may use GPUs of a kind.
+func of(kind work.GPU, s *work.Shape) bool {
+	kind.MemMB = s.GPUMemMB
+	return work.GPUMatches(&kind, s)
 }
 
 // slackByType returns the least number of GPUs, in thousandths, that limits by type leave of any type.
 func (r *Room) slackByType(most typed.Limits, held *ofType) int {
 	slack := math.MaxInt
 	for _, m := range r.readModels() {
-		if n, ok := most.Of(m.name); ok {
-			slack = min(slack, 1000*int(n)-held.at(m.name))
+		if n, ok := most.Of(m.Type); ok {
+			slack = min(slack, 1000*int(n)-held.at(m.Type))
 		}
 	}
 	return slack
@@ -49,15 +51,15 @@ func (l *Limits) types(s work.Shape) (reason.Reason, work.Shape) {
 	var left []string
 	need := s.GPUMilli()
 	for _, m := range l.room.readModels() {
-		if !work.GPUMatches(&work.GPU{Type: m.name, Model: m.model, MemMB: s.GPUMemMB}, &s) {
+		if !of(m, &s) {
 			continue
 		}
-		why := l.barsType(m.name, need)
+		why := l.barsType(m.Type, need)
 		switch {
-		case why == "" && m.model != "":
-			left = append(left, m.model)
+		case why == "" && m.Model != "":
+			left = append(left, m.Model)
 		case why == "":
-			left = append(left, m.name)
+			left = append(left, m.Type)
 		case first == "":
 			first = why
 		}
@@ -100,11 +102,11 @@ func (l *Limits) BarredTypes(s work.Shape) (all []Barred) {
 	}
 	seen := map[string]bool{}
 	for _, m := range l.room.readModels() {
-		if seen[m.name] || !work.GPUMatches(&work.GPU{Type: m.name, Model: m.model, MemMB: s.GPUMemMB}, &s) {
+		if seen[m.Type] || !of(m, &s) {
 			continue
 		}
-		if b, bars := l.barredBy(m.name, s.GPUMilli()); bars {
-			seen[m.name] = true
+		if b, bars := l.barredBy(m.Type, s.GPUMilli()); bars {
+			seen[m.Type] = true
 			all = append(all, b)
 		}
 	}

@@ -86,6 +86,7 @@ func (inv *Inventory) list() ([]device.Device, error) {
 		return nil, fmt.Errorf("count GPUs: %s", nvml.ErrorString(ret))
 	}
 	devices := make([]device.Device, 0, count)
+	var slices []device.Device
 	byBus := make(map[string]int)
 	handles := make([]nvml.Device, 0, count)
 	for i := range count {
@@ -98,12 +99,21 @@ func (inv *Inventory) list() ([]device.Device, error) {
 		if err != nil {
 			continue
 		}
+		if divided(handle) {
+			if some := inv.slices(handle, d, count); len(some) > 0 {
+				slices = append(slices, some...)
+				continue
+			}
+			if d.Health == device.Healthy {
+				d.Health, d.HealthReason = device.Quarantined, noSlices
+			}
+		}
 		byBus[d.PCI] = len(devices)
 		devices = append(devices, d)
 		handles = append(handles, handle)
 	}
 	inv.link(devices, handles, byBus)
-	return devices, nil
+	return append(devices, slices...), nil
 }
 
 func (inv *Inventory) describe(handle nvml.Device, index int) (device.Device, error) {
@@ -277,8 +287,16 @@ func (inv *Inventory) Read(ctx context.Context) ([]device.Reading, error) {
 		}
 		list := make([]device.Reading, 0, count)
 		for i := range count {
-			if handle, ret := inv.lib.DeviceGetHandleByIndex(i); ret == nvml.SUCCESS {
-				list = append(list, inv.read(handle))
+			handle, ret := inv.lib.DeviceGetHandleByIndex(i)
+			if ret != nvml.SUCCESS {
+				continue
+			}
+			whole := inv.read(handle)
+			list = append(list, whole)
+			if divided(handle) {
+				for _, slice := range sliceHandles(handle) {
+					list = append(list, inv.readSlice(slice, whole))
+				}
 			}
 		}
 		readings = list

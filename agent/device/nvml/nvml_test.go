@@ -106,6 +106,75 @@ func TestLinksHealthSensorsAndProcesses(t *testing.T) {
 	require.Equal(t, device.Reading{UUID: "GPU-a", Utilization: 0.5, MemoryUsed: 1 << 30, Celsius: 61, Watts: 612}, readings[0])
 }
 
+// divide turns MIG on for the second GPU, with slices at some places.
+func divide(fake *mock.Interface, slices map[int]*mock.Device) {
+	whole := fake.DeviceGetHandleByIndexFunc
+	fake.DeviceGetHandleByIndexFunc = func(i int) (nvml.Device, nvml.Return) {
+		handle, ret := whole(i)
+		gpu := handle.(*mock.Device)
+		gpu.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) { return 0, nvml.SUCCESS }
+		gpu.GetMigModeFunc = func() (int, int, nvml.Return) { return i, i, nvml.SUCCESS }
+		gpu.GetMaxMigDeviceCountFunc = func() (int, nvml.Return) { return 7, nvml.SUCCESS }
+		gpu.GetMigDeviceHandleByIndexFunc = func(place int) (nvml.Device, nvml.Return) {
+			if slice := slices[place]; slice != nil {
+				return slice, nvml.SUCCESS
+			}
+			return nil, nvml.ERROR_NOT_FOUND
+		}
+		return gpu, ret
+	}
+}
+
+func fakeSlice(uuid, name string, gi int) *mock.Device {
+	return &mock.Device{
+		GetUUIDFunc:              func() (string, nvml.Return) { return uuid, nvml.SUCCESS },
+		GetNameFunc:              func() (string, nvml.Return) { return name, nvml.SUCCESS },
+		GetGpuInstanceIdFunc:     func() (int, nvml.Return) { return gi, nvml.SUCCESS },
+		GetComputeInstanceIdFunc: func() (int, nvml.Return) { return 0, nvml.SUCCESS },
+		GetMemoryInfoFunc:        func() (nvml.Memory, nvml.Return) { return nvml.Memory{Total: 9856 << 20, Used: 64 << 20}, nvml.SUCCESS },
+		GetAttributesFunc: func() (nvml.DeviceAttributes, nvml.Return) {
+			return nvml.DeviceAttributes{GpuInstanceSliceCount: 1, ComputeInstanceSliceCount: 1, MemorySizeMB: 9856}, nvml.SUCCESS
+		},
+	}
+}
+
+// The slices of a GPU are listed in place of it, with places of their own. Drivers before R470 do not name their profile.
+func TestSlices(t *testing.T) {
+	fake := newFake()
+	divide(fake, map[int]*mock.Device{0: fakeSlice("MIG-a", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", 9), 3: fakeSlice("MIG-b", "NVIDIA H100 80GB HBM3", 11)})
+	inv, err := open(fake)
+	require.NoError(t, err)
+	defer inv.Close()
+	devices, err := inv.List(context.Background())
+	require.NoError(t, err)
+	require.Len(t, devices, 3)
+	require.Equal(t, "GPU-a", devices[0].UUID)
+	require.Nil(t, devices[0].Slice)
+	require.Equal(t, device.Device{
+		UUID: "MIG-a", Index: 9, Model: "NVIDIA H100 80GB HBM3 MIG 1g.10gb", Type: "H100-1g.10gb", MemMB: 9856, PCI: "00000000:43:00.0", NUMA: devices[1].NUMA,
+		Slice: &device.Slice{Profile: "1g.10gb", Parent: "GPU-b", GPUInstance: 9},
+	}, devices[1])
+	require.Equal(t, 12, devices[2].Index)
+	require.Equal(t, "H100-1g.10gb", devices[2].Type)
+	readings, err := inv.Read(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, device.Reading{UUID: "MIG-b", Utilization: -1, MemoryUsed: 64 << 20, Celsius: 61, Watts: 612}, readings[3])
+}
+
+func TestSlices_aGPUWithoutAnyIsNotUsed(t *testing.T) {
+	fake := newFake()
+	divide(fake, nil)
+	inv, err := open(fake)
+	require.NoError(t, err)
+	defer inv.Close()
+	devices, err := inv.List(context.Background())
+	require.NoError(t, err)
+	require.Len(t, devices, 2)
+	require.Equal(t, device.Quarantined, devices[1].Health)
+	require.Equal(t, noSlices, devices[1].HealthReason)
+	require.False(t, devices[1].Fault)
+}
+
 func TestAHangingDriverDoesNotHangTheAgent(t *testing.T) {
 	fake := newFake()
 	release := make(chan struct{})

@@ -44,15 +44,17 @@ type Inventory struct {
 	faults  *faults
 }
 
-// New makes the GPUs of a specification such as "8xH100" or "4xA100,2xH100". The node is part of the UUIDs, so that they
+// New makes the GPUs of a specification such as "8xH100", "4xA100,2xH100" or "4xH100,7xH100-1g.10gb": four GPUs, and seven
+// slices of another one. The node is part of the UUIDs, so that they
 // differ between nodes and are the same after a restart.
 func New(node, spec string) (*Inventory, error) {
 	inv := &Inventory{}
 	for part := range strings.SplitSeq(spec, ",") {
 		count, model, ok := strings.Cut(strings.TrimSpace(part), "x")
+		model, profile, sliced := cutProfile(model)
 		n, err := strconv.Atoi(count)
 		if !ok || err != nil || n < 1 || model == "" {
-			return nil, fmt.Errorf("simulated GPUs %q: want COUNTxMODEL, such as 8xH100 or 4xA100,2xH100", spec)
+			return nil, fmt.Errorf("simulated GPUs %q: want COUNTxMODEL, such as 8xH100, 4xA100,2xH100 or 7xH100-1g.10gb", spec)
 		}
 		known, ok := models[strings.ToUpper(model)]
 		if !ok {
@@ -63,12 +65,16 @@ func New(node, spec string) (*Inventory, error) {
 			return nil, fmt.Errorf("simulated GPUs %q: a node has at most %d", spec, MaxGPUs)
 		}
 		for i := range n {
-			inv.devices = append(inv.devices, device.Device{
-				UUID:  fmt.Sprintf("GPU-sim-%s-%d", node, first+i),
+			d := device.Device{
+				UUID:  uuid("GPU", node, first+i),
 				Index: first + i, Model: known.name, Type: device.ShortType(known.name), MemMB: known.memMB,
 				PCI:    fmt.Sprintf("00000000:%02X:00.0", first+i+1),
 				NVLink: others(first, n, first+i), Simulated: true,
-			})
+			}
+			if sliced {
+				d = profile.of(d, node, first, i)
+			}
+			inv.devices = append(inv.devices, d)
 		}
 	}
 	if len(inv.devices) == 0 {

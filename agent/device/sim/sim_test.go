@@ -32,6 +32,30 @@ func TestNew(t *testing.T) {
 	require.Len(t, readings, 6)
 }
 
+func TestNew_slices(t *testing.T) {
+	inv, err := New("n1", "1xH100,8xH100-1g.10gb,2xA100-3g.40gb")
+	require.NoError(t, err)
+	devices := inv.devices
+	require.Len(t, devices, 11)
+	require.Nil(t, devices[0].Slice)
+	parents := make(map[string]int)
+	uuids := make(map[string]bool)
+	for i, d := range devices {
+		require.Equal(t, i, d.Index)
+		uuids[d.UUID] = true
+		if i > 0 {
+			parents[d.Slice.Parent]++
+			require.Empty(t, d.NVLink)
+		}
+	}
+	require.Len(t, uuids, 11)
+	require.Equal(t, map[string]int{"GPU-sim-n1-1": 7, "GPU-sim-n1-2": 1, "GPU-sim-n1-9": 2}, parents)
+	require.Equal(t, "H100-1g.10gb", devices[1].Type)
+	require.Equal(t, "NVIDIA H100 80GB HBM3 MIG 1g.10gb", devices[1].Model)
+	require.Equal(t, 10240, devices[1].MemMB)
+	require.Equal(t, "3g.40gb", devices[10].Slice.Profile)
+}
+
 func TestBadSpecifications(t *testing.T) {
 	for _, spec := range []string{"", "H100", "0xH100", "-1xH100", "8x", "xH100", "65xH100", "40xA100,40xH100", "8xH100,"} {
 		_, err := New("n1", spec)

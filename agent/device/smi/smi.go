@@ -57,6 +57,10 @@ func (inv *Inventory) List(ctx context.Context) ([]device.Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Drivers that are older than MIG do not know the field.
+	if modes, err := inv.run(ctx, "--query-gpu=index,mig.mode.current", "--format=csv,noheader"); err == nil {
+		quarantineDivided(devices, modes)
+	}
 	// Without the topology the GPUs can still run jobs that do not ask for a topology.
 	if topo, err := inv.run(ctx, "topo", "-m"); err == nil {
 		applyTopology(devices, topo)
@@ -172,6 +176,18 @@ func parseProcesses(out []byte) (map[string][]device.Process, error) {
 		users[uuid] = append(users[uuid], device.Process{Pid: n, MemMB: int(max(0, number(strings.TrimSpace(memory))))})
 	}
 	return users, nil
+}
+
+// quarantineDivided quarantines the GPUs that are divided (MIG): their slices are listed by the driver's library alone.
+func quarantineDivided(devices []device.Device, out []byte) {
+	for line := range strings.Lines(string(out)) {
+		index, mode, _ := strings.Cut(line, ",")
+		n, err := strconv.Atoi(strings.TrimSpace(index))
+		at := slices.IndexFunc(devices, func(d device.Device) bool { return d.Index == n })
+		if err == nil && at >= 0 && strings.TrimSpace(mode) == "Enabled" && devices[at].Health == device.Healthy {
+			devices[at].Health, devices[at].HealthReason = device.Quarantined, "MIG is on, and nvidia-smi does not tell enough of its instances: the agent needs the driver's library, libnvidia-ml.so.1, and a build with cgo"
+		}
+	}
 }
 
 // applyTopology reads the matrix of "nvidia-smi topo -m": a row for each GPU,

@@ -81,7 +81,7 @@ func TestProcesses(t *testing.T) {
 
 func TestTheProgramIsRun(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "nvidia-smi")
-	text := "#!/bin/sh\ncase $1 in --query-gpu=*) echo '0, GPU-a, NVIDIA H200, 143771, 00000000:1B:00.0, 0, 1, 2, 3, 4';; topo) exit 1;; *) exec sleep 1000;; esac\n"
+	text := "#!/bin/sh\ncase $1 in --query-gpu=index,mig*) echo '0, Disabled';; --query-gpu=*) echo '0, GPU-a, NVIDIA H200, 143771, 00000000:1B:00.0, 0, 1, 2, 3, 4';; topo) exit 1;; *) exec sleep 1000;; esac\n"
 	require.NoError(t, os.WriteFile(script, []byte(text), 0o755))
 	inv := &Inventory{program: script}
 	devices, err := inv.List(context.Background())
@@ -96,4 +96,13 @@ func TestTheProgramIsRun(t *testing.T) {
 	defer cancel()
 	_, err = inv.Processes(ctx, "GPU-a")
 	require.Error(t, err, "a hanging nvidia-smi is given up")
+}
+
+func TestADividedGPUIsNotUsed(t *testing.T) {
+	devices := []device.Device{{Index: 0}, {Index: 1}, {Index: 2, Health: device.Quarantined, HealthReason: "broken"}}
+	quarantineDivided(devices, []byte("0, Disabled\n1, Enabled\n2, Enabled\n3, Enabled\n4, [N/A]\n"))
+	require.Equal(t, device.Healthy, devices[0].Health)
+	require.Equal(t, device.Quarantined, devices[1].Health)
+	require.Contains(t, devices[1].HealthReason, "MIG is on")
+	require.Equal(t, "broken", devices[2].HealthReason)
 }

@@ -108,14 +108,15 @@ func (f *Filter) Close() {
 	f.programs = nil
 }
 
-// Attach filters the devices of a control group. uuids are the leased GPUs. Simulated ones have no device.
-func (f *Filter) Attach(group string, uuids []string) error {
+// Attach filters the devices of a control group. places are the leased GPUs: a UUID each, or UUID/GPU INSTANCE/COMPUTE INSTANCE
+// for a slice. Simulated ones have no device.
+func (f *Filter) Attach(group string, places []string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if time.Since(f.looked) > freshness || f.looked.IsZero() {
 		f.common, f.looked = f.listed(), time.Now()
 	}
-	gpus, err := f.leased(uuids)
+	gpus, err := f.leased(places)
 	if err != nil {
 		return err
 	}

@@ -167,6 +167,14 @@ func TestAttach_instancesOfAGPU(t *testing.T) {
 	require.Equal(t, []string{"null", "nvidia-caps/nvidia-cap30", "nvidia0", "urandom"}, m.opens(t, task))
 	require.NoError(t, f.Attach(other, nil))
 	require.Equal(t, []string{"null", "urandom"}, m.opens(t, other))
+
+	// A lease of one slice gives no other.
+	m.node(t, "nvidia-caps/nvidia-cap31", third)
+	m.node(t, "nvidia-caps/nvidia-cap40", third)
+	m.says(t, "capabilities/gpu0/mig/gi11/access", "DeviceFileMinor: 40\n")
+	slice := sub(t, top, "slice")
+	require.NoError(t, f.Attach(slice, []string{"GPU-0/1/0"}))
+	require.Equal(t, []string{"null", "nvidia-caps/nvidia-cap30", "nvidia-caps/nvidia-cap31", "nvidia0", "urandom"}, m.opens(t, slice))
 }
 
 // Devices that all GPUs share, those of RDMA, and those that the operator adds.

@@ -24,13 +24,14 @@ func (f *Filter) gpuNodes() []string {
 	return all
 }
 
-// leased returns the rules of GPUs.
-func (f *Filter) leased(uuids []string) (rules []rule, err error) {
-	if f.anyGPU || len(uuids) == 0 || len(f.gpuNodes()) == 0 {
+// leased returns the rules of GPUs and slices.
+func (f *Filter) leased(places []string) (rules []rule, err error) {
+	if f.anyGPU || len(places) == 0 || len(f.gpuNodes()) == 0 {
 		return nil, nil
 	}
 	var known map[string]int
-	for _, uuid := range uuids {
+	for _, place := range places {
+		uuid, slice, _ := strings.Cut(place, "/")
 		if strings.HasPrefix(uuid, simulated) {
 			continue
 		}
@@ -47,7 +48,7 @@ func (f *Filter) leased(uuids []string) (rules []rule, err error) {
 		if len(gpu) == 0 {
 			return nil, fmt.Errorf("%s/nvidia%d, the device of GPU %s, is not there", f.cfg.dev, minor, uuid)
 		}
-		rules = append(append(rules, gpu...), f.instances(minor)...)
+		rules = append(append(rules, gpu...), f.instances(minor, slice)...)
 	}
 	return rules, nil
 }
@@ -83,10 +84,15 @@ func (f *Filter) minors() (map[string]int, error) {
 	return known, nil
 }
 
-// instances returns the rules of the MIG instances of a GPU: of those that give access, not of those that change instances.
-func (f *Filter) instances(minor int) (rules []rule) {
+// instances returns the rules of the MIG instances of a GPU: of those that give access, not of those that change instances. slice
+// is GPU INSTANCE/COMPUTE INSTANCE; empty: all of them.
+func (f *Filter) instances(minor int, slice string) (rules []rule) {
 	mig := filepath.Join(f.cfg.proc, "driver/nvidia/capabilities", "gpu"+strconv.Itoa(minor), "mig")
-	for _, pattern := range []string{"gi*/access", "gi*/ci*/access"} {
+	gi, ci, one := strings.Cut(slice, "/")
+	if !one {
+		gi, ci = "*", "*"
+	}
+	for _, pattern := range []string{"gi" + gi + "/access", "gi" + gi + "/ci" + ci + "/access"} {
 		files, _ := filepath.Glob(filepath.Join(mig, pattern))
 		for _, file := range files {
 			text, err := os.ReadFile(file)

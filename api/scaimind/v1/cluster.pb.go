@@ -1050,8 +1050,12 @@ type Gpu struct {
 	JobId string `protobuf:"bytes,12,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	// Share of time in which it worked lately, 0 to 1, and memory in use, as its driver says. Absent while that is not known. Callers
 	// without cluster_admin are told of GPUs that jobs of their tenant hold, and no others.
-	Utilization   *float64 `protobuf:"fixed64,13,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"`
-	MemoryUsedMb  *int32   `protobuf:"varint,14,opt,name=memory_used_mb,json=memoryUsedMb,proto3,oneof" json:"memory_used_mb,omitempty"`
+	Utilization  *float64 `protobuf:"fixed64,13,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"`
+	MemoryUsedMb *int32   `protobuf:"varint,14,opt,name=memory_used_mb,json=memoryUsedMb,proto3,oneof" json:"memory_used_mb,omitempty"`
+	// For a slice of a GPU (NVIDIA MIG): its size, such as "1g.10gb", and where it is: the UUID of the GPU, and the numbers of the GPU
+	// instance and the compute instance, with slashes between them. Empty for a whole GPU.
+	MigProfile    string `protobuf:"bytes,15,opt,name=mig_profile,json=migProfile,proto3" json:"mig_profile,omitempty"`
+	MigInstance   string `protobuf:"bytes,16,opt,name=mig_instance,json=migInstance,proto3" json:"mig_instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1182,6 +1186,20 @@ func (x *Gpu) GetMemoryUsedMb() int32 {
 		return *x.MemoryUsedMb
 	}
 	return 0
+}
+
+func (x *Gpu) GetMigProfile() string {
+	if x != nil {
+		return x.MigProfile
+	}
+	return ""
+}
+
+func (x *Gpu) GetMigInstance() string {
+	if x != nil {
+		return x.MigInstance
+	}
+	return ""
 }
 
 type Node struct {
@@ -3165,7 +3183,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"jobsHarmed\x88\x01\x01B\x16\n" +
 	"\x14_stood_still_secondsB\x0f\n" +
 	"\r_jobs_runningB\x0e\n" +
-	"\f_jobs_harmed\"\xe0\x03\n" +
+	"\f_jobs_harmed\"\xa4\x04\n" +
 	"\x03Gpu\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x14\n" +
@@ -3182,7 +3200,10 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\tsimulated\x18\v \x01(\bR\tsimulated\x12\x15\n" +
 	"\x06job_id\x18\f \x01(\tR\x05jobId\x12%\n" +
 	"\vutilization\x18\r \x01(\x01H\x00R\vutilization\x88\x01\x01\x12)\n" +
-	"\x0ememory_used_mb\x18\x0e \x01(\x05H\x01R\fmemoryUsedMb\x88\x01\x01B\x0e\n" +
+	"\x0ememory_used_mb\x18\x0e \x01(\x05H\x01R\fmemoryUsedMb\x88\x01\x01\x12\x1f\n" +
+	"\vmig_profile\x18\x0f \x01(\tR\n" +
+	"migProfile\x12!\n" +
+	"\fmig_instance\x18\x10 \x01(\tR\vmigInstanceB\x0e\n" +
 	"\f_utilizationB\x11\n" +
 	"\x0f_memory_used_mb\"\xc8\x06\n" +
 	"\x04Node\x12\x17\n" +

@@ -2,6 +2,7 @@
 package gpus
 
 import (
+	"cmp"
 	"iter"
 	"strings"
 
@@ -15,10 +16,18 @@ const record = 11
 type gpuModel struct {
 	Model string `cbor:"1,keyasint,omitempty"`
 	Type  string `cbor:"2,keyasint,omitempty"`
+	// MIG is the profile, if it is a slice.
+	MIG string `cbor:"3,keyasint,omitempty"`
 }
 
 // AppendFields implements kernel.Row.
-func (g *gpuModel) AppendFields(f kernel.Fields) kernel.Fields { return f.Text(g.Model).Text(g.Type) }
+func (g *gpuModel) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Text(g.Model).Text(g.Type)
+	if g.MIG != "" {
+		f = f.Text(g.MIG)
+	}
+	return f
+}
 
 // Models has the kinds of GPU. Its methods read; what changes it is a function, so that a frozen copy that is embedded in a view
 // offers none of it.
@@ -29,7 +38,7 @@ type Models struct {
 // NewModels returns none.
 func NewModels() Models {
 	return Models{rows: kernel.NewTable[gpuModel, *gpuModel](record, func(a, b gpuModel) bool {
-		return a.Type < b.Type || a.Type == b.Type && a.Model < b.Model
+		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Model, b.Model), strings.Compare(a.MIG, b.MIG)) < 0
 	})}
 }
 
@@ -45,7 +54,7 @@ func Freeze(m *Models) Models { return Models{rows: m.rows.Freeze()} }
 // Learn remembers the kinds of GPU that a node reported.
 func Learn(m *Models, gpus []work.GPU) {
 	for i := range gpus {
-		g := gpuModel{Model: gpus[i].Model, Type: gpus[i].Type}
+		g := gpuModel{Model: gpus[i].Model, Type: gpus[i].Type, MIG: gpus[i].MIG}
 		if g.Model == "" && g.Type == "" {
 			continue
 		}
@@ -66,26 +75,26 @@ func (m *Models) GPUTypes() []string {
 	return types
 }
 
-// GPUModels iterates the types of GPU that nodes have ever reported, each with its models.
-func (m *Models) GPUModels() iter.Seq2[string, string] {
-	return func(yield func(name, model string) bool) {
+// GPUModels iterates the kinds of GPU that nodes have ever reported: their type, their model, and their profile as slices.
+func (m *Models) GPUModels() iter.Seq[work.GPU] {
+	return func(yield func(work.GPU) bool) {
 		for g := range m.rows.Rows() {
-			if !yield(g.Type, g.Model) {
+			if !yield(work.GPU{Type: g.Type, Model: g.Model, MIG: g.MIG}) {
 				return
 			}
 		}
 	}
 }
 
-// KnownGPU resolves a type or model to the spelling that nodes use.
-func (m *Models) KnownGPU(want string) (string, bool) {
+// KnownGPU resolves a type or model to the spelling that nodes use. slice: it is one of slices.
+func (m *Models) KnownGPU(want string) (spelled string, slice, ok bool) {
 	for g := range m.rows.Rows() {
 		if strings.EqualFold(want, g.Type) {
-			return g.Type, true
+			return g.Type, g.MIG != "", true
 		}
 		if strings.EqualFold(want, g.Model) {
-			return g.Model, true
+			return g.Model, g.MIG != "", true
 		}
 	}
-	return "", false
+	return "", false, false
 }

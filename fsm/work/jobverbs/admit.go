@@ -112,8 +112,11 @@ func admitShape(tx *lifecycle.Tx, s *work.Shape) *kernel.Refusal {
 	if strings.Contains(s.GPUType, work.GPUTypeOr) {
 		return admitGPUChoice(tx, s)
 	}
-	spelled, ok := tx.KnownGPU(s.GPUType)
-	if !ok {
+	spelled, slice, ok := tx.KnownGPU(s.GPUType)
+	switch {
+	case slice && (s.GPUs > 1 || s.FractionMilli > 0):
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.SliceAlone, spelled)
+	case !ok:
 		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NoSuchGPUType, s.GPUType, strings.Join(tx.GPUTypes(), ", "))
 	}
 	s.GPUType = spelled
@@ -125,7 +128,7 @@ func admitGPUChoice(tx *lifecycle.Tx, s *work.Shape) *kernel.Refusal {
 	known := false
 	var types []string
 	for one := range strings.SplitSeq(s.GPUType, work.GPUTypeOr) {
-		if spelled, ok := tx.KnownGPU(one); ok {
+		if spelled, _, ok := tx.KnownGPU(one); ok {
 			one, known = spelled, true
 		}
 		types = append(types, one)

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
@@ -24,6 +25,12 @@ type RegisterNode struct {
 
 // CommandNumber implements kernel.Command.
 func (RegisterNode) CommandNumber() uint16 { return 5 }
+
+// AtLevel implements kernel.Leveled.
+func (c RegisterNode) AtLevel(at level.Level) (kernel.Command, error) {
+	c.Node.GPUs = Known(c.Node.GPUs, at)
+	return c, nil
+}
 
 func init() { verbs.Add(lifecycle.Verb("RegisterNode", registerNode, nil)) }
 
@@ -51,7 +58,7 @@ func registerNode(tx *lifecycle.Tx, c *RegisterNode) NodeResult {
 			// Without a roster on disk the agent lets nothing run on, whatever is thought of it here.
 			n.RosterAcked = old.RosterAcked
 		}
-		n.GPUs = withVanished(tx, n.GPUs, old.GPUs)
+		n.GPUs = withVanished(tx, n.ID, n.GPUs, old.GPUs)
 		if n.RosterSince != 0 && n.GRPCAddr != old.GRPCAddr {
 			// The roster says where to ask.
 			tx.ChangeRoster()
@@ -95,15 +102,18 @@ func validateGPUs(gpus []work.GPU) *kernel.Refusal {
 	return nil
 }
 
-// withVanished adds to an inventory the GPUs that were there before and are not any more, unless another one has
-// taken their index.
-func withVanished(tx *lifecycle.Tx, now, before []work.GPU) []work.GPU {
+// withVanished adds to the inventory of a node the GPUs that were there before and are not any more, unless another one has taken
+// their index, or their GPU was divided in another way while no job had them.
+func withVanished(tx *lifecycle.Tx, node string, now, before []work.GPU) []work.GPU {
 	var indices uint64
 	for i := range now {
 		indices |= 1 << now[i].Index
 	}
 	for _, g := range before {
 		if indices&(1<<g.Index) != 0 || slices.ContainsFunc(now, func(o work.GPU) bool { return g.UUID != "" && o.UUID == g.UUID }) {
+			continue
+		}
+		if use := tx.InUse(node); gpus.Redivided(&g, now) && (use.Exclusive|use.Shared)&(1<<g.Index) == 0 {
 			continue
 		}
 		if g.Health != v1.GpuHealth_VANISHED {

@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/gpus"
@@ -49,6 +50,12 @@ type SetNode struct {
 
 // CommandNumber implements kernel.Command.
 func (SetNode) CommandNumber() uint16 { return 6 }
+
+// AtLevel implements kernel.Leveled.
+func (c SetNode) AtLevel(at level.Level) (kernel.Command, error) {
+	c.GPUs = Known(c.GPUs, at)
+	return c, nil
+}
 
 func init() { verbs.Add(lifecycle.Verb("SetNode", setNode, auditSetNode)) }
 
@@ -101,7 +108,7 @@ func setNode(tx *lifecycle.Tx, c *SetNode) NodeResult {
 		if r := validateGPUs(c.GPUs); r != nil {
 			return NodeResult{Refusal: r}
 		}
-		n.GPUs = withVanished(tx, c.GPUs, old.GPUs)
+		n.GPUs = withVanished(tx, n.ID, c.GPUs, old.GPUs)
 		gpus.Learn(&tx.Models, n.GPUs)
 	case NodeFitness:
 		if n.Unfit == c.Reason {

@@ -111,7 +111,7 @@ func New() Lists {
 		waiting: kernel.NewIndex(func(a, b waitingJob) bool { return a.place < b.place || a.place == b.place && a.id.Older(b.id) }),
 		queued:  kernel.NewIndex(func(a, b queuedJob) bool { return a.place < b.place || a.place == b.place && a.id.Older(b.id) }),
 		classes: kernel.NewIndex(work.ClassLess),
-		lanes:   kernel.NewIndex(func(a, b laneNumber) bool { return work.LaneLess(a.key, b.key) }),
+		lanes:   kernel.NewIndex(func(a, b laneNumber) bool { return laneLess(a.key, b.key) }),
 		queues:  kernel.NewIndex(func(a, b queueNumber) bool { return a.name < b.name }),
 		blocks:  kernel.NewIndex(blockLess),
 		work: &working{
@@ -252,4 +252,15 @@ func (l *Lists) ClassReasons() iter.Seq2[work.ClassKey, reason.Reason] {
 			}
 		}
 	}
+}
+
+// laneLess orders lanes: by class, then tenant and user.
+func laneLess(a, b work.LaneKey) bool {
+	switch {
+	case a.Class != b.Class:
+		return work.ClassLess(a.Class, b.Class)
+	case a.Tenant != b.Tenant:
+		return a.Tenant < b.Tenant
+	}
+	return a.User < b.User
 }
