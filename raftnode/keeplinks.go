@@ -30,7 +30,7 @@ func (n *Node) keepLinks() {
 				continue
 			}
 			running.Go(func() {
-				n.transport.probe(s.ID, s.Address, n.raft.CurrentTerm())
+				_ = n.transport.probe(s.ID, s.Address, n.raft.CurrentTerm())
 				mu.Lock()
 				defer mu.Unlock()
 				delete(asking, s.ID)

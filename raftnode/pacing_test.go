@@ -148,7 +148,7 @@ func TestKeepLinks_tellsNewcomersNothing(t *testing.T) {
 		newcomer := c.start("c2", nil)
 		require.Zero(t, newcomer.raft.CurrentTerm())
 		founder := c.leader()
-		founder.transport.probe("c2", raft.ServerAddress(addrOf("c2")), founder.raft.CurrentTerm())
+		_ = founder.transport.probe("c2", raft.ServerAddress(addrOf("c2")), founder.raft.CurrentTerm())
 		id, addr := newcomer.Leader()
 		require.Empty(t, id+addr)
 		require.Zero(t, newcomer.raft.CurrentTerm())
@@ -175,6 +175,7 @@ func TestLinks_deadlinesAreThoseOfASlowMachine(t *testing.T) {
 func TestTransport_whichAnswersCountAsSlow(t *testing.T) {
 	const term = 5 // the term of the messages
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
+	b := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("b")}
 	heartbeat := func(tr *transport) error {
 		return tr.AppendEntries("b", "b:1", &raft.AppendEntriesRequest{RPCHeader: header, Term: term}, &raft.AppendEntriesResponse{})
 	}
@@ -184,23 +185,23 @@ func TestTransport_whichAnswersCountAsSlow(t *testing.T) {
 	vote := func(tr *transport) error {
 		return tr.RequestVote("b", "b:1", &raft.RequestVoteRequest{RPCHeader: header, Term: term}, &raft.RequestVoteResponse{})
 	}
-	probe := func(tr *transport) error { tr.probe("b", "b:1", term); return nil }
+	probe := func(tr *transport) error { return tr.probe("b", "b:1", term) }
 	for name, tc := range map[string]struct {
 		ask    func(*transport) error
 		answer any
 		counts bool
 	}{
-		"a follower's":                      {heartbeat, &raft.AppendEntriesResponse{Term: term, Success: true}, true},
-		"of one who follows another leader": {heartbeat, &raft.AppendEntriesResponse{Term: term + 1}, false},
-		"a pre-vote":                        {preVote, &raft.RequestPreVoteResponse{Term: term + 1, Granted: true}, true},
-		"no pre-vote":                       {preVote, &raft.RequestPreVoteResponse{Term: term}, true},
-		"no pre-vote, in the term of another leader": {preVote, &raft.RequestPreVoteResponse{Term: term + 1}, false},
-		"a vote":                        {vote, &raft.RequestVoteResponse{Term: term, Granted: true}, true},
-		"no vote":                       {vote, &raft.RequestVoteResponse{Term: term}, true},
-		"no vote, but a later term":     {vote, &raft.RequestVoteResponse{Term: term + 1}, false},
-		"to a probe":                    {probe, &raft.AppendEntriesResponse{Term: term}, true},
-		"to a probe, but a later term":  {probe, &raft.AppendEntriesResponse{Term: term + 1}, false},
-		"to a probe, of one who is new": {probe, &raft.AppendEntriesResponse{}, true},
+		"a follower's":                      {heartbeat, &raft.AppendEntriesResponse{RPCHeader: b, Term: term, Success: true}, true},
+		"of one who follows another leader": {heartbeat, &raft.AppendEntriesResponse{RPCHeader: b, Term: term + 1}, false},
+		"a pre-vote":                        {preVote, &raft.RequestPreVoteResponse{RPCHeader: b, Term: term + 1, Granted: true}, true},
+		"no pre-vote":                       {preVote, &raft.RequestPreVoteResponse{RPCHeader: b, Term: term}, true},
+		"no pre-vote, in the term of another leader": {preVote, &raft.RequestPreVoteResponse{RPCHeader: b, Term: term + 1}, false},
+		"a vote":                        {vote, &raft.RequestVoteResponse{RPCHeader: b, Term: term, Granted: true}, true},
+		"no vote":                       {vote, &raft.RequestVoteResponse{RPCHeader: b, Term: term}, true},
+		"no vote, but a later term":     {vote, &raft.RequestVoteResponse{RPCHeader: b, Term: term + 1}, false},
+		"to a probe":                    {probe, &raft.AppendEntriesResponse{RPCHeader: b, Term: term}, true},
+		"to a probe, but a later term":  {probe, &raft.AppendEntriesResponse{RPCHeader: b, Term: term + 1}, false},
+		"to a probe, of one who is new": {probe, &raft.AppendEntriesResponse{RPCHeader: b}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// pipeline sends entries to one follower. It differs from raft's own pipeline in two ways.
+// pipeline sends entries to one follower. It differs from raft's own pipeline in three ways.
 //
 // It closes itself when a message cannot be sent for too long. Raft stops reading from a pipeline after a follower has
 // refused an entry, but may send once more, and then the sender would wait for ever: the follower would get heartbeats
@@ -16,18 +16,21 @@ import (
 //
 // And it closes itself after the first message that failed. Raft does not check the error of a message: it would count
 // the failure as contact with the follower, and a leader that was cut off would lead for a second lease.
+//
+// And an answer of another replica than the follower counts as a failure.
 type pipeline struct {
 	raft.AppendPipeline
 	patience time.Duration
+	check    func(raft.RPCHeader) error
 
 	done   chan raft.AppendFuture
 	once   sync.Once
 	closed chan struct{}
 }
 
-// newPipeline returns a pipeline, which must be closed.
-func newPipeline(p raft.AppendPipeline, patience time.Duration) *pipeline {
-	q := &pipeline{AppendPipeline: p, patience: patience, done: make(chan raft.AppendFuture), closed: make(chan struct{})}
+// newPipeline returns a pipeline, which must be closed. check says why an answer is not the follower's.
+func newPipeline(p raft.AppendPipeline, patience time.Duration, check func(raft.RPCHeader) error) *pipeline {
+	q := &pipeline{AppendPipeline: p, patience: patience, check: check, done: make(chan raft.AppendFuture), closed: make(chan struct{})}
 	go q.pass()
 	return q
 }
@@ -44,7 +47,7 @@ func (p *pipeline) pass() {
 	for {
 		select {
 		case f := <-p.AppendPipeline.Consumer():
-			if f.Error() != nil {
+			if f.Error() != nil || p.check(f.Response().RPCHeader) != nil {
 				_ = p.Close()
 				return
 			}

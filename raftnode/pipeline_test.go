@@ -43,10 +43,12 @@ type answer struct {
 
 func (o *answer) Error() error { return o.err }
 
+func (o *answer) Response() *raft.AppendEntriesResponse { return &raft.AppendEntriesResponse{} }
+
 func TestPipeline_thatTakesNothingIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		p := newPipeline(newParked(), 3*time.Second)
+		p := newPipeline(newParked(), 3*time.Second, anyone)
 		_, err := p.AppendEntries(nil, nil)
 		require.ErrorIs(t, err, raft.ErrPipelineShutdown)
 		require.Equal(t, 3*time.Second, time.Since(began))
@@ -56,7 +58,7 @@ func TestPipeline_thatTakesNothingIsGivenUp(t *testing.T) {
 func TestPipeline_failuresAreNoContact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newParked()
-		p := newPipeline(inner, time.Minute)
+		p := newPipeline(inner, time.Minute, anyone)
 		answered := &answer{}
 		inner.answers <- answered
 		require.Same(t, answered, <-p.Consumer())
@@ -69,3 +71,5 @@ func TestPipeline_failuresAreNoContact(t *testing.T) {
 		}
 	})
 }
+
+func anyone(raft.RPCHeader) error { return nil }

@@ -3,6 +3,9 @@ package raftnode
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
+	"math"
 	"net"
 	"time"
 
@@ -22,6 +25,9 @@ const pooledLinks = 3
 // diverge (hashicorp/raft issue 695, open at the time of writing). SetHeartbeatHandler ignores the handler, which raft
 // does not notice. The cost is that a follower does not answer heartbeats while it waits for its disk, so the timeouts
 // must be longer than a slow write.
+//
+// It checks who answers. Raft counts an answer from the address of a replica as one of that replica, so another one at its
+// address, with an empty disk, would acknowledge entries and vote in its place, and a write could be lost.
 //
 // It records which replicas acknowledged this one as their leader, for linearizable reads and for Peers, and how long
 // they took to answer.
@@ -77,6 +83,9 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	if err := t.NetworkTransport.AppendEntries(id, target, args, resp); err != nil {
 		return err
 	}
+	if err := answeredBy(id, target, resp.RPCHeader); err != nil {
+		return err
+	}
 	// resp.Success does not matter: a follower that refuses entries because they do not fit its log still follows. A
 	// replica that follows a later leader answers with its own term.
 	if resp.Term == args.Term {
@@ -93,6 +102,9 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
 	began := time.Now()
 	err := t.NetworkTransport.RequestPreVote(id, target, args, resp)
+	if err == nil {
+		err = answeredBy(id, target, resp.RPCHeader)
+	}
 	if err == nil && (resp.Granted || resp.Term < args.Term) {
 		t.answered(target, began)
 	}
@@ -103,6 +115,9 @@ func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, 
 func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
 	began := time.Now()
 	err := t.NetworkTransport.RequestVote(id, target, args, resp)
+	if err == nil {
+		err = answeredBy(id, target, resp.RPCHeader)
+	}
 	if err == nil && resp.Term <= args.Term {
 		t.answered(target, began)
 	}
@@ -112,14 +127,46 @@ func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, arg
 // probe sends a message that changes nothing, and waits for the answer. It is an empty message of a leader of term 0,
 // which no leader has. A server with a term refuses it. A server without a term, which waits to become a member, only
 // records a leader without a name, which is what it has already.
-func (t *transport) probe(id raft.ServerID, target raft.ServerAddress, term uint64) {
+//
+// The error may be ignored: it matters to calls that need the link.
+func (t *transport) probe(id raft.ServerID, target raft.ServerAddress, term uint64) error {
 	began := time.Now()
 	args := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}
 	var resp raft.AppendEntriesResponse
-	// A failure is not reported here: it matters only to calls that need the link.
-	if err := t.NetworkTransport.AppendEntries(id, target, args, &resp); err == nil && resp.Term <= term {
+	if err := t.NetworkTransport.AppendEntries(id, target, args, &resp); err != nil {
+		return err
+	}
+	if err := answeredBy(id, target, resp.RPCHeader); err != nil {
+		return err
+	}
+	if resp.Term <= term {
 		t.answered(target, began)
 	}
+	return nil
+}
+
+// InstallSnapshot implements raft.Transport. Its answer does not say who gives it, so that is asked before.
+func (t *transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	if err := t.probe(id, target, args.Term); err != nil {
+		return err
+	}
+	return t.NetworkTransport.InstallSnapshot(id, target, args, resp, data)
+}
+
+// TimeoutNow implements raft.Transport, as InstallSnapshot does.
+func (t *transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	if err := t.probe(id, target, math.MaxUint64); err != nil {
+		return err
+	}
+	return t.NetworkTransport.TimeoutNow(id, target, args, resp)
+}
+
+// answeredBy returns an error if an answer is not from the replica that was asked.
+func answeredBy(id raft.ServerID, target raft.ServerAddress, header raft.RPCHeader) error {
+	if answers := string(header.ID); answers != string(id) {
+		return fmt.Errorf("coordinator %q answers at %s, which is the address of %s: stop it, or give it an address of its own", answers, target, id)
+	}
+	return nil
 }
 
 // answered records how long a peer took to answer, without the time of dialling. The callers skip answers of a term
@@ -137,7 +184,7 @@ func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAd
 	if err != nil {
 		return nil, err
 	}
-	return newPipeline(p, t.patience), nil
+	return newPipeline(p, t.patience, func(header raft.RPCHeader) error { return answeredBy(id, target, header) }), nil
 }
 
 // Close also closes all connections, which NetworkTransport would leave to the other ends.
