@@ -19,12 +19,14 @@ func (c *Cache) checkpoint(ctx context.Context, want *Checkpoint) (*source, erro
 	switch {
 	case errors.Is(err, archive.ErrNotFound):
 		return nil, missingf("the archive of checkpoints does not have it any more")
+	case errors.Is(err, checkpoints.ErrDamaged):
+		return nil, missingf("%v", err)
 	case err != nil:
 		return nil, fmt.Errorf("node %s cannot read the archive of checkpoints: %w", c.cfg.Node, err)
 	case want.Digest != "" && saved.Digest() != want.Digest:
 		return nil, faultf("the archive of checkpoints has another one in its place")
 	}
-	s := &source{version: saved.Digest()}
+	s := &source{version: saved.Digest(), archived: true}
 	for _, f := range saved.Flat() {
 		s.files = append(s.files, remoteFile{
 			name: f.Path, size: f.Size, sha256: f.SHA256, strong: true,

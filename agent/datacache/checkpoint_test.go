@@ -1,6 +1,7 @@
 package datacache
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -28,7 +29,7 @@ func TestACheckpointOfTheArchiveIsWhatItWas(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	c, err := Open(Config{Node: "n1", Dir: t.TempDir(), Archive: store, Tries: 1, Pause: time.Millisecond})
+	c, err := Open(Config{Node: "n1", Dir: t.TempDir(), Archive: store, Tries: 3, Pause: time.Millisecond})
 	require.NoError(t, err)
 	fetch := func(owner, digest string) (*Data, error) {
 		return c.Fetch(t.Context(), Request{Tenant: "acme", Path: "mind://c1", What: "checkpoint", Owner: owner, Checkpoint: &Checkpoint{Key: "k", Digest: digest}})
@@ -40,11 +41,28 @@ func TestACheckpointOfTheArchiveIsWhatItWas(t *testing.T) {
 	require.NoError(t, os.Chmod(part, 0o600))
 	require.NoError(t, os.WriteFile(part, []byte("WEIGHTS"), 0o600))
 	_, err = fetch("b", saved.Digest())
-	require.Error(t, err)
-	require.False(t, Missing(err), "what may come back must not be passed over")
+	require.ErrorContains(t, err, "the archive's copy of it is damaged")
+	require.True(t, Missing(err), "an older one may be whole")
 	var exists error
 	_, exists = os.Stat(filepath.Join(c.cfg.Dir, tenantDir("acme"), objectsDir))
 	require.True(t, errors.Is(exists, os.ErrNotExist), "half of it, or something else, is no checkpoint")
+
+	for name, spoil := range map[string]func() error{
+		"a part is gone":      func() error { return os.Remove(part) },
+		"a part is too short": func() error { return os.WriteFile(part, []byte("wei"), 0o600) },
+	} {
+		require.NoError(t, spoil())
+		_, err = fetch(name, saved.Digest())
+		require.True(t, Missing(err), "%s: %v", name, err)
+	}
+	manifest := filepath.Join(where, "k", "manifest.json")
+	whole, err := os.ReadFile(manifest)
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(manifest, 0o600))
+	require.NoError(t, os.WriteFile(manifest, bytes.Replace(whole, []byte("weights"), []byte("WEIGHTS"), 1), 0o600))
+	_, err = fetch("the manifest is another one", saved.Digest())
+	require.True(t, Missing(err), "%v", err)
+	require.NoError(t, os.WriteFile(manifest, whole, 0o600))
 
 	require.NoError(t, os.WriteFile(part, []byte("weights"), 0o600))
 	data, err := fetch("c", saved.Digest())

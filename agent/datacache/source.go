@@ -22,6 +22,8 @@ type source struct {
 	repository bool
 	// part selects some of its files; empty: all.
 	part string
+	// archived: it is in the archive of checkpoints. A copy that is damaged there is missing.
+	archived bool
 }
 
 // size returns the size of all files; -1 if the size of one is unknown.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/api/wait"
+	"github.com/mindcoordinator/mind/archive"
+	"github.com/mindcoordinator/mind/archive/checkpoints"
 	"github.com/mindcoordinator/mind/durable"
 	"github.com/mindcoordinator/mind/reach"
 )
@@ -31,10 +33,11 @@ type remoteFile struct {
 
 var (
 	errShort   = errors.New("the connection ended early")
+	errDigest  = errors.New("the received data does not match the SHA-256 of the source")
 	errStalled = errors.New("no data arrived for a while")
 )
 
-// file fetches one file, and retries as long as a try makes progress.
+// file fetches one file, and retries as long as a try gets further than those before it.
 func (f *flight) file(ctx context.Context, i int) (keptFile, error) {
 	p := partial{flight: f, remote: &f.source.files[i], done: f.part(i), path: f.part(i) + ".part"}
 	kept, err := p.finished(ctx)
@@ -42,8 +45,8 @@ func (f *flight) file(ctx context.Context, i int) (keptFile, error) {
 		return kept, nil
 	}
 	pauses := f.cache.pauses()
+	most := int64(0)
 	for try := 1; ; try++ {
-		before := p.offset
 		kept, err := p.fetch(ctx)
 		switch {
 		case err == nil:
@@ -52,9 +55,11 @@ func (f *flight) file(ctx context.Context, i int) (keptFile, error) {
 			return kept, ctx.Err()
 		case !transient(err):
 			return kept, err
-		case p.offset > before:
-			try = 0
+		case p.offset > most:
+			most, try = p.offset, 0
 			pauses.Reset()
+		case try >= f.cache.cfg.Tries && f.source.archived && damaged(err):
+			return kept, missingf("the archive's copy of it is damaged: %v (after %d tries)", err, try)
 		case try >= f.cache.cfg.Tries:
 			return kept, fmt.Errorf("%w (after %d tries)", err, try)
 		}
@@ -63,6 +68,11 @@ func (f *flight) file(ctx context.Context, i int) (keptFile, error) {
 			return kept, ctx.Err()
 		}
 	}
+}
+
+// damaged reports whether an archive has answered, and its copy is not whole. Reading it again does not help.
+func damaged(err error) bool {
+	return errors.Is(err, checkpoints.ErrDamaged) || errors.Is(err, archive.ErrNotFound) || errors.Is(err, errDigest)
 }
 
 // onDisk explains a full disk.
@@ -163,7 +173,7 @@ func (p *partial) fetch(ctx context.Context) (kept keptFile, err error) {
 	case p.remote.size >= 0 && p.offset != p.remote.size:
 		return kept, fmt.Errorf("%w: %d of %d bytes arrived", errShort, p.offset, p.remote.size)
 	case p.remote.sha256 != "" && sum != p.remote.sha256:
-		return kept, errors.Join(errors.New("the received data does not match the SHA-256 of the source"), p.restart(file))
+		return kept, errors.Join(errDigest, p.restart(file))
 	}
 	if err := errors.Join(file.Chmod(0o444), file.Sync(), file.Close()); err != nil {
 		return kept, err

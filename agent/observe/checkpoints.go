@@ -335,6 +335,7 @@ func (c *checkpointDir) event(ctx context.Context, may places, path string, said
 func (c *checkpointDir) found(path string, m manifest, step int64, metrics string) Finding {
 	found := &v1.CheckpointReport{Path: path, Step: step, ManifestDigest: m.digest, SizeBytes: m.size, MetricsJson: metrics}
 	c.known[path] = knownOf(found)
+	delete(c.held, filepath.Base(path)) // the next one of this name waits for its own event
 	return Finding{kept: true, Body: &v1.Report{Body: &v1.Report_Checkpoint{Checkpoint: found}}}
 }
 

@@ -22,6 +22,23 @@ func (w watched) latest(content string, at time.Time) {
 	w.rename("latest.tmp", "latest")
 }
 
+// Each save under one name waits for its event, also when the one before had its event in time.
+func TestCheckpointsOfOneNameEachWaitForTheirEvent(t *testing.T) {
+	w := newWatched(t).hears()
+	w.announce(`{"event": "phase", "phase": "TRAINING"}`)
+	now := time.Now()
+	for n := 1; n <= 4; n++ {
+		now = now.Add(time.Minute)
+		w.latest(fmt.Sprint("step ", n), now)
+		require.Empty(t, pointsOf(w.scan(now, false)), "its event may be about to come")
+		w.announce(fmt.Sprintf(`{"event": "checkpoint", "path": "latest", "step": %d, "metrics": {"loss": %d}}`, n, n))
+		points := pointsOf(w.scan(now.Add(Interval), false))
+		require.Len(t, points, 1)
+		require.EqualValues(t, n, points[0].GetStep())
+		require.JSONEq(t, fmt.Sprintf(`{"loss": %d}`, n), points[0].GetMetricsJson())
+	}
+}
+
 func pointsOf(found []Finding) (all []*v1.CheckpointReport) {
 	for _, f := range found {
 		if c := f.Body.GetCheckpoint(); c != nil {

@@ -49,8 +49,8 @@ const (
 var (
 	// ErrChanged means that the files are not, or no longer, the ones to save.
 	ErrChanged = errors.New("its files have changed")
-	// errDamaged means that the contents of the archive differ from what was put there.
-	errDamaged = errors.New("the archive's copy is damaged")
+	// ErrDamaged means that the contents of the archive differ from what was put there.
+	ErrDamaged = errors.New("the archive's copy is damaged")
 )
 
 // File is a file of a checkpoint, or a link in it.
@@ -126,11 +126,11 @@ func (m *manifest) check() error {
 			continue
 		}
 		if !isDigest(f.SHA256) || int64(len(f.Parts)) != (f.Size+m.PartSize-1)/m.PartSize || !all(f.Parts, isDigest) {
-			return fmt.Errorf("%w: the manifest does not say what is in %q", errDamaged, f.Path)
+			return fmt.Errorf("%w: the manifest does not say what is in %q", ErrDamaged, f.Path)
 		}
 	}
 	if digestOf(m.Files) != m.Digest {
-		return fmt.Errorf("%w: the manifest does not have its digest", errDamaged)
+		return fmt.Errorf("%w: the manifest does not have its digest", ErrDamaged)
 	}
 	return nil
 }
@@ -156,9 +156,9 @@ func checkFiles(files []File) error {
 		case !safe(f.Path) || seen[f.Path]:
 			return fmt.Errorf("it has a file %.200q, whose name cannot be kept in an archive", f.Path)
 		case f.Size < 0 || f.Mode > 0o777 || f.Link != "" && (f.Size != 0 || f.SHA256 != "" || len(f.Parts) > 0):
-			return fmt.Errorf("%w: %.200q makes no sense", errDamaged, f.Path)
+			return fmt.Errorf("%w: %.200q makes no sense", ErrDamaged, f.Path)
 		case i > 0 && files[i-1].Path >= f.Path:
-			return fmt.Errorf("%w: its files are not in order", errDamaged)
+			return fmt.Errorf("%w: its files are not in order", ErrDamaged)
 		}
 		seen[f.Path] = true
 		for d := path.Dir(f.Path); d != "." && !dirs[d]; d = path.Dir(d) {
@@ -204,7 +204,7 @@ func Open(ctx context.Context, store archive.Store, key string) (*Saved, error) 
 	}
 	s := &Saved{store: store, key: key, text: int64(len(text))}
 	if len(text) > maxManifest {
-		err = errDamaged
+		err = ErrDamaged
 	} else {
 		err = json.NewDecoder(bytes.NewReader(text)).Decode(&s.m)
 	}

@@ -254,7 +254,7 @@ func TestTar_noticesDamage(t *testing.T) {
 			require.NoError(t, err, "what follows is not read")
 			continue
 		}
-		require.ErrorIs(t, err, errDamaged, name)
+		require.ErrorIs(t, err, ErrDamaged, name)
 	}
 }
 
@@ -295,7 +295,7 @@ func TestOpen_refusesHostileManifests(t *testing.T) {
 	good.Digest = digestOf(good.Files)
 	require.NoError(t, good.check(), "the others are refused for what they say")
 	good.Digest = strings.Repeat("1", 64)
-	require.ErrorIs(t, good.check(), errDamaged)
+	require.ErrorIs(t, good.check(), ErrDamaged)
 }
 
 func TestSave_refusesNamesThatItCannotKeep(t *testing.T) {

@@ -49,7 +49,7 @@ func Save(ctx context.Context, store archive.Store, key string, from Source) (*S
 		if complete || err != nil {
 			return old, err
 		}
-	} else if err != nil && !errors.Is(err, archive.ErrNotFound) && !errors.Is(err, errDamaged) {
+	} else if err != nil && !errors.Is(err, archive.ErrNotFound) && !errors.Is(err, ErrDamaged) {
 		return nil, err
 	}
 	if from.Workers <= 0 {

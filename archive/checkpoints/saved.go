@@ -90,7 +90,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		return n, r.finish()
 	}
 	if err == io.EOF {
-		err = fmt.Errorf("%w: a part of %s is too short", errDamaged, r.file.Path)
+		err = fmt.Errorf("%w: a part of %s is too short", ErrDamaged, r.file.Path)
 	}
 	return n, err
 }
@@ -114,7 +114,7 @@ func (r *reader) finish() error {
 	r.part = nil
 	i := (r.end - 1) / r.saved.m.PartSize
 	if r.sum != nil && hex.EncodeToString(r.sum.Sum(nil)) != r.file.Parts[i] {
-		return fmt.Errorf("%w: the contents of %s do not have their digest", errDamaged, r.file.Path)
+		return fmt.Errorf("%w: the contents of %s do not have their digest", ErrDamaged, r.file.Path)
 	}
 	return nil
 }
