@@ -188,7 +188,7 @@ func special() []endpoint {
 
 		{rpc: v1.EventService_WatchEvents_FullMethodName, serve: streamEvents, doc: doc{Query: params{
 			texts("topic", "only events about "+strings.Join(status.MindTopics, ", ")+" (scaimind:view), "+strings.Join(status.CoreTopics, ", ")+" (scaicore:view); repeatable"),
-			{Name: "since_index", Text: "start after this state index; default: now", Schema: object{"type": "integer", "minimum": 0}},
+			{Name: "since_index", Text: "start after this state index; 0: with the oldest event that is remembered; default: now", Schema: object{"type": "integer", "minimum": 0}},
 			lastEvent, ticket, consistency,
 		}}},
 

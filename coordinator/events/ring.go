@@ -64,6 +64,13 @@ func (l *ring) observe(v *fsm.View, events []event.Event) {
 	}
 }
 
+// oldest returns the position from which on all events are remembered.
+func (l *ring) oldest() (index uint64, position int) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.floor, l.floorPos
+}
+
 // after finds the number of the first event after (index, position). ok is false if some of the following events are gone.
 func (l *ring) after(index uint64, position int) (number uint64, ok bool) {
 	l.mu.RLock()

@@ -98,6 +98,9 @@ func (w *watcher) notOfTheFuture() error {
 
 func (w *watcher) run() error {
 	log, ctx := &w.service.log, w.stream.Context()
+	if w.index == 0 {
+		w.index, w.position = log.oldest()
+	}
 	number, ok := log.after(w.index, w.position)
 	if !ok {
 		return w.gone()

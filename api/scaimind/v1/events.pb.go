@@ -28,7 +28,7 @@ type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "job", "lease", "checkpoint", "node", "queue", "coordinator", "core", "execution", "decision" and others; none: all.
 	Topics []string `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
-	// Events after this state index; absent: from now on.
+	// Events after this state index; 0: from the oldest that are remembered; absent: from now on.
 	SinceIndex *uint64 `protobuf:"varint,2,opt,name=since_index,json=sinceIndex,proto3,oneof" json:"since_index,omitempty"`
 	// Cursor of the last event that was seen; the stream goes on after it.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`

@@ -69,6 +69,7 @@ still remembers (of the last minutes), starting after --since-index if given, an
 			if since < 0 {
 				query.Set("since_index", "0")
 			}
+			newest := newestIndex(ctx, c)
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithCancel(ctx)
 			defer cancel()
@@ -76,9 +77,12 @@ still remembers (of the last minutes), starting after --since-index if given, an
 			defer quiet.Stop()
 			err := c.Stream(ctx, "/events", query, func(e rest.Event) error {
 				quiet.Reset(wait)
+				if at, err := strconv.ParseUint(indexOf(e), 10, 64); err == nil && newest > 0 && at > newest {
+					return errCaughtUp
+				}
 				return printChange(cmd.OutOrStdout(), output, e)
 			})
-			if errors.Is(err, context.Canceled) && cmd.Context().Err() == nil {
+			if errors.Is(err, errCaughtUp) || errors.Is(err, context.Canceled) && cmd.Context().Err() == nil {
 				return nil
 			}
 			return err
@@ -92,6 +96,29 @@ still remembers (of the last minutes), starting after --since-index if given, an
 	f.BoolVarP(&follow, "follow", "f", false, "run until interrupted")
 	f.DurationVar(&wait, "quiet", 2*time.Second, "without -f: end after this time without an event")
 	return cmd
+}
+
+// errCaughtUp ends a stream that has shown all events up to the time of the call.
+var errCaughtUp = errors.New("these are all events so far")
+
+// newestIndex returns the newest index of the state; 0: unknown.
+func newestIndex(ctx context.Context, c *rest.Client) uint64 {
+	body, header, err := c.Download(ctx, "/jobs?limit=1")
+	if err != nil {
+		return 0
+	}
+	defer body.Close()
+	index, _ := strconv.ParseUint(header.Get("X-Mind-Index"), 10, 64)
+	return index
+}
+
+// indexOf returns the state index of an event.
+func indexOf(e rest.Event) string {
+	var c struct {
+		Index json.Number `json:"index"`
+	}
+	_ = json.Unmarshal([]byte(e.Data), &c)
+	return c.Index.String()
 }
 
 func printChange(w io.Writer, output string, e rest.Event) error {

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,4 +22,22 @@ func TestEvents_withoutFollowShowWhatIsRemembered(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "n1 READY")
 	require.Equal(t, "0", since)
+}
+
+// On a busy cluster the stream is never quiet. It is left at the first event that is newer than the call.
+func TestEvents_withoutFollowEndOnABusyCluster(t *testing.T) {
+	g := clitest.NewGateway(t)
+	g.On("GET /jobs", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Mind-Index", "6")
+		fmt.Fprint(w, `{"status":"success","data":{"jobs":[]}}`)
+	})
+	g.On("GET /events", func(w http.ResponseWriter, r *http.Request) {
+		for index := 5; r.Context().Err() == nil; index++ {
+			fmt.Fprintf(w, "id: %d.0\nevent: node\ndata: {\"index\":%d,\"topic\":\"node\",\"nodes\":[\"n%d\"],\"node_to\":\"READY\"}\n\n", index, index, index)
+			w.(http.Flusher).Flush()
+		}
+	})
+	stdout, stderr, code := clitest.Run(t, "events", "--quiet", "1h")
+	require.Zero(t, code, stderr)
+	require.Equal(t, 2, strings.Count(stdout, "READY"))
 }
