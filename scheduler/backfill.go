@@ -15,7 +15,7 @@ import (
 )
 
 // mostBackfilled is the number of jobs of one class that one pass tries on places that are kept for others. They are
-// tried one by one, because each may have another time limit.
+// tried one by one, because each may have another time limit, and only if a job with the shortest one would fit.
 const mostBackfilled = 256
 
 // backfill keeps the reserved starts in one pass. A reserved start binds the jobs that do not have a higher priority
@@ -29,25 +29,36 @@ type backfill struct {
 	// kept are the reserved starts, the most urgent first. ready are those whose places are all free and whose turn has
 	// not come.
 	kept, ready []*kept
-	// binding has a byte for each of kept: 1 if the pool is without its places, else 0. all has only ones.
-	binding string
-	all     string
-	// fits are the searches by binding; nil: nothing fitted. With the same binding capacity only shrinks, so these are
-	// not tried again.
-	fits    map[bound]*place.Fit
+	// binding are the starts whose places the pool is without; nil: it is not known. all has all starts.
+	binding *binding
+	all     *binding
+	// known has the bindings by their starts, loosest those that bind a job with the shortest limit.
+	known   map[string]*binding
+	loosest map[earliest]*binding
 	scratch []byte
 }
 
-// bound is a search while some of the reserved starts bind.
-type bound struct {
-	search  *search
-	binding string
+// binding is a set of reserved starts that bind a job.
+type binding struct {
+	// starts has a byte for each of backfill.kept: 1 if it binds, else 0.
+	starts string
+	// fits are the searches while these starts bind; nil: nothing fitted. Capacity only shrinks, so these are not tried
+	// again.
+	fits map[*search]*place.Fit
+}
+
+// earliest is the urgency and the term of jobs, of which no job ends earlier than the shortest limit of the term allows.
+type earliest struct {
+	above int
+	term  work.Term
 }
 
 // kept is a reserved start with its job.
 type kept struct {
 	*promises.Promise
-	job    *work.Job
+	job *work.Job
+	// class is that of the job.
+	class  work.ClassKey
 	above  int
 	places []place.Withheld
 	placed bool
@@ -58,7 +69,7 @@ func newBackfill(p *pass) *backfill {
 	var all []*kept
 	for promise := range p.view.Promises() {
 		if j, ok := p.view.Job(promise.Job); ok && j.Waiting() {
-			all = append(all, &kept{Promise: promise, job: j, above: p.ranking.Of(j).Above})
+			all = append(all, &kept{Promise: promise, job: j, class: p.view.ClassOf(j), above: p.ranking.Of(j).Above})
 		}
 	}
 	if len(all) == 0 {
@@ -67,13 +78,26 @@ func newBackfill(p *pass) *backfill {
 	slices.SortFunc(all, func(a, b *kept) int {
 		return cmp.Or(cmp.Compare(a.above, b.above), cmp.Compare(a.StartAt, b.StartAt), cmp.Compare(a.Job, b.Job))
 	})
-	f := &backfill{pass: p, now: max(p.view.Now(), p.opts.Now), kept: all, fits: map[bound]*place.Fit{}}
-	bound := make([]byte, len(all))
-	for i := range bound {
-		bound[i] = 1
+	f := &backfill{
+		pass: p, now: max(p.view.Now(), p.opts.Now), kept: all, known: map[string]*binding{}, loosest: map[earliest]*binding{},
 	}
-	f.all, f.binding = string(bound), string(make([]byte, len(all)))
+	starts := make([]byte, len(all))
+	f.binding = f.of(starts)
+	for i := range starts {
+		starts[i] = 1
+	}
+	f.all = f.of(starts)
 	return f
+}
+
+// of returns the binding with the given starts, always the same one.
+func (f *backfill) of(starts []byte) *binding {
+	b := f.known[string(starts)]
+	if b == nil {
+		b = &binding{starts: string(starts), fits: map[*search]*place.Fit{}}
+		f.known[b.starts] = b
+	}
+	return b
 }
 
 // keep takes the places of all reserved starts out of the pool.
@@ -106,14 +130,14 @@ func (f *backfill) needed(k *kept, i int) work.Claimed {
 }
 
 // bind takes the places of the binding starts out of the pool, and returns those of the others.
-func (f *backfill) bind(binding string) {
-	if f.binding == binding {
+func (f *backfill) bind(b *binding) {
+	if f.binding == b {
 		return
 	}
-	f.binding = binding
+	f.binding = b
 	var all []place.Withheld
 	for i, k := range f.kept {
-		if binding[i] == 1 && !k.placed {
+		if b.starts[i] == 1 && !k.placed {
 			all = append(all, k.places...)
 		}
 	}
@@ -121,39 +145,84 @@ func (f *backfill) bind(binding string) {
 }
 
 // bindingOn returns the starts that bind a job which would end at a time; an end of 0 means never.
-func (f *backfill) bindingOn(j *work.Job, above int, end int64) string {
-	b := append(f.scratch[:0], f.all...)
+func (f *backfill) bindingOn(j *work.Job, above int, end int64) *binding {
+	return f.bindingBut(above, end, func(k *kept) bool { return k.Job == j.ID })
+}
+
+// bindingBut returns the starts that bind a job of an urgency which would end at a time, but for some that do not.
+func (f *backfill) bindingBut(above int, end int64, not func(*kept) bool) *binding {
+	f.scratch = append(f.scratch[:0], f.all.starts...)
 	for i, k := range f.kept {
-		if k.Job == j.ID || above < k.above || !k.During(f.now, end) {
-			b[i] = 0
+		if above < k.above || !k.During(f.now, end) || not(k) {
+			f.scratch[i] = 0
 		}
 	}
-	f.scratch = b
-	return string(b)
+	return f.of(f.scratch)
 }
 
 // place finds places for a job that fits nowhere else, among those of the starts that do not bind it.
 func (f *backfill) place(c *class, j *work.Job, above int) ([]work.TaskPlacement, bool) {
-	binding := f.bindingOn(j, above, promises.EndOf(j, f.now))
-	if binding == f.all {
+	b := f.bindingOn(j, above, promises.EndOf(j, f.now))
+	fit := f.fitWith(b, c.search)
+	if fit == nil {
 		return nil, false
 	}
-	at := bound{c.search, binding}
-	fit, known := f.fits[at]
-	if known && fit == nil {
-		return nil, false
-	}
-	f.bind(binding)
+	f.bind(b)
 	defer f.bind(f.all)
-	if !known {
-		fit = f.pass.searches.fresh(c.search)
-	}
 	tasks, ok := fit.Place()
 	if !ok {
-		fit = nil
+		b.fits[c.search] = nil
 	}
-	f.fits[at] = fit
 	return tasks, ok
+}
+
+// fitWith returns the fit of a search while some starts bind; nil: nothing fits.
+func (f *backfill) fitWith(b *binding, s *search) *place.Fit {
+	if b == f.all {
+		return nil // It was tried without the places of all starts.
+	}
+	fit, known := b.fits[s]
+	if !known {
+		f.bind(b)
+		fit = f.pass.searches.fresh(s)
+		f.bind(f.all)
+		b.fits[s] = fit
+	}
+	return fit
+}
+
+// hopeless reports whether no job of a class fits that ends as early as its term allows, and is as urgent as the most
+// urgent one. Then none of its jobs fits: the others are bound by these starts, and by more.
+func (f *backfill) hopeless(c *class) bool {
+	b := f.loosestOn(c)
+	fit := f.fitWith(b, c.search)
+	if fit == nil {
+		return true
+	}
+	f.bind(b)
+	defer f.bind(f.all)
+	if fit.Fits() {
+		return false
+	}
+	b.fits[c.search] = nil
+	return true
+}
+
+// loosestOn returns the fewest starts that bind a job of a class.
+func (f *backfill) loosestOn(c *class) *binding {
+	above := f.pass.soonest(c)
+	own := func(k *kept) bool { return k.class == c.Key }
+	end := promises.Earliest(c.Key.Term, f.now)
+	if slices.ContainsFunc(f.kept, own) {
+		return f.bindingBut(above, end, own)
+	}
+	at := earliest{above, c.Key.Term}
+	b := f.loosest[at]
+	if b == nil {
+		b = f.bindingBut(above, end, func(*kept) bool { return false })
+		f.loosest[at] = b
+	}
+	return b
 }
 
 // due places the jobs with a reserved start that are at least this urgent and whose places are all free.
@@ -177,7 +246,7 @@ func (f *backfill) due(above int) {
 		if taken == len(k.Tasks) {
 			f.pass.grant(c, k.job, work.Placement{Job: k.Job, Attempt: k.Attempt, Tasks: slices.Clone(k.Tasks)})
 		}
-		f.binding = "" // The withheld places have changed.
+		f.binding = nil // The withheld places have changed.
 		f.bind(f.all)
 	}
 }
@@ -227,14 +296,14 @@ func (f *backfill) reason(of *search) reason.Reason {
 	byStart := slices.SortedFunc(slices.Values(f.kept), func(a, b *kept) int {
 		return cmp.Or(cmp.Compare(b.StartAt, a.StartAt), cmp.Compare(a.Job, b.Job))
 	})
-	binding := []byte(f.all)
+	starts := []byte(f.all.starts)
 	defer f.bind(f.all)
 	for _, k := range byStart {
 		if len(open) == 0 {
 			break
 		}
-		binding[slices.Index(f.kept, k)] = 0
-		f.bind(string(binding))
+		starts[slices.Index(f.kept, k)] = 0
+		f.bind(f.of(starts))
 		open = slices.DeleteFunc(open, func(s *search) bool {
 			fits := f.pass.searches.fresh(s).Fits()
 			if fits {

@@ -315,3 +315,37 @@ func TestReserve_keepsToLimitsByType(t *testing.T) {
 		})
 	}
 }
+
+// A class is blocked, and says why, if none of its jobs ends before a reserved start, although each was tried.
+func TestBackfill_aClassThatPassesNothingIsBlocked(t *testing.T) {
+	b := newBackfilled(t, 1, 0)
+	for i := range 2 {
+		id := fmt.Sprintf("n%d", i)
+		b.node(id, gpus(id, "H100", 8, 8), nil)
+	}
+	b.limited(4, 1, 2*time.Hour)
+	b.decide()
+	gang := b.limited(8, 2, time.Hour)
+	b.decide()
+	start := b.promise(gang).StartAt
+	// Of the last term some jobs could end in time, but this one does not.
+	for _, limit := range []time.Duration{0, 5 * time.Hour, 127 * time.Minute} {
+		b.limited(4, 1, limit)
+	}
+	v := b.machine.View()
+	plan := scheduler.Plan(v, scheduler.Options{Now: b.now.UnixNano(), Backfill: true})
+	require.Zero(t, plan.Placed)
+	require.ElementsMatch(t, slices.Collect(v.Classes()), plan.Blocked)
+	delays := 0
+	for _, c := range plan.Commands {
+		for _, r := range c.Reasons {
+			if r.Reason == reason.New(reason.WouldDelay, (start+1e9-1)/1e9) {
+				delays++
+			}
+		}
+	}
+	require.Equal(t, 3, delays)
+	short := b.limited(4, 1, 110*time.Minute)
+	b.decide()
+	require.False(t, b.waits(short), "a job of the last term that ends in time passes those that do not")
+}

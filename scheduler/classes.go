@@ -41,8 +41,10 @@ type class struct {
 	search     *search
 	admitted   *admitted
 	generation uint64
-	// tried counts the jobs that were tried on places that are kept for reserved starts.
-	tried int
+	// soonest is at most the order.Rank.Above of each of its jobs, if the class was ranked in the pass. tried counts the
+	// jobs that were tried on places that are kept for reserved starts, and backfilled those that got some.
+	ranked                     bool
+	soonest, tried, backfilled int
 	// why is the reason in the state why its jobs wait, if it was read.
 	why   reason.Reason
 	known bool
@@ -98,7 +100,7 @@ func (k *classes) update(v changingView) bool {
 		}
 	}
 	for _, c := range k.all {
-		c.Blocked, c.tried, c.Lanes = false, 0, 0
+		c.Blocked, c.ranked, c.tried, c.backfilled, c.Lanes = false, false, 0, 0, 0
 	}
 	return true
 }

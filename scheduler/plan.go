@@ -233,7 +233,7 @@ func newPass(v View, opts Options, pool poolOf) *pass {
 		if p.backfill != nil && s.listed != p.searches.number && !s.tight && !p.searches.fitOf(s).Fits() {
 			p.searches.tighten(s)
 		}
-		if s.tight && !opts.Backfill {
+		if s.tight && (!opts.Backfill || p.backfill.hopeless(c)) {
 			p.block(c)
 			continue
 		}
@@ -250,6 +250,18 @@ func newPass(v View, opts Options, pool poolOf) *pass {
 	return p
 }
 
+// soonest returns at most the urgency of each job of a class, which is the lower the more urgent it is.
+func (p *pass) soonest(c *class) int {
+	if !c.ranked {
+		if c.ranked = true; p.classes.lanes.Ready() {
+			c.soonest = p.classes.lanes.Soonest(p.ranking, &c.Class)
+		} else {
+			c.soonest = order.Soonest(p.view, p.ranking, &c.Class)
+		}
+	}
+	return c.soonest
+}
+
 // full reports whether no search fits any more, so that the rest of the line need not be tried.
 func (p *pass) full() bool {
 	if p.backfill != nil && p.opts.Backfill {
@@ -263,10 +275,10 @@ func (p *pass) full() bool {
 	return len(p.searches.list) == 0
 }
 
-// closeAll blocks the classes that still have jobs in the line.
+// closeAll blocks the classes that still have jobs in the line, and those of which a job was tried in vain.
 func (p *pass) closeAll() {
 	for _, c := range p.opened {
-		if !c.Blocked && c.Lanes > 0 {
+		if !c.Blocked && (c.Lanes > 0 || c.tried > c.backfilled) {
 			p.block(c)
 		}
 	}
@@ -309,12 +321,13 @@ func (p *pass) offer(l *order.Lane) bool {
 		p.searches.enlist(p.searches.of(c))
 	}
 	tasks, placed := p.searches.place(c.search)
-	if !placed && p.backfill != nil && p.opts.Backfill && c.tried < mostBackfilled {
+	if !placed && p.backfill != nil && p.opts.Backfill && c.tried < mostBackfilled && (c.tried > 0 || !p.backfill.hopeless(c)) {
 		c.tried++
 		if tasks, placed = p.backfill.place(c, l.Head, l.Rank.Above); !placed {
 			p.line.Skip()
 			return false
 		}
+		c.backfilled++
 	}
 	if !placed {
 		p.block(c)
@@ -356,7 +369,10 @@ func (p *pass) result() Result {
 		p.searches.changed()
 	}
 	p.res.Blocked = make([]work.ClassKey, 0, len(p.blocked))
-	for _, c := range p.blocked {
+	for _, c := range p.classes.all {
+		if !c.Blocked {
+			continue
+		}
 		p.res.Blocked = append(p.res.Blocked, c.Key)
 		barred := c.limits.Bars(c.Key.Shape)
 		p.res.Settling = p.res.Settling || barred == "" && c.Key.Own != 0 && p.searches.fitOf(c.search).Settling()

@@ -223,6 +223,7 @@ func rowOf(t *trace.Job, n int, begin int64) *work.Job {
 	if t.Tenant != "" {
 		row.Tenant, row.Queue, row.Name, row.Priority, row.Preemptible = t.Tenant, t.Queue, t.Name, t.Priority, t.Preemptible
 	}
+	row.Term = work.TermOf(row)
 	return row
 }
 

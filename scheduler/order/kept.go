@@ -2,6 +2,7 @@ package order
 
 import (
 	"iter"
+	"math"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -95,6 +96,33 @@ func (k *Kept) read(lane *work.Lane) {
 	}
 }
 
+// Soonest returns at most the Rank.Above of each job of a class.
+func (k *Kept) Soonest(r *Ranking, c *Class) int {
+	soonest := math.MaxInt
+	for _, l := range k.of(c.Key) {
+		soonest = min(soonest, r.soonest(l.oldest))
+	}
+	return soonest
+}
+
+// Soonest returns the same as Kept.Soonest, and reads the lanes.
+func Soonest(v View, r *Ranking, c *Class) int {
+	soonest := math.MaxInt
+	for key := range v.Lanes(c.Key) {
+		soonest = min(soonest, r.soonest(oldestOf(v, r, key)))
+	}
+	return soonest
+}
+
+// soonest returns at most the Rank.Above of each job of a lane with these oldest jobs.
+func (r *Ranking) soonest(oldest []*work.Job) int {
+	soonest := math.MaxInt
+	for _, at := range oldest {
+		soonest = min(soonest, r.boundOf(at).Above)
+	}
+	return soonest
+}
+
 // Ahead iterates the first jobs of each lane of a class, in no order.
 func Ahead(v View, r *Ranking, c *Class) iter.Seq[Ranked] {
 	return func(yield func(Ranked) bool) {
@@ -117,6 +145,15 @@ func Ahead(v View, r *Ranking, c *Class) iter.Seq[Ranked] {
 
 // openLane reads the oldest jobs of a lane; nil: the lane has no jobs.
 func openLane(v View, r *Ranking, key work.LaneKey, c *Class) *Lane {
+	oldest := oldestOf(v, r, key)
+	if len(oldest) == 0 {
+		return nil
+	}
+	return newLane(r, &key, c, oldest)
+}
+
+// oldestOf returns the oldest job of each priority of a lane; of the highest one alone if the ranking reads no further.
+func oldestOf(v View, r *Ranking, key work.LaneKey) []*work.Job {
 	var oldest []*work.Job
 	for found := v.LaneJobsAfter(key, nil, r.one[:]); len(found) > 0; {
 		at := found[0]
@@ -126,8 +163,5 @@ func openLane(v View, r *Ranking, key work.LaneKey, c *Class) *Lane {
 		}
 		found = v.LaneJobsAfter(key, &work.Job{Priority: at.Priority, ID: ^ident.Job(0) - 1}, r.one[:])
 	}
-	if len(oldest) == 0 {
-		return nil
-	}
-	return newLane(r, &key, c, oldest)
+	return oldest
 }

@@ -107,14 +107,14 @@ func newLane(r *Ranking, key *work.LaneKey, c *Class, oldest []*work.Job) *Lane 
 	l := &Lane{key: key, Class: c}
 	l.strata = l.few[:0]
 	for i, at := range oldest {
-		s := stratum{oldest: at, last: at}
-		if mine := r.Of(at); r.leads(at, mine) {
+		s, bound := stratum{oldest: at, last: at}, r.boundOf(at)
+		if mine := r.Of(at); r.leads(mine, bound) {
 			if s.rest = []Ranked{{at, mine}}; i == 0 {
 				s.rest = l.one[:1]
 				s.rest[0] = Ranked{at, mine}
 			}
 		} else {
-			s.unread, s.bound = true, r.boundOf(at)
+			s.unread, s.bound = true, bound
 		}
 		l.strata = append(l.strata, s)
 	}

@@ -50,10 +50,9 @@ func (r *Ranking) Of(j *work.Job) Rank {
 }
 
 // leads reports whether the oldest job of a lane and priority, which has the given rank, comes first among them. With
-// an order other than FIFO a younger job may come first, unless the oldest has the lowest possible rank: its need is 0,
-// and it has not run, so it has aged most.
-func (r *Ranking) leads(oldest *work.Job, its Rank) bool {
-	bound := r.boundOf(oldest)
+// an order other than FIFO a younger job may come first, unless the oldest has the lowest possible rank, which bound is:
+// its need is 0, and it has not run, so it has aged most.
+func (r *Ranking) leads(its, bound Rank) bool {
 	return r.Policy.Order == policy.OrderFIFO || its.need == 0 && its.Above == bound.Above
 }
 

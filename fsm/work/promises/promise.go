@@ -76,6 +76,18 @@ func EndOf(j *work.Job, placed int64) int64 {
 	return later(placed, Startup, j.MaxRuntime, j.Grace, Slack)
 }
 
+// Earliest is not after the EndOf of any job of a term; 0: its jobs have no limit. The limit of a job that may be preempted
+// counts as if it were none at all.
+func Earliest(t work.Term, placed int64) int64 {
+	switch t {
+	case work.TermOpen:
+		return 0
+	case work.TermYields:
+		return later(placed, Startup, Slack)
+	}
+	return later(placed, Startup, (t - 1).Limit(), Slack)
+}
+
 // Leaves is when an attempt has given back its places, if it keeps its limit; 0: it has none. One that was placed and does not
 // run yet may take its time to begin.
 func Leaves(j *work.Job, placed, now int64) int64 {
