@@ -194,8 +194,34 @@ func (f *backfill) fitWith(b *binding, s *search) *place.Fit {
 // hopeless reports whether no job of a class fits that ends as early as its term allows, and is as urgent as the most
 // urgent one. Then none of its jobs fits: the others are bound by these starts, and by more.
 func (f *backfill) hopeless(c *class) bool {
-	b := f.loosestOn(c)
-	fit := f.fitWith(b, c.search)
+	above, own := f.pass.ranking.Soonest(f.pass.urgencyOf(c)), func(k *kept) bool { return k.class == c.Key }
+	return f.without(c.search, f.loosestOn(above, c.Key.Term, own))
+}
+
+// hopelessAll reports whether all classes that wait at a search are hopeless. If some are not, it need not know of others.
+func (f *backfill) hopelessAll(s *search) bool {
+	if s.key.own != 0 {
+		return false
+	}
+	if !s.urgent {
+		s.urgent, s.urgency, s.term = true, none, work.TermOpen
+		for _, c := range s.classes {
+			s.urgency.Add(f.pass.urgencyOf(c))
+			if s.term == work.TermOpen || c.Key.Term != work.TermOpen && promises.Earliest(c.Key.Term, 0) < promises.Earliest(s.term, 0) {
+				s.term = c.Key.Term
+			}
+		}
+	}
+	own := func(k *kept) bool {
+		c := f.pass.classes.byKey[k.class]
+		return c != nil && c.at == s
+	}
+	return f.without(s, f.loosestOn(f.pass.ranking.Soonest(s.urgency), s.term, own))
+}
+
+// without reports whether nothing fits at a search while some starts bind.
+func (f *backfill) without(s *search, b *binding) bool {
+	fit := f.fitWith(b, s)
 	if fit == nil {
 		return true
 	}
@@ -204,19 +230,17 @@ func (f *backfill) hopeless(c *class) bool {
 	if fit.Fits() {
 		return false
 	}
-	b.fits[c.search] = nil
+	b.fits[s] = nil
 	return true
 }
 
-// loosestOn returns the fewest starts that bind a job of a class.
-func (f *backfill) loosestOn(c *class) *binding {
-	above := f.pass.soonest(c)
-	own := func(k *kept) bool { return k.class == c.Key }
-	end := promises.Earliest(c.Key.Term, f.now)
-	if slices.ContainsFunc(f.kept, own) {
-		return f.bindingBut(above, end, own)
+// loosestOn returns the fewest starts that bind a job of an urgency and a term, but for some that do not.
+func (f *backfill) loosestOn(above int, term work.Term, not func(*kept) bool) *binding {
+	end := promises.Earliest(term, f.now)
+	if slices.ContainsFunc(f.kept, not) {
+		return f.bindingBut(above, end, not)
 	}
-	at := earliest{above, c.Key.Term}
+	at := earliest{above, term}
 	b := f.loosest[at]
 	if b == nil {
 		b = f.bindingBut(above, end, func(*kept) bool { return false })
@@ -287,8 +311,8 @@ func (f *backfill) granted(id ident.Job) {
 // because to change what binds takes longer than to look.
 func (f *backfill) reason(of *search) reason.Reason {
 	var open []*search
-	for _, c := range f.pass.blocked {
-		if s := c.search; s != nil && s.looked == f.pass.searches.number && s.fits && s.tight && !s.explained(f.pass.searches.version) {
+	for _, s := range f.pass.searches.live {
+		if s.looked == f.pass.searches.number && s.fits && s.tight && !s.explained(f.pass.searches.version) {
 			s.why = f.pass.searches.shortage(s)
 			open = append(open, s)
 		}

@@ -335,7 +335,7 @@ func TestBackfill_aClassThatPassesNothingIsBlocked(t *testing.T) {
 	v := b.machine.View()
 	plan := scheduler.Plan(v, scheduler.Options{Now: b.now.UnixNano(), Backfill: true})
 	require.Zero(t, plan.Placed)
-	require.ElementsMatch(t, slices.Collect(v.Classes()), plan.Blocked)
+	require.ElementsMatch(t, slices.Collect(v.Classes()), plan.Blocked.Keys())
 	delays := 0
 	for _, c := range plan.Commands {
 		for _, r := range c.Reasons {

@@ -200,7 +200,7 @@ func endure(t *testing.T, hold time.Duration) outages {
 	}
 	var broken []repair
 	look := func() {
-		blocked := s.run().Blocked
+		blocked := s.run().Blocked.Keys()
 		if made := preempt.ForPriority(s.machine.View(), blocked, s.now.UnixNano()); len(made) > 0 {
 			for _, m := range made {
 				out.preempted += len(m.Victims)

@@ -209,7 +209,7 @@ func TestPlan_domainProperties(t *testing.T) {
 			prices := place.Learn(v.Mix(), v.Nodes())
 			opts := scheduler.Options{Prices: func() *place.Prices { return prices }}
 			plan := planner.Plan(v, opts)
-			require.Equal(r, scheduler.Plan(v, opts), plan, "what is kept changes nothing")
+			requireSame(r, scheduler.Plan(v, opts), plan)
 			for _, c := range plan.Commands {
 				require.Empty(r, s.apply(c)[0].(jobverbs.PlaceResult).Refused)
 			}

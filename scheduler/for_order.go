@@ -47,7 +47,10 @@ type waiting struct {
 // left returns up to most jobs that the pass did not place, in order: the first ones of each lane.
 func (p *pass) left(most int) []waiting {
 	var all []waiting
-	for _, c := range p.blocked {
+	for _, c := range p.classes.all {
+		if !p.classes.blocked(c) {
+			continue
+		}
 		for r := range order.Ahead(p.view, p.ranking, &c.Class) {
 			for _, one := range order.InFull(r.Job, most) {
 				if p.placed[one.ID] == nil {

@@ -96,11 +96,11 @@ type Options struct {
 type Result struct {
 	// Commands are to be proposed in this order; there are none if nothing changes. The last one has the reasons.
 	Commands []jobverbs.PlaceJobs
-	// Placed counts the jobs that the pass placed, Offered those that it tried.
+	// Placed counts the jobs that the pass placed, Offered those for which it looked for places.
 	Placed  int
 	Offered int
 	// Blocked are the classes whose first job does not fit: until something is released, none of their jobs does.
-	Blocked []work.ClassKey
+	Blocked Blocked
 	// OrderPreemptions are the jobs to preempt for the policy's order, and the jobs that get their GPUs.
 	OrderPreemptions []preempt.Decision
 	// ReasonsOnly: nothing was placed; the one command only updates reasons, and is not urgent.
@@ -170,20 +170,19 @@ type pass struct {
 	pool    *place.Pool
 	// backfill is nil if no start is reserved.
 	backfill *backfill
-	blocked  []*class
 	batch    []work.Placement
 	// placed are the jobs that the pass placed, for preemption by order; an element has the row of its array. It is nil
 	// if no decision about preemption is due.
 	placed   map[ident.Job]*work.Job
 	searches *searches
-	// opened are the classes with lanes in the line, by number. sweepIn is the number of lanes to try in vain before all searches
-	// are tried again.
+	// opened are the classes with lanes in the line, by number. sweepIn is the number of lanes to try in vain before all
+	// searches are tried again.
 	opened          []*class
 	sweepIn, sweeps int
 	res             Result
 }
 
-// newPass tries each class once, and adds the lanes of the classes that fit to the line.
+// newPass finds the searches that fit, and adds the lanes of their classes to the line.
 func newPass(v View, opts Options, pool poolOf) *pass {
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512
@@ -195,71 +194,87 @@ func newPass(v View, opts Options, pool poolOf) *pass {
 		p.placed = map[ident.Job]*work.Job{}
 	}
 	p.backfill = newBackfill(p)
-	begin := func() {
-		if p.pool == nil {
-			p.pool = pool(p.classes.shapes, opts.Prices)
-			p.searches.begin(p, p.pool)
-		}
+	if len(p.classes.all) == 0 && p.backfill == nil {
+		return p
 	}
-	if p.backfill != nil {
-		begin()
-	}
-	var claimed []claimedJob
-	var fitting []*class
-	for _, c := range p.classes.all {
-		if c.limits.Bars(c.Key.Shape) != "" {
-			p.block(c)
-			continue
-		}
-		begin()
-		s := p.searches.of(c)
-		if j := p.claimOf(c.Key); j != nil {
-			j.class = c
-			claimed = append(claimed, *j)
-			continue
-		}
-		if !s.fits {
-			p.block(c)
-			continue
-		}
-		fitting = append(fitting, c)
-	}
-	fitting = append(fitting, p.complete(claimed)...)
+	p.pool = pool(p.classes.shape(), opts.Prices)
+	p.searches.begin(p, p.pool)
+	p.classes.place()
+	alone, claimed := p.alone()
+	fitting := p.searches.fitting()
+	alone = append(alone, p.complete(claimed)...)
 	if p.backfill != nil {
 		p.backfill.keep()
 	}
-	for _, c := range fitting {
-		s := c.search
-		if p.backfill != nil && s.listed != p.searches.number && !s.tight && !p.searches.fitOf(s).Fits() {
-			p.searches.tighten(s)
+	for _, s := range fitting {
+		if p.mayOpen(s) {
+			s.opened = true
+			for _, c := range s.classes {
+				p.classes.touch(c)
+				c.search = s
+				p.open(c)
+			}
 		}
-		if s.tight && (!opts.Backfill || p.backfill.hopeless(c)) {
-			p.block(c)
-			continue
-		}
-		p.searches.enlist(s)
-		c.Number = len(p.opened)
-		p.opened = append(p.opened, c)
-		if kept := &p.classes.lanes; kept.Ready() {
-			p.line.OpenKept(&c.Class, kept)
+	}
+	for _, c := range alone {
+		if p.mayOpen(c.search) {
+			p.open(c)
 		} else {
-			p.line.Open(&c.Class)
+			p.block(c)
 		}
 	}
 	p.line.Ready()
 	return p
 }
 
-// soonest returns at most the urgency of each job of a class, which is the lower the more urgent it is.
-func (p *pass) soonest(c *class) int {
-	if !c.ranked {
-		if c.ranked = true; p.classes.lanes.Ready() {
-			c.soonest = p.classes.lanes.Soonest(p.ranking, &c.Class)
+// alone looks at the classes of one job. It returns those that fit, and those with a claim.
+func (p *pass) alone() (fitting []*class, claimed []claimedJob) {
+	for _, c := range p.classes.own {
+		p.classes.touch(c)
+		p.classes.doubt(c)
+		if c.limits.Bars(c.Key.Shape) != "" {
+			p.block(c)
+			continue
+		}
+		s := p.searches.looked(p.searches.of(c))
+		if j := p.claimOf(c.Key); j != nil {
+			j.class = c
+			claimed = append(claimed, *j)
+		} else if s.fits {
+			fitting = append(fitting, c)
 		} else {
-			c.soonest = order.Soonest(p.view, p.ranking, &c.Class)
+			p.block(c)
 		}
 	}
-	return c.soonest
+	return fitting, claimed
+}
+
+// mayOpen reports whether jobs of a search that fits may find places, those that are kept for reserved starts left out
+// unless the pass is to look at them, too.
+func (p *pass) mayOpen(s *search) bool {
+	if p.backfill != nil && s.listed != p.searches.number && !s.tight && !p.searches.fitOf(s).Fits() {
+		p.searches.tighten(s)
+	}
+	if s.tight && (!p.opts.Backfill || p.backfill.hopelessAll(s)) {
+		return false
+	}
+	p.searches.enlist(s)
+	return true
+}
+
+// open adds the lanes of a class to the line, unless it has no hope.
+func (p *pass) open(c *class) {
+	if c.search.tight && p.backfill.hopeless(c) {
+		p.block(c)
+		return
+	}
+	c.Number = len(p.opened)
+	p.opened = append(p.opened, c)
+	if kept := &p.classes.lanes; kept.Ready() {
+		p.line.OpenKept(&c.Class, kept)
+	} else {
+		p.line.Open(&c.Class)
+	}
 }
 
 // full reports whether no search fits any more, so that the rest of the line need not be tried.
@@ -303,22 +318,23 @@ func lanesJobs(v View, key work.ClassKey) iter.Seq[*work.Job] {
 	}
 }
 
-// block excludes a class from the rest of the pass.
+// block excludes a class that takes part in the pass from the rest of it.
 func (p *pass) block(c *class) {
-	c.Blocked = true
-	p.blocked = append(p.blocked, c)
-	p.res.Offered++
+	if c.Blocked = true; c.at != nil {
+		c.at.closed++
+	}
 }
 
 // offer places the first job of a lane if its class still fits, and reports whether it did.
 func (p *pass) offer(l *order.Lane) bool {
 	c := p.opened[l.Class.Number]
+	p.res.Offered++
 	if c.limits.Bars(c.Key.Shape) != "" {
 		p.block(c)
 		return false
 	}
 	if c.limits.Typed() {
-		p.searches.enlist(p.searches.of(c))
+		p.searches.enlist(p.searches.looked(p.searches.of(c)))
 	}
 	tasks, placed := p.searches.place(c.search)
 	if !placed && p.backfill != nil && p.opts.Backfill && c.tried < mostBackfilled && (c.tried > 0 || !p.backfill.hopeless(c)) {
@@ -340,7 +356,6 @@ func (p *pass) offer(l *order.Lane) bool {
 
 // grant records the placement of a job, or of an element of an array.
 func (p *pass) grant(c *class, row *work.Job, made work.Placement) {
-	p.res.Offered++
 	p.res.Placed++
 	c.limits.Take(c.Key.Shape, made.Tasks)
 	if p.backfill != nil {
@@ -360,43 +375,4 @@ func (p *pass) flush() {
 		p.res.Commands = append(p.res.Commands, jobverbs.PlaceJobs{BasedOn: p.view.Index(), Placements: p.batch})
 		p.batch = nil
 	}
-}
-
-// result completes the result. The reasons of blocked classes describe the end of the pass.
-func (p *pass) result() Result {
-	var reasons []jobverbs.ClassReason
-	if p.res.Placed > 0 {
-		p.searches.changed()
-	}
-	p.res.Blocked = make([]work.ClassKey, 0, len(p.blocked))
-	for _, c := range p.classes.all {
-		if !c.Blocked {
-			continue
-		}
-		p.res.Blocked = append(p.res.Blocked, c.Key)
-		barred := c.limits.Bars(c.Key.Shape)
-		p.res.Settling = p.res.Settling || barred == "" && c.Key.Own != 0 && p.searches.fitOf(c.search).Settling()
-		if p.opts.Quiet {
-			continue
-		}
-		why := barred
-		if why == "" {
-			why = p.searches.reason(c.search)
-		}
-		if why != c.waits(p.view) {
-			reasons = append(reasons, jobverbs.ClassReason{Class: c.Key, Reason: why})
-		}
-	}
-	p.flush()
-	if p.placed != nil && !p.res.More {
-		p.res.OrderPreemptions = p.preemptForOrder()
-	}
-	switch res := &p.res; {
-	case len(res.Commands) > 0:
-		res.Commands[len(res.Commands)-1].Reasons = reasons
-	case len(reasons) > 0:
-		res.ReasonsOnly = true
-		res.Commands = []jobverbs.PlaceJobs{{BasedOn: p.view.Index(), Reasons: reasons}}
-	}
-	return p.res
 }

@@ -200,7 +200,7 @@ func TestPlan_nothingNewSaysNothing(t *testing.T) {
 	require.Equal(t, 1, s.run().Placed)
 	second := s.run()
 	require.Empty(t, second.Commands, "the reason was given with the placement")
-	require.Len(t, second.Blocked, 1)
+	require.Len(t, second.Blocked.Keys(), 1)
 }
 
 func TestPlan_boundsOfAPass(t *testing.T) {

@@ -50,7 +50,7 @@ func TestPlanner_sharesAsIfItWereNew(t *testing.T) {
 				opts.Running = nil
 			}
 			want := scheduler.Plan(v, opts)
-			require.Equal(r, want, planner.Plan(v, opts))
+			requireSame(r, want, planner.Plan(v, opts))
 			if rapid.IntRange(0, 3).Draw(r, "applied") > 0 {
 				for _, c := range want.Commands {
 					s.apply(c)

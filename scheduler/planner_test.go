@@ -3,7 +3,6 @@ package scheduler_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -44,7 +43,7 @@ func TestPlanner_plansAsIfItWereNew(t *testing.T) {
 			}
 			v := s.machine.View()
 			want := scheduler.Plan(v, opts)
-			require.Equal(r, want, planner.Plan(v, opts))
+			requireSame(r, want, planner.Plan(v, opts))
 			if rapid.Bool().Draw(r, "applied") {
 				for _, c := range want.Commands {
 					s.apply(c)

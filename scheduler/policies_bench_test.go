@@ -122,7 +122,7 @@ func benchmarkPolicies(b *testing.B, on rules, shapes []work.Shape, jobs int) {
 			require.Empty(b, s.apply(c)[0].(jobverbs.PlaceResult).Refused)
 		}
 		if on.backfill {
-			if starts, changed := reserve.Starts(s.machine.View(), plan.Blocked, s.now.UnixNano(), opts.Model); changed {
+			if starts, changed := reserve.Starts(s.machine.View(), plan.Blocked.Keys(), s.now.UnixNano(), opts.Model); changed {
 				s.apply(starts)
 			}
 		}

@@ -37,7 +37,7 @@ func TestPlan_properties(t *testing.T) {
 				opts.Settled = func(node string) bool { return node != "n0" && node != "n3" }
 			}
 			plan := scheduler.Plan(v, opts)
-			require.Equal(r, plan, scheduler.Plan(v, opts), "pure")
+			requireSame(r, plan, scheduler.Plan(v, opts))
 			checkPlan(r, v, plan)
 			checkReplacements(r, v, plan, opts)
 			var commands []kernel.Command

@@ -38,7 +38,7 @@ func (s *state) guarantee(queue, parent string, gpus uint32) {
 // reclaim plans, chooses victims and applies the preemptions. None may be refused.
 func (s *state) reclaim() []jobverbs.Preemption {
 	s.t.Helper()
-	blocked := s.run().Blocked
+	blocked := s.run().Blocked.Keys()
 	made := preempt.ForGuarantees(s.machine.View(), blocked, s.now.UnixNano())
 	if len(made) > 0 {
 		r := s.apply(jobverbs.PreemptJobs{Preemptions: made})[0].(jobverbs.PreemptResult)
@@ -101,7 +101,7 @@ func TestReclaim_theMostSaturatedGivesBackFirst(t *testing.T) {
 	s.pass(3 * time.Hour)
 	s.borrower("text", 10, work.Shape{GPUs: 1})
 	require.Empty(t, s.reclaim())
-	for _, m := range preempt.ForPriority(s.machine.View(), s.run().Blocked, s.now.UnixNano()) {
+	for _, m := range preempt.ForPriority(s.machine.View(), s.run().Blocked.Keys(), s.now.UnixNano()) {
 		for _, v := range m.Victims {
 			require.NotEqual(t, owner, v.Job)
 		}

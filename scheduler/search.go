@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"slices"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
@@ -8,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
+	"github.com/mindcoordinator/mind/scheduler/order"
 	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
@@ -35,6 +37,21 @@ type search struct {
 	version uint64
 	// listed is the number of the pass in which it was listed.
 	listed uint64
+	// bare is the same search without windows, if it was needed.
+	bare *search
+	// classes are those that wait here. urgency and term bound them, if urgent is set: no job of them is more urgent, or of
+	// a term that ends earlier.
+	classes []*class
+	urgent  bool
+	urgency order.Urgency
+	term    work.Term
+	// said is the reason that the state has for all classes that wait here, but for those that are doubted.
+	said reason.Reason
+	// opened: its classes took part in the pass. closed counts those that were blocked in it.
+	opened bool
+	closed int
+	// gone: it is for a class that is gone.
+	gone bool
 }
 
 type searchKey struct {
@@ -43,16 +60,6 @@ type searchKey struct {
 	kept  *arrangement
 	// own is the job that is a class of its own; 0: none is.
 	own ident.Job
-}
-
-// arrangement is the effect of all windows on a class; nil: none.
-type arrangement struct {
-	// barred are the nodes that the windows keep from the class, and nodes is their number. Nodes that are not ready
-	// count.
-	barred place.Hosts
-	nodes  int
-	// own are the nodes that are reserved for its tenant now.
-	own *place.Hosts
 }
 
 // searches are the searches for places in one pool, and are kept as long as the pool and the windows stay. Its maps are
@@ -72,34 +79,22 @@ type searches struct {
 	admitted map[admission]*admitted
 	known    map[string]*arrangement
 	all      map[searchKey]*search
+	// live are the same searches as in all, in the order in which they were made.
+	live []*search
+	// Between since and next, no window begins or ends to admit classes.
+	since, next int64
 	// shortages are the reasons by shape, as long as the pool stays the same.
 	shortages map[work.Shape]reason.Reason
 	// list has the searches of the classes that were opened and that are not tight.
 	list []*search
 }
 
-// admission is the part of a class that decides which windows admit it.
-type admission struct {
-	tenant string
-	term   work.Term
-	alone  bool
-}
-
-// admitted is the arrangement of the classes with the same admission, in the pass of a number.
-type admitted struct {
-	arrangement *arrangement
-	number      uint64
-}
-
 // begin prepares the searches for a pass in a pool.
 func (s *searches) begin(p *pass, pool *place.Pool) {
 	now := slices.Collect(p.view.Windows())
 	if s.pool != pool || !slices.Equal(s.windows, now) || len(s.all) > 2*len(p.classes.all)+manyLimits {
-		*s = searches{
-			pool: pool, windows: now, generation: s.generation + 1, number: s.number, version: s.version, withheld: s.withheld, reserved: map[string]bool{},
-			admitted: map[admission]*admitted{}, known: map[string]*arrangement{}, all: map[searchKey]*search{},
-			shortages: map[work.Shape]reason.Reason{},
-		}
+		s.empty()
+		s.pool, s.windows = pool, now
 		for _, w := range now {
 			if w.Kind == windows.Reservation {
 				s.reserved[w.Tenant] = true
@@ -113,6 +108,20 @@ func (s *searches) begin(p *pass, pool *place.Pool) {
 	}
 }
 
+// empty forgets all searches.
+func (s *searches) empty() {
+	for _, of := range s.live {
+		for _, c := range of.classes {
+			c.at = nil
+		}
+	}
+	*s = searches{
+		generation: s.generation + 1, number: s.number, version: s.version, withheld: s.withheld, reserved: map[string]bool{}, next: math.MaxInt64,
+		admitted: map[admission]*admitted{}, known: map[string]*arrangement{}, all: map[searchKey]*search{},
+		shortages: map[work.Shape]reason.Reason{},
+	}
+}
+
 // changed forgets the reasons, because the pool has changed.
 func (s *searches) changed() {
 	s.version++
@@ -123,10 +132,12 @@ func (s *searches) changed() {
 func (s *searches) drop(c *class) {
 	if c.search != nil && c.generation == s.generation && c.Key.Own != 0 {
 		delete(s.all, c.search.key)
+		c.search.gone = true
+		s.live = slices.DeleteFunc(s.live, func(of *search) bool { return of.gone })
 	}
 }
 
-// of returns the search for the jobs of a class.
+// of returns the search for the jobs of a class. It need not have been looked at in the pass.
 func (s *searches) of(c *class) *search {
 	shape := &c.Key.Shape
 	if c.limits.Typed() {
@@ -136,24 +147,29 @@ func (s *searches) of(c *class) *search {
 	if c.generation != s.generation {
 		c.generation, c.admitted, c.search = s.generation, s.admission(&c.Key), nil
 	}
-	kept := s.arrangementOf(c)
+	kept := c.admitted.arrangement
 	if c.search == nil || c.search.key.kept != kept || c.search.key.shape != *shape {
 		c.search = s.get(searchKey{shape: *shape, kept: kept, own: c.Key.Own}, &c.Key)
-	}
-	if c.search.looked != s.number {
-		s.look(c.search)
 	}
 	return c.search
 }
 
+// looked returns a search that has been looked at in the pass.
+func (s *searches) looked(of *search) *search {
+	if of.looked != s.number {
+		s.look(of)
+	}
+	return of
+}
+
 // open reports whether the jobs of a search would fit if there were no windows.
 func (s *searches) open(of *search) bool {
-	key := of.key
-	key.kept = nil
-	found := s.get(key, &of.class)
-	if found.looked != s.number {
-		s.look(found)
+	if of.bare == nil {
+		key := of.key
+		key.kept = nil
+		of.bare = s.get(key, &of.class)
 	}
+	found := s.looked(of.bare)
 	return found.fits && s.still(found)
 }
 
@@ -165,6 +181,7 @@ func (s *searches) get(key searchKey, class *work.ClassKey) *search {
 			found.class = *class
 		}
 		s.all[key] = found
+		s.live = append(s.live, found)
 	}
 	return found
 }
@@ -196,6 +213,18 @@ func (s *searches) reopened(of *search) bool {
 		barred = of.key.kept.barred
 	}
 	return s.pool.Reopened(&of.key.shape, barred)
+}
+
+// fitting looks at the searches at which classes wait, and returns those that fit.
+func (s *searches) fitting() []*search {
+	var all []*search
+	for _, of := range s.live {
+		of.opened, of.closed = false, 0
+		if len(of.classes) > 0 && s.looked(of).fits {
+			all = append(all, of)
+		}
+	}
+	return all
 }
 
 // still reports whether a search that fitted still does.
@@ -230,68 +259,6 @@ func (s *searches) fresh(of *search) *place.Fit {
 		fit.Bar(of.key.kept.barred)
 	}
 	return fit
-}
-
-// admission returns the entry for the classes that windows admit as they admit this one.
-func (s *searches) admission(class *work.ClassKey) *admitted {
-	at := admission{term: class.Term, alone: class.Own != 0}
-	if s.reserved[class.Tenant] {
-		at.tenant = class.Tenant
-	}
-	a, ok := s.admitted[at]
-	if !ok {
-		a = &admitted{}
-		s.admitted[at] = a
-	}
-	return a
-}
-
-// arrangementOf returns the effect of the windows on a class.
-func (s *searches) arrangementOf(c *class) *arrangement {
-	if len(s.windows) == 0 {
-		return nil
-	}
-	if c.admitted.number != s.number {
-		c.admitted.arrangement, c.admitted.number = s.arrange(&c.Key), s.number
-	}
-	return c.admitted.arrangement
-}
-
-// arrange returns the arrangement for a class, the same one for the same effect.
-func (s *searches) arrange(class *work.ClassKey) *arrangement {
-	now := s.pass.view.Now()
-	effect, nodes, any := make([]byte, len(s.windows)), 0, false
-	for i, w := range s.windows {
-		switch {
-		case !w.AdmitsClass(class, now):
-			effect[i], any = 'b', true
-			nodes += len(w.Nodes)
-		case w.Kind == windows.Reservation && w.Tenant == class.Tenant && w.Begun && class.Own == 0:
-			effect[i], any = 'o', true
-		}
-	}
-	if !any {
-		return nil
-	}
-	a, ok := s.known[string(effect)]
-	if ok {
-		return a
-	}
-	a = &arrangement{barred: s.pool.HostsOf(), nodes: nodes}
-	for i, w := range s.windows {
-		switch effect[i] {
-		case 'b':
-			s.pool.Add(a.barred, w.Nodes)
-		case 'o':
-			if a.own == nil {
-				own := s.pool.HostsOf()
-				a.own = &own
-			}
-			s.pool.Add(*a.own, w.Nodes)
-		}
-	}
-	s.known[string(effect)] = a
-	return a
 }
 
 // place takes places for one job out of the pool.
@@ -373,14 +340,4 @@ func (s *searches) sweep() {
 		}
 		return of.tight
 	})
-}
-
-// keepsAny reports whether a window keeps one of these places from a class.
-func (s *searches) keepsAny(class *work.ClassKey, places []work.TaskPlacement) bool {
-	for _, w := range s.windows {
-		if !w.AdmitsClass(class, s.pass.view.Now()) && slices.ContainsFunc(places, func(t work.TaskPlacement) bool { return w.Has(t.Node) }) {
-			return true
-		}
-	}
-	return false
 }

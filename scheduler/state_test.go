@@ -109,6 +109,13 @@ func (s *state) runWith(opts scheduler.Options) scheduler.Result {
 	return plan
 }
 
+// requireSame requires that two results are equal.
+func requireSame(t require.TestingT, want, got scheduler.Result) {
+	require.Equal(t, want.Blocked.Keys(), got.Blocked.Keys())
+	want.Blocked, got.Blocked = scheduler.Blocked{}, scheduler.Blocked{}
+	require.Equal(t, want, got)
+}
+
 func (s *state) get(id ident.Job) *work.Job {
 	s.t.Helper()
 	j, ok := s.machine.View().Job(id)

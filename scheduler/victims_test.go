@@ -56,7 +56,7 @@ func (s *state) saves(id ident.Job, path string) {
 // preempt plans, chooses victims for the blocked classes and applies the preemptions. None may be refused.
 func (s *state) preempt() []jobverbs.Preemption {
 	s.t.Helper()
-	blocked := s.run().Blocked
+	blocked := s.run().Blocked.Keys()
 	made := preempt.ForPriority(s.machine.View(), blocked, s.now.UnixNano())
 	if len(made) == 0 {
 		return nil
@@ -341,7 +341,9 @@ func TestPreempt_whatIsPromisedIsTakenByHigherPrioritiesOnly(t *testing.T) {
 		require.Empty(t, r.Refused)
 	}
 	promise(time.Hour)
-	victims := func() int { return len(preempt.ForPriority(s.machine.View(), s.run().Blocked, s.now.UnixNano())) }
+	victims := func() int {
+		return len(preempt.ForPriority(s.machine.View(), s.run().Blocked.Keys(), s.now.UnixNano()))
+	}
 	s.apply(jobverbs.ControlJob{Job: promised, Action: work.ActionPause})
 	require.Empty(t, s.machine.View().PromiseCount(), "who is paused is promised nothing")
 	s.apply(jobverbs.ControlJob{Job: promised, Action: work.ActionResume})

@@ -12,7 +12,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/raftnode"
 	"github.com/mindcoordinator/mind/scheduler"
@@ -110,7 +109,7 @@ type planner struct {
 	learning learning
 	// blocked are the classes that have been found to fit nowhere since capacity last grew. A new job of one of them
 	// needs no pass, because it has the same needs.
-	blocked map[work.ClassKey]bool
+	blocked scheduler.Blocked
 	// placed is when a pass last placed something.
 	placed time.Time
 	// quiet fires when the next quiet write is due.
@@ -121,7 +120,7 @@ type planner struct {
 }
 
 func (t *Term) plan(ctx context.Context) {
-	p := &planner{Term: t, blocked: map[work.ClassKey]bool{}, quiet: time.NewTimer(0), preempting: newPreempting(), reserving: newReserving()}
+	p := &planner{Term: t, quiet: time.NewTimer(0), preempting: newPreempting(), reserving: newReserving()}
 	defer p.quiet.Stop()
 	defer p.preempting.timer.Stop()
 	defer p.reserving.timer.Stop()
@@ -146,7 +145,7 @@ func (t *Term) plan(ctx context.Context) {
 		v := t.state.View()
 		p.learning.ended(v, ended)
 		if freed {
-			clear(p.blocked)
+			p.blocked = scheduler.Blocked{}
 		}
 		if freed || p.worthwhile(v, fresh) {
 			p.pass(ctx, v, false)
@@ -168,8 +167,10 @@ func (t *Term) plan(ctx context.Context) {
 // worthwhile reports whether any of the new jobs is of a class that is not blocked.
 func (p *planner) worthwhile(v *fsm.View, fresh []ident.Job) bool {
 	for _, id := range fresh {
-		if j, ok := v.Job(id); ok && j.Waiting() && !p.blocked[v.ClassOf(j)] {
-			return true
+		if j, ok := v.Job(id); ok && j.Waiting() {
+			if class := v.ClassOf(j); !p.blocked.Has(&class) {
+				return true
+			}
 		}
 	}
 	return false
@@ -197,9 +198,7 @@ func (p *planner) carryOut(ctx context.Context, v *fsm.View, opts scheduler.Opti
 	start := time.Now()
 	result := p.plans.Plan(v, opts)
 	p.config.Figures.Planned(time.Since(start))
-	for _, class := range result.Blocked {
-		p.blocked[class] = true
-	}
+	p.blocked = result.Blocked
 	if result.More {
 		p.demand.again()
 	}
@@ -237,6 +236,7 @@ func (t *Term) settled(node string) bool { return t.liveness.Settled(node, time.
 func (p *planner) write(ctx context.Context, v *fsm.View) {
 	p.pending = false
 	result := p.plans.Plan(v, scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.settled, Model: p.learning.of(v)})
+	p.blocked = result.Blocked
 	command := jobverbs.PlaceJobs{BasedOn: v.Index()}
 	if result.Placed > 0 {
 		p.demand.again() // A job fits after all: a pass is due.

@@ -2,14 +2,12 @@ package term
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/preempt"
 )
 
@@ -36,8 +34,8 @@ func newPreempting() *preempting {
 }
 
 // due schedules a search after a pass, if there are blocked classes.
-func (p *preempting) due(blocked map[work.ClassKey]bool) {
-	if len(blocked) > 0 {
+func (p *preempting) due(blocked scheduler.Blocked) {
+	if blocked.Any() {
 		p.timer.Reset(max(0, preemptPace-time.Since(p.last)))
 	}
 }
@@ -45,12 +43,12 @@ func (p *preempting) due(blocked map[work.ClassKey]bool) {
 // makeRoom preempts running jobs for jobs that fit nowhere.
 func (p *planner) makeRoom(ctx context.Context) {
 	v := p.state.View()
-	if len(p.blocked) == 0 {
+	if !p.blocked.Any() {
 		return
 	}
 	p.preempting.last = time.Now()
 	defer p.preempting.timer.Reset(preemptAgain)
-	p.preempt(ctx, preempt.Choose(v, slices.Collect(maps.Keys(p.blocked)), max(v.Now(), time.Now().UnixNano())))
+	p.preempt(ctx, preempt.Choose(v, p.blocked.Keys(), max(v.Now(), time.Now().UnixNano())))
 	v = p.state.View()
 	if policy := v.Policy(); policy.Preemption.Enabled && time.Since(p.preempting.orderDecided) >= time.Duration(policy.Preemption.Every) {
 		p.preempting.orderDecided = time.Now()

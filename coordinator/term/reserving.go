@@ -2,12 +2,9 @@ package term
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler/reserve"
 )
@@ -44,7 +41,7 @@ func (r *reserving) due() {
 // reserve reserves starts for jobs that have been blocked for long, and places jobs that delay none of these starts.
 func (p *planner) reserve(ctx context.Context) {
 	v := p.state.View()
-	if len(p.blocked) == 0 && v.PromiseCount() == 0 {
+	if !p.blocked.Any() && v.PromiseCount() == 0 {
 		return
 	}
 	begun := time.Now()
@@ -52,7 +49,7 @@ func (p *planner) reserve(ctx context.Context) {
 		p.reserving.last, p.reserving.took = time.Now(), time.Since(begun)
 		p.reserving.timer.Reset(max(reserveAgain, reserveRest*p.reserving.took))
 	}()
-	starts, changed := reserve.Starts(v, slices.SortedFunc(maps.Keys(p.blocked), byClass), begun.UnixNano(), p.learning.of(v))
+	starts, changed := reserve.Starts(v, p.blocked.Keys(), begun.UnixNano(), p.learning.of(v))
 	if changed {
 		answer, err := replica.Propose[jobverbs.PromiseResult](ctx, p.state, starts)
 		if err != nil {
@@ -69,14 +66,4 @@ func (p *planner) reserve(ctx context.Context) {
 		opts.Backfill = true
 		p.carryOut(ctx, v, opts)
 	}
-}
-
-func byClass(a, b work.ClassKey) int {
-	switch {
-	case work.ClassLess(a, b):
-		return -1
-	case work.ClassLess(b, a):
-		return 1
-	}
-	return 0
 }

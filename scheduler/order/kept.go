@@ -2,7 +2,6 @@ package order
 
 import (
 	"iter"
-	"math"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -94,33 +93,6 @@ func (k *Kept) read(lane *work.Lane) {
 	if k.classes[class] = all[:len(all)-1]; len(all) == 1 {
 		delete(k.classes, class)
 	}
-}
-
-// Soonest returns at most the Rank.Above of each job of a class.
-func (k *Kept) Soonest(r *Ranking, c *Class) int {
-	soonest := math.MaxInt
-	for _, l := range k.of(c.Key) {
-		soonest = min(soonest, r.soonest(l.oldest))
-	}
-	return soonest
-}
-
-// Soonest returns the same as Kept.Soonest, and reads the lanes.
-func Soonest(v View, r *Ranking, c *Class) int {
-	soonest := math.MaxInt
-	for key := range v.Lanes(c.Key) {
-		soonest = min(soonest, r.soonest(oldestOf(v, r, key)))
-	}
-	return soonest
-}
-
-// soonest returns at most the Rank.Above of each job of a lane with these oldest jobs.
-func (r *Ranking) soonest(oldest []*work.Job) int {
-	soonest := math.MaxInt
-	for _, at := range oldest {
-		soonest = min(soonest, r.boundOf(at).Above)
-	}
-	return soonest
 }
 
 // Ahead iterates the first jobs of each lane of a class, in no order.

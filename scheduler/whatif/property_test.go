@@ -282,7 +282,7 @@ func possible(t *rapid.T, c *cluster, waits ident.Job) []func() change {
 // reserve reserves starts.
 func (c *cluster) reserve() {
 	v := c.machine.View()
-	blocked := scheduler.Plan(v, scheduler.Options{}).Blocked
+	blocked := scheduler.Plan(v, scheduler.Options{}).Blocked.Keys()
 	if starts, changed := reserve.Starts(v, blocked, c.now.UnixNano(), nil); changed {
 		require.Empty(c.t, c.apply(starts).(jobverbs.PromiseResult).Refused)
 	}
@@ -299,7 +299,7 @@ func (c *cluster) leads(id ident.Job) (placed, claimed bool) {
 		}
 		require.Empty(c.t, c.apply(command).(jobverbs.PlaceResult).Refused)
 	}
-	for _, p := range preempt.Choose(c.machine.View(), plan.Blocked, c.now.UnixNano()) {
+	for _, p := range preempt.Choose(c.machine.View(), plan.Blocked.Keys(), c.now.UnixNano()) {
 		claimed = claimed || p.Job == id
 	}
 	return placed, claimed

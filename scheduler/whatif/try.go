@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"slices"
 	"time"
 
 	"github.com/mindcoordinator/mind/fsm"
@@ -81,7 +80,7 @@ func (a *Answer) plan(w *view, opts scheduler.Options) {
 			}
 		}
 	}
-	if !slices.Contains(result.Blocked, w.key) {
+	if !result.Blocked.Has(&w.key) {
 		return
 	}
 	for i := range result.Commands {
@@ -89,7 +88,7 @@ func (a *Answer) plan(w *view, opts scheduler.Options) {
 			w.start(&result.Commands[i].Placements[k])
 		}
 	}
-	for _, p := range preempt.Choose(w, result.Blocked, w.now) {
+	for _, p := range preempt.Choose(w, result.Blocked.Keys(), w.now) {
 		if p.Job == w.job.ID || w.job.Array != nil && p.Job.Submitted() == w.job.ID {
 			a.on(p.Tasks)
 			a.Preempts = len(p.Victims)

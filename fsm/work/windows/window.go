@@ -1,6 +1,7 @@
 package windows
 
 import (
+	"math"
 	"math/bits"
 	"path"
 	"slices"
@@ -99,6 +100,17 @@ func (w *Window) admits(tenant string, yields bool, limit, now int64) bool {
 		return false
 	}
 	return yields || limit > 0 && now+limit+Slack <= w.From
+}
+
+// NextForClass is when the window may next admit a class otherwise than now, if it stays as it is; math.MaxInt64: never.
+func (w *Window) NextForClass(c *work.ClassKey, now int64) int64 {
+	next := int64(math.MaxInt64)
+	for _, at := range [...]int64{w.From - c.Term.Limit() - Slack + 1, w.From, w.Until} {
+		if at > now {
+			next = min(next, at)
+		}
+	}
+	return next
 }
 
 // Yields says whether a job may be stopped for a window: it goes on elsewhere.

@@ -1,0 +1,51 @@
+package order
+
+import (
+	"math"
+
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// Urgency bounds how urgent some jobs are: none has a higher priority, and none was submitted before a time.
+type Urgency struct {
+	Priority uint8
+	// Since is in Unix nanoseconds; math.MaxInt64 if there are no jobs.
+	Since int64
+}
+
+// Add makes the urgency hold for other jobs, too.
+func (u *Urgency) Add(other Urgency) {
+	u.Priority, u.Since = max(u.Priority, other.Priority), min(u.Since, other.Since)
+}
+
+func (u *Urgency) addAll(oldest []*work.Job) {
+	for _, j := range oldest {
+		u.Add(Urgency{j.Priority, j.CreatedAt})
+	}
+}
+
+// Soonest returns at most the Rank.Above of each of the jobs.
+func (r *Ranking) Soonest(u Urgency) int {
+	if u.Since == math.MaxInt64 {
+		return math.MaxInt
+	}
+	return -int(u.Priority) - r.steps(r.Now-u.Since)
+}
+
+// Urgency returns the urgency of the jobs of a class.
+func (k *Kept) Urgency(c *Class) Urgency {
+	u := Urgency{Since: math.MaxInt64}
+	for _, l := range k.of(c.Key) {
+		u.addAll(l.oldest)
+	}
+	return u
+}
+
+// UrgencyOf returns the same as Kept.Urgency, and reads the lanes.
+func UrgencyOf(v View, r *Ranking, c *Class) Urgency {
+	u := Urgency{Since: math.MaxInt64}
+	for key := range v.Lanes(c.Key) {
+		u.addAll(oldestOf(v, r, key))
+	}
+	return u
+}
