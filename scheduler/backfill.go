@@ -328,8 +328,9 @@ func (f *backfill) reason(of *search) reason.Reason {
 		}
 		starts[slices.Index(f.kept, k)] = 0
 		f.bind(f.of(starts))
+		spots := f.pass.pool.SpotsOf(k.places)
 		open = slices.DeleteFunc(open, func(s *search) bool {
-			fits := f.pass.searches.fresh(s).Fits()
+			fits := f.pass.searches.fitsNow(s, spots)
 			if fits {
 				s.why = reason.New(reason.WouldDelay, (k.StartAt+1e9-1)/1e9)
 			}

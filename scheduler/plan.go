@@ -179,7 +179,9 @@ type pass struct {
 	// searches are tried again.
 	opened          []*class
 	sweepIn, sweeps int
-	res             Result
+	// hopeful counts the searches that do not fit, but for places that are kept for reserved starts.
+	hopeful int
+	res     Result
 }
 
 // newPass finds the searches that fit, and adds the lanes of their classes to the line.
@@ -255,11 +257,13 @@ func (p *pass) mayOpen(s *search) bool {
 	if p.backfill != nil && s.listed != p.searches.number && !s.tight && !p.searches.fitOf(s).Fits() {
 		p.searches.tighten(s)
 	}
-	if s.tight && (!p.opts.Backfill || p.backfill.hopelessAll(s)) {
-		return false
+	if !s.tight {
+		p.searches.enlist(s)
+		return true
 	}
-	p.searches.enlist(s)
-	return true
+	before := p.hopeful
+	p.hope(s)
+	return p.hopeful > before
 }
 
 // open adds the lanes of a class to the line, unless it has no hope.
@@ -279,15 +283,19 @@ func (p *pass) open(c *class) {
 
 // full reports whether no search fits any more, so that the rest of the line need not be tried.
 func (p *pass) full() bool {
-	if p.backfill != nil && p.opts.Backfill {
-		return false
-	}
 	if p.sweepIn--; p.sweepIn <= 0 {
-		p.searches.sweep()
+		p.searches.sweep(p.hope)
 		p.sweeps++
 		p.sweepIn = len(p.searches.list) << min(p.sweeps, 30) // A long pass does not try them all again and again.
 	}
-	return len(p.searches.list) == 0
+	return len(p.searches.list) == 0 && p.hopeful == 0
+}
+
+// hope counts a search that fits no more, if jobs of it may still find places that are kept for reserved starts.
+func (p *pass) hope(s *search) {
+	if p.backfill != nil && p.opts.Backfill && !p.backfill.hopelessAll(s) {
+		p.hopeful++
+	}
 }
 
 // closeAll blocks the classes that still have jobs in the line, and those of which a job was tried in vain.

@@ -207,12 +207,24 @@ func (s *searches) look(of *search) {
 	of.failed = !of.fits
 }
 
-func (s *searches) reopened(of *search) bool {
-	var barred place.Hosts
-	if of.key.kept != nil {
-		barred = of.key.kept.barred
+func (s *searches) reopened(of *search) bool { return s.pool.Reopened(&of.key.shape, of.barred()) }
+
+// fitsNow reports whether a search fits that did not before places on some nodes got free. A task fits on none but these.
+func (s *searches) fitsNow(of *search, got place.Spots) bool {
+	if of.key.own == 0 {
+		if fits := s.pool.FitsOn(got, &of.key.shape, of.barred()); !fits || of.key.shape.Nodes <= 1 {
+			return fits
+		}
 	}
-	return s.pool.Reopened(&of.key.shape, barred)
+	return s.fresh(of).Fits()
+}
+
+// barred returns the nodes that windows keep from the jobs of a search.
+func (s *search) barred() (hosts place.Hosts) {
+	if s.key.kept != nil {
+		hosts = s.key.kept.barred
+	}
+	return hosts
 }
 
 // fitting looks at the searches at which classes wait, and returns those that fit.
@@ -332,11 +344,14 @@ func (s *searches) enlist(of *search) {
 	}
 }
 
-// sweep removes the searches from the list that do not fit any more.
-func (s *searches) sweep() {
+// sweep removes the searches from the list that do not fit any more, and gives each of them to removed.
+func (s *searches) sweep(removed func(*search)) {
 	s.list = slices.DeleteFunc(s.list, func(of *search) bool {
 		if !of.tight && !s.still(of) {
 			s.tighten(of)
+		}
+		if of.tight {
+			removed(of)
 		}
 		return of.tight
 	})

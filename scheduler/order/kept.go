@@ -23,8 +23,14 @@ type Kept struct {
 	// mark is the position after the last change that was read. stratified is Ranking.stratified at that time.
 	mark       changes.Mark[*work.Lane]
 	stratified bool
-	classes    map[work.ClassKey][]*keptLane
+	classes    map[work.ClassKey]*keptClass
 	lanes      map[uint32]*keptLane
+}
+
+// keptClass has the lanes of a class. gone: they are not kept up to date any more.
+type keptClass struct {
+	lanes []*keptLane
+	gone  bool
 }
 
 type keptLane struct {
@@ -32,18 +38,23 @@ type keptLane struct {
 	// at is the index of the lane in the list of its class.
 	at     int
 	oldest []*work.Job
+	// lane is the memory of the lane in the tree of a pass.
+	lane Lane
 }
 
 // Sync updates the lanes to a view.
 func (k *Kept) Sync(v ChangingView, r *Ranking) {
 	changed, known := changes.Between(k.mark, v.LanesChanged())
 	if !known || k.stratified != r.stratified() {
-		*k = Kept{stratified: r.stratified(), classes: map[work.ClassKey][]*keptLane{}, lanes: map[uint32]*keptLane{}}
+		for _, c := range k.classes { // order-free: each is marked by itself
+			c.gone = true
+		}
+		*k = Kept{stratified: r.stratified(), classes: map[work.ClassKey]*keptClass{}, lanes: map[uint32]*keptLane{}}
 	} else {
 		k.view = v
 		for lane := range changed {
-			if _, ok := k.classes[lane.Key.Class]; ok {
-				k.read(lane)
+			if c, ok := k.classes[lane.Key.Class]; ok {
+				k.read(c, lane)
 			}
 		}
 	}
@@ -57,23 +68,27 @@ func (k *Kept) Rest() { k.view = nil }
 func (k *Kept) Ready() bool { return k.view != nil }
 
 // of returns the lanes of a class.
-func (k *Kept) of(class work.ClassKey) []*keptLane {
-	if _, ok := k.classes[class]; !ok {
-		for lane := range k.view.NumberedLanes(class) {
-			k.read(lane)
+func (k *Kept) of(c *Class) []*keptLane {
+	if c.kept == nil || c.kept.gone {
+		c.kept = k.classes[c.Key]
+	}
+	if c.kept == nil {
+		c.kept = &keptClass{}
+		k.classes[c.Key] = c.kept
+		for lane := range k.view.NumberedLanes(c.Key) {
+			k.read(c.kept, lane)
 		}
 	}
-	return k.classes[class]
+	return c.kept.lanes
 }
 
 // read reads the oldest jobs of a lane. A lane without jobs is removed, and so is a class without lanes.
-func (k *Kept) read(lane *work.Lane) {
-	class := lane.Key.Class
+func (k *Kept) read(class *keptClass, lane *work.Lane) {
 	l := k.lanes[lane.Number]
 	if l == nil {
-		l = &keptLane{Lane: lane, at: len(k.classes[class])}
+		l = &keptLane{Lane: lane, at: len(class.lanes)}
 		k.lanes[lane.Number] = l
-		k.classes[class] = append(k.classes[class], l)
+		class.lanes = append(class.lanes, l)
 	}
 	l.oldest = l.oldest[:0]
 	for j := k.view.OldestBelow(lane.Number, 256); j != nil; j = k.view.OldestBelow(lane.Number, int(j.Priority)) {
@@ -86,12 +101,12 @@ func (k *Kept) read(lane *work.Lane) {
 		return
 	}
 	delete(k.lanes, lane.Number)
-	all := k.classes[class]
-	last := all[len(all)-1]
-	all[l.at], last.at = last, l.at
-	all[len(all)-1] = nil
-	if k.classes[class] = all[:len(all)-1]; len(all) == 1 {
-		delete(k.classes, class)
+	last := class.lanes[len(class.lanes)-1]
+	class.lanes[l.at], last.at = last, l.at
+	class.lanes[len(class.lanes)-1] = nil
+	if class.lanes = class.lanes[:len(class.lanes)-1]; len(class.lanes) == 0 {
+		class.gone = true
+		delete(k.classes, lane.Key.Class)
 	}
 }
 
@@ -121,7 +136,9 @@ func openLane(v View, r *Ranking, key work.LaneKey, c *Class) *Lane {
 	if len(oldest) == 0 {
 		return nil
 	}
-	return newLane(r, &key, c, oldest)
+	l := &Lane{}
+	l.begin(r, &key, c, oldest)
+	return l
 }
 
 // oldestOf returns the oldest job of each priority of a lane; of the highest one alone if the ranking reads no further.

@@ -102,9 +102,9 @@ func InFull(j *work.Job, n int) []*work.Job {
 	return all
 }
 
-// newLane returns a lane. oldest has its oldest job of each priority.
-func newLane(r *Ranking, key *work.LaneKey, c *Class, oldest []*work.Job) *Lane {
-	l := &Lane{key: key, Class: c}
+// begin sets a lane to its first job. oldest has its oldest job of each priority.
+func (l *Lane) begin(r *Ranking, key *work.LaneKey, c *Class, oldest []*work.Job) {
+	*l = Lane{key: key, Class: c}
 	l.strata = l.few[:0]
 	for i, at := range oldest {
 		s, bound := stratum{oldest: at, last: at}, r.boundOf(at)
@@ -119,7 +119,6 @@ func newLane(r *Ranking, key *work.LaneKey, c *Class, oldest []*work.Job) *Lane 
 		l.strata = append(l.strata, s)
 	}
 	l.choose()
-	return l
 }
 
 // choose makes the first job of all strata the head, if it is known, and its first waiting element if it is an array.

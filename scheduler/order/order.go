@@ -40,6 +40,8 @@ type Class struct {
 	Blocked bool
 	// Lanes is the number of its lanes in the tree.
 	Lanes int
+	// kept are its lanes, if they were read since a Kept was made.
+	kept *keptClass
 	// Number is for the caller, who finds its own record of the class by it.
 	Number int
 }

@@ -107,8 +107,9 @@ func (t *Tree) Open(c *Class) {
 
 // OpenKept does the same, with the lanes that were kept.
 func (t *Tree) OpenKept(c *Class, k *Kept) {
-	for _, l := range k.of(c.Key) {
-		t.add(newLane(t.ranking, &l.Key, c, l.oldest))
+	for _, l := range k.of(c) {
+		l.lane.begin(t.ranking, &l.Key, c, l.oldest)
+		t.add(&l.lane)
 	}
 }
 

@@ -35,7 +35,7 @@ func (r *Ranking) Soonest(u Urgency) int {
 // Urgency returns the urgency of the jobs of a class.
 func (k *Kept) Urgency(c *Class) Urgency {
 	u := Urgency{Since: math.MaxInt64}
-	for _, l := range k.of(c.Key) {
+	for _, l := range k.of(c) {
 		u.addAll(l.oldest)
 	}
 	return u

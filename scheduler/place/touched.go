@@ -21,8 +21,27 @@ func (p *Pool) Reopened(s *work.Shape, barred Hosts) bool {
 		}
 		p.reopened[*s] = hosts
 	}
+	return p.FitsOn(hosts, s, barred)
+}
+
+// Spots are some nodes of one pool.
+type Spots []int
+
+// SpotsOf returns the nodes of some places. Nodes that are not ready are left out.
+func (p *Pool) SpotsOf(places []Withheld) Spots {
+	var spots Spots
+	for i := range places {
+		if at, ok := p.hostOf(places[i].Node); ok {
+			spots = append(spots, at)
+		}
+	}
+	return spots
+}
+
+// FitsOn reports whether a task of a shape fits on one of these nodes that is not barred.
+func (p *Pool) FitsOn(on Spots, s *work.Shape, barred Hosts) bool {
 	excluded := p.excluded(s.Exclude)
-	for _, i := range hosts {
+	for _, i := range on {
 		if barred.set != nil && barred.set.has(i) || excluded != nil && excluded.has(i) {
 			continue
 		}
