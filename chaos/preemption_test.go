@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,7 +66,6 @@ func TestPreemption_theLeaderIsKilledAtEachStep(t *testing.T) {
 		require.NoError(t, err)
 		return j
 	}
-	require.NoError(t, rest.Do(ctx, http.MethodPut, "/policy", nil, map[string]any{"preemption": map[string]any{"protect_seconds": 0}}, nil))
 	victims := map[string]string{"a": "", "b": ""}
 	for name := range victims {
 		victim := procs.Command("victim-"+name, 2, "/bin/sh", "-c", fmt.Sprintf(trained, dir, name))

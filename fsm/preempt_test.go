@@ -9,11 +9,14 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 )
 
@@ -100,10 +103,57 @@ func TestPreempt_whoIsProtected(t *testing.T) {
 	id := w.submit(urgent(1))
 	require.Equal(t, reason.VictimNotPreemptible, w.preempt(id, "n1", 1, stays))
 	w.run(fresh)
-	w.later(2*time.Hour - time.Minute)
-	require.Equal(t, reason.VictimProtected, w.preempt(id, "n1", 2, fresh))
-	w.later(2 * time.Minute)
-	require.Zero(t, w.preempt(id, "n1", 2, fresh))
+	require.Zero(t, w.preempt(id, "n1", 2, fresh), "nothing protects from a higher priority, unless an operator says so")
+}
+
+// From preemption for the sake of the order an attempt is protected for two hours, from a higher priority for as long as the
+// policy says. Below the level that has two values, one counts for both.
+func TestPreempt_howLongIsProtected(t *testing.T) {
+	for name, x := range map[string]struct {
+		at           level.Level
+		fromPriority time.Duration
+		priority     uint8
+		until        time.Duration
+	}{
+		"for the order":                        {level.Newest, 0, 1, 2 * time.Hour},
+		"for the order, whatever the other is": {level.Newest, 5 * time.Hour, 1, 2 * time.Hour},
+		"from a higher priority":               {level.Newest, time.Hour, 9, time.Hour},
+		"from a higher priority, for longer":   {level.Newest, 3 * time.Hour, 9, 3 * time.Hour},
+		"from a higher priority at level 1":    {level.Released, 0, 9, 2 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.at = x.at
+			w.node("n1", 2)
+			if x.fromPriority != 0 {
+				p := w.m.View().Policy()
+				p.Preemption.ProtectFromPriority = int64(x.fromPriority)
+				require.Nil(t, do[queueverbs.PolicyResult](w, queueverbs.PutPolicy{Policy: p}).Refusal)
+			}
+			yields := oneGPU()
+			yields.Priority, yields.Preemptible = 1, true
+			victim := w.submit(yields)
+			w.place(victim, "n1")
+			w.run(victim)
+			asks := urgent(2)
+			asks.Priority = x.priority
+			id := w.submit(asks)
+			w.later(x.until - time.Minute)
+			require.Equal(t, reason.VictimProtected, w.preempt(id, "n1", 3, victim))
+			w.later(2 * time.Minute)
+			require.Zero(t, w.preempt(id, "n1", 3, victim))
+		})
+	}
+}
+
+func TestPutPolicy_protectionFromPriorityNeedsItsLevel(t *testing.T) {
+	p := policy.DefaultPolicy()
+	p.Preemption.ProtectFromPriority = 1
+	_, err := kernel.Encode(level.Released, queueverbs.PutPolicy{Policy: p})
+	require.ErrorContains(t, err, "protect_from_priority_seconds) needs feature level 2")
+	p.Preemption.ProtectFromPriority = 0
+	_, err = kernel.Encode(level.Released, queueverbs.PutPolicy{Policy: p})
+	require.NoError(t, err)
 }
 
 // The places are kept from the moment of the decision, also while one victim has left and another one has not; the entry in

@@ -339,6 +339,7 @@ func (g *generator) policy() kernel.Command {
 		c.Base = 3
 	}
 	c.Policy.Backfill.Reservations = uint32(pick(g, "reservations", 0, 1, 8))
+	c.Policy.Preemption.ProtectFromPriority = int64(pick(g, "protected", 0, 0, 3600e9))
 	c.Policy.HalfLife = int64(pick(g, "half-life", 0, 60e9, 3600e9, 7*24*3600e9))
 	return c
 }

@@ -339,6 +339,7 @@ func (l *life) operators() {
 		p.AgingStep = int64(either[time.Duration](l, 0, time.Hour, 5*24*time.Hour))
 		p.Hold = int64(either[time.Duration](l, 0, 2*time.Minute))
 		p.Preemption.Enabled, p.Preemption.Protect = l.one(2), int64(either[time.Duration](l, 0, time.Hour))
+		p.Preemption.ProtectFromPriority = int64(either[time.Duration](l, 0, time.Hour))
 		p.Backfill.Reservations, p.Backfill.After = either[uint32](l, 0, 2, 8), int64(either[time.Duration](l, 0, 10*time.Minute))
 		l.s.apply(queueverbs.PutPolicy{Policy: p, Base: p.Revision})
 	case 1:

@@ -159,7 +159,7 @@ func endure(t *testing.T, hold time.Duration) outages {
 	const nodes, busy, spare, gang = 128, 40, 5, 64
 	s := newState(t)
 	p := s.machine.View().Policy()
-	p.Preemption.Protect, p.Hold = 0, int64(hold)
+	p.Hold = int64(hold)
 	require.Nil(t, s.apply(queueverbs.PutPolicy{Policy: p})[0].(queueverbs.PolicyResult).Refusal)
 	large := s.job(work.Shape{GPUs: 8, Nodes: nodes}, 5)
 	large.Retry = work.RetryPolicy{Max: 9, On: work.RetryInfrastructure}

@@ -218,8 +218,11 @@ func TestPlan_preemptsForAMuchShorterJob(t *testing.T) {
 	require.Equal(t, []work.TaskPlacement{{Node: "n0", GPUs: 1}}, res.OrderPreemptions[0].For.Tasks)
 
 	for why, change := range map[string]func(b *board){
-		"it may not be preempted":        func(b *board) { b.running[0].Job.Preemptible = false },
-		"it is protected":                func(b *board) { b.policy.Preemption.Protect = 2000 * testMinute },
+		"it may not be preempted": func(b *board) { b.running[0].Job.Preemptible = false },
+		"it is protected":         func(b *board) { b.policy.Preemption.Protect = 2000 * testMinute },
+		"it is protected from the other's priority": func(b *board) {
+			b.waiting[0].Priority, b.policy.Preemption.ProtectFromPriority = 6, 2000*testMinute
+		},
 		"its work is not saved":          func(b *board) { b.running[0].SavedAt = 0 },
 		"it was saved too long ago":      func(b *board) { b.running[0].SavedAt = testNow - 11*testMinute },
 		"it was preempted often enough":  func(b *board) { b.running[0].Job.Retries.Preempted = preempt.MostPreempted },

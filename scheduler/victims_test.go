@@ -155,7 +155,11 @@ func TestPreempt_whoIsLeftAlone(t *testing.T) {
 		priority uint8
 		change   func(s *state, jobs []ident.Job)
 	}{
-		"one that is protected":    {ran: time.Hour, priority: 9},
+		"one that is protected": {ran: time.Hour, priority: 9, change: func(s *state, _ []ident.Job) {
+			p := s.machine.View().Policy()
+			p.Preemption.ProtectFromPriority = int64(2 * time.Hour)
+			s.apply(queueverbs.PutPolicy{Policy: p})
+		}},
 		"one of the same priority": {ran: 3 * time.Hour, priority: 1},
 		"one that is stopped anyway": {ran: 3 * time.Hour, priority: 9, change: func(s *state, jobs []ident.Job) {
 			s.apply(jobverbs.ControlJob{Job: jobs[0], Action: work.ActionCancel})
@@ -182,6 +186,13 @@ func TestPreempt_whoIsLeftAlone(t *testing.T) {
 	s.pass(3 * time.Hour)
 	s.submit(work.Shape{GPUs: 8}, 9)
 	require.Empty(t, s.preempt(), "not preemptible")
+}
+
+// Nobody says how long an attempt is protected from a higher priority: it is not, however short it has run.
+func TestPreempt_anUrgentJobDoesNotWait(t *testing.T) {
+	s, jobs := busy(t, 1, 8, 8, time.Second)
+	s.submit(work.Shape{GPUs: 8}, 2)
+	require.Equal(t, []jobverbs.Victim{{Job: jobs[0], Attempt: 1}}, s.preempt()[0].Victims)
 }
 
 func TestPreempt_aQuotaThatTheVictimsFillIsTheirs(t *testing.T) {

@@ -12,7 +12,7 @@ var sharingMutants = []mutant{
 	{
 		Name: "protection-ignored", Breaks: "scheduling.md", File: "fsm/work/jobverbs/preempt.go",
 		What: "an attempt that began a moment ago is stopped for another job",
-		Old:  "left := at.ProtectedUntil(&policy) - tx.Now; left > 0", New: "left := at.ProtectedUntil(&policy) - tx.Now; left > 0 && at.Priority > 10",
+		Old:  "left := at.ProtectedUntil(protect) - tx.Now; left > 0", New: "left := at.ProtectedUntil(protect) - tx.Now; left > 0 && at.Priority > 10",
 		Package: "fsm", Tests: []string{"TestPreempt_whoIsProtected"},
 	},
 	{

@@ -78,6 +78,7 @@ func ChangePolicy(p *policy.Policy, to *v1.Policy) error {
 		{&p.HalfLife, to.HalfLifeSeconds},
 		{&p.AgingStep, to.AgingStepSeconds},
 		{&p.Preemption.Protect, pre.ProtectSeconds},
+		{&p.Preemption.ProtectFromPriority, pre.ProtectFromPrioritySeconds},
 		{&p.Preemption.Every, pre.EverySeconds},
 		{&p.Preemption.RestartCost, pre.RestartCostSeconds},
 		{&p.Backfill.After, fill.AfterSeconds},
@@ -130,7 +131,7 @@ func policyView(p *policy.Policy, operator bool) *v1.Policy {
 		Preemption: &v1.PreemptionPolicy{
 			Enabled: proto.Bool(p.Preemption.Enabled), ProtectSeconds: seconds(p.Preemption.Protect),
 			Ratio: proto.Int32(int32(p.Preemption.Ratio)), EverySeconds: seconds(p.Preemption.Every),
-			RestartCostSeconds: seconds(p.Preemption.RestartCost),
+			RestartCostSeconds: seconds(p.Preemption.RestartCost), ProtectFromPrioritySeconds: seconds(p.Preemption.ProtectFromPriority),
 		},
 		Backfill:    &v1.BackfillPolicy{Reservations: proto.Int32(int32(p.Backfill.Reservations)), AfterSeconds: seconds(p.Backfill.After)},
 		HoldSeconds: seconds(p.Hold),

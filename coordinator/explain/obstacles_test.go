@@ -69,6 +69,14 @@ func (c *cluster) plan() {
 	}
 }
 
+// protects has the policy protect running jobs from a higher priority for two hours.
+func protects(c *cluster) {
+	p := c.machine.View().Policy()
+	base := p.Revision
+	p.Preemption.ProtectFromPriority = int64(2 * time.Hour)
+	require.Nil(c.t, c.apply(queueverbs.PutPolicy{Policy: p, Base: base}).(queueverbs.PolicyResult).Refusal)
+}
+
 // Each kind of limit, window and protection is an obstacle of its own, with its figures.
 func TestObstacles_areTyped(t *testing.T) {
 	one := int32(1)
@@ -101,7 +109,7 @@ func TestObstacles_areTyped(t *testing.T) {
 			2, window(windowverbs.PutWindow{Name: "kernel", Kind: windows.Maintenance, Patterns: []string{"n1"}}),
 			&v1.JobObstacle{Kind: v1.ObstacleKind_MAINTENANCE, Name: "kernel", Count: &one},
 		},
-		"protection": {8, func(*cluster) {}, &v1.JobObstacle{Kind: v1.ObstacleKind_PROTECTION, Count: &one}},
+		"protection": {8, protects, &v1.JobObstacle{Kind: v1.ObstacleKind_PROTECTION, Count: &one}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)

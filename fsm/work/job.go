@@ -8,7 +8,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/bounds"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/notices"
-	"github.com/mindcoordinator/mind/fsm/work/policy"
 )
 
 // Job is the request of a user and its state. Rows are immutable once they are in the state.
@@ -208,13 +207,13 @@ func (j *Job) Live() bool {
 	return j.State == v1.JobState_ALLOCATED || j.State == v1.JobState_STARTING || j.State == v1.JobState_RUNNING
 }
 
-// ProtectedUntil is until when a live attempt is left alone by preemption, Unix nanoseconds. One that does not run yet has
-// nothing to lose.
-func (j *Job) ProtectedUntil(p *policy.Policy) int64 {
+// ProtectedUntil is until when a live attempt is left alone by a preemption that leaves attempts alone for so long from their
+// start, Unix nanoseconds. One that does not run yet has nothing to lose.
+func (j *Job) ProtectedUntil(protect int64) int64 {
 	if j.StartedAt == 0 {
 		return 0
 	}
-	return j.StartedAt + p.Preemption.Protect
+	return j.StartedAt + protect
 }
 
 // Terminal says whether the job is over, unless somebody retries it.

@@ -250,11 +250,16 @@ func (p *Order) keptFrom(j *work.Job, node string) bool {
 func (p *Order) rulesFor(j *work.Job, at order.Rank) rules[*stoppable] {
 	return rules[*stoppable]{
 		may: func(y *stoppable) bool {
-			return !p.gone[y.job.ID] && (at.Above < y.above || y.saved && len(y.job.Tasks) <= 1) && !p.guarded(y.job, j)
+			return !p.gone[y.job.ID] && (at.Above < y.above || y.saved && len(y.job.Tasks) <= 1) && !p.protected(y.job, j) && !p.guarded(y.job, j)
 		},
 		price: (*stoppable).price,
 		all:   true,
 	}
+}
+
+// protected reports whether the policy protects a running job v from the higher priority of a job j.
+func (p *Order) protected(v, j *work.Job) bool {
+	return v.Priority < j.Priority && v.ProtectedUntil(p.ranking.Policy.Preemption.ProtectFromPriority) > p.ranking.Now
 }
 
 // on finds victims on one node, and returns false if they are not worth it.

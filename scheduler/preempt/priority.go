@@ -54,7 +54,7 @@ type NodesView interface {
 }
 
 // ForPriority chooses victims for the first jobs of blocked classes. Victims are preemptible jobs of lower priority whose
-// attempts have run for longer than the policy protects them. It takes those that lose the least: the GPU-seconds
+// attempts have run for longer than the policy protects them from a higher priority. It takes those that lose the least: the GPU-seconds
 // since their last checkpoint, and those of a restart. No job is taken that is not needed.
 //
 // A job whose last attempt may still be alive gets no places this way. Only the leader knows where it may run, and the
@@ -112,7 +112,7 @@ func candidates(v View, now int64) map[ident.Job]*victim {
 	policy := v.Policy()
 	found := map[ident.Job]*victim{}
 	for j := range v.ActiveJobs() {
-		if !j.Preemptible || j.Retry.Never || j.Stop != v1.StopReason_UNSPECIFIED || j.Ending != nil || j.ProtectedUntil(&policy) > now {
+		if !j.Preemptible || j.Retry.Never || j.Stop != v1.StopReason_UNSPECIFIED || j.Ending != nil || j.ProtectedUntil(policy.Preemption.ProtectFromPriority) > now {
 			continue
 		}
 		found[j.ID] = &victim{job: j, cost: costOf(v, j, now, &policy)}

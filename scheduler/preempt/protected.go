@@ -13,7 +13,7 @@ func Protected(v View, j *work.Job, class work.ClassKey, now int64) (until int64
 	policy := v.Policy()
 	var ends []int64
 	for x := range v.ActiveJobs() {
-		if end := x.ProtectedUntil(&policy); x.Preemptible && x.Priority < j.Priority && end > now {
+		if end := x.ProtectedUntil(policy.Preemption.ProtectFromPriority); x.Preemptible && x.Priority < j.Priority && end > now {
 			ends = append(ends, end)
 		}
 	}

@@ -32,7 +32,7 @@ type Change struct {
 	// NoQueueTypes: the job's queue has no limits by type.
 	NoQueueTypes bool
 	// NoMaintenance: there is no maintenance. NoReservations: other tenants have no reservations. NoProtection: the
-	// policy protects no running job from preemption.
+	// policy protects no running job from a higher priority.
 	NoMaintenance, NoReservations, NoProtection bool
 	// Cancel are jobs of the same tenant that are canceled.
 	Cancel []ident.Job

@@ -79,7 +79,7 @@ var (
 
 func drawCluster(t *rapid.T, c *cluster) {
 	p := c.machine.View().Policy()
-	p.Preemption.Protect = int64(rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "protected"))
+	p.Preemption.ProtectFromPriority = int64(rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "protected"))
 	p.Backfill.After = 0
 	require.Nil(t, c.apply(queueverbs.PutPolicy{Policy: p}).(queueverbs.PolicyResult).Refusal)
 	c.node("n0", "H100", 4, map[string]string{"disk": "fast"}) // so each job could run one day
@@ -271,7 +271,7 @@ func possible(t *rapid.T, c *cluster, waits ident.Job) []func() change {
 			return change{"protection=none", func(*whatif.Answer) bool {
 				p := c.machine.View().Policy()
 				base := p.Revision
-				p.Preemption.Protect = 0
+				p.Preemption.ProtectFromPriority = 0
 				return c.apply(queueverbs.PutPolicy{Policy: p, Base: base}).(queueverbs.PolicyResult).Refusal == nil
 			}}
 		},

@@ -309,7 +309,7 @@ func (r *remedies) arrangements() {
 	if others {
 		r.try(true, "reservations="+none)
 	}
-	if r.view.Policy().Preemption.Protect > 0 {
+	if r.view.Policy().Preemption.ProtectFromPriority > 0 {
 		r.try(true, "protection="+none)
 	}
 }

@@ -101,7 +101,7 @@ func (w *view) limit(c *Change) {
 func (w *view) arrange(c *Change) {
 	w.policy, w.enabled = w.View.Policy(), map[string]bool{}
 	if c.NoProtection {
-		w.policy.Preemption.Protect = 0
+		w.policy.Preemption.ProtectFromPriority = 0
 	}
 	for x := range w.View.Windows() {
 		switch {

@@ -72,6 +72,14 @@ func TestTry_ofATenantWithAReservation(t *testing.T) {
 	require.Equal(t, []string{"n1"}, c.try(waits, "gpus=2").Nodes)
 }
 
+// protects has the policy protect running jobs from a higher priority for two hours.
+func protects(c *cluster) {
+	p := c.machine.View().Policy()
+	base := p.Revision
+	p.Preemption.ProtectFromPriority = int64(2 * time.Hour)
+	require.Nil(c.t, c.apply(queueverbs.PutPolicy{Policy: p, Base: base}).(queueverbs.PolicyResult).Refusal)
+}
+
 // For each limit, window and protection that alone keeps a job there is a remedy, and it is an operator's.
 func TestRemedies_ofLimitsWindowsAndProtection(t *testing.T) {
 	quota := func(q queueverbs.PutQuota) func(*cluster) {
@@ -97,7 +105,7 @@ func TestRemedies_ofLimitsWindowsAndProtection(t *testing.T) {
 		}, "queue.max_gpus_by_type=none"},
 		"maintenance": {2, window(windowverbs.PutWindow{Name: "m", Kind: windows.Maintenance, Patterns: []string{"n1"}}), "maintenance=none"},
 		"reservation": {2, window(windowverbs.PutWindow{Name: "r", Kind: windows.Reservation, Tenant: "other", GPUs: 8}), "reservations=none"},
-		"protection":  {8, func(*cluster) {}, "protection=none"},
+		"protection":  {8, protects, "protection=none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)

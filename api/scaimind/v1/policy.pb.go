@@ -215,7 +215,7 @@ type PreemptionPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Also for the sake of the order.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// How long an attempt is left alone from its start.
+	// How long an attempt is left alone from its start by preemption for the sake of the order.
 	ProtectSeconds *int32 `protobuf:"varint,2,opt,name=protect_seconds,json=protectSeconds,proto3,oneof" json:"protect_seconds,omitempty"`
 	// How many times longer the victim is predicted to need still than the job that gets its GPUs.
 	Ratio *int32 `protobuf:"varint,3,opt,name=ratio,proto3,oneof" json:"ratio,omitempty"`
@@ -223,8 +223,10 @@ type PreemptionPolicy struct {
 	EverySeconds *int32 `protobuf:"varint,4,opt,name=every_seconds,json=everySeconds,proto3,oneof" json:"every_seconds,omitempty"`
 	// What a restart takes, beyond the work since the last checkpoint.
 	RestartCostSeconds *int32 `protobuf:"varint,5,opt,name=restart_cost_seconds,json=restartCostSeconds,proto3,oneof" json:"restart_cost_seconds,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// How long an attempt is left alone from its start by jobs of a higher priority.
+	ProtectFromPrioritySeconds *int32 `protobuf:"varint,6,opt,name=protect_from_priority_seconds,json=protectFromPrioritySeconds,proto3,oneof" json:"protect_from_priority_seconds,omitempty"`
+	unknownFields              protoimpl.UnknownFields
+	sizeCache                  protoimpl.SizeCache
 }
 
 func (x *PreemptionPolicy) Reset() {
@@ -288,6 +290,13 @@ func (x *PreemptionPolicy) GetEverySeconds() int32 {
 func (x *PreemptionPolicy) GetRestartCostSeconds() int32 {
 	if x != nil && x.RestartCostSeconds != nil {
 		return *x.RestartCostSeconds
+	}
+	return 0
+}
+
+func (x *PreemptionPolicy) GetProtectFromPrioritySeconds() int32 {
+	if x != nil && x.ProtectFromPrioritySeconds != nil {
+		return *x.ProtectFromPrioritySeconds
 	}
 	return 0
 }
@@ -554,19 +563,21 @@ const file_scaimind_v1_policy_proto_rawDesc = "" +
 	"\x13_keep_specs_seconds\"8\n" +
 	"\x0eTopologyPolicy\x12\x1b\n" +
 	"\x06levels\x18\x01 \x01(\tH\x00R\x06levels\x88\x01\x01B\t\n" +
-	"\a_levels\"\xb0\x02\n" +
+	"\a_levels\"\x9a\x03\n" +
 	"\x10PreemptionPolicy\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x12,\n" +
 	"\x0fprotect_seconds\x18\x02 \x01(\x05H\x01R\x0eprotectSeconds\x88\x01\x01\x12\x19\n" +
 	"\x05ratio\x18\x03 \x01(\x05H\x02R\x05ratio\x88\x01\x01\x12(\n" +
 	"\revery_seconds\x18\x04 \x01(\x05H\x03R\feverySeconds\x88\x01\x01\x125\n" +
-	"\x14restart_cost_seconds\x18\x05 \x01(\x05H\x04R\x12restartCostSeconds\x88\x01\x01B\n" +
+	"\x14restart_cost_seconds\x18\x05 \x01(\x05H\x04R\x12restartCostSeconds\x88\x01\x01\x12F\n" +
+	"\x1dprotect_from_priority_seconds\x18\x06 \x01(\x05H\x05R\x1aprotectFromPrioritySeconds\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x12\n" +
 	"\x10_protect_secondsB\b\n" +
 	"\x06_ratioB\x10\n" +
 	"\x0e_every_secondsB\x17\n" +
-	"\x15_restart_cost_seconds\"\x86\x01\n" +
+	"\x15_restart_cost_secondsB \n" +
+	"\x1e_protect_from_priority_seconds\"\x86\x01\n" +
 	"\x0eBackfillPolicy\x12'\n" +
 	"\freservations\x18\x01 \x01(\x05H\x00R\freservations\x88\x01\x01\x12(\n" +
 	"\rafter_seconds\x18\x02 \x01(\x05H\x01R\fafterSeconds\x88\x01\x01B\x0f\n" +

@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/guarantee"
 	"github.com/mindcoordinator/mind/fsm/work/lifecycle"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 )
 
 // PreemptJobs asks running jobs to make room for waiting ones, each preemption for itself.
@@ -166,7 +167,7 @@ func preempt(tx *lifecycle.Tx, p *Preemption) *kernel.Refusal {
 // mayPreempt says why a running job is not preempted by a waiting one; nil: it may be.
 func mayPreempt(tx *lifecycle.Tx, j *work.Job, v Victim, reclaim bool) *kernel.Refusal {
 	at, ok := tx.Job(v.Job)
-	policy := tx.Policy()
+	rules := tx.Policy().Preemption
 	switch {
 	case !ok:
 		return kernel.Refuse(kernel.CodeNotFound, reason.NoJob, v.Job)
@@ -176,10 +177,14 @@ func mayPreempt(tx *lifecycle.Tx, j *work.Job, v Victim, reclaim bool) *kernel.R
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimNotPreemptible, v.Job)
 	case reclaim:
 		return nil // A borrower gives back, whatever its priority: mayTake says who has.
-	case at.Priority > j.Priority || at.Priority == j.Priority && !policy.Preemption.Enabled:
+	case at.Priority > j.Priority || at.Priority == j.Priority && !rules.Enabled:
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimNotBelow, v.Job, at.Priority, j.Priority)
 	}
-	if left := at.ProtectedUntil(&policy) - tx.Now; left > 0 {
+	protect := rules.Protect
+	if at.Priority < j.Priority && tx.Entry.Open(policy.Gate) {
+		protect = rules.ProtectFromPriority
+	}
+	if left := at.ProtectedUntil(protect) - tx.Now; left > 0 {
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimProtected, v.Job, left)
 	}
 	return nil

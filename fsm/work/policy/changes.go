@@ -10,7 +10,7 @@ import (
 )
 
 // named are the values of a policy by their names in REST, in the order in which they are shown.
-func (p *Policy) named() [14][2]string {
+func (p *Policy) named() [15][2]string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	seconds := func(ns int64) string { return number(ns / int64(time.Second)) }
 	return [...][2]string{
@@ -19,6 +19,7 @@ func (p *Policy) named() [14][2]string {
 		{"aging_step_seconds", seconds(p.AgingStep)},
 		{"preemption.enabled", strconv.FormatBool(p.Preemption.Enabled)},
 		{"preemption.protect_seconds", seconds(p.Preemption.Protect)},
+		{"preemption.protect_from_priority_seconds", seconds(p.Preemption.ProtectFromPriority)},
 		{"preemption.ratio", number(int64(p.Preemption.Ratio))},
 		{"preemption.every_seconds", seconds(p.Preemption.Every)},
 		{"preemption.restart_cost_seconds", seconds(p.Preemption.RestartCost)},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 )
 
@@ -48,6 +49,12 @@ const (
 	DefaultKeepFinished = 250_000
 	DefaultKeepSpecs    = int64(7 * 24 * time.Hour)
 )
+
+// Gate opens the protection from jobs of a higher priority as a value of its own.
+var Gate = level.NewGate(level.Released+1, "protection of running jobs from a higher priority (preemption.protect_from_priority_seconds)")
+
+// Gated says whether a value is set that the Gate opens.
+func (p *Policy) Gated() bool { return p.Preemption.ProtectFromPriority != 0 }
 
 // KeptFinished is how many finished jobs are kept where Configure has set a number, or 0.
 func (p *Policy) KeptFinished(configured uint32) int {
@@ -95,7 +102,8 @@ func ParseOrder(name string) (Order, error) {
 type Preemption struct {
 	// Enabled: also for jobs that need much less, and to empty nodes for those that need whole ones (enabled).
 	Enabled bool `cbor:"1,keyasint,omitempty"`
-	// Protect is how long an attempt is left alone from its start (protect_seconds).
+	// Protect is how long an attempt is left alone from its start by preemption for the sake of the order
+	// (protect_seconds).
 	Protect int64 `cbor:"2,keyasint,omitempty"`
 	// Ratio is how many times more GPU time the victim is predicted to need than the job that gets its GPUs (ratio).
 	Ratio uint32 `cbor:"3,keyasint,omitempty"`
@@ -103,6 +111,9 @@ type Preemption struct {
 	Every int64 `cbor:"4,keyasint,omitempty"`
 	// RestartCost is the time that a restart takes beyond the work since the last checkpoint (restart_cost_seconds).
 	RestartCost int64 `cbor:"5,keyasint,omitempty"`
+	// ProtectFromPriority is how long an attempt is left alone from its start by jobs of a higher priority
+	// (protect_from_priority_seconds). Below the Gate it is 0, and Protect counts for these, too.
+	ProtectFromPriority int64 `cbor:"6,keyasint,omitempty"`
 }
 
 // Backfill is how jobs that do not fit get their turn while smaller ones keep coming (backfill).
@@ -139,6 +150,7 @@ func (p *Policy) Validate() error {
 	return cmp.Or(
 		between("half_life_seconds", p.HalfLife, time.Minute, 10*year),
 		between("preemption.protect_seconds", p.Preemption.Protect, 0, year),
+		between("preemption.protect_from_priority_seconds", p.Preemption.ProtectFromPriority, 0, year),
 		between("preemption.every_seconds", p.Preemption.Every, time.Second, 24*time.Hour),
 		between("preemption.restart_cost_seconds", p.Preemption.RestartCost, 0, 24*time.Hour),
 		between("backfill.after_seconds", p.Backfill.After, 0, year),
@@ -185,8 +197,8 @@ func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Int(p.Hold)
 	f = f.Text(p.UpdatedBy).Int(p.UpdatedAt).Num(p.Revision)
 	f = f.Text(p.Levels)
-	if p.KeepFinished != 0 || p.KeepSpecs != 0 { // of a later level than the other fields: without them the hash is theirs
-		f = f.Num(uint64(p.KeepFinished)).Int(p.KeepSpecs)
+	if p.KeepFinished != 0 || p.KeepSpecs != 0 || p.Gated() { // of a later level than the other fields: without them the hash is theirs
+		f = f.Num(uint64(p.KeepFinished)).Int(p.KeepSpecs).Int(p.Preemption.ProtectFromPriority)
 	}
 	return f
 }

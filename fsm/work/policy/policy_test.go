@@ -18,6 +18,7 @@ func TestPolicy_saysWhatIsWrong(t *testing.T) {
 		"half_life_seconds is 0: use 60 to 315360000":                                           func(p *Policy) { p.HalfLife = 0 },
 		"aging_step_seconds is 1: use 60 to 31536000":                                           func(p *Policy) { p.AgingStep = int64(time.Second) },
 		"preemption.protect_seconds is -1: use 0 to 31536000":                                   func(p *Policy) { p.Preemption.Protect = -int64(time.Second) },
+		"preemption.protect_from_priority_seconds is 31536001: use 0 to 31536000":               func(p *Policy) { p.Preemption.ProtectFromPriority = int64(31536001 * time.Second) },
 		"preemption.every_seconds is 0: use 1 to 86400":                                         func(p *Policy) { p.Preemption.Every = 0 },
 		"preemption.restart_cost_seconds is 172800: use 0 to 86400":                             func(p *Policy) { p.Preemption.RestartCost = int64(48 * time.Hour) },
 		"backfill.after_seconds is -60: use 0 to 31536000":                                      func(p *Policy) { p.Backfill.After = -int64(time.Minute) },

@@ -33,6 +33,9 @@ func (c PutPolicy) AtLevel(at level.Level) (kernel.Command, error) {
 	if c.Policy.KeepFinished != 0 || c.Policy.KeepSpecs != 0 {
 		return c, bounds.Gate.Check(at)
 	}
+	if c.Policy.Gated() {
+		return c, policy.Gate.Check(at)
+	}
 	return c, nil
 }
 
