@@ -21,6 +21,7 @@ func TestCluster_policy(t *testing.T) {
 		require.Zero(t, got.GetPolicy().GetRevision())
 		require.EqualValues(t, 250_000, got.GetPolicy().GetKeepFinished())
 		require.EqualValues(t, 7*24*3600, got.GetPolicy().GetKeepSpecsSeconds())
+		require.EqualValues(t, 10, got.GetPolicy().GetHoursGracePercent())
 
 		put, err := c.nodes(at).PutPolicy(c.ctx("t1", ""), &v1.PutPolicyRequest{Policy: &v1.Policy{
 			Order: proto.String("FIFO"), Preemption: &v1.PreemptionPolicy{Ratio: proto.Int32(8)},

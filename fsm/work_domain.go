@@ -13,6 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/clusterverbs"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
+	"github.com/mindcoordinator/mind/fsm/work/overdraft"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
@@ -30,9 +32,21 @@ func workDomain() kernel.Domain {
 		Commands: slices.Concat(
 			jobverbs.Verbs(), nodeverbs.Verbs(), checkpointverbs.Verbs(), queueverbs.Verbs(), windowverbs.Verbs(), clusterverbs.Verbs(),
 		),
-		Due:   tables.NextDue,
-		Check: tables.Check,
+		Due: nextDue,
+		Check: func(s *kernel.State, report kernel.Report) {
+			tables.Check(s, report)
+			overdraft.Check(tables.Of(s), report)
+		},
 	}
+}
+
+// nextDue is when a Tick has something to do about jobs and what belongs to them.
+func nextDue(s *kernel.State) (int64, bool) {
+	due, any := tables.NextDue(s)
+	if at, ok := overdraft.Next(tables.Of(s)); ok && (!any || at < due) && policy.HoursGate.Open(s.Level()) {
+		return at, true
+	}
+	return due, any
 }
 
 // jobStands says how a job stands.

@@ -3,6 +3,24 @@ package main
 // boundMutants are mistakes in what bounds a tenant, an address or a node.
 var boundMutants = []mutant{
 	{
+		Name: "hours-without-end", Breaks: "I26", File: "fsm/work/overdraft/overdraft.go",
+		What: "a job without a time limit goes on after its tenant has overdrawn its GPU hours",
+		Old:  "if d := next(q, s.Budget(q.Tenant), grace); d.Step != None {", New: "if d := next(q, s.Budget(q.Tenant), grace); d.Step == Warn {",
+		Package: "fsm", Tests: []string{"TestHours_jobsWithoutALimitAreWarnedAndStopped"},
+	},
+	{
+		Name: "stopped-without-notice", Breaks: "I26", File: "fsm/work/overdraft/overdraft.go",
+		What: "a quota that is lowered stops jobs at once",
+		Old:  "if at = max(at, b.Warned+Notice);", New: "if at = max(at, b.Warned);",
+		Package: "fsm", Tests: []string{"TestHours_aQuotaThatIsChangedTakesTheWarningBack", "TestHours_anyOrder"},
+	},
+	{
+		Name: "limit-taken-away-unseen", Breaks: "I26", File: "fsm/work/lifecycle/attempt.go",
+		What: "a job whose time limit is taken away after the others were stopped goes on",
+		Old:  "if old.MaxRuntime != 0 && overdraft.Concerns(j) {", New: "if old.MaxRuntime != 0 && overdraft.Concerns(old) {",
+		Package: "fsm", Tests: []string{"TestHours_aLimitThatIsTakenAway", "TestHours_anyOrder"},
+	},
+	{
 		Name: "submissions-unbounded", Breaks: "bounds.md", File: "fsm/work/jobverbs/admit.go",
 		What: "a tenant without a quota may have any number of unfinished submissions",
 		Old:  "if r := tx.AdmitSubmission(j.Tenant, len(j.Spec)); r != nil {", New: "if r := tx.AdmitSpec(j.Tenant, len(j.Spec)); r != nil {",

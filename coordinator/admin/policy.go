@@ -110,6 +110,11 @@ func ChangePolicy(p *policy.Policy, to *v1.Policy) error {
 	if pre.Enabled != nil {
 		p.Preemption.Enabled = *pre.Enabled
 	}
+	if to.HoursGracePercent != nil {
+		if p.HoursGrace = proto.Int32(*to.HoursGracePercent); *p.HoursGrace == policy.DefaultHoursGrace {
+			p.HoursGrace = nil
+		}
+	}
 	if net := to.GetTopology(); net != nil && net.Levels != nil {
 		p.Levels = net.GetLevels()
 		if p.Levels == domains.Default {
@@ -140,6 +145,8 @@ func policyView(p *policy.Policy, operator bool) *v1.Policy {
 
 		KeepFinished: proto.Int32(int32(cmp.Or(p.KeepFinished, policy.DefaultKeepFinished))), KeepSpecsSeconds: seconds(p.KeptSpecs()),
 	}
+	grace, _ := p.GraceOfHours()
+	out.HoursGracePercent = proto.Int32(grace)
 	if p.UpdatedAt != 0 {
 		out.UpdatedAt = call.Time(p.UpdatedAt)
 	}

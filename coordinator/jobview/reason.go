@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/overdraft"
 )
 
 // Reason returns a sentence that explains the job's status.
@@ -19,8 +20,14 @@ func Reason(v *fsm.View, j *work.Job) string {
 		return "being stopped (" + j.Stop.String() + ")" + suffix(words.Of(j.Reason)) + suffix(silent)
 	case silent != "":
 		return silent
-	case j.Live() && j.Reason == "":
-		return transferReason(j)
+	case j.Live():
+		if why := hoursReason(v, j); why != "" {
+			return why
+		}
+		if j.Reason == "" {
+			return transferReason(j)
+		}
+		return words.Of(j.Reason)
 	case j.HeldBack():
 		return heldReason(v, j) + suffix(placesHeld(v, j))
 	case j.State != v1.JobState_QUEUED:
@@ -42,6 +49,16 @@ func Reason(v *fsm.View, j *work.Job) string {
 		why += suffix(awaits)
 	}
 	return why
+}
+
+// hoursReason says when a live job is stopped because its tenant has used up its GPU hours; empty: it is not.
+func hoursReason(v *fsm.View, j *work.Job) string {
+	at, stops := overdraft.StopsAt(v, j)
+	if !stops {
+		return ""
+	}
+	quota, _ := v.Quota(j.Tenant)
+	return words.Of(reason.New(reason.StopsForHours, *quota.MaxGPUHours, clock(at)))
 }
 
 // Said returns the scheduler's last reason for a waiting job, or the job's own reason.

@@ -219,6 +219,9 @@ var sentences = map[reason.Code]string{
 	reason.NodeReserved:     "its node is reserved for another tenant from now on",
 	reason.UnderMaintenance: "maintenance {0}",
 	reason.NodesKept:        "{0}; {1 node} {1 is|are} kept for a maintenance or a reservation: before it begins for jobs whose time limit ends in time or that may be preempted, while it lasts for those that it is for",
+	reason.StopsForHours:    "its tenant has used up the {0 hour} of GPU time of this month: as the job has no time limit, it is stopped at about {1}",
+	reason.StoppedForHours:  "its tenant has used {0} of {1 hour} of GPU time of this month, and the job has no time limit",
+	reason.EndedForHours:    "the job had no time limit, and was stopped because its tenant had used up the GPU time of the month and the grace that the policy gives",
 	reason.TimeLimitNear:    "its time limit is reached in {0}: it was told to save what it needs",
 
 	// Schedules.

@@ -248,7 +248,7 @@ const (
 	StartReserved
 )
 
-// About time: limits, maintenance, reservations and schedules.
+// About time: limits, maintenance, reservations, and running jobs whose tenant has no GPU hours left.
 const (
 	TimeLimitNear Code = iota + 720
 	BadWindow
@@ -262,6 +262,9 @@ const (
 	NodeReserved
 	UnderMaintenance
 	NodesKept
+	StopsForHours
+	StoppedForHours
+	EndedForHours
 )
 
 // About domains between nodes, and the nodes that a job excludes.

@@ -236,6 +236,9 @@ var table = [...]definition{
 	NodeReserved:     {"NodeReserved", ""},
 	UnderMaintenance: {"UnderMaintenance", "T"},
 	NodesKept:        {"NodesKept", "RN"},
+	StopsForHours:    {"StopsForHours", "NT"},
+	StoppedForHours:  {"StoppedForHours", "NN"},
+	EndedForHours:    {"EndedForHours", ""},
 
 	NeedsDomain:        {"NeedsDomain", "RTNT"},
 	NeedsSegments:      {"NeedsSegments", "RNTNN"},

@@ -57,8 +57,8 @@ func (s *Stand) compare(l *Limits, moved *bool) {
 			number(-1)
 		}
 		for _, m := range models {
-			if _, limited := quota.MaxByType.Of(m.name); limited {
-				number(int64(t.held.at(m.name)))
+			if _, limited := quota.MaxByType.Of(m.Type); limited {
+				number(int64(t.held.at(m.Type)))
 			}
 		}
 	}
@@ -74,8 +74,8 @@ func (s *Stand) compare(l *Limits, moved *bool) {
 		same = same && s.queues[i] == q.queue
 		number(int64(q.gpuMilli))
 		for _, m := range models {
-			if _, limited := q.queue.MaxByType.Of(m.name); limited {
-				number(int64(q.held.at(m.name)))
+			if _, limited := q.queue.MaxByType.Of(m.Type); limited {
+				number(int64(q.held.at(m.Type)))
 			}
 		}
 	}

@@ -46,8 +46,11 @@ type Policy struct {
 	KeepFinished *int32 `protobuf:"varint,15,opt,name=keep_finished,json=keepFinished,proto3,oneof" json:"keep_finished,omitempty"`
 	// How long the request of a finished job is kept: command, environment and configs.
 	KeepSpecsSeconds *int32 `protobuf:"varint,16,opt,name=keep_specs_seconds,json=keepSpecsSeconds,proto3,oneof" json:"keep_specs_seconds,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// How far running jobs without a time limit may exceed the GPU hours of their tenant before they are stopped, in percent of
+	// these; -1: they are not stopped.
+	HoursGracePercent *int32 `protobuf:"varint,17,opt,name=hours_grace_percent,json=hoursGracePercent,proto3,oneof" json:"hours_grace_percent,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
@@ -160,6 +163,13 @@ func (x *Policy) GetKeepFinished() int32 {
 func (x *Policy) GetKeepSpecsSeconds() int32 {
 	if x != nil && x.KeepSpecsSeconds != nil {
 		return *x.KeepSpecsSeconds
+	}
+	return 0
+}
+
+func (x *Policy) GetHoursGracePercent() int32 {
+	if x != nil && x.HoursGracePercent != nil {
+		return *x.HoursGracePercent
 	}
 	return 0
 }
@@ -537,7 +547,7 @@ var File_scaimind_v1_policy_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/policy.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x05\n" +
+	"\x18scaimind/v1/policy.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\x05\n" +
 	"\x06Policy\x12\x19\n" +
 	"\x05order\x18\x01 \x01(\tH\x00R\x05order\x88\x01\x01\x12/\n" +
 	"\x11half_life_seconds\x18\x02 \x01(\x05H\x01R\x0fhalfLifeSeconds\x88\x01\x01\x121\n" +
@@ -554,13 +564,15 @@ const file_scaimind_v1_policy_proto_rawDesc = "" +
 	"\fhold_seconds\x18\r \x01(\x05H\x03R\vholdSeconds\x88\x01\x01\x127\n" +
 	"\btopology\x18\x0e \x01(\v2\x1b.scaimind.v1.TopologyPolicyR\btopology\x12(\n" +
 	"\rkeep_finished\x18\x0f \x01(\x05H\x04R\fkeepFinished\x88\x01\x01\x121\n" +
-	"\x12keep_specs_seconds\x18\x10 \x01(\x05H\x05R\x10keepSpecsSeconds\x88\x01\x01B\b\n" +
+	"\x12keep_specs_seconds\x18\x10 \x01(\x05H\x05R\x10keepSpecsSeconds\x88\x01\x01\x123\n" +
+	"\x13hours_grace_percent\x18\x11 \x01(\x05H\x06R\x11hoursGracePercent\x88\x01\x01B\b\n" +
 	"\x06_orderB\x14\n" +
 	"\x12_half_life_secondsB\x15\n" +
 	"\x13_aging_step_secondsB\x0f\n" +
 	"\r_hold_secondsB\x10\n" +
 	"\x0e_keep_finishedB\x15\n" +
-	"\x13_keep_specs_seconds\"8\n" +
+	"\x13_keep_specs_secondsB\x16\n" +
+	"\x14_hours_grace_percent\"8\n" +
 	"\x0eTopologyPolicy\x12\x1b\n" +
 	"\x06levels\x18\x01 \x01(\tH\x00R\x06levels\x88\x01\x01B\t\n" +
 	"\a_levels\"\x9a\x03\n" +

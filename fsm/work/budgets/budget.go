@@ -23,6 +23,10 @@ type Budget struct {
 	// Granted is the index at which GPUs were last granted, and Before what was used in the month up to then.
 	Granted uint64 `cbor:"6,keyasint,omitempty"`
 	Before  uint64 `cbor:"7,keyasint,omitempty"`
+	// Warned is when its running jobs were warned that the hours of the month are used up, and Stopped when those without a time
+	// limit were asked to stop, in Unix milliseconds; 0: they were not (package overdraft).
+	Warned  int64 `cbor:"8,keyasint,omitempty"`
+	Stopped int64 `cbor:"9,keyasint,omitempty"`
 }
 
 // MonthOf is when the month of a time began, and when the next one does, in Unix milliseconds.
@@ -39,7 +43,7 @@ func (b *Budget) Settle(now int64) {
 		return
 	}
 	if month, _ := MonthOf(ms); month != b.Month {
-		b.Month, b.Used, b.At = month, 0, month
+		b.Month, b.Used, b.At, b.Warned, b.Stopped = month, 0, month, 0, 0
 	}
 	b.Used += b.Holds * uint64(ms-b.At)
 	b.At = ms
@@ -55,6 +59,22 @@ func (b *Budget) SpentBy(now int64) uint64 {
 	return c.Used
 }
 
+// Reaches is when so much is used in the month, in Unix milliseconds, if its jobs hold what they hold now; false: not in this month.
+func (b *Budget) Reaches(used uint64) (at int64, ok bool) {
+	if b.Used >= used {
+		return b.At, true
+	}
+	if b.Holds == 0 {
+		return 0, false
+	}
+	left := (used - b.Used + b.Holds - 1) / b.Holds
+	_, end := MonthOf(b.Month)
+	if left >= uint64(end-b.At) {
+		return 0, false
+	}
+	return b.At + int64(left), true
+}
+
 // Ends is when the month of the row is over, in Unix nanoseconds.
 func (b *Budget) Ends() int64 {
 	_, end := MonthOf(b.Month)
@@ -63,5 +83,9 @@ func (b *Budget) Ends() int64 {
 
 // AppendFields implements kernel.Row.
 func (b *Budget) AppendFields(f kernel.Fields) kernel.Fields {
-	return f.Text(b.Tenant).Int(b.Month).Num(b.Used).Int(b.At).Num(b.Holds).Num(b.Granted).Num(b.Before)
+	f = f.Text(b.Tenant).Int(b.Month).Num(b.Used).Int(b.At).Num(b.Holds).Num(b.Granted).Num(b.Before)
+	if b.Warned != 0 || b.Stopped != 0 { // of a later level than the other fields: without them the hash is theirs
+		f = f.Int(b.Warned).Int(b.Stopped)
+	}
+	return f
 }

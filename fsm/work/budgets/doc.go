@@ -5,5 +5,5 @@
 // end of the month, so it costs nothing in between. All of it is integers.
 //
 // Guarantees. No job that needs GPUs is granted them once its tenant has used up the hours that its quota allows in the month
-// (I16). A job that runs is not stopped for that.
+// (I16). When those that run are stopped is in package overdraft.
 package budgets

@@ -43,7 +43,9 @@ type TickResult struct {
 	GaveUp      int
 	// SpecsDropped counts the submissions whose spec has gone.
 	SpecsDropped int
-	More         bool
+	// OutOfHours counts the jobs that were asked to stop because the GPU hours of their tenant are used up.
+	OutOfHours int
+	More       bool
 }
 
 // endClaims gives up the places that were kept for too long.
@@ -62,6 +64,7 @@ func applyTick(tx *lifecycle.Tx, c *Tick) TickResult {
 	tx.BeginAccounts()
 	dropFaded(tx, &res)
 	endMonths(tx, &res)
+	enforceHours(tx, &res)
 	expireKeys(tx, &res)
 	fireTimers(tx, &res)
 	if tx.TellWaiting(maxPerTick) {

@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/overdraft"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
 
@@ -29,6 +30,9 @@ func (tx *Tx) SaveJob(old, j *work.Job) {
 	tx.PutJob(old, j)
 	if old != nil {
 		tx.released(old, j)
+		if old.MaxRuntime != 0 && overdraft.Concerns(j) {
+			tx.ReopenHours(j.Tenant) // It has lost its time limit.
+		}
 	}
 	if j.Terminal() && (old == nil || !old.Terminal()) {
 		tx.settleDependents(j)
@@ -197,10 +201,14 @@ func (tx *Tx) outcome(j *work.Job) {
 		tx.drained(j, j.Reason)
 		return
 	case v1.StopReason_TIME_LIMIT:
-		if j.Notice > 0 && work.AllSucceeded(j.Tasks) {
+		if (j.Notice > 0 || j.MaxRuntime == 0) && work.AllSucceeded(j.Tasks) {
 			break // It came to its own end before the limit.
 		}
-		tx.fail(j, v1.JobState_FAILED, &work.Ending{ErrorType: v1.ErrorType_TIME_LIMIT, ErrorMessage: reason.New(reason.RanTooLong)})
+		why := reason.New(reason.RanTooLong)
+		if j.MaxRuntime == 0 {
+			why = reason.New(reason.EndedForHours) // No limit was set: the GPU hours of its tenant are used up.
+		}
+		tx.fail(j, v1.JobState_FAILED, &work.Ending{ErrorType: v1.ErrorType_TIME_LIMIT, ErrorMessage: why})
 		return
 	}
 	if ending == nil {

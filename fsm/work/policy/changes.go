@@ -10,9 +10,10 @@ import (
 )
 
 // named are the values of a policy by their names in REST, in the order in which they are shown.
-func (p *Policy) named() [15][2]string {
+func (p *Policy) named() [16][2]string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	seconds := func(ns int64) string { return number(ns / int64(time.Second)) }
+	grace, _ := p.GraceOfHours()
 	return [...][2]string{
 		{"order", p.Order.String()},
 		{"half_life_seconds", seconds(p.HalfLife)},
@@ -27,6 +28,7 @@ func (p *Policy) named() [15][2]string {
 		{"backfill.after_seconds", seconds(p.Backfill.After)},
 		{"hold_seconds", seconds(p.Hold)},
 		{"topology.levels", cmp.Or(p.Levels, domains.Default)},
+		{"hours_grace_percent", number(int64(grace))},
 		{"keep_finished", keepFinished(p.KeepFinished)},
 		{"keep_specs_seconds", seconds(p.KeptSpecs())},
 	}

@@ -40,7 +40,18 @@ type Policy struct {
 	KeepFinished uint32 `cbor:"15,keyasint,omitempty"`
 	// KeepSpecs is how long the spec of a finished job stays; 0: DefaultKeepSpecs (keep_specs_seconds).
 	KeepSpecs int64 `cbor:"16,keyasint,omitempty"`
+
+	// HoursGrace is how far running jobs without a time limit may exceed the GPU hours of their tenant before they are stopped, in
+	// percent of these; nil: DefaultHoursGrace; NeverForHours: they are not stopped (hours_grace_percent).
+	HoursGrace *int32 `cbor:"17,keyasint,omitempty"`
 }
+
+// The bounds and the default of HoursGrace.
+const (
+	NeverForHours     = -1
+	DefaultHoursGrace = 10
+	MostHoursGrace    = 100
+)
 
 // The bounds and the default of KeepFinished, and the default of KeepSpecs in nanoseconds.
 const (
@@ -53,8 +64,17 @@ const (
 // Gate opens the protection from jobs of a higher priority as a value of its own.
 var Gate = level.NewGate(level.Released+1, "protection of running jobs from a higher priority (preemption.protect_from_priority_seconds)")
 
-// Gated says whether a value is set that the Gate opens.
-func (p *Policy) Gated() bool { return p.Preemption.ProtectFromPriority != 0 }
+// HoursGate opens the stop of running jobs whose tenant has used up its GPU hours.
+var HoursGate = level.NewGate(level.Released+1, "the end of running jobs without a time limit when the GPU hours are used up (hours_grace_percent)")
+
+// GraceOfHours is how far running jobs without a time limit may exceed the GPU hours, in percent of these; false: they are not
+// stopped for that.
+func (p *Policy) GraceOfHours() (percent int32, on bool) {
+	if p.HoursGrace == nil {
+		return DefaultHoursGrace, true
+	}
+	return *p.HoursGrace, *p.HoursGrace != NeverForHours
+}
 
 // KeptFinished is how many finished jobs are kept where Configure has set a number, or 0.
 func (p *Policy) KeptFinished(configured uint32) int {
@@ -156,7 +176,7 @@ func (p *Policy) Validate() error {
 		between("backfill.after_seconds", p.Backfill.After, 0, year),
 		between("hold_seconds", p.Hold, 0, time.Hour),
 		between("keep_specs_seconds", p.KeptSpecs(), time.Hour, 10*year),
-		p.validateAging(), p.validateRatio(), p.validateReservations(), p.validateKeep(),
+		p.validateAging(), p.validateRatio(), p.validateReservations(), p.validateKeep(), p.validateHours(),
 		domains.Validate(p.Levels),
 	)
 }
@@ -189,6 +209,13 @@ func (p *Policy) validateKeep() error {
 	return nil
 }
 
+func (p *Policy) validateHours() error {
+	if n := p.HoursGrace; n != nil && (*n < NeverForHours || *n > MostHoursGrace) {
+		return fmt.Errorf("hours_grace_percent is %d: use 0 to %d, or %d to stop no job", *n, MostHoursGrace, NeverForHours)
+	}
+	return nil
+}
+
 // AppendFields implements kernel.Row.
 func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(p.Order)).Int(p.HalfLife).Int(p.AgingStep)
@@ -197,8 +224,8 @@ func (p *Policy) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Int(p.Hold)
 	f = f.Text(p.UpdatedBy).Int(p.UpdatedAt).Num(p.Revision)
 	f = f.Text(p.Levels)
-	if p.KeepFinished != 0 || p.KeepSpecs != 0 || p.Gated() { // of a later level than the other fields: without them the hash is theirs
-		f = f.Num(uint64(p.KeepFinished)).Int(p.KeepSpecs).Int(p.Preemption.ProtectFromPriority)
+	if p.KeepFinished != 0 || p.KeepSpecs != 0 || p.Preemption.ProtectFromPriority != 0 || p.HoursGrace != nil { // of a later level than the other fields: without them the hash is theirs
+		f = f.Num(uint64(p.KeepFinished)).Int(p.KeepSpecs).Int(p.Preemption.ProtectFromPriority).Optional(p.HoursGrace)
 	}
 	return f
 }

@@ -22,6 +22,8 @@ func TestPolicy_saysWhatIsWrong(t *testing.T) {
 		"preemption.every_seconds is 0: use 1 to 86400":                                         func(p *Policy) { p.Preemption.Every = 0 },
 		"preemption.restart_cost_seconds is 172800: use 0 to 86400":                             func(p *Policy) { p.Preemption.RestartCost = int64(48 * time.Hour) },
 		"backfill.after_seconds is -60: use 0 to 31536000":                                      func(p *Policy) { p.Backfill.After = -int64(time.Minute) },
+		"hours_grace_percent is -2: use 0 to 100, or -1 to stop no job":                         func(p *Policy) { n := int32(-2); p.HoursGrace = &n },
+		"hours_grace_percent is 101: use 0 to 100, or -1 to stop no job":                        func(p *Policy) { n := int32(101); p.HoursGrace = &n },
 		"keep_finished is 99: use 100 to 10000000":                                              func(p *Policy) { p.KeepFinished = 99 },
 		"keep_specs_seconds is 60: use 3600 to 315360000":                                       func(p *Policy) { p.KeepSpecs = int64(time.Minute) },
 		"backfill.reservations is 1001: use 0 to 1000":                                          func(p *Policy) { p.Backfill.Reservations = 1001 },

@@ -24,6 +24,7 @@ func deleteQuota(tx *lifecycle.Tx, c *DeleteQuota) QuotaResult {
 		return QuotaResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoQuota, c.Tenant)}
 	}
 	tx.SetQuota(c.Tenant, nil)
+	tx.ReopenHours(c.Tenant)
 	tx.Emit(event.Event{Topic: event.TopicQuota, Tenant: c.Tenant, Name: c.Tenant})
 	return QuotaResult{}
 }

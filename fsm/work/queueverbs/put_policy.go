@@ -30,11 +30,18 @@ func (PutPolicy) CommandNumber() uint16 { return 30 }
 
 // AtLevel implements kernel.Leveled.
 func (c PutPolicy) AtLevel(at level.Level) (kernel.Command, error) {
-	if c.Policy.KeepFinished != 0 || c.Policy.KeepSpecs != 0 {
-		return c, bounds.Gate.Check(at)
-	}
-	if c.Policy.Gated() {
-		return c, policy.Gate.Check(at)
+	p := &c.Policy
+	for _, later := range []struct {
+		gate level.Gate
+		set  bool
+	}{
+		{bounds.Gate, p.KeepFinished != 0 || p.KeepSpecs != 0},
+		{policy.Gate, p.Preemption.ProtectFromPriority != 0},
+		{policy.HoursGate, p.HoursGrace != nil},
+	} {
+		if err := later.gate.Check(at); later.set && err != nil {
+			return c, err
+		}
 	}
 	return c, nil
 }

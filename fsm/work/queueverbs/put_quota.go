@@ -69,10 +69,16 @@ func putQuota(tx *lifecycle.Tx, c *PutQuota) QuotaResult {
 		MaxSubmissions: c.MaxSubmissions, MaxSpecMB: c.MaxSpecMB,
 		UpdatedBy: c.By, UpdatedAt: tx.Now, Revision: tx.Index,
 	}
+	old, there := tx.Quota(c.Tenant)
 	tx.SetQuota(c.Tenant, q)
+	if there && !sameLimit(old.MaxGPUHours, q.MaxGPUHours) {
+		tx.ReopenHours(c.Tenant)
+	}
 	tx.Emit(event.Event{Topic: event.TopicQuota, Tenant: c.Tenant, Name: c.Tenant})
 	return QuotaResult{Quota: q}
 }
+
+func sameLimit(a, b *int32) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func auditPutQuota(tx *kernel.Tx, c *PutQuota, result QuotaResult) {
 	q := work.Quota{

@@ -48,8 +48,10 @@ A quota can limit the GPUs that a tenant's jobs hold at once (a fraction of a GP
 the jobs that run at once, the unfinished jobs, and the GPU hours of a calendar month (UTC). A job beyond a limit waits and shows
 the reason; only a job beyond the number of unfinished jobs is refused when it is submitted. Lowering a quota stops no job: no
 job starts until enough others have ended. Without a quota, a tenant may have 10000 unfinished submissions (a job array is one),
-with 256 MiB of requests together, so that no tenant fills the memory of the coordinators alone. When the GPU hours are used up, no job with GPUs starts until the next month; running
-jobs go on.
+with 256 MiB of requests together, so that no tenant fills the memory of the coordinators alone.
+
+When the GPU hours are used up, no job with GPUs starts until the next month. Running jobs with a time limit go on; those without
+are warned, and stopped when the hours are exceeded by more than the policy allows (hours_grace_percent).
 
 Everybody may see the quota of their own tenant. Setting it requires the permission scaimind:cluster_admin, and mind:operator
 for another tenant; the token of mind dev has both.`,

@@ -34,6 +34,7 @@ var policyKeys = [][2]string{
 	{"backfill.after_seconds", "how long a job waits before a start is reserved for it"},
 	{"topology.levels", "the labels of nodes that name the domains between them, innermost first, with commas between them; empty: mind.io/clique,mind.io/leaf,mind.io/spine,mind.io/block"},
 	{"hold_seconds", "how long the GPUs of a gang's other tasks are kept for it after a failure of the infrastructure; 0: they are not"},
+	{"hours_grace_percent", "how far running jobs without a time limit may exceed the GPU hours of their tenant before they are stopped, in percent of these; -1: they are not stopped"},
 	{"keep_finished", "how many finished jobs are kept; those that ended first go first"},
 	{"keep_specs_seconds", "how long the request of a finished job (command, environment, configs) is kept; then it can no longer be retried"},
 }
