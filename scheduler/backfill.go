@@ -29,6 +29,8 @@ type backfill struct {
 	// kept are the reserved starts, the most urgent first. ready are those whose places are all free and whose turn has
 	// not come.
 	kept, ready []*kept
+	// keeps: the places have been taken out of the pool.
+	keeps bool
 	// binding are the starts whose places the pool is without; nil: it is not known. all has all starts.
 	binding *binding
 	all     *binding
@@ -57,8 +59,8 @@ type earliest struct {
 type kept struct {
 	*promises.Promise
 	job *work.Job
-	// class is that of the job.
-	class  work.ClassKey
+	// in is the class in which the job waits; nil: no class that has been read.
+	in     *class
 	above  int
 	places []place.Withheld
 	placed bool
@@ -69,7 +71,7 @@ func newBackfill(p *pass) *backfill {
 	var all []*kept
 	for promise := range p.view.Promises() {
 		if j, ok := p.view.Job(promise.Job); ok && j.Waiting() {
-			all = append(all, &kept{Promise: promise, job: j, class: p.view.ClassOf(j), above: p.ranking.Of(j).Above})
+			all = append(all, &kept{Promise: promise, job: j, in: p.classes.byKey[p.view.ClassOf(j)], above: p.ranking.Of(j).Above})
 		}
 	}
 	if len(all) == 0 {
@@ -110,6 +112,7 @@ func (f *backfill) keep() {
 			k.places = append(k.places, place.Withheld{Node: k.Tasks[i].Node, Claimed: f.needed(k, i)})
 		}
 	}
+	f.keeps = true
 	f.bind(f.all)
 }
 
@@ -194,7 +197,7 @@ func (f *backfill) fitWith(b *binding, s *search) *place.Fit {
 // hopeless reports whether no job of a class fits that ends as early as its term allows, and is as urgent as the most
 // urgent one. Then none of its jobs fits: the others are bound by these starts, and by more.
 func (f *backfill) hopeless(c *class) bool {
-	above, own := f.pass.ranking.Soonest(f.pass.urgencyOf(c)), func(k *kept) bool { return k.class == c.Key }
+	above, own := f.pass.ranking.Soonest(f.pass.urgencyOf(c)), func(k *kept) bool { return k.in == c }
 	return f.without(c.search, f.loosestOn(above, c.Key.Term, own))
 }
 
@@ -212,10 +215,7 @@ func (f *backfill) hopelessAll(s *search) bool {
 			}
 		}
 	}
-	own := func(k *kept) bool {
-		c := f.pass.classes.byKey[k.class]
-		return c != nil && c.at == s
-	}
+	own := func(k *kept) bool { return k.in != nil && k.in.at == s }
 	return f.without(s, f.loosestOn(f.pass.ranking.Soonest(s.urgency), s.term, own))
 }
 
@@ -299,10 +299,20 @@ func (f *backfill) has(id ident.Job) bool {
 	return slices.ContainsFunc(f.kept, func(k *kept) bool { return k.placed && k.Job == id })
 }
 
-// granted records that a job was placed, on its reserved places or on others.
+// granted records that a job was placed, on its reserved places or on others. Its reserved places are kept no more, so
+// what did not fit without them is tried again.
 func (f *backfill) granted(id ident.Job) {
-	for _, k := range f.kept {
-		k.placed = k.placed || k.Job == id
+	at := slices.IndexFunc(f.kept, func(k *kept) bool { return k.Job == id && !k.placed })
+	if at < 0 {
+		return
+	}
+	f.kept[at].placed = true
+	if f.keeps {
+		f.binding = nil
+		f.bind(f.all)
+	}
+	for _, b := range f.known { // order-free: each is cleared by itself
+		clear(b.fits)
 	}
 }
 

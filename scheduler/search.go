@@ -169,6 +169,7 @@ func (s *searches) open(of *search) bool {
 		key.kept = nil
 		of.bare = s.get(key, &of.class)
 	}
+	of.bare.class = of.class
 	found := s.looked(of.bare)
 	return found.fits && s.still(found)
 }
@@ -177,11 +178,11 @@ func (s *searches) get(key searchKey, class *work.ClassKey) *search {
 	found, ok := s.all[key]
 	if !ok {
 		found = &search{key: key}
-		if key.own != 0 {
-			found.class = *class
-		}
 		s.all[key] = found
 		s.live = append(s.live, found)
+	}
+	if key.own != 0 {
+		found.class = *class // The job may be in another class than before: its tenant has got a quota, or lost it.
 	}
 	return found
 }

@@ -37,7 +37,7 @@ type keptLane struct {
 	*work.Lane
 	// at is the index of the lane in the list of its class.
 	at     int
-	oldest []*work.Job
+	oldest []oldest
 	// lane is the memory of the lane in the tree of a pass.
 	lane Lane
 }
@@ -92,7 +92,7 @@ func (k *Kept) read(class *keptClass, lane *work.Lane) {
 	}
 	l.oldest = l.oldest[:0]
 	for j := k.view.OldestBelow(lane.Number, 256); j != nil; j = k.view.OldestBelow(lane.Number, int(j.Priority)) {
-		l.oldest = append(l.oldest, j)
+		l.oldest = append(l.oldest, oldestJob(j))
 		if !k.stratified {
 			break
 		}
@@ -142,15 +142,15 @@ func openLane(v View, r *Ranking, key work.LaneKey, c *Class) *Lane {
 }
 
 // oldestOf returns the oldest job of each priority of a lane; of the highest one alone if the ranking reads no further.
-func oldestOf(v View, r *Ranking, key work.LaneKey) []*work.Job {
-	var oldest []*work.Job
+func oldestOf(v View, r *Ranking, key work.LaneKey) []oldest {
+	var all []oldest
 	for found := v.LaneJobsAfter(key, nil, r.one[:]); len(found) > 0; {
 		at := found[0]
-		oldest = append(oldest, at)
+		all = append(all, oldestJob(at))
 		if !r.stratified() || at.Priority == 0 {
 			break
 		}
 		found = v.LaneJobsAfter(key, &work.Job{Priority: at.Priority, ID: ^ident.Job(0) - 1}, r.one[:])
 	}
-	return oldest
+	return all
 }

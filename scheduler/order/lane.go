@@ -20,8 +20,11 @@ type Lane struct {
 	// comes before it. Tree.First returns only lanes whose first job is known.
 	Rank Rank
 	Head *work.Job
-	// element is the number of the element to offer if the head is an array.
+	// element is the number of the element to offer if the head is an array, and it is known.
 	element uint32
+	known   bool
+	// first is the oldest job of the highest priority.
+	first ident.Job
 	// strata are the jobs of the lane by priority: aging may put old jobs of a lower priority first.
 	strata []stratum
 	// few and one are the memory of strata and of their jobs, which is enough for most lanes.
@@ -103,12 +106,13 @@ func InFull(j *work.Job, n int) []*work.Job {
 }
 
 // begin sets a lane to its first job. oldest has its oldest job of each priority.
-func (l *Lane) begin(r *Ranking, key *work.LaneKey, c *Class, oldest []*work.Job) {
-	*l = Lane{key: key, Class: c}
+func (l *Lane) begin(r *Ranking, key *work.LaneKey, c *Class, oldest []oldest) {
+	*l = Lane{key: key, Class: c, first: oldest[0].id}
 	l.strata = l.few[:0]
-	for i, at := range oldest {
-		s, bound := stratum{oldest: at, last: at}, r.boundOf(at)
-		if mine := r.Of(at); r.leads(mine, bound) {
+	for i := range oldest {
+		at := oldest[i].Job
+		s := stratum{oldest: at, last: at}
+		if mine, bound := r.ofOldest(&oldest[i]); r.leads(mine, bound) {
 			if s.rest = []Ranked{{at, mine}}; i == 0 {
 				s.rest = l.one[:1]
 				s.rest[0] = Ranked{at, mine}
@@ -121,10 +125,9 @@ func (l *Lane) begin(r *Ranking, key *work.LaneKey, c *Class, oldest []*work.Job
 	l.choose()
 }
 
-// choose makes the first job of all strata the head, if it is known, and its first waiting element if it is an array.
-// It returns false if no job is left.
+// choose makes the first job of all strata the head, if it is known. It returns false if no job is left.
 func (l *Lane) choose() bool {
-	l.Head = nil
+	l.Head, l.known = nil, false
 	any := false
 	for i := range l.strata {
 		s := &l.strata[i]
@@ -135,10 +138,15 @@ func (l *Lane) choose() bool {
 			l.Head, l.Rank, any = s.rest[0].Job, s.rest[0].Rank, true
 		}
 	}
-	if l.Head != nil && l.Head.Array != nil {
-		l.element, _ = l.Head.Array.Waiting.Next(0)
-	}
 	return any
+}
+
+// begun makes the first waiting element of a head that is an array the one to offer, unless a later one is.
+func (l *Lane) begun() {
+	if !l.known {
+		l.element, _ = l.Head.Array.Waiting.Next(0)
+		l.known = true
+	}
 }
 
 // settle reads jobs until the head is known.
@@ -172,6 +180,7 @@ func (l *Lane) readFrom(v View, r *Ranking, s *stratum) {
 // Offered returns the id and the attempt for a placement of the head, or of its next element if it is an array.
 func (l *Lane) Offered() (id ident.Job, attempt uint32) {
 	if l.Head.Array != nil {
+		l.begun()
 		return l.Head.ID.At(l.element), l.Head.Array.Base + 1
 	}
 	return l.Head.ID, l.Head.Attempt + 1
@@ -182,6 +191,7 @@ func (l *Lane) nextElement() (ok bool) {
 	if l.Head.Array == nil {
 		return false
 	}
+	l.begun()
 	l.element, ok = l.Head.Array.Waiting.Next(l.element + 1)
 	return ok
 }

@@ -230,7 +230,14 @@ func (n *node) saturation() float64 {
 	return float64(n.holds) / float64(n.guaranteed)
 }
 
-func laneBefore(a, b *Lane) bool { return a.Rank.before(b.Rank) }
+// laneBefore compares two lanes by rank. Bounds may be equal: then the oldest jobs decide, so that the order does not depend
+// on that in which lanes were added.
+func laneBefore(a, b *Lane) bool {
+	if a.Rank == b.Rank {
+		return a.first.Older(b.first)
+	}
+	return a.Rank.before(b.Rank)
+}
 
 // First returns the lane with the next job to offer; nil: no job is left.
 func (t *Tree) First() *Lane {

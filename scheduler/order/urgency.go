@@ -1,10 +1,6 @@
 package order
 
-import (
-	"math"
-
-	"github.com/mindcoordinator/mind/fsm/work"
-)
+import "math"
 
 // Urgency bounds how urgent some jobs are: none has a higher priority, and none was submitted before a time.
 type Urgency struct {
@@ -18,9 +14,9 @@ func (u *Urgency) Add(other Urgency) {
 	u.Priority, u.Since = max(u.Priority, other.Priority), min(u.Since, other.Since)
 }
 
-func (u *Urgency) addAll(oldest []*work.Job) {
-	for _, j := range oldest {
-		u.Add(Urgency{j.Priority, j.CreatedAt})
+func (u *Urgency) addAll(all []oldest) {
+	for i := range all {
+		u.Add(Urgency{all[i].priority, all[i].created})
 	}
 }
 

@@ -44,6 +44,8 @@ type Room struct {
 	queues  map[string]*lineage
 	limited map[string]*queueRoom
 	arrays  map[ident.Job]*arrayRoom
+	// node is the node that was looked for last: consecutive jobs are often placed on one node.
+	node *work.Node
 	// models are the types and models of GPU. They are read when the first limit by type is checked.
 	models []work.GPU
 }
@@ -113,7 +115,7 @@ func New(v View) *Room {
 
 // Sync reads all that the room has again, from another view. Limits that were made before stay valid.
 func (r *Room) Sync(v View) {
-	r.view, r.models = v, nil
+	r.view, r.models, r.node = v, nil, nil
 	clear(r.limited)
 	for name, t := range r.tenants { // order-free: each is read by itself
 		r.readTenant(name, t)
@@ -130,7 +132,19 @@ func (r *Room) Sync(v View) {
 func (r *Room) Reset(v View) { *r = *New(v) }
 
 // Rest forgets the view, which may be large, until the next Sync.
-func (r *Room) Rest() { r.view = nil }
+func (r *Room) Rest() { r.view, r.node = nil, nil }
+
+// nodeOf returns a node by its name.
+func (r *Room) nodeOf(id string) (*work.Node, bool) {
+	if r.node == nil || r.node.ID != id {
+		n, ok := r.view.Node(id)
+		if !ok {
+			return nil, false
+		}
+		r.node = n
+	}
+	return r.node, true
+}
 
 // Len is the number of tenants, queues and arrays that the room has read.
 func (r *Room) Len() int { return len(r.tenants) + len(r.queues) + len(r.arrays) }
@@ -294,7 +308,7 @@ func (l *Limits) Take(s work.Shape, tasks []work.TaskPlacement) {
 	if !l.Typed() {
 		return
 	}
-	for _, t := range work.TypesOf(tasks, s, l.room.view.Node) {
+	for _, t := range work.TypesOf(tasks, s, l.room.nodeOf) {
 		if l.tenant != nil && l.tenant.quota != nil {
 			l.tenant.held.add(t.Type, t.Milli)
 		}

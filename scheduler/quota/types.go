@@ -76,7 +76,7 @@ func (l *Limits) Allow(s work.Shape, places []work.TaskPlacement) bool {
 	if !l.Typed() {
 		return true
 	}
-	for _, t := range work.TypesOf(places, s, l.room.view.Node) {
+	for _, t := range work.TypesOf(places, s, l.room.nodeOf) {
 		if l.barsType(t.Type, t.Milli) != "" {
 			return false
 		}
