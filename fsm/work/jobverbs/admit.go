@@ -85,7 +85,7 @@ func admit(tx *lifecycle.Tx, j *work.Job) *kernel.Refusal {
 	return tx.AdmitMore(j.Tenant, j.Places())
 }
 
-// admitShape checks a shape, and spells its GPU type as the nodes do. A shape that no node could hold today waits.
+// admitShape checks a shape, and spells its GPU types as the nodes do. A shape that no node could hold today waits.
 func admitShape(tx *lifecycle.Tx, s *work.Shape) *kernel.Refusal {
 	s.Nodes = max(s.Nodes, 1)
 	switch {
@@ -109,32 +109,20 @@ func admitShape(tx *lifecycle.Tx, s *work.Shape) *kernel.Refusal {
 	if s.GPUType == "" || !s.NeedsGPU() || tx.NodeCount() == 0 {
 		return nil
 	}
-	if strings.Contains(s.GPUType, work.GPUTypeOr) {
-		return admitGPUChoice(tx, s)
-	}
-	spelled, slice, ok := tx.KnownGPU(s.GPUType)
-	switch {
-	case slice && (s.GPUs > 1 || s.FractionMilli > 0):
-		return kernel.Refuse(kernel.CodeInvalidArgument, reason.SliceAlone, spelled)
-	case !ok:
-		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NoSuchGPUType, s.GPUType, strings.Join(tx.GPUTypes(), ", "))
-	}
-	s.GPUType = spelled
-	return nil
-}
-
-// admitGPUChoice spells each of several GPU types as the nodes do. Some node must have had one of them.
-func admitGPUChoice(tx *lifecycle.Tx, s *work.Shape) *kernel.Refusal {
-	known := false
+	known, onlySlices := false, true
 	var types []string
 	for one := range strings.SplitSeq(s.GPUType, work.GPUTypeOr) {
-		if spelled, _, ok := tx.KnownGPU(one); ok {
+		spelled, slice, ok := tx.KnownGPU(one)
+		if onlySlices = onlySlices && slice; ok {
 			one, known = spelled, true
 		}
 		types = append(types, one)
 	}
-	if !known {
+	switch {
+	case !known: // Some node must have had one of them.
 		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NoSuchGPUType, s.GPUType, strings.Join(tx.GPUTypes(), ", "))
+	case onlySlices && (s.GPUs > 1 || s.FractionMilli > 0):
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.SliceAlone, s.GPUType)
 	}
 	s.GPUType = work.CanonicalGPUType(strings.Join(types, work.GPUTypeOr))
 	return nil
