@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
+	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/queueverbs"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 	"github.com/mindcoordinator/mind/scheduler/preempt"
@@ -258,6 +259,10 @@ func TestPlan_waitsForTheNextMonth(t *testing.T) {
 	s.node("a", gpus("a", "H100", 4, 4), nil)
 	hours := int32(2)
 	s.apply(queueverbs.PutQuota{Tenant: "t", MaxGPUHours: &hours})
+	p := s.machine.View().Policy()
+	never := int32(policy.NeverForHours)
+	p.HoursGrace = &never
+	s.apply(queueverbs.PutPolicy{Policy: p})
 	first := s.submit(work.Shape{GPUs: 2}, 5)
 	s.run()
 	s.start(first)

@@ -180,10 +180,7 @@ func mayPreempt(tx *lifecycle.Tx, j *work.Job, v Victim, reclaim bool) *kernel.R
 	case at.Priority > j.Priority || at.Priority == j.Priority && !rules.Enabled:
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimNotBelow, v.Job, at.Priority, j.Priority)
 	}
-	protect := rules.Protect
-	if at.Priority < j.Priority && tx.Entry.Open(policy.Gate) {
-		protect = rules.ProtectFromPriority
-	}
+	protect := rules.Protects(at.Priority < j.Priority && tx.Entry.Open(policy.Gate))
 	if left := at.ProtectedUntil(protect) - tx.Now; left > 0 {
 		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.VictimProtected, v.Job, left)
 	}

@@ -136,6 +136,14 @@ type Preemption struct {
 	ProtectFromPriority int64 `cbor:"6,keyasint,omitempty"`
 }
 
+// Protects is how long an attempt is left alone from its start, by a job of a higher priority or for the sake of the order.
+func (p *Preemption) Protects(fromPriority bool) int64 {
+	if fromPriority {
+		return p.ProtectFromPriority
+	}
+	return p.Protect
+}
+
 // Backfill is how jobs that do not fit get their turn while smaller ones keep coming (backfill).
 type Backfill struct {
 	// Reservations is how many blocked jobs have their start reserved at a time; 0: none (reservations).
