@@ -12,7 +12,6 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
-	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/picture"
 )
@@ -41,6 +40,9 @@ type cluster struct {
 	policy policy.Policy
 	now    int64
 	backfill
+	calendar
+	// active are the running jobs.
+	active map[ident.Job]*job
 	// planner is the scheduler of the cluster.
 	planner scheduler.Planner
 }
@@ -51,7 +53,7 @@ func newCluster(on Cluster) *cluster {
 	nodes := slices.SortedFunc(slices.Values(on.Nodes), func(a, b *work.Node) int { return cmp.Compare(a.ID, b.ID) })
 	c := &cluster{
 		at: map[string]int{}, lanes: map[work.ClassKey][]work.LaneKey{}, lines: map[work.LaneKey][]*work.Job{},
-		mix: map[work.Shape]int{}, shares: newShares(on), backfill: newBackfill(),
+		mix: map[work.Shape]int{}, shares: newShares(on), backfill: newBackfill(), calendar: newCalendar(on), active: map[ident.Job]*job{},
 	}
 	c.Picture = picture.Empty(c)
 	for i, n := range nodes {
@@ -62,13 +64,10 @@ func newCluster(on Cluster) *cluster {
 	return c
 }
 
-// Windows implements scheduler.View: a trace has no windows.
-func (c *cluster) Windows() iter.Seq[*windows.Window] { return func(func(*windows.Window) bool) {} }
-
 // ClassOf implements scheduler.View.
 func (c *cluster) ClassOf(j *work.Job) work.ClassKey {
 	key := j.Class()
-	if _, limited := c.quotas[j.Tenant]; limited {
+	if _, limited := c.quotas[j.Tenant]; limited || c.reserving[j.Tenant] {
 		key.Tenant = j.Tenant
 	}
 	return key

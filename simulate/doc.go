@@ -10,7 +10,9 @@
 // For a cluster with fair share, the code of the replicated state keeps the accounts that decay, the budgets of a month
 // and the GPUs by type.
 //
-// Not simulated: the time that a start takes, failures, maintenance, windows, and preemption for a higher priority or
-// for a queue's guarantee. A preempted job starts again from its last checkpoint, and loses the time that [Run]
-// describes.
+// After a plan, jobs are preempted for a higher priority and for what a queue is guaranteed, by package preempt as in a
+// cluster. Maintenances and reservations are known from when they were created, and begin and end at their times.
+//
+// Not simulated: the time that a start or a notice takes, and failures. A preempted job starts again from its last
+// checkpoint, and loses the time that [Run] describes.
 package simulate

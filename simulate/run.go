@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/order"
 	"github.com/mindcoordinator/mind/scheduler/predict"
@@ -41,6 +43,8 @@ type Cluster struct {
 	Quotas    []*work.Quota
 	// Begin is the time at which the trace begins; the zero time: some fixed time.
 	Begin time.Time
+	// Windows are the maintenances and reservations. The scheduler knows each from the time at which it was created.
+	Windows []*windows.Window
 }
 
 // run is one simulation.
@@ -54,6 +58,8 @@ type run struct {
 	ends    ends
 	seen    seen
 	origin  int64
+	// yields: jobs may be preempted for a higher priority, or for what a queue is guaranteed.
+	yields bool
 }
 
 // job is a job of the trace, with the row that the scheduler sees.
@@ -128,7 +134,7 @@ func firsts(jobs []trace.Job) iter.Seq2[work.Shape, int] {
 // all simulates everything from the first arrival to the last end.
 func (r *run) all(ctx context.Context, progress func(ended int)) error {
 	next, ended := 0, 0
-	for steps := 0; next < len(r.jobs) || len(r.ends) > 0; steps++ {
+	for steps := 0; next < len(r.jobs) || len(r.ends) > 0 || r.cluster.waiting > 0 && r.cluster.turnsAt() != 0; steps++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -139,13 +145,14 @@ func (r *run) all(ctx context.Context, progress func(ended int)) error {
 		r.seen.pass(at-r.cluster.now, r.cluster.used)
 		r.cluster.now = at
 		ended += r.finish()
+		r.turn()
 		for ; next < len(r.jobs) && r.jobs[next].row.CreatedAt <= r.cluster.now; next++ {
 			r.arrive(r.jobs[next])
 		}
 		if err := r.plan(ctx); err != nil {
 			return err
 		}
-		if len(r.ends) == 0 && next == len(r.jobs) && r.cluster.waiting > 0 {
+		if len(r.running) == 0 && next == len(r.jobs) && r.cluster.waiting > 0 && r.cluster.turnsAt() == 0 {
 			if err := r.giveUp(ctx); err != nil {
 				return err
 			}
@@ -185,8 +192,9 @@ func (r *run) giveUp(ctx context.Context) error {
 func newRun(on Cluster, jobs []trace.Job, policy policy.Policy) *run {
 	r := &run{
 		cluster: newCluster(on), model: &predict.Model{}, origin: origin,
-		byID: make(map[ident.Job]*job, len(jobs)), running: map[ident.Job]*job{},
+		byID: make(map[ident.Job]*job, len(jobs)),
 	}
+	r.running = r.cluster.active
 	if !on.Begin.IsZero() {
 		r.origin = on.Begin.UnixNano()
 	}
@@ -198,11 +206,16 @@ func newRun(on Cluster, jobs []trace.Job, policy policy.Policy) *run {
 		if t.MaxParallel > 0 {
 			r.cluster.bound(t, i, j.row, arrays)
 		}
+		if len(on.Windows) > 0 {
+			j.row.Term = work.TermOf(j.row)
+		}
+		j.row.LastCheckpoint = ident.Checkpoint(j.row.ID)
 		r.jobs = append(r.jobs, j)
 		r.byID[j.row.ID], named[t.ID] = j, j
 		r.cluster.limited = r.cluster.limited || t.Limit > 0
 		r.cluster.rows[j.row.ID] = j.row
 	}
+	r.yields = yields(on, r.jobs)
 	for i := range jobs {
 		for _, name := range jobs[i].After {
 			if first := named[name]; first != nil && first.at < i {
@@ -227,24 +240,6 @@ func rowOf(t *trace.Job, n int, begin int64) *work.Job {
 	return row
 }
 
-// array is a job array that limits how many of its elements run at a time.
-type array struct {
-	id   ident.Job
-	next uint32
-}
-
-// bound makes the row of the nth job an element of its array.
-func (c *cluster) bound(t *trace.Job, n int, row *work.Job, arrays map[string]*array) {
-	a := arrays[t.Array]
-	if a == nil {
-		a = &array{}
-		a.id, _ = ident.Array(uint64(n + 1))
-		arrays[t.Array], c.bounds[a.id] = a, t.MaxParallel
-	}
-	row.ID, row.MaxParallel = a.id.At(a.next), t.MaxParallel
-	a.next++
-}
-
 // CouldRun returns how many nodes could each hold a part of a job of this shape, and whether these are enough for it to
 // run.
 func (on Cluster) CouldRun(shape work.Shape) (fit int, enough bool) {
@@ -256,19 +251,23 @@ func (on Cluster) CouldRun(shape work.Shape) (fit int, enough bool) {
 	return fit, fit >= max(1, int(shape.Nodes))
 }
 
-// comes returns the time of the next event: an arrival, an end, a decision about preemption, or a new month.
+// comes returns the time of the next event: an arrival, an end, a decision about preemption, a turn of a window, or a new month.
 func (r *run) comes(next int) int64 {
 	for len(r.ends) > 0 && r.ends[0].attempt != r.ends[0].job.row.Attempt {
 		heap.Pop(&r.ends) // this attempt was preempted
 	}
-	var at int64
-	switch {
-	case len(r.ends) == 0:
-		at = r.jobs[next].row.CreatedAt
-	case next == len(r.jobs):
+	at := int64(math.MaxInt64)
+	if len(r.ends) > 0 {
 		at = r.ends[0].at
-	default:
-		at = min(r.ends[0].at, r.jobs[next].row.CreatedAt)
+	}
+	if next < len(r.jobs) {
+		at = min(at, r.jobs[next].row.CreatedAt)
+	}
+	if turn := r.cluster.turnsAt(); turn != 0 {
+		at = min(at, max(r.cluster.now, turn))
+	}
+	if free := r.unprotected(); free != 0 && r.cluster.waiting > 0 {
+		at = min(at, free)
 	}
 	if len(r.ends) > 0 && r.cluster.policy.Preemption.Enabled && r.cluster.waiting > 0 {
 		at = min(at, max(r.cluster.now, r.decided+r.cluster.policy.Preemption.Every))
@@ -305,6 +304,11 @@ func (r *run) finish() (ended int) {
 // plan runs the scheduler and carries out its decisions.
 func (r *run) plan(ctx context.Context) error {
 	opts := scheduler.Options{PerCommand: 1 << 16, Quiet: true, Model: r.model}
+	if r.yields {
+		if err := r.makeRoom(ctx, opts); err != nil {
+			return err
+		}
+	}
 	if r.cluster.policy.Preemption.Enabled && r.cluster.waiting > 0 && r.cluster.now >= r.decided+r.cluster.policy.Preemption.Every {
 		r.decided = r.cluster.now
 		opts.Running = r.attempts()
@@ -355,8 +359,14 @@ func (r *run) start(p work.Placement) error {
 	return nil
 }
 
-// preempt stops a job, which then waits again.
+// preempt stops a job for another one. It waits again.
 func (r *run) preempt(j *job) {
+	r.stop(j)
+	j.row.Retries.Preempted++
+}
+
+// stop stops a job, which then waits again. Its work since its newest checkpoint is lost.
+func (r *run) stop(j *job) {
 	worked := max(r.cluster.now-j.row.StartedAt-j.pays, 0)
 	lost := worked % interval
 	j.done += worked - lost
@@ -364,9 +374,17 @@ func (r *run) preempt(j *job) {
 	r.cluster.release(j.row)
 	delete(r.running, j.row.ID)
 	j.row.Past = append(j.row.Past, work.PastAttempt{Attempt: j.row.Attempt, StartedAt: j.row.StartedAt, EndedAt: r.cluster.now})
-	j.row.Retries.Preempted++
 	j.row.State, j.row.StartedAt = v1.JobState_QUEUED, 0
 	r.cluster.wait(j.row)
+}
+
+// savedAt returns when the running attempt has saved its newest checkpoint; 0: it has saved none.
+func (j *job) savedAt(now int64) int64 {
+	worked := now - j.row.StartedAt - j.pays
+	if worked < interval {
+		return 0
+	}
+	return now - worked%interval
 }
 
 // attempts yields the running jobs in the order of the trace.
@@ -374,11 +392,7 @@ func (r *run) attempts() iter.Seq[preempt.Running] {
 	return func(yield func(preempt.Running) bool) {
 		running := slices.SortedFunc(maps.Values(r.running), func(a, b *job) int { return cmp.Compare(a.at, b.at) })
 		for _, j := range running {
-			x := preempt.Running{Job: j.row}
-			if worked := r.cluster.now - j.row.StartedAt - j.pays; worked >= interval {
-				x.SavedAt = r.cluster.now - worked%interval
-			}
-			if !yield(x) {
+			if !yield(preempt.Running{Job: j.row, SavedAt: j.savedAt(r.cluster.now)}) {
 				return
 			}
 		}

@@ -148,9 +148,3 @@ func (s *shares) Total() accounts.Amount { return s.capacity }
 
 // GPUModels implements scheduler.View.
 func (s *shares) GPUModels() iter.Seq[work.GPU] { return slices.Values(s.models) }
-
-// Array implements scheduler.View: the row of an array with the fields that planning reads.
-func (c *cluster) Array(id ident.Job) (*work.Job, bool) {
-	most, ok := c.bounds[id]
-	return &work.Job{ID: id, MaxParallel: most, Array: &work.Array{Rows: work.ElementsWithARow{Live: uint32(c.Live(id))}}}, ok
-}

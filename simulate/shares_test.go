@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
 
@@ -183,7 +184,7 @@ func TestRun_arraysRunSoManyAtATime(t *testing.T) {
 func TestShares_properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		on := shared(t, 2, 8)
-		on.Queues = append(on.Queues, &work.Queue{Name: "a", Weight: 3, MaxGPUs: 12}, &work.Queue{Name: "b", Parent: "a", Weight: 2})
+		on.Queues = append(on.Queues, &work.Queue{Name: "a", Weight: 3, MaxGPUs: 12, Guaranteed: uint32(rapid.SampledFrom([]int{0, 8}).Draw(t, "guaranteed"))}, &work.Queue{Name: "b", Parent: "a", Weight: 2})
 		four := int32(4)
 		on.Quotas = []*work.Quota{{Tenant: "t1", MaxRunning: &four}}
 		var jobs []trace.Job
@@ -197,8 +198,13 @@ func TestShares_properties(t *testing.T) {
 			j.Limit = 2 * j.Takes
 			jobs = append(jobs, j)
 		}
+		if rapid.Bool().Draw(t, "a reservation") {
+			from := origin + int64(rapid.IntRange(0, 600).Draw(t, "begins"))*int64(time.Minute)
+			on.Windows = []*windows.Window{{Name: "r", Kind: windows.Reservation, Tenant: "t1", Nodes: []string{"n001"}, From: from, Until: from + int64(5*time.Hour)}}
+		}
 		policy := named(t, rapid.SampledFrom(Policies()).Draw(t, "policy"))
 		policy.HalfLife = int64(10 * 365 * 24 * time.Hour)
+		policy.Preemption.ProtectFromPriority = int64(rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "protected"))
 		r := runOn(t, on, jobs, policy)
 		charged := 0.0
 		for _, a := range r.cluster.accounts {

@@ -134,7 +134,7 @@ func (m *maker) barred(j *work.Job, places []work.TaskPlacement, victims []*work
 		return true
 	}
 	if m.balance != nil {
-		if at, _ := m.balance.Protects(j, victims, m.reclaim); at != nil {
+		if at, _ := m.balance.Protects(j, victims, m.reclaim); at != nil || m.returns(j, victims) {
 			return true
 		}
 	}
@@ -165,4 +165,18 @@ func (m *maker) barred(j *work.Job, places []work.TaskPlacement, victims []*work
 		}
 	}
 	return false
+}
+
+// returns reports whether one of the victims would take its places back: with all of them gone it is within what its queue is
+// guaranteed, and the job is not. They would preempt each other in turn.
+func (m *maker) returns(j *work.Job, victims []*work.Job) bool {
+	after := m.balance.Clone()
+	for _, v := range victims {
+		after.Move(v, -1)
+	}
+	after.Move(j, 1)
+	return j.Preemptible && slices.ContainsFunc(victims, func(v *work.Job) bool {
+		covering := after.Covering(v)
+		return len(covering) > 0 && after.Borrows(j, v, covering, true)
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler/order"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 	"github.com/mindcoordinator/mind/simulate"
@@ -23,6 +24,7 @@ type View interface {
 	Queues() iter.Seq[*work.Queue]
 	Quotas() iter.Seq[*work.Quota]
 	Policy() policy.Policy
+	Windows() iter.Seq[*windows.Window]
 	Jobs(desc bool, from ident.Job) iter.Seq[*work.Job]
 	ElementStates(array *work.Job) iter.Seq[work.ElementState]
 }
@@ -62,8 +64,15 @@ type About struct {
 // Of reads the history of a cluster since a time; the zero time: the whole history.
 func Of(v View, since time.Time) *History {
 	h := &History{Policy: v.Policy(), Cluster: simulate.Cluster{FairShare: true}}
+	h.Cluster.Windows = slices.Collect(v.Windows())
+	maintained := map[string]bool{}
+	for _, w := range h.Cluster.Windows {
+		for _, id := range w.Drained {
+			maintained[id] = true
+		}
+	}
 	for n := range v.Nodes() {
-		if n.Drain != nil || n.LostSince != 0 || n.Unheard {
+		if n.Drain != nil && !maintained[n.ID] || n.LostSince != 0 || n.Unheard {
 			h.About.NodesOut = append(h.About.NodesOut, n.ID)
 			continue
 		}

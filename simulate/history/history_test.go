@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
+	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/simulate"
 	"github.com/mindcoordinator/mind/simulate/trace"
 )
@@ -24,7 +25,10 @@ type past struct {
 	nodes    []*work.Node
 	jobs     []*work.Job
 	elements map[ident.Job][]work.ElementState
+	windows  []*windows.Window
 }
+
+func (p *past) Windows() iter.Seq[*windows.Window] { return slices.Values(p.windows) }
 
 func (p *past) Now() int64                    { return p.now }
 func (p *past) Nodes() iter.Seq[*work.Node]   { return slices.Values(p.nodes) }
@@ -185,4 +189,17 @@ func TestOf_nodesOfToday(t *testing.T) {
 	require.NoError(t, err, "that a node cannot be reached now says nothing of the past")
 	require.Contains(t, h.About.Notes(), "left out: 1 node, lost or drained: n1")
 	require.Contains(t, h.About.Notes(), "left out: 1 job that the nodes of today could not hold")
+}
+
+// A node that is drained by a maintenance is in the history, with the maintenance; one that an operator has drained is not.
+func TestOf_maintenances(t *testing.T) {
+	p := newPast(t, 100)
+	p.windows = []*windows.Window{{Name: "m", Kind: windows.Maintenance, From: at(90), Until: at(120), Nodes: []string{"n0"}, Begun: true, Drained: []string{"n0"}}}
+	for _, n := range p.nodes {
+		n.Drain = &work.Drain{}
+	}
+	h := Of(p, time.Time{})
+	require.Equal(t, []string{"n1"}, h.About.NodesOut)
+	require.Equal(t, p.windows, h.Cluster.Windows)
+	require.Nil(t, h.Cluster.Nodes[0].Drain)
 }
