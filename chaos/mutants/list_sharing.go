@@ -58,6 +58,24 @@ var sharingMutants = []mutant{
 		Package: "scheduler", Tests: []string{"TestBackfill_aWindowKeepsWhatWasPromised"},
 	},
 	{
+		Name: "limits-that-moved-unseen", Breaks: "scheduling.md", File: "scheduler/quota/stand.go",
+		What: "a class waits on at limits that have room again",
+		Old:  "s.numbers[at], *moved = n, true", New: "s.numbers[at] = n",
+		Package: "scheduler", Tests: []string{"TestPlanner_classesWaitForRoomInTheirLimits"},
+	},
+	{
+		Name: "window-that-began-unseen", Breaks: "I15", File: "scheduler/arrangement.go",
+		What: "a planner looks at windows when they change, and not when their time comes",
+		Old:  "s.since <= now && now < s.next {", New: "s.since <= now {",
+		Package: "scheduler", Tests: []string{"TestPlanner_aWindowKeepsItsNodesWhenItsTimeComes"},
+	},
+	{
+		Name: "earliest-end-is-the-latest", Breaks: "scheduling.md", File: "fsm/work/promises/promise.go",
+		What: "a class of which some job could end before a reserved start is taken for one without hope",
+		Old:  "(t - 1).Limit()", New: "t.Limit()",
+		Package: "fsm/work/promises", Tests: []string{"TestEarliest_isNotAfterAnyEnd"},
+	},
+	{
 		Name: "reserved-though-excluded", Breaks: "scheduling.md", File: "scheduler/place/bar.go",
 		What: "a job gets a reserved node that it excludes",
 		Old:  "f.spent[w] |= ^word", New: "f.spent[w] = ^word",
