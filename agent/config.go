@@ -165,8 +165,10 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf("%s is negative", name))
 		}
 	}
-	if c.KeepOutputsFor < 0 {
-		faults = append(faults, errors.New("the time for which outputs are kept is negative"))
+	for name, d := range map[string]time.Duration{"keep_outputs_for": c.KeepOutputsFor, "keep_tasks_for": c.KeepTasksFor, "stop_grace": c.StopGrace} {
+		if d < 0 {
+			faults = append(faults, fmt.Errorf("%s is negative", name))
+		}
 	}
 	if err := c.LogArchive.validate(); err != nil {
 		faults = append(faults, err)

@@ -149,8 +149,9 @@ func (c Config) Validate() error {
 	if c.UploadBytes < 0 || c.UploadKeep < 0 || c.UploadKeep > 0 && c.UploadKeep < time.Hour {
 		errs = append(errs, errors.New("upload_bytes must not be negative, and upload_keep is at least an hour"))
 	}
-	if err := c.Bounds.Validate(); err != nil {
-		errs = append(errs, err)
+	errs = append(errs, c.Bounds.Validate(), c.Timeouts.Validate(), c.Limits.Validate())
+	if c.JobCacheKeep < 0 {
+		errs = append(errs, errors.New("job_cache_keep must not be negative"))
 	}
 	for _, origin := range c.CORSOrigins {
 		if err := origins.Check(origin); err != nil {

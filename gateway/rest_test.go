@@ -605,8 +605,14 @@ func TestIndex_ofAnswersThatReflectNone(t *testing.T) {
 }
 
 func TestConfig_saysAllThatIsWrong(t *testing.T) {
-	err := Config{CertFile: "c", HTTPKeyFile: "k", Tokens: []StaticToken{{}}}.Validate()
-	for _, part := range []string{"http_addr", "coordinators", "cert_file", "http_cert_file", "tokens[0]: token", "tokens[0]: tenant"} {
+	err := Config{
+		CertFile: "c", HTTPKeyFile: "k", Tokens: []StaticToken{{}}, JobCacheKeep: -1,
+		Timeouts: Timeouts{Request: -1, Keepalive: -1}, Limits: Limits{Body: -1, BatchJobs: -1},
+	}.Validate()
+	for _, part := range []string{
+		"http_addr", "coordinators", "cert_file", "http_cert_file", "tokens[0]: token", "tokens[0]: tenant", "job_cache_keep must",
+		"request_timeout is -1ns: it must not be negative", "keepalive is", "max_body_bytes is -1", "max_batch_jobs is",
+	} {
 		require.ErrorContains(t, err, part)
 	}
 	require.Error(t, Run(t.Context(), Config{}))

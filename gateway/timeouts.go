@@ -2,6 +2,10 @@ package gateway
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -49,6 +53,29 @@ func (t Timeouts) WithDefaults() Timeouts {
 	t.Denials = cmp.Or(t.Denials, time.Minute)
 	t.Shutdown = cmp.Or(t.Shutdown, 5*time.Second)
 	return t
+}
+
+// Validate says which values are negative. Each would refuse every request, or flood every stream.
+func (t Timeouts) Validate() error {
+	return notNegative(map[string]time.Duration{
+		"request_timeout": t.Request, "max_request_timeout": t.MaxRequest, "stream_timeout": t.Stream, "no_leader_timeout": t.NoLeader,
+		"header_timeout": t.Header, "body_timeout": t.Body, "keepalive": t.Keepalive, "shutdown_timeout": t.Shutdown,
+	})
+}
+
+// Validate says which values are negative.
+func (l Limits) Validate() error {
+	return notNegative(map[string]int64{"max_body_bytes": l.Body, "max_batch_bytes": l.BatchBody, "max_batch_jobs": int64(l.BatchJobs)})
+}
+
+func notNegative[N ~int64](values map[string]N) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if values[name] < 0 {
+			errs = append(errs, fmt.Errorf("%s is %v: it must not be negative; leave it out for the default", name, values[name]))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // WithDefaults fills in what is not given.

@@ -56,7 +56,7 @@ func TestPlanner_classesWaitForRoomInTheirLimits(t *testing.T) {
 	require.Contains(t, s.reason(jobs[3]), "4 of 5")
 }
 
-// What windows do to a class changes with time alone.
+// The effect of windows on a class changes with time alone.
 func TestPlanner_aWindowKeepsItsNodesWhenItsTimeComes(t *testing.T) {
 	s := newState(t)
 	s.node("n0", gpus("n0", "H100", 8, 8), nil)

@@ -101,7 +101,7 @@ func executionShown(v *fsm.View, e *executions.Execution) *v1.Execution {
 		case s.EndedAt != 0:
 			step.Status = "completed"
 		case e.Status.Over():
-			step.Status = e.Status.String()
+			step.Status, step.EndedAt = e.Status.String(), call.Time(e.FinishedAt)
 		}
 		out.Steps = append(out.Steps, step)
 	}

@@ -37,9 +37,10 @@ func (i Issuer) Authenticate(ctx context.Context, token string) (*Caller, error)
 	return CallerOf(claims)
 }
 
-// CallerOf returns the caller that a token of an issuer is about. One without a tenant could see nothing, and is none.
+// CallerOf returns the caller that a token of an issuer is about. One without a tenant could see nothing, and is none. One
+// without a subject, which OpenID Connect requires, would act without a name in the audit log.
 func CallerOf(claims *oidc.Claims) (*Caller, error) {
-	if !Identifier(claims.Tenant) || claims.Subject != "" && !Identifier(claims.Subject) {
+	if !Identifier(claims.Tenant) || !Identifier(claims.Subject) {
 		return nil, ErrInvalidToken
 	}
 	return &Caller{Tenant: claims.Tenant, User: claims.Subject, Permissions: granted(claims), Member: member(claims), Issued: true, Expires: claims.Expires}, nil

@@ -20,3 +20,14 @@ func TestIssuer_groupsAndRolesOfACaller(t *testing.T) {
 	}
 	require.Len(t, member(&oidc.Claims{Groups: many}), maxMember)
 }
+
+// A caller without a subject would have no name in the audit log, and one without a tenant could see nothing.
+func TestCallerOf_hasATenantAndAUser(t *testing.T) {
+	c, err := CallerOf(&oidc.Claims{Tenant: "tnt_a", Subject: "usr_1"})
+	require.NoError(t, err)
+	require.Equal(t, "usr_1", c.User)
+	for _, claims := range []oidc.Claims{{Tenant: "tnt_a"}, {Subject: "usr_1"}, {Tenant: "tnt_a", Subject: "a\nb"}} {
+		_, err := CallerOf(&claims)
+		require.ErrorIs(t, err, ErrInvalidToken)
+	}
+}

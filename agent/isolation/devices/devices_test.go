@@ -169,7 +169,7 @@ func TestAttach_instancesOfAGPU(t *testing.T) {
 	require.Equal(t, []string{"null", "urandom"}, m.opens(t, other))
 
 	// A lease of one slice gives no other.
-	m.node(t, "nvidia-caps/nvidia-cap31", third)
+	m.node(t, "nvidia-caps/nvidia-cap31", second)
 	m.node(t, "nvidia-caps/nvidia-cap40", third)
 	m.says(t, "capabilities/gpu0/mig/gi11/access", "DeviceFileMinor: 40\n")
 	slice := sub(t, top, "slice")

@@ -114,12 +114,19 @@ func (s *Set) loadFile(file string) (faults []error) {
 	}
 	defer f.Close()
 	var document yaml.Node
-	if err := yaml.NewDecoder(f).Decode(&document); errors.Is(err, io.EOF) {
+	decoder := yaml.NewDecoder(f)
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
 		return []error{fmt.Errorf("%s: %w", file, err)}
 	}
 	root := document.Content[0]
+	var next yaml.Node
+	if err := decoder.Decode(&next); err == nil {
+		return []error{fmt.Errorf("%s:%d: a second document begins here: one file has one configuration", file, next.Line)}
+	} else if !errors.Is(err, io.EOF) {
+		return []error{fmt.Errorf("%s: %w", file, err)}
+	}
 	if root.Kind != yaml.MappingNode {
 		return []error{fmt.Errorf("%s:%d: expected keys with values", file, root.Line)}
 	}

@@ -104,6 +104,7 @@ func TestLoad_faultsNameThePlace(t *testing.T) {
 		"flag":                  {args: []string{"--on=perhaps"}, want: `--on: "perhaps" is neither true nor false`},
 		"list where one wanted": {file: "name: [a]\n", want: "expected one string"},
 		"pairs":                 {args: []string{"--labels=zone"}, want: `"zone" is not of the form KEY=VALUE`},
+		"two documents":         {file: "name: a\n---\nname: b\n", want: "c.yaml:2: a second document begins here"},
 		"not a mapping":         {file: "- a\n", want: "expected keys with values"},
 		"not yaml":              {file: "name: [\n", want: "c.yaml"},
 	} {

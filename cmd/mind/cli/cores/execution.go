@@ -85,7 +85,7 @@ func printExecution(ctx context.Context, w io.Writer, waits *waits, e *execution
 	f.Add("flow", e.Flow)
 	f.Add("status", e.Status)
 	if e.Error != nil {
-		f.Add("error", strings.TrimPrefix(e.why(), " at the "))
+		f.Add("error", strings.TrimLeft(strings.TrimPrefix(e.why(), " at the "), ": "))
 	}
 	f.Add("input", clipped(e.Input, shownValue))
 	f.Add("output", clipped(e.Output, shownValue))

@@ -100,6 +100,8 @@ func (o *Flags) Explain(err error) error {
 	}
 	hint, known := "", o.advice(s.Message())
 	switch code := s.Code(); {
+	case code == codes.NotFound, code == codes.FailedPrecondition, code == codes.InvalidArgument, code == codes.AlreadyExists:
+		return errors.New(s.Message()) // the cluster refused it, and says why
 	case code == codes.Unimplemented:
 		hint = ": the coordinator runs an older version of mind"
 	case code == codes.Unauthenticated:

@@ -16,5 +16,5 @@ func TestExplain_saysWhatToDo(t *testing.T) {
 	} {
 		require.ErrorContains(t, o.Explain(status.Error(code, "no")), want)
 	}
-	require.EqualError(t, o.Explain(status.Error(codes.NotFound, "there is no peer x")), "no coordinator carried out the call: there is no peer x (notfound)")
+	require.EqualError(t, o.Explain(status.Error(codes.NotFound, "there is no peer x")), "there is no peer x")
 }
