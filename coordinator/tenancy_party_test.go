@@ -402,6 +402,8 @@ var sharedFields = map[string]bool{
 	// Estimates depend on measured durations, which differ between runs. TestTenancy_estimatesAreMadeOfTheTenantsOwn
 	// and the scheduler's TestForesee_nothingOfAnotherTenantShows compare them exactly.
 	"estimatedWaitSeconds": true, "estimatedStartAt": true,
+	// Requests name jobs, and an id is as long as the index that it is made of.
+	"specMb":  true,
 	"stopsAt": true, "uuid": true, "nvlinkPeers": true, "pciBusId": true, "rosterCurrent": true,
 	// Launchers are shared. Only the tenant of the user who put one last sees this user.
 	"updatedBy": true,
