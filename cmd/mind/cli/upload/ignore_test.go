@@ -144,3 +144,22 @@ func TestList_gitThatFails(t *testing.T) {
 	_, err := list(t.Context(), dir)
 	require.ErrorContains(t, err, "that git does not ignore: fatal: ")
 }
+
+// git sets these for its hooks; they name the repository of the hook.
+func TestList_whatTheEnvironmentSaysOfARepositoryDoesNotCount(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	git(t, dir, "init", "-q")
+	git(t, other, "init", "-q")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*.bin\n"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o700))
+	for _, name := range []string{"a.py", "w.bin"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "sub", name), nil, 0o600))
+	}
+	for _, repository := range []string{filepath.Join(other, ".git"), "/nonexistent"} {
+		t.Setenv("GIT_DIR", repository)
+		t.Setenv("GIT_WORK_TREE", other)
+		paths, err := list(t.Context(), filepath.Join(dir, "sub"))
+		require.NoError(t, err)
+		require.Equal(t, []string{"a.py"}, paths)
+	}
+}

@@ -49,7 +49,7 @@ func list(ctx context.Context, dir string) ([]string, error) {
 func listGit(ctx context.Context, dir, folder string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 	cmd.Dir = filepath.Join(dir, filepath.FromSlash(folder))
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), ofRepository), "LC_ALL=C")
 	out, err := cmd.Output()
 	var failed *exec.ExitError
 	switch {
@@ -84,6 +84,16 @@ func listGit(ctx context.Context, dir, folder string) ([]string, error) {
 		}
 	}
 	return paths, nil
+}
+
+// ofRepository reports whether a variable of the environment says which repository git works with, and not the directory. git
+// sets them for its hooks.
+func ofRepository(entry string) bool {
+	name, _, _ := strings.Cut(entry, "=")
+	return slices.Contains([]string{
+		"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+		"GIT_IMPLICIT_WORK_TREE", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS",
+	}, name)
 }
 
 // walk lists all files and links below a directory, except what is ignored as a whole folder.
