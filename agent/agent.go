@@ -277,7 +277,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	}
 	a.transfer = transfer.NewClient(cfg.NodeID, grpc.WithContextDialer(cfg.Machine.Network.Dial), a.peerCredentials)
 	undo.add(a.transfer.Close)
-	a.cfg.Data.Peers, a.cfg.Data.Private = a.transfer, a.private
+	a.cfg.Data.Peers, a.cfg.Data.Private, a.cfg.Data.As = a.transfer, a.private, a.as()
 	if a.inputs, err = inputs.Open(a.cfg.Data, cfg.NodeID, cfg.DataDir, a.outputs.Tenant, a.log); err != nil {
 		return err
 	}
@@ -389,6 +389,14 @@ func (a *agent) stopTasks() {
 
 func (a *agent) cleaner() *outputs.Cleaner {
 	return &outputs.Cleaner{Dirs: a.outputs, Keep: a.cfg.KeepOutputsFor, Live: a.tasks.LiveJobs, Needed: a.sessions.NeededOutputs, Log: a.log}
+}
+
+// as returns the function that runs another one with the rights of the user of a tenant's tasks; nil: that is the agent's.
+func (a *agent) as() func(tenant string, f func()) error {
+	if a.users == nil {
+		return nil
+	}
+	return a.users.As
 }
 
 // openUsers looks up the users of the tasks, and lets them pass through the directories in which their own lie.

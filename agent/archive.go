@@ -81,12 +81,8 @@ func (a *agent) openCheckpoints() error {
 		}
 		a.cfg.Data.Archive = store
 	}
-	var as func(string, func()) error
-	if a.users != nil {
-		as = a.users.As
-	}
 	a.checkpoints = checkpoints.New(checkpoints.Config{
-		As:    as,
+		As:    a.as(),
 		Store: a.cfg.Data.Archive, DataDir: a.cfg.DataDir, Private: a.private, Outputs: a.outputs, Outbox: a.outbox, Rate: cfg.Rate, Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	return nil

@@ -47,6 +47,8 @@ type Config struct {
 	Roots []string
 	// Own returns directories that one tenant may also use; nil: none.
 	Own func(tenant string) []string
+	// As runs a function with the rights on files of the user of a tenant's jobs; nil: jobs have the user of the agent.
+	As func(tenant string, f func()) error
 	// Private are directories that no local source may use, unless Roots or Own contains something in them.
 	Private *private.Paths
 	// Hosts are the hosts from which data may be fetched; see package reach. Empty: all except this machine and link-local

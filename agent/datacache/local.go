@@ -17,8 +17,8 @@ const maxCounted = 10_000
 
 // local finds a file or directory of the node for a tenant. It must be in a directory that the operator has listed, or in
 // the outputs of the tenant's own jobs. The agent may read more than jobs should, and must not reveal what exists
-// elsewhere.
-func (c *Cache) local(ctx context.Context, tenant, path string) (*source, error) {
+// elsewhere, nor what the user of the tenant's jobs could not see.
+func (c *Cache) local(ctx context.Context, tenant, path string) (found *source, err error) {
 	if !filepath.IsAbs(path) {
 		return nil, faultf("it is not an absolute path: begin with /, or with hf://, s3://, https:// and so on for remote data")
 	}
@@ -29,8 +29,22 @@ func (c *Cache) local(ctx context.Context, tenant, path string) (*source, error)
 	if !c.listed(tenant, path) {
 		return nil, c.outside() // decided without looking at it
 	}
+	if c.cfg.As == nil {
+		return c.look(ctx, tenant, path)
+	}
+	if failed := c.cfg.As(tenant, func() { found, err = c.look(ctx, tenant, path) }); failed != nil {
+		return nil, faultf("node %s cannot look at it: %v", c.cfg.Node, failed)
+	}
+	return found, err
+}
+
+// look finds a file or directory in the directories for sources.
+func (c *Cache) look(ctx context.Context, tenant, path string) (*source, error) {
 	// A link counts as its target. A target outside is reported like a missing one, so that jobs learn nothing about it.
 	missing := missingf("node %s has no such file: put it there, or use a path that every node has (a shared file system)", c.cfg.Node)
+	if c.cfg.As != nil {
+		missing = missingf("node %s has no such file that %s can reach: put it there, let the user pass through the directories above it, or use a path that every node has (a shared file system)", c.cfg.Node, c.reader())
+	}
 	root, name, ok := c.resolved(tenant, path)
 	if !ok {
 		return nil, missing
@@ -48,17 +62,25 @@ func (c *Cache) local(ctx context.Context, tenant, path string) (*source, error)
 	switch stat.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		if err := top.Readable(name); err != nil {
-			return nil, faultf("node %s cannot read it: give the user of its agent read permission", c.cfg.Node)
+			return nil, faultf("node %s cannot read it: give %s read permission", c.cfg.Node, c.reader())
 		}
 		data.Files, data.Size, data.Count = []string{filepath.Base(path)}, stat.Size, 1
 	case unix.S_IFDIR:
 		if err := c.count(ctx, tenant, top, name, data); err != nil {
-			return nil, faultf("node %s cannot read all of it: give the user of its agent read permission", c.cfg.Node)
+			return nil, faultf("node %s cannot read all of it: give %s read permission", c.cfg.Node, c.reader())
 		}
 	default:
 		return nil, faultf("it is neither a file nor a directory on node %s", c.cfg.Node)
 	}
 	return &source{local: data}, nil
+}
+
+// reader names the user that must be able to read local sources.
+func (c *Cache) reader() string {
+	if c.cfg.As == nil {
+		return "the user of its agent"
+	}
+	return "the user of the job"
 }
 
 // count lists the files of a directory that is not large.

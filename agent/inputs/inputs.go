@@ -43,6 +43,8 @@ type Config struct {
 	CacheBytes int64
 	// Roots are the directories of local sources and models, beside the outputs of the tenant's own jobs; empty: none.
 	Roots []string
+	// As runs a function with the rights on files of the user of a tenant's jobs; nil: jobs have the user of the agent.
+	As func(tenant string, f func()) error `json:"-"`
 	// Hosts are the hosts from which data may be fetched: names, *.SUFFIX, addresses, networks, or * for all. Empty: all
 	// except this machine and link-local addresses.
 	Hosts []string
@@ -80,7 +82,7 @@ func (c Config) cache(node, dataDir string, own func(tenant string) string) data
 	return datacache.Config{
 		Node: node, Dir: c.Cache(dataDir), Capacity: c.CacheBytes, Roots: c.Roots,
 		// Outputs of jobs may be the data of other jobs of the tenant; the agent's state may not.
-		Private: c.Private, Own: func(tenant string) []string { return []string{own(tenant)} },
+		As: c.As, Private: c.Private, Own: func(tenant string) []string { return []string{own(tenant)} },
 		Hosts: c.Hosts, Hub: datacache.Service{URL: c.HubURL, Token: c.HubToken},
 		Drive: datacache.Service{URL: c.DriveURL}, Atlas: datacache.Service{URL: c.AtlasURL}, S3: c.S3,
 		Archive: c.Archive,

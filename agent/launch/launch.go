@@ -155,7 +155,7 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 	}
 	setAll(&env, byLauncher)
 	setAll(&env, byJob)
-	noPython := l.enterPythons(&env, byLauncher, byJob)
+	noPython := l.enterPythons(&s, &env, byLauncher, byJob)
 	if job.GetCommandConfig() == nil {
 		env.set("MIND_CONFIG", place.config)
 	}
@@ -174,7 +174,7 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 	env.set("MIND_EVENTS_FILE", filepath.Join(dir, shim.EventsFile))
 	s.Env = env.list()
 	if job.GetCommandConfig() == nil {
-		s.Argv, s.Refusal = l.launcherArgv(spec, place, &env)
+		s.Refusal = l.asUser(&s, func() string { return l.setCommand(&s, spec, place, &env) })
 	}
 	if noPython != "" {
 		s.Refusal = noPython
@@ -240,6 +240,15 @@ func (l *Launcher) becomeUser(s *shim.Spec, env *environment, tenant string) str
 		}
 	}
 	return ""
+}
+
+// asUser looks for something that the job names with the rights of its user: why it is missing must not tell what is in other
+// directories. It returns what the function returns, or why the user's rights could not be had.
+func (l *Launcher) asUser(s *shim.Spec, look func() string) (why string) {
+	if err := s.User.As(func() { why = look() }); err != nil {
+		return fmt.Sprintf("cannot become the user of the task on node %s: %v", l.Node, err)
+	}
+	return why
 }
 
 // absolute returns the places to which absolute paths lead. The shim follows no links.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/mindcoordinator/mind/agent/inputs"
+	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -61,7 +62,7 @@ func launcherEnv(spec *v1.TaskSpec, p place) map[string]string {
 	values := p.values(spec)
 	variables := make(map[string]string, len(l.GetEnvironment()))
 	for name, text := range l.GetEnvironment() {
-		// launcherArgv reports placeholders that cannot be filled in.
+		// setCommand reports placeholders that cannot be filled in.
 		if filled, err := launcher.ExpandText(text, values); err == nil {
 			variables[name] = filled
 		}
@@ -69,11 +70,12 @@ func launcherEnv(spec *v1.TaskSpec, p place) map[string]string {
 	return variables
 }
 
-// launcherArgv returns the command line of a training or an evaluation, or why this node cannot run it.
-func (l *Launcher) launcherArgv(spec *v1.TaskSpec, p place, env *environment) (argv []string, refusal string) {
+// setCommand sets the command line of a training or an evaluation, and the probe before it. It returns why this node cannot
+// run it.
+func (l *Launcher) setCommand(s *shim.Spec, spec *v1.TaskSpec, p place, env *environment) (refusal string) {
 	how, framework, distributed := launcherOf(spec)
 	if framework == "" || how == nil {
-		return nil, fmt.Sprintf("the job has neither a command_config nor a training_config that node %s can read", l.Node)
+		return fmt.Sprintf("the job has neither a command_config nor a training_config that node %s can read", l.Node)
 	}
 	template := how.GetArgv()
 	if distributed && len(how.GetDistributedArgv()) > 0 {
@@ -84,23 +86,25 @@ func (l *Launcher) launcherArgv(spec *v1.TaskSpec, p place, env *environment) (a
 	for _, name := range []string{launcher.Script, launcher.ScriptCommand, launcher.TorchrunScript} {
 		if launcher.Uses(template, name) {
 			if refusal := node.noScript(values.Texts[launcher.Script]); refusal != "" {
-				return nil, refusal
+				return refusal
 			}
 		}
 	}
 	for _, text := range how.GetEnvironment() {
 		if _, err := launcher.ExpandText(text, values); err != nil {
-			return nil, node.says("the launcher of %s is from another version of mind: %v", framework, err)
+			return node.says("the launcher of %s is from another version of mind: %v", framework, err)
 		}
 	}
 	argv, err := launcher.Expand(template, values)
 	if err != nil {
-		return nil, node.says("the launcher of %s is from another version of mind: %v", framework, err)
+		return node.says("the launcher of %s is from another version of mind: %v", framework, err)
 	}
-	if refusal := node.missing(argv); refusal != "" {
-		return nil, refusal
+	if why := node.missing(argv); why != "" {
+		return why
 	}
-	return argv, ""
+	s.Argv = argv
+	s.Probe, s.Lacks = node.probe(argv)
+	return ""
 }
 
 // values returns the values of a launcher's placeholders.

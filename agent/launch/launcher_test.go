@@ -9,8 +9,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/taskid"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 func TestModules(t *testing.T) {
@@ -65,4 +68,31 @@ func write(t *testing.T, path, text string, mode os.FileMode) string {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(text), mode))
 	return path
+}
+
+// The job has chosen the Python: the agent, which may be root, must not run it.
+func TestSpec_theAgentDoesNotRunThePythonOfAJob(t *testing.T) {
+	dir := t.TempDir()
+	ran := filepath.Join(dir, "ran")
+	python := write(t, filepath.Join(dir, "python3"), "#!/bin/sh\necho > "+ran+"\nexit 93\n", 0o700)
+	write(t, filepath.Join(dir, "torchrun"), "#!"+python+"\n", 0o700)
+	for _, program := range []string{"python3", "torchrun"} {
+		l := Launcher{Node: "n1", Visible: func([]int32) string { return "" }, Outputs: outputs.New(t.TempDir())}
+		s := l.Spec(taskid.ID{Job: "job_1", Attempt: 1}, t.TempDir(), &v1.TaskSpec{
+			Job:      &v1.SubmitJobRequest{TrainingConfig: &v1.TrainingConfig{Framework: &v1.Framework{Type: v1.FrameworkType_FSDP}, Environment: map[string]string{"PATH": dir}}},
+			Launcher: &v1.Launcher{Framework: "FSDP", Argv: []string{program, "-m", "mind_runner", "train"}},
+		}, nil)
+		require.Empty(t, s.Refusal)
+		require.NoFileExists(t, ran)
+		require.Equal(t, python, s.Probe[0])
+		require.Equal(t, []string{"mind_runner"}, s.Probe[3:])
+		require.Equal(t, []string{"node n1 has no Python module mind_runner, the runner of trainings and evaluations: install it for the python3 of the job, or change the launcher of FSDP (mind launchers show FSDP)"}, s.Lacks)
+	}
+}
+
+// To open a FIFO for reading waits until another process writes to it.
+func TestInterpreterOf_aFIFOHasNone(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "torchrun")
+	require.NoError(t, unix.Mkfifo(fifo, 0o600))
+	require.Empty(t, lacking{env: &environment{}}.interpreterOf(fifo))
 }

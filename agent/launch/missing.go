@@ -1,17 +1,17 @@
 package launch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/agent/shim/probe"
 	"github.com/mindcoordinator/mind/api/launcher"
 )
 
@@ -42,28 +42,43 @@ func (l lacking) noScript(script string) string {
 	return ""
 }
 
-// missing returns the program or module that this node lacks, or "" if none is known to be missing.
+// missing returns why the program of a command line is missing on this node, or "" if none is known to be.
 func (l lacking) missing(argv []string) string {
 	if len(argv) == 0 || argv[0] == "" {
 		return l.says("the launcher of %s comes to an empty command line", l.framework)
 	}
-	program, found := l.find(argv[0])
-	if !found {
+	if _, found := l.find(argv[0]); !found {
 		return fmt.Sprintf("node %s has no %s (PATH=%s): install it there, or change the launcher of %s (mind launchers show %s)",
 			l.node, argv[0], l.env.values["PATH"], l.framework, l.framework)
 	}
-	for _, module := range modules(argv) {
-		if !l.lacksModule(program, module) {
-			continue
-		}
+	return ""
+}
+
+// probe returns the program that looks for the Python modules of a command line, and what each of its faults means; nothing
+// if none can be looked for. The job has chosen the Python, so only the shim may run it, as it runs the command. Other errors of
+// Python are no faults: the command will have them, too.
+func (l lacking) probe(argv []string) (argvOfProbe, lacks []string) {
+	wanted := modules(argv)
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	interpreter, _ := l.find(argv[0])
+	if !pythonName.MatchString(filepath.Base(interpreter)) {
+		interpreter = l.interpreterOf(interpreter)
+	}
+	if !filepath.IsAbs(interpreter) {
+		return nil, nil
+	}
+	for _, module := range wanted {
 		what := ""
 		if module == launcher.Runner {
 			what = ", the runner of trainings and evaluations"
 		}
-		return fmt.Sprintf("node %s has no Python module %s%s: install it for the python3 of the job, or change the launcher of %s (mind launchers show %s)",
-			l.node, module, what, l.framework, l.framework)
+		lacks = append(lacks, fmt.Sprintf("node %s has no Python module %s%s: install it for the python3 of the job, or change the launcher of %s (mind launchers show %s)",
+			l.node, module, what, l.framework, l.framework))
 	}
-	return ""
+	search := fmt.Sprintf("import importlib.util, sys; sys.exit(next((%d + i for i, m in enumerate(sys.argv[1:]) if importlib.util.find_spec(m) is None), 0))", probe.Found)
+	return append([]string{interpreter, "-c", search}, wanted...), lacks
 }
 
 // find looks for a program in the PATH of the task. The shim reports a file that cannot be executed.
@@ -116,35 +131,17 @@ func modules(argv []string) []string {
 	return found
 }
 
-// probePatience limits how long Python may take to find a module.
-const probePatience = 30 * time.Second
-
-// lacksModule reports whether the program's Python says that it has no such module. Other errors do not count: the
-// launch will report them.
-func (l lacking) lacksModule(program, module string) bool {
-	interpreter := program
-	if !pythonName.MatchString(filepath.Base(program)) {
-		if interpreter = l.interpreterOf(program); interpreter == "" {
-			return false
-		}
-	}
-	const no = 93
-	ctx, cancel := context.WithTimeout(context.Background(), probePatience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, interpreter, "-c",
-		fmt.Sprintf("import importlib.util, sys; sys.exit(%d if importlib.util.find_spec(sys.argv[1]) is None else 0)", no), module)
-	cmd.Env, cmd.Dir, cmd.WaitDelay = l.env.list(), "/", time.Second
-	var exit *exec.ExitError
-	return errors.As(cmd.Run(), &exit) && exit.ExitCode() == no
-}
-
 // interpreterOf returns the Python in the first line of a script, or "" if there is none.
 func (l lacking) interpreterOf(script string) string {
-	file, err := os.Open(script)
+	// To open a FIFO would wait for a process that writes to it.
+	file, err := os.OpenFile(script, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
 	head := make([]byte, 256)
 	n, _ := file.Read(head)
 	line, _, _ := strings.Cut(string(head[:n]), "\n")

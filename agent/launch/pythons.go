@@ -1,9 +1,12 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/mindcoordinator/mind/agent/shim"
 )
 
 // pythonPrefixes are the variables that name Python environments, whose programs are in the folder bin of each. A
@@ -14,7 +17,7 @@ var pythonPrefixes = []string{"CONDA_PREFIX", "VIRTUAL_ENV"}
 // does. A job cannot do this itself, because it does not know the agent's PATH. Variables of the same source (the job or
 // its launcher) with a PATH already say where programs are. If the node lacks an environment, the result says so: else
 // the task would run with another Python.
-func (l *Launcher) enterPythons(env *environment, launcher, job map[string]string) (refusal string) {
+func (l *Launcher) enterPythons(s *shim.Spec, env *environment, launcher, job map[string]string) (refusal string) {
 	if job["PATH"] != "" {
 		return ""
 	}
@@ -24,13 +27,24 @@ func (l *Launcher) enterPythons(env *environment, launcher, job map[string]strin
 			continue
 		}
 		bin := filepath.Join(prefix, "bin")
-		if info, err := os.Stat(bin); err != nil || !info.IsDir() {
-			return fmt.Sprintf("node %s has no %s (%s): make the environment there, or where every node has it (a shared file system)", l.Node, bin, name)
-		}
-		if why := brokenPython(filepath.Join(bin, "python")); why != "" {
-			return fmt.Sprintf("node %s cannot start %s/python (%s): %s. Make the environment with a Python that the nodes have, at the same path", l.Node, bin, name, why)
+		if why := l.asUser(s, func() string { return l.missingPython(name, bin) }); why != "" {
+			return why
 		}
 		env.set("PATH", bin+":"+env.values["PATH"])
+	}
+	return ""
+}
+
+// missingPython says why an environment, which a variable names, is not there.
+func (l *Launcher) missingPython(name, bin string) string {
+	switch info, err := os.Stat(bin); {
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Sprintf("node %s cannot look into %s (%s): permission denied; let the user of the job read it", l.Node, bin, name)
+	case err != nil || !info.IsDir():
+		return fmt.Sprintf("node %s has no %s (%s): make the environment there, or where every node has it (a shared file system)", l.Node, bin, name)
+	}
+	if why := brokenPython(filepath.Join(bin, "python")); why != "" {
+		return fmt.Sprintf("node %s cannot start %s/python (%s): %s. Make the environment with a Python that the nodes have, at the same path", l.Node, bin, name, why)
 	}
 	return ""
 }

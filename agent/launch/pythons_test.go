@@ -8,7 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/agent/isolation"
 	"github.com/mindcoordinator/mind/agent/outputs"
+	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -108,4 +110,29 @@ func TestInherited_thePageNamesEachVariable(t *testing.T) {
 		require.Contains(t, string(page), "`"+prefix+"*`")
 	}
 	require.Contains(t, string(page), "`"+defaultPath+"`")
+}
+
+// The agent may look into directories that the user of a job cannot enter.
+func TestSpec_anEnvironmentIsLookedAtWithTheRightsOfTheUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	closed := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(closed, "venv", "bin"), 0o755))
+	l := Launcher{Node: "n1", Users: users(t), Outputs: outputs.New(t.TempDir())}
+	env := &environment{}
+	for _, there := range []string{"venv", "none"} {
+		env.set("VIRTUAL_ENV", filepath.Join(closed, there))
+		var s shim.Spec
+		require.Empty(t, l.becomeUser(&s, env, "t"))
+		require.Equal(t, "node n1 cannot look into "+closed+"/"+there+"/bin (VIRTUAL_ENV): permission denied; let the user of the job read it",
+			l.enterPythons(&s, env, nil, map[string]string{"VIRTUAL_ENV": filepath.Join(closed, there)}))
+	}
+}
+
+func users(t *testing.T) *isolation.Users {
+	t.Helper()
+	all, err := isolation.OpenUsers(isolation.UsersConfig{ByTenant: map[string]string{"t": "4321:4322"}})
+	require.NoError(t, err)
+	return all
 }

@@ -39,9 +39,14 @@ const (
 // Dir is an open directory.
 type Dir struct{ file *os.File }
 
-// Open opens a directory by its path, and follows links in it.
+// Open opens a directory by its path, and follows links in it. One that may be passed through and not listed is opened, too:
+// what is below it can be, by name.
 func Open(path string) (*Dir, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	const how = unix.O_DIRECTORY | unix.O_CLOEXEC
+	fd, err := unix.Open(path, unix.O_RDONLY|how, 0)
+	if errors.Is(err, unix.EACCES) {
+		fd, err = unix.Open(path, unix.O_PATH|how, 0) // it may be passed through
+	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}

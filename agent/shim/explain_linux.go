@@ -17,7 +17,7 @@ func (s *shim) explain() {
 		s.exit.Message = s.outOfMemory()
 		return
 	}
-	tail := s.output.lastErrors()
+	tail := s.output.Errors()
 	if line := explain.FullGPU(tail); line != "" && !s.exit.Stopped {
 		s.exit.Failure, s.exit.Message = FailureOOM, line
 		return
@@ -50,13 +50,3 @@ func (s *shim) outOfMemory() string {
 }
 
 func mebibytes(n int64) string { return strconv.FormatInt((n+1<<19)>>20, 10) + " MiB" }
-
-// lastErrors returns the end of stderr, after it was read completely.
-func (o *output) lastErrors() []byte {
-	select {
-	case <-o.done:
-		return o.tail
-	default:
-		return nil
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/agent/shim/confine"
+	"github.com/mindcoordinator/mind/agent/shim/output"
 	"github.com/mindcoordinator/mind/agent/shim/program"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 )
@@ -69,7 +70,7 @@ func (s *shim) start(path, cwd string) *failure {
 		return s.unfit("open /dev/null", err)
 	}
 	defer syscall.Close(null)
-	output, ends, err := newOutput(s.log)
+	printed, ends, err := output.New(s.log)
 	if err != nil {
 		return s.unfit("make pipes", err)
 	}
@@ -110,6 +111,9 @@ func (s *shim) start(path, cwd string) *failure {
 	if !s.spec.User.None() {
 		s.onThread(func() { syscall.Umask(0o077) }) // the task inherits it
 	}
+	if f := s.lacks(attr); f != nil {
+		return f
+	}
 	s.exit.Started = time.Now().UnixNano()
 	pid, err := s.forkExec(path, s.spec.Argv, attr)
 	if err != nil {
@@ -123,8 +127,8 @@ func (s *shim) start(path, cwd string) *failure {
 		return &failure{FailureLaunch, "cannot run " + path + " on node " + s.spec.Node + ": " + s.whyNot(err)}
 	}
 	s.exit.Pid = pid
-	s.output = output
-	output.start()
+	s.output = printed
+	printed.Start()
 	return nil
 }
 

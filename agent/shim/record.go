@@ -55,6 +55,9 @@ type Spec struct {
 	Dirs []string
 	// CheckpointDir is listed in BaselineFile before the command starts.
 	CheckpointDir string
+	// Probe, if set, is a program that runs before the command and finds out what the node lacks: exit code probe.Found+i stands
+	// for Lacks[i], which is then why the task was not launched.
+	Probe, Lacks []string
 	// Refusal, if set, is why the task cannot be launched.
 	Refusal string
 
@@ -110,15 +113,17 @@ type Exit struct {
 // RecordVersion is the version of the specifications that this program writes. It reads this one and all earlier ones;
 // files of version 1 contain no version. A change that a program with an earlier version would misread needs a new
 // version.
-const RecordVersion = 5
+const RecordVersion = 6
 
 // simpleVersion is the version of a specification that has no limits, walls and user: earlier programs read it, too.
 const simpleVersion = 2
 
-// walledVersion is the version of a specification that has no room, roomVersion that of one without sources.
+// walledVersion is the version of a specification that has no room, roomVersion that of one without sources, and askedVersion
+// that of one without a probe.
 const (
 	walledVersion = 3
 	roomVersion   = 4
+	askedVersion  = 5
 )
 
 // VersionError is returned for a specification that a newer program wrote.
@@ -162,6 +167,9 @@ func (s Spec) Encode() []byte {
 		version = roomVersion
 	}
 	if len(s.Sources) > 0 {
+		version = askedVersion
+	}
+	if len(s.Probe) > 0 {
 		version = RecordVersion
 	}
 	add("version", strconv.Itoa(version))
@@ -204,6 +212,12 @@ func (s Spec) Encode() []byte {
 	}
 	for _, path := range s.Sources {
 		add("source", path)
+	}
+	for _, arg := range s.Probe {
+		add("probe", arg)
+	}
+	for _, text := range s.Lacks {
+		add("lacks", text)
 	}
 	for _, path := range s.Walls.Read {
 		add("read", path)
@@ -303,6 +317,10 @@ func (s *Spec) Decode(data []byte) error {
 			s.Room.Mounts = append(s.Room.Mounts, m)
 		case "source":
 			s.Sources = append(s.Sources, value)
+		case "probe":
+			s.Probe = append(s.Probe, value)
+		case "lacks":
+			s.Lacks = append(s.Lacks, value)
 		case "read":
 			s.Walls.Read = append(s.Walls.Read, value)
 		case "write":

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/shim/confine"
 	"github.com/mindcoordinator/mind/agent/shim/descent"
+	"github.com/mindcoordinator/mind/agent/shim/output"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/tasklog"
 )
@@ -128,7 +129,7 @@ type shim struct {
 	log      *tasklog.Writer
 	exit     Exit
 	door     *door
-	output   *output
+	output   *output.Output
 	group    *confine.Group
 	thread   *confine.Thread // starts the processes of the task; nil: there are no walls
 	plan     StopPlan
@@ -269,7 +270,7 @@ func (s *shim) act(action Action) {
 
 // drain reads the rest of the output. It returns false if it could not read all of it.
 func (s *shim) drain() bool {
-	whole := s.output.wait(patience)
+	whole := s.output.Wait(patience)
 	if !whole {
 		s.log.Remark(time.Now(), "mind: output was cut off: the log could not be written in time, or a foreign process held it open")
 	}

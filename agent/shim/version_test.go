@@ -19,9 +19,9 @@ func TestARecordOfAnEarlierVersionIsRead(t *testing.T) {
 
 func TestARecordOfALaterVersionIsRefusedWhateverIsInIt(t *testing.T) {
 	var spec Spec
-	err := spec.Decode([]byte("version \"6\"\nhow do we know what this means\n"))
-	require.ErrorIs(t, err, VersionError{6})
-	require.EqualError(t, err, "the record of the task has version 6, and this program reads up to 5: a newer agent launched it; run that agent until the task has ended")
+	err := spec.Decode([]byte("version \"7\"\nhow do we know what this means\n"))
+	require.ErrorIs(t, err, VersionError{7})
+	require.EqualError(t, err, "the record of the task has version 7, and this program reads up to 6: a newer agent launched it; run that agent until the task has ended")
 	require.True(t, spec.Begun, "nobody knows; not to begin is safe")
 	require.Error(t, spec.Decode([]byte("version \"x\"\nend \"\"\n")))
 }
@@ -45,6 +45,12 @@ func TestARecordHasTheEarliestVersionThatCanReadIt(t *testing.T) {
 	spec = Spec{}
 	require.NoError(t, spec.Decode(asked.Encode()))
 	require.Equal(t, asked, spec)
+	probed := asked
+	probed.Probe, probed.Lacks = []string{"/usr/bin/python3", "-c", "x\ny"}, []string{"node n1 has no x"}
+	require.Contains(t, string(probed.Encode()), "version \"6\"\n")
+	spec = Spec{}
+	require.NoError(t, spec.Decode(probed.Encode()))
+	require.Equal(t, probed, spec)
 	broken := bytes.Replace(roomy.Encode(), []byte("/x"), []byte("x"), 1)
 	require.ErrorIs(t, new(Spec).Decode(broken), errSpec)
 }

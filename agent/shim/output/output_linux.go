@@ -1,4 +1,8 @@
-package shim
+// Package output reads what the command of a task prints, into its log.
+//
+// Contract: New makes the pipes, Start reads them until all their other ends are closed, and Wait waits for that. Errors is asked
+// after Wait.
+package output
 
 import (
 	"bytes"
@@ -19,17 +23,17 @@ const (
 	tailBytes = 64 << 10
 )
 
-// output reads the output of the command.
-type output struct {
+// Output reads the output of a command.
+type Output struct {
 	log   *tasklog.Writer
 	pipes [2]*os.File
-	tail  []byte // of stderr; read after wait only
+	tail  []byte // of stderr; read after Wait only
 	done  chan struct{}
 }
 
-// newOutput creates the pipes and returns the command's ends.
-func newOutput(log *tasklog.Writer) (o *output, ends [2]int, err error) {
-	o = &output{log: log, done: make(chan struct{})}
+// New creates the pipes and returns the command's ends.
+func New(log *tasklog.Writer) (o *Output, ends [2]int, err error) {
+	o = &Output{log: log, done: make(chan struct{})}
 	for i := range ends {
 		var fds [2]int
 		if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
@@ -44,7 +48,8 @@ func newOutput(log *tasklog.Writer) (o *output, ends [2]int, err error) {
 	return o, ends, nil
 }
 
-func (o *output) start() {
+// Start reads the pipes until the last process that has an end of them closes it.
+func (o *Output) Start() {
 	var both sync.WaitGroup
 	both.Add(2)
 	go func() {
@@ -61,10 +66,10 @@ func (o *output) start() {
 	}()
 }
 
-// wait waits for the end of the output. It returns false if that does not come in time. When all processes are gone,
+// Wait waits for the end of the output. It returns false if that does not come in time. When all processes are gone,
 // the rest of the pipes can be read at once; only a stuck disk, or a foreign process that holds a pipe open, makes it
 // wait.
-func (o *output) wait(limit time.Duration) bool {
+func (o *Output) Wait(limit time.Duration) bool {
 	select {
 	case <-o.done:
 		return true
@@ -80,13 +85,23 @@ func (o *output) wait(limit time.Duration) bool {
 	return false
 }
 
+// Errors returns the end of stderr, after it was read completely.
+func (o *Output) Errors() []byte {
+	select {
+	case <-o.done:
+		return o.tail
+	default:
+		return nil
+	}
+}
+
 // source is the end of a pipe that the output comes from.
 type source interface {
 	io.ReadCloser
 	SetReadDeadline(at time.Time) error
 }
 
-func (o *output) pump(pipe source, stream *tasklog.Stream, tail *[]byte) {
+func (o *Output) pump(pipe source, stream *tasklog.Stream, tail *[]byte) {
 	defer pipe.Close()
 	buf := make([]byte, 32<<10)
 	armed, began := false, false

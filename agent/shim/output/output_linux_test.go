@@ -1,4 +1,4 @@
-package shim
+package output
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func pumped(t *testing.T, pause time.Duration, pieces ...string) (lines []string
 	dir := t.TempDir()
 	synctest.Test(t, func(*testing.T) {
 		log := tasklog.NewWriter(dir, tasklog.Limits{})
-		o := &output{log: log}
+		o := &Output{log: log}
 		from, to := net.Pipe()
 		go func() {
 			defer to.Close()
