@@ -143,8 +143,8 @@ func TestModuleNotEnabled(t *testing.T) {
 	a := g.do("GET", prefix+"/queue", "")
 	require.Equal(t, 403, a.code)
 	require.Equal(t, "MODULE_NOT_ENABLED", a.Error.Code)
-	require.Equal(t, 403, g.do("GET", cores+"/cores", "").code, "a Core would submit the jobs that the tenant may not")
-	require.Equal(t, 403, g.do("POST", cores+"/cores/parse-bundle", "{}").code)
+	require.Equal(t, 403, g.do("GET", corePaths+"/cores", "").code, "a Core would submit the jobs that the tenant may not")
+	require.Equal(t, 403, g.do("POST", corePaths+"/cores/parse-bundle", "{}").code)
 	require.Equal(t, 200, g.do("GET", "/v1/me", "").code)
 	require.Equal(t, 401, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer nobody").code)
 }

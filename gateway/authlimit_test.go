@@ -133,9 +133,8 @@ func TestGuesses_whoeverAskedHangsUp(t *testing.T) {
 			}
 			return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: auth.AllPermissions}}, nil
 		})
-		g := newGate(t, testConfig(c))
 		ctx, hangUp := context.WithCancel(t.Context())
-		tokens := g.server.issued
+		tokens := auth.NewAPITokens(v1.NewTokenServiceClient(dial(t, c)))
 		first := make(chan error, 1)
 		go func() {
 			_, err := tokens.Authenticate(ctx, auth.TokenStart+"x")

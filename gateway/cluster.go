@@ -2,25 +2,26 @@ package gateway
 
 import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/rest"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-func drainNode(x *httpRequest) error {
+func (s *server) drainNode(x *rest.Request) error {
 	request := &v1.DrainNodeRequest{}
-	if _, err := x.decode(request, true, "node_id"); err != nil {
+	if _, err := x.Decode(request, true, "node_id"); err != nil {
 		return err
 	}
-	request.NodeId = id(x)
-	ctx, cancel, err := x.call()
+	request.NodeId = x.ID()
+	ctx, cancel, err := x.Call()
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	reply, err := x.server.cluster.DrainNode(ctx, request)
+	reply, err := s.cluster.DrainNode(ctx, request)
 	if err != nil {
 		return err
 	}
-	x.data(func(b []byte) []byte { return appendDrain(b, reply, x.hides()) })
+	x.Data(func(b []byte) []byte { return appendDrain(b, reply, x.Hides()) })
 	return nil
 }
 
@@ -37,14 +38,14 @@ func appendDrain(b []byte, reply *v1.DrainNodeResponse, hide bool) []byte {
 	return append(b, "]}"...)
 }
 
-func getMe(x *httpRequest) error {
-	x.data(func(b []byte) []byte {
+func getMe(x *rest.Request) error {
+	x.Data(func(b []byte) []byte {
 		b = append(b, `{"tenant_id":`...)
-		b = wire.AppendString(b, x.caller.Tenant)
+		b = wire.AppendString(b, x.Caller.Tenant)
 		b = append(b, `,"user_id":`...)
-		b = wire.AppendString(b, x.caller.User)
+		b = wire.AppendString(b, x.Caller.User)
 		b = append(b, `,"permissions":[`...)
-		for i, p := range x.caller.Permissions {
+		for i, p := range x.Caller.Permissions {
 			if i > 0 {
 				b = append(b, ',')
 			}

@@ -14,7 +14,7 @@ const minCompressed = 1400
 func compressed(h http.Handler) http.Handler { return compressor(h) }
 
 var compressor = func() func(http.Handler) http.HandlerFunc {
-	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(minCompressed), gzhttp.ContentTypes(contentTypeJSON), gzhttp.CompressionLevel(1), gzhttp.ZstdCompressionLevel(1))
+	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(minCompressed), gzhttp.ContentTypes([]string{"application/json"}), gzhttp.CompressionLevel(1), gzhttp.ZstdCompressionLevel(1))
 	if err != nil {
 		panic(err) // the options are constants
 	}

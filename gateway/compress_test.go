@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // manyQueued answers GET /queue with more than fits into one packet.
@@ -84,7 +85,7 @@ func TestETag_whatDidNotChangeIsNotSent(t *testing.T) {
 		require.Equal(t, 304, same.code, known)
 		require.Empty(t, same.body)
 		require.Equal(t, tag, same.header.Get("Etag"))
-		require.NotEmpty(t, same.header.Get(headerIndex))
+		require.NotEmpty(t, same.header.Get(rest.HeaderIndex))
 	}
 	require.Equal(t, 304, g.do("HEAD", prefix+"/queue", "", "If-None-Match", tag).code)
 	c.on("GetQueue", func(context.Context, any) (any, error) { return &v1.GetQueueResponse{Depth: 1}, nil })

@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/login"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/origins"
+	"github.com/mindcoordinator/mind/gateway/rest"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
 
@@ -87,6 +88,12 @@ type Config struct {
 	// DialOptions are added to the options of the connections to coordinators.
 	DialOptions []grpc.DialOption
 }
+
+// Timeouts are the durations that a gateway uses, and Limits limit the size of a request.
+type (
+	Timeouts = rest.Timeouts
+	Limits   = rest.Limits
+)
 
 // StaticToken is a bearer token from the configuration.
 type StaticToken = auth.StaticToken

@@ -28,6 +28,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/flows"
+	"github.com/mindcoordinator/mind/gateway/rest"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
@@ -178,6 +180,17 @@ func dialerTo(coordinators map[string]*scripted) grpc.DialOption {
 	})
 }
 
+const prefix, modules = rest.Prefix, rest.Modules
+
+// dial returns a client of coordinators.
+func dial(t testing.TB, coordinators ...*scripted) *client.Client {
+	config := testConfig(coordinators...)
+	c, err := client.Dial(client.Config{Addrs: config.Coordinators, Secret: config.APISecret, DialOptions: config.DialOptions})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 // Tokens of the tests.
 const (
 	tokenAll    = "token-all"
@@ -258,7 +271,7 @@ func (g *gate) do(method, path, body string, headers ...string) *answer {
 	g.handler.ServeHTTP(w, r)
 	a := &answer{code: w.Code, header: w.Header(), body: w.Body.String()}
 	if strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") {
-		if ofFlows(r.URL.Path) {
+		if flows.Has(r.URL.Path) {
 			a.readBare(g.t)
 		} else {
 			require.NoError(g.t, json.Unmarshal([]byte(a.body), a), a.body)
@@ -269,7 +282,7 @@ func (g *gate) do(method, path, body string, headers ...string) *answer {
 
 // readBare reads an answer without an envelope, so that tests of all routes find in it what they look for.
 func (a *answer) readBare(t testing.TB) {
-	a.Meta.RequestID = a.header.Get(headerRequestID)
+	a.Meta.RequestID = a.header.Get(rest.HeaderRequestID)
 	if a.code < 400 {
 		a.Status, a.Data = "ok", json.RawMessage(a.body)
 		require.True(t, json.Valid(a.Data), a.body)

@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/flow/compile"
 )
 
-const cores = "/v1/modules/scaicore"
+const corePaths = "/v1/modules/scaicore"
 
 // An execution that is over is 200, one that is not is 202.
 func TestCores_invoke(t *testing.T) {
@@ -28,13 +28,13 @@ func TestCores_invoke(t *testing.T) {
 		return &v1.InvokeCoreResponse{Execution: answer}, nil
 	}
 	g := newGate(t, testConfig(c))
-	a := g.do("POST", cores+"/cores/triage/invoke", `{"input":{"n":1},"flow":"main"}`, "Prefer", "respond-async")
+	a := g.do("POST", corePaths+"/cores/triage/invoke", `{"input":{"n":1},"flow":"main"}`, "Prefer", "respond-async")
 	require.Equal(t, 202, a.code, a.body)
 	require.Equal(t, []any{"triage", "main", int32(0), true}, []any{asked.GetCoreId(), asked.GetFlow(), asked.GetWaitSeconds(), asked.WaitSeconds != nil})
 	answer.Status, answer.FinishedAt = "completed", timestamppb.Now()
-	require.Equal(t, 200, g.do("POST", cores+"/cores/triage/invoke", "").code)
+	require.Equal(t, 200, g.do("POST", corePaths+"/cores/triage/invoke", "").code)
 	require.Nil(t, asked.WaitSeconds)
-	require.Equal(t, 422, g.do("POST", cores+"/cores/triage/invoke", `{"inputs":{}}`).code)
+	require.Equal(t, 422, g.do("POST", corePaths+"/cores/triage/invoke", `{"inputs":{}}`).code)
 }
 
 func TestCores_lists(t *testing.T) {
@@ -46,10 +46,10 @@ func TestCores_lists(t *testing.T) {
 	} {
 		c := newScripted(t)
 		g := newGate(t, testConfig(c))
-		require.Equal(t, 200, g.do("GET", cores+path, "").code, path)
+		require.Equal(t, 200, g.do("GET", corePaths+path, "").code, path)
 		require.True(t, proto.Equal(want, c.seen()[0].request.(proto.Message)), "%v", c.seen()[0].request)
 	}
-	require.Equal(t, 422, newGate(t, testConfig(newScripted(t))).do("GET", cores+"/cores?limit=501", "").code)
+	require.Equal(t, 422, newGate(t, testConfig(newScripted(t))).do("GET", corePaths+"/cores?limit=501", "").code)
 }
 
 // A program is taken in each form, by itself or as a field, as JSON and as YAML: coordinators get the same.
@@ -86,14 +86,14 @@ func TestCores_sources(t *testing.T) {
 		program: {"text/yaml", "Waits"},
 	} {
 		made = nil
-		a := g.do("POST", cores+"/cores", body, "Content-Type", of[0])
+		a := g.do("POST", corePaths+"/cores", body, "Content-Type", of[0])
 		require.Equal(t, 201, a.code, "%s\n%s", body, a.body)
 		require.Equal(t, of[1], made.GetName())
 		if body != program {
 			require.True(t, proto.Equal(want, made.GetSource()), "%s: %v", body, made.GetSource())
 		}
 		changed = nil
-		a = g.do("PUT", cores+"/cores/greet", body, "Content-Type", of[0])
+		a = g.do("PUT", corePaths+"/cores/greet", body, "Content-Type", of[0])
 		require.Equal(t, 200, a.code, "%s\n%s", body, a.body)
 		require.True(t, proto.Equal(made.GetSource(), changed.GetSource()))
 		require.Equal(t, "greet", changed.GetCoreId())
@@ -102,15 +102,15 @@ func TestCores_sources(t *testing.T) {
 
 	made = nil
 	wrong := strings.Replace(greeting, "{{request.name}}", "{{request.}}", 1)
-	a := g.do("POST", cores+"/cores", wrong)
+	a := g.do("POST", corePaths+"/cores", wrong)
 	require.Equal(t, 422, a.code, a.body)
 	require.Equal(t, "source.nodes[1].config.template", a.Error.Details[0].Field)
 	require.Contains(t, a.Error.Details[0].Message, "[BAD_FIELD]")
 	notYet := strings.Replace(greeting, `"entry_api"`, `"entry_webhook"`, 1)
 	notYet = strings.Replace(notYet, "out_request", "out_event", 1)
-	require.Contains(t, g.do("POST", cores+"/cores", notYet).body, "NOT_SUPPORTED")
+	require.Contains(t, g.do("POST", corePaths+"/cores", notYet).body, "NOT_SUPPORTED")
 	for _, body := range []string{"a: [", "a: &a [1]\nb: *a\n", "a: 1\n---\nb: 2\n", "core: 3\n"} {
-		a := g.do("POST", cores+"/cores", body, "Content-Type", "application/yaml")
+		a := g.do("POST", corePaths+"/cores", body, "Content-Type", "application/yaml")
 		require.Equal(t, 422, a.code, a.body)
 	}
 	require.Nil(t, made)
@@ -119,7 +119,7 @@ func TestCores_sources(t *testing.T) {
 func TestCores_parseBundle(t *testing.T) {
 	g := newGate(t, testConfig(newScripted(t)))
 	const program = `{"schema_version":"0.1","name":"p","flows":[{"name":"main","body":[{"kind":"wait","id":"w","duration":"1s"}]}]}`
-	a := g.do("POST", cores+"/cores/parse-bundle", program)
+	a := g.do("POST", corePaths+"/cores/parse-bundle", program)
 	require.Equal(t, 200, a.code, a.body)
 	require.Contains(t, string(a.Data), `"flows":["main"]`)
 	require.Contains(t, string(a.Data), `"diagnostics":[]`)
@@ -131,10 +131,10 @@ func TestCores_parseBundle(t *testing.T) {
 	_, err = part.Write([]byte(program))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	require.Equal(t, 200, g.do("POST", cores+"/cores/parse-bundle", form.String(), "Content-Type", w.FormDataContentType()).code)
+	require.Equal(t, 200, g.do("POST", corePaths+"/cores/parse-bundle", form.String(), "Content-Type", w.FormDataContentType()).code)
 
 	yaml, _ := compile.Manifest([]byte(greeting))
-	a = g.do("POST", cores+"/cores/parse-bundle", string(yaml), "Content-Type", "application/yaml")
+	a = g.do("POST", corePaths+"/cores/parse-bundle", string(yaml), "Content-Type", "application/yaml")
 	require.Equal(t, 200, a.code, a.body)
 	require.Contains(t, string(a.Data), `"flows":["greet"]`)
 
@@ -144,7 +144,7 @@ func TestCores_parseBundle(t *testing.T) {
 		`{"flows":5}`: "Failed to parse bundle: ",
 		`{"schema_version":"0.1","flows":[` + `{"name":"m","body":[{"kind":"if","id":"i","cases":[{"when":"1 +","body":[]}]}]}]}`: "block \\\"i\\\"",
 	} {
-		a := g.do("POST", cores+"/cores/parse-bundle", body)
+		a := g.do("POST", corePaths+"/cores/parse-bundle", body)
 		require.Equal(t, 400, a.code, a.body)
 		require.Equal(t, "VALIDATION_ERROR", a.Error.Code)
 		require.Contains(t, a.body, says)
@@ -155,8 +155,8 @@ func TestCores_parseBundle(t *testing.T) {
 func TestCores_aBundleMayHaveTenMegabytes(t *testing.T) {
 	g := newGate(t, testConfig(newScripted(t)))
 	const program = `{"schema_version":"0.1","name":"p","flows":[{"name":"main","body":[{"kind":"wait","id":"w","duration":"1s"}]}]}`
-	file := program + strings.Repeat(" ", maxBundle-len(program))
-	a := g.do("POST", cores+"/cores/parse-bundle", file)
+	file := program + strings.Repeat(" ", 10<<20-len(program))
+	a := g.do("POST", corePaths+"/cores/parse-bundle", file)
 	require.Equal(t, 400, a.code, "a program has another limit")
 	require.Contains(t, a.Error.Message, "Failed to parse bundle")
 	for _, form := range []bool{true, false} {
@@ -171,7 +171,7 @@ func TestCores_aBundleMayHaveTenMegabytes(t *testing.T) {
 			require.NoError(t, w.Close())
 			body, kind = b.String(), w.FormDataContentType()
 		}
-		a := g.do("POST", cores+"/cores/parse-bundle", body, "Content-Type", kind)
+		a := g.do("POST", corePaths+"/cores/parse-bundle", body, "Content-Type", kind)
 		require.Equal(t, 413, a.code)
 		require.Equal(t, "Bundle exceeds 10 MB limit", a.Error.Message)
 	}
@@ -190,9 +190,9 @@ func TestCores_environmentsInProgramsAreHidden(t *testing.T) {
 		config.Tokens = append(config.Tokens, StaticToken{Token: p, Tenant: "acme", User: "ann", Permissions: []string{p}})
 	}
 	g := newGate(t, config)
-	seen := g.do("GET", cores+"/cores/core_1", "", "Authorization", "Bearer scaicore:view")
+	seen := g.do("GET", corePaths+"/cores/core_1", "", "Authorization", "Bearer scaicore:view")
 	require.Equal(t, 200, seen.code, seen.body)
 	require.NotContains(t, seen.body, "canary")
 	require.Contains(t, seen.body, `"HF_TOKEN":"***"`)
-	require.Contains(t, g.do("GET", cores+"/cores/core_1", "", "Authorization", "Bearer scaicore:admin").body, `"HF_TOKEN":"canary"`)
+	require.Contains(t, g.do("GET", corePaths+"/cores/core_1", "", "Authorization", "Bearer scaicore:admin").body, `"HF_TOKEN":"canary"`)
 }

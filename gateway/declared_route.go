@@ -11,58 +11,52 @@ import (
 
 	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/rest"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// queryReader reads the request of a declared route from its query.
-type queryReader func(query url.Values) (proto.Message, []wire.Fault)
-
-func fromQuery[M proto.Message](read func(url.Values) (M, []wire.Fault)) queryReader {
-	return func(query url.Values) (proto.Message, []wire.Fault) { return read(query) }
-}
-
-// fromQueryNow makes a queryReader for queries with times, which may be relative to the present.
-func fromQueryNow[M proto.Message](read func(url.Values, time.Time) (M, []wire.Fault)) queryReader {
+// fromQueryNow makes a reader for queries with times, which may be relative to the present.
+func fromQueryNow[M proto.Message](read func(url.Values, time.Time) (M, []wire.Fault)) rest.QueryReader {
 	return func(query url.Values) (proto.Message, []wire.Fault) { return read(query, time.Now()) }
 }
 
 // declaredRoute returns the handler of a route that the protos declare completely: the variable segment of the path and
 // the query or body make the request, and the response, or one of its fields, is the answer.
-func declaredRoute(m *methods.Method, at methods.Route, query queryReader, mayBeEmpty bool) func(x *httpRequest) error {
+func (s *server) declaredRoute(m *methods.Method, at methods.Route, query rest.QueryReader, mayBeEmpty bool) func(x *rest.Request) error {
 	_, name, _ := strings.Cut(at.Path, "{")
 	name, _, _ = strings.Cut(name, "}")
-	return func(x *httpRequest) error {
+	return func(x *rest.Request) error {
 		request := m.NewRequest()
 		if query != nil {
 			var faults []wire.Fault
-			if request, faults = query(x.r.URL.Query()); len(faults) > 0 {
-				return invalidBody(faults)
+			if request, faults = query(x.R.URL.Query()); len(faults) > 0 {
+				return rest.InvalidBody(faults)
 			}
 		}
 		if takesBody(at) {
-			if _, err := x.decode(request, mayBeEmpty, at.Field); err != nil {
+			if _, err := x.Decode(request, mayBeEmpty, at.Field); err != nil {
 				return err
 			}
 		}
 		if at.Field != "" {
 			r := request.ProtoReflect()
-			r.Set(r.Descriptor().Fields().ByName(protoreflect.Name(at.Field)), protoreflect.ValueOfString(segment(x, name)))
+			r.Set(r.Descriptor().Fields().ByName(protoreflect.Name(at.Field)), protoreflect.ValueOfString(x.Segment(name)))
 		}
-		ctx, cancel, err := x.call()
+		ctx, cancel, err := x.Call()
 		if err != nil {
 			return err
 		}
 		defer cancel()
 		if of, ok := request.(interface{ GetJob() *v1.SubmitJobRequest }); ok {
-			if err := x.confirmUpload(ctx, of.GetJob()); err != nil {
+			if err := s.uploads.Confirm(ctx, x, of.GetJob()); err != nil {
 				return err
 			}
 		}
 		reply := m.NewReply()
-		if err := x.server.client.Invoke(ctx, m.Name, request, reply); err != nil {
+		if err := s.client.Invoke(ctx, m.Name, request, reply); err != nil {
 			return err
 		}
-		x.ok(answerOf(at, request, reply))
+		x.OK(answerOf(at, request, reply))
 		return nil
 	}
 }

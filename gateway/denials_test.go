@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -20,6 +19,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // keptLog is a log that several goroutines write to.
@@ -81,7 +81,7 @@ func TestDenials_areToldToTheCoordinatorsAddedUp(t *testing.T) {
 	ask(404, "GET", prefix+"/nothing", "", "Bearer "+tokenAll)
 	c.on("GetCluster", func(context.Context, any) (any, error) { return nil, grpcstatus.Error(codes.PermissionDenied, "no") })
 	ask(403, "GET", prefix+"/cluster", "", "Bearer viewer") // the coordinators denied it, and record it themselves
-	s.denied.ReportOnce(t.Context(), s.reports(), tellDenialsWithin)
+	s.Denied.ReportOnce(t.Context(), s.reports(), tellDenialsWithin)
 	require.ElementsMatch(t, []string{
 		"/ UNAUTHENTICATED AUTH_TOKEN_INVALID GET /jobs 192.0.2.1 3x by gateway",
 		"/ UNAUTHENTICATED AUTH_TOKEN_MISSING GET /jobs 192.0.2.1 1x by gateway",
@@ -97,11 +97,11 @@ func TestDenials_areToldToTheCoordinatorsAddedUp(t *testing.T) {
 	require.NotContains(t, log.String(), "very-secret-guess")
 
 	calls := len(c.seen())
-	s.denied.ReportOnce(t.Context(), s.reports(), tellDenialsWithin)
+	s.Denied.ReportOnce(t.Context(), s.reports(), tellDenialsWithin)
 	require.Len(t, c.seen(), calls, "nothing was denied since")
 	ask(401, "GET", prefix+"/jobs", "", "")
 	c.on("RecordDenials", func(context.Context, any) (any, error) { return nil, errors.New("the log is full") })
-	s.denied.ReportOnce(t.Context(), s.reports(), tellDenialsWithin)
+	s.Denied.ReportOnce(t.Context(), s.reports(), tellDenialsWithin)
 	require.Contains(t, log.String(), "denied requests are not in the audit log", "what is lost is said")
 }
 
@@ -114,16 +114,16 @@ func TestDenials_aFloodIsOneCall(t *testing.T) {
 	config.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 	config.Tokens = append(config.Tokens, StaticToken{Token: "viewer", Tenant: "acme", User: "vic", Permissions: []string{auth.PermissionView}})
 	g := newGate(t, config)
-	route := &route{name: "GET /jobs"}
+	route := &rest.Route{Name: "GET /jobs"}
 	const flood = 100_000
 	for i := range flood {
 		r := httptest.NewRequest("GET", prefix+"/jobs", nil)
 		r.RemoteAddr = fmt.Sprintf("[2001:db8::%x:%x]:%d", i>>16, i&0xffff, 1024+i%60_000)
-		x := &httpRequest{server: g.server, route: route, r: r, requestID: fmt.Sprint("req_", i)}
-		x.noteDenial(&problem{http: 401, code: "AUTH_TOKEN_INVALID"})
+		x := &rest.Request{Server: &g.server.Server, Route: route, R: r, RequestID: fmt.Sprint("req_", i)}
+		x.NoteDenial(&rest.Problem{HTTP: 401, Code: "AUTH_TOKEN_INVALID"})
 	}
 	require.Equal(t, 403, g.do("POST", prefix+"/jobs", "{}", "Authorization", "Bearer viewer").code)
-	g.server.denied.ReportOnce(t.Context(), g.server.reports(), tellDenialsWithin)
+	g.server.Denied.ReportOnce(t.Context(), g.server.reports(), tellDenialsWithin)
 	calls := c.seen()
 	require.Len(t, calls, 1)
 	require.Equal(t, []string{"secret"}, calls[0].md[status.KeySecret])
@@ -137,21 +137,4 @@ func TestDenials_aFloodIsOneCall(t *testing.T) {
 	require.EqualValues(t, flood+1, sum, "none is left uncounted")
 	require.Contains(t, toldOf(calls), "acme/vic PERMISSION_DENIED AUTHZ_PERMISSION_DENIED POST /jobs 192.0.2.1 1x by gateway", "the flood hides nobody")
 	require.LessOrEqual(t, strings.Count(log.String(), "\n"), denials.MaxOfTenant+2)
-}
-
-// Of equal events, the first one in each period counts, however many there are; and of all kinds together only some do.
-func TestSeldom(t *testing.T) {
-	var s seldom
-	now, kind := time.Now(), denials.Denial{Reason: "expired", Address: "10.0.0.1"}
-	require.True(t, s.first(kind, now, time.Minute))
-	require.False(t, s.first(kind, now.Add(time.Minute-1), time.Minute))
-	require.True(t, s.first(kind, now.Add(time.Minute), time.Minute))
-	firsts := 0
-	for i := range 1000 {
-		kind.Address = fmt.Sprint(i)
-		if s.first(kind, now.Add(time.Minute), time.Minute) {
-			firsts++
-		}
-	}
-	require.LessOrEqual(t, firsts, denials.MaxOfTenant+1)
 }

@@ -2,11 +2,12 @@ package gateway
 
 import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
-func submitEvaluation(x *httpRequest) error {
+func (s *server) submitEvaluation(x *rest.Request) error {
 	body := &v1.NewEvaluation{}
-	if _, err := x.decode(body, false); err != nil {
+	if _, err := x.Decode(body, false); err != nil {
 		return err
 	}
 	request := &v1.SubmitEvaluationRequest{
@@ -15,5 +16,5 @@ func submitEvaluation(x *httpRequest) error {
 		},
 		Name: body.GetName(), ResourceConfig: body.GetResourceConfig(), SchedulingConfig: body.GetSchedulingConfig(), Labels: body.GetLabels(),
 	}
-	return unary(x, request, x.server.evaluations.SubmitEvaluation, whole)
+	return rest.Unary(x, request, s.evaluations.SubmitEvaluation, rest.Whole)
 }

@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"context"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,21 +48,4 @@ func TestEvents_topicsTakeThePermissionOfTheirModule(t *testing.T) {
 		require.Equal(t, 200, a.code, a.body)
 		require.ElementsMatch(t, one.want, asked, "%s %s", one.token, one.query)
 	}
-}
-
-// A token that loses the permission of a topic ends the streams that have it, also if it keeps the one of the route.
-func TestEvents_endWithThePermissionOfTheirTopics(t *testing.T) {
-	caller := &auth.Caller{Tenant: "acme", User: "ann", Permissions: []string{auth.PermissionView, auth.CoreView}}
-	x := &httpRequest{server: newGate(t, testConfig(newScripted(t))).server, route: &route{anyOf: []string{auth.PermissionView, auth.CoreView}}, caller: caller}
-	x.r = httptest.NewRequest("GET", prefix+"/events", nil)
-	now := *caller
-	x.recheck = func(context.Context) (*auth.Caller, error) { return &now, nil }
-	_, err := x.topics([]string{"execution"})
-	require.NoError(t, err)
-	r := &reader{x: x}
-	require.NoError(t, r.MayGoOn(t.Context()))
-	now.Permissions = []string{auth.CoreView}
-	require.NoError(t, r.MayGoOn(t.Context()), "the stream has no topic of ScaiMind")
-	now.Permissions = []string{auth.PermissionView}
-	require.ErrorContains(t, r.MayGoOn(t.Context()), "the token lost the permission to read this")
 }

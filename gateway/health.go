@@ -5,28 +5,28 @@ import (
 	"strconv"
 
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/rest"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // Health answers as published, without the envelope.
-func health(x *httpRequest) error {
-	x.send(http.StatusOK, []byte(`{"status":"ok"}`+"\n"))
+func health(x *rest.Request) error {
+	x.Send(http.StatusOK, []byte(`{"status":"ok"}`+"\n"))
 	return nil
 }
 
-// ready answers whether this gateway can answer requests: requests without a consistency or, with consistency=stale, stale
+// serveReady answers whether this gateway can answer requests: requests without a consistency or, with consistency=stale, stale
 // reads.
-func ready(x *httpRequest) error {
-	s := x.server
-	consistency, err := x.consistency()
+func (s *server) serveReady(x *rest.Request) error {
+	consistency, err := x.Consistency()
 	if err != nil {
 		return err
 	}
 	if s.draining.Load() {
-		x.send(http.StatusServiceUnavailable, []byte(`{"status":"not_ready","checks":{"gateway":"draining"}}`+"\n"))
+		x.Send(http.StatusServiceUnavailable, []byte(`{"status":"not_ready","checks":{"gateway":"draining"}}`+"\n"))
 		return nil
 	}
-	v := s.ready.Check(x.r.Context(), consistency == status.Stale)
+	v := s.ready.Check(x.R.Context(), consistency == status.Stale)
 	code, state := http.StatusOK, "ready"
 	if !v.Ready {
 		code, state = http.StatusServiceUnavailable, "not_ready"
@@ -34,25 +34,25 @@ func ready(x *httpRequest) error {
 	b := wire.AppendString([]byte(`{"status":`), state)
 	b = wire.AppendString(append(b, `,"checks":{"gateway":"ok","coordinators":`...), v.Coordinators)
 	b = wire.AppendString(append(b, `,"leader":`...), v.Leader)
-	x.send(code, append(b, "}}\n"...))
+	x.Send(code, append(b, "}}\n"...))
 	return nil
 }
 
-func serveMetrics(x *httpRequest) error {
-	x.code = http.StatusOK
-	x.mark(x.w.Header())
-	x.server.metrics.Handler.ServeHTTP(x.w, x.r)
+func serveMetrics(x *rest.Request) error {
+	x.Code = http.StatusOK
+	x.Mark(x.W.Header())
+	x.Server.Metrics.Handler.ServeHTTP(x.W, x.R)
 	return nil
 }
 
-func serveOpenAPI(x *httpRequest) error {
-	h := x.w.Header()
-	document := x.server.document()
+func (s *server) serveOpenAPI(x *rest.Request) error {
+	h := x.W.Header()
+	document := s.document()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(document)))
-	x.mark(h)
-	x.code = http.StatusOK
-	x.w.WriteHeader(http.StatusOK)
-	_, _ = x.w.Write(document) // the caller hung up and needs no answer
+	x.Mark(h)
+	x.Code = http.StatusOK
+	x.W.WriteHeader(http.StatusOK)
+	_, _ = x.W.Write(document) // the caller hung up and needs no answer
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // Load balancers and monitors send HEAD requests.
@@ -17,18 +19,18 @@ func TestHead_isGetWithoutTheBody(t *testing.T) {
 			continue
 		}
 		t.Run(r.Path, func(t *testing.T) {
-			head, err := g.request(context.Background(), http.MethodHead, pathOf(r), "", headerRequestID, "same")
+			head, err := g.request(context.Background(), http.MethodHead, pathOf(r), "", rest.HeaderRequestID, "same")
 			require.NoError(t, err)
 			body, err := io.ReadAll(head.Body)
 			require.NoError(t, err)
 			require.NoError(t, head.Body.Close())
 			require.Empty(t, body)
-			if r.stream {
+			if r.Stream {
 				require.Equal(t, http.StatusMethodNotAllowed, head.StatusCode, "a stream has no end, and no length")
 				require.Equal(t, "GET, OPTIONS", head.Header.Get("Allow"))
 				return
 			}
-			get, err := g.request(context.Background(), http.MethodGet, pathOf(r), "", headerRequestID, "same")
+			get, err := g.request(context.Background(), http.MethodGet, pathOf(r), "", rest.HeaderRequestID, "same")
 			require.NoError(t, err)
 			body, err = io.ReadAll(get.Body)
 			require.NoError(t, err)

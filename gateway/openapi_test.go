@@ -15,17 +15,17 @@ import (
 func TestOpenAPI_holdsCodeAndDocsTogether(t *testing.T) {
 	page, err := os.ReadFile("../docs/use/rest.md")
 	require.NoError(t, err)
-	all, document := routes()
+	all, document := new(server).routes()
 	require.Len(t, document, len(all))
 	for i, r := range all {
 		d := document[i]
-		require.NotEmpty(t, d.Summary, r.name)
-		if r.Method == "POST" && !r.open {
-			require.True(t, d.In != nil || d.InSchema != nil, "%s takes no body", r.name)
+		require.NotEmpty(t, d.Summary, r.Name)
+		if r.Method == "POST" && !r.Open {
+			require.True(t, d.In != nil || d.InSchema != nil, "%s takes no body", r.Name)
 		}
-		require.True(t, r.stream || d.Out != nil || d.OutSchema != nil || d.Media != "" || r.Path == "/metrics" || d.Code == 204 || d.Code == 303, "%s answers nothing", r.name)
+		require.True(t, r.Stream || d.Out != nil || d.OutSchema != nil || d.Media != "" || r.Path == "/metrics" || d.Code == 204 || d.Code == 303, "%s answers nothing", r.Name)
 		path := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(r.Path, prefix), "/cluster"), "/api")
-		require.True(t, strings.Contains(string(page), path), "docs/use/rest.md does not speak of %s", r.name)
+		require.True(t, strings.Contains(string(page), path), "docs/use/rest.md does not speak of %s", r.Name)
 	}
 }
 
@@ -38,20 +38,20 @@ func TestEndpoints_serveWhatTheProtosDeclare(t *testing.T) {
 			declared[key{m.Name, r.Variant}] = true
 		}
 	}
-	for _, e := range endpoints() {
-		require.True(t, e.serve != nil || e.rpc != "" && !methods.Of(e.rpc).Streams, "%s %s: nothing answers", e.rpc, e.own.Path)
-		require.NotEqual(t, e.rpc == "", e.own.Path == "", "either a method's or the gateway's own: %s %s", e.rpc, e.own.Path)
-		require.False(t, e.open && e.rpc != "", "%s: what coordinators are asked for needs a token", e.rpc)
-		if e.rpc != "" {
-			require.False(t, serving[key{e.rpc, e.variant}], "%s is there twice", e.rpc)
-			serving[key{e.rpc, e.variant}] = true
+	for _, e := range new(server).endpoints() {
+		require.True(t, e.Serve != nil || e.RPC != "" && !methods.Of(e.RPC).Streams, "%s %s: nothing answers", e.RPC, e.Own.Path)
+		require.NotEqual(t, e.RPC == "", e.Own.Path == "", "either a method's or the gateway's own: %s %s", e.RPC, e.Own.Path)
+		require.False(t, e.Open && e.RPC != "", "%s: what coordinators are asked for needs a token", e.RPC)
+		if e.RPC != "" {
+			require.False(t, serving[key{e.RPC, e.Variant}], "%s is there twice", e.RPC)
+			serving[key{e.RPC, e.Variant}] = true
 		}
 	}
 	require.Equal(t, declared, serving)
-	all, _ := routes()
+	all, _ := new(server).routes()
 	for _, r := range all {
-		require.NotNil(t, r.serve, r.name)
-		require.True(t, r.Field == "" || strings.Contains(r.Path, "{"), "%s: no segment says %s", r.name, r.Field)
+		require.NotNil(t, r.Serve, r.Name)
+		require.True(t, r.Field == "" || strings.Contains(r.Path, "{"), "%s: no segment says %s", r.Name, r.Field)
 	}
 }
 

@@ -4,21 +4,22 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // policyToldOnly are the read-only fields of a policy.
 var policyToldOnly = []string{"updated_by", "updated_at", "revision"}
 
-func getPolicy(x *httpRequest) error {
-	return unary(x, &v1.GetPolicyRequest{}, x.server.cluster.GetPolicy,
+func (s *server) getPolicy(x *rest.Request) error {
+	return rest.Unary(x, &v1.GetPolicyRequest{}, s.cluster.GetPolicy,
 		func(r *v1.GetPolicyResponse) proto.Message { return r.GetPolicy() })
 }
 
-func putPolicy(x *httpRequest) error {
+func (s *server) putPolicy(x *rest.Request) error {
 	policy := &v1.Policy{}
-	if _, err := x.decode(policy, true, policyToldOnly...); err != nil {
+	if _, err := x.Decode(policy, true, policyToldOnly...); err != nil {
 		return err
 	}
-	return unary(x, &v1.PutPolicyRequest{Policy: policy}, x.server.cluster.PutPolicy,
+	return rest.Unary(x, &v1.PutPolicyRequest{Policy: policy}, s.cluster.PutPolicy,
 		func(r *v1.PutPolicyResponse) proto.Message { return r.GetPolicy() })
 }

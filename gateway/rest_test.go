@@ -25,6 +25,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/flows"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 type routeCase struct {
@@ -47,7 +49,7 @@ func declaredRequest(m *methods.Method, at methods.Route) proto.Message {
 	request := m.NewRequest()
 	if at.Field != "" {
 		r := request.ProtoReflect()
-		segments := strings.Split(pathOf(route{Route: at}), "/")
+		segments := strings.Split(pathOf(rest.Route{Route: at}), "/")
 		i := slices.IndexFunc(strings.Split(at.Path, "/"), segmentName.MatchString)
 		r.Set(r.Descriptor().Fields().ByName(protoreflect.Name(at.Field)), protoreflect.ValueOfString(segments[i]))
 	}
@@ -55,9 +57,9 @@ func declaredRequest(m *methods.Method, at methods.Route) proto.Message {
 }
 
 // routeOf returns the route that a path is of.
-func routeOf(t *testing.T, method, path string) route {
+func routeOf(t *testing.T, method, path string) rest.Route {
 	path, _, _ = strings.Cut(path, "?")
-	of := func(r route) bool {
+	of := func(r rest.Route) bool {
 		return r.Method == method && slices.EqualFunc(strings.Split(r.Path, "/"), strings.Split(path, "/"), func(of, segment string) bool {
 			return of == segment || segmentName.MatchString(of)
 		})
@@ -162,8 +164,8 @@ func TestRoutes(t *testing.T) {
 			"PUT", p + "/reservations/paper", `{"gpus":8,"gpu_type":"H100","duration_seconds":3600}`, 200, "PutReservation",
 			&v1.PutReservationRequest{Name: "paper", Gpus: 8, GpuType: "H100", DurationSeconds: 3600},
 		},
-		{"POST", cores + "/cores", `{"name":"greet"}`, 201, "CreateCore", &v1.CreateCoreRequest{Name: "greet"}},
-		{"PUT", cores + "/cores/greet", `{"name":"hello"}`, 200, "UpdateCore", &v1.UpdateCoreRequest{CoreId: "greet", Name: "hello"}},
+		{"POST", corePaths + "/cores", `{"name":"greet"}`, 201, "CreateCore", &v1.CreateCoreRequest{Name: "greet"}},
+		{"PUT", corePaths + "/cores/greet", `{"name":"hello"}`, 200, "UpdateCore", &v1.UpdateCoreRequest{CoreId: "greet", Name: "hello"}},
 		{"DELETE", p + "/tenants/acme/quota", "", 200, "DeleteQuota", &v1.DeleteQuotaRequest{TenantId: "acme"}},
 		{
 			"GET", p + "/audit?user_id=u&action=node&object=n1&outcome=OK&since=2026-01-31T08:00:00Z&until=2026-02-01T08:00:00Z&page_size=1000&page_token=t",
@@ -185,15 +187,15 @@ func TestRoutes(t *testing.T) {
 		tested[own] = true
 	}
 	for _, r := range allRoutes() { // Those of flows that are served in a way of their own: TestFlows_routes.
-		if ofFlows(r.Path) {
-			tested[r.name] = true
+		if flows.Has(r.Path) {
+			tested[r.Name] = true
 		}
 	}
-	for _, e := range endpoints() {
-		if m := methods.Of(e.rpc); e.own.Path == "" && e.serve == nil && e.query == nil {
+	for _, e := range new(server).endpoints() {
+		if m := methods.Of(e.RPC); e.Own.Path == "" && e.Serve == nil && e.Query == nil {
 			for _, at := range m.Routes {
-				if at.Variant == e.variant {
-					cases = append(cases, routeCase{at.Method, pathOf(route{Route: at}), emptyBody(m, at), at.Code, shortName(m), declaredRequest(m, at)})
+				if at.Variant == e.Variant {
+					cases = append(cases, routeCase{at.Method, pathOf(rest.Route{Route: at}), emptyBody(m, at), at.Code, shortName(m), declaredRequest(m, at)})
 				}
 			}
 		}
@@ -204,7 +206,7 @@ func TestRoutes(t *testing.T) {
 			c := newScripted(t)
 			config := testConfig(c)
 			r := routeOf(t, tc.method, tc.path)
-			tested[r.name] = true
+			tested[r.Name] = true
 			enough := permissionsOf(documented, r)
 			permissions := append([]string{auth.PermissionOperator}, auth.AllPermissions...)
 			for _, permission := range permissions {
@@ -239,8 +241,8 @@ func TestRoutes(t *testing.T) {
 		})
 	}
 	for _, r := range allRoutes() {
-		if !r.stream && !r.Batch && !callNobody[r.name] {
-			require.True(t, tested[r.name], "%s has no test", r.name)
+		if !r.Stream && !r.Batch && !callNobody[r.Name] {
+			require.True(t, tested[r.Name], "%s has no test", r.Name)
 		}
 	}
 }
@@ -457,7 +459,7 @@ func TestPanic_endsOneRequestOnly(t *testing.T) {
 	config := testConfig(newScripted(t))
 	config.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 	g := newGate(t, config)
-	x := g.server.handler(&route{open: true, name: "boom", serve: func(*httpRequest) error { panic("secret detail") }})
+	x := g.server.handler(&rest.Route{Open: true, Name: "boom", Serve: func(*rest.Request) error { panic("secret detail") }})
 	g.handler = x
 	a := g.do("GET", "/", "")
 	require.Equal(t, 500, a.code)

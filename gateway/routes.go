@@ -11,88 +11,50 @@ import (
 	"github.com/mindcoordinator/mind/api/methods"
 	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/downloads"
+	"github.com/mindcoordinator/mind/gateway/flows"
 	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/origins"
+	"github.com/mindcoordinator/mind/gateway/rest"
 	"github.com/mindcoordinator/mind/gateway/wire"
 	"github.com/mindcoordinator/mind/web"
 )
 
-// prefix is the prefix of all paths that ScaiMind published.
-const prefix = modules + "scaimind"
-
-// modules is the prefix of the paths of all modules. ScaiCore submits jobs too, so a tenant has both modules or none.
-const modules = "/v1/modules/"
-
-// route is one method of one path.
-type route struct {
-	methods.Route
-	// anyOf are permissions, of which the caller needs one; none: any caller may use the route.
-	anyOf  []string
-	open   bool // no token is required
-	stream bool // the answer is an event stream, or a WebSocket
-	socket bool // the answer is a WebSocket
-	write  bool // the call may change something
-	// operator is the permission that makes the caller an operator in this call; empty: there is none.
-	operator string
-	// secrets is the permission that shows secrets in answers.
-	secrets []string
-	// tokens: the call carries tokens for ScaiDrive and ScaiAtlas.
-	tokens bool
-	serve  func(x *httpRequest) error
-	// most limits the bytes of a body; 0: the limit of the configuration.
-	most int64
-	// query are the parameters that the route takes.
-	query []openapi.Parameter
-
-	name string // "GET /jobs/{id}", for metrics and logs
-}
-
-func (r *route) bodyLimit(l Limits) int64 {
-	if r.most > 0 {
-		return r.most
-	}
-	if r.Batch {
-		return l.BatchBody
-	}
-	return l.Body
-}
-
 // routes lists the served routes in the order in which requests are matched, with their descriptions for the document.
-func routes() ([]route, []openapi.Operation) {
-	var all []route
+func (s *server) routes() ([]rest.Route, []openapi.Operation) {
+	var all []rest.Route
 	var document []openapi.Operation
-	for _, e := range endpoints() {
-		declared := methods.Of(e.rpc)
-		if e.own.Path != "" {
-			declared = &methods.Method{Routes: []methods.Route{e.own}, ReadOnly: !e.writes, Permissions: e.permissions, OperatorPermission: e.operator}
+	for _, e := range s.endpoints() {
+		declared := methods.Of(e.RPC)
+		if e.Own.Path != "" {
+			declared = &methods.Method{Routes: []methods.Route{e.Own}, ReadOnly: !e.Writes, Permissions: e.Permissions, OperatorPermission: e.Operator}
 		}
 		for _, at := range declared.Routes {
-			if at.Variant != e.variant {
+			if at.Variant != e.Variant {
 				continue
 			}
-			r := route{
-				Route: at, anyOf: declared.Permissions, open: e.open, stream: declared.Streams, socket: e.doc.Socket, write: !declared.ReadOnly,
-				operator: declared.OperatorPermission, secrets: declared.SecretPermissions, tokens: declared.DataTokens, serve: e.serve, most: e.most,
-				name: at.Method + " " + strings.TrimPrefix(at.Path, prefix),
+			r := rest.Route{
+				Route: at, AnyOf: declared.Permissions, Open: e.Open, Stream: declared.Streams, Socket: e.Doc.Socket, Write: !declared.ReadOnly,
+				Operator: declared.OperatorPermission, Secrets: declared.SecretPermissions, Tokens: declared.DataTokens, Serve: e.Serve, Most: e.Most,
+				Name: at.Method + " " + strings.TrimPrefix(at.Path, rest.Prefix),
 			}
-			if len(r.secrets) == 0 {
-				r.secrets = []string{auth.PermissionManage}
+			if len(r.Secrets) == 0 {
+				r.Secrets = []string{auth.PermissionManage}
 			}
-			o := e.doc
-			r.query = o.Query
-			if r.serve == nil {
+			o := e.Doc
+			r.Query = o.Query
+			if r.Serve == nil {
 				if takesBody(at) {
 					o.In, o.Without = declared.NewRequest(), []string{at.Field}
 					o.Optional = at.OptionalBody || !hasOtherFields(o.In, at.Field)
 				}
-				r.serve = declaredRoute(declared, at, e.query, o.Optional)
+				r.Serve = s.declaredRoute(declared, at, e.Query, o.Optional)
 				if o.OutSchema == nil {
 					o.Out = answerOf(at, declared.NewRequest(), declared.NewReply())
 				}
 			}
 			all = append(all, r)
 			o.Method, o.Path, o.Summary, o.Code, o.Choice = at.Method, at.Path, at.Summary, at.Code, at.Choice
-			o.Open, o.Stream, o.Permissions, o.Bare = r.open, r.stream && !r.socket, r.anyOf, at.Bare
+			o.Open, o.Stream, o.Permissions, o.Bare = r.Open, r.Stream && !r.Socket, r.AnyOf, at.Bare
 			document = append(document, o)
 		}
 	}
@@ -101,27 +63,27 @@ func routes() ([]route, []openapi.Operation) {
 
 // router builds a mux router from the table.
 func (s *server) router() http.Handler {
-	all, _ := routes()
+	all, _ := s.routes()
 	// An escaped slash belongs to a name: the tenant "a/b" is one segment.
 	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
 	for i := range all {
 		r := &all[i]
 		methods := []string{r.Method}
-		if r.Method == http.MethodGet && !r.stream {
+		if r.Method == http.MethodGet && !r.Stream {
 			methods = append(methods, http.MethodHead) // net/http omits the body
 		}
 		handler := s.handler(r)
-		if !r.stream {
+		if !r.Stream {
 			handler = compressed(handler)
 		}
 		router.Handle(r.Path, handler).Methods(methods...)
 	}
 	router.PathPrefix(web.Prefix).Handler(web.Handler())
-	unknown := s.handler(&route{open: true, name: "unknown", serve: func(x *httpRequest) error {
-		x.speakAsPath()
-		return &problem{
-			http: http.StatusNotFound, code: "NOT_FOUND",
-			message: fmt.Sprintf("there is no %s; paths begin with %s", wire.Printable(x.r.URL.Path), prefix),
+	unknown := s.handler(&rest.Route{Open: true, Name: "unknown", Serve: func(x *rest.Request) error {
+		speakAsPath(x)
+		return &rest.Problem{
+			HTTP: http.StatusNotFound, Code: "NOT_FOUND",
+			Message: fmt.Sprintf("there is no %s; paths begin with %s", wire.Printable(x.R.URL.Path), rest.Prefix),
 		}
 	}})
 	router.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -129,23 +91,23 @@ func (s *server) router() http.Handler {
 			unknown.ServeHTTP(w, r)
 		}
 	})
-	router.MethodNotAllowedHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *httpRequest) error {
-		allowed := methodsOf(router, x.r)
-		x.w.Header()["Allow"] = []string{strings.Join(append(allowed, http.MethodOptions), ", ")}
-		if x.r.Method == http.MethodOptions {
-			x.nothing()
+	router.MethodNotAllowedHandler = s.handler(&rest.Route{Open: true, Name: "unknown", Serve: func(x *rest.Request) error {
+		allowed := methodsOf(router, x.R)
+		x.W.Header()["Allow"] = []string{strings.Join(append(allowed, http.MethodOptions), ", ")}
+		if x.R.Method == http.MethodOptions {
+			x.Nothing()
 			return nil
 		}
 		serves := slices.DeleteFunc(allowed, func(m string) bool { return m == http.MethodHead })
-		x.speakAsPath()
-		return &problem{
-			http: http.StatusMethodNotAllowed, code: "METHOD_NOT_ALLOWED",
-			message: fmt.Sprintf("%s takes %s, not %s", wire.Printable(x.r.URL.Path), strings.Join(serves, " or "), wire.Printable(x.r.Method)),
+		speakAsPath(x)
+		return &rest.Problem{
+			HTTP: http.StatusMethodNotAllowed, Code: "METHOD_NOT_ALLOWED",
+			Message: fmt.Sprintf("%s takes %s, not %s", wire.Printable(x.R.URL.Path), strings.Join(serves, " or "), wire.Printable(x.R.Method)),
 		}
 	}})
 	return origins.Allow(router, s.config.CORSOrigins,
-		[]string{"Authorization", "Content-Type", headerIdempotencyKey, headerLastEventID, headerRequestID, headerTimeout, headerConsistency, headerIfNoneMatch, headerIfMatch},
-		[]string{headerRequestID, headerIndex, headerETag, downloads.HeaderDigest, "Retry-After", headerLimit, headerRemaining, headerReset})
+		[]string{"Authorization", "Content-Type", rest.HeaderIdempotencyKey, rest.HeaderLastEventID, rest.HeaderRequestID, rest.HeaderTimeout, rest.HeaderConsistency, rest.HeaderIfNoneMatch, rest.HeaderIfMatch},
+		[]string{rest.HeaderRequestID, rest.HeaderIndex, rest.HeaderETag, downloads.HeaderDigest, "Retry-After", headerLimit, headerRemaining, headerReset})
 }
 
 // methodsOf lists the methods of a path, except OPTIONS, which every path accepts.
@@ -160,4 +122,13 @@ func methodsOf(router *mux.Router, r *http.Request) []string {
 		}
 	}
 	return allowed
+}
+
+// speakAsPath gives an answer about a path that has no route the form of its neighbours.
+func speakAsPath(x *rest.Request) {
+	if flows.Has(x.R.URL.Path) {
+		bare := *x.Route
+		bare.Bare = true
+		x.Route = &bare
+	}
 }

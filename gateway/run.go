@@ -36,10 +36,10 @@ func Run(ctx context.Context, config Config) error {
 		}
 	}
 	listener = bounds.Listen(listener, bounds.Config{
-		Most: config.Bounds.Connections, Encrypted: config.HTTPCertFile != "", Log: s.log, Registry: config.Registry,
+		Most: config.Bounds.Connections, Encrypted: config.HTTPCertFile != "", Log: s.Log, Registry: config.Registry,
 	})
 	if config.HTTPCertFile != "" {
-		secure, keys, err := pki.HTTPS(config.HTTPCertFile, config.HTTPKeyFile, s.log)
+		secure, keys, err := pki.HTTPS(config.HTTPCertFile, config.HTTPKeyFile, s.Log)
 		if err != nil {
 			return errors.Join(fmt.Errorf("the gateway's HTTPS: %w", err), listener.Close())
 		}
@@ -56,17 +56,17 @@ func Run(ctx context.Context, config Config) error {
 		MaxHeaderBytes:    64 << 10,
 		Protocols:         protocols(listener.Addr()),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
 	var loops sync.WaitGroup
 	background, enough := context.WithCancel(context.WithoutCancel(ctx))
-	loops.Go(func() { s.denied.Report(background, s.reports()) })
+	loops.Go(func() { s.Denied.Report(background, s.reports()) })
 	loops.Go(func() { s.ready.Run(background) })
-	loops.Go(func() { s.collectUploads(background) })
+	loops.Go(func() { s.uploads.Collect(background) })
 	defer func() { enough(); loops.Wait() }()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	s.log.LogAttrs(ctx, slog.LevelInfo, "gateway is serving", slog.String("http_addr", listener.Addr().String()))
+	s.Log.LogAttrs(ctx, slog.LevelInfo, "gateway is serving", slog.String("http_addr", listener.Addr().String()))
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve HTTP: %w", err)
@@ -108,17 +108,17 @@ func (s *server) close() {
 // exceed the time limit are cut.
 func (s *server) drain(server *http.Server, failed <-chan error) error {
 	s.draining.Store(true)
-	close(s.drained)
-	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeouts.Shutdown)
+	close(s.Drained)
+	ctx, cancel := context.WithTimeout(context.Background(), s.Timeouts.Shutdown)
 	defer cancel()
 	err := server.Shutdown(ctx)
 	if err != nil {
-		s.log.LogAttrs(ctx, slog.LevelWarn, "requests were cut at shutdown", slog.Any("error", err))
+		s.Log.LogAttrs(ctx, slog.LevelWarn, "requests were cut at shutdown", slog.Any("error", err))
 		_ = server.Close()
 	}
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve HTTP: %w", err)
 	}
-	s.streams.Wait()
+	s.Streams.Wait()
 	return nil
 }

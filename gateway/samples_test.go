@@ -3,18 +3,20 @@ package gateway
 import (
 	"regexp"
 	"strings"
+
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // allRoutes returns the served routes.
-func allRoutes() []route {
-	all, _ := routes()
+func allRoutes() []rest.Route {
+	all, _ := new(server).routes()
 	return all
 }
 
 var segmentName = regexp.MustCompile(`\{[a-z_]+\}`)
 
 // pathOf returns a path of a route, with a value for its variable.
-func pathOf(r route) string {
+func pathOf(r rest.Route) string {
 	path := strings.NewReplacer("/tenants/{id}", "/tenants/-", "{framework}", "CUSTOM").Replace(r.Path)
 	return segmentName.ReplaceAllString(path, "n1")
 }
@@ -29,10 +31,10 @@ var goodBodies = map[string]string{
 var goodQueries = map[string]string{"GET /evaluations/compare": "?ids=eval_1,eval_2"}
 
 // sample returns a path with its query and a body of a request that the gateway accepts.
-func sample(r route) (path, body string) {
-	body = goodBodies[r.name]
+func sample(r rest.Route) (path, body string) {
+	body = goodBodies[r.Name]
 	if body == "" && takesBody(r.Route) {
 		body = "{}"
 	}
-	return pathOf(r) + goodQueries[r.name], body
+	return pathOf(r) + goodQueries[r.Name], body
 }

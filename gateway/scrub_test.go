@@ -158,7 +158,7 @@ func TestErrors_nothingFromInsideGetsOutOfAStreamThatHasBegun(t *testing.T) {
 		"/events":                   {v1.EventService_WatchEvents_FullMethodName, &v1.WatchEventsResponse{Cursor: "1.0", Events: []*v1.Event{{Index: 1, Cursor: "1.0", Topic: "job"}}}},
 	}
 	for _, r := range allRoutes() {
-		if !r.stream || r.socket {
+		if !r.Stream || r.Socket {
 			continue // TestTunnel_errors is about sockets.
 		}
 		path := strings.TrimPrefix(r.Path, prefix)

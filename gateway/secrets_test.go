@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/flows"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
@@ -92,7 +93,7 @@ func TestSecrets_ofJobsAreForThoseWhoManageThem(t *testing.T) {
 	g := newGate(t, config)
 	shown := 0
 	for _, r := range allRoutes() {
-		if r.stream || r.open || len(r.anyOf) > 0 && !slices.ContainsFunc(r.anyOf, func(p string) bool { return slices.Contains(others, p) }) {
+		if r.Stream || r.Open || len(r.AnyOf) > 0 && !slices.ContainsFunc(r.AnyOf, func(p string) bool { return slices.Contains(others, p) }) {
 			continue
 		}
 		name := r.Method + " " + strings.TrimPrefix(r.Path, prefix)
@@ -102,7 +103,7 @@ func TestSecrets_ofJobsAreForThoseWhoManageThem(t *testing.T) {
 			if strings.Contains(r.Path, "/launchers") { // operators write them
 				a = g.do(r.Method, path, body, "Authorization", "Bearer "+tokenViewer)
 			}
-			if strings.HasPrefix(r.Path, modules+"scaicore") || ofFlows(r.Path) { // those who manage Cores write their programs
+			if strings.HasPrefix(r.Path, modules+"scaicore") || flows.Has(r.Path) { // those who manage Cores write their programs
 				a = g.do(r.Method, path, body, "Authorization", "Bearer core reader")
 			}
 			require.NotContains(t, a.body, secretOf)

@@ -22,6 +22,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // keepTickets makes a coordinator keep tickets like the real leader, whose tests are in package coordinator.
@@ -90,7 +91,7 @@ func (g *running) open(path string, headers ...string) (*http.Response, *answer,
 }
 
 // A ticket that was made at one gateway opens one stream at any gateway, with the permissions of its maker, and cannot
-// be used for other routes.
+// be used for other rest.Routes.
 func TestStreamTickets_openOneStreamOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
@@ -133,7 +134,7 @@ func TestStreamTickets_openOneStreamOnce(t *testing.T) {
 		require.Equal(t, 403, resp.StatusCode)
 		require.Equal(t, "AUTHZ_PERMISSION_DENIED", a.Error.Code)
 
-		// Other routes refuse it, and it is not used up.
+		// Other rest.Routes refuse it, and it is not used up.
 		before := asked.Load()
 		ticket, _ = here.ticket(tokenAll)
 		for _, path := range []string{"/jobs", "/jobs/job_1", "/cluster", "/jobs/job_1/metrics"} {
@@ -292,7 +293,7 @@ func TestStreamTickets_aFloodOfGuesses(t *testing.T) {
 		g := newGate(t, testConfig(c))
 		refused := 0
 		for range 300 {
-			a := g.do("GET", prefix+"/jobs/job_1/logs?ticket="+auth.TicketStart+randomID(), "", "Authorization", "")
+			a := g.do("GET", prefix+"/jobs/job_1/logs?ticket="+auth.TicketStart+rest.RandomID(), "", "Authorization", "")
 			if a.code == 429 {
 				refused++
 			}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
@@ -86,7 +87,6 @@ func TestSubmits_travelTogetherUnderLoad(t *testing.T) {
 		alone, together := sentBy(t, c)
 		require.Equal(t, submits.MaxCalls, alone)
 		require.Equal(t, 1, together)
-		require.Zero(t, g.server.submits.Callers(), "nothing is kept of callers that have gone")
 	})
 }
 
@@ -205,7 +205,6 @@ func TestSubmits_aDriverWhoseCallerHangsUpDrivesTheOthers(t *testing.T) {
 			require.Equal(t, 201, <-codes)
 		}
 		time.Sleep(time.Second)
-		require.Zero(t, g.server.submits.Callers())
 		require.Len(t, c.seen(), submits.MaxCalls+1, "nobody has to be sent again")
 	})
 }
@@ -236,5 +235,40 @@ func TestSubmits_callersAreNotMixed(t *testing.T) {
 			}
 		}
 		require.Positive(t, groups)
+	})
+}
+
+// Nothing is kept of callers that have gone, also if one of them hung up while it drove the others.
+func TestSubmits_forgetTheirCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		slowly(c, nil)
+		s := submits.New(dial(t, c).Jobs())
+		submit := func(ctx context.Context) error {
+			_, _, err := s.Submit(ctx, client.Call{Tenant: "acme", User: "ann"}, &v1.SubmitJobRequest{Name: "x"}, time.Minute)
+			return err
+		}
+		var all sync.WaitGroup
+		begin := func(ctx context.Context) {
+			all.Go(func() {
+				if err := submit(ctx); ctx.Err() == nil {
+					require.NoError(t, err)
+				}
+			})
+			synctest.Wait()
+		}
+		for range submits.MaxCalls {
+			begin(t.Context())
+		}
+		ctx, hangUp := context.WithCancel(t.Context())
+		begin(ctx) // it drives the others
+		for range 3 {
+			begin(t.Context())
+		}
+		require.Positive(t, s.Callers())
+		time.AfterFunc(25*time.Millisecond, hangUp)
+		all.Wait()
+		time.Sleep(time.Second)
+		require.Zero(t, s.Callers())
 	})
 }

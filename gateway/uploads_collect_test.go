@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	taken "github.com/mindcoordinator/mind/gateway/uploads"
 )
 
 // A gateway asks for the uploads of all jobs, page by page, and removes the others when they are old.
@@ -50,22 +51,24 @@ func TestUploads_areCollected(t *testing.T) {
 				return &v1.ListUploadsResponse{Uploads: []*v1.UploadUse{{TenantId: "acme", Upload: kept}}}, nil
 			}
 		})
+		collecting, err := taken.New(dial(t, c), taken.Config{URL: config.CheckpointArchive.URL, Log: config.Logger})
+		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			g.server.collectUploads(ctx)
+			collecting.Collect(ctx)
 		}()
 		// The files have the times of this machine, which are long after the clock of the test.
 		old := time.Now().Add(-48 * time.Hour)
 		require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 			return errors.Join(err, os.Chtimes(path, old, old))
 		}))
-		time.Sleep(2 * collectEvery)
+		time.Sleep(2 * time.Hour)
 		require.NoError(t, tree(gone), "without an answer nothing is removed")
 		up.Store(true)
-		time.Sleep(collectEvery + collectWithin)
+		time.Sleep(90 * time.Minute)
 		require.Positive(t, pages.Load())
 		require.NoError(t, tree(kept))
 		require.ErrorIs(t, tree(gone), os.ErrNotExist)

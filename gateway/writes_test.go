@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // The forms in which docs/use/rest.md says what a route is and which permission it takes: a row of a table, a heading, and the
@@ -55,12 +56,12 @@ func documentedPermissions(t *testing.T) map[string][]string {
 }
 
 // permissionsOf returns the documented permissions of a route. The nodes have a second path, which the page says once, and so have flows.
-func permissionsOf(documented map[string][]string, r route) []string {
-	r.name = strings.Replace(r.name, " /api/v1/", " /v1/", 1)
-	if p, ok := documented[r.name]; ok {
+func permissionsOf(documented map[string][]string, r rest.Route) []string {
+	r.Name = strings.Replace(r.Name, " /api/v1/", " /v1/", 1)
+	if p, ok := documented[r.Name]; ok {
 		return p
 	}
-	return documented[strings.Replace(r.name, " /nodes", " /cluster/nodes", 1)]
+	return documented[strings.Replace(r.Name, " /nodes", " /cluster/nodes", 1)]
 }
 
 // Each route takes the permission that docs/use/rest.md says, and a caller with every other one is refused before a
@@ -71,19 +72,19 @@ func TestPermissions_areThoseOfThePage(t *testing.T) {
 	documented := documentedPermissions(t)
 	every := append([]string{auth.PermissionOperator}, auth.AllPermissions...)
 	for _, r := range allRoutes() {
-		rest := slices.DeleteFunc(slices.Clone(every), func(p string) bool { return slices.Contains(r.anyOf, p) })
-		config.Tokens = append(config.Tokens, StaticToken{Token: "none-of-" + strings.Join(r.anyOf, ","), Tenant: "acme", User: "ann", Permissions: rest})
+		rest := slices.DeleteFunc(slices.Clone(every), func(p string) bool { return slices.Contains(r.AnyOf, p) })
+		config.Tokens = append(config.Tokens, StaticToken{Token: "none-of-" + strings.Join(r.AnyOf, ","), Tenant: "acme", User: "ann", Permissions: rest})
 	}
 	g := newGate(t, config)
 	for _, r := range allRoutes() {
-		t.Run(r.name, func(t *testing.T) {
+		t.Run(r.Name, func(t *testing.T) {
 			want := permissionsOf(documented, r)
-			require.ElementsMatch(t, want, r.anyOf, "docs/use/rest.md says which permission it takes: write a row for a new route")
+			require.ElementsMatch(t, want, r.AnyOf, "docs/use/rest.md says which permission it takes: write a row for a new route")
 			if len(want) == 0 {
 				return
 			}
 			path, body := sample(r)
-			a := g.do(r.Method, path, body, "Authorization", "Bearer none-of-"+strings.Join(r.anyOf, ","))
+			a := g.do(r.Method, path, body, "Authorization", "Bearer none-of-"+strings.Join(r.AnyOf, ","))
 			require.Equal(t, 403, a.code)
 			require.Equal(t, "AUTHZ_PERMISSION_DENIED", a.Error.Code)
 			require.Contains(t, a.Error.Message, want[0])
@@ -92,7 +93,7 @@ func TestPermissions_areThoseOfThePage(t *testing.T) {
 	require.Empty(t, c.seen(), "nothing was asked of a coordinator")
 	var served []string
 	for _, r := range allRoutes() {
-		served = append(served, r.name)
+		served = append(served, r.Name)
 	}
 	for route := range documented {
 		require.Contains(t, served, route, "docs/use/rest.md describes a route that is not served")
@@ -126,7 +127,7 @@ func TestWrites_beyondTheTenant(t *testing.T) {
 	documented := beyondTheTenant(t)
 	used := map[string]bool{}
 	for _, r := range allRoutes() {
-		_, path, _ := strings.Cut(r.name, " ")
+		_, path, _ := strings.Cut(r.Name, " ")
 		below := ""
 		for root := range documented {
 			if path == root || strings.HasPrefix(path, root+"/") {
@@ -137,12 +138,12 @@ func TestWrites_beyondTheTenant(t *testing.T) {
 			continue
 		}
 		if below == "" {
-			require.NotContains(t, r.anyOf, auth.PermissionClusterAdmin, "%s: the table in docs/operate/security.md lacks it", r.name)
-			require.NotContains(t, r.anyOf, auth.PermissionOperator, "%s: the table in docs/operate/security.md lacks it", r.name)
+			require.NotContains(t, r.AnyOf, auth.PermissionClusterAdmin, "%s: the table in docs/operate/security.md lacks it", r.Name)
+			require.NotContains(t, r.AnyOf, auth.PermissionOperator, "%s: the table in docs/operate/security.md lacks it", r.Name)
 			continue
 		}
 		used[below] = true
-		require.Equal(t, []string{documented[below]}, r.anyOf, "%s: the permission that docs/operate/security.md says", r.name)
+		require.Equal(t, []string{documented[below]}, r.AnyOf, "%s: the permission that docs/operate/security.md says", r.Name)
 	}
 	for root := range documented {
 		require.True(t, used[root], "%s is a path of no write", root)

@@ -3,7 +3,7 @@ package main
 // edgeMutants are mistakes at the edge: gateway, authentication and clients.
 var edgeMutants = []mutant{
 	{
-		Name: "errors-not-scrubbed", Breaks: "I11", File: "gateway/errors.go",
+		Name: "errors-not-scrubbed", Breaks: "I11", File: "gateway/rest/errors.go",
 		What: "internal error texts reach the caller",
 		Old:  "message = entry.Message\n", New: "",
 		Package: "gateway", Tests: []string{"TestErrors_everyCode"},
@@ -11,13 +11,13 @@ var edgeMutants = []mutant{
 	{
 		Name: "permission-not-checked", Breaks: "I11", File: "gateway/server.go",
 		What: "a route serves callers without the permission",
-		Old:  "if len(route.anyOf) > 0 && !caller.May(route.anyOf...) {", New: "if len(route.anyOf) > 99 {",
+		Old:  "if len(route.AnyOf) > 0 && !caller.May(route.AnyOf...) {", New: "if len(route.AnyOf) > 99 {",
 		Package: "gateway", Tests: []string{"TestAuthentication"},
 	},
 	{
-		Name: "last-event-id-ignored", Breaks: "I10", File: "gateway/streams.go",
+		Name: "last-event-id-ignored", Breaks: "I10", File: "gateway/stream/endpoints.go",
 		What: "a stream that is resumed begins again",
-		Old:  "cursor := x.r.Header.Get(headerLastEventID)", New: `cursor := ""`,
+		Old:  "cursor := x.R.Header.Get(rest.HeaderLastEventID)", New: `cursor := ""`,
 		Package: "gateway", Tests: []string{"TestLogs_resumeByTheCaller"},
 	},
 	{
@@ -51,7 +51,7 @@ var edgeMutants = []mutant{
 		Package: "gateway", Tests: []string{"TestLogs_nobodySharesWithAnotherTenantOrAnotherWish"},
 	},
 	{
-		Name: "stream-outlives-its-token", Breaks: "I11", File: "gateway/streams.go",
+		Name: "stream-outlives-its-token", Breaks: "I11", File: "gateway/rest/open.go",
 		What: "an open stream goes on after its token was revoked",
 		Old:  "case errors.Is(err, auth.ErrInvalidToken), ", New: "case errors.Is(err, auth.ErrInvalidToken) && now != nil, ",
 		Package: "gateway", Tests: []string{"TestLogs_endWithTheToken"},
@@ -63,9 +63,9 @@ var edgeMutants = []mutant{
 		Package: "coordinator", Tests: []string{"TestCluster_watchersSeeEverythingOnce"},
 	},
 	{
-		Name: "token-for-another-tenant", Breaks: "I11", File: "gateway/tokens.go",
+		Name: "token-for-another-tenant", Breaks: "I11", File: "gateway/credentials/tokens.go",
 		What: "anybody makes tokens for other tenants",
-		Old:  "request.TenantId != x.caller.Tenant && !operator {", New: "request.TenantId == x.caller.Tenant && !operator {",
+		Old:  "request.TenantId != x.Caller.Tenant && !operator {", New: "request.TenantId == x.Caller.Tenant && !operator {",
 		Package: "gateway", Tests: []string{"TestTokens_callersCannotGrantMoreThanTheyHave"},
 	},
 	{
@@ -75,9 +75,9 @@ var edgeMutants = []mutant{
 		Package: "api/client", Tests: []string{"TestInvoke_outcomes"},
 	},
 	{
-		Name: "secrets-for-viewers", Breaks: "security.md", File: "gateway/request.go",
+		Name: "secrets-for-viewers", Breaks: "security.md", File: "gateway/rest/request.go",
 		What: "callers that may only view jobs read the values of their environments",
-		Old:  "return x.caller == nil || !x.caller.May(x.route.secrets...)", New: "return x.caller == nil",
+		Old:  "return x.Caller == nil || !x.Caller.May(x.Route.Secrets...)", New: "return x.Caller == nil",
 		Package: "gateway", Tests: []string{"TestSecrets_ofJobsAreForThoseWhoManageThem"},
 	},
 	{

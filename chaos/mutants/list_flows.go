@@ -60,9 +60,9 @@ var drawnMutants = []mutant{
 		Package: "coordinator", Tests: []string{"TestFlows_deployAgainAndRefuse"},
 	},
 	{
-		Name: "groups-only-write", Breaks: "designer.md", File: "gateway/request.go",
+		Name: "groups-only-write", Breaks: "designer.md", File: "gateway/rest/request.go",
 		What: "the groups of a caller do not count when a flow is read",
-		Old:  "if x.route.write || x.route.Bare {", New: "if x.route.write {",
+		Old:  "if x.Route.Write || x.Route.Bare {", New: "if x.Route.Write {",
 		Package: "gateway", Tests: []string{"TestFlows_saysWhoAsks"},
 	},
 }

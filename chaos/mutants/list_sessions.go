@@ -57,9 +57,9 @@ var sessionMutants = []mutant{
 		Package: "gateway", Tests: []string{"TestSessions_endWithinASecond"},
 	},
 	{
-		Name: "session-makes-a-session", Breaks: "security.md", File: "gateway/sessions.go",
+		Name: "session-makes-a-session", Breaks: "security.md", File: "gateway/credentials/sessions.go",
 		What: "a session makes another one, and so never ends",
-		Old:  "\tif x.caller.Session != nil {\n\t\treturn needsToken\n\t}\n\tctx,", New: "\tctx,",
+		Old:  "\tif x.Caller.Session != nil {\n\t\treturn needsToken\n\t}\n\tctx,", New: "\tctx,",
 		Package: "gateway", Tests: []string{"TestAttacks_cookies"},
 	},
 	{

@@ -229,8 +229,6 @@ func envelope(data Object) Object {
 }
 
 var (
-	// Text is the schema of any text.
-	Text       = Object{"type": "string"}
 	metaSchema = Object{"type": "object", "required": []string{"request_id"}, "properties": Object{"request_id": Text}}
 	// faultSchema is one wrong field.
 	faultSchema = Object{"type": "object", "required": []string{"field", "message"}, "properties": Object{"field": Text, "message": Text}}

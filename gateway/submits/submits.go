@@ -1,5 +1,6 @@
-// Package submits sends submits that arrive at the same time to the coordinators in one call (SubmitJobs): under load
-// most of the cost of a submit is the call through two processes, and a shared call divides it.
+// Package submits takes jobs from callers, one by one or in batches, and sends those that arrive at the same time to the
+// coordinators in one call (SubmitJobs): under load most of the cost of a submit is the call through two processes, and a
+// shared call divides it.
 //
 // Guarantees: a submit does not wait for others: it is sent alone unless other submits of its caller are in flight. Each
 // keeps its own idempotency key, so that it can be sent alone later. Submits in one call have the same tenant, user and

@@ -1,4 +1,4 @@
-package gateway
+package credentials
 
 import (
 	"context"
@@ -14,36 +14,37 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/rest"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-func createToken(x *httpRequest) error {
+func (h *Handlers) createToken(x *rest.Request) error {
 	request := &v1.CreateTokenRequest{}
-	if err := x.decodeToken(request); err != nil {
+	if err := decodeToken(x, request); err != nil {
 		return err
 	}
-	if err := x.mayCreate(request); err != nil {
+	if err := mayCreate(x, request); err != nil {
 		return err
 	}
 	// The token is created here and only its digest is sent on, so no other process knows it.
 	token := auth.MintToken()
 	digest := sha256.Sum256([]byte(token))
 	request.Digest = digest[:]
-	call, limit, err := x.prepare()
+	call, limit, err := x.Prepare()
 	if err != nil {
 		return err
 	}
 	if request.TenantId != "" {
 		call.Tenant = request.TenantId
 	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), limit)
+	ctx, cancel := context.WithTimeout(x.R.Context(), limit)
 	defer cancel()
-	reply, err := x.server.tokens.CreateToken(client.WithCall(ctx, call), request)
+	reply, err := h.tokens.CreateToken(client.WithCall(ctx, call), request)
 	if err != nil {
 		return err
 	}
 	t := reply.GetToken()
-	x.ok(&v1.NewToken{
+	x.OK(&v1.NewToken{
 		Token: token, TokenId: t.GetTokenId(), Name: t.GetName(), TenantId: t.GetTenantId(), UserId: t.GetUserId(),
 		Permissions: t.GetPermissions(), CreatedAt: t.GetCreatedAt(), ExpiresAt: t.GetExpiresAt(),
 	})
@@ -52,12 +53,12 @@ func createToken(x *httpRequest) error {
 
 // decodeToken reads a request for a token. A lifetime of 0 is refused: a script that computed it would get a token that is
 // good for ever.
-func (x *httpRequest) decodeToken(request *v1.CreateTokenRequest) error {
-	body, err := x.body()
+func decodeToken(x *rest.Request, request *v1.CreateTokenRequest) error {
+	body, err := x.Body()
 	if err != nil {
 		return err
 	}
-	defer release(body)
+	defer rest.Release(body)
 	faults, _ := wire.Decode(*body, request, "digest")
 	var given struct {
 		Seconds *json.Number `json:"expires_in_seconds"`
@@ -66,14 +67,14 @@ func (x *httpRequest) decodeToken(request *v1.CreateTokenRequest) error {
 		faults = append(faults, wire.Fault{Field: "expires_in_seconds", Message: "must be 1 or more; leave it out for a token that is good until it is revoked"})
 	}
 	if len(faults) > 0 {
-		return invalidBody(faults)
+		return rest.InvalidBody(faults)
 	}
 	return nil
 }
 
 // mayCreate refuses to grant more than the caller has: another tenant, or a permission that the caller lacks, unless the
 // caller is an operator.
-func (x *httpRequest) mayCreate(request *v1.CreateTokenRequest) error {
+func mayCreate(x *rest.Request, request *v1.CreateTokenRequest) error {
 	var faults []wire.Fault
 	if len(request.Permissions) == 0 {
 		faults = append(faults, wire.Fault{Field: "permissions", Message: "give at least one of " + strings.Join(auth.AllPermissions, ", ")})
@@ -89,55 +90,55 @@ func (x *httpRequest) mayCreate(request *v1.CreateTokenRequest) error {
 		}
 	}
 	if len(faults) > 0 {
-		return invalidBody(faults)
+		return rest.InvalidBody(faults)
 	}
-	operator := x.caller.May(auth.PermissionOperator)
+	operator := x.Caller.May(auth.PermissionOperator)
 	for _, p := range request.Permissions {
-		if !operator && !x.caller.May(p) {
-			return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "only a caller with the permission " + p + " can grant it"}
+		if !operator && !x.Caller.May(p) {
+			return &rest.Problem{HTTP: http.StatusForbidden, Code: "AUTHZ_PERMISSION_DENIED", Message: "only a caller with the permission " + p + " can grant it"}
 		}
 	}
-	if request.TenantId != "" && request.TenantId != x.caller.Tenant && !operator {
-		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "a token for another tenant needs the permission " + auth.PermissionOperator}
+	if request.TenantId != "" && request.TenantId != x.Caller.Tenant && !operator {
+		return &rest.Problem{HTTP: http.StatusForbidden, Code: "AUTHZ_PERMISSION_DENIED", Message: "a token for another tenant needs the permission " + auth.PermissionOperator}
 	}
 	return nil
 }
 
 // asTenant lets an operator manage what belongs to the tenant in the query.
-func asTenant(x *httpRequest, what string) error {
-	tenant := x.r.URL.Query().Get("tenant_id")
-	if tenant == "" || tenant == x.caller.Tenant {
+func asTenant(x *rest.Request, what string) error {
+	tenant := x.R.URL.Query().Get("tenant_id")
+	if tenant == "" || tenant == x.Caller.Tenant {
 		return nil
 	}
 	if !auth.Identifier(tenant) {
-		return invalid("tenant_id", auth.IdentifierRule)
+		return rest.Invalid("tenant_id", auth.IdentifierRule)
 	}
-	if !x.caller.May(auth.PermissionOperator) {
-		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "the " + what + " of another tenant need the permission " + auth.PermissionOperator}
+	if !x.Caller.May(auth.PermissionOperator) {
+		return &rest.Problem{HTTP: http.StatusForbidden, Code: "AUTHZ_PERMISSION_DENIED", Message: "the " + what + " of another tenant need the permission " + auth.PermissionOperator}
 	}
-	as := *x.caller
+	as := *x.Caller
 	as.Tenant = tenant
-	x.caller = &as
+	x.Caller = &as
 	return nil
 }
 
-func listTokens(x *httpRequest) error {
+func (h *Handlers) listTokens(x *rest.Request) error {
 	if err := asTenant(x, "tokens"); err != nil {
 		return err
 	}
-	return unary(x, &v1.ListTokensRequest{}, x.server.tokens.ListTokens, whole)
+	return rest.Unary(x, &v1.ListTokensRequest{}, h.tokens.ListTokens, rest.Whole)
 }
 
-func revokeToken(x *httpRequest) error {
+func (h *Handlers) revokeToken(x *rest.Request) error {
 	if err := asTenant(x, "tokens"); err != nil {
 		return err
 	}
-	request := &v1.RevokeTokenRequest{TokenId: id(x)}
-	if err := unary(x, request, x.server.tokens.RevokeToken,
+	request := &v1.RevokeTokenRequest{TokenId: x.ID()}
+	if err := rest.Unary(x, request, h.tokens.RevokeToken,
 		func(*v1.RevokeTokenResponse) proto.Message { return request }); err != nil {
 		return err
 	}
-	x.server.issued.Forget()
-	x.server.sessions.ForgetToken(request.GetTokenId())
+	h.issued.Forget()
+	h.sessions.ForgetToken(request.GetTokenId())
 	return nil
 }

@@ -1,4 +1,4 @@
-package gateway
+package cores
 
 import (
 	"bytes"
@@ -13,51 +13,14 @@ import (
 	"strconv"
 
 	"github.com/mindcoordinator/mind/api/methods"
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/flow/check"
 	"github.com/mindcoordinator/mind/flow/compile"
 	"github.com/mindcoordinator/mind/flow/forms"
 	"github.com/mindcoordinator/mind/flow/ir"
+	"github.com/mindcoordinator/mind/gateway/openapi"
+	"github.com/mindcoordinator/mind/gateway/rest"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
-
-// Parameters of lists of ScaiCore.
-var (
-	coreLimit  = number("limit", "default 50", 1, 500)
-	coreCursor = text("cursor", "next_cursor of the previous page")
-	ofCore     = text("core_id", "only those of this Core: its id or its slug")
-
-	executionStatuses  = []string{"running", "waiting", "paused", "completed", "failed", "canceled"}
-	checkpointStatuses = []string{"pending", "resolved", "expired", "cancelled", "all"}
-)
-
-// invokeCore starts an execution. The answer is 200 if it is over, otherwise 202. Prefer: respond-async does not wait for its end.
-func invokeCore(x *httpRequest) error {
-	request := &v1.InvokeCoreRequest{}
-	if _, err := x.decode(request, true, "core_id"); err != nil {
-		return err
-	}
-	request.CoreId = segment(x, "core_id")
-	if x.r.Header.Get("Prefer") == "respond-async" {
-		request.WaitSeconds = new(int32)
-	}
-	ctx, cancel, err := x.call()
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	reply, err := x.server.cores.InvokeCore(ctx, request)
-	if err != nil {
-		return err
-	}
-	if reply.GetExecution().GetFinishedAt() == nil {
-		accepted := *x.route
-		accepted.Code = http.StatusAccepted
-		x.route = &accepted
-	}
-	x.ok(reply.GetExecution())
-	return nil
-}
 
 const (
 	// maxBundle bounds a bundle; published.
@@ -72,14 +35,14 @@ var parseBundleRoute = methods.Route{
 	Method: http.MethodPost, Path: "/v1/modules/scaicore/cores/parse-bundle", Summary: "Read a program, and say what is in it", Code: http.StatusOK,
 }
 
-var bundleSchema = object{
-	"type": "object", "properties": object{
-		"source": anything, "summary": anything, "diagnostics": list(anything),
+var bundleSchema = openapi.Object{
+	"type": "object", "properties": openapi.Object{
+		"source": openapi.Anything, "summary": openapi.Anything, "diagnostics": openapi.List(openapi.Anything),
 	},
 }
 
 // parseBundle reads a program from a multipart form (field file), or from the body itself.
-func parseBundle(x *httpRequest) error {
+func parseBundle(x *rest.Request) error {
 	raw, err := bundle(x)
 	if err != nil {
 		return err
@@ -109,12 +72,12 @@ func parseBundle(x *httpRequest) error {
 	if err != nil {
 		return fmt.Errorf("describing a program: %w", err)
 	}
-	x.data(func(b []byte) []byte { return append(b, answer...) })
+	x.Data(func(b []byte) []byte { return append(b, answer...) })
 	return nil
 }
 
 func badBundle(says string) error {
-	return &problem{http: http.StatusBadRequest, code: "VALIDATION_ERROR", message: says}
+	return &rest.Problem{HTTP: http.StatusBadRequest, Code: "VALIDATION_ERROR", Message: says}
 }
 
 // summary says what is in a program.
@@ -138,28 +101,28 @@ func summary(m *ir.Module, stored []byte) map[string]any {
 
 // bundleTooLarge is the published answer.
 func bundleTooLarge() error {
-	return &problem{http: http.StatusRequestEntityTooLarge, code: "VALIDATION_ERROR", message: "Bundle exceeds 10 MB limit"}
+	return &rest.Problem{HTTP: http.StatusRequestEntityTooLarge, Code: "VALIDATION_ERROR", Message: "Bundle exceeds 10 MB limit"}
 }
 
 // bundle reads the file of the form, or the body.
-func bundle(x *httpRequest) ([]byte, error) {
-	body, err := x.body()
+func bundle(x *rest.Request) ([]byte, error) {
+	body, err := x.Body()
 	if err != nil {
 		return nil, err
 	}
-	defer release(body)
-	kind, options, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
+	defer rest.Release(body)
+	kind, options, _ := mime.ParseMediaType(x.R.Header.Get("Content-Type"))
 	if kind != "multipart/form-data" {
 		if len(*body) > maxBundle {
 			return nil, bundleTooLarge()
 		}
-		return unYAML(append([]byte(nil), *body...), x.sendsYAML())
+		return unYAML(append([]byte(nil), *body...), sendsYAML(x))
 	}
 	form := multipart.NewReader(bytes.NewReader(*body), options["boundary"])
 	for {
 		part, err := form.NextPart()
 		if errors.Is(err, io.EOF) {
-			return nil, invalidBody([]wire.Fault{{Field: "file", Message: "is missing: send the program as the field file of a form"}})
+			return nil, rest.InvalidBody([]wire.Fault{{Field: "file", Message: "is missing: send the program as the field file of a form"}})
 		}
 		if err != nil {
 			return nil, badBundle("Failed to parse bundle: the form cannot be read: " + err.Error())

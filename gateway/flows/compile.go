@@ -1,4 +1,4 @@
-package gateway
+package flows
 
 import (
 	"context"
@@ -13,28 +13,19 @@ import (
 	"github.com/mindcoordinator/mind/flow/expr"
 	"github.com/mindcoordinator/mind/flow/graph"
 	"github.com/mindcoordinator/mind/flow/rehearse"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // maxFlow bounds a content, bytes; more is never stored.
 const maxFlow = 512 << 10
 
-// json answers with a value as JSON.
-func (x *httpRequest) json(v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("writing an answer: %w", err)
-	}
-	x.data(func(b []byte) []byte { return append(b, raw...) })
-	return nil
-}
-
 // checkedContent refuses a content that is missing or too large.
 func checkedContent(content string) ([]byte, error) {
 	switch {
 	case content == "":
-		return nil, invalid("content", "is missing: send the graph of the flow")
+		return nil, rest.Invalid("content", "is missing: send the graph of the flow")
 	case len(content) > maxFlow:
-		return nil, invalid("content", fmt.Sprintf("has %d bytes, and at most %d are taken", len(content), maxFlow))
+		return nil, rest.Invalid("content", fmt.Sprintf("has %d bytes, and at most %d are taken", len(content), maxFlow))
 	}
 	return []byte(content), nil
 }
@@ -48,14 +39,14 @@ func found(all []graph.Diagnostic) []graph.Diagnostic {
 }
 
 // flowKinds answers with the kinds of nodes, as the compiler has them, and with the functions of expressions.
-func flowKinds(x *httpRequest) error {
-	return x.json(map[string]any{"kinds": graph.Kinds(), "categories": graph.Categories(), "functions": expr.Signatures()})
+func flowKinds(x *rest.Request) error {
+	return x.JSON(map[string]any{"kinds": graph.Kinds(), "categories": graph.Categories(), "functions": expr.Signatures()})
 }
 
 // validateFlow says what is wrong with a content. Warnings leave it valid.
-func validateFlow(x *httpRequest) error {
+func validateFlow(x *rest.Request) error {
 	body := &v1.ValidateFlowBody{}
-	if _, err := x.decode(body, false); err != nil {
+	if _, err := x.Decode(body, false); err != nil {
 		return err
 	}
 	content, err := checkedContent(body.GetContent())
@@ -63,13 +54,13 @@ func validateFlow(x *httpRequest) error {
 		return err
 	}
 	all := compile.Check(content)
-	return x.json(map[string]any{"valid": !graph.Failed(all), "diagnostics": found(all)})
+	return x.JSON(map[string]any{"valid": !graph.Failed(all), "diagnostics": found(all)})
 }
 
 // compileFlow compiles a content. Errors of the compiler are in the answer, as was published.
-func compileFlow(x *httpRequest) error {
+func compileFlow(x *rest.Request) error {
 	body := &v1.CompileFlowBody{}
-	if _, err := x.decode(body, false); err != nil {
+	if _, err := x.Decode(body, false); err != nil {
 		return err
 	}
 	content, err := checkedContent(body.GetContent())
@@ -99,7 +90,7 @@ func compileFlow(x *httpRequest) error {
 	case "scai":
 		all = []graph.Diagnostic{{Severity: graph.SeverityError, Code: "NOT_SUPPORTED", Message: "the language ScaiCore is not written: use yaml or ir"}}
 	default:
-		return invalid("format", "must be yaml, ir or scai")
+		return rest.Invalid("format", "must be yaml, ir or scai")
 	}
 	errors := []graph.Diagnostic{}
 	for _, d := range all {
@@ -107,21 +98,21 @@ func compileFlow(x *httpRequest) error {
 			errors = append(errors, d)
 		}
 	}
-	return x.json(map[string]any{"format": format, "body": text, "errors": errors})
+	return x.JSON(map[string]any{"format": format, "body": text, "errors": errors})
 }
 
 // testFlow runs the tests in the content of a flow, here: they touch no cluster.
-func testFlow(x *httpRequest) error {
+func (h *Handlers) testFlow(x *rest.Request) error {
 	body := &v1.TestFlowBody{}
-	if _, err := x.decode(body, true); err != nil {
+	if _, err := x.Decode(body, true); err != nil {
 		return err
 	}
-	ctx, cancel, err := x.call()
+	ctx, cancel, err := x.Call()
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	reply, err := x.server.flows.GetFlow(ctx, &v1.GetFlowRequest{FlowId: segment(x, "flow_id"), Version: body.GetVersion(), Level: "deploy"})
+	reply, err := h.flows.GetFlow(ctx, &v1.GetFlowRequest{FlowId: x.Segment("flow_id"), Version: body.GetVersion(), Level: "deploy"})
 	if err != nil {
 		return err
 	}
@@ -129,22 +120,22 @@ func testFlow(x *httpRequest) error {
 	if err != nil {
 		return err
 	}
-	return x.json(report)
+	return x.JSON(report)
 }
 
 // tested runs the tests of a content.
 func tested(ctx context.Context, content []byte) (*rehearse.Report, error) {
 	m, diagnostics := compile.Program(content)
 	if m == nil || graph.Failed(diagnostics) {
-		p := &problem{http: http.StatusBadRequest, code: "COMPILE_ERROR", message: "the flow cannot be compiled"}
+		p := &rest.Problem{HTTP: http.StatusBadRequest, Code: "COMPILE_ERROR", Message: "the flow cannot be compiled"}
 		if d := compile.Obstacle(diagnostics); d != nil {
-			p.message = d.Message
+			p.Message = d.Message
 		}
 		raw, err := json.Marshal(found(diagnostics))
 		if err != nil {
 			return nil, fmt.Errorf("writing findings: %w", err)
 		}
-		p.more = append([]byte(`,"diagnostics":`), raw...)
+		p.More = append([]byte(`,"diagnostics":`), raw...)
 		return nil, p
 	}
 	var graph struct {
@@ -155,31 +146,31 @@ func tested(ctx context.Context, content []byte) (*rehearse.Report, error) {
 	}
 	cases, err := rehearse.ParseCases(graph.Tests)
 	if err != nil {
-		return nil, &problem{http: http.StatusBadRequest, code: "INVALID_ARGUMENT", message: "tests: " + err.Error()}
+		return nil, &rest.Problem{HTTP: http.StatusBadRequest, Code: "INVALID_ARGUMENT", Message: "tests: " + err.Error()}
 	}
 	report := rehearse.RunCases(ctx, m, cases, time.Now())
 	return &report, nil
 }
 
 // deployFlow deploys a flow.
-func deployFlow(x *httpRequest) error {
+func (h *Handlers) deployFlow(x *rest.Request) error {
 	request := &v1.DeployFlowRequest{}
-	if _, err := x.decode(request, true, "flow_id"); err != nil {
+	if _, err := x.Decode(request, true, "flow_id"); err != nil {
 		return err
 	}
-	request.FlowId = segment(x, "flow_id")
-	ctx, cancel, err := x.call()
+	request.FlowId = x.Segment("flow_id")
+	ctx, cancel, err := x.Call()
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	reply, err := x.server.flows.DeployFlow(ctx, request)
+	reply, err := h.flows.DeployFlow(ctx, request)
 	if err != nil {
 		return err
 	}
 	if reply.GetFault() != nil {
 		return refusedFlow(reply.GetFault())
 	}
-	x.ok(reply.GetDeployed())
+	x.OK(reply.GetDeployed())
 	return nil
 }

@@ -1,4 +1,4 @@
-package gateway
+package uploads
 
 import (
 	"context"
@@ -21,31 +21,31 @@ const (
 	collectAsk = 30 * time.Second
 )
 
-// collectUploads removes the uploads that no job needs, again and again, until ctx ends. All gateways do this, at different times.
-func (s *server) collectUploads(ctx context.Context) {
-	if s.uploads.keeper == nil {
+// Collect removes the uploads that no job needs, again and again, until ctx ends. All gateways do this, at different times.
+func (h *Handlers) Collect(ctx context.Context) {
+	if h.keeper == nil {
 		return
 	}
 	for wait.For(ctx, wait.Spread(collectEvery)); ctx.Err() == nil; wait.For(ctx, collectEvery) {
 		within, cancel := context.WithTimeout(ctx, collectWithin)
-		done, err := s.uploads.keeper.Collect(within, s)
+		done, err := h.keeper.Collect(within, h)
 		cancel()
 		switch {
 		case ctx.Err() != nil, grpcstatus.Code(err) == codes.Unimplemented: // the coordinators are of an earlier version
 		case err != nil:
-			s.log.LogAttrs(ctx, slog.LevelWarn, "uploads that no job needs cannot be removed", slog.Any("error", err))
+			h.log.LogAttrs(ctx, slog.LevelWarn, "uploads that no job needs cannot be removed", slog.Any("error", err))
 		case done.Trees > 0 || done.Packs > 0:
-			s.log.LogAttrs(ctx, slog.LevelInfo, "uploads that no job needs were removed", slog.Int("uploads", done.Trees),
+			h.log.LogAttrs(ctx, slog.LevelInfo, "uploads that no job needs were removed", slog.Int("uploads", done.Trees),
 				slog.Int("packs", done.Packs), slog.Int64("bytes", done.Bytes), slog.Int("kept", done.Kept))
 		}
 	}
 }
 
 // EachUpload implements uploads.Jobs: it asks the coordinators, page by page.
-func (s *server) EachUpload(ctx context.Context, need func(tenant, id string)) error {
+func (h *Handlers) EachUpload(ctx context.Context, need func(tenant, id string)) error {
 	for token := ""; ; {
 		asking, cancel := context.WithTimeout(ctx, collectAsk)
-		page, err := s.jobs.ListUploads(client.WithCall(asking, client.Call{RetryFor: collectAsk}), &v1.ListUploadsRequest{PageToken: token})
+		page, err := h.jobs.ListUploads(client.WithCall(asking, client.Call{RetryFor: collectAsk}), &v1.ListUploadsRequest{PageToken: token})
 		cancel()
 		if err != nil {
 			return err

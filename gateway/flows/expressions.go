@@ -1,4 +1,4 @@
-package gateway
+package flows
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/flow/expr"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // placed is something at a place of a text. Places count units of UTF-16, as browsers and editors do.
@@ -20,13 +21,13 @@ type placed struct {
 
 // checkExpression says where a text is no expression, and which names one uses where. Whether there are such names depends on the flow
 // around it: validate says that.
-func checkExpression(x *httpRequest) error {
+func checkExpression(x *rest.Request) error {
 	body := &v1.CheckExpressionBody{}
-	if _, err := x.decode(body, false); err != nil {
+	if _, err := x.Decode(body, false); err != nil {
 		return err
 	}
 	problems, names := expression(body.GetText(), body.GetTemplate())
-	return x.json(map[string]any{"problems": problems, "names": names})
+	return x.JSON(map[string]any{"problems": problems, "names": names})
 }
 
 func expression(text string, template bool) (problems, names []placed) {

@@ -1,4 +1,4 @@
-package gateway
+package cores
 
 import (
 	"encoding/json"
@@ -12,34 +12,35 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/flow/compile"
 	"github.com/mindcoordinator/mind/flow/forms"
+	"github.com/mindcoordinator/mind/gateway/rest"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // createCore makes a Core. Its program may have any form, and be the whole body.
-func createCore(x *httpRequest) error {
+func (h *Handlers) createCore(x *rest.Request) error {
 	request := &v1.CreateCoreRequest{}
-	source, err := x.decodeCore(request)
+	source, err := decodeCore(x, request)
 	if err != nil {
 		return err
 	}
 	if source != nil {
 		request.Source = source
 	}
-	return unary(x, request, x.server.cores.CreateCore, func(r *v1.CreateCoreResponse) proto.Message { return r.GetCore() })
+	return rest.Unary(x, request, h.cores.CreateCore, func(r *v1.CreateCoreResponse) proto.Message { return r.GetCore() })
 }
 
 // updateCore changes a Core, as createCore makes one.
-func updateCore(x *httpRequest) error {
+func (h *Handlers) updateCore(x *rest.Request) error {
 	request := &v1.UpdateCoreRequest{}
-	source, err := x.decodeCore(request, "core_id")
+	source, err := decodeCore(x, request, "core_id")
 	if err != nil {
 		return err
 	}
 	if source != nil {
 		request.Source = source
 	}
-	request.CoreId = segment(x, "core_id")
-	return unary(x, request, x.server.cores.UpdateCore, func(r *v1.UpdateCoreResponse) proto.Message { return r.GetCore() })
+	request.CoreId = x.Segment("core_id")
+	return rest.Unary(x, request, h.cores.UpdateCore, func(r *v1.UpdateCoreResponse) proto.Message { return r.GetCore() })
 }
 
 // coreRequest is a CreateCoreRequest or an UpdateCoreRequest.
@@ -50,16 +51,16 @@ type coreRequest interface {
 
 // decodeCore reads a request about a Core. A program in another form than the intermediate one is compiled, and returned; nil: the one in
 // the request, if there is one, is as it has to be.
-func (x *httpRequest) decodeCore(request coreRequest, without ...string) (*structpb.Struct, error) {
-	body, err := x.body()
+func decodeCore(x *rest.Request, request coreRequest, without ...string) (*structpb.Struct, error) {
+	body, err := x.Body()
 	if err != nil {
 		return nil, err
 	}
-	defer release(body)
+	defer rest.Release(body)
 	text := *body
-	if x.sendsYAML() {
+	if sendsYAML(x) {
 		if text, err = compile.JSON(text); err != nil {
-			return nil, invalidBody([]wire.Fault{{Message: err.Error()}})
+			return nil, rest.InvalidBody([]wire.Fault{{Message: err.Error()}})
 		}
 	}
 	_, makes := request.(*v1.CreateCoreRequest)
@@ -67,7 +68,7 @@ func (x *httpRequest) decodeCore(request coreRequest, without ...string) (*struc
 		return nil, err
 	}
 	if faults, _ := wire.Decode(text, request, without...); len(faults) > 0 {
-		return nil, invalidBody(faults)
+		return nil, rest.InvalidBody(faults)
 	}
 	if request.GetSource() == nil {
 		return nil, nil
@@ -83,7 +84,7 @@ func (x *httpRequest) decodeCore(request coreRequest, without ...string) (*struc
 }
 
 // sendsYAML reports whether the body is YAML.
-func (x *httpRequest) sendsYAML() bool { return isYAML(x.r.Header.Get("Content-Type")) }
+func sendsYAML(x *rest.Request) bool { return isYAML(x.R.Header.Get("Content-Type")) }
 
 func isYAML(contentType string) bool {
 	switch kind, _, _ := mime.ParseMediaType(contentType); kind {
@@ -130,7 +131,7 @@ func compiledSource(raw []byte) (*structpb.Struct, error) {
 			}
 			faults = append(faults, wire.Fault{Field: field, Message: d.Message + " [" + d.Code + "]"})
 		}
-		return nil, invalidBody(faults)
+		return nil, rest.InvalidBody(faults)
 	}
 	encoded, err := m.Encode()
 	if err != nil {

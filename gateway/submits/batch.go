@@ -1,4 +1,4 @@
-package gateway
+package submits
 
 import (
 	"strconv"
@@ -7,49 +7,50 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/rest"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-func submitBatch(x *httpRequest) error {
-	b, err := x.decodeBatch()
+func (h *Handlers) submitBatch(x *rest.Request) error {
+	b, err := decodeBatch(x)
 	if err != nil {
 		return err
 	}
-	ctx, cancel, err := x.call()
+	ctx, cancel, err := x.Call()
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	if err := x.confirmUploads(ctx, b); err != nil {
+	if err := h.uploads.ConfirmAll(ctx, x, b); err != nil {
 		return err
 	}
 	reply := &v1.SubmitJobsResponse{}
 	if len(b.Request.Jobs) > 0 {
-		if reply, err = x.server.jobs.SubmitJobs(ctx, b.Request); err != nil {
+		if reply, err = h.jobs.SubmitJobs(ctx, b.Request); err != nil {
 			return err
 		}
 		if len(reply.GetResults()) != len(b.Request.Jobs) {
 			return grpcstatus.Errorf(codes.Internal, "%d results for %d jobs", len(reply.GetResults()), len(b.Request.Jobs))
 		}
 	}
-	x.data(func(buf []byte) []byte { return x.appendResults(buf, b, reply.GetResults()) })
+	x.Data(func(buf []byte) []byte { return appendResults(buf, x, b, reply.GetResults()) })
 	return nil
 }
 
-func (x *httpRequest) decodeBatch() (*wire.Batch, error) {
-	body, err := x.body()
+func decodeBatch(x *rest.Request) (*wire.Batch, error) {
+	body, err := x.Body()
 	if err != nil {
 		return nil, err
 	}
-	defer release(body)
-	b, faults := wire.DecodeBatch(*body, x.server.config.Limits.BatchJobs)
+	defer rest.Release(body)
+	b, faults := wire.DecodeBatch(*body, x.Server.Limits.BatchJobs)
 	if len(faults) > 0 {
-		return nil, invalidBody(faults)
+		return nil, rest.InvalidBody(faults)
 	}
 	return b, nil
 }
 
-func (x *httpRequest) appendResults(buf []byte, b *wire.Batch, results []*v1.SubmitJobResult) []byte {
+func appendResults(buf []byte, x *rest.Request, b *wire.Batch, results []*v1.SubmitJobResult) []byte {
 	accepted := 0
 	buf = append(buf, `{"results":[`...)
 	next := 0
@@ -58,7 +59,7 @@ func (x *httpRequest) appendResults(buf []byte, b *wire.Batch, results []*v1.Sub
 			buf = append(buf, ',')
 		}
 		if len(item.Faults) > 0 {
-			buf = appendRefused(buf, invalidBody(item.Faults))
+			buf = appendRefused(buf, rest.InvalidBody(item.Faults))
 			continue
 		}
 		result := results[next]
@@ -67,7 +68,7 @@ func (x *httpRequest) appendResults(buf []byte, b *wire.Batch, results []*v1.Sub
 			if code == codes.OK {
 				code = codes.Internal
 			}
-			buf = appendRefused(buf, x.explain(grpcstatus.Error(code, result.GetMessage()), result.GetReason()))
+			buf = appendRefused(buf, x.Explain(grpcstatus.Error(code, result.GetMessage()), result.GetReason()))
 			continue
 		}
 		accepted++
@@ -75,7 +76,7 @@ func (x *httpRequest) appendResults(buf []byte, b *wire.Batch, results []*v1.Sub
 		job.Message = wire.WithIgnored(job.Message, item.Ignored)
 		buf = append(buf, `{"http_status":201,`...)
 		at := len(buf)
-		buf = wire.Append(buf, job, x.hides())
+		buf = wire.Append(buf, job, x.Hides())
 		buf = append(buf[:at], buf[at+1:]...) // skip its opening brace: ours is already written
 	}
 	buf = append(buf, `],"accepted":`...)
@@ -85,10 +86,10 @@ func (x *httpRequest) appendResults(buf []byte, b *wire.Batch, results []*v1.Sub
 	return append(buf, '}')
 }
 
-func appendRefused(buf []byte, p *problem) []byte {
+func appendRefused(buf []byte, p *rest.Problem) []byte {
 	buf = append(buf, `{"http_status":`...)
-	buf = strconv.AppendInt(buf, int64(p.http), 10)
+	buf = strconv.AppendInt(buf, int64(p.HTTP), 10)
 	buf = append(buf, `,"error":`...)
-	buf = appendProblem(buf, p)
+	buf = p.Append(buf)
 	return append(buf, '}')
 }
