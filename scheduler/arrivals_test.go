@@ -38,7 +38,8 @@ import (
 // TestArrivals_noInvariantIsBroken simulates a cluster: jobs of all shapes arrive and leave, nodes fail and come back,
 // GPUs are quarantined, operators change policies, quotas, queues and windows, and the leader's loop plans, reserves
 // starts, preempts and reclaims. It checks that the invariants of the state always hold, that the state refuses no part
-// of a plan that was made from it, and that a planner that has run all the time makes the same plans as a new one.
+// of a plan that was made from it, that a planner that has run all the time makes the same plans as a new one, and that
+// what it keeps is what the state has, so the state lists all that changes.
 // MIND_ARRIVALS is the number of jobs that arrive (a million takes about half an hour; go test -timeout), MIND_SEED the
 // seed.
 func TestArrivals_noInvariantIsBroken(t *testing.T) {
@@ -414,6 +415,7 @@ func (l *life) pass(what string, opts scheduler.Options) {
 	v := l.s.machine.View()
 	opts.PerCommand, opts.Now, opts.Model, opts.Prices = 64, v.Now(), l.model, func() *place.Prices { return l.prices }
 	plan := l.planner.Plan(v, opts)
+	require.NoError(l.t, l.planner.Check(v), "after %d arrivals", l.arrived)
 	if l.one(2) {
 		requireSame(l.t, scheduler.Plan(v, opts), plan)
 	}

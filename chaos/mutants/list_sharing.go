@@ -70,6 +70,12 @@ var sharingMutants = []mutant{
 		Package: "scheduler", Tests: []string{"TestPlanner_aWindowKeepsItsNodesWhenItsTimeComes"},
 	},
 	{
+		Name: "node-that-changed-unseen", Breaks: "scheduling.md", File: "fsm/work/inuse/inuse.go",
+		What: "a planner goes on with places that are taken, because the state does not list their node as changed",
+		Old:  "		w.changed.Add(u.node)\n", New: "",
+		Package: "scheduler", Tests: []string{"TestArrivals_noInvariantIsBroken"},
+	},
+	{
 		Name: "earliest-end-is-the-latest", Breaks: "scheduling.md", File: "fsm/work/promises/promise.go",
 		What: "a class of which some job could end before a reserved start is taken for one without hope",
 		Old:  "(t - 1).Limit()", New: "t.Limit()",

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
+	"github.com/mindcoordinator/mind/fsm/work/inuse"
 )
 
 // Check reports what does not hold of the tables: the invariants of the design that one state can show, and that
@@ -289,19 +290,7 @@ func checkLeases(s *rows, report kernel.Report) {
 			want[c.Tasks[i].Node].Claim(c.Of(i))
 		}
 	}
-	for u := range s.leases.use.All() {
-		w := want[u.node]
-		if w == nil {
-			w = &work.NodeUse{}
-		}
-		if *u.use != *w {
-			report("the use of %s is %+v, computed again %+v", u.node, *u.use, *w)
-		}
-		delete(want, u.node)
-	}
-	if len(want) != 0 {
-		report("%d nodes with leases have no use", len(want))
-	}
+	inuse.FiguresOf(&s.leases.use).CheckUse(want, report)
 }
 
 func checkNodes(s *rows, report kernel.Report) {
@@ -310,13 +299,13 @@ func checkNodes(s *rows, report kernel.Report) {
 	for n := range s.Nodes() {
 		total.Add(n.Amount())
 		want := v1.NodeState_READY
-		u, _ := s.leases.use.Get(nodeUse{node: n.ID})
+		use := inuse.FiguresOf(&s.leases.use).Use(n.ID)
 		switch {
 		case n.LostSince != 0:
 			want = v1.NodeState_LOST
 		case n.UnreachableSince != 0:
 			want = v1.NodeState_UNREACHABLE
-		case n.Drain != nil && (u.use == nil || u.use.Tasks == 0):
+		case n.Drain != nil && use.Tasks == 0:
 			want = v1.NodeState_DRAINED
 		case n.Drain != nil:
 			want = v1.NodeState_DRAINING

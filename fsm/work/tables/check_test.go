@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mindcoordinator/mind/fsm/work/figures"
-
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -28,6 +26,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
 	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/figures"
+	"github.com/mindcoordinator/mind/fsm/work/inuse"
 	"github.com/mindcoordinator/mind/fsm/work/keys"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
 	"github.com/mindcoordinator/mind/fsm/work/results"
@@ -339,7 +339,7 @@ func TestCheck_canFail(t *testing.T) {
 		"wrong counts":                  {func(s *State) { s.jobs.counts[1]++ }, "counts are"},
 		"wrong figures of a queue":      {func(s *State) { figures.Count(&s.Sums, firstLive(s), 1) }, "the figures of queue"},
 		"wrong figures of a tenant":     {func(s *State) { figures.Count(&s.Sums, firstLive(s), 1) }, "I11: the figures of tenant"},
-		"wrong use of a node":           {func(s *State) { s.leases.use.Put(nodeUse{"n1", &work.NodeUse{}}) }, "the use of n1"},
+		"wrong use of a node":           {func(s *State) { *inuse.Change(&s.leases.use, "n1") = work.NodeUse{} }, "the use of n1"},
 		"a waiting job that is listed nowhere": {func(s *State) {
 			for j := range s.jobs.rows.Rows() {
 				if j.Waiting() && j.Array == nil {

@@ -1,6 +1,9 @@
 package tables
 
-import "github.com/mindcoordinator/mind/fsm/work/claims"
+import (
+	"github.com/mindcoordinator/mind/fsm/work/claims"
+	"github.com/mindcoordinator/mind/fsm/work/inuse"
+)
 
 // PutClaim puts a claim in, in the place of the one for its job, and keeps its places from others.
 func (s *State) PutClaim(c *claims.Claim) {
@@ -9,9 +12,7 @@ func (s *State) PutClaim(c *claims.Claim) {
 	}
 	claims.Put(&s.Book, c)
 	for i := range c.Tasks {
-		u := s.work.useOf(s.kernel.Intern(c.Tasks[i].Node))
-		u.Claim(c.Of(i))
-		s.work.touchUse(u)
+		inuse.Change(&s.leases.use, s.kernel.Intern(c.Tasks[i].Node)).Claim(c.Of(i))
 	}
 }
 
@@ -23,8 +24,6 @@ func (s *State) DropClaim(c *claims.Claim) {
 
 func (s *State) unkeep(c *claims.Claim) {
 	for i := range c.Tasks {
-		u := s.work.useOf(c.Tasks[i].Node)
-		u.Unclaim(c.Of(i))
-		s.work.touchUse(u)
+		inuse.Change(&s.leases.use, c.Tasks[i].Node).Unclaim(c.Of(i))
 	}
 }

@@ -3,11 +3,11 @@ package tables
 import (
 	"iter"
 
-	"github.com/mindcoordinator/mind/fsm/work/figures"
-
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/figures"
+	"github.com/mindcoordinator/mind/fsm/work/inuse"
 )
 
 type LeaseKey struct {
@@ -16,15 +16,10 @@ type LeaseKey struct {
 	Rank uint16
 }
 
-type nodeUse struct {
-	node string
-	use  *work.NodeUse
-}
-
 type leaseTables struct {
 	rows kernel.Table[LeaseKey, *work.Lease]
-	// use is the part of each node that the leases take.
-	use kernel.Index[nodeUse]
+	// use is the part of each node that the leases and the claims take.
+	use inuse.Book
 }
 
 func newLeaseTables() (t leaseTables) {
@@ -34,20 +29,18 @@ func newLeaseTables() (t leaseTables) {
 		}
 		return a.Job < b.Job || a.Job == b.Job && a.Rank < b.Rank
 	})
-	t.use = kernel.NewIndex(func(a, b nodeUse) bool { return a.node < b.node })
+	t.use = inuse.New()
 	return t
 }
 
 func (t *leaseTables) freeze() leaseTables {
-	return leaseTables{rows: t.rows.Freeze(), use: t.use.Freeze()}
+	return leaseTables{rows: t.rows.Freeze(), use: inuse.Freeze(&t.use)}
 }
 
 // Grant makes a lease, and counts what it takes.
 func (s *State) Grant(l *work.Lease) {
 	s.leases.rows.Put(LeaseKey{l.Node, l.Job, l.Rank}, l)
-	u := s.work.useOf(l.Node)
-	u.Add(l)
-	s.work.touchUse(u)
+	inuse.Change(&s.leases.use, l.Node).Add(l)
 	if j, ok := s.Job(l.Job); ok {
 		figures.Hold(&s.Sums, j, l.GPUMilli(), s.Lineage(j.Queue))
 		s.holdTypes(j, l, 1)
@@ -61,32 +54,14 @@ func (s *State) Release(k LeaseKey, j *work.Job) bool {
 		return false
 	}
 	s.leases.rows.Delete(k)
-	u := s.work.useOf(l.Node)
-	u.Remove(l)
-	s.work.touchUse(u)
+	inuse.Change(&s.leases.use, l.Node).Remove(l)
 	figures.Hold(&s.Sums, j, -l.GPUMilli(), s.Lineage(j.Queue))
 	s.holdTypes(j, l, -1)
 	return true
 }
 
-// InUse is the part of a node that the leases take at present. The caller does not change it.
-func (s *State) InUse(node string) *work.NodeUse { return &s.work.useOf(node).NodeUse }
-
-// Use is the part of a node that the leases take.
-func (v *View) Use(node string) work.NodeUse {
-	if u, ok := v.leases.use.Get(nodeUse{node: node}); ok {
-		return *u.use
-	}
-	return work.NodeUse{}
-}
-
-// Uses iterates the parts of nodes that the leases take, in the order of the nodes. The figures of a node are the same
-// in every view until one of its leases changes.
-func (v *View) Uses() iter.Seq2[string, *work.NodeUse] {
-	return func(yield func(string, *work.NodeUse) bool) {
-		v.leases.use.All()(func(u nodeUse) bool { return yield(u.node, u.use) })
-	}
-}
+// InUse is the part of a node that the leases and the claims take at present. The caller does not change it.
+func (s *State) InUse(node string) *work.NodeUse { return inuse.Now(&s.leases.use, node) }
 
 // Leases iterates all leases by node, job and rank.
 func (s *rows) Leases() iter.Seq[*work.Lease] { return s.leases.rows.Rows() }

@@ -6,6 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/accounts"
+	"github.com/mindcoordinator/mind/fsm/work/inuse"
 )
 
 // NodesLost is how many nodes were declared lost, ever.
@@ -50,6 +51,7 @@ func (s *State) PutNode(old, n *work.Node) {
 	}
 	s.retype(old, n)
 	s.nodes.rows.Put(n.ID, n)
+	inuse.Touch(&s.leases.use, n.ID)
 	s.nodes.total.Sub(old.Amount())
 	s.nodes.total.Add(n.Amount())
 	if was, is := old.Timer(), n.Timer(); was != is {
@@ -82,6 +84,7 @@ var noNode work.Node
 func (s *State) DropNode(n *work.Node) {
 	s.retype(n, &noNode)
 	s.nodes.rows.Delete(n.ID)
+	inuse.Touch(&s.leases.use, n.ID)
 	s.nodes.total.Sub(n.Amount())
 	if at := n.Timer(); at != 0 {
 		s.nodes.timers.Delete(nodeTimer{at, n.ID})

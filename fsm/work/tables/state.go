@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/claims"
 	"github.com/mindcoordinator/mind/fsm/work/figures"
 	"github.com/mindcoordinator/mind/fsm/work/gpus"
+	"github.com/mindcoordinator/mind/fsm/work/inuse"
 	"github.com/mindcoordinator/mind/fsm/work/keys"
 	"github.com/mindcoordinator/mind/fsm/work/owed"
 	"github.com/mindcoordinator/mind/fsm/work/policy"
@@ -89,7 +90,7 @@ func Of(s *kernel.State) *State { return kernel.PartOf[*State](s) }
 // ViewOf returns what there is to read of a view.
 func ViewOf(v *kernel.View) *View {
 	s := Of(v.State())
-	return &View{s.rows, figures.ViewOf(&s.Sums)}
+	return &View{s.rows, figures.ViewOf(&s.Sums), inuse.FiguresOf(&s.leases.use)}
 }
 
 // Records are the kinds of rows, by what is derived of others. A queue and a quota come before the nodes and jobs: they

@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/figures"
+	"github.com/mindcoordinator/mind/fsm/work/inuse"
 )
 
 // MayTakeOver says whether a node may run a task of the job's next attempt, as far as the tasks go that may still be
@@ -45,6 +46,7 @@ func (v *View) Roster() iter.Seq[*work.Node] {
 type View struct {
 	rows
 	figures.View
+	inuse.Figures
 }
 
 // Considered is the index up to which the scheduler has looked at every job.
