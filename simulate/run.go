@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -60,6 +61,8 @@ type run struct {
 	origin  int64
 	// yields: jobs may be preempted for a higher priority, or for what a queue is guaranteed.
 	yields bool
+	// tooLarge are the shapes that the nodes could not hold.
+	tooLarge map[work.Shape]int
 }
 
 // job is a job of the trace, with the row that the scheduler sees.
@@ -101,34 +104,50 @@ func (e *ends) Pop() any {
 // preempted: a preempted job loses its work since its newest checkpoint (one after each 30 minutes of work), and the
 // first 5 minutes of its next attempt. Run calls progress now and then with the number of jobs that have ended.
 //
-// With fair share, jobs that a limit never lets run are dropped in the end: a quota may have been higher when they ran.
+// Jobs that the nodes could not hold are dropped, with those that wait for them; if they are all such, Run returns an error. With
+// fair share, jobs that a limit never lets run are dropped in the end: a quota may have been higher when they ran.
 func Run(ctx context.Context, on Cluster, jobs []trace.Job, policy policy.Policy, progress func(ended int)) (Measures, error) {
-	r := newRun(on, jobs, policy)
-	for shape, first := range firsts(jobs) {
-		if fit, enough := on.CouldRun(shape); !enough {
-			return Measures{}, fmt.Errorf("job %q needs %d nodes with %d GPUs, and %d nodes of the inventory could hold a part of it",
-				jobs[first].ID, max(1, int(shape.Nodes)), shape.GPUs, fit)
-		}
+	if n, why := on.TooLarge(jobs); n > 0 && n == len(jobs) {
+		return Measures{}, errors.New(why)
 	}
+	r := newRun(on, jobs, policy)
 	if err := r.all(ctx, progress); err != nil {
 		return Measures{}, err
 	}
 	return r.measures(), nil
 }
 
-// firsts yields the shapes of the jobs in the order of the trace, each with the index of the first job of that shape.
-func firsts(jobs []trace.Job) iter.Seq2[work.Shape, int] {
-	return func(yield func(work.Shape, int) bool) {
-		seen := map[work.Shape]bool{}
-		for i := range jobs {
-			if shape := jobs[i].Shape; !seen[shape] {
-				seen[shape] = true
-				if !yield(shape, i) {
-					return
-				}
-			}
+// TooLarge returns how many of the jobs the nodes could not hold if they were empty, and what the first of these lacks.
+func (on Cluster) TooLarge(jobs []trace.Job) (n int, why string) {
+	shapes := on.cannotHold(jobs)
+	for i := range jobs {
+		fit, too := shapes[jobs[i].Shape]
+		if !too {
+			continue
+		}
+		if n++; n == 1 {
+			shape := jobs[i].Shape
+			why = fmt.Sprintf("job %q needs %d nodes with %d GPUs, and %d nodes of the inventory could hold a part of it",
+				jobs[i].ID, max(1, int(shape.Nodes)), shape.GPUs, fit)
 		}
 	}
+	return n, why
+}
+
+// cannotHold returns the shapes of jobs that the nodes could not hold, each with how many nodes could hold a part of it.
+func (on Cluster) cannotHold(jobs []trace.Job) map[work.Shape]int {
+	shapes, seen := map[work.Shape]int{}, map[work.Shape]bool{}
+	for i := range jobs {
+		shape := jobs[i].Shape
+		if seen[shape] {
+			continue
+		}
+		seen[shape] = true
+		if fit, enough := on.CouldRun(shape); !enough {
+			shapes[shape] = fit
+		}
+	}
+	return shapes
 }
 
 // all simulates everything from the first arrival to the last end.
@@ -161,8 +180,11 @@ func (r *run) all(ctx context.Context, progress func(ended int)) error {
 	return nil
 }
 
-// arrive puts a job into its lane, unless it depends on jobs that have not ended.
+// arrive puts a job into its lane, unless it depends on jobs that have not ended, or no nodes could hold it.
 func (r *run) arrive(j *job) {
+	if _, too := r.tooLarge[j.row.Shape]; too {
+		return
+	}
 	if j.came = r.cluster.now; j.before == 0 {
 		r.cluster.wait(j.row)
 	}
@@ -192,7 +214,7 @@ func (r *run) giveUp(ctx context.Context) error {
 func newRun(on Cluster, jobs []trace.Job, policy policy.Policy) *run {
 	r := &run{
 		cluster: newCluster(on), model: &predict.Model{}, origin: origin,
-		byID: make(map[ident.Job]*job, len(jobs)),
+		byID: make(map[ident.Job]*job, len(jobs)), tooLarge: on.cannotHold(jobs),
 	}
 	r.running = r.cluster.active
 	if !on.Begin.IsZero() {

@@ -84,6 +84,18 @@ func TestRun_refusesWhatNeverFits(t *testing.T) {
 	require.EqualError(t, err, `job "big" needs 1 nodes with 8 GPUs, and 0 nodes of the inventory could hold a part of it`)
 }
 
+func TestRun_dropsWhatNeverFits(t *testing.T) {
+	after := asked("after", 1, time.Minute, time.Hour)
+	after.After = []string{"big"}
+	m, err := Run(context.Background(), Cluster{Nodes: nodes(t, 1, 4)}, []trace.Job{
+		asked("big", 8, 0, time.Hour), after, asked("small", 4, time.Minute, time.Hour), asked("next", 4, time.Minute, time.Hour),
+	}, named(t, "fifo"), func(int) {})
+	require.NoError(t, err)
+	require.Equal(t, 4, m.Jobs)
+	require.Equal(t, 2, m.Dropped)
+	require.EqualValues(t, 1800, m.WaitMeanSeconds)
+}
+
 // TestRun_properties checks that jobs have exactly their GPU time, that no job runs twice at a time, and that runs with
 // the same inputs are equal. It need not check that no GPU is leased twice: the cluster of the run refuses that.
 func TestRun_properties(t *testing.T) {

@@ -163,6 +163,9 @@ func (o *options) run(ctx context.Context, stderr io.Writer) (results, error) {
 	if len(o.policies) == 0 {
 		o.policies = simulate.Policies()
 	}
+	if n, why := (simulate.Cluster{Nodes: nodes}).TooLarge(jobs); o.format == "philly" && n > 0 && n < len(jobs) {
+		fmt.Fprintf(stderr, "dropped: %d of %d jobs are too large for the inventory (%s)\n", n, len(jobs), why)
+	}
 	res := results{Runs: []simulate.Measures{}}
 	for _, name := range o.policies {
 		policy, _ := simulate.Policy(name)

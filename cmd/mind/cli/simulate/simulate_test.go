@@ -58,6 +58,19 @@ jobs 3 3`, "\n"), clitest.Squeeze(clitest.Done(t, args...)))
 	require.Equal(t, (599.0+658)*60/3, got.Runs[0]["wait_mean_seconds"])
 }
 
+func TestSimulate_saysWhatItDrops(t *testing.T) {
+	trace := file(t, "jobs.csv", phillyJobs)
+	stdout, stderr, code := clitest.Run(t, "simulate", "--trace", trace, "--nodes", "1x8", "--policy", "fifo", "-o", "json")
+	require.Zero(t, code, stderr)
+	require.NotContains(t, stderr, "dropped")
+	require.Contains(t, stdout, `"dropped": 0`)
+	large := file(t, "large.csv", phillyJobs+"9,d,64,4,60\n")
+	stdout, stderr, code = clitest.Run(t, "simulate", "--trace", large, "--nodes", "1x8", "--policy", "fifo", "-o", "json")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "dropped: 1 of 4 jobs are too large for the inventory (job")
+	require.Contains(t, stdout, `"dropped": 1`)
+}
+
 func TestSimulate_svgIsWellFormed(t *testing.T) {
 	out := clitest.Done(t, "simulate", "--trace", file(t, "jobs.csv", phillyJobs), "--nodes", "2x8", "-o", "svg")
 	decoder := xml.NewDecoder(strings.NewReader(out))
