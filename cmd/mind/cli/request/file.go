@@ -31,7 +31,7 @@ func Read(file string) (Object, error) {
 
 // Decode is Read for text that was read from a file of the given name.
 func Decode(file string, text []byte) (Object, error) {
-	documents := yaml.NewDecoder(bytes.NewReader(text))
+	documents := yaml.NewDecoder(bytes.NewReader(asYAML(text)))
 	var node yaml.Node
 	switch err := documents.Decode(&node); {
 	case errors.Is(err, io.EOF):
