@@ -107,6 +107,9 @@ func checkKey(key string) error {
 		return fmt.Errorf("bad key %.60q of an archive", key)
 	}
 	for part := range strings.SplitSeq(key, "/") {
+		if array, _, ok := cutElement(part); ok {
+			part = array
+		}
 		if part == "" || part[0] == '.' || strings.ContainsFunc(part, func(r rune) bool {
 			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
 		}) {
@@ -114,6 +117,13 @@ func checkKey(key string) error {
 		}
 	}
 	return nil
+}
+
+// cutElement cuts the number off the id of an element of a job array, such as "job_1[7]".
+func cutElement(part string) (array, number string, ok bool) {
+	array, rest, _ := strings.Cut(part, "[")
+	number, ok = strings.CutSuffix(rest, "]")
+	return array, number, ok && number != "" && !strings.ContainsFunc(number, func(r rune) bool { return r < '0' || r > '9' })
 }
 
 // Local returns the URL of a directory. It returns a URL unchanged.

@@ -96,7 +96,21 @@ func contract(t *testing.T, s archive.Store) {
 	_, err = s.Get(ctx, "a/stopped", 0)
 	require.ErrorIs(t, err, archive.ErrNotFound)
 
-	for _, key := range []string{"", "/a", "a/", "a//b", "../a", "a/../b", "a/.hidden", "a b", "a\x00b"} {
+	const element = "parts/job_1[17]/1/log/0" // of a job array
+	require.NoError(t, put(ctx, s, element, "element"))
+	require.NoError(t, put(ctx, s, "parts/job_1[1]/1/log/0", "other"))
+	require.Equal(t, "element", get(t, s, element, 0))
+	objects, err = s.List(ctx, "parts/job_1[17]/")
+	require.NoError(t, err)
+	require.Len(t, objects, 1)
+	require.Equal(t, element, objects[0].Key)
+	require.NoError(t, s.Delete(ctx, element))
+	_, err = s.Get(ctx, element, 0)
+	require.ErrorIs(t, err, archive.ErrNotFound)
+
+	for _, key := range []string{
+		"", "/a", "a/", "a//b", "../a", "a/../b", "a/.hidden", "a b", "a\x00b", "[1]", "a/[1]", "a[]", "a[1", "a]", "a[1]b", "a[b]", "a[1][2]", "a[-1]", ".a[1]",
+	} {
 		require.Errorf(t, put(ctx, s, key, "x"), "key %q", key)
 	}
 

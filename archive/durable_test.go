@@ -168,6 +168,12 @@ func TestSurvive_checkpointsOfAnAgentThatIsKilled(t *testing.T) {
 
 // A node is lost for good. Its job resumes elsewhere, from the checkpoint in the archive.
 func TestSurvive_aJobResumesFromTheArchive(t *testing.T) {
+	for name, element := range map[string]string{"job": "", "element of an array": "[3]"} {
+		t.Run(name, func(t *testing.T) { aJobResumes(t, element) })
+	}
+}
+
+func aJobResumes(t *testing.T, element string) {
 	t.Parallel()
 	s := startSite(t, "")
 	where := "file://" + t.TempDir()
@@ -184,7 +190,10 @@ func TestSurvive_aJobResumesFromTheArchive(t *testing.T) {
 		echo optimizer > $MIND_CHECKPOINT_DIR/.new/rank/0
 		ln -s rank $MIND_CHECKPOINT_DIR/.new/latest
 		mv $MIND_CHECKPOINT_DIR/.new $MIND_CHECKPOINT_DIR/checkpoint-7
-		sleep 1000`, func(req *v1.SubmitJobRequest) { req.SchedulingConfig.MaxRetries = proto.Int32(1) })
+		sleep 1000`, func(req *v1.SubmitJobRequest) {
+		req.SchedulingConfig.MaxRetries = proto.Int32(1)
+		asElement(element)(req)
+	}) + element
 	var c *v1.Checkpoint
 	s.eventually("a checkpoint in the archive", func() error {
 		for _, c = range s.checkpoints(id) {

@@ -241,6 +241,15 @@ func (s *site) submit(script string, change func(*v1.SubmitJobRequest)) string {
 	return resp.GetJobId()
 }
 
+// asElement makes a job an array of one element, which is named by the end of its id, such as "[3]"; empty: it is a plain job.
+func asElement(element string) func(*v1.SubmitJobRequest) {
+	return func(req *v1.SubmitJobRequest) {
+		if number, err := strconv.ParseInt(strings.Trim(element, "[]"), 10, 32); err == nil {
+			req.SchedulingConfig.Array = &v1.ArraySpec{Start: int32(number), End: int32(number)}
+		}
+	}
+}
+
 func (s *site) awaitJob(id string, want func(*v1.Job) bool) *v1.Job {
 	s.t.Helper()
 	var last *v1.Job

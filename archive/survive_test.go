@@ -169,20 +169,21 @@ func (s *site) series(id string) {
 }
 
 func TestSurvive_theNodeIsGoneWithItsDisk(t *testing.T) {
-	t.Run("directory", func(t *testing.T) { theNodeIsGone(t, "file://"+t.TempDir()) })
+	t.Run("directory", func(t *testing.T) { theNodeIsGone(t, "file://"+t.TempDir(), "") })
+	t.Run("element of an array", func(t *testing.T) { theNodeIsGone(t, "file://"+t.TempDir(), "[3]") })
 	t.Run("bucket", func(t *testing.T) {
 		server := s3server.Start(t, porttest.Claim(t), "", "", "")
 		t.Setenv("AWS_ACCESS_KEY_ID", s3server.KeyID)
 		t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.Secret)
-		theNodeIsGone(t, "s3://"+s3server.Bucket+"/site-1?region=us-east-1&path_style=true&endpoint="+url.QueryEscape(server.URL))
+		theNodeIsGone(t, "s3://"+s3server.Bucket+"/site-1?region=us-east-1&path_style=true&endpoint="+url.QueryEscape(server.URL), "[3]")
 	})
 }
 
-func theNodeIsGone(t *testing.T, archiveURL string) {
+func theNodeIsGone(t *testing.T, archiveURL, element string) {
 	s := startSite(t, archiveURL)
 	n1 := s.machine("n1", func(c *agent.Config) { c.LogBytes = 8 << 20 })
 	gates := filepath.Join(t.TempDir(), "gate")
-	id := s.submit(writer(gates, 20_000, 1), nil)
+	id := s.submit(writer(gates, 20_000, 1), asElement(element)) + element
 	live := s.follow(&v1.StreamJobLogsRequest{JobId: id})
 	live.until(20_000)
 	open(t, gates, 1)
