@@ -71,6 +71,7 @@ var elsewhere = map[string]string{
 	"devcluster/testrun/testrun.go hold os.OpenFile":               ofALock,
 	"devcluster/testrun/testrun.go hold os.Rename":                 ofALock,
 	"devcluster/testrun/testrun.go sweepIfDead os.OpenFile":        ofALock,
+	"gateway/gatewaytest/dex.go StartDex os.WriteFile":             ofATest,
 	"gateway/jobcache/mariadb/mariadb.go start os.Create":          ofALog,
 	"raftnode/store/check_wal.go clearFrom os.OpenFile":            "it ends with a sync",
 	"raftnode/verify/source.go copyFile os.Create":                 ofAScratch,

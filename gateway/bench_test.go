@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"bytes"
@@ -21,6 +21,8 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
+	"github.com/mindcoordinator/mind/gateway/rest"
 	"github.com/mindcoordinator/mind/gateway/stream"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
@@ -47,7 +49,7 @@ func (quick) SubmitJobs(ctx context.Context, r *v1.SubmitJobsRequest) (*v1.Submi
 func (quick) StreamJobLogs(_ *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
 	message := &v1.StreamJobLogsResponse{}
 	for n := range 100 {
-		message.Entries = append(message.Entries, entry(n))
+		message.Entries = append(message.Entries, gatewaytest.Entry(n))
 	}
 	for {
 		if err := s.Send(message); err != nil {
@@ -85,7 +87,7 @@ func load(b *testing.B, url string) {
 		clients.Go(func() {
 			for range work {
 				r, _ := http.NewRequest("POST", url, bytes.NewReader(submitBody))
-				r.Header.Set("Authorization", "Bearer "+tokenAll)
+				r.Header.Set("Authorization", "Bearer "+gatewaytest.TokenAll)
 				resp, err := caller.Do(r)
 				if err != nil {
 					b.Error(err)
@@ -123,10 +125,10 @@ func cpuTime() time.Duration {
 // the gateway, and a bare HTTP server that decodes the JSON and answers.
 func BenchmarkSubmit(b *testing.B) {
 	b.Run("rest", func(b *testing.B) {
-		config := testConfig()
+		config := gatewaytest.Config()
 		config.Coordinators, config.DialOptions = []string{quickCoordinator(b)}, nil
-		g := newGate(b, config)
-		serve(b, g.handler, prefix+"/jobs")
+		g := gatewaytest.NewGate(b, config)
+		serve(b, g.Handler, rest.Prefix+"/jobs")
 	})
 	b.Run("bare http and json", func(b *testing.B) {
 		serve(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -140,9 +142,11 @@ func BenchmarkSubmit(b *testing.B) {
 		}), "/")
 	})
 	b.Run("bare grpc", func(b *testing.B) {
-		config := testConfig()
+		config := gatewaytest.Config()
 		config.Coordinators, config.DialOptions = []string{quickCoordinator(b)}, nil
-		g := newGate(b, config)
+		c, err := client.Dial(client.Config{Addrs: config.Coordinators, Secret: config.APISecret})
+		require.NoError(b, err)
+		defer func() { _ = c.Close() }()
 		request := &v1.SubmitJobRequest{}
 		_, _ = wire.Decode(submitBody, request)
 		b.ReportAllocs()
@@ -151,7 +155,7 @@ func BenchmarkSubmit(b *testing.B) {
 		b.ResetTimer()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if _, err := g.server.jobs.SubmitJob(b.Context(), request); err != nil {
+				if _, err := c.Jobs().SubmitJob(b.Context(), request); err != nil {
 					b.Error(err)
 				}
 			}
@@ -172,18 +176,18 @@ func serve(b *testing.B, handler http.Handler, path string) {
 
 // BenchmarkLogs reads a long log through the gateway; one op is 100 lines.
 func BenchmarkLogs(b *testing.B) {
-	config := testConfig()
+	config := gatewaytest.Config()
 	config.Coordinators, config.DialOptions = []string{quickCoordinator(b)}, nil
-	server := httptest.NewServer(newGate(b, config).handler)
+	server := httptest.NewServer(gatewaytest.NewGate(b, config).Handler)
 	defer server.Close()
-	r, _ := http.NewRequest("GET", server.URL+prefix+"/jobs/job_1/logs", nil)
-	r.Header.Set("Authorization", "Bearer "+tokenAll)
+	r, _ := http.NewRequest("GET", server.URL+rest.Prefix+"/jobs/job_1/logs", nil)
+	r.Header.Set("Authorization", "Bearer "+gatewaytest.TokenAll)
 	resp, err := http.DefaultClient.Do(r)
 	require.NoError(b, err)
 	defer func() { _ = resp.Body.Close() }()
 	var frames []byte
 	for n := range 100 {
-		frames = stream.AppendLog(frames, entry(n))
+		frames = stream.AppendLog(frames, gatewaytest.Entry(n))
 	}
 	b.SetBytes(int64(len(frames)))
 	b.ResetTimer()

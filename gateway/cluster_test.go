@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -13,12 +13,14 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 func TestDrain_answersTheNodeAndWhatBecomesOfItsJobs(t *testing.T) {
-	c := newScripted(t)
+	c := gatewaytest.NewCoordinator(t)
 	at := timestamppb.New(time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC))
-	c.on("DrainNode", func(context.Context, any) (any, error) {
+	c.On("DrainNode", func(context.Context, any) (any, error) {
 		return &v1.DrainNodeResponse{
 			Node: &v1.Node{NodeId: "n1", State: v1.NodeState_DRAINING, DrainDeadline: at},
 			Effects: []*v1.DrainEffect{
@@ -27,8 +29,8 @@ func TestDrain_answersTheNodeAndWhatBecomesOfItsJobs(t *testing.T) {
 			},
 		}, nil
 	})
-	a := newGate(t, testConfig(c)).do("POST", prefix+"/cluster/nodes/n1/drain", `{"deadline_seconds":60}`)
-	require.Equal(t, 200, a.code, a.body)
+	a := gatewaytest.NewGate(t, gatewaytest.Config(c)).Do("POST", rest.Prefix+"/cluster/nodes/n1/drain", `{"deadline_seconds":60}`)
+	require.Equal(t, 200, a.Code, a.Body)
 	var got map[string]any
 	require.NoError(t, json.Unmarshal(a.Data, &got))
 	require.Equal(t, "n1", got["node_id"])
@@ -41,46 +43,46 @@ func TestDrain_answersTheNodeAndWhatBecomesOfItsJobs(t *testing.T) {
 		map[string]any{"job_id": "", "name": "", "effect": "runs to its end", "stops_at": nil, "resumes_from": ""},
 	}, got["effects"])
 
-	c.on("DrainNode", func(context.Context, any) (any, error) {
+	c.On("DrainNode", func(context.Context, any) (any, error) {
 		return &v1.DrainNodeResponse{Node: &v1.Node{NodeId: "n1"}}, nil
 	})
-	a = newGate(t, testConfig(c)).do("POST", prefix+"/nodes/n1/drain", "")
-	require.Equal(t, 200, a.code, a.body)
+	a = gatewaytest.NewGate(t, gatewaytest.Config(c)).Do("POST", rest.Prefix+"/nodes/n1/drain", "")
+	require.Equal(t, 200, a.Code, a.Body)
 	require.NoError(t, json.Unmarshal(a.Data, &got))
 	require.Equal(t, []any{}, got["effects"])
 	for body, field := range map[string]string{`{"dry_run":"yes"}`: "dry_run", `{"dryrun":true}`: "dryrun", `{"deadline_seconds":1.5}`: "deadline_seconds"} {
-		a = newGate(t, testConfig(c)).do("POST", prefix+"/nodes/n1/drain", body)
-		require.Equal(t, 422, a.code, a.body)
+		a = gatewaytest.NewGate(t, gatewaytest.Config(c)).Do("POST", rest.Prefix+"/nodes/n1/drain", body)
+		require.Equal(t, 422, a.Code, a.Body)
 		require.Equal(t, field, a.Error.Details[0].Field)
 	}
 }
 
 func TestForget_refusals(t *testing.T) {
-	c := newScripted(t)
-	g := newGate(t, testConfig(c))
+	c := gatewaytest.NewCoordinator(t)
+	g := gatewaytest.NewGate(t, gatewaytest.Config(c))
 	for code, want := range map[codes.Code]int{codes.FailedPrecondition: 409, codes.NotFound: 404} {
-		c.on("ForgetNode", func(context.Context, any) (any, error) { return nil, grpcstatus.Error(code, "stop its agent first") })
-		a := g.do("DELETE", prefix+"/nodes/n1", "")
-		require.Equal(t, want, a.code, a.body)
+		c.On("ForgetNode", func(context.Context, any) (any, error) { return nil, grpcstatus.Error(code, "stop its agent first") })
+		a := g.Do("DELETE", rest.Prefix+"/nodes/n1", "")
+		require.Equal(t, want, a.Code, a.Body)
 		require.Contains(t, a.Error.Message, "stop its agent first")
 	}
-	c.on("ForgetNode", func(context.Context, any) (any, error) { return &v1.ForgetNodeResponse{}, nil })
-	a := g.do("DELETE", prefix+"/nodes/n1", "")
+	c.On("ForgetNode", func(context.Context, any) (any, error) { return &v1.ForgetNodeResponse{}, nil })
+	a := g.Do("DELETE", rest.Prefix+"/nodes/n1", "")
 	require.JSONEq(t, `{"node_id":"n1"}`, string(a.Data))
-	a = g.do("PUT", prefix+"/nodes/n1", "")
-	require.Equal(t, 405, a.code)
-	require.Contains(t, a.header.Get("Allow"), "DELETE")
+	a = g.Do("PUT", rest.Prefix+"/nodes/n1", "")
+	require.Equal(t, 405, a.Code)
+	require.Contains(t, a.Header.Get("Allow"), "DELETE")
 }
 
 func TestJob_showsItsRetriesAndPastAttempts(t *testing.T) {
-	c := newScripted(t)
-	c.on("GetJob", func(context.Context, any) (any, error) {
+	c := gatewaytest.NewCoordinator(t)
+	c.On("GetJob", func(context.Context, any) (any, error) {
 		return &v1.GetJobResponse{Job: &v1.Job{JobId: "job_1", Retries: &v1.RetryCounts{NodeLost: 2, Drained: 1}, PastAttempts: []*v1.PastAttempt{
 			{Attempt: 1, Nodes: []string{"n1", "n2"}, ErrorType: v1.ErrorType_NODE_LOST, Reason: "gone", FailedNode: "n2", StartedAt: timestamppb.New(time.Unix(0, 0))},
 			{Attempt: 2, Nodes: []string{"n3"}, ExitCode: proto.Int32(3)},
 		}}}, nil
 	})
-	a := newGate(t, testConfig(c)).do("GET", prefix+"/jobs/job_1", "")
+	a := gatewaytest.NewGate(t, gatewaytest.Config(c)).Do("GET", rest.Prefix+"/jobs/job_1", "")
 	var got struct {
 		Retries  map[string]int   `json:"retries"`
 		Attempts []map[string]any `json:"past_attempts"`

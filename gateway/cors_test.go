@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"strings"
@@ -6,7 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
 	"github.com/mindcoordinator/mind/gateway/origins"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 const dashboard = "https://dashboard.example.com"
@@ -14,27 +16,27 @@ const dashboard = "https://dashboard.example.com"
 // Pages of the configured origins may use the gateway, and read the headers that they need; pages of other origins may
 // not.
 func TestCORS_pagesOfTheConfiguredOrigins(t *testing.T) {
-	c := newScripted(t)
-	config := testConfig(c)
+	c := gatewaytest.NewCoordinator(t)
+	config := gatewaytest.Config(c)
 	config.CORSOrigins = []string{dashboard, "http://localhost:5173"}
 	require.NoError(t, config.Validate())
-	g := newGate(t, config)
-	preflight := func(origin, method, headers string) *answer {
-		return g.do("OPTIONS", prefix+"/jobs", "", "Authorization", "", "Origin", origin, "Access-Control-Request-Method", method, "Access-Control-Request-Headers", headers)
+	g := gatewaytest.NewGate(t, config)
+	preflight := func(origin, method, headers string) *gatewaytest.Answer {
+		return g.Do("OPTIONS", rest.Prefix+"/jobs", "", "Authorization", "", "Origin", origin, "Access-Control-Request-Method", method, "Access-Control-Request-Headers", headers)
 	}
-	allowed := func(a *answer) string { return a.header.Get("Access-Control-Allow-Origin") }
+	allowed := func(a *gatewaytest.Answer) string { return a.Header.Get("Access-Control-Allow-Origin") }
 	for _, origin := range config.CORSOrigins {
 		a := preflight(origin, "POST", "authorization,content-type,idempotency-key,last-event-id,x-mind-consistency,x-request-id,x-request-timeout")
-		require.Equal(t, 204, a.code)
-		require.Equal(t, []string{origin}, a.header["Access-Control-Allow-Origin"], "the origin itself, never *")
-		require.Equal(t, "POST", a.header.Get("Access-Control-Allow-Methods"))
-		require.Contains(t, a.header.Get("Access-Control-Allow-Headers"), "authorization")
-		require.Equal(t, "600", a.header.Get("Access-Control-Max-Age"))
-		require.Contains(t, a.header.Get("Vary"), "Origin")
-		require.Empty(t, a.header.Get("Access-Control-Allow-Credentials"))
+		require.Equal(t, 204, a.Code)
+		require.Equal(t, []string{origin}, a.Header["Access-Control-Allow-Origin"], "the origin itself, never *")
+		require.Equal(t, "POST", a.Header.Get("Access-Control-Allow-Methods"))
+		require.Contains(t, a.Header.Get("Access-Control-Allow-Headers"), "authorization")
+		require.Equal(t, "600", a.Header.Get("Access-Control-Max-Age"))
+		require.Contains(t, a.Header.Get("Vary"), "Origin")
+		require.Empty(t, a.Header.Get("Access-Control-Allow-Credentials"))
 	}
-	require.Empty(t, c.seen(), "a preflight calls nothing")
-	for name, a := range map[string]*answer{
+	require.Empty(t, c.Calls(), "a preflight calls nothing")
+	for name, a := range map[string]*gatewaytest.Answer{
 		"another origin":                   preflight("https://evil.example.com", "POST", "authorization"),
 		"one that begins alike":            preflight(dashboard+".evil.com", "POST", "authorization"),
 		"one that ends alike":              preflight("https://evil-dashboard.example.com", "POST", "authorization"),
@@ -47,26 +49,26 @@ func TestCORS_pagesOfTheConfiguredOrigins(t *testing.T) {
 		"a header of the inner interfaces": preflight(dashboard, "POST", "x-tenant-id"),
 	} {
 		require.Empty(t, allowed(a), name)
-		require.Empty(t, a.header.Get("Access-Control-Allow-Headers"), name)
+		require.Empty(t, a.Header.Get("Access-Control-Allow-Headers"), name)
 	}
 
-	a := g.do("GET", prefix+"/jobs", "", "Origin", dashboard)
-	require.Equal(t, 200, a.code)
+	a := g.Do("GET", rest.Prefix+"/jobs", "", "Origin", dashboard)
+	require.Equal(t, 200, a.Code)
 	require.Equal(t, dashboard, allowed(a))
-	require.Contains(t, a.header.Get("Vary"), "Origin")
+	require.Contains(t, a.Header.Get("Vary"), "Origin")
 	for _, header := range []string{"X-Request-Id", "X-Mind-Index", "Retry-After"} {
-		require.Contains(t, a.header.Get("Access-Control-Expose-Headers"), header)
+		require.Contains(t, a.Header.Get("Access-Control-Expose-Headers"), header)
 	}
-	a = g.do("GET", prefix+"/jobs", "", "Origin", dashboard, "Authorization", "")
-	require.Equal(t, 401, a.code)
+	a = g.Do("GET", rest.Prefix+"/jobs", "", "Origin", dashboard, "Authorization", "")
+	require.Equal(t, 401, a.Code)
 	require.Equal(t, dashboard, allowed(a), "the page may read why")
-	a = g.do("GET", prefix+"/jobs", "", "Origin", "https://evil.example.com")
-	require.Equal(t, 200, a.code, "the token is good; that the page cannot read the answer is the browser's part")
+	a = g.Do("GET", rest.Prefix+"/jobs", "", "Origin", "https://evil.example.com")
+	require.Equal(t, 200, a.Code, "the token is good; that the page cannot read the answer is the browser's part")
 	require.Empty(t, allowed(a))
-	require.Contains(t, a.header.Get("Vary"), "Origin", "or a cache gives it to the others")
-	a = g.do("OPTIONS", prefix+"/jobs", "", "Authorization", "")
-	require.Equal(t, 204, a.code)
-	require.Contains(t, a.header.Get("Allow"), "POST", "what is no preflight is answered as ever")
+	require.Contains(t, a.Header.Get("Vary"), "Origin", "or a cache gives it to the others")
+	a = g.Do("OPTIONS", rest.Prefix+"/jobs", "", "Authorization", "")
+	require.Equal(t, 204, a.Code)
+	require.Contains(t, a.Header.Get("Allow"), "POST", "what is no preflight is answered as ever")
 }
 
 func TestCORS_originsAreChecked(t *testing.T) {
@@ -79,7 +81,7 @@ func TestCORS_originsAreChecked(t *testing.T) {
 		"file:///x", "https://a https://b",
 	} {
 		require.Error(t, origins.Check(bad), bad)
-		config := testConfig(newScripted(t))
+		config := gatewaytest.Config(gatewaytest.NewCoordinator(t))
 		config.CORSOrigins = []string{bad}
 		require.ErrorContains(t, config.Validate(), "cors_origins", bad)
 	}

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"strings"
@@ -9,7 +9,10 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // The permissions for evaluations; reading was published under both.
@@ -58,35 +61,35 @@ func TestEvaluations_routes(t *testing.T) {
 		},
 	} {
 		t.Run(tc.method+" "+tc.path, func(t *testing.T) {
-			c := newScripted(t)
-			config := testConfig(c)
+			c := gatewaytest.NewCoordinator(t)
+			config := gatewaytest.Config(c)
 			for _, permission := range auth.AllPermissions {
-				config.Tokens = append(config.Tokens, StaticToken{Token: "only-" + permission, Tenant: "acme", User: "ann", Permissions: []string{permission}})
+				config.Tokens = append(config.Tokens, gateway.StaticToken{Token: "only-" + permission, Tenant: "acme", User: "ann", Permissions: []string{permission}})
 			}
-			g := newGate(t, config)
+			g := gatewaytest.NewGate(t, config)
 			for _, permission := range auth.AllPermissions {
-				before := len(c.seen())
-				a := g.do(tc.method, prefix+tc.path, tc.body, "Authorization", "Bearer only-"+permission)
+				before := len(c.Calls())
+				a := g.Do(tc.method, rest.Prefix+tc.path, tc.body, "Authorization", "Bearer only-"+permission)
 				if !strings.Contains(strings.Join(tc.anyOf, " "), permission) {
-					require.Equal(t, 403, a.code, permission)
-					require.Len(t, c.seen(), before)
+					require.Equal(t, 403, a.Code, permission)
+					require.Len(t, c.Calls(), before)
 					continue
 				}
-				require.Equal(t, tc.code, a.code, a.body)
-				require.Equal(t, "42", a.header.Get("X-Mind-Index"))
-				call := c.seen()[before]
-				require.Equal(t, tc.rpc, call.method)
-				require.True(t, proto.Equal(tc.request, call.request.(proto.Message)), "%v", call.request)
-				require.Equal(t, []string{"acme"}, call.md[status.KeyTenant])
-				require.Equal(t, tc.method != "GET", len(call.md[status.KeyIdempotency]) == 1, "writes carry a key, reads do not")
+				require.Equal(t, tc.code, a.Code, a.Body)
+				require.Equal(t, "42", a.Header.Get("X-Mind-Index"))
+				call := c.Calls()[before]
+				require.Equal(t, tc.rpc, call.Method)
+				require.True(t, proto.Equal(tc.request, call.Request.(proto.Message)), "%v", call.Request)
+				require.Equal(t, []string{"acme"}, call.MD[status.KeyTenant])
+				require.Equal(t, tc.method != "GET", len(call.MD[status.KeyIdempotency]) == 1, "writes carry a key, reads do not")
 			}
 		})
 	}
 }
 
 func TestEvaluations_badInput(t *testing.T) {
-	c := newScripted(t)
-	g := newGate(t, testConfig(c))
+	c := gatewaytest.NewCoordinator(t)
+	g := gatewaytest.NewGate(t, gatewaytest.Config(c))
 	for name, tc := range map[string]struct{ method, path, body, field string }{
 		"an empty body":        {"POST", "/evaluations", ``, "body"},
 		"an unknown field":     {"POST", "/evaluations", `{"benchmark":[]}`, "benchmark"},
@@ -100,12 +103,12 @@ func TestEvaluations_badInput(t *testing.T) {
 		"none to compare":      {"GET", "/evaluations/compare", ``, "ids"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := g.do(tc.method, prefix+tc.path, tc.body)
-			require.Equal(t, 422, a.code, a.body)
+			a := g.Do(tc.method, rest.Prefix+tc.path, tc.body)
+			require.Equal(t, 422, a.Code, a.Body)
 			require.Equal(t, "VALIDATION_ERROR", a.Error.Code)
 			require.Len(t, a.Error.Details, 1)
 			require.Equal(t, tc.field, a.Error.Details[0].Field)
 		})
 	}
-	require.Empty(t, c.seen())
+	require.Empty(t, c.Calls())
 }

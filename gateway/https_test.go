@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"bytes"
@@ -10,12 +10,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/gateway"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
 	"github.com/mindcoordinator/mind/pki"
 )
 
@@ -31,15 +32,15 @@ func TestHTTPS_followsItsCertificate(t *testing.T) {
 	require.NoError(t, err)
 	roots.AddCert(authority[0])
 
-	config := testConfig(newScripted(t))
+	config := gatewaytest.Config(gatewaytest.NewCoordinator(t))
 	config.HTTPCertFile, config.HTTPKeyFile = files.Cert, files.Key
 	config.Listener, err = net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	var log lockedBuffer
+	var log gatewaytest.Log
 	config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, config) }()
+	go func() { ended <- gateway.Run(ctx, config) }()
 	defer func() {
 		stop()
 		require.NoError(t, <-ended)
@@ -70,27 +71,4 @@ func TestHTTPS_followsItsCertificate(t *testing.T) {
 	require.NoError(t, err)
 	defer plain.Body.Close()
 	require.Equal(t, 400, plain.StatusCode, "plain HTTP at a door for HTTPS")
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) Bytes() []byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return bytes.Clone(l.b.Bytes())
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -11,14 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
 	"github.com/mindcoordinator/mind/gateway/jobcache/mariadb"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // listing answers with a page of jobs, of which no two are alike.
-func listing(t *testing.T) *scripted {
-	c := newScripted(t)
+func listing(t *testing.T) *gatewaytest.Coordinator {
+	c := gatewaytest.NewCoordinator(t)
 	page := uint64(0)
-	c.on("ListJobs", func(context.Context, any) (any, error) {
+	c.On("ListJobs", func(context.Context, any) (any, error) {
 		page++
 		reply := &v1.ListJobsResponse{}
 		for i := range 100 {
@@ -38,26 +41,26 @@ func TestJobCache_isRefreshedByListsOnly(t *testing.T) {
 	defer server.Stop()
 	address, db := server.Database(t)
 	c := listing(t)
-	c.on("GetJob", func(context.Context, any) (any, error) {
+	c.On("GetJob", func(context.Context, any) (any, error) {
 		return &v1.GetJobResponse{Job: &v1.Job{JobId: "job_read", TenantId: "acme"}}, nil
 	})
-	c.on("CancelJob", func(context.Context, any) (any, error) {
+	c.On("CancelJob", func(context.Context, any) (any, error) {
 		return &v1.CancelJobResponse{Job: &v1.Job{JobId: "job_canceled", TenantId: "acme"}}, nil
 	})
-	config := testConfig(c)
+	config := gatewaytest.Config(c)
 	config.JobCache = address
-	s, err := newServer(config.withDefaults())
+	handler, release, err := gateway.Handler(config)
 	require.NoError(t, err)
-	g := &gate{t: t, server: s, handler: s.router()}
-	require.Equal(t, 200, g.do("GET", prefix+"/jobs/job_read", "").code)
-	require.Equal(t, 200, g.do("POST", prefix+"/jobs/job_canceled/cancel", "").code)
+	g := gatewaytest.GateOf(t, handler)
+	require.Equal(t, 200, g.Do("GET", rest.Prefix+"/jobs/job_read", "").Code)
+	require.Equal(t, 200, g.Do("POST", rest.Prefix+"/jobs/job_canceled/cancel", "").Code)
 	// A write that takes too long is given up, and closing waits for what is left for a second only.
 	require.Eventually(t, func() bool {
-		require.Equal(t, 200, g.do("GET", prefix+"/jobs", "").code)
+		require.Equal(t, 200, g.Do("GET", rest.Prefix+"/jobs", "").Code)
 		var oldest int
 		return db.QueryRow("SELECT MIN(revision) FROM mod_scaimind_jobs WHERE name <> ''").Scan(&oldest) == nil && oldest >= 2
 	}, time.Minute, 10*time.Millisecond)
-	s.close()
+	release()
 	// One statement sees one state: the server may be at a write that was cut off.
 	var jobs, as, masked int
 	require.NoError(t, db.QueryRow(`SELECT COUNT(*),
@@ -124,23 +127,23 @@ func TestJobCache_noRequestFailsWithIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := testConfig(listing(t))
+			config := gatewaytest.Config(listing(t))
 			config.JobCache = database(t)
-			g := newGate(t, config)
+			g := gatewaytest.NewGate(t, config)
 			end := time.Now().Add(time.Minute)
 			for failing := false; !failing; {
 				require.True(t, time.Now().Before(end), "the failure never shows in the metrics")
-				a := g.do("GET", prefix+"/jobs", "")
-				require.Equal(t, 200, a.code)
-				require.Len(t, g.data(a)["jobs"], 100)
-				metrics := g.do("GET", "/metrics", "").body
+				a := g.Do("GET", rest.Prefix+"/jobs", "")
+				require.Equal(t, 200, a.Code)
+				require.Len(t, g.Data(a)["jobs"], 100)
+				metrics := g.Do("GET", "/metrics", "").Body
 				require.NotContains(t, metrics, "hunter2")
 				failing = strings.Contains(metrics, "\nmind_gateway_job_cache_failing 1\n")
 			}
 			for range 20 { // while it is known to be broken, too
-				require.Equal(t, 200, g.do("GET", prefix+"/jobs", "").code)
+				require.Equal(t, 200, g.Do("GET", rest.Prefix+"/jobs", "").Code)
 			}
-			require.Equal(t, 200, g.do("GET", "/health/ready", "").code)
+			require.Equal(t, 200, g.Do("GET", "/health/ready", "").Code)
 		})
 	}
 }

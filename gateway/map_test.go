@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // A map of 10,000 GPUs is less than 100 KB, before it is compressed.
 func TestClusterMap_isCompact(t *testing.T) {
-	c := newScripted(t)
-	c.on("GetClusterMap", func(context.Context, any) (any, error) {
+	c := gatewaytest.NewCoordinator(t)
+	c.On("GetClusterMap", func(context.Context, any) (any, error) {
 		reply := &v1.GetClusterMapResponse{}
 		for i := range 1250 {
 			reply.NodeIds = append(reply.NodeIds, fmt.Sprintf("gpu-node-%04d", i))
@@ -26,7 +28,7 @@ func TestClusterMap_isCompact(t *testing.T) {
 		}
 		return reply, nil
 	})
-	a := newGate(t, testConfig(c)).do("GET", prefix+"/cluster/map", "")
-	require.Equal(t, 200, a.code)
-	require.Less(t, len(a.body), 100_000)
+	a := gatewaytest.NewGate(t, gatewaytest.Config(c)).Do("GET", rest.Prefix+"/cluster/map", "")
+	require.Equal(t, 200, a.Code)
+	require.Less(t, len(a.Body), 100_000)
 }

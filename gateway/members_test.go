@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
 )
 
 type memberOf []string
@@ -18,11 +19,11 @@ func (m memberOf) Authenticate(context.Context, string) (*auth.Caller, error) {
 
 // The coordinators learn of the groups and roles of a caller with each write.
 func TestWrites_tellTheGroupsAndRolesOfTheCaller(t *testing.T) {
-	c := newScripted(t)
-	config := testConfig(c)
+	c := gatewaytest.NewCoordinator(t)
+	config := gatewaytest.Config(c)
 	config.Tokens, config.Authenticator = nil, memberOf{"role:lead", "group:g1"}
-	g := newGate(t, config)
-	a := g.do("POST", "/v1/modules/scaicore/checkpoints/dec_1/resolve", `{"resolution": "yes"}`)
-	require.Equal(t, 200, a.code, a.body)
-	require.Equal(t, []string{"role:lead", "group:g1"}, c.seen()[0].md[status.KeyMember])
+	g := gatewaytest.NewGate(t, config)
+	a := g.Do("POST", "/v1/modules/scaicore/checkpoints/dec_1/resolve", `{"resolution": "yes"}`)
+	require.Equal(t, 200, a.Code, a.Body)
+	require.Equal(t, []string{"role:lead", "group:g1"}, c.Calls()[0].MD[status.KeyMember])
 }

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"encoding/json"
@@ -9,13 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/api/methods"
+	"github.com/mindcoordinator/mind/gateway"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // The document and docs/use/rest.md describe every route, with its parameters and answers.
 func TestOpenAPI_holdsCodeAndDocsTogether(t *testing.T) {
 	page, err := os.ReadFile("../docs/use/rest.md")
 	require.NoError(t, err)
-	all, document := new(server).routes()
+	all, document := new(gateway.Server).Routes()
 	require.Len(t, document, len(all))
 	for i, r := range all {
 		d := document[i]
@@ -24,7 +27,7 @@ func TestOpenAPI_holdsCodeAndDocsTogether(t *testing.T) {
 			require.True(t, d.In != nil || d.InSchema != nil, "%s takes no body", r.Name)
 		}
 		require.True(t, r.Stream || d.Out != nil || d.OutSchema != nil || d.Media != "" || r.Path == "/metrics" || d.Code == 204 || d.Code == 303, "%s answers nothing", r.Name)
-		path := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(r.Path, prefix), "/cluster"), "/api")
+		path := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(r.Path, rest.Prefix), "/cluster"), "/api")
 		require.True(t, strings.Contains(string(page), path), "docs/use/rest.md does not speak of %s", r.Name)
 	}
 }
@@ -38,7 +41,7 @@ func TestEndpoints_serveWhatTheProtosDeclare(t *testing.T) {
 			declared[key{m.Name, r.Variant}] = true
 		}
 	}
-	for _, e := range new(server).endpoints() {
+	for _, e := range new(gateway.Server).Endpoints() {
 		require.True(t, e.Serve != nil || e.RPC != "" && !methods.Of(e.RPC).Streams, "%s %s: nothing answers", e.RPC, e.Own.Path)
 		require.NotEqual(t, e.RPC == "", e.Own.Path == "", "either a method's or the gateway's own: %s %s", e.RPC, e.Own.Path)
 		require.False(t, e.Open && e.RPC != "", "%s: what coordinators are asked for needs a token", e.RPC)
@@ -48,7 +51,7 @@ func TestEndpoints_serveWhatTheProtosDeclare(t *testing.T) {
 		}
 	}
 	require.Equal(t, declared, serving)
-	all, _ := new(server).routes()
+	all, _ := new(gateway.Server).Routes()
 	for _, r := range all {
 		require.NotNil(t, r.Serve, r.Name)
 		require.True(t, r.Field == "" || strings.Contains(r.Path, "{"), "%s: no segment says %s", r.Name, r.Field)
@@ -56,9 +59,9 @@ func TestEndpoints_serveWhatTheProtosDeclare(t *testing.T) {
 }
 
 func TestOpenAPI_refersOnlyToExistingSchemas(t *testing.T) {
-	g := newGate(t, testConfig(newScripted(t)))
-	a := g.do("GET", "/openapi.json", "", "Authorization", "")
-	require.Equal(t, 200, a.code)
+	g := gatewaytest.NewGate(t, gatewaytest.Config(gatewaytest.NewCoordinator(t)))
+	a := g.Do("GET", "/openapi.json", "", "Authorization", "")
+	require.Equal(t, 200, a.Code)
 	var doc struct {
 		OpenAPI    string `json:"openapi"`
 		Paths      map[string]map[string]json.RawMessage
@@ -66,10 +69,10 @@ func TestOpenAPI_refersOnlyToExistingSchemas(t *testing.T) {
 			Schemas map[string]json.RawMessage `json:"schemas"`
 		} `json:"components"`
 	}
-	require.NoError(t, json.Unmarshal([]byte(a.body), &doc))
+	require.NoError(t, json.Unmarshal([]byte(a.Body), &doc))
 	require.Equal(t, "3.1.0", doc.OpenAPI)
-	require.Contains(t, doc.Paths, prefix+"/jobs")
-	rest := a.body
+	require.Contains(t, doc.Paths, rest.Prefix+"/jobs")
+	rest := a.Body
 	refs, ids := 0, map[string]bool{}
 	for {
 		_, after, ok := strings.Cut(rest, `"#/components/schemas/`)

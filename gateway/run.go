@@ -75,6 +75,16 @@ func Run(ctx context.Context, config Config) error {
 	return s.drain(server, failed)
 }
 
+// Handler returns a handler that answers as Run does, for a program with a listener of its own. Nothing runs in the background:
+// denied requests are not reported, and uploads are not collected. release frees the resources that it holds.
+func Handler(config Config) (handler http.Handler, release func(), err error) {
+	s, err := newServer(config.withDefaults())
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.router(), s.close, nil
+}
+
 // maxStreams bounds the requests that one HTTP/2 connection has open at a time, event streams included.
 const maxStreams = 250
 

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -16,28 +16,31 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 func TestRun_drains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newScripted(t)
+		c := gatewaytest.NewCoordinator(t)
 		entered, release := make(chan struct{}), make(chan struct{})
-		c.on("SubmitJob", func(context.Context, any) (any, error) {
+		c.On("SubmitJob", func(context.Context, any) (any, error) {
 			close(entered)
 			<-release
-			return replies["SubmitJob"](), nil
+			return gatewaytest.Replies["SubmitJob"](), nil
 		})
-		c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
-			_ = lines(r, s, 1)
+		c.Logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+			_ = gatewaytest.Lines(r, s, 1)
 			<-s.Context().Done()
 			return s.Context().Err()
 		}
-		g := runGateway(t, testConfig(c))
-		next, _ := g.stream("/jobs/job_1/logs")
-		expectLines(t, next, 1, 1)
+		g := gatewaytest.Run(t, gatewaytest.Config(c))
+		next, _ := g.Stream("/jobs/job_1/logs")
+		gatewaytest.ExpectLines(t, next, 1, 1)
 		answered := make(chan int, 1)
 		go func() {
-			resp, err := g.request(context.Background(), "POST", prefix+"/jobs", `{"name":"x"}`)
+			resp, err := g.Request(context.Background(), "POST", rest.Prefix+"/jobs", `{"name":"x"}`)
 			if err != nil {
 				answered <- 0
 				return
@@ -46,60 +49,60 @@ func TestRun_drains(t *testing.T) {
 			answered <- resp.StatusCode
 		}()
 		<-entered
-		g.stop()
-		require.Equal(t, event{comment: "this gateway is shutting down"}, next(), "no error event: the caller is to come back")
-		require.Equal(t, event{}, next())
+		g.Stop()
+		require.Equal(t, gatewaytest.Event{Comment: "this gateway is shutting down"}, next(), "no error event: the caller is to come back")
+		require.Equal(t, gatewaytest.Event{}, next())
 		synctest.Wait()
 		select {
-		case <-g.ended:
+		case <-g.Ended:
 			t.Fatal("a request was in flight")
 		default:
 		}
 		close(release)
 		require.Equal(t, 201, <-answered)
-		err := <-g.ended
+		err := <-g.Ended
 		require.NoError(t, err)
-		g.ended <- err
-		_, err = g.request(context.Background(), "GET", "/health", "")
+		g.Ended <- err
+		_, err = g.Request(context.Background(), "GET", "/health", "")
 		require.Error(t, err)
 	})
 }
 
 func TestRun_drainIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newScripted(t)
+		c := gatewaytest.NewCoordinator(t)
 		entered := make(chan struct{})
-		c.on("SubmitJob", func(ctx context.Context, _ any) (any, error) {
+		c.On("SubmitJob", func(ctx context.Context, _ any) (any, error) {
 			close(entered)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
-		config := testConfig(c)
+		config := gatewaytest.Config(c)
 		config.Timeouts.Shutdown = time.Second
-		g := runGateway(t, config)
+		g := gatewaytest.Run(t, config)
 		go func() {
-			resp, err := g.request(context.Background(), "POST", prefix+"/jobs", `{"name":"x"}`)
+			resp, err := g.Request(context.Background(), "POST", rest.Prefix+"/jobs", `{"name":"x"}`)
 			if err == nil {
 				_ = resp.Body.Close()
 			}
 		}()
 		<-entered
 		start := time.Now()
-		g.stop()
-		err := <-g.ended
+		g.Stop()
+		err := <-g.Ended
 		require.NoError(t, err)
 		require.Less(t, time.Since(start), 2*time.Second)
-		g.ended <- err
+		g.Ended <- err
 	})
 }
 
 // A caller sees a slow answer, not an error, while the leader changes.
 func TestRun_submitsGoThroughAChangeOfLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		old, next := newScripted(t), newScripted(t)
+		old, next := gatewaytest.NewCoordinator(t), gatewaytest.NewCoordinator(t)
 		elected := time.Now().Add(2 * time.Second)
 		killed := make(chan struct{})
-		old.on("SubmitJob", func(ctx context.Context, _ any) (any, error) {
+		old.On("SubmitJob", func(ctx context.Context, _ any) (any, error) {
 			_ = grpc.SetTrailer(ctx, metadata.Pairs(status.KeyLeader, "c1=a:1"))
 			select {
 			case <-killed:
@@ -107,22 +110,22 @@ func TestRun_submitsGoThroughAChangeOfLeader(t *testing.T) {
 				return nil, ctx.Err()
 			default:
 			}
-			return replies["SubmitJob"](), nil
+			return gatewaytest.Replies["SubmitJob"](), nil
 		})
-		next.on("SubmitJob", func(ctx context.Context, _ any) (any, error) {
+		next.On("SubmitJob", func(ctx context.Context, _ any) (any, error) {
 			if time.Now().Before(elected) {
 				_ = grpc.SetTrailer(ctx, metadata.Pairs(status.KeyOutcome, status.NotSent))
 				return nil, grpcstatus.Error(codes.Unavailable, "no leader")
 			}
-			return replies["SubmitJob"](), nil
+			return gatewaytest.Replies["SubmitJob"](), nil
 		})
-		g := runGateway(t, testConfig(old, next))
+		g := gatewaytest.Run(t, gatewaytest.Config(old, next))
 		codes := make(chan int)
 		const callers = 8
 		for range callers {
 			go func() {
 				for range 50 {
-					resp, err := g.request(context.Background(), "POST", prefix+"/jobs", `{"name":"x"}`)
+					resp, err := g.Request(context.Background(), "POST", rest.Prefix+"/jobs", `{"name":"x"}`)
 					if err != nil {
 						codes <- 0
 						continue
@@ -137,7 +140,7 @@ func TestRun_submitsGoThroughAChangeOfLeader(t *testing.T) {
 			require.Equal(t, http.StatusCreated, <-codes)
 			if n == 100 {
 				close(killed)
-				old.server.Stop()
+				old.Stop()
 			}
 		}
 		require.Less(t, time.Until(elected), time.Duration(0), "the answers were slow")
@@ -146,7 +149,7 @@ func TestRun_submitsGoThroughAChangeOfLeader(t *testing.T) {
 }
 
 func TestRun_refusesAListenerItCannotHave(t *testing.T) {
-	config := testConfig()
+	config := gatewaytest.Config()
 	config.HTTPAddr = "127.0.0.1:99999"
-	require.ErrorContains(t, Run(t.Context(), config), "start gateway")
+	require.ErrorContains(t, gateway.Run(t.Context(), config), "start gateway")
 }

@@ -1,15 +1,28 @@
-package gateway
+package gateway_test
 
 import (
 	"regexp"
 	"strings"
+	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/gateway"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
 	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
+// newInner returns a server and the gate to it.
+func newInner(t testing.TB, config gateway.Config) (*gateway.Server, *gatewaytest.Gate) {
+	s, err := gateway.NewServer(config)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s, gatewaytest.GateOf(t, s.Router())
+}
+
 // allRoutes returns the served routes.
 func allRoutes() []rest.Route {
-	all, _ := new(server).routes()
+	all, _ := new(gateway.Server).Routes()
 	return all
 }
 
@@ -33,7 +46,7 @@ var goodQueries = map[string]string{"GET /evaluations/compare": "?ids=eval_1,eva
 // sample returns a path with its query and a body of a request that the gateway accepts.
 func sample(r rest.Route) (path, body string) {
 	body = goodBodies[r.Name]
-	if body == "" && takesBody(r.Route) {
+	if body == "" && gateway.TakesBody(r.Route) {
 		body = "{}"
 	}
 	return pathOf(r) + goodQueries[r.Name], body

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"bytes"
@@ -23,7 +23,10 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
+	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
 // inside are internal errors of a coordinator, which callers must not see. Answers do not contain their words for other
@@ -69,23 +72,23 @@ func (f *faulty) serve(_ any, stream grpc.ServerStream) error {
 	return failed.Err()
 }
 
-func (f *faulty) gate(t *testing.T) (*gate, *bytes.Buffer) {
+func (f *faulty) gate(t *testing.T) (*gatewaytest.Gate, *bytes.Buffer) {
 	lis := bufconn.Listen(1 << 20)
 	server := grpc.NewServer(append(client.ServerKeepalive(), grpc.UnknownServiceHandler(f.serve))...)
 	go func() { _ = server.Serve(lis) }()
 	t.Cleanup(server.Stop)
-	config := testConfig()
+	config := gatewaytest.Config()
 	config.Coordinators = []string{"a:1"}
-	config.Tokens = append(config.Tokens, StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{auth.PermissionOperator}, auth.AllPermissions...)})
+	config.Tokens = append(config.Tokens, gateway.StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{auth.PermissionOperator}, auth.AllPermissions...)})
 	config.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) })}
 	log := &bytes.Buffer{}
 	config.Logger = slog.New(slog.NewJSONHandler(log, nil))
-	return newGate(t, config), log
+	return gatewaytest.NewGate(t, config), log
 }
 
-func requireClean(t *testing.T, a *answer) {
+func requireClean(t *testing.T, a *gatewaytest.Answer) {
 	t.Helper()
-	text := a.body + fmt.Sprint(a.header)
+	text := a.Body + fmt.Sprint(a.Header)
 	for _, piece := range telltales {
 		require.NotContains(t, text, piece)
 	}
@@ -129,14 +132,14 @@ func TestErrors_nothingFromInsideGetsOut(t *testing.T) {
 				// A stream with this error is retried for a while.
 				synctest.Test(t, func(t *testing.T) {
 					g, log := (&faulty{code: code}).gate(t)
-					name := r.Method + " " + strings.TrimPrefix(r.Path, prefix)
+					name := r.Method + " " + strings.TrimPrefix(r.Path, rest.Prefix)
 					path, body := sample(r)
-					a := g.do(r.Method, path, body, "X-Request-Id", "r-4712", "Authorization", "Bearer operator")
+					a := g.Do(r.Method, path, body, "X-Request-Id", "r-4712", "Authorization", "Bearer operator")
 					requireClean(t, a)
 					if callNobody[name] {
 						return
 					}
-					require.Equal(t, want.HTTP, a.code, a.body)
+					require.Equal(t, want.HTTP, a.Code, a.Body)
 					require.Equal(t, want.Code, a.Error.Code)
 					require.Equal(t, want.Message, a.Error.Message)
 					require.Empty(t, a.Error.Details)
@@ -153,7 +156,7 @@ func TestErrors_nothingFromInsideGetsOutOfAStreamThatHasBegun(t *testing.T) {
 		method string
 		first  proto.Message
 	}{
-		"/jobs/{id}/logs":           {v1.JobService_StreamJobLogs_FullMethodName, &v1.StreamJobLogsResponse{Entries: []*v1.LogEntry{entry(1)}}},
+		"/jobs/{id}/logs":           {v1.JobService_StreamJobLogs_FullMethodName, &v1.StreamJobLogsResponse{Entries: []*v1.LogEntry{gatewaytest.Entry(1)}}},
 		"/jobs/{id}/metrics/stream": {v1.JobService_StreamJobMetrics_FullMethodName, &v1.StreamJobMetricsResponse{Entries: []*v1.MetricsEntry{{Cursor: "1", Json: "{}"}}}},
 		"/events":                   {v1.EventService_WatchEvents_FullMethodName, &v1.WatchEventsResponse{Cursor: "1.0", Events: []*v1.Event{{Index: 1, Cursor: "1.0", Topic: "job"}}}},
 	}
@@ -161,15 +164,15 @@ func TestErrors_nothingFromInsideGetsOutOfAStreamThatHasBegun(t *testing.T) {
 		if !r.Stream || r.Socket {
 			continue // TestTunnel_errors is about sockets.
 		}
-		path := strings.TrimPrefix(r.Path, prefix)
+		path := strings.TrimPrefix(r.Path, rest.Prefix)
 		t.Run(path, func(t *testing.T) {
 			one, ok := begun[path]
 			require.True(t, ok, "the stream has no test")
 			synctest.Test(t, func(t *testing.T) {
 				g, log := (&faulty{code: codes.Internal, first: map[string]proto.Message{one.method: one.first}}).gate(t)
-				a := g.do(r.Method, strings.ReplaceAll(r.Path, "{id}", "job_1"), "", "X-Request-Id", "r-1")
-				require.Equal(t, 200, a.code)
-				require.Contains(t, a.body, "event: error\ndata: {\"error\":\"stream ended\",\"code\":\"INTERNAL\"")
+				a := g.Do(r.Method, strings.ReplaceAll(r.Path, "{id}", "job_1"), "", "X-Request-Id", "r-1")
+				require.Equal(t, 200, a.Code)
+				require.Contains(t, a.Body, "event: error\ndata: {\"error\":\"stream ended\",\"code\":\"INTERNAL\"")
 				requireClean(t, a)
 				requireLogged(t, log, "r-1")
 			})
@@ -178,18 +181,18 @@ func TestErrors_nothingFromInsideGetsOutOfAStreamThatHasBegun(t *testing.T) {
 }
 
 func TestErrors_nothingFromInsideGetsOutOfABatch(t *testing.T) {
-	c := newScripted(t)
-	c.on("SubmitJobs", func(context.Context, any) (any, error) {
+	c := gatewaytest.NewCoordinator(t)
+	c.On("SubmitJobs", func(context.Context, any) (any, error) {
 		return &v1.SubmitJobsResponse{Results: []*v1.SubmitJobResult{
 			{Job: &v1.SubmitJobResponse{JobId: "job_1"}},
 			{Code: int32(codes.Internal), Message: strings.Join(inside, "; ")},
 		}}, nil
 	})
 	log := &bytes.Buffer{}
-	config := testConfig(c)
+	config := gatewaytest.Config(c)
 	config.Logger = slog.New(slog.NewJSONHandler(log, nil))
-	a := newGate(t, config).do("POST", prefix+"/jobs/batch", goodBodies["POST /jobs/batch"], "X-Request-Id", "r-1")
-	require.Contains(t, a.body, `"refused":1`)
+	a := gatewaytest.NewGate(t, config).Do("POST", rest.Prefix+"/jobs/batch", goodBodies["POST /jobs/batch"], "X-Request-Id", "r-1")
+	require.Contains(t, a.Body, `"refused":1`)
 	requireClean(t, a)
 	requireLogged(t, log, "r-1")
 }
@@ -197,8 +200,8 @@ func TestErrors_nothingFromInsideGetsOutOfABatch(t *testing.T) {
 // The coordinators look up the token before the gateway examines the request further.
 func TestErrors_nothingFromInsideGetsOutWhenATokenCannotBeChecked(t *testing.T) {
 	g, log := (&faulty{code: codes.Internal}).gate(t)
-	a := g.do("GET", prefix+"/jobs", "", "Authorization", "Bearer "+auth.MintToken(), "X-Request-Id", "r-1")
-	require.Equal(t, 503, a.code)
+	a := g.Do("GET", rest.Prefix+"/jobs", "", "Authorization", "Bearer "+auth.MintToken(), "X-Request-Id", "r-1")
+	require.Equal(t, 503, a.Code)
 	requireClean(t, a)
 	requireLogged(t, log, "r-1")
 }

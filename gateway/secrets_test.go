@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -15,8 +15,11 @@ import (
 
 	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway"
 	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/flows"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
+	"github.com/mindcoordinator/mind/gateway/rest"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
@@ -75,54 +78,54 @@ func TestSecrets_ofJobsAreForThoseWhoManageThem(t *testing.T) {
 			others = append(others, p)
 		}
 	}
-	c := newScripted(t)
+	c := gatewaytest.NewCoordinator(t)
 	for m := range methods.All() {
 		// The answer of VerifyToken is used by the gateway itself, and is never part of its answers.
 		if len(m.Routes) > 0 && !m.Streams {
-			c.on(shortName(m), func(context.Context, any) (any, error) {
-				answer := reply(m)
+			c.On(gatewaytest.ShortName(m), func(context.Context, any) (any, error) {
+				answer := gatewaytest.Reply(m)
 				confide(answer.ProtoReflect(), 0)
 				return answer, nil
 			})
 		}
 	}
-	config := testConfig(c)
-	config.Tokens = append(config.Tokens, StaticToken{Token: "others", Tenant: "acme", User: "olga", Permissions: others})
-	config.Tokens = append(config.Tokens, StaticToken{Token: "manager", Tenant: "acme", User: "mia", Permissions: append(others, auth.PermissionManage)})
-	config.Tokens = append(config.Tokens, StaticToken{Token: "core reader", Tenant: "acme", User: "rea", Permissions: []string{auth.CoreView, auth.CoreResolve}})
-	g := newGate(t, config)
+	config := gatewaytest.Config(c)
+	config.Tokens = append(config.Tokens, gateway.StaticToken{Token: "others", Tenant: "acme", User: "olga", Permissions: others})
+	config.Tokens = append(config.Tokens, gateway.StaticToken{Token: "manager", Tenant: "acme", User: "mia", Permissions: append(others, auth.PermissionManage)})
+	config.Tokens = append(config.Tokens, gateway.StaticToken{Token: "core reader", Tenant: "acme", User: "rea", Permissions: []string{auth.CoreView, auth.CoreResolve}})
+	g := gatewaytest.NewGate(t, config)
 	shown := 0
 	for _, r := range allRoutes() {
 		if r.Stream || r.Open || len(r.AnyOf) > 0 && !slices.ContainsFunc(r.AnyOf, func(p string) bool { return slices.Contains(others, p) }) {
 			continue
 		}
-		name := r.Method + " " + strings.TrimPrefix(r.Path, prefix)
+		name := r.Method + " " + strings.TrimPrefix(r.Path, rest.Prefix)
 		t.Run(name, func(t *testing.T) {
 			path, body := sample(r)
-			a := g.do(r.Method, path, body, "Authorization", "Bearer others")
+			a := g.Do(r.Method, path, body, "Authorization", "Bearer others")
 			if strings.Contains(r.Path, "/launchers") { // operators write them
-				a = g.do(r.Method, path, body, "Authorization", "Bearer "+tokenViewer)
+				a = g.Do(r.Method, path, body, "Authorization", "Bearer "+gatewaytest.TokenViewer)
 			}
-			if strings.HasPrefix(r.Path, modules+"scaicore") || flows.Has(r.Path) { // those who manage Cores write their programs
-				a = g.do(r.Method, path, body, "Authorization", "Bearer core reader")
+			if strings.HasPrefix(r.Path, rest.Modules+"scaicore") || flows.Has(r.Path) { // those who manage Cores write their programs
+				a = g.Do(r.Method, path, body, "Authorization", "Bearer core reader")
 			}
-			require.NotContains(t, a.body, secretOf)
-			a = g.do(r.Method, path, body, "Authorization", "Bearer manager")
-			if a.code < 300 && strings.Contains(a.body, secretOf) {
+			require.NotContains(t, a.Body, secretOf)
+			a = g.Do(r.Method, path, body, "Authorization", "Bearer manager")
+			if a.Code < 300 && strings.Contains(a.Body, secretOf) {
 				shown++
 			}
 		})
 	}
 	require.Greater(t, shown, 15, "callers that may manage jobs see them unchanged")
 
-	viewer := g.do("GET", prefix+"/jobs/job_1", "", "Authorization", "Bearer "+tokenViewer)
-	job := g.data(viewer)
+	viewer := g.Do("GET", rest.Prefix+"/jobs/job_1", "", "Authorization", "Bearer "+gatewaytest.TokenViewer)
+	job := g.Data(viewer)
 	require.Equal(t, map[string]any{"HF_TOKEN": "***"}, job["command_config"].(map[string]any)["environment"], "names stay")
 	require.Equal(t, map[string]any{"HF_TOKEN": "***"}, job["training_config"].(map[string]any)["environment"])
 	source := job["data_config"].(map[string]any)["sources"].([]any)[0].(map[string]any)
 	require.Equal(t, "fetch https://***@host/path?X-Amz-Signature=***&part=*** now", source["path"])
 	require.Equal(t, map[string]any{"a": []any{source["path"]}}, source["filters"])
-	manager := g.data(g.do("GET", prefix+"/jobs/job_1", ""))
+	manager := g.Data(g.Do("GET", rest.Prefix+"/jobs/job_1", ""))
 	require.Equal(t, map[string]any{"HF_TOKEN": "hunter-environment"}, manager["command_config"].(map[string]any)["environment"])
 }
 
@@ -135,8 +138,8 @@ func TestSecrets_notInEvents(t *testing.T) {
 		v1.EventService_WatchEvents_FullMethodName: &v1.WatchEventsResponse{Cursor: "1.0", Events: []*v1.Event{event}},
 	}}
 	g, _ := f.gate(t)
-	a := g.do("GET", prefix+"/events", "")
-	require.Contains(t, a.body, "event: job\n")
-	require.Contains(t, a.body, "fetch https://***@host/path")
-	require.NotContains(t, a.body, "hunter-")
+	a := g.Do("GET", rest.Prefix+"/events", "")
+	require.Contains(t, a.Body, "event: job\n")
+	require.Contains(t, a.Body, "fetch https://***@host/path")
+	require.NotContains(t, a.Body, "hunter-")
 }

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"os"
@@ -9,7 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/gateway"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/gatewaytest"
 	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
@@ -67,15 +69,15 @@ func permissionsOf(documented map[string][]string, r rest.Route) []string {
 // Each route takes the permission that docs/use/rest.md says, and a caller with every other one is refused before a
 // coordinator is called.
 func TestPermissions_areThoseOfThePage(t *testing.T) {
-	c := newScripted(t)
-	config := testConfig(c)
+	c := gatewaytest.NewCoordinator(t)
+	config := gatewaytest.Config(c)
 	documented := documentedPermissions(t)
 	every := append([]string{auth.PermissionOperator}, auth.AllPermissions...)
 	for _, r := range allRoutes() {
 		rest := slices.DeleteFunc(slices.Clone(every), func(p string) bool { return slices.Contains(r.AnyOf, p) })
-		config.Tokens = append(config.Tokens, StaticToken{Token: "none-of-" + strings.Join(r.AnyOf, ","), Tenant: "acme", User: "ann", Permissions: rest})
+		config.Tokens = append(config.Tokens, gateway.StaticToken{Token: "none-of-" + strings.Join(r.AnyOf, ","), Tenant: "acme", User: "ann", Permissions: rest})
 	}
-	g := newGate(t, config)
+	g := gatewaytest.NewGate(t, config)
 	for _, r := range allRoutes() {
 		t.Run(r.Name, func(t *testing.T) {
 			want := permissionsOf(documented, r)
@@ -84,13 +86,13 @@ func TestPermissions_areThoseOfThePage(t *testing.T) {
 				return
 			}
 			path, body := sample(r)
-			a := g.do(r.Method, path, body, "Authorization", "Bearer none-of-"+strings.Join(r.AnyOf, ","))
-			require.Equal(t, 403, a.code)
+			a := g.Do(r.Method, path, body, "Authorization", "Bearer none-of-"+strings.Join(r.AnyOf, ","))
+			require.Equal(t, 403, a.Code)
 			require.Equal(t, "AUTHZ_PERMISSION_DENIED", a.Error.Code)
 			require.Contains(t, a.Error.Message, want[0])
 		})
 	}
-	require.Empty(t, c.seen(), "nothing was asked of a coordinator")
+	require.Empty(t, c.Calls(), "nothing was asked of a coordinator")
 	var served []string
 	for _, r := range allRoutes() {
 		served = append(served, r.Name)

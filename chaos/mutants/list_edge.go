@@ -18,7 +18,7 @@ var edgeMutants = []mutant{
 		Name: "last-event-id-ignored", Breaks: "I10", File: "gateway/stream/endpoints.go",
 		What: "a stream that is resumed begins again",
 		Old:  "cursor := x.R.Header.Get(rest.HeaderLastEventID)", New: `cursor := ""`,
-		Package: "gateway", Tests: []string{"TestLogs_resumeByTheCaller"},
+		Package: "gateway/stream", Tests: []string{"TestLogs_resumeByTheCaller"},
 	},
 	{
 		Name: "told-again-by-a-replica-behind", Breaks: "I10", File: "coordinator/events/watch.go",
@@ -48,13 +48,13 @@ var edgeMutants = []mutant{
 		Name: "streams-shared-by-tenants", Breaks: "I11", File: "gateway/stream/subjects.go",
 		What: "callers of two tenants share a stream",
 		Old:  `subjectKey("logs", call.Tenant, `, New: `subjectKey("logs", "", `,
-		Package: "gateway", Tests: []string{"TestLogs_nobodySharesWithAnotherTenantOrAnotherWish"},
+		Package: "gateway/stream", Tests: []string{"TestLogs_nobodySharesWithAnotherTenantOrAnotherWish"},
 	},
 	{
 		Name: "stream-outlives-its-token", Breaks: "I11", File: "gateway/rest/open.go",
 		What: "an open stream goes on after its token was revoked",
 		Old:  "case errors.Is(err, auth.ErrInvalidToken), ", New: "case errors.Is(err, auth.ErrInvalidToken) && now != nil, ",
-		Package: "gateway", Tests: []string{"TestLogs_endWithTheToken"},
+		Package: "gateway/stream", Tests: []string{"TestLogs_endWithTheToken"},
 	},
 	{
 		Name: "index-of-the-future", Breaks: "I10", File: "coordinator/events/watch.go",
@@ -66,7 +66,7 @@ var edgeMutants = []mutant{
 		Name: "token-for-another-tenant", Breaks: "I11", File: "gateway/credentials/tokens.go",
 		What: "anybody makes tokens for other tenants",
 		Old:  "request.TenantId != x.Caller.Tenant && !operator {", New: "request.TenantId == x.Caller.Tenant && !operator {",
-		Package: "gateway", Tests: []string{"TestTokens_callersCannotGrantMoreThanTheyHave"},
+		Package: "gateway/credentials", Tests: []string{"TestTokens_callersCannotGrantMoreThanTheyHave"},
 	},
 	{
 		Name: "unknown-outcome-is-repeated", Breaks: "I4", File: "api/client/invoke.go",

@@ -63,6 +63,6 @@ var drawnMutants = []mutant{
 		Name: "groups-only-write", Breaks: "designer.md", File: "gateway/rest/request.go",
 		What: "the groups of a caller do not count when a flow is read",
 		Old:  "if x.Route.Write || x.Route.Bare {", New: "if x.Route.Write {",
-		Package: "gateway", Tests: []string{"TestFlows_saysWhoAsks"},
+		Package: "gateway/flows", Tests: []string{"TestFlows_saysWhoAsks"},
 	},
 }
