@@ -114,7 +114,7 @@ func either[T any](l *life, from ...T) T { return from[l.IntN(len(from))] }
 func (l *life) register(i int) {
 	id := fmt.Sprint("n", i)
 	kind := "H100"
-	if i%3 == 2 {
+	if i%3 == 2 || l.one(20) {
 		kind = "A100"
 	}
 	inventory := gpus(id, kind, 8, 4)

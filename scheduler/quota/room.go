@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/changes"
 )
 
 // View is the part of the state that limits read.
@@ -48,6 +49,11 @@ type Room struct {
 	node *work.Node
 	// models are the types and models of GPU. They are read when the first limit by type is checked.
 	models []work.GPU
+	now    int64
+	// tenant and budget are the positions after the last changes that were read.
+	tenant, budget changes.Mark[string]
+	// taken are the tenants whose room jobs of the pass have taken.
+	taken []*tenantRoom
 }
 
 // arrayRoom counts the elements of an array that run, and bounds them.
@@ -55,12 +61,18 @@ type arrayRoom struct{ live, most uint32 }
 
 // tenantRoom is the room of a tenant. quota is nil if it has none.
 type tenantRoom struct {
-	quota *work.Quota
-	usage work.Usage
-	held  ofType
-	spent uint64
+	name   string
+	quota  *work.Quota
+	usage  work.Usage
+	held   ofType
+	budget *budgets.Budget
+	// spent are the GPU hours that are used up at a time.
+	spent   uint64
+	spentAt int64
 	// slack is the least number of GPUs, in thousandths, that any limit leaves.
 	slack int
+	// taken: jobs of the pass have taken some of it.
+	taken bool
 }
 
 // ofType counts, by type, the GPUs that a tenant or a queue holds. The count of a type is read when it is first needed.
@@ -109,27 +121,15 @@ type Limits struct {
 // New returns a room that reads a view.
 func New(v View) *Room {
 	return &Room{
-		view: v, tenants: map[string]*tenantRoom{}, queues: map[string]*lineage{}, limited: map[string]*queueRoom{}, arrays: map[ident.Job]*arrayRoom{},
-	}
-}
-
-// Sync reads all that the room has again, from another view. Limits that were made before stay valid.
-func (r *Room) Sync(v View) {
-	r.view, r.models, r.node = v, nil, nil
-	clear(r.limited)
-	for name, t := range r.tenants { // order-free: each is read by itself
-		r.readTenant(name, t)
-	}
-	for name, l := range r.queues { // order-free: each is read by itself
-		r.readLineage(name, l)
-	}
-	for id, a := range r.arrays { // order-free: each is read by itself
-		r.readArray(id, a)
+		view: v, now: v.Now(), tenants: map[string]*tenantRoom{}, queues: map[string]*lineage{}, limited: map[string]*queueRoom{}, arrays: map[ident.Job]*arrayRoom{},
 	}
 }
 
 // Reset forgets all limits, and reads them again from a view when they are asked for.
-func (r *Room) Reset(v View) { *r = *New(v) }
+func (r *Room) Reset(v View) {
+	*r = *New(v)
+	r.noteMarks()
+}
 
 // Rest forgets the view, which may be large, until the next Sync.
 func (r *Room) Rest() { r.view, r.node = nil, nil }
@@ -155,9 +155,9 @@ func (r *Room) Of(key *work.ClassKey) Limits {
 	l, known := Limits{room: r}, false
 	if key.Tenant != "" {
 		if l.tenant, known = r.tenants[key.Tenant]; !known {
-			l.tenant = &tenantRoom{}
+			l.tenant = &tenantRoom{name: key.Tenant}
 			r.tenants[key.Tenant] = l.tenant
-			r.readTenant(key.Tenant, l.tenant)
+			r.readTenant(l.tenant)
 		}
 	}
 	if l.queue, known = r.queues[key.Queue]; !known {
@@ -175,16 +175,18 @@ func (r *Room) Of(key *work.ClassKey) Limits {
 	return l
 }
 
-func (r *Room) readTenant(name string, t *tenantRoom) {
+func (r *Room) readTenant(t *tenantRoom) {
+	name := t.name
 	quota, _ := r.view.Quota(name)
-	*t = tenantRoom{quota: quota, slack: math.MaxInt}
+	*t = tenantRoom{name: name, quota: quota, slack: math.MaxInt}
 	if quota == nil {
 		return
 	}
 	t.usage = r.view.Usage(name)
 	t.held.read = func(gpuType string) int { return r.view.HeldOfType(name, gpuType) }
 	if quota.MaxGPUHours != nil {
-		t.spent = r.view.Budget(name).SpentBy(r.view.Now())
+		t.budget = r.view.Budget(name)
+		t.spent, t.spentAt = t.budget.SpentBy(r.now), r.now
 	}
 	if quota.MaxGPUs != nil {
 		t.slack = 1000*int(*quota.MaxGPUs) - t.usage.GPUMilli
@@ -244,7 +246,15 @@ func (l *Limits) free(need int) bool {
 	case t == nil || t.quota == nil:
 		return true
 	}
-	return t.quota.MaxRunning == nil && (need == 0 || t.quota.MaxGPUHours == nil || t.spent < uint64(*t.quota.MaxGPUHours)*budgets.Hour)
+	return t.quota.MaxRunning == nil && (need == 0 || t.quota.MaxGPUHours == nil || t.spentBy(l.room.now) < uint64(*t.quota.MaxGPUHours)*budgets.Hour)
+}
+
+// spentBy returns the GPU hours of the month that a tenant has used up by a time.
+func (t *tenantRoom) spentBy(now int64) uint64 {
+	if t.spentAt != now {
+		t.spent, t.spentAt = t.budget.SpentBy(now), now
+	}
+	return t.spent
 }
 
 // ample reports whether every limit of GPUs leaves enough, whatever their type.
@@ -272,7 +282,7 @@ func (l *Limits) Bars(s work.Shape) reason.Reason {
 		if why := t.quota.Bars(t.usage, s); why != "" {
 			return why
 		}
-		if why := t.quota.BarsHours(t.spent, l.room.view.Now(), s); why != "" {
+		if why := t.quota.BarsHours(t.spentBy(l.room.now), l.room.now, s); why != "" {
 			return why
 		}
 	}
@@ -294,9 +304,12 @@ func (l *Limits) Bars(s work.Shape) reason.Reason {
 // Take counts a job that was placed against the limits.
 func (l *Limits) Take(s work.Shape, tasks []work.TaskPlacement) {
 	need := s.GPUMilli()
-	if l.tenant != nil {
-		l.tenant.usage.Grant(s)
-		l.tenant.slack -= need
+	if t := l.tenant; t != nil {
+		t.usage.Grant(s)
+		t.slack -= need
+		if !t.taken {
+			t.taken, l.room.taken = true, append(l.room.taken, t)
+		}
 	}
 	for _, q := range l.queue.queues {
 		q.gpuMilli += need

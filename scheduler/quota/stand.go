@@ -49,9 +49,9 @@ func (s *Stand) compare(l *Limits, moved *bool) {
 		quota = t.quota
 		number(int64(t.usage.GPUMilli))
 		number(int64(t.usage.Running))
-		if quota.MaxGPUHours != nil && t.spent >= uint64(*quota.MaxGPUHours)*budgets.Hour {
-			_, next := budgets.MonthOf(l.room.view.Now() / 1e6)
-			number(int64(t.spent / budgets.Hour))
+		if quota.MaxGPUHours != nil && t.spentBy(l.room.now) >= uint64(*quota.MaxGPUHours)*budgets.Hour {
+			_, next := budgets.MonthOf(l.room.now / 1e6)
+			number(int64(t.spentBy(l.room.now) / budgets.Hour))
 			number(next)
 		} else {
 			number(-1)

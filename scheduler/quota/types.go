@@ -22,7 +22,7 @@ func (l *Limits) Narrow(s work.Shape) work.Shape {
 // readModels reads the types and models of GPU.
 func (r *Room) readModels() []work.GPU {
 	if r.models == nil {
-		r.models = slices.Collect(r.view.GPUModels())
+		r.models = slices.AppendSeq([]work.GPU{}, r.view.GPUModels())
 	}
 	return r.models
 }

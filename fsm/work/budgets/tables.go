@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work/changes"
 )
 
 const record = 113
@@ -17,6 +18,9 @@ type Meter struct {
 	// touched are the tenants whose holdings the present command has changed; the value says whether it granted GPUs.
 	touched map[string]bool
 	order   []string
+	// log has the tenants whose rows have changed, and changed is up to where it goes. The log is nil in a frozen copy.
+	log     *changes.Log[string]
+	changed changes.Mark[string]
 }
 
 type end struct {
@@ -30,6 +34,7 @@ func NewMeter() Meter {
 		rows:    kernel.NewTable[string, *Budget](record, func(a, b string) bool { return a < b }),
 		ends:    kernel.NewIndex(func(a, b end) bool { return a.at < b.at || a.at == b.at && a.tenant < b.tenant }),
 		touched: map[string]bool{},
+		log:     changes.New[string](),
 	}
 }
 
@@ -44,7 +49,13 @@ func Record(at func(*kernel.State) *Meter) kernel.RecordDef {
 }
 
 // Freeze returns a copy for a view.
-func Freeze(l *Meter) Meter { return Meter{rows: l.rows.Freeze(), ends: l.ends.Freeze()} }
+func Freeze(l *Meter) Meter {
+	return Meter{rows: l.rows.Freeze(), ends: l.ends.Freeze(), changed: l.log.End()}
+}
+
+// BudgetsChanged is a mark behind the tenants whose row has changed. So the tenants between the marks of two views are those
+// whose rows differ, beside some whose rows do not.
+func (l *Meter) BudgetsChanged() changes.Mark[string] { return l.changed }
 
 // Put puts a row in, in the place of the one of its tenant.
 func Put(l *Meter, b *Budget) {
@@ -52,12 +63,14 @@ func Put(l *Meter, b *Budget) {
 		l.ends.Delete(end{old.Ends(), b.Tenant})
 	}
 	l.rows.Put(b.Tenant, b)
+	l.log.Add(b.Tenant)
 	l.ends.Put(end{b.Ends(), b.Tenant})
 }
 
 // Drop takes the row of a tenant out.
 func Drop(l *Meter, b *Budget) {
 	l.rows.Delete(b.Tenant)
+	l.log.Add(b.Tenant)
 	l.ends.Delete(end{b.Ends(), b.Tenant})
 }
 

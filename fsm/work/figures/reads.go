@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/changes"
 )
 
 // View reads the figures as of the last Flush. Verbs have no View: they read TreeNow, UnfinishedNow and UsageNow, which know what
@@ -67,6 +68,10 @@ func (v View) CountsOf(tenant string) work.Counts {
 	}
 	return sum
 }
+
+// TenantsChanged is a mark behind the tenants whose figures, quota or GPUs by type have changed. So the tenants between the
+// marks of two views are those that differ in this, beside some that do not.
+func (v View) TenantsChanged() changes.Mark[string] { return v.sums.changed }
 
 // Usage is the use of all queues by a tenant.
 func (v View) Usage(tenant string) work.Usage {

@@ -6,6 +6,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/changes"
 )
 
 // figures are the counts of a queue, or of a tenant's part of it.
@@ -56,6 +57,8 @@ type share struct {
 type Sums struct {
 	queues kernel.Index[queue]
 	shares kernel.Index[share]
+	// changed is up to where the log of the tenants goes.
+	changed changes.Mark[string]
 	// work is nil in a frozen copy.
 	work *working
 }
@@ -69,6 +72,8 @@ type working struct {
 	// The slots that changed since the last flush, in the order of the changes.
 	dirtyQueues []*queueSlot
 	dirtyShares []*shareSlot
+	// changed are the tenants whose figures, or what limits them, have changed.
+	changed *changes.Log[string]
 }
 
 type queueSlot struct {
@@ -93,7 +98,9 @@ func New() Sums {
 		shares: kernel.NewIndex(func(a, b share) bool {
 			return a.of.tenant < b.of.tenant || a.of.tenant == b.of.tenant && a.of.queue < b.of.queue
 		}),
-		work: &working{queues: map[string]*queueSlot{}, shares: map[part]*shareSlot{}, totals: map[string]*figures{}},
+		work: &working{
+			queues: map[string]*queueSlot{}, shares: map[part]*shareSlot{}, totals: map[string]*figures{}, changed: changes.New[string](),
+		},
 	}
 }
 
@@ -109,12 +116,18 @@ func Flush(s *Sums) {
 		f.dirty = false
 		is := f.figures
 		s.shares.Put(share{of: f.of, figures: &is})
+		w.changed.Add(f.of.tenant)
 	}
-	w.dirtyQueues, w.dirtyShares = w.dirtyQueues[:0], w.dirtyShares[:0]
+	w.dirtyQueues, w.dirtyShares, s.changed = w.dirtyQueues[:0], w.dirtyShares[:0], w.changed.End()
 }
 
 // Freeze returns a copy for a view.
-func Freeze(s *Sums) Sums { return Sums{queues: s.queues.Freeze(), shares: s.shares.Freeze()} }
+func Freeze(s *Sums) Sums {
+	return Sums{queues: s.queues.Freeze(), shares: s.shares.Freeze(), changed: s.changed}
+}
+
+// Touch notes that something else has changed of a tenant that its limits depend on.
+func Touch(s *Sums, tenant string) { s.work.changed.Add(tenant) }
 
 // queueOf returns the figures of a queue, to be changed.
 func (w *working) queueOf(name string) *queueSlot {

@@ -6,6 +6,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/figures"
 )
 
 type quotaTables struct {
@@ -31,6 +32,7 @@ func (s *State) SetQuota(tenant string, q *work.Quota) {
 	for _, j := range moved {
 		s.unlist(j)
 	}
+	figures.Touch(&s.Sums, tenant)
 	if q != nil {
 		s.quotas.rows.Put(tenant, q)
 	} else {

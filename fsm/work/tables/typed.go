@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/budgets"
+	"github.com/mindcoordinator/mind/fsm/work/figures"
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 )
 
@@ -72,6 +73,7 @@ func (s *State) retype(was, is *work.Node) {
 		if j, ok := s.Job(l.Job); ok {
 			s.holdTypesOn(was, j, l, -1)
 			s.holdTypesOn(is, j, l, 1)
+			figures.Touch(&s.Sums, j.Tenant)
 		}
 	}
 }
