@@ -245,13 +245,14 @@ func (g *Monitor) compare(devices []device.Device) (fault bool) {
 		}
 		next = append(next, gpu)
 	}
+	listed := slices.Clip(next) // and not what is missing, which is added to next
 	for _, old := range g.known {
-		if indexOf(next, old.GetUuid()) >= 0 {
+		if indexOf(listed, old.GetUuid()) >= 0 {
 			continue
 		}
-		if divided(old, next) {
+		if divided(old, listed) {
 			g.log.Info("a GPU was divided in another way", "gone", old.GetUuid(), "model", old.GetModel())
-			g.forget(old, next)
+			g.forget(old, listed)
 			continue
 		}
 		g.missing[old.GetUuid()]++

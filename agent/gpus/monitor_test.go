@@ -171,6 +171,24 @@ func TestAGPUThatIsDividedHasNotFailed(t *testing.T) {
 	require.Equal(t, 1, w.faults)
 }
 
+// A divided GPU that is gone has failed in all its slices.
+func TestADividedGPUThatVanishes(t *testing.T) {
+	w := watchGPUs(t, three(), t.TempDir())
+	whole := []device.Device{{UUID: "a", Index: 0}, slice("b", 10, 1), slice("b", 11, 2), slice("b", 12, 3)}
+	w.list = whole
+	w.looks(1)
+	w.list = whole[:1]
+	w.looks(3)
+	for i, name := range []string{"10 MIG-b1", "11 MIG-b2", "12 MIG-b3"} {
+		require.Equal(t, name+" VANISHED the driver no longer lists it", w.health()[1+i])
+	}
+	w.list = whole
+	w.looks(2)
+	for _, health := range w.health()[1:] {
+		require.Contains(t, health, "QUARANTINED", "until an operator has looked")
+	}
+}
+
 func TestAGPUInUseIsQuarantinedUntilItIsEmpty(t *testing.T) {
 	w := watchGPUs(t, three(), t.TempDir())
 	w.looks(1)

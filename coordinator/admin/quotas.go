@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"math"
+	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
@@ -115,8 +116,10 @@ func quotaView(v *fsm.View, tenant string, operator bool) *v1.Quota {
 		}
 		out.GpusByType[name] = float64(milli) / 1000
 	})
-	_, next := budgets.MonthOf(v.Now() / 1e6)
-	out.GpuHours = math.Round(100*float64(v.Budget(tenant).SpentBy(v.Now()))/float64(budgets.Hour)) / 100
+	// The time of the state stands still where nothing happens; jobs go on.
+	now := max(v.Now(), time.Now().UnixNano())
+	_, next := budgets.MonthOf(now / 1e6)
+	out.GpuHours = math.Round(100*float64(v.Budget(tenant).SpentBy(now))/float64(budgets.Hour)) / 100
 	if q, ok := v.Quota(tenant); ok {
 		out.MaxGpusByType, out.MaxGpuHours = typesOf(q.MaxByType), q.MaxGPUHours
 		if q.MaxGPUHours != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -45,12 +46,15 @@ func fateOf(j *work.Job, n *work.Node) string {
 	if canceled {
 		then = "the job is CANCELLED"
 	}
-	var fate string
+	fate := "ends by its own deadline"
+	if n.Reason.Code() == reason.NodeSilentButRenews {
+		fate = "runs on as long as its lease is renewed, and then " + fate
+	}
 	switch {
 	case liveness.Replaceable(j):
-		fate = fmt.Sprintf("ends by its own deadline. Once the node was silent for %s, a majority of the coordinators calls it dead and a replacement node exists, %s", liveness.LostAfter(j), then)
+		fate += fmt.Sprintf(". Once the node was silent for %s, a majority of the coordinators calls it dead and a replacement node exists, %s", liveness.LostAfter(j), then)
 	case canceled:
-		fate = fmt.Sprintf("ends by its own deadline, at the latest at %s. Then the job is CANCELLED", clock(n.UnreachableSince+j.GiveUpAfter))
+		fate += fmt.Sprintf(", at the latest at %s. Then the job is CANCELLED", clock(n.UnreachableSince+j.GiveUpAfter))
 	default:
 		fate = fmt.Sprintf("is not replaced. It may run on; the job is given up at %s", clock(n.UnreachableSince+j.GiveUpAfter))
 	}

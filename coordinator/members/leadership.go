@@ -18,12 +18,12 @@ func (s *Service) TransferLeadership(ctx context.Context, req *v1.TransferLeader
 		return &v1.TransferLeadershipResponse{Leader: s.replica.ID()}, nil
 	}
 	if to := req.GetTo(); to != "" {
-		voter := false
-		for _, p := range s.replica.Raft().Peers() {
-			voter = voter || (p.ID == to && p.Voter)
-		}
-		if !voter {
+		m := s.membership()
+		if p, ok := m.find(to); !ok || !p.Voter {
 			return nil, call.NotFound("voter", to)
+		}
+		if why := m.mayLead(to); why != "" {
+			return nil, call.Errorf(codes.FailedPrecondition, "%s cannot take leadership: %s", to, why)
 		}
 	}
 	changed, stop := s.replica.Raft().LeaderChanges()

@@ -48,6 +48,17 @@ func (m *membership) answers(p raftnode.Peer) bool {
 	return p.ID == m.self || !p.Heard.IsZero() && m.now.Sub(p.Heard) <= silentAfter
 }
 
+// mayLead says why a voter cannot take leadership over; empty: it may. A leader that was just elected has not heard of all voters
+// yet, and lets them try.
+func (m *membership) mayLead(id string) string {
+	p, _ := m.find(id)
+	if m.answers(p) || p.Heard.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("it last answered %s ago (see mind raft peers); name another one, or none for the one that is most up to date",
+		m.now.Sub(p.Heard).Round(100*time.Millisecond))
+}
+
 // lag returns the number of entries that a peer lacked when it last answered.
 func (m *membership) lag(p raftnode.Peer) uint64 {
 	self, _ := m.find(m.self)

@@ -95,6 +95,14 @@ func TestMembership_mayRemove(t *testing.T) {
 	}
 }
 
+func TestMembership_mayLead(t *testing.T) {
+	m := members("c1", "c2", "C3", "c4")
+	m.peers[3].Heard = time.Time{}
+	require.Empty(t, m.mayLead("c2"))
+	require.Empty(t, m.mayLead("c4"), "the leader was just elected")
+	require.Equal(t, "it last answered 1m0s ago (see mind raft peers); name another one, or none for the one that is most up to date", m.mayLead("c3"))
+}
+
 // No sequence of calls takes the quorum away from a set of voters, even if all coordinators that joined by these calls
 // fail at once. The exception is a cluster of one, which cannot grow otherwise.
 func TestMembership_noCallDestroysTheQuorum(t *testing.T) {
