@@ -28,11 +28,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mindcoordinator/mind/agent/private"
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/api/wait"
-	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/durable"
-	"github.com/mindcoordinator/mind/reach"
 )
 
 // Config configures a cache. The comment of an optional field says what its zero value means.
@@ -43,25 +41,8 @@ type Config struct {
 	Dir string
 	// Capacity limits cached data and transfers, in bytes; 0: 100 GiB.
 	Capacity int64
-	// Roots are the directories in which local sources may lie.
-	Roots []string
-	// Own returns directories that one tenant may also use; nil: none.
-	Own func(tenant string) []string
-	// As runs a function with the rights on files of the user of a tenant's jobs; nil: jobs have the user of the agent.
-	As func(tenant string, f func()) error
-	// Private are directories that no local source may use, unless Roots or Own contains something in them.
-	Private *private.Paths
-	// Hosts are the hosts from which data may be fetched; see package reach. Empty: all except this machine and link-local
-	// addresses.
-	Hosts []string
-	// Hub is the service for hf:// sources; an empty URL: https://huggingface.co.
-	Hub Service
-	// Drive and Atlas are the services for scaidrive:// and scaiatlas:// sources; an empty URL: none.
-	Drive, Atlas Service
-	// S3 is the object store for s3:// sources.
-	S3 S3
-	// Archive stores checkpoints that are no longer on their nodes; nil: there is none.
-	Archive archive.Store
+	// Sources says where data may come from. Node and Connections are set by the cache.
+	Sources sources.Config
 	// Stall is how long a transfer may make no progress; 0: 60 s.
 	Stall time.Duration
 	// Tries limits how often a transfer without progress is tried; 0: 5.
@@ -72,44 +53,14 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Service is an HTTP service that the operator has configured.
-type Service struct {
-	URL string
-	// Token is sent if the request has no token of its own.
-	Token string
-}
-
-// S3 is an object store.
-type S3 struct {
-	// Endpoint is its URL; empty: Amazon's.
-	Endpoint  string
-	Region    string
-	PathStyle bool
-	// KeyID and Secret are the node's own key; empty: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or anonymous without
-	// these.
-	KeyID, Secret string
-	CAFile        string
-}
-
-// Credentials belong to one request and are not kept.
-type Credentials struct {
-	ScaiDrive, ScaiAtlas string
-	// HubToken is the token for the hub, KeyID and Secret a key for object stores, all from the environment of the job.
-	HubToken                      string
-	AWSKeyID, AWSSecret, AWSToken string
-}
-
-// Default values.
-const (
-	DefaultCapacity = 100 << 30
-	defaultHub      = "https://huggingface.co"
-)
+// DefaultCapacity is the capacity of a cache whose configuration sets none.
+const DefaultCapacity = 100 << 30
 
 // Cache is open until its process ends; its contents outlive the process.
 type Cache struct {
 	cfg   Config
 	log   *slog.Logger
-	reach *reach.Guard
+	from  *sources.Resolver
 	slots chan struct{} // bounds the transfers
 
 	mu      sync.Mutex
@@ -138,7 +89,7 @@ func Open(cfg Config) (*Cache, error) {
 	cfg.Stall = cmp.Or(cfg.Stall, time.Minute)
 	cfg.Tries = cmp.Or(cfg.Tries, 5)
 	cfg.Pause = cmp.Or(cfg.Pause, time.Second)
-	cfg.Hub.URL = cmp.Or(cfg.Hub.URL, defaultHub)
+	cfg.Sources.Node, cfg.Sources.Connections = cfg.Node, workers
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
@@ -148,31 +99,18 @@ func Open(cfg Config) (*Cache, error) {
 	if err := durable.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the data cache: %w", err)
 	}
-	guard, err := reach.New(reach.Config{
-		Hosts: cfg.Hosts, Services: []string{cfg.Hub.URL, cfg.Drive.URL, cfg.Atlas.URL, cfg.S3.Endpoint}, CAFile: cfg.S3.CAFile, Connections: workers,
-	})
+	from, err := sources.New(cfg.Sources)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cache{
-		cfg: cfg, log: cfg.Logger, reach: guard, slots: make(chan struct{}, maxTransfers),
+		cfg: cfg, log: cfg.Logger, from: from, slots: make(chan struct{}, maxTransfers),
 		objects: map[objectID]*object{}, sources: map[sourceID]*sourceRow{}, left: map[string]*leftover{}, flights: map[flightID]*flight{},
 	}
 	if err := c.load(); err != nil {
 		return nil, fmt.Errorf("read the data cache: %w", err)
 	}
 	return c, nil
-}
-
-// realPaths resolves the links of directories.
-func realPaths(dirs []string) []string {
-	dirs = slices.Clone(dirs)
-	for i, dir := range dirs {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			dirs[i] = real
-		}
-	}
-	return dirs
 }
 
 // Validate joins all faults of the configuration.
@@ -184,17 +122,7 @@ func (c Config) Validate() error {
 	if c.Capacity < 0 {
 		faults = append(faults, errors.New("data cache: its size is negative"))
 	}
-	for _, dir := range c.Roots {
-		if !filepath.IsAbs(dir) {
-			faults = append(faults, fmt.Errorf("data roots: %q is not an absolute path", dir))
-		}
-	}
-	for name, url := range map[string]string{"the Hugging Face hub": c.Hub.URL, "ScaiDrive": c.Drive.URL, "ScaiAtlas": c.Atlas.URL, "the object store": c.S3.Endpoint} {
-		if _, err := reach.Base(url); url != "" && err != nil {
-			faults = append(faults, fmt.Errorf("URL of %s: %w", name, err))
-		}
-	}
-	return errors.Join(append(faults, reach.CheckHosts(c.Hosts))...)
+	return errors.Join(append(faults, c.Sources.Validate())...)
 }
 
 // Request asks for the data of one source.
@@ -207,28 +135,15 @@ type Request struct {
 	OneFormat bool
 	// Checkpoint is a checkpoint to fetch from the archive of checkpoints; Path then only names it. nil: Path is a
 	// source.
-	Checkpoint *Checkpoint
+	Checkpoint *sources.Checkpoint
 	// Object is one object of the archive; Path then only names it. nil: it is something else.
-	Object *Object
+	Object *sources.Object
 	// Remote is a checkpoint to fetch from another node; Path then only names it. nil: Path is a source, or Checkpoint
 	// is set.
-	Remote      *Remote
-	Credentials Credentials
+	Remote      *sources.Remote
+	Credentials sources.Credentials
 	// Owner holds the result until Release.
 	Owner string
-}
-
-// Checkpoint is a checkpoint in the archive.
-type Checkpoint struct {
-	// Key is its key in the archive; Digest is its content digest.
-	Key, Digest string
-}
-
-// Object is an object in the archive of checkpoints.
-type Object struct {
-	// Key is its key, and SHA256 the digest of its content.
-	Key, SHA256 string
-	Size        int64
 }
 
 // Data is a source on the node.
@@ -247,6 +162,19 @@ type Data struct {
 	Digest string
 }
 
+// explain makes the sentence that users see.
+func explain(what, path string, err error) error {
+	if sources.Broken(err) && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%s %s: %w; see why the service fails, then retry the job", cmp.Or(what, "data source"), sources.Redacted(path), err)
+	}
+	return fmt.Errorf("%s %s: %w", cmp.Or(what, "data source"), sources.Redacted(path), err)
+}
+
+// inPlace is a source of the node as data.
+func inPlace(l *sources.Local) *Data {
+	return &Data{Dir: l.Dir, Local: true, Files: l.Files, Count: l.Count, Size: l.Size}
+}
+
 // Fetch brings a source to the node, or finds it in the cache. Its error is one sentence for the job's user. The owner may
 // hold the source even after an error: call Release after every Fetch.
 func (c *Cache) Fetch(ctx context.Context, r Request) (*Data, error) {
@@ -255,7 +183,7 @@ func (c *Cache) Fetch(ctx context.Context, r Request) (*Data, error) {
 		switch {
 		case err == nil:
 			return data, nil
-		case errors.Is(err, errChanged) && again < 3 && ctx.Err() == nil:
+		case errors.Is(err, sources.ErrChanged) && again < 3 && ctx.Err() == nil:
 			continue // the resolved version no longer exists
 		}
 		return nil, explain(r.What, r.Path, err)
@@ -267,45 +195,45 @@ func (c *Cache) fetch(ctx context.Context, r Request) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.local != nil {
-		return s.local, nil
+	if s.Local != nil {
+		return inPlace(s.Local), nil
 	}
 	if r.OneFormat {
-		s = s.asModel()
+		s = s.AsModel()
 	}
-	id := sourceID{tenantDir(r.Tenant), sourceKey(r.Path, s.part)}
-	if data := c.hit(ctx, id, s.version, r.Owner); data != nil {
+	id := sourceID{tenantDir(r.Tenant), sourceKey(r.Path, s.Part)}
+	if data := c.hit(ctx, id, s.Version, r.Owner); data != nil {
 		return data, nil
 	}
 	return c.join(ctx, id, r, s)
 }
 
 // resolveWell tries resolve a few times: a busy service must not end a job.
-func (c *Cache) resolveWell(ctx context.Context, r Request) (*source, error) {
+func (c *Cache) resolveWell(ctx context.Context, r Request) (*sources.Source, error) {
 	pauses := c.pauses()
 	for try := 1; ; try++ {
 		s, err := c.resolveRequest(ctx, r)
-		if err == nil || ctx.Err() != nil || !transient(err) || try >= c.tries(err) {
+		if err == nil || ctx.Err() != nil || !sources.Broken(err) || try >= c.tries(err) {
 			return s, err
 		}
-		c.log.Info("retrying a source", "source", Redacted(r.Path), "error", err)
+		c.log.Info("retrying a source", "source", sources.Redacted(r.Path), "error", err)
 		if wait.For(ctx, pauses.Next()); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 	}
 }
 
-func (c *Cache) resolveRequest(ctx context.Context, r Request) (*source, error) {
+func (c *Cache) resolveRequest(ctx context.Context, r Request) (*sources.Source, error) {
 	if r.Checkpoint != nil {
-		return c.checkpoint(ctx, r.Checkpoint)
+		return c.from.Checkpoint(ctx, r.Checkpoint)
 	}
 	if r.Object != nil {
-		return c.object(r.Object)
+		return c.from.Object(r.Object)
 	}
 	if r.Remote != nil {
-		return c.remote(ctx, r.Remote)
+		return c.from.Remote(ctx, r.Remote)
 	}
-	return c.resolve(ctx, r.Tenant, r.Path, r.Credentials)
+	return c.from.Resolve(ctx, r.Tenant, r.Path, r.Credentials)
 }
 
 // pauses are the pauses between tries.
@@ -331,7 +259,7 @@ func (c *Cache) hit(ctx context.Context, id sourceID, version, owner string) *Da
 	o.hold(owner) // while it is looked at
 	c.mu.Unlock()
 	if err := c.verify(ctx, o); err != nil {
-		c.log.Warn("cached data is damaged and is fetched again", "source", Redacted(row.Path), "error", err)
+		c.log.Warn("cached data is damaged and is fetched again", "source", sources.Redacted(row.Path), "error", err)
 		c.mu.Lock()
 		o.letGo(owner)
 		c.stats.Damaged++
@@ -389,18 +317,18 @@ type Check struct {
 }
 
 // Probe checks whether a source could be fetched for a tenant; the error is one sentence.
-func (c *Cache) Probe(ctx context.Context, tenant, path string, credentials Credentials) (Check, error) {
-	s, err := c.resolve(ctx, tenant, path, credentials)
+func (c *Cache) Probe(ctx context.Context, tenant, path string, credentials sources.Credentials) (Check, error) {
+	s, err := c.from.Resolve(ctx, tenant, path, credentials)
 	if err != nil {
 		return Check{}, explain("", path, err)
 	}
-	if s.local != nil {
-		return Check{Files: s.local.Count, Size: s.local.Size}, nil
+	if s.Local != nil {
+		return Check{Files: s.Local.Count, Size: s.Local.Size}, nil
 	}
-	check := Check{Files: len(s.files), Size: s.size()}
+	check := Check{Files: len(s.Files), Size: s.Size()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if row := c.sources[sourceID{tenantDir(tenant), sourceKey(path, s.part)}]; row != nil && s.version != "" && row.Version == s.version {
+	if row := c.sources[sourceID{tenantDir(tenant), sourceKey(path, s.Part)}]; row != nil && s.Version != "" && row.Version == s.Version {
 		o := c.objects[objectID{tenantDir(tenant), row.Digest}]
 		check.Cached = o != nil && !o.damaged
 	}

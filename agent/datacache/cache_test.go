@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 )
 
 // longstop limits every wait. It is far longer than any of them takes.
@@ -23,7 +25,7 @@ const longstop = 60 * time.Second
 
 func config(t *testing.T) Config {
 	return Config{
-		Node: "n1", Dir: filepath.Join(t.TempDir(), "cache"), Hosts: []string{"127.0.0.1"}, Pause: time.Millisecond,
+		Node: "n1", Dir: filepath.Join(t.TempDir(), "cache"), Sources: sources.Config{Hosts: []string{"127.0.0.1"}}, Pause: time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
 	}
 }
@@ -353,10 +355,10 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	s := serve(t, map[string][]byte{"/d": []byte("secret")})
 	c := open(t, config(t))
 	one := c.get(t, "t1", s.URL+"/d", "a")
-	check, err := c.Probe(deadline(t), "t2", s.URL+"/d", Credentials{})
+	check, err := c.Probe(deadline(t), "t2", s.URL+"/d", sources.Credentials{})
 	require.NoError(t, err)
 	require.Equal(t, Check{Files: 1, Size: 6}, check, "it is not told that another tenant has it")
-	check, err = c.Probe(deadline(t), "t1", s.URL+"/d", Credentials{})
+	check, err = c.Probe(deadline(t), "t1", s.URL+"/d", sources.Credentials{})
 	require.NoError(t, err)
 	require.True(t, check.Cached)
 	entries, used := c.Entries("t2")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/archive/checkpoints"
 )
@@ -29,10 +30,10 @@ func TestACheckpointOfTheArchiveIsWhatItWas(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	c, err := Open(Config{Node: "n1", Dir: t.TempDir(), Archive: store, Tries: 3, Pause: time.Millisecond})
+	c, err := Open(Config{Node: "n1", Dir: t.TempDir(), Sources: sources.Config{Archive: store}, Tries: 3, Pause: time.Millisecond})
 	require.NoError(t, err)
 	fetch := func(owner, digest string) (*Data, error) {
-		return c.Fetch(t.Context(), Request{Tenant: "acme", Path: "mind://c1", What: "checkpoint", Owner: owner, Checkpoint: &Checkpoint{Key: "k", Digest: digest}})
+		return c.Fetch(t.Context(), Request{Tenant: "acme", Path: "mind://c1", What: "checkpoint", Owner: owner, Checkpoint: &sources.Checkpoint{Key: "k", Digest: digest}})
 	}
 	_, err = fetch("a", strings.Repeat("0", 64))
 	require.ErrorContains(t, err, "another one in its place")
@@ -42,7 +43,7 @@ func TestACheckpointOfTheArchiveIsWhatItWas(t *testing.T) {
 	require.NoError(t, os.WriteFile(part, []byte("WEIGHTS"), 0o600))
 	_, err = fetch("b", saved.Digest())
 	require.ErrorContains(t, err, "the archive's copy of it is damaged")
-	require.True(t, Missing(err), "an older one may be whole")
+	require.True(t, sources.Missing(err), "an older one may be whole")
 	var exists error
 	_, exists = os.Stat(filepath.Join(c.cfg.Dir, tenantDir("acme"), objectsDir))
 	require.True(t, errors.Is(exists, os.ErrNotExist), "half of it, or something else, is no checkpoint")
@@ -53,7 +54,7 @@ func TestACheckpointOfTheArchiveIsWhatItWas(t *testing.T) {
 	} {
 		require.NoError(t, spoil())
 		_, err = fetch(name, saved.Digest())
-		require.True(t, Missing(err), "%s: %v", name, err)
+		require.True(t, sources.Missing(err), "%s: %v", name, err)
 	}
 	manifest := filepath.Join(where, "k", "manifest.json")
 	whole, err := os.ReadFile(manifest)
@@ -61,7 +62,7 @@ func TestACheckpointOfTheArchiveIsWhatItWas(t *testing.T) {
 	require.NoError(t, os.Chmod(manifest, 0o600))
 	require.NoError(t, os.WriteFile(manifest, bytes.Replace(whole, []byte("weights"), []byte("WEIGHTS"), 1), 0o600))
 	_, err = fetch("the manifest is another one", saved.Digest())
-	require.True(t, Missing(err), "%v", err)
+	require.True(t, sources.Missing(err), "%v", err)
 	require.NoError(t, os.WriteFile(manifest, whole, 0o600))
 
 	require.NoError(t, os.WriteFile(part, []byte("weights"), 0o600))

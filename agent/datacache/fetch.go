@@ -5,15 +5,14 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/durable"
 )
 
@@ -30,7 +29,7 @@ type flightID struct {
 type flight struct {
 	cache  *Cache
 	id     flightID
-	source *source
+	source *sources.Source
 	path   string // of the source, without secrets
 	dir    string // of its partial files
 
@@ -50,8 +49,8 @@ type flight struct {
 }
 
 // join waits for the transfer of a source, and starts it if there is none.
-func (c *Cache) join(ctx context.Context, id sourceID, r Request, s *source) (*Data, error) {
-	version := s.version
+func (c *Cache) join(ctx context.Context, id sourceID, r Request, s *sources.Source) (*Data, error) {
+	version := s.Version
 	if version == "" {
 		version = "unknown " + rand.Text() // shared with nobody
 	}
@@ -108,11 +107,11 @@ func (f *flight) whenOver(ctx context.Context) <-chan struct{} {
 }
 
 // begin starts a transfer. The caller holds the mutex.
-func (c *Cache) begin(id flightID, r Request, s *source) *flight {
+func (c *Cache) begin(id flightID, r Request, s *sources.Source) *flight {
 	// A transfer lives as long as any request waits for it, not only as long as the request that started it.
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &flight{
-		cache: c, id: id, source: s, path: Redacted(r.Path), cancel: cancel, done: make(chan struct{}), waiting: map[*Request]bool{},
+		cache: c, id: id, source: s, path: sources.Redacted(r.Path), cancel: cancel, done: make(chan struct{}), waiting: map[*Request]bool{},
 		dir: filepath.Join(c.cfg.Dir, id.tenant, partsDir, digestOf(id.key + "\x00" + id.version)[:32]),
 	}
 	c.flights[id] = f
@@ -130,7 +129,7 @@ func (f *flight) run(ctx context.Context) {
 	object, row, err := f.transfer(ctx)
 	err = c.onDisk(err)
 	left := int64(0)
-	if err != nil && f.source.version != "" {
+	if err != nil && f.source.Version != "" {
 		left = sizeOf(f.dir)
 	}
 	c.mu.Lock()
@@ -179,7 +178,7 @@ func (f *flight) transfer(ctx context.Context) (*object, *sourceRow, error) {
 	if err := os.MkdirAll(f.dir, 0o711); err != nil {
 		return nil, nil, fmt.Errorf("make room: %w", err)
 	}
-	if size := f.source.size(); size > 0 {
+	if size := f.source.Size(); size > 0 {
 		if err := f.reserve(size); err != nil {
 			return nil, nil, err
 		}
@@ -194,7 +193,7 @@ func (f *flight) transfer(ctx context.Context) (*object, *sourceRow, error) {
 	}
 	now := time.Now().UTC()
 	f.cache.log.Info("data was fetched", "source", f.path, "files", len(files), "bytes", o.size, "transferred", f.written, "took", time.Since(began).Round(time.Millisecond))
-	return o, &sourceRow{Path: f.path, Version: f.source.version, Digest: o.id.digest, FetchedAt: now, LastUsed: now}, nil
+	return o, &sourceRow{Path: f.path, Version: f.source.Version, Digest: o.id.digest, FetchedAt: now, LastUsed: now}, nil
 }
 
 // files fetches the files, a few at a time.
@@ -206,9 +205,9 @@ func (f *flight) files(ctx context.Context) ([]keptFile, error) {
 		once  sync.Once
 		first error
 		next  = make(chan int)
-		kept  = make([]keptFile, len(f.source.files))
+		kept  = make([]keptFile, len(f.source.Files))
 	)
-	for range min(workers, len(f.source.files)) {
+	for range min(workers, len(f.source.Files)) {
 		group.Go(func() {
 			for i := range next {
 				one, err := f.file(ctx, i)
@@ -221,7 +220,7 @@ func (f *flight) files(ctx context.Context) ([]keptFile, error) {
 		})
 	}
 feed:
-	for i := range f.source.files {
+	for i := range f.source.Files {
 		select {
 		case next <- i:
 		case <-ctx.Done():
@@ -242,8 +241,8 @@ func (f *flight) reserve(bytes int64) error {
 	f.cache.empty(trash)
 	if !ok {
 		// The message does not disclose how much other tenants use.
-		return fault{why: fmt.Sprintf("it does not fit into the data cache of node %s (%d bytes, some in use): make it smaller, raise data_cache_bytes of the agent, or retry later",
-			f.cache.cfg.Node, f.cache.cfg.Capacity)}
+		return sources.Faultf("it does not fit into the data cache of node %s (%d bytes, some in use): make it smaller, raise data_cache_bytes of the agent, or retry later",
+			f.cache.cfg.Node, f.cache.cfg.Capacity)
 	}
 	f.mu.Lock()
 	f.reserved += bytes
@@ -256,7 +255,7 @@ func (f *flight) grow(bytes int64) error {
 	const step = 8 << 20
 	f.mu.Lock()
 	f.written += bytes
-	short := f.source.size() < 0 && f.written > f.reserved
+	short := f.source.Size() < 0 && f.written > f.reserved
 	f.mu.Unlock()
 	if short {
 		return f.reserve(max(step, bytes))
@@ -341,25 +340,3 @@ func mend(tree string, o *object) error {
 }
 
 func (f *flight) part(i int) string { return filepath.Join(f.dir, strconv.Itoa(i)) }
-
-// checkNames refuses file names that would escape the directory.
-func checkNames(files []remoteFile) error {
-	seen := make(map[string]bool, len(files))
-	for _, file := range files {
-		name := file.name
-		if !fs.ValidPath(name) || name == "." || !filepath.IsLocal(filepath.FromSlash(name)) || strings.ContainsAny(name, "\x00\\") || seen[name] {
-			return fault{why: fmt.Sprintf("it names a file %q, which is not a safe name", name)}
-		}
-		seen[name] = true
-	}
-	// A name cannot be that of a file and of a directory.
-	for _, file := range files {
-		for d := file.name; strings.Contains(d, "/"); {
-			d = d[:strings.LastIndexByte(d, '/')]
-			if seen[d] {
-				return fault{why: fmt.Sprintf("it names %q as a file and as a directory", d)}
-			}
-		}
-	}
-	return nil
-}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 )
 
 // hubRepo is a repository of a fakeHub.
@@ -64,7 +66,7 @@ func newFakeHub(t *testing.T) *fakeHub {
 func (h *fakeHub) cache(t *testing.T) *Cache {
 	cfg := config(t)
 	// The hub is allowed because the operator has configured it; the host that it redirects to must be allowed, too.
-	cfg.Hosts, cfg.Hub, cfg.Tries = []string{"127.0.0.1"}, Service{URL: h.URL + "/hub/"}, 2
+	cfg.Sources.Hosts, cfg.Sources.Hub, cfg.Tries = []string{"127.0.0.1"}, sources.Service{URL: h.URL + "/hub/"}, 2
 	return open(t, cfg)
 }
 
@@ -312,9 +314,9 @@ func TestTheHub_aShardedModel(t *testing.T) {
 		h.repos["models/acme/evil"] = evil
 		name := "model-00001-of-00002.safetensors"
 		good := evil.files[name]
-		s, err := c.resolve(deadline(t), "t1", "hf://models/acme/evil/"+name, Credentials{})
+		s, err := c.from.Resolve(deadline(t), "t1", "hf://models/acme/evil/"+name, sources.Credentials{})
 		require.NoError(t, err)
-		require.Equal(t, sum(good), s.files[0].sha256)
+		require.Equal(t, sum(good), s.Files[0].SHA256)
 		evil.files[name] = string(noise(300_001))[:300_000]
 		f := &flight{cache: c, source: s, dir: t.TempDir()}
 		_, err = f.file(deadline(t), 0)
@@ -344,13 +346,13 @@ func TestTheHub_manyFiles(t *testing.T) {
 	}
 	h.repos["datasets/acme/images"] = repo
 	c := h.cache(t)
-	check, err := c.Probe(deadline(t), "t1", "hf://datasets/acme/images", Credentials{})
+	check, err := c.Probe(deadline(t), "t1", "hf://datasets/acme/images", sources.Credentials{})
 	require.NoError(t, err)
 	require.Equal(t, Check{Files: 2500, Size: 10*1 + 90*2 + 900*3 + 1500*4}, check)
 	require.Equal(t, "2499", contents(t, c.get(t, "t1", "hf://datasets/acme/images/data/2499.bin", "a"), "2499.bin"))
-	s, err := c.resolve(deadline(t), "t1", "hf://datasets/acme/images/data/2499.bin", Credentials{})
+	s, err := c.from.Resolve(deadline(t), "t1", "hf://datasets/acme/images/data/2499.bin", sources.Credentials{})
 	require.NoError(t, err)
-	require.Equal(t, sum("2499"), s.files[0].sha256)
+	require.Equal(t, sum("2499"), s.Files[0].SHA256)
 }
 
 // A user without access gets an error with the reason and the remedy, also from Probe.
@@ -371,7 +373,7 @@ func TestTheHub_whatIsGatedOrPrivate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := h.cache(t)
-			credentials := Credentials{HubToken: test.token}
+			credentials := sources.Credentials{HubToken: test.token}
 			_, probed := c.Probe(deadline(t), "t1", "hf://models/acme/"+test.repo, credentials)
 			data, err := c.Fetch(deadline(t), Request{Tenant: "t1", Path: "hf://models/acme/" + test.repo, Credentials: credentials, What: "model"})
 			if test.want == "" {
@@ -383,19 +385,19 @@ func TestTheHub_whatIsGatedOrPrivate(t *testing.T) {
 			require.ErrorContains(t, probed, test.want)
 			require.ErrorContains(t, err, test.want)
 			require.ErrorContains(t, err, "model hf://models/acme/"+test.repo+": ")
-			require.True(t, Missing(err))
+			require.True(t, sources.Missing(err))
 		})
 	}
 	t.Run("leave that one job has is not another's", func(t *testing.T) {
 		c := h.cache(t)
-		_, err := c.Fetch(deadline(t), Request{Tenant: "t1", Path: "hf://models/acme/gated", Credentials: Credentials{HubToken: "hf_reader"}})
+		_, err := c.Fetch(deadline(t), Request{Tenant: "t1", Path: "hf://models/acme/gated", Credentials: sources.Credentials{HubToken: "hf_reader"}})
 		require.NoError(t, err)
 		_, err = c.Fetch(deadline(t), Request{Tenant: "t1", Path: "hf://models/acme/gated"})
 		require.ErrorContains(t, err, "is gated")
 	})
 	t.Run("the token of the node", func(t *testing.T) {
 		cfg := config(t)
-		cfg.Hub = Service{URL: h.URL + "/hub", Token: "hf_reader"}
+		cfg.Sources.Hub = sources.Service{URL: h.URL + "/hub", Token: "hf_reader"}
 		open(t, cfg).get(t, "t1", "hf://models/acme/private", "a")
 	})
 }
@@ -411,7 +413,7 @@ func TestWhatIsMissing(t *testing.T) {
 	} {
 		_, err := c.Fetch(deadline(t), Request{Tenant: "t1", Path: path})
 		require.Error(t, err)
-		require.Equal(t, missing, Missing(err), "%v", err)
+		require.Equal(t, missing, sources.Missing(err), "%v", err)
 	}
 }
 

@@ -18,7 +18,7 @@ func (c *Cache) Progress(owner string) (Progress, bool) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return Progress{Path: f.path, Waiting: !f.begun, Done: f.here, Total: f.source.size()}, true
+	return Progress{Path: f.path, Waiting: !f.begun, Done: f.here, Total: f.source.Size()}, true
 }
 
 func (c *Cache) flightOf(owner string) *flight {

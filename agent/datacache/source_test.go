@@ -17,6 +17,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/archive/s3server"
 	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
@@ -36,7 +37,7 @@ func TestLocalSourcesAreUsedWhereTheyAre(t *testing.T) {
 	require.NoError(t, os.Symlink(filepath.Join(out, "secret"), filepath.Join(root, "link")))
 	require.NoError(t, os.Symlink(filepath.Join(out, "secret"), filepath.Join(root, "d", "link")))
 	cfg := config(t)
-	cfg.Roots = []string{root}
+	cfg.Sources.Roots = []string{root}
 	c := open(t, cfg)
 	for _, path := range []string{filepath.Join(root, "d"), "file://" + root + "/d", "file://localhost" + root + "/d/"} {
 		data := c.get(t, "t1", path, "a")
@@ -45,7 +46,7 @@ func TestLocalSourcesAreUsedWhereTheyAre(t *testing.T) {
 		require.EqualValues(t, 8, data.Size, "what a link leads out to does not count")
 	}
 	require.Equal(t, []string{"a.jsonl"}, c.get(t, "t1", root+"/d/a.jsonl", "a").Files)
-	check, err := c.Probe(deadline(t), "t1", root+"/d", Credentials{})
+	check, err := c.Probe(deadline(t), "t1", root+"/d", sources.Credentials{})
 	require.NoError(t, err)
 	require.Equal(t, Check{Files: 2, Size: 8}, check)
 	entries, _ := c.Entries("t1")
@@ -85,7 +86,7 @@ func TestLinksBetweenRootsCount(t *testing.T) {
 	require.NoError(t, os.Symlink("../blobs", filepath.Join(real, "dir")))
 	require.NoError(t, os.Symlink("real", set))
 	cfg := config(t)
-	cfg.Roots = []string{blobs, set} // one of them through a link
+	cfg.Sources.Roots = []string{blobs, set} // one of them through a link
 	c := open(t, cfg)
 	for _, path := range []string{set, real} {
 		data := c.get(t, "t1", path, "a")
@@ -105,8 +106,8 @@ func TestTheAgentsOwnStateIsNoData(t *testing.T) {
 	}
 	require.NoError(t, os.Symlink(filepath.Join(home, "outputs/t2"), filepath.Join(home, "outputs/t1/link")))
 	cfg := config(t)
-	cfg.Roots, cfg.Private = []string{filepath.Dir(home), filepath.Join(home, "shared")}, private.New(home)
-	cfg.Own = func(tenant string) []string { return []string{filepath.Join(home, "outputs", tenant)} }
+	cfg.Sources.Roots, cfg.Sources.Private = []string{filepath.Dir(home), filepath.Join(home, "shared")}, private.New(home)
+	cfg.Sources.Own = func(tenant string) []string { return []string{filepath.Join(home, "outputs", tenant)} }
 	c := open(t, cfg)
 	c.get(t, "t1", home+"/outputs/t1/job_1.attempt-1/f", "a")
 	c.get(t, "t2", home+"/outputs/t2/job_2.attempt-1", "a")
@@ -114,7 +115,7 @@ func TestTheAgentsOwnStateIsNoData(t *testing.T) {
 	for _, path := range []string{"/state", "", "/outputs", "/outputs/t2/job_2.attempt-1/f", "/outputs/t1/../t2/job_2.attempt-1/f", "/outputs/t1/link/job_2.attempt-1/f", "/outputs/t1/link"} {
 		c.refuse(t, home+path, "node n1 has no such file")
 	}
-	cfg.Roots = nil
+	cfg.Sources.Roots = nil
 	c = open(t, cfg)
 	c.get(t, "t1", home+"/outputs/t1/job_1.attempt-1/f", "a")
 	c.refuse(t, home+"/outputs/t2/job_2.attempt-1/f", "jobs may not read files of node n1")
@@ -139,7 +140,7 @@ func TestWhatIsNoSource(t *testing.T) {
 		"https://nohost.test/x": "nodes may not fetch data from nohost.test",
 	} {
 		t.Run(path, func(t *testing.T) {
-			_, err := c.Probe(deadline(t), "t1", path, Credentials{})
+			_, err := c.Probe(deadline(t), "t1", path, sources.Credentials{})
 			if strings.HasPrefix(path, "https://nohost") {
 				// Without a resolver the name cannot be resolved.
 				require.ErrorContains(t, err, "nohost.test")
@@ -153,7 +154,7 @@ func TestWhatIsNoSource(t *testing.T) {
 func TestTheNodeItselfIsNotAsked(t *testing.T) {
 	inside := serve(t, map[string][]byte{"/metrics": []byte("inside")})
 	cfg := config(t)
-	cfg.Hosts = nil
+	cfg.Sources.Hosts = nil
 	open(t, cfg).refuse(t, inside.URL+"/metrics", "nodes may not fetch data from 127.0.0.1", "data_hosts")
 	local := strings.Replace(inside.URL, "127.0.0.1", "localhost", 1)
 	open(t, cfg).refuse(t, local+"/metrics", "nodes may not fetch data from localhost")
@@ -191,10 +192,10 @@ func TestScaiDriveAndScaiAtlas(t *testing.T) {
 	}))
 	defer server.Close()
 	cfg := config(t)
-	cfg.Drive.URL, cfg.Tries = server.URL+"/files", 1
+	cfg.Sources.Drive.URL, cfg.Tries = server.URL+"/files", 1
 	c := open(t, cfg)
 	fetch := func(path, token string) (*Data, error) {
-		return c.Fetch(deadline(t), Request{Tenant: "t1", Path: path, Credentials: Credentials{ScaiDrive: token}})
+		return c.Fetch(deadline(t), Request{Tenant: "t1", Path: path, Credentials: sources.Credentials{ScaiDrive: token}})
 	}
 	data, err := fetch("scaidrive://acme/set/", "drive-token")
 	require.NoError(t, err)
@@ -218,7 +219,7 @@ func TestScaiDriveAndScaiAtlas(t *testing.T) {
 	require.NotContains(t, err.Error(), "expired-")
 	_, err = fetch("scaidrive://acme/set/", "")
 	require.ErrorContains(t, err, "the job has no ScaiDrive token")
-	_, err = c.Probe(deadline(t), "t1", "scaidrive://acme/set/", Credentials{ScaiAtlas: "drive-token"})
+	_, err = c.Probe(deadline(t), "t1", "scaidrive://acme/set/", sources.Credentials{ScaiAtlas: "drive-token"})
 	require.ErrorContains(t, err, "no ScaiDrive token", "the token of one service was offered to the other")
 }
 
@@ -232,8 +233,8 @@ func TestTokensStayWhereTheyBelong(t *testing.T) {
 	drive := httptest.NewServer(http.RedirectHandler(strings.Replace(elsewhere.URL, "127.0.0.1", "localhost", 1), http.StatusFound))
 	defer drive.Close()
 	cfg := config(t)
-	cfg.Hosts, cfg.Drive.URL = []string{"*"}, drive.URL
-	_, err := open(t, cfg).Fetch(deadline(t), Request{Tenant: "t1", Path: "scaidrive://a/b", Credentials: Credentials{ScaiDrive: "hunter2"}})
+	cfg.Sources.Hosts, cfg.Sources.Drive.URL = []string{"*"}, drive.URL
+	_, err := open(t, cfg).Fetch(deadline(t), Request{Tenant: "t1", Path: "scaidrive://a/b", Credentials: sources.Credentials{ScaiDrive: "hunter2"}})
 	require.NoError(t, err)
 	require.Empty(t, <-got, "a token was sent to where the service redirected to")
 }
@@ -253,8 +254,8 @@ func TestARealObjectStore(t *testing.T) {
 	put("set/sub/big", big)
 	put("other", "other")
 	cfg := config(t)
-	cfg.Hosts = []string{"example.org"}
-	cfg.S3 = S3{Endpoint: server.URL, Region: "us-east-1", PathStyle: true, KeyID: s3server.KeyID, Secret: s3server.Secret}
+	cfg.Sources.Hosts = []string{"example.org"}
+	cfg.Sources.S3 = sources.S3{Endpoint: server.URL, Region: "us-east-1", PathStyle: true, KeyID: s3server.KeyID, Secret: s3server.Secret}
 	c := open(t, cfg)
 	at := "s3://" + s3server.Bucket
 	data := c.get(t, "t1", at+"/set", "a")
@@ -269,19 +270,19 @@ func TestARealObjectStore(t *testing.T) {
 	c.refuse(t, at+"/none", "contains no file")
 	c.refuse(t, "s3://no-such-bucket/x", "no bucket")
 
-	_, err = c.Fetch(deadline(t), Request{Tenant: "t1", Path: at + "/other", Credentials: Credentials{AWSKeyID: "who", AWSSecret: "what"}})
+	_, err = c.Fetch(deadline(t), Request{Tenant: "t1", Path: at + "/other", Credentials: sources.Credentials{AWSKeyID: "who", AWSSecret: "what"}})
 	require.ErrorContains(t, err, "AWS_ACCESS_KEY_ID", "the job's own key goes before the node's")
 
 	t.Run("goes on where it stopped", func(t *testing.T) {
-		s, err := c.resolve(deadline(t), "t1", at+"/set/sub/big", Credentials{})
+		s, err := c.from.Resolve(deadline(t), "t1", at+"/set/sub/big", sources.Credentials{})
 		require.NoError(t, err)
-		body, from, err := s.files[0].open(context.Background(), 1<<20)
+		body, from, err := s.Files[0].Open(context.Background(), 1<<20)
 		require.NoError(t, err)
 		defer body.Close()
 		require.EqualValues(t, 1<<20, from)
-		require.True(t, s.files[0].strong)
+		require.True(t, s.Files[0].Strong)
 		put("set/sub/big", fmt.Sprint("another ", big))
-		_, _, err = s.files[0].open(context.Background(), 1<<20)
-		require.ErrorIs(t, err, errChanged)
+		_, _, err = s.Files[0].Open(context.Background(), 1<<20)
+		require.ErrorIs(t, err, sources.ErrChanged)
 	})
 }

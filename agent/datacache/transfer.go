@@ -13,23 +13,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/archive/checkpoints"
 	"github.com/mindcoordinator/mind/durable"
-	"github.com/mindcoordinator/mind/reach"
 )
-
-// remoteFile is one file of a source.
-type remoteFile struct {
-	name string
-	size int64 // -1: not known
-	// sha256 is the digest given by the source; empty: none.
-	sha256 string
-	// strong: open resumes at an offset of the same content.
-	strong bool
-	open   func(ctx context.Context, offset int64) (body io.ReadCloser, from int64, err error)
-}
 
 var (
 	errShort   = errors.New("the connection ended early")
@@ -39,7 +28,7 @@ var (
 
 // file fetches one file, and retries as long as a try gets further than those before it.
 func (f *flight) file(ctx context.Context, i int) (keptFile, error) {
-	p := partial{flight: f, remote: &f.source.files[i], done: f.part(i), path: f.part(i) + ".part"}
+	p := partial{flight: f, remote: &f.source.Files[i], done: f.part(i), path: f.part(i) + ".part"}
 	kept, err := p.finished(ctx)
 	if err == nil {
 		return kept, nil
@@ -53,13 +42,13 @@ func (f *flight) file(ctx context.Context, i int) (keptFile, error) {
 			return kept, nil
 		case ctx.Err() != nil:
 			return kept, ctx.Err()
-		case !transient(err):
+		case !sources.Broken(err):
 			return kept, err
 		case p.offset > most:
 			most, try = p.offset, 0
 			pauses.Reset()
-		case try >= f.cache.cfg.Tries && f.source.archived && damaged(err):
-			return kept, missingf("the archive's copy of it is damaged: %v (after %d tries)", err, try)
+		case try >= f.cache.cfg.Tries && f.source.Archived && damaged(err):
+			return kept, sources.Refused("the archive's copy of it is damaged: %v (after %d tries)", err, try)
 		case try >= f.cache.cfg.Tries:
 			return kept, fmt.Errorf("%w (after %d tries)", err, try)
 		}
@@ -78,16 +67,9 @@ func damaged(err error) bool {
 // onDisk explains a full disk.
 func (c *Cache) onDisk(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return faultf("the disk of node %s is full: free space there, or lower data_cache_bytes of its agent so that older data is removed", c.cfg.Node)
+		return sources.Faultf("the disk of node %s is full: free space there, or lower data_cache_bytes of its agent so that older data is removed", c.cfg.Node)
 	}
 	return err
-}
-
-// transient reports whether a retry may succeed. A source repeats its refusals.
-func transient(err error) bool {
-	var f fault
-	var path *os.PathError
-	return !errors.As(err, &f) && !errors.As(err, new(reach.Refusal)) && !errors.As(err, &path) && !errors.Is(err, errChanged)
 }
 
 // connectTries is how often a connection to a service is tried.
@@ -106,7 +88,7 @@ func (c *Cache) tries(err error) int {
 // partial is a file in transfer.
 type partial struct {
 	flight     *flight
-	remote     *remoteFile
+	remote     *sources.File
 	path, done string
 	offset     int64
 	sum        hash.Hash // of the file up to offset
@@ -128,13 +110,13 @@ func (p *partial) finished(ctx context.Context) (keptFile, error) {
 		return keptFile{}, err
 	}
 	sum, err := fileDigest(ctx, p.done)
-	if err == nil && (p.remote.size >= 0 && p.remote.size != info.Size() || p.remote.sha256 != "" && p.remote.sha256 != sum) {
+	if err == nil && (p.remote.Size >= 0 && p.remote.Size != info.Size() || p.remote.SHA256 != "" && p.remote.SHA256 != sum) {
 		err = errShort
 	}
 	if err == nil {
 		p.count(info.Size())
 	}
-	return keptFile{Name: p.remote.name, Size: info.Size(), SHA256: sum}, err
+	return keptFile{Name: p.remote.Name, Size: info.Size(), SHA256: sum}, err
 }
 
 func (p *partial) fetch(ctx context.Context) (kept keptFile, err error) {
@@ -148,7 +130,7 @@ func (p *partial) fetch(ctx context.Context) (kept keptFile, err error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	body, from, err := p.remote.open(ctx, p.offset)
+	body, from, err := p.remote.Open(ctx, p.offset)
 	if err != nil {
 		return kept, err
 	}
@@ -170,9 +152,9 @@ func (p *partial) fetch(ctx context.Context) (kept keptFile, err error) {
 	}
 	sum := hex.EncodeToString(p.sum.Sum(nil))
 	switch {
-	case p.remote.size >= 0 && p.offset != p.remote.size:
-		return kept, fmt.Errorf("%w: %d of %d bytes arrived", errShort, p.offset, p.remote.size)
-	case p.remote.sha256 != "" && sum != p.remote.sha256:
+	case p.remote.Size >= 0 && p.offset != p.remote.Size:
+		return kept, fmt.Errorf("%w: %d of %d bytes arrived", errShort, p.offset, p.remote.Size)
+	case p.remote.SHA256 != "" && sum != p.remote.SHA256:
 		return kept, errors.Join(errDigest, p.restart(file))
 	}
 	if err := errors.Join(file.Chmod(0o444), file.Sync(), file.Close()); err != nil {
@@ -181,7 +163,7 @@ func (p *partial) fetch(ctx context.Context) (kept keptFile, err error) {
 	if err := durable.Rename(p.path, p.done); err != nil {
 		return kept, err
 	}
-	return keptFile{Name: p.remote.name, Size: p.offset, SHA256: sum}, nil
+	return keptFile{Name: p.remote.Name, Size: p.offset, SHA256: sum}, nil
 }
 
 // begin resumes at the end of the partial file, if possible.
@@ -190,7 +172,7 @@ func (p *partial) begin(ctx context.Context, file *os.File) error {
 	if err != nil {
 		return err
 	}
-	if !p.remote.strong || p.remote.size >= 0 && end > p.remote.size {
+	if !p.remote.Strong || p.remote.Size >= 0 && end > p.remote.Size {
 		return p.restart(file)
 	}
 	if p.sum != nil && p.offset == end {
@@ -226,8 +208,8 @@ func (p *partial) copy(ctx context.Context, cancel context.CancelCauseFunc, file
 		n, err := body.Read(buf)
 		if n > 0 {
 			watchdog.Reset(stall)
-			if p.remote.size >= 0 && p.offset+int64(n) > p.remote.size {
-				return errors.Join(fmt.Errorf("the server sent more than the announced %d bytes", p.remote.size), p.restart(file))
+			if p.remote.Size >= 0 && p.offset+int64(n) > p.remote.Size {
+				return errors.Join(fmt.Errorf("the server sent more than the announced %d bytes", p.remote.Size), p.restart(file))
 			}
 			if err := p.flight.grow(int64(n)); err != nil {
 				return err

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 )
 
 func TestABrokenTransferGoesOn(t *testing.T) {
@@ -158,18 +160,18 @@ func TestADiskThatIsFull(t *testing.T) {
 	}
 	defer full.Close()
 	c := open(t, config(t))
-	f := &flight{cache: c, source: &source{files: []remoteFile{{name: "d", size: 4}}}}
-	p := partial{flight: f, remote: &f.source.files[0], sum: sha256.New()}
+	f := &flight{cache: c, source: &sources.Source{Files: []sources.File{{Name: "d", Size: 4}}}}
+	p := partial{flight: f, remote: &f.source.Files[0], sum: sha256.New()}
 	ctx, cancel := context.WithCancelCause(deadline(t))
 	defer cancel(nil)
 	err = p.copy(ctx, cancel, full, strings.NewReader("rows"))
 	require.ErrorIs(t, err, syscall.ENOSPC)
-	require.False(t, transient(err))
+	require.False(t, sources.Broken(err))
 	err = c.onDisk(err)
 	require.ErrorContains(t, err, "the disk of node n1 is full")
 	require.ErrorContains(t, err, "data_cache_bytes")
 	require.NotContains(t, err.Error(), "/dev/full")
-	require.False(t, Missing(err))
+	require.False(t, sources.Missing(err))
 }
 
 // Each request that waits for a transfer sees its progress.
@@ -255,10 +257,10 @@ func TestFetch_aServiceOutOfReachIsGivenUpSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			cfg := config(t)
-			cfg.Hub.URL, cfg.Logger = tt.url, slog.New(slog.NewTextHandler(&log, nil))
+			cfg.Sources.Hub.URL, cfg.Logger = tt.url, slog.New(slog.NewTextHandler(&log, nil))
 			_, err := open(t, cfg).Fetch(deadline(t), Request{Tenant: "t1", Path: "hf://datasets/acme/set"})
 			require.ErrorContains(t, err, tt.says)
-			require.False(t, Missing(err))
+			require.False(t, sources.Missing(err))
 			require.Equal(t, tt.tries-1, strings.Count(log.String(), "retrying a source"))
 		})
 	}

@@ -32,9 +32,9 @@ func TestLocalSourcesAreLookedAtWithTheRightsOfTheUser(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Join(root, "secret"), 0o600))
 	require.NoError(t, os.Symlink(filepath.Join(closed, "a"), filepath.Join(root, "mixed", "link")))
 	cfg := config(t)
-	cfg.Roots = []string{root}
+	cfg.Sources.Roots = []string{root}
 	user := confine.User{UID: 4321, GID: 4322}
-	cfg.As = func(_ string, f func()) error { return user.As(f) }
+	cfg.Sources.As = func(_ string, f func()) error { return user.As(f) }
 	c := open(t, cfg)
 	require.Equal(t, []string{"a"}, c.get(t, "t1", root+"/open", "a").Files)
 	mixed := c.get(t, "t1", root+"/mixed", "a")

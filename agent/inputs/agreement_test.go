@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -29,13 +29,13 @@ type reachable struct {
 	has map[string]bool
 }
 
-func (r *reachable) Checkpoint(point *v1.ResumePoint) *datacache.Remote {
-	return &datacache.Remote{Files: func(context.Context) ([]datacache.RemoteFile, error) {
+func (r *reachable) Checkpoint(point *v1.ResumePoint) *sources.Remote {
+	return &sources.Remote{Files: func(context.Context) ([]sources.RemoteFile, error) {
 		if !r.has[point.GetCheckpointId()] {
-			return nil, datacache.Refused("node %s does not give it", point.GetNodeId())
+			return nil, sources.Refused("node %s does not give it", point.GetNodeId())
 		}
 		text := "of " + point.GetCheckpointId()
-		return []datacache.RemoteFile{{Name: "weights", Size: int64(len(text)), Version: "1", Open: func(_ context.Context, offset int64) (io.ReadCloser, error) {
+		return []sources.RemoteFile{{Name: "weights", Size: int64(len(text)), Version: "1", Open: func(_ context.Context, offset int64) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(text[offset:])), nil
 		}}}, nil
 	}}

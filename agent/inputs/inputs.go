@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/taskid"
@@ -53,7 +54,7 @@ type Config struct {
 	// DriveURL and AtlasURL are for scaidrive:// and scaiatlas:// sources; empty: there are none.
 	DriveURL, AtlasURL string
 	// S3 is the object store of s3:// sources.
-	S3 datacache.S3
+	S3 sources.S3
 	// Archive stores checkpoints that are no longer on their nodes; nil: there is none.
 	Archive archive.Store
 	// Private are directories that no job may read through its agent, apart from the outputs of the tenant's own jobs.
@@ -80,12 +81,13 @@ func (c Config) Validate(dataDir string) error { return c.cache("", dataDir, nil
 
 func (c Config) cache(node, dataDir string, own func(tenant string) string) datacache.Config {
 	return datacache.Config{
-		Node: node, Dir: c.Cache(dataDir), Capacity: c.CacheBytes, Roots: c.Roots,
-		// Outputs of jobs may be the data of other jobs of the tenant; the agent's state may not.
-		As: c.As, Private: c.Private, Own: func(tenant string) []string { return []string{own(tenant)} },
-		Hosts: c.Hosts, Hub: datacache.Service{URL: c.HubURL, Token: c.HubToken},
-		Drive: datacache.Service{URL: c.DriveURL}, Atlas: datacache.Service{URL: c.AtlasURL}, S3: c.S3,
-		Archive: c.Archive,
+		Node: node, Dir: c.Cache(dataDir), Capacity: c.CacheBytes,
+		Sources: sources.Config{
+			// Outputs of jobs may be the data of other jobs of the tenant; the agent's state may not.
+			Roots: c.Roots, As: c.As, Private: c.Private, Own: func(tenant string) []string { return []string{own(tenant)} },
+			Hosts: c.Hosts, Hub: sources.Service{URL: c.HubURL, Token: c.HubToken},
+			Drive: sources.Service{URL: c.DriveURL}, Atlas: sources.Service{URL: c.AtlasURL}, S3: c.S3, Archive: c.Archive,
+		},
 	}
 }
 
@@ -221,8 +223,8 @@ func (in *Inputs) Agree(ctx context.Context, req *v1.AgreeOnResumeRequest) (*v1.
 }
 
 // CredentialsOf collects the credentials of a job for its data.
-func CredentialsOf(tokens *v1.DataCredentials, env map[string]string) datacache.Credentials {
-	return datacache.Credentials{
+func CredentialsOf(tokens *v1.DataCredentials, env map[string]string) sources.Credentials {
+	return sources.Credentials{
 		ScaiDrive: tokens.GetScaidriveToken(), ScaiAtlas: tokens.GetScaiatlasToken(),
 		HubToken: env["HF_TOKEN"], AWSKeyID: env["AWS_ACCESS_KEY_ID"], AWSSecret: env["AWS_SECRET_ACCESS_KEY"], AWSToken: env["AWS_SESSION_TOKEN"],
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/api/model"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -91,9 +92,9 @@ func (in *Inputs) fetchModel(ctx context.Context, spec *v1.TaskSpec, fetch func(
 	}
 	found, err := fetch(datacache.Request{Path: ref.Source, What: "model", OneFormat: !ref.AllFormats})
 	switch {
-	case datacache.Missing(err) && ref.Default:
+	case sources.Missing(err) && ref.Default:
 		return nil, noModel{fmt.Errorf("%w; if the program finds %s by itself, set base_model.source to \"program\"", err, ref.Name)}
-	case datacache.Missing(err):
+	case sources.Missing(err):
 		return nil, noModel{err}
 	case err != nil:
 		return nil, err

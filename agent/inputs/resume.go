@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -27,7 +28,7 @@ type resume struct {
 // Peers reaches the agents of other nodes.
 type Peers interface {
 	// Checkpoint returns a checkpoint on the node that registered it.
-	Checkpoint(point *v1.ResumePoint) *datacache.Remote
+	Checkpoint(point *v1.ResumePoint) *sources.Remote
 	// Agree asks the agent of rank 0 about an agreement.
 	Agree(ctx context.Context, with *v1.TaskPeer, req *v1.AgreeOnResumeRequest) (*v1.AgreeOnResumeResponse, error)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -140,12 +141,12 @@ var errStoppedLooking = errors.New("stopped while its checkpoint was being looke
 func (in *Inputs) elsewhere(ctx context.Context, point *v1.ResumePoint, fetch func(datacache.Request) (*datacache.Data, error)) (data *datacache.Data, from string, why, err error) {
 	request := datacache.Request{Path: "mind://" + point.GetCheckpointId(), What: "checkpoint"}
 	if in.cfg.Archive != nil && point.GetArchiveKey() != "" {
-		request.Checkpoint = &datacache.Checkpoint{Key: point.GetArchiveKey(), Digest: point.GetContentDigest()}
+		request.Checkpoint = &sources.Checkpoint{Key: point.GetArchiveKey(), Digest: point.GetContentDigest()}
 		data, fault := fetch(request)
 		switch {
 		case fault == nil:
 			return data, "the archive", nil, nil
-		case datacache.Missing(fault):
+		case sources.Missing(fault):
 			why = fault
 		default:
 			err = fault
@@ -158,7 +159,7 @@ func (in *Inputs) elsewhere(ctx context.Context, point *v1.ResumePoint, fetch fu
 		switch {
 		case fault == nil:
 			return data, "node " + point.GetNodeId(), nil, nil
-		case datacache.Missing(fault) || datacache.Broken(fault):
+		case sources.Missing(fault) || sources.Broken(fault):
 			why = errors.Join(why, fault)
 		default: // an error of this node, such as a full disk
 			err = errors.Join(err, fault)

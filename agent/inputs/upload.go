@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/wait"
@@ -50,7 +51,7 @@ func (in *Inputs) fetchUpload(ctx context.Context, task taskid.ID, spec *v1.Task
 	var packs []*datacache.Data
 	for _, pack := range tree.Packs {
 		key := uploads.PackKey(spec.GetTenantId(), pack.Name)
-		data, err := fetch(datacache.Request{Path: key, What: "pack", Object: &datacache.Object{Key: key, SHA256: pack.SHA256, Size: pack.Size}})
+		data, err := fetch(datacache.Request{Path: key, What: "pack", Object: &sources.Object{Key: key, SHA256: pack.SHA256, Size: pack.Size}})
 		if err != nil {
 			return nil, fmt.Errorf("upload %s: %w", id, err)
 		}

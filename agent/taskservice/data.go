@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/agent/inputs"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -47,7 +47,7 @@ func (s *Service) ProbeData(ctx context.Context, req *v1.ProbeDataRequest) (*v1.
 	return out, nil
 }
 
-func (s *Service) probe(ctx context.Context, tenant, path string, credentials datacache.Credentials) *v1.DataSourceCheck {
+func (s *Service) probe(ctx context.Context, tenant, path string, credentials sources.Credentials) *v1.DataSourceCheck {
 	out := &v1.DataSourceCheck{Path: path}
 	found, err := s.Cache.Probe(ctx, tenant, path, credentials)
 	switch {

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
-	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -94,9 +94,9 @@ func (c *Client) to(node, addr string) (v1.PeerServiceClient, error) {
 }
 
 // Checkpoint returns a checkpoint on the node that registered it.
-func (c *Client) Checkpoint(point *v1.ResumePoint) *datacache.Remote {
+func (c *Client) Checkpoint(point *v1.ResumePoint) *sources.Remote {
 	r := &remote{client: c, point: point}
-	return &datacache.Remote{Files: r.files}
+	return &sources.Remote{Files: r.files}
 }
 
 // remote is a checkpoint on another node.
@@ -106,13 +106,13 @@ type remote struct {
 }
 
 // files lists the files of the checkpoint. It lists the target of a link as a copy in its place.
-func (r *remote) files(ctx context.Context) ([]datacache.RemoteFile, error) {
+func (r *remote) files(ctx context.Context) ([]sources.RemoteFile, error) {
 	listed, err := r.list(ctx)
 	if err != nil {
 		return nil, r.explain(err)
 	}
 	if !observe.Listed(listed, r.point.GetManifestDigest()) {
-		return nil, datacache.Refused("the files that node %s has listed are not the registered ones", r.point.GetNodeId())
+		return nil, sources.Refused("the files that node %s has listed are not the registered ones", r.point.GetNodeId())
 	}
 	versions := make(map[string]string, len(listed))
 	files := make([]saved.File, 0, len(listed))
@@ -126,12 +126,12 @@ func (r *remote) files(ctx context.Context) ([]datacache.RemoteFile, error) {
 	}
 	slices.SortFunc(files, func(a, b saved.File) int { return strings.Compare(a.Path, b.Path) })
 	if err := saved.Check(files); err != nil {
-		return nil, datacache.Refused("node %s has listed files that cannot be: %v", r.point.GetNodeId(), err)
+		return nil, sources.Refused("node %s has listed files that cannot be: %v", r.point.GetNodeId(), err)
 	}
-	var all []datacache.RemoteFile
+	var all []sources.RemoteFile
 	for _, f := range saved.Flat(files) {
 		path, version := f.File.Path, versions[f.File.Path]
-		all = append(all, datacache.RemoteFile{
+		all = append(all, sources.RemoteFile{
 			Name: f.Path, Size: f.File.Size, Version: version,
 			Open: func(ctx context.Context, offset int64) (io.ReadCloser, error) {
 				return r.open(ctx, path, version, offset)
@@ -164,7 +164,7 @@ func (r *remote) list(ctx context.Context) (files []*v1.CheckpointFile, err erro
 		case err != nil:
 			return nil, err
 		case len(files)+len(part.GetFiles()) > maxFiles:
-			return nil, datacache.Refused("node %s has listed more than %d files", r.point.GetNodeId(), maxFiles)
+			return nil, sources.Refused("node %s has listed more than %d files", r.point.GetNodeId(), maxFiles)
 		}
 		late.Reset(listTime)
 		files = append(files, part.GetFiles()...)
@@ -218,14 +218,14 @@ func (r *reader) Close() error {
 	return nil
 }
 
-// explain returns an error of datacache.Refused for an error that another try does not fix.
+// explain returns an error of sources.Refused for an error that another try does not fix.
 func (r *remote) explain(err error) error {
 	node := r.point.GetNodeId()
 	switch s := status.Convert(err); s.Code() {
 	case codes.NotFound, codes.PermissionDenied, codes.FailedPrecondition, codes.InvalidArgument, codes.Unauthenticated:
-		return datacache.Refused("node %s does not give it: %s", node, s.Message())
+		return sources.Refused("node %s does not give it: %s", node, s.Message())
 	case codes.Unimplemented:
-		return datacache.Refused("node %s does not give it: its agent is of an earlier version", node)
+		return sources.Refused("node %s does not give it: its agent is of an earlier version", node)
 	case codes.Canceled:
 		return fmt.Errorf("node %s, which has it, does not answer", node)
 	case codes.Unknown:

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/mindcoordinator/mind/agent/checkpoints"
-	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/datacache/sources"
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/private"
@@ -112,16 +112,16 @@ func (s *server) register(at, addr string) {
 	s.of = &v1.GetServedCheckpointResponse{Checkpoint: s.point, TenantId: "acme", JobId: "job_1"}
 }
 
-func (s *server) files() (map[string]datacache.RemoteFile, error) {
+func (s *server) files() (map[string]sources.RemoteFile, error) {
 	list, err := s.client.Checkpoint(s.point).Files(s.t.Context())
-	files := map[string]datacache.RemoteFile{}
+	files := map[string]sources.RemoteFile{}
 	for _, f := range list {
 		files[f.Name] = f
 	}
 	return files, err
 }
 
-func (s *server) read(f datacache.RemoteFile, offset int64) (string, error) {
+func (s *server) read(f sources.RemoteFile, offset int64) (string, error) {
 	body, err := f.Open(s.t.Context(), offset)
 	require.NoError(s.t, err)
 	defer body.Close()
@@ -133,7 +133,7 @@ func (s *server) refuses(why string) {
 	s.t.Helper()
 	_, err := s.files()
 	require.ErrorContains(s.t, err, why)
-	require.True(s.t, datacache.Missing(err), "trying again does not help")
+	require.True(s.t, sources.Missing(err), "trying again does not help")
 }
 
 func TestFetch_aCheckpointOfAnotherNode(t *testing.T) {
@@ -211,7 +211,7 @@ func TestServe_aFileThatChangesIsNotSent(t *testing.T) {
 	require.NoError(t, os.Chtimes(name, time.Time{}, time.Unix(1, 0)))
 	_, err = s.read(files["rank/0"], 0)
 	require.ErrorContains(t, err, "changed since it was listed")
-	require.True(t, datacache.Missing(err))
+	require.True(t, sources.Missing(err))
 }
 
 func TestServe_whoCallsMustBeWhoAsks(t *testing.T) {
@@ -278,6 +278,6 @@ func TestFetch_aNodeThatIsGone(t *testing.T) {
 	s.point.NodeAddr = "127.0.0.1:1"
 	_, err := s.files()
 	require.ErrorContains(t, err, "node n1, which has it, cannot be read")
-	require.True(t, datacache.Broken(err))
-	require.False(t, datacache.Missing(err))
+	require.True(t, sources.Broken(err))
+	require.False(t, sources.Missing(err))
 }

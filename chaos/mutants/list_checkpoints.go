@@ -21,7 +21,7 @@ var checkpointMutants = []mutant{
 		Package: "agent/checkpoints", Tests: []string{"TestRemoveFiles_thatHaveChanged"},
 	},
 	{
-		Name: "another-checkpoint-in-the-archive", Breaks: "I9", File: "agent/datacache/checkpoint.go",
+		Name: "another-checkpoint-in-the-archive", Breaks: "I9", File: "agent/datacache/sources/checkpoint.go",
 		What: "a task resumes from whatever is under the key",
 		Old:  "saved.Digest() != want.Digest:", New: "saved.Digest() == \"\":",
 		Package: "agent/datacache", Tests: []string{"TestACheckpointOfTheArchiveIsWhatItWas"},

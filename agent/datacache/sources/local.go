@@ -1,4 +1,4 @@
-package datacache
+package sources
 
 import (
 	"context"
@@ -18,34 +18,34 @@ const maxCounted = 10_000
 // local finds a file or directory of the node for a tenant. It must be in a directory that the operator has listed, or in
 // the outputs of the tenant's own jobs. The agent may read more than jobs should, and must not reveal what exists
 // elsewhere, nor what the user of the tenant's jobs could not see.
-func (c *Cache) local(ctx context.Context, tenant, path string) (found *source, err error) {
+func (r *Resolver) local(ctx context.Context, tenant, path string) (found *Source, err error) {
 	if !filepath.IsAbs(path) {
-		return nil, faultf("it is not an absolute path: begin with /, or with hf://, s3://, https:// and so on for remote data")
+		return nil, Faultf("it is not an absolute path: begin with /, or with hf://, s3://, https:// and so on for remote data")
 	}
 	if strings.ContainsRune(path, 0) {
-		return nil, faultf("it has a NUL character")
+		return nil, Faultf("it has a NUL character")
 	}
 	path = filepath.Clean(path)
-	if !c.listed(tenant, path) {
-		return nil, c.outside() // decided without looking at it
+	if !r.listed(tenant, path) {
+		return nil, r.outside() // decided without looking at it
 	}
-	if c.cfg.As == nil {
-		return c.look(ctx, tenant, path)
+	if r.cfg.As == nil {
+		return r.look(ctx, tenant, path)
 	}
-	if failed := c.cfg.As(tenant, func() { found, err = c.look(ctx, tenant, path) }); failed != nil {
-		return nil, faultf("node %s cannot look at it: %v", c.cfg.Node, failed)
+	if failed := r.cfg.As(tenant, func() { found, err = r.look(ctx, tenant, path) }); failed != nil {
+		return nil, Faultf("node %s cannot look at it: %v", r.cfg.Node, failed)
 	}
 	return found, err
 }
 
 // look finds a file or directory in the directories for sources.
-func (c *Cache) look(ctx context.Context, tenant, path string) (*source, error) {
+func (r *Resolver) look(ctx context.Context, tenant, path string) (*Source, error) {
 	// A link counts as its target. A target outside is reported like a missing one, so that jobs learn nothing about it.
-	missing := missingf("node %s has no such file: put it there, or use a path that every node has (a shared file system)", c.cfg.Node)
-	if c.cfg.As != nil {
-		missing = missingf("node %s has no such file that %s can reach: put it there, let the user pass through the directories above it, or use a path that every node has (a shared file system)", c.cfg.Node, c.reader())
+	missing := missingf("node %s has no such file: put it there, or use a path that every node has (a shared file system)", r.cfg.Node)
+	if r.cfg.As != nil {
+		missing = missingf("node %s has no such file that %s can reach: put it there, let the user pass through the directories above it, or use a path that every node has (a shared file system)", r.cfg.Node, r.reader())
 	}
-	root, name, ok := c.resolved(tenant, path)
+	root, name, ok := r.resolved(tenant, path)
 	if !ok {
 		return nil, missing
 	}
@@ -58,33 +58,33 @@ func (c *Cache) look(ctx context.Context, tenant, path string) (*source, error) 
 	if err != nil {
 		return nil, missing
 	}
-	data := &Data{Dir: filepath.Join(root, name), Local: true, Size: -1, Count: -1}
+	data := &Local{Dir: filepath.Join(root, name), Size: -1, Count: -1}
 	switch stat.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		if err := top.Readable(name); err != nil {
-			return nil, faultf("node %s cannot read it: give %s read permission", c.cfg.Node, c.reader())
+			return nil, Faultf("node %s cannot read it: give %s read permission", r.cfg.Node, r.reader())
 		}
 		data.Files, data.Size, data.Count = []string{filepath.Base(path)}, stat.Size, 1
 	case unix.S_IFDIR:
-		if err := c.count(ctx, tenant, top, name, data); err != nil {
-			return nil, faultf("node %s cannot read all of it: give %s read permission", c.cfg.Node, c.reader())
+		if err := r.count(ctx, tenant, top, name, data); err != nil {
+			return nil, Faultf("node %s cannot read all of it: give %s read permission", r.cfg.Node, r.reader())
 		}
 	default:
-		return nil, faultf("it is neither a file nor a directory on node %s", c.cfg.Node)
+		return nil, Faultf("it is neither a file nor a directory on node %s", r.cfg.Node)
 	}
-	return &source{local: data}, nil
+	return &Source{Local: data}, nil
 }
 
 // reader names the user that must be able to read local sources.
-func (c *Cache) reader() string {
-	if c.cfg.As == nil {
+func (r *Resolver) reader() string {
+	if r.cfg.As == nil {
 		return "the user of its agent"
 	}
 	return "the user of the job"
 }
 
 // count lists the files of a directory that is not large.
-func (c *Cache) count(ctx context.Context, tenant string, top *safedir.Dir, name string, data *Data) error {
+func (r *Resolver) count(ctx context.Context, tenant string, top *safedir.Dir, name string, data *Local) error {
 	dir, err := top.Below(name)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (c *Cache) count(ctx context.Context, tenant string, top *safedir.Dir, name
 	var files []string
 	err = dir.Walk(ctx, &left, func(e safedir.Entry) error {
 		if e.Outside != "" {
-			e.Size, e.Regular = c.led(tenant, filepath.Join(data.Dir, e.Path))
+			e.Size, e.Regular = r.led(tenant, filepath.Join(data.Dir, e.Path))
 		}
 		if e.Regular {
 			files, size = append(files, e.Path), size+e.Size
@@ -114,8 +114,8 @@ func (c *Cache) count(ctx context.Context, tenant string, top *safedir.Dir, name
 
 // led returns the size of the regular file that a link points to. ok is false if the target does not exist, or the job
 // may not use it.
-func (c *Cache) led(tenant, path string) (size int64, ok bool) {
-	root, name, ok := c.resolved(tenant, path)
+func (r *Resolver) led(tenant, path string) (size int64, ok bool) {
+	root, name, ok := r.resolved(tenant, path)
 	if !ok {
 		return 0, false
 	}
@@ -129,38 +129,38 @@ func (c *Cache) led(tenant, path string) (size int64, ok bool) {
 }
 
 // outside explains why a path is not used.
-func (c *Cache) outside() error {
-	if len(c.cfg.Roots) == 0 {
-		return missingf("jobs may not read files of node %s: list the directories with data in data_roots of its agent", c.cfg.Node)
+func (r *Resolver) outside() error {
+	if len(r.cfg.Roots) == 0 {
+		return missingf("jobs may not read files of node %s: list the directories with data in data_roots of its agent", r.cfg.Node)
 	}
-	return missingf("jobs may not read files there on node %s: put it below %s, or add its directory to data_roots of the agent", c.cfg.Node, strings.Join(c.cfg.Roots, " or "))
+	return missingf("jobs may not read files there on node %s: put it below %s, or add its directory to data_roots of the agent", r.cfg.Node, strings.Join(r.cfg.Roots, " or "))
 }
 
 // roots are the directories that a tenant's sources may use: as configured, and with links resolved.
-func (c *Cache) roots(tenant string) (named, real []string) {
-	named = c.cfg.Roots
-	if c.cfg.Own != nil {
-		named = slices.Concat(named, c.cfg.Own(tenant))
+func (r *Resolver) roots(tenant string) (named, real []string) {
+	named = r.cfg.Roots
+	if r.cfg.Own != nil {
+		named = slices.Concat(named, r.cfg.Own(tenant))
 	}
 	return named, realPaths(named)
 }
 
 // listed reports whether a path is in a directory for sources. It compares names only.
-func (c *Cache) listed(tenant, path string) bool {
-	named, real := c.roots(tenant)
+func (r *Resolver) listed(tenant, path string) bool {
+	named, real := r.roots(tenant)
 	return within(path, named) || within(path, real)
 }
 
 // resolved follows the links of a path, and returns the root that contains it and its name there.
-func (c *Cache) resolved(tenant, path string) (root, name string, ok bool) {
+func (r *Resolver) resolved(tenant, path string) (root, name string, ok bool) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", "", false
 	}
-	_, roots := c.roots(tenant)
+	_, roots := r.roots(tenant)
 	// A private directory stays private, unless it was listed itself.
-	listed := slices.DeleteFunc(slices.Clone(roots), func(root string) bool { return !c.cfg.Private.Holds(root) })
-	if c.cfg.Private.Holds(real, listed...) {
+	listed := slices.DeleteFunc(slices.Clone(roots), func(root string) bool { return !r.cfg.Private.Holds(root) })
+	if r.cfg.Private.Holds(real, listed...) {
 		return "", "", false
 	}
 	for _, root := range roots {
@@ -178,4 +178,15 @@ func within(path string, dirs []string) bool {
 		}
 	}
 	return false
+}
+
+// realPaths resolves the links of directories.
+func realPaths(dirs []string) []string {
+	dirs = slices.Clone(dirs)
+	for i, dir := range dirs {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dirs[i] = real
+		}
+	}
+	return dirs
 }

@@ -1,4 +1,4 @@
-package datacache
+package sources
 
 import (
 	"context"
@@ -12,26 +12,26 @@ import (
 )
 
 // web resolves a file at a URL.
-func (c *Cache) web(ctx context.Context, u *url.URL) (*source, error) {
+func (r *Resolver) web(ctx context.Context, u *url.URL) (*Source, error) {
 	if u.Host == "" {
-		return nil, faultf("it has no host")
+		return nil, Faultf("it has no host")
 	}
 	name := path.Base(u.Path)
 	if u.Path == "" || strings.HasSuffix(u.Path, "/") {
 		name = "data"
 	}
-	page := &webFile{cache: c, url: u.String(), service: u.Hostname()}
+	page := &webFile{from: r, url: u.String(), service: u.Hostname()}
 	file, version, err := page.stat(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return &source{files: []remoteFile{file}, version: version}, nil
+	return &Source{Files: []File{file}, Version: version}, nil
 }
 
 // webFile is a file that is read over HTTP.
 type webFile struct {
-	cache *Cache
-	url   string
+	from *Resolver
+	url  string
 	// token is sent as a bearer token to this URL, but not to its redirects; empty: none.
 	token string
 	// service is its name in messages; refused says what to do when the token is refused.
@@ -45,7 +45,7 @@ type webFile struct {
 func (w *webFile) request(ctx context.Context, method string) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, method, w.url, nil)
 	if err != nil {
-		return nil, faultf("it is not a URL")
+		return nil, Faultf("it is not a URL")
 	}
 	request.Header.Set("Accept-Encoding", "identity")
 	request.Header.Set("User-Agent", "mind-agent")
@@ -56,12 +56,12 @@ func (w *webFile) request(ctx context.Context, method string) (*http.Request, er
 }
 
 // stat asks for the size and version. For servers without HEAD it asks for the first byte.
-func (w *webFile) stat(ctx context.Context, name string) (file remoteFile, version string, err error) {
+func (w *webFile) stat(ctx context.Context, name string) (file File, version string, err error) {
 	request, err := w.request(ctx, http.MethodHead)
 	if err != nil {
 		return file, "", err
 	}
-	response, err := w.cache.reach.Do(request)
+	response, err := w.from.reach.Do(request)
 	if err != nil {
 		return file, "", w.unreachable(err)
 	}
@@ -72,7 +72,7 @@ func (w *webFile) stat(ctx context.Context, name string) (file remoteFile, versi
 			return file, "", err
 		}
 		request.Header.Set("Range", "bytes=0-0")
-		if response, err = w.cache.reach.Do(request); err != nil {
+		if response, err = w.from.reach.Do(request); err != nil {
 			return file, "", w.unreachable(err)
 		}
 		_ = response.Body.Close()
@@ -93,8 +93,8 @@ func (w *webFile) stat(ctx context.Context, name string) (file remoteFile, versi
 	return w.file(name, size), version, nil
 }
 
-func (w *webFile) file(name string, size int64) remoteFile {
-	return remoteFile{name: name, size: size, strong: w.ifRange() != "", open: w.open}
+func (w *webFile) file(name string, size int64) File {
+	return File{Name: name, Size: size, Strong: w.ifRange() != "", Open: w.open}
 }
 
 // ifRange returns the validator that proves that the rest belongs to the same file.
@@ -120,7 +120,7 @@ func (w *webFile) open(ctx context.Context, offset int64) (io.ReadCloser, int64,
 			request.Header.Set("If-Range", proof)
 		}
 	}
-	response, err := w.cache.reach.Do(request)
+	response, err := w.from.reach.Do(request)
 	if err != nil {
 		return nil, 0, w.unreachable(err)
 	}
@@ -129,7 +129,7 @@ func (w *webFile) open(ctx context.Context, offset int64) (io.ReadCloser, int64,
 		_ = response.Body.Close()
 		request.Header.Del("Range")
 		request.Header.Del("If-Range")
-		if response, err = w.cache.reach.Do(request); err != nil {
+		if response, err = w.from.reach.Do(request); err != nil {
 			return nil, 0, w.unreachable(err)
 		}
 	}
@@ -139,11 +139,11 @@ func (w *webFile) open(ctx context.Context, offset int64) (io.ReadCloser, int64,
 	}
 	if etag := response.Header.Get("ETag"); etag != "" && w.etag != "" && etag != w.etag {
 		_ = response.Body.Close()
-		return nil, 0, errChanged
+		return nil, 0, ErrChanged
 	}
 	if modified := response.Header.Get("Last-Modified"); w.etag == "" && w.modified != "" && modified != "" && modified != w.modified {
 		_ = response.Body.Close()
-		return nil, 0, errChanged
+		return nil, 0, ErrChanged
 	}
 	if response.StatusCode != http.StatusPartialContent {
 		return response.Body, 0, nil
@@ -171,7 +171,7 @@ func contentRange(response *http.Response) (from, size int64, err error) {
 }
 
 func (w *webFile) unreachable(err error) error {
-	return fmt.Errorf("node %s cannot fetch from %s: %w", w.cache.cfg.Node, w.service, bare(err))
+	return fmt.Errorf("node %s cannot fetch from %s: %w", w.from.cfg.Node, w.service, bare(err))
 }
 
 // status explains an error answer. An error that the server may recover from is not a fault.
@@ -195,7 +195,7 @@ func (w *webFile) status(response *http.Response) error {
 	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500:
 		return fmt.Errorf("%s answers %d %s", w.service, code, http.StatusText(code))
 	default:
-		return faultf("%s answers %d %s: check the path", w.service, code, http.StatusText(code))
+		return Faultf("%s answers %d %s: check the path", w.service, code, http.StatusText(code))
 	}
 }
 

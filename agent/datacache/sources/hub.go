@@ -1,4 +1,4 @@
-package datacache
+package sources
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ func parseHub(text string) (hubPath, error) {
 		}
 	}
 	if text == "" || strings.ContainsAny(text, "?#\\") {
-		return p, faultf("it is not a path on the Hugging Face hub: %s", form)
+		return p, Faultf("it is not a path on the Hugging Face hub: %s", form)
 	}
 	owner, rest, _ := strings.Cut(strings.TrimRight(text, "/"), "/")
 	name, within, _ := strings.Cut(rest, "/")
@@ -35,13 +35,13 @@ func parseHub(text string) (hubPath, error) {
 	}
 	name, revision, pinned := strings.Cut(name, "@")
 	if name == "" || owner == "" && !given || pinned && revision == "" || strings.Contains(owner, "@") || owner == ".." || name == ".." {
-		return p, faultf("it is not a path on the Hugging Face hub: %s", form)
+		return p, Faultf("it is not a path on the Hugging Face hub: %s", form)
 	}
 	// A branch may have a slash in its name, which is written %2F.
 	if pinned {
 		unescaped, err := url.PathUnescape(revision)
 		if err != nil {
-			return p, faultf("it is not a path on the Hugging Face hub: %s", form)
+			return p, Faultf("it is not a path on the Hugging Face hub: %s", form)
 		}
 		p.revision = unescaped
 	}
@@ -50,17 +50,17 @@ func parseHub(text string) (hubPath, error) {
 }
 
 // hub resolves a repository of the Hugging Face hub at one commit, or a part of it.
-func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (*source, error) {
+func (r *Resolver) hub(ctx context.Context, text string, credentials Credentials) (*Source, error) {
 	p, err := parseHub(text)
 	if err != nil {
 		return nil, err
 	}
-	base, err := reach.Base(c.cfg.Hub.URL)
+	base, err := reach.Base(r.cfg.Hub.URL)
 	if err != nil {
 		return nil, err
 	}
 	get := webFile{
-		cache: c, service: "the Hugging Face hub", token: cmp.Or(credentials.HubToken, c.cfg.Hub.Token),
+		from: r, service: "the Hugging Face hub", token: cmp.Or(credentials.HubToken, r.cfg.Hub.Token),
 		refused: "if it is gated or private, set HF_TOKEN in training_config.environment to a token that may read it, or data_hub_token of the agents; else check the name",
 		explain: hubSays(p),
 	}
@@ -76,14 +76,14 @@ func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (
 		return nil, err
 	}
 	if repo.SHA == "" {
-		return nil, faultf("the Hugging Face hub names no commit for it")
+		return nil, Faultf("the Hugging Face hub names no commit for it")
 	}
 	if len(repo.Files) >= hubListed {
-		if repo.Files, err = c.hubTree(ctx, get, base, p, repo.SHA); err != nil {
+		if repo.Files, err = r.hubTree(ctx, get, base, p, repo.SHA); err != nil {
 			return nil, err
 		}
 	}
-	s := &source{version: repo.SHA, repository: true}
+	s := &Source{Version: repo.SHA, repository: true}
 	for _, f := range repo.Files {
 		if p.within != "" && f.Name != p.within && !strings.HasPrefix(f.Name, p.within+"/") {
 			continue
@@ -91,23 +91,23 @@ func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (
 		// The files of a commit never change, so a transfer can always be resumed.
 		page := get
 		page.url = hubFileURL(base, p, repo.SHA, f.Name)
-		file := remoteFile{name: f.Name, size: -1, strong: true, open: page.open}
+		file := File{Name: f.Name, Size: -1, Strong: true, Open: page.open}
 		switch {
 		case f.LFS != nil:
-			file.size, file.sha256 = f.LFS.Size, cmp.Or(f.LFS.SHA256, f.LFS.OID)
+			file.Size, file.SHA256 = f.LFS.Size, cmp.Or(f.LFS.SHA256, f.LFS.OID)
 		case f.Size != nil:
-			file.size = *f.Size
+			file.Size = *f.Size
 		}
 		if f.Name == p.within { // a single file lies at the top
-			file.name = f.Name[strings.LastIndexByte(f.Name, '/')+1:]
+			file.Name = f.Name[strings.LastIndexByte(f.Name, '/')+1:]
 		} else if p.within != "" {
-			file.name = strings.TrimPrefix(f.Name, p.within+"/")
+			file.Name = strings.TrimPrefix(f.Name, p.within+"/")
 		}
-		s.files = append(s.files, file)
-		if gated := repo.Gated != nil && repo.Gated != any(false); gated && len(s.files) == 1 {
+		s.Files = append(s.Files, file)
+		if gated := repo.Gated != nil && repo.Gated != any(false); gated && len(s.Files) == 1 {
 			// Without access, no file can be fetched: report it now, not when the transfer starts.
 			first := page
-			if _, _, err := first.stat(ctx, file.name); err != nil {
+			if _, _, err := first.stat(ctx, file.Name); err != nil {
 				return nil, err
 			}
 		}
@@ -156,9 +156,9 @@ func decodeBounded(body io.Reader, limit int64, service string, into any) error 
 	case err != nil:
 		return err
 	case int64(len(text)) > limit:
-		return faultf("the list of %s is longer than %d bytes: choose a part of it", service, limit)
+		return Faultf("the list of %s is longer than %d bytes: choose a part of it", service, limit)
 	case json.Unmarshal(text, into) != nil:
-		return faultf("%s sent an invalid answer: check its URL in the configuration of the agents", service)
+		return Faultf("%s sent an invalid answer: check its URL in the configuration of the agents", service)
 	}
 	return nil
 }

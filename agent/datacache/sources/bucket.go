@@ -1,4 +1,4 @@
-package datacache
+package sources
 
 import (
 	"cmp"
@@ -19,11 +19,11 @@ import (
 )
 
 // bucket resolves s3://BUCKET/KEY: an object, or all objects below a prefix.
-func (c *Cache) bucket(ctx context.Context, u *url.URL, given Credentials) (*source, error) {
+func (r *Resolver) bucket(ctx context.Context, u *url.URL, given Credentials) (*Source, error) {
 	if u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, faultf("write s3://BUCKET/KEY or s3://BUCKET/PREFIX/")
+		return nil, Faultf("write s3://BUCKET/KEY or s3://BUCKET/PREFIX/")
 	}
-	client, err := c.s3(given)
+	client, err := r.s3(given)
 	if err != nil {
 		return nil, err
 	}
@@ -31,38 +31,38 @@ func (c *Cache) bucket(ctx context.Context, u *url.URL, given Credentials) (*sou
 	if key != "" && !strings.HasSuffix(key, "/") {
 		info, err := client.StatObject(ctx, u.Host, key, minio.StatObjectOptions{})
 		if err == nil {
-			return &source{files: []remoteFile{c.s3File(client, u.Host, key, path.Base(key), info)}, version: info.ETag}, nil
+			return &Source{Files: []File{r.s3File(client, u.Host, key, path.Base(key), info)}, Version: info.ETag}, nil
 		}
 		if minio.ToErrorResponse(err).StatusCode != http.StatusNotFound {
-			return nil, c.s3Failed(u.Host, err)
+			return nil, r.s3Failed(u.Host, err)
 		}
 		key += "/"
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the lister
-	s := &source{}
+	s := &Source{}
 	var versions strings.Builder
 	for info := range client.ListObjects(ctx, u.Host, minio.ListObjectsOptions{Prefix: key, Recursive: true}) {
 		if info.Err != nil {
-			return nil, c.s3Failed(u.Host, info.Err)
+			return nil, r.s3Failed(u.Host, info.Err)
 		}
 		name := strings.TrimPrefix(info.Key, key)
 		if strings.HasSuffix(name, "/") || name == "" {
 			continue // stands for a directory
 		}
-		s.files = append(s.files, c.s3File(client, u.Host, info.Key, name, info))
+		s.Files = append(s.Files, r.s3File(client, u.Host, info.Key, name, info))
 		versions.WriteString(name + "\x00" + info.ETag + "\n")
-		if len(s.files) > maxFiles {
+		if len(s.Files) > maxFiles {
 			break
 		}
 	}
-	s.version = digestOf(versions.String())
+	s.Version = digestOf(versions.String())
 	return s, ctx.Err()
 }
 
 // s3 makes a client with the key of the job, or the key of the node, or anonymously without these.
-func (c *Cache) s3(given Credentials) (*minio.Client, error) {
-	p := c.cfg.S3
+func (r *Resolver) s3(given Credentials) (*minio.Client, error) {
+	p := r.cfg.S3
 	host, secure := "s3.amazonaws.com", true
 	if p.Endpoint != "" {
 		endpoint, err := reach.Base(p.Endpoint)
@@ -87,16 +87,16 @@ func (c *Cache) s3(given Credentials) (*minio.Client, error) {
 		lookup = minio.BucketLookupPath
 	}
 	client, err := minio.New(host, &minio.Options{
-		Creds: keys, Secure: secure, Region: cmp.Or(p.Region, os.Getenv("AWS_REGION")), BucketLookup: lookup, Transport: c.reach.ObjectStore(), MaxRetries: 1,
+		Creds: keys, Secure: secure, Region: cmp.Or(p.Region, os.Getenv("AWS_REGION")), BucketLookup: lookup, Transport: r.reach.ObjectStore(), MaxRetries: 1,
 	})
 	if err != nil {
-		return nil, faultf("cannot use the object store at %s: %v", host, err)
+		return nil, Faultf("cannot use the object store at %s: %v", host, err)
 	}
 	return client, nil
 }
 
-func (c *Cache) s3File(client *minio.Client, bucket, key, name string, info minio.ObjectInfo) remoteFile {
-	return remoteFile{name: name, size: info.Size, strong: info.ETag != "", open: func(ctx context.Context, offset int64) (io.ReadCloser, int64, error) {
+func (r *Resolver) s3File(client *minio.Client, bucket, key, name string, info minio.ObjectInfo) File {
+	return File{Name: name, Size: info.Size, Strong: info.ETag != "", Open: func(ctx context.Context, offset int64) (io.ReadCloser, int64, error) {
 		if offset > 0 && offset == info.Size {
 			return io.NopCloser(strings.NewReader("")), offset, nil // no range begins at the end
 		}
@@ -113,14 +113,14 @@ func (c *Cache) s3File(client *minio.Client, bucket, key, name string, info mini
 		}
 		body, _, _, err := minio.Core{Client: client}.GetObject(ctx, bucket, key, options)
 		if err != nil {
-			return nil, 0, c.s3Failed(bucket, err)
+			return nil, 0, r.s3Failed(bucket, err)
 		}
 		return body, offset, nil
 	}}
 }
 
 // s3Failed explains an error answer of the store.
-func (c *Cache) s3Failed(bucket string, err error) error {
+func (r *Resolver) s3Failed(bucket string, err error) error {
 	var f fault
 	if errors.As(err, &f) {
 		return f
@@ -132,7 +132,7 @@ func (c *Cache) s3Failed(bucket string, err error) error {
 	answer := minio.ToErrorResponse(err)
 	switch {
 	case answer.StatusCode == http.StatusPreconditionFailed:
-		return errChanged
+		return ErrChanged
 	case answer.Code == minio.NoSuchBucket:
 		return missingf("the object store has no bucket %s: check its name, and the endpoint in the configuration of the agents", bucket)
 	case answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized ||
@@ -141,5 +141,5 @@ func (c *Cache) s3Failed(bucket string, err error) error {
 	case answer.StatusCode == http.StatusNotFound:
 		return missingf("bucket %s has nothing there: check the key", bucket)
 	}
-	return fmt.Errorf("node %s cannot fetch from the object store: %w", c.cfg.Node, bare(err))
+	return fmt.Errorf("node %s cannot fetch from the object store: %w", r.cfg.Node, bare(err))
 }

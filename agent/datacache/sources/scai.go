@@ -1,4 +1,4 @@
-package datacache
+package sources
 
 import (
 	"cmp"
@@ -19,18 +19,18 @@ type scaiService struct {
 // scai resolves a file, or everything below a path that ends with a slash. The API of these services is not published,
 // so Mind defines the one that it uses: BASE/SHARE/PATH is the file; a path that ends with a slash returns a JSON
 // object with the list of files.
-func (c *Cache) scai(ctx context.Context, u *url.URL, s scaiService) (*source, error) {
+func (r *Resolver) scai(ctx context.Context, u *url.URL, s scaiService) (*Source, error) {
 	if s.service.URL == "" {
-		return nil, faultf("the nodes have no URL for %s: the operator can set %s of the agents", s.name, s.setting)
+		return nil, Faultf("the nodes have no URL for %s: the operator can set %s of the agents", s.name, s.setting)
 	}
 	if u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, faultf("write %s://SHARE/PATH", u.Scheme)
+		return nil, Faultf("write %s://SHARE/PATH", u.Scheme)
 	}
 	base, err := reach.Base(s.service.URL)
 	if err != nil {
 		return nil, err
 	}
-	get := webFile{cache: c, service: s.name, token: cmp.Or(s.token, s.service.Token)}
+	get := webFile{from: r, service: s.name, token: cmp.Or(s.token, s.service.Token)}
 	if get.token == "" {
 		return nil, missingf("the job has no %s token: submit it through a gateway that exchanges tokens, signed in as a user who may read it; retry a job that ended before it started, because its token was deleted", s.name)
 	}
@@ -48,7 +48,7 @@ func (c *Cache) scai(ctx context.Context, u *url.URL, s scaiService) (*source, e
 	}
 	for part := range strings.SplitSeq(u.Path, "/") {
 		if part == ".." || part == "." {
-			return nil, faultf("its path contains %q", part)
+			return nil, Faultf("its path contains %q", part)
 		}
 	}
 	if !strings.HasSuffix(u.Path, "/") && u.Path != "" {
@@ -58,7 +58,7 @@ func (c *Cache) scai(ctx context.Context, u *url.URL, s scaiService) (*source, e
 		if err != nil {
 			return nil, err
 		}
-		return &source{files: []remoteFile{file}, version: version}, nil
+		return &Source{Files: []File{file}, Version: version}, nil
 	}
 	list := get
 	list.url = at(u.Path) + "/"
@@ -73,7 +73,7 @@ func (c *Cache) scai(ctx context.Context, u *url.URL, s scaiService) (*source, e
 	if err := list.getJSON(ctx, maxListing, &listing); err != nil {
 		return nil, err
 	}
-	out := &source{}
+	out := &Source{}
 	var versions strings.Builder
 	known := true
 	for _, f := range listing.Files {
@@ -81,15 +81,15 @@ func (c *Cache) scai(ctx context.Context, u *url.URL, s scaiService) (*source, e
 		page.url, page.etag = at(u.Path, f.Path), f.ETag
 		file := page.file(f.Path, -1)
 		if f.Size != nil {
-			file.size = *f.Size
+			file.Size = *f.Size
 		}
-		file.sha256 = f.SHA256
-		out.files = append(out.files, file)
+		file.SHA256 = f.SHA256
+		out.Files = append(out.Files, file)
 		known = known && f.ETag+f.SHA256 != ""
 		versions.WriteString(f.Path + "\x00" + f.ETag + "\x00" + f.SHA256 + "\n")
 	}
 	if known {
-		out.version = digestOf(versions.String())
+		out.Version = digestOf(versions.String())
 	}
 	return out, nil
 }

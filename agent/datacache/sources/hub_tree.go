@@ -1,4 +1,4 @@
-package datacache
+package sources
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type hubFile struct {
 const hubListed = 1000
 
 // hubTree lists all files of a commit, page by page.
-func (c *Cache) hubTree(ctx context.Context, get webFile, base *url.URL, p hubPath, sha string) ([]hubFile, error) {
+func (r *Resolver) hubTree(ctx context.Context, get webFile, base *url.URL, p hubPath, sha string) ([]hubFile, error) {
 	page := get
 	at := base.JoinPath("api", p.kind, p.repo, "tree", sha)
 	at.RawQuery = url.Values{"recursive": {"true"}, "limit": {strconv.Itoa(hubListed)}}.Encode()
@@ -51,7 +51,7 @@ func (c *Cache) hubTree(ctx context.Context, get webFile, base *url.URL, p hubPa
 		}
 		to, err := at.Parse(next)
 		if err != nil || reach.HostPort(to) != reach.HostPort(base) || to.Scheme != base.Scheme || to.String() == page.url {
-			return nil, faultf("the Hugging Face hub sent an invalid link to the next page of its list")
+			return nil, Faultf("the Hugging Face hub sent an invalid link to the next page of its list")
 		}
 		page.url = to.String()
 	}
@@ -65,7 +65,7 @@ func (w *webFile) getPage(ctx context.Context, limit int64, into any) (next stri
 	if err != nil {
 		return "", err
 	}
-	response, err := w.cache.reach.Do(request)
+	response, err := w.from.reach.Do(request)
 	if err != nil {
 		return "", w.unreachable(err)
 	}

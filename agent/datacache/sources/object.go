@@ -1,4 +1,4 @@
-package datacache
+package sources
 
 import (
 	"context"
@@ -14,16 +14,23 @@ import (
 // objectName is the name of the file of an Object.
 const objectName = "object"
 
-// object resolves an object of the archive. Its digest is its version, so a copy in the cache is used without a question to
+// Object is an object in the archive of checkpoints.
+type Object struct {
+	// Key is its key, and SHA256 the digest of its content.
+	Key, SHA256 string
+	Size        int64
+}
+
+// Object resolves an object of the archive. Its digest is its version, so a copy in the cache is used without a question to
 // the archive.
-func (c *Cache) object(want *Object) (*source, error) {
-	if c.cfg.Archive == nil {
-		return nil, faultf("node %s has no archive: set checkpoint_archive of its agent to that of the gateways", c.cfg.Node)
+func (r *Resolver) Object(want *Object) (*Source, error) {
+	if r.cfg.Archive == nil {
+		return nil, Faultf("node %s has no archive: set checkpoint_archive of its agent to that of the gateways", r.cfg.Node)
 	}
-	return &source{version: want.SHA256, files: []remoteFile{{
-		name: objectName, size: want.Size, sha256: want.SHA256, strong: true,
-		open: func(ctx context.Context, offset int64) (io.ReadCloser, int64, error) {
-			body, err := c.cfg.Archive.Get(ctx, want.Key, offset)
+	return &Source{Version: want.SHA256, Files: []File{{
+		Name: objectName, Size: want.Size, SHA256: want.SHA256, Strong: true,
+		Open: func(ctx context.Context, offset int64) (io.ReadCloser, int64, error) {
+			body, err := r.cfg.Archive.Get(ctx, want.Key, offset)
 			if errors.Is(err, archive.ErrNotFound) {
 				err = missingf("the archive does not have it any more")
 			}
@@ -49,7 +56,7 @@ func (w *whole) Read(p []byte) (int, error) {
 	w.sum.Write(p[:n])
 	w.read += int64(n)
 	if errors.Is(err, io.EOF) && w.read >= w.want.Size && hex.EncodeToString(w.sum.Sum(nil)) != w.want.SHA256 {
-		err = faultf("it is damaged in the archive: its content is not what was sent")
+		err = Faultf("it is damaged in the archive: its content is not what was sent")
 	}
 	return n, err
 }
