@@ -6,9 +6,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/mindcoordinator/mind/flow/expr"
-	"github.com/mindcoordinator/mind/flow/graph"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/flow/expr/syntax"
+	"github.com/mindcoordinator/mind/flow/graph"
 )
 
 var update = flag.Bool("update", false, "write the table of the kinds that the unit tests of the canvas use")
@@ -16,7 +17,7 @@ var update = flag.Bool("update", false, "write the table of the kinds that the u
 // The unit tests of the canvas use the table of the kinds that the gateway answers with.
 func TestSources_haveTheKinds(t *testing.T) {
 	const file = "src/core/flow/tests/kinds.json"
-	now, err := json.MarshalIndent(map[string]any{"kinds": graph.Kinds(), "categories": graph.Categories(), "functions": expr.Signatures()}, "", " ")
+	now, err := json.MarshalIndent(map[string]any{"kinds": graph.Kinds(), "categories": graph.Categories(), "functions": syntax.Signatures()}, "", " ")
 	require.NoError(t, err)
 	if *update {
 		require.NoError(t, os.WriteFile(file, append(now, '\n'), 0o644)) //nolint:gosec // a source like those beside it

@@ -1,6 +1,10 @@
 package expr
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/mindcoordinator/mind/flow/expr/syntax"
+)
 
 // Budget limits what evaluations may still do. Each takes from it, so one budget can be for many expressions.
 type Budget struct {
@@ -78,10 +82,10 @@ func (m *machine) takeString(at, length int) error {
 // result evaluates a whole expression. It charges for the result as what it is when it is written out, where each part
 // counts as often as it occurs: ten steps can make a list that has 1,024 times the same element. A result that is a part
 // of the names is free.
-func (m *machine) result(root *node) (any, error) {
+func (m *machine) result(root *syntax.Node) (any, error) {
 	v, err := m.eval(root)
 	if err == nil && m.built {
-		err = m.walk(root.at, v, 0)
+		err = m.walk(root.At, v, 0)
 	}
 	if err != nil {
 		return nil, err

@@ -1,8 +1,5 @@
-// Package expr is the language of conditions and values in flows: it parses an expression, and evaluates it against
-// named values within a budget.
-//
-// The grammar is that of CEL (the Common Expression Language), without timestamps, durations, unsigned numbers, bytes,
-// messages and regular expressions. docs/use/expressions.md describes the language.
+// Package expr evaluates the expressions of flows, which are conditions and values, against named values within a budget.
+// Package syntax parses them; docs/use/expressions.md describes the language.
 //
 // Evaluation is a pure function of the expression, the names and the budget: no clock, no random numbers, and maps in
 // the order of their keys. It never panics, and makes no more than the budget allows. A result may share memory with the
@@ -13,27 +10,4 @@
 // A value is nil, a bool, an int64, a finite float64, a string of UTF-8, a []any or a map[string]any of values. Check
 // says whether something is a value, and Normalize makes one of what encoding/json decodes. The values that Names
 // returns have to be values; an operator that meets anything else fails with the code TYPE.
-//
-// # The tree
-//
-// Tree returns the parsed expression as a value that can be written as JSON. It is stable: the same text has the same
-// tree in each version of Mind. A literal null, bool, int, string or double with a fraction is itself. Everything else
-// is a list whose first element names it:
-//
-//	["double", 2]                     a literal double without a fraction, such as 2.0; also the call double(2)
-//	["get", "a"]                      the value of a name, or of the variable of a macro
-//	[".", x, "field"]                 x.field
-//	["has", x, "field"]               has(x.field)
-//	["[]", x, i]                      x[i]
-//	["list", a, b]                    [a, b]
-//	["object", k, v, l, w]            {k: v, l: w}
-//	["!", x]  ["-", x]                !x, -x
-//	["+", a, b]                       a + b, likewise - * / % == != < <= > >= in
-//	["&&", a, b, c]  ["||", a, b]     two or more operands: a chain without parentheses is one list
-//	["?:", c, a, b]                   c ? a : b
-//	["size", x]                       a call; x.size() and size(x) have the same tree
-//	["all", x, "v", p]                x.all(v, p), likewise exists, exists_one, filter and map
-//	["map", x, "v", p, e]             x.map(v, p, e)
-//
-// So confidence > 0.7 has the tree [">", ["get", "confidence"], 0.7].
 package expr

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/mindcoordinator/mind/flow/expr/syntax"
 )
 
 // The codes of EvalError.
@@ -43,7 +45,7 @@ func failed(at int, code, format string, args ...any) error {
 // Eval returns the value of the expression, and takes from the budget; a nil budget is an empty one. An error is an
 // *EvalError.
 func (e *Expr) Eval(n Names, b *Budget) (any, error) {
-	return newMachine(n, b).result(e.root)
+	return newMachine(n, b).result(e.Root)
 }
 
 // Truth returns a condition's value, which has to be a bool. An error is an *EvalError.
@@ -54,89 +56,89 @@ func Truth(v any) (bool, error) {
 	return false, failed(0, codeType, "a condition has to be a bool, not %s", described(v))
 }
 
-func (m *machine) eval(n *node) (any, error) {
-	if err := m.work(n.at, 1); err != nil {
+func (m *machine) eval(n *syntax.Node) (any, error) {
+	if err := m.work(n.At, 1); err != nil {
 		return nil, err
 	}
-	switch n.op {
-	case opConst:
-		return n.value, nil
-	case opGet:
+	switch n.Op {
+	case syntax.OpConst:
+		return n.Value, nil
+	case syntax.OpGet:
 		if m.names != nil {
-			if v, ok := m.names.Lookup(n.name); ok {
+			if v, ok := m.names.Lookup(n.Name); ok {
 				return v, nil
 			}
 		}
-		return nil, failed(n.at, codeNoName, "there is no name %s", n.name)
-	case opVariable:
-		return m.variables[n.slot], nil
-	case opAnd, opOr:
+		return nil, failed(n.At, codeNoName, "there is no name %s", n.Name)
+	case syntax.OpVariable:
+		return m.variables[n.Slot], nil
+	case syntax.OpAnd, syntax.OpOr:
 		return m.logic(n)
-	case opChoose:
+	case syntax.OpChoose:
 		return m.choose(n)
-	case opList:
+	case syntax.OpList:
 		return m.list(n)
-	case opObject:
+	case syntax.OpObject:
 		return m.object(n)
-	case opMacro:
+	case syntax.OpMacro:
 		return m.macro(n)
-	case opCall:
-		args := make([]any, len(n.args))
-		for i, arg := range n.args {
+	case syntax.OpCall:
+		args := make([]any, len(n.Args))
+		for i, arg := range n.Args {
 			var err error
 			if args[i], err = m.eval(arg); err != nil {
 				return nil, err
 			}
 		}
-		return n.function.call(m, n.at, args)
+		return calls[n.Function.Index](m, n.At, args)
 	}
-	a, err := m.eval(n.args[0])
+	a, err := m.eval(n.Args[0])
 	if err != nil {
 		return nil, err
 	}
-	switch n.op {
-	case opSelect:
+	switch n.Op {
+	case syntax.OpSelect:
 		return m.selected(n, a)
-	case opHas:
+	case syntax.OpHas:
 		return has(n, a)
-	case opNegate:
+	case syntax.OpNegate:
 		return negated(n, a)
-	case opNot:
+	case syntax.OpNot:
 		if a, ok := a.(bool); ok {
 			return !a, nil
 		}
-		return nil, failed(n.at, codeType, "! takes a bool, not %s", described(a))
+		return nil, failed(n.At, codeType, "! takes a bool, not %s", described(a))
 	}
-	b, err := m.eval(n.args[1])
+	b, err := m.eval(n.Args[1])
 	if err != nil {
 		return nil, err
 	}
 	return m.binary(n, a, b)
 }
 
-func (m *machine) binary(n *node, a, b any) (any, error) {
-	switch n.op {
-	case opIndex:
+func (m *machine) binary(n *syntax.Node, a, b any) (any, error) {
+	switch n.Op {
+	case syntax.OpIndex:
 		return indexed(n, a, b)
-	case opIn:
+	case syntax.OpIn:
 		return m.in(n, a, b)
-	case opEqual, opUnequal:
-		equal, err := m.equal(n.at, a, b)
-		return equal == (n.op == opEqual), err
-	case opLess, opLessEqual, opGreater, opGreaterEqual:
+	case syntax.OpEqual, syntax.OpUnequal:
+		equal, err := m.equal(n.At, a, b)
+		return equal == (n.Op == syntax.OpEqual), err
+	case syntax.OpLess, syntax.OpLessEqual, syntax.OpGreater, syntax.OpGreaterEqual:
 		return m.compare(n, a, b)
-	case opAdd:
+	case syntax.OpAdd:
 		switch a := a.(type) {
 		case string:
 			if b, ok := b.(string); ok {
-				if err := m.takeString(n.at, len(a)+len(b)); err != nil {
+				if err := m.takeString(n.At, len(a)+len(b)); err != nil {
 					return nil, err
 				}
 				return a + b, nil
 			}
 		case []any:
 			if b, ok := b.([]any); ok {
-				if err := m.takeList(n.at, int64(len(a)+len(b))); err != nil {
+				if err := m.takeList(n.At, int64(len(a)+len(b))); err != nil {
 					return nil, err
 				}
 				return append(append(make([]any, 0, len(a)+len(b)), a...), b...), nil
@@ -150,14 +152,14 @@ func (m *machine) equal(at int, a, b any) (bool, error) {
 	return equalWithin(a, b, func(ops int64) error { return m.work(at, ops) })
 }
 
-func (m *machine) compare(n *node, a, b any) (any, error) {
+func (m *machine) compare(n *syntax.Node, a, b any) (any, error) {
 	order, ok := compareNumbers(a, b)
 	if !ok {
 		switch x := a.(type) {
 		case string:
 			var y string
 			if y, ok = b.(string); ok {
-				if err := m.work(n.at, chunks(min(len(x), len(y)))); err != nil {
+				if err := m.work(n.At, chunks(min(len(x), len(y)))); err != nil {
 					return nil, err
 				}
 				order = strings.Compare(x, y)
@@ -173,14 +175,14 @@ func (m *machine) compare(n *node, a, b any) (any, error) {
 		}
 	}
 	if !ok {
-		return nil, failed(n.at, codeType, "%s takes two numbers, two strings or two bools, not %s and %s", symbols[n.op], described(a), described(b))
+		return nil, failed(n.At, codeType, "%s takes two numbers, two strings or two bools, not %s and %s", n.Op, described(a), described(b))
 	}
-	switch n.op {
-	case opLess:
+	switch n.Op {
+	case syntax.OpLess:
 		return order < 0, nil
-	case opLessEqual:
+	case syntax.OpLessEqual:
 		return order <= 0, nil
-	case opGreater:
+	case syntax.OpGreater:
 		return order > 0, nil
 	}
 	return order >= 0, nil
@@ -188,10 +190,10 @@ func (m *machine) compare(n *node, a, b any) (any, error) {
 
 // logic evaluates && and ||. An operand that decides makes the result, whatever errors the others have, except that
 // nothing makes up for a used up budget.
-func (m *machine) logic(n *node) (any, error) {
-	decides := n.op == opOr
+func (m *machine) logic(n *syntax.Node) (any, error) {
+	decides := n.Op == syntax.OpOr
 	var first error
-	for _, arg := range n.args {
+	for _, arg := range n.Args {
 		v, err := m.eval(arg)
 		if err == nil {
 			b, ok := v.(bool)
@@ -199,7 +201,7 @@ func (m *machine) logic(n *node) (any, error) {
 				return decides, nil
 			}
 			if !ok {
-				err = failed(n.at, codeType, "%s takes bools, not %s", symbols[n.op], described(v))
+				err = failed(n.At, codeType, "%s takes bools, not %s", n.Op, described(v))
 			}
 		}
 		if errors.Is(err, ErrBudget) {
@@ -215,16 +217,16 @@ func (m *machine) logic(n *node) (any, error) {
 	return !decides, nil
 }
 
-func (m *machine) choose(n *node) (any, error) {
-	condition, err := m.eval(n.args[0])
+func (m *machine) choose(n *syntax.Node) (any, error) {
+	condition, err := m.eval(n.Args[0])
 	if err != nil {
 		return nil, err
 	}
 	switch condition {
 	case true:
-		return m.eval(n.args[1])
+		return m.eval(n.Args[1])
 	case false:
-		return m.eval(n.args[2])
+		return m.eval(n.Args[2])
 	}
-	return nil, failed(n.at, codeType, "?: takes a bool before the question mark, not %s", described(condition))
+	return nil, failed(n.At, codeType, "?: takes a bool before the question mark, not %s", described(condition))
 }

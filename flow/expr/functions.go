@@ -4,82 +4,51 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/mindcoordinator/mind/flow/expr/syntax"
 )
 
-// function is a function of the language. Called as x.f(y) it is the same as f(x, y).
-type function struct {
-	name        string
-	least, most int // arguments
-	call        func(m *machine, at int, args []any) (any, error)
-}
+// call does what a function does.
+type call func(m *machine, at int, args []any) (any, error)
 
-// maxArgs is how many arguments min and max take.
-const maxArgs = 64
+// calls has what each function does, by its index.
+var calls = byIndex(map[string]call{
+	"size":       func(m *machine, at int, args []any) (any, error) { return m.size(at, args[0]) },
+	"int":        toIntFunction,
+	"double":     toDouble,
+	"string":     func(m *machine, at int, args []any) (any, error) { return m.text(at, args[0]) },
+	"bool":       toBool,
+	"type":       func(_ *machine, _ int, args []any) (any, error) { return typeName(args[0]), nil },
+	"abs":        abs,
+	"min":        extreme("min", -1),
+	"max":        extreme("max", 1),
+	"round":      rounding("round", math.Round),
+	"floor":      rounding("floor", math.Floor),
+	"ceil":       rounding("ceil", math.Ceil),
+	"sum":        sum,
+	"range":      rangeOf,
+	"keys":       keysOf,
+	"values":     listed("values", func(entries map[string]any, key string) any { return entries[key] }),
+	"contains":   ofStrings("contains", contains),
+	"startsWith": ofStrings("startsWith", startsWith),
+	"endsWith":   ofStrings("endsWith", endsWith),
+	"indexOf":    ofStrings("indexOf", indexOf),
+	"lower":      ofStrings("lower", cased(strings.ToLower)),
+	"upper":      ofStrings("upper", cased(strings.ToUpper)),
+	"trim":       ofStrings("trim", trim),
+	"split":      ofStrings("split", split),
+	"replace":    ofStrings("replace", replace),
+	"join":       join,
+	"substring":  substring,
+})
 
-var functions = byName(
-	function{"size", 1, 1, func(m *machine, at int, args []any) (any, error) { return m.size(at, args[0]) }},
-	function{"int", 1, 1, toIntFunction},
-	function{"double", 1, 1, toDouble},
-	function{"string", 1, 1, func(m *machine, at int, args []any) (any, error) { return m.text(at, args[0]) }},
-	function{"bool", 1, 1, toBool},
-	function{"type", 1, 1, func(_ *machine, _ int, args []any) (any, error) { return typeName(args[0]), nil }},
-	function{"abs", 1, 1, abs},
-	function{"min", 1, maxArgs, extreme("min", -1)},
-	function{"max", 1, maxArgs, extreme("max", 1)},
-	function{"round", 1, 1, rounding("round", math.Round)},
-	function{"floor", 1, 1, rounding("floor", math.Floor)},
-	function{"ceil", 1, 1, rounding("ceil", math.Ceil)},
-	function{"sum", 1, 1, sum},
-	function{"range", 1, 2, rangeOf},
-	function{"keys", 1, 1, listed("keys", func(_ map[string]any, key string) any { return key })},
-	function{"values", 1, 1, listed("values", func(entries map[string]any, key string) any { return entries[key] })},
-	function{"contains", 2, 2, ofStrings("contains", contains)},
-	function{"startsWith", 2, 2, ofStrings("startsWith", startsWith)},
-	function{"endsWith", 2, 2, ofStrings("endsWith", endsWith)},
-	function{"indexOf", 2, 2, ofStrings("indexOf", indexOf)},
-	function{"lower", 1, 1, ofStrings("lower", cased(strings.ToLower))},
-	function{"upper", 1, 1, ofStrings("upper", cased(strings.ToUpper))},
-	function{"trim", 1, 1, ofStrings("trim", trim)},
-	function{"split", 2, 2, ofStrings("split", split)},
-	function{"replace", 3, 3, ofStrings("replace", replace)},
-	function{"join", 1, 2, join},
-	function{"substring", 2, 3, substring},
-)
-
-func byName(all ...function) map[string]*function {
-	m := make(map[string]*function, len(all))
-	for _, f := range all {
-		m[f.name] = &f
+// byIndex orders what the functions do as the parser has them.
+func byIndex(all map[string]call) []call {
+	out := make([]call, len(syntax.Functions))
+	for name, does := range all {
+		out[syntax.Functions[name].Index] = does
 	}
-	return m
-}
-
-// call parses the arguments of a function. target is the first of them if it is called as target.name(), and nil
-// otherwise. The token is the opening parenthesis.
-func (p *parser) call(name token, target *node) (*node, error) {
-	f := functions[name.text]
-	if f == nil {
-		what := "a function"
-		if _, ok := macros[name.text]; ok {
-			what = "a list before ." + name.text
-		}
-		return nil, syntax(name.at, "expected %s, but %s is none", what, name.text)
-	}
-	args, err := p.elements(")")
-	if err != nil {
-		return nil, err
-	}
-	if target != nil {
-		args = append([]*node{target}, args...)
-	}
-	if len(args) < f.least || len(args) > f.most {
-		count := strconv.Itoa(f.least)
-		if f.most > f.least {
-			count += " to " + strconv.Itoa(f.most)
-		}
-		return nil, syntax(name.at, "expected %s arguments of %s, counting a value before its dot, found %d", count, f.name, len(args))
-	}
-	return p.made(node{op: opCall, at: name.at, function: f, args: args})
+	return out
 }
 
 func toIntFunction(m *machine, at int, args []any) (any, error) {
@@ -202,7 +171,7 @@ func sum(m *machine, at int, args []any) (any, error) {
 	if err := m.work(at, int64(len(list))); err != nil {
 		return nil, err
 	}
-	add := node{op: opAdd, at: at}
+	add := syntax.Node{Op: syntax.OpAdd, At: at}
 	total := any(int64(0))
 	for _, v := range list {
 		if _, ok := asDouble(v); !ok {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/flow/expr/syntax"
 )
 
 func seeds(f *testing.F) {
@@ -25,7 +27,7 @@ func FuzzParse(f *testing.F) {
 		e, err := Parse(text)
 		requireSyntax(t, text, err)
 		if err == nil {
-			printed := print(e.root, 0)
+			printed := print(e.Root, 0)
 			if again, err := Parse(printed); len(printed) <= MaxText { // hexadecimal numbers and escapes may become longer
 				require.NoError(t, err, printed)
 				require.Equal(t, e.Tree(), again.Tree(), printed)
@@ -53,7 +55,7 @@ func checkTree(tree any) error {
 }
 
 func requireSyntax(t *testing.T, text string, err error) {
-	var syntax *SyntaxError
+	var syntax *syntax.Error
 	if errors.As(err, &syntax) {
 		require.True(t, 0 <= syntax.Offset && syntax.Offset <= len(text), "%q: %v", text, err)
 		require.Contains(t, syntax.Message, "expected ", text)

@@ -45,3 +45,6 @@ func rangeOf(m *machine, at int, args []any) (any, error) {
 	}
 	return out, nil
 }
+
+// keysOf returns the keys of a map.
+var keysOf = listed("keys", func(_ map[string]any, key string) any { return key })

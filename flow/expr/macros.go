@@ -1,74 +1,27 @@
 package expr
 
-import "errors"
+import (
+	"errors"
 
-// macros evaluate arguments once for each element of a list, or for each key of a map, which their first argument names.
-// The table has how many arguments may follow it.
-var macros = map[string]int{"all": 1, "exists": 1, "exists_one": 1, "filter": 1, "map": 2}
+	"github.com/mindcoordinator/mind/flow/expr/syntax"
+)
 
-// macro parses the arguments of a macro of target. The token is the opening parenthesis.
-func (p *parser) macro(name token, target *node) (*node, error) {
-	p.next()
-	variable := p.token
-	if variable.kind != kindName || isKeyword(variable.text) || reserved[variable.text] {
-		return nil, p.expected("the name of a variable")
-	}
-	p.next()
-	n := node{op: opMacro, at: name.at, name: name.text, value: variable.text, slot: len(p.scope), args: []*node{target}}
-	p.scope = append(p.scope, variable.text)
-	for range macros[name.text] {
-		if len(n.args) > 1 && p.token.is(")") {
-			break
-		}
-		if err := p.skip(","); err != nil {
-			return nil, err
-		}
-		arg, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		n.args = append(n.args, arg)
-	}
-	p.scope = p.scope[:n.slot]
-	if err := p.skip(")"); err != nil {
-		return nil, err
-	}
-	return p.made(n)
-}
-
-// has parses the arguments of has. The token is the opening parenthesis.
-func (p *parser) has(name token) (*node, error) {
-	p.next()
-	at := p.token.at
-	n, err := p.expression()
-	if err != nil {
-		return nil, err
-	}
-	if n.op != opSelect {
-		return nil, syntax(at, "expected a field in has, such as has(a.b)")
-	}
-	if err := p.skip(")"); err != nil {
-		return nil, err
-	}
-	return p.made(node{op: opHas, at: name.at, name: n.name, args: n.args})
-}
-
-func (m *machine) macro(n *node) (any, error) {
-	v, err := m.eval(n.args[0])
+func (m *machine) macro(n *syntax.Node) (any, error) {
+	v, err := m.eval(n.Args[0])
 	if err != nil {
 		return nil, err
 	}
 	if _, ok := v.(map[string]any); ok {
-		if v, err = functions["keys"].call(m, n.at, []any{v}); err != nil {
+		if v, err = keysOf(m, n.At, []any{v}); err != nil {
 			return nil, err
 		}
 	}
 	elements, ok := v.([]any)
 	if !ok {
-		return nil, failed(n.at, codeType, "%s takes a list or a map, not %s", n.name, described(v))
+		return nil, failed(n.At, codeType, "%s takes a list or a map, not %s", n.Name, described(v))
 	}
-	m.variables = append(m.variables[:n.slot], nil) // without those of macros that ended
-	switch n.name {
+	m.variables = append(m.variables[:n.Slot], nil) // without those of macros that ended
+	switch n.Name {
 	case "all":
 		return m.until(n, elements, false)
 	case "exists":
@@ -76,29 +29,29 @@ func (m *machine) macro(n *node) (any, error) {
 	case "exists_one":
 		return m.existsOne(n, elements)
 	case "filter":
-		return m.collect(n, elements, n.args[1], nil)
+		return m.collect(n, elements, n.Args[1], nil)
 	}
-	if len(n.args) == 2 {
-		return m.collect(n, elements, nil, n.args[1])
+	if len(n.Args) == 2 {
+		return m.collect(n, elements, nil, n.Args[1])
 	}
-	return m.collect(n, elements, n.args[1], n.args[2])
+	return m.collect(n, elements, n.Args[1], n.Args[2])
 }
 
 // holds evaluates the condition of a macro for an element.
-func (m *machine) holds(n *node, element any) (bool, error) {
-	m.variables[n.slot] = element
-	v, err := m.eval(n.args[1])
+func (m *machine) holds(n *syntax.Node, element any) (bool, error) {
+	m.variables[n.Slot] = element
+	v, err := m.eval(n.Args[1])
 	if err != nil {
 		return false, err
 	}
 	if v, ok := v.(bool); ok {
 		return v, nil
 	}
-	return false, failed(n.at, codeType, "the condition of %s has to be a bool, not %s", n.name, described(v))
+	return false, failed(n.At, codeType, "the condition of %s has to be a bool, not %s", n.Name, described(v))
 }
 
 // until evaluates the condition for the elements until one decides, as && and || do.
-func (m *machine) until(n *node, elements []any, decides bool) (any, error) {
+func (m *machine) until(n *syntax.Node, elements []any, decides bool) (any, error) {
 	var first error
 	for _, element := range elements {
 		b, err := m.holds(n, element)
@@ -118,7 +71,7 @@ func (m *machine) until(n *node, elements []any, decides bool) (any, error) {
 	return !decides, nil
 }
 
-func (m *machine) existsOne(n *node, elements []any) (any, error) {
+func (m *machine) existsOne(n *syntax.Node, elements []any) (any, error) {
 	count := 0
 	for _, element := range elements {
 		b, err := m.holds(n, element)
@@ -134,8 +87,8 @@ func (m *machine) existsOne(n *node, elements []any) (any, error) {
 
 // collect makes a list of those elements for which the condition holds, or of what value is for them. A nil condition
 // holds always.
-func (m *machine) collect(n *node, elements []any, condition, value *node) (any, error) {
-	if err := m.takeList(n.at, 0); err != nil {
+func (m *machine) collect(n *syntax.Node, elements []any, condition, value *syntax.Node) (any, error) {
+	if err := m.takeList(n.At, 0); err != nil {
 		return nil, err
 	}
 	out := []any{}
@@ -148,14 +101,14 @@ func (m *machine) collect(n *node, elements []any, condition, value *node) (any,
 			}
 		}
 		if value != nil {
-			m.variables[n.slot] = element
+			m.variables[n.Slot] = element
 			var err error
 			if element, err = m.eval(value); err != nil {
 				return nil, err
 			}
 		}
 		// Twice the memory of an element: the list grows by doubling.
-		if err := m.take(n.at, 2*elementBytes); err != nil {
+		if err := m.take(n.At, 2*elementBytes); err != nil {
 			return nil, err
 		}
 		out = append(out, element)

@@ -3,6 +3,8 @@ package expr
 import (
 	"cmp"
 	"math"
+
+	"github.com/mindcoordinator/mind/flow/expr/syntax"
 )
 
 // compareNumbers compares two numbers exactly, and says whether both are numbers.
@@ -53,7 +55,7 @@ func asDouble(v any) (f float64, ok bool) {
 }
 
 // arithmetic applies + - * / or % to two numbers.
-func arithmetic(n *node, a, b any) (any, error) {
+func arithmetic(n *syntax.Node, a, b any) (any, error) {
 	if a, ok := a.(int64); ok {
 		if b, ok := b.(int64); ok {
 			return integers(n, a, b)
@@ -63,80 +65,80 @@ func arithmetic(n *node, a, b any) (any, error) {
 	y, alsoOK := asDouble(b)
 	if !ok || !alsoOK {
 		takes := "two numbers"
-		if n.op == opAdd {
+		if n.Op == syntax.OpAdd {
 			takes = "two numbers, two strings or two lists"
 		}
-		return nil, failed(n.at, codeType, "%s takes %s, not %s and %s", symbols[n.op], takes, described(a), described(b))
+		return nil, failed(n.At, codeType, "%s takes %s, not %s and %s", n.Op, takes, described(a), described(b))
 	}
 	return doubles(n, x, y)
 }
 
-func doubles(n *node, x, y float64) (any, error) {
+func doubles(n *syntax.Node, x, y float64) (any, error) {
 	var z float64
-	switch n.op {
-	case opAdd:
+	switch n.Op {
+	case syntax.OpAdd:
 		z = x + y
-	case opSubtract:
+	case syntax.OpSubtract:
 		z = x - y
-	case opMultiply:
+	case syntax.OpMultiply:
 		z = x * y
 	default:
 		if y == 0 {
-			return nil, failed(n.at, codeDivisionByZero, "%v %s 0", x, symbols[n.op])
+			return nil, failed(n.At, codeDivisionByZero, "%v %s 0", x, n.Op)
 		}
-		if n.op == opDivide {
+		if n.Op == syntax.OpDivide {
 			z = x / y
 		} else {
 			z = math.Mod(x, y)
 		}
 	}
 	if !finite(z) {
-		return nil, failed(n.at, codeOverflow, "%v %s %v is more than a double can be", x, symbols[n.op], y)
+		return nil, failed(n.At, codeOverflow, "%v %s %v is more than a double can be", x, n.Op, y)
 	}
 	return z, nil
 }
 
-func integers(n *node, x, y int64) (any, error) {
+func integers(n *syntax.Node, x, y int64) (any, error) {
 	var z int64
 	ok := true
-	switch n.op {
-	case opAdd:
+	switch n.Op {
+	case syntax.OpAdd:
 		z = x + y
 		ok = (z > x) == (y > 0)
-	case opSubtract:
+	case syntax.OpSubtract:
 		z = x - y
 		ok = (z < x) == (y > 0)
-	case opMultiply:
+	case syntax.OpMultiply:
 		z = x * y
 		ok = x == 0 || z/x == y && !(x == -1 && y == math.MinInt64)
 	default:
 		if y == 0 {
-			return nil, failed(n.at, codeDivisionByZero, "%d %s 0", x, symbols[n.op])
+			return nil, failed(n.At, codeDivisionByZero, "%d %s 0", x, n.Op)
 		}
 		ok = x != math.MinInt64 || y != -1
-		if n.op == opDivide {
+		if n.Op == syntax.OpDivide {
 			z = x / y
 		} else {
 			z = x % y
 		}
 	}
 	if !ok {
-		return nil, failed(n.at, codeOverflow, "%d %s %d is more than an int can be", x, symbols[n.op], y)
+		return nil, failed(n.At, codeOverflow, "%d %s %d is more than an int can be", x, n.Op, y)
 	}
 	return z, nil
 }
 
-func negated(n *node, v any) (any, error) {
+func negated(n *syntax.Node, v any) (any, error) {
 	switch v := v.(type) {
 	case int64:
 		if v == math.MinInt64 {
-			return nil, failed(n.at, codeOverflow, "-(%d) is more than an int can be", v)
+			return nil, failed(n.At, codeOverflow, "-(%d) is more than an int can be", v)
 		}
 		return -v, nil
 	case float64:
 		return -v, nil
 	}
-	return nil, failed(n.at, codeType, "- takes a number, not %s", described(v))
+	return nil, failed(n.At, codeType, "- takes a number, not %s", described(v))
 }
 
 // toInt converts a double without a fraction to an int.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/flow/expr/syntax"
 )
 
 const page = "../../docs/use/expressions.md"
@@ -59,10 +61,10 @@ func TestPage_namesAll(t *testing.T) {
 	bytes, err := os.ReadFile(page)
 	require.NoError(t, err)
 	text := string(bytes)
-	for name := range functions {
+	for name := range syntax.Functions {
 		require.Regexp(t, "`([a-z]\\.)?"+name+"\\(", text)
 	}
-	for name := range macros {
+	for name := range syntax.Macros {
 		require.Contains(t, text, "`x."+name+"(e, ")
 	}
 	for _, code := range []string{codeType, codeRange, codeDivisionByZero, codeNoName, codeIndex, codeOverflow, codeBudget} {
@@ -72,7 +74,7 @@ func TestPage_namesAll(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, m := range regexp.MustCompile("`(?:[a-z]\\.)?([A-Za-z]+)\\([^`]*\\)`").FindAllStringSubmatch(section, -1) {
 		if m[1] != "f" {
-			require.Contains(t, functions, m[1])
+			require.Contains(t, syntax.Functions, m[1])
 		}
 	}
 }

@@ -3,6 +3,8 @@ package expr
 import (
 	"strconv"
 	"strings"
+
+	"github.com/mindcoordinator/mind/flow/expr/syntax"
 )
 
 // The levels of the grammar: an operator of a lower level has to be between parentheses where a higher one is expected.
@@ -17,76 +19,76 @@ const (
 	levelMember
 )
 
-func level(n *node) int {
-	switch n.op {
-	case opChoose:
+func level(n *syntax.Node) int {
+	switch n.Op {
+	case syntax.OpChoose:
 		return levelChoose
-	case opNot, opNegate:
+	case syntax.OpNot, syntax.OpNegate:
 		return levelUnary
 	}
-	if o, ok := operators[symbols[n.op]]; ok {
-		return o.precedence
+	if precedence := n.Op.Precedence(); precedence > 0 && len(n.Args) > 1 {
+		return precedence
 	}
 	return levelMember
 }
 
 // print writes a node with as few parentheses as its place in a text allows.
-func print(n *node, least int) string {
+func print(n *syntax.Node, least int) string {
 	if level(n) < least {
 		return "(" + print(n, 0) + ")"
 	}
-	arg := func(i int) string { return print(n.args[i], 0) }
-	switch n.op {
-	case opConst:
-		return printLiteral(n.value)
-	case opGet, opVariable:
-		return n.name
-	case opSelect:
-		return print(n.args[0], levelMember) + "." + n.name
-	case opHas:
-		return "has(" + print(n.args[0], levelMember) + "." + n.name + ")"
-	case opIndex:
-		return print(n.args[0], levelMember) + "[" + arg(1) + "]"
-	case opList:
-		return "[" + printAll(n.args) + "]"
-	case opObject:
+	arg := func(i int) string { return print(n.Args[i], 0) }
+	switch n.Op {
+	case syntax.OpConst:
+		return printLiteral(n.Value)
+	case syntax.OpGet, syntax.OpVariable:
+		return n.Name
+	case syntax.OpSelect:
+		return print(n.Args[0], levelMember) + "." + n.Name
+	case syntax.OpHas:
+		return "has(" + print(n.Args[0], levelMember) + "." + n.Name + ")"
+	case syntax.OpIndex:
+		return print(n.Args[0], levelMember) + "[" + arg(1) + "]"
+	case syntax.OpList:
+		return "[" + printAll(n.Args) + "]"
+	case syntax.OpObject:
 		var entries []string
-		for i := 0; i < len(n.args); i += 2 {
+		for i := 0; i < len(n.Args); i += 2 {
 			entries = append(entries, arg(i)+": "+arg(i+1))
 		}
 		return "{" + strings.Join(entries, ", ") + "}"
-	case opChoose:
-		return print(n.args[0], levelOr) + " ? " + print(n.args[1], levelOr) + " : " + arg(2)
-	case opNot, opNegate:
+	case syntax.OpChoose:
+		return print(n.Args[0], levelOr) + " ? " + print(n.Args[1], levelOr) + " : " + arg(2)
+	case syntax.OpNot, syntax.OpNegate:
 		least := levelMember
-		if n.args[0].op == n.op {
+		if n.Args[0].Op == n.Op {
 			least = levelUnary
 		}
-		operand := print(n.args[0], least)
-		if n.op == opNegate && isDigit(operand[0]) { // the sign would be that of the number
+		operand := print(n.Args[0], least)
+		if n.Op == syntax.OpNegate && '0' <= operand[0] && operand[0] <= '9' { // the sign would be that of the number
 			operand = "(" + operand + ")"
 		}
-		return symbols[n.op] + operand
-	case opCall:
-		if n.function.name > "m" { // some functions in one way, others in the other
-			return print(n.args[0], levelMember) + "." + n.function.name + "(" + printAll(n.args[1:]) + ")"
+		return n.Op.String() + operand
+	case syntax.OpCall:
+		if n.Function.Name > "m" { // some functions in one way, others in the other
+			return print(n.Args[0], levelMember) + "." + n.Function.Name + "(" + printAll(n.Args[1:]) + ")"
 		}
-		return n.function.name + "(" + printAll(n.args) + ")"
-	case opMacro:
-		return print(n.args[0], levelMember) + "." + n.name + "(" + n.value.(string) + ", " + printAll(n.args[1:]) + ")"
+		return n.Function.Name + "(" + printAll(n.Args) + ")"
+	case syntax.OpMacro:
+		return print(n.Args[0], levelMember) + "." + n.Name + "(" + n.Value.(string) + ", " + printAll(n.Args[1:]) + ")"
 	}
 	first := level(n) // operators associate to the left
-	if n.op == opAnd || n.op == opOr {
+	if n.Op == syntax.OpAnd || n.Op == syntax.OpOr {
 		first++ // and a chain is one node
 	}
-	out := print(n.args[0], first)
-	for _, operand := range n.args[1:] {
-		out += " " + symbols[n.op] + " " + print(operand, level(n)+1)
+	out := print(n.Args[0], first)
+	for _, operand := range n.Args[1:] {
+		out += " " + n.Op.String() + " " + print(operand, level(n)+1)
 	}
 	return out
 }
 
-func printAll(args []*node) string {
+func printAll(args []*syntax.Node) string {
 	var texts []string
 	for _, arg := range args {
 		texts = append(texts, print(arg, 0))

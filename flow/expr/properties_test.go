@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/mindcoordinator/mind/flow/expr/syntax"
 )
 
 // sources draws nodes of expressions: each parses, and many have no value.
@@ -33,55 +35,55 @@ func (s *sources) literal() any {
 	return draw(s, 0.0, math.Copysign(0, -1), 2.0, 0.5, -1e300, 1e300, rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64).Draw(s.T, "double"))
 }
 
-func (s *sources) args(count, depth int) (args []*node) {
+func (s *sources) args(count, depth int) (args []*syntax.Node) {
 	for range count {
 		args = append(args, s.node(depth-1))
 	}
 	return args
 }
 
-func (s *sources) node(depth int) *node {
+func (s *sources) node(depth int) *syntax.Node {
 	name := draw(s, slices.Sorted(maps.Keys(names()))...)
 	if len(s.scope) > 0 && draw(s, true, false) {
 		name = draw(s, s.scope...)
 	}
 	if depth == 0 {
-		return draw(s, &node{op: opConst, value: s.literal()}, &node{op: opGet, name: name})
+		return draw(s, &syntax.Node{Op: syntax.OpConst, Value: s.literal()}, &syntax.Node{Op: syntax.OpGet, Name: name})
 	}
-	switch op := draw(s, append(slices.Sorted(maps.Keys(symbols)), opConst, opGet, opCall, opCall, opCall, opMacro, opMacro)...); op {
-	case opConst:
-		return &node{op: op, value: s.literal()}
-	case opGet:
-		return &node{op: op, name: name}
-	case opSelect, opHas:
-		return &node{op: op, name: draw(s, "a", "b", "length", "missing", "for"), args: s.args(1, depth)}
-	case opList:
-		return &node{op: op, args: s.args(draw(s, 0, 1, 2, 3), depth)}
-	case opObject:
-		return &node{op: op, args: s.args(2*draw(s, 0, 1, 2), depth)}
-	case opNot, opNegate:
-		return &node{op: op, args: s.args(1, depth)}
-	case opAnd, opOr:
-		return &node{op: op, args: s.args(draw(s, 2, 2, 3), depth)}
-	case opChoose:
-		return &node{op: op, args: s.args(3, depth)}
-	case opCall:
-		f := functions[draw(s, slices.Sorted(maps.Keys(functions))...)]
-		return &node{op: op, function: f, args: s.args(rapid.IntRange(f.least, min(f.most, 4)).Draw(s.T, "args"), depth)}
-	case opMacro:
-		n := &node{op: op, name: draw(s, slices.Sorted(maps.Keys(macros))...), args: s.args(1, depth)}
+	switch op := draw(s, append(symbolic(), syntax.OpConst, syntax.OpGet, syntax.OpCall, syntax.OpCall, syntax.OpCall, syntax.OpMacro, syntax.OpMacro)...); op {
+	case syntax.OpConst:
+		return &syntax.Node{Op: op, Value: s.literal()}
+	case syntax.OpGet:
+		return &syntax.Node{Op: op, Name: name}
+	case syntax.OpSelect, syntax.OpHas:
+		return &syntax.Node{Op: op, Name: draw(s, "a", "b", "length", "missing", "for"), Args: s.args(1, depth)}
+	case syntax.OpList:
+		return &syntax.Node{Op: op, Args: s.args(draw(s, 0, 1, 2, 3), depth)}
+	case syntax.OpObject:
+		return &syntax.Node{Op: op, Args: s.args(2*draw(s, 0, 1, 2), depth)}
+	case syntax.OpNot, syntax.OpNegate:
+		return &syntax.Node{Op: op, Args: s.args(1, depth)}
+	case syntax.OpAnd, syntax.OpOr:
+		return &syntax.Node{Op: op, Args: s.args(draw(s, 2, 2, 3), depth)}
+	case syntax.OpChoose:
+		return &syntax.Node{Op: op, Args: s.args(3, depth)}
+	case syntax.OpCall:
+		f := syntax.Functions[draw(s, slices.Sorted(maps.Keys(syntax.Functions))...)]
+		return &syntax.Node{Op: op, Function: f, Args: s.args(rapid.IntRange(f.Least, min(f.Most, 4)).Draw(s.T, "args"), depth)}
+	case syntax.OpMacro:
+		n := &syntax.Node{Op: op, Name: draw(s, slices.Sorted(maps.Keys(syntax.Macros))...), Args: s.args(1, depth)}
 		variable := draw(s, "x", "y", "i")
-		n.value = variable
+		n.Value = variable
 		s.scope = append(s.scope, variable)
-		n.args = append(n.args, s.args(rapid.IntRange(1, macros[n.name]).Draw(s.T, "args"), depth)...)
+		n.Args = append(n.Args, s.args(rapid.IntRange(1, syntax.Macros[n.Name]).Draw(s.T, "args"), depth)...)
 		s.scope = s.scope[:len(s.scope)-1]
 		return n
 	default:
-		return &node{op: op, args: s.args(2, depth)}
+		return &syntax.Node{Op: op, Args: s.args(2, depth)}
 	}
 }
 
-func drawNode(t *rapid.T) *node {
+func drawNode(t *rapid.T) *syntax.Node {
 	s := &sources{T: t}
 	return s.node(rapid.IntRange(0, 5).Draw(t, "depth"))
 }
@@ -95,8 +97,8 @@ func TestProperty_printedTextParses(t *testing.T) {
 		}
 		e, err := Parse(text)
 		require.NoError(t, err, text)
-		require.Equal(t, n.tree(), e.Tree(), text)
-		require.Equal(t, text, print(e.root, 0))
+		require.Equal(t, (&syntax.Expr{Root: n}).Tree(), e.Tree(), text)
+		require.Equal(t, text, print(e.Root, 0))
 	})
 }
 
@@ -219,4 +221,14 @@ func TestProperty_templates(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "<"+written+">"+written, got, text)
 	})
+}
+
+// symbolic returns the operators that are not written as names.
+func symbolic() (all []syntax.Op) {
+	for op := syntax.OpConst; op <= syntax.OpIn; op++ {
+		if op.String() != "" {
+			all = append(all, op)
+		}
+	}
+	return all
 }

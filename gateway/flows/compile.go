@@ -10,7 +10,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/flow/compile"
-	"github.com/mindcoordinator/mind/flow/expr"
+	"github.com/mindcoordinator/mind/flow/expr/syntax"
 	"github.com/mindcoordinator/mind/flow/graph"
 	"github.com/mindcoordinator/mind/flow/rehearse"
 	"github.com/mindcoordinator/mind/gateway/rest"
@@ -40,7 +40,7 @@ func found(all []graph.Diagnostic) []graph.Diagnostic {
 
 // flowKinds answers with the kinds of nodes, as the compiler has them, and with the functions of expressions.
 func flowKinds(x *rest.Request) error {
-	return x.JSON(map[string]any{"kinds": graph.Kinds(), "categories": graph.Categories(), "functions": expr.Signatures()})
+	return x.JSON(map[string]any{"kinds": graph.Kinds(), "categories": graph.Categories(), "functions": syntax.Signatures()})
 }
 
 // validateFlow says what is wrong with a content. Warnings leave it valid.

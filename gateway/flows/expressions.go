@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/flow/expr"
+	"github.com/mindcoordinator/mind/flow/expr/syntax"
 	"github.com/mindcoordinator/mind/gateway/rest"
 )
 
@@ -32,20 +32,20 @@ func checkExpression(x *rest.Request) error {
 
 func expression(text string, template bool) (problems, names []placed) {
 	problems, names = []placed{}, []placed{}
-	var uses []expr.Use
+	var uses []syntax.Use
 	var err error
 	if template {
-		var t *expr.Template
-		if t, err = expr.ParseTemplate(text); err == nil {
+		var t *syntax.Template
+		if t, err = syntax.ParseTemplate(text); err == nil {
 			uses = t.Uses()
 		}
 	} else {
-		var e *expr.Expr
-		if e, err = expr.Parse(text); err == nil {
+		var e *syntax.Expr
+		if e, err = syntax.Parse(text); err == nil {
 			uses = e.Uses()
 		}
 	}
-	if wrong := new(expr.SyntaxError); errors.As(err, &wrong) {
+	if wrong := new(syntax.Error); errors.As(err, &wrong) {
 		at := min(wrong.Offset, len(text))
 		problems = append(problems, placed{From: units(text[:at]), To: units(text[:at+word(text[at:])]), Message: wrong.Message})
 	}

@@ -1,4 +1,4 @@
-package expr
+package syntax
 
 import (
 	"fmt"
@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// SyntaxError says where a text is no expression, and what was expected there.
-type SyntaxError struct {
+// Error says where a text is no expression, and what was expected there.
+type Error struct {
 	Offset  int // in bytes, from the begin of the text
 	Message string
 }
 
-func (e *SyntaxError) Error() string { return fmt.Sprintf("at offset %d: %s", e.Offset, e.Message) }
+func (e *Error) Error() string { return fmt.Sprintf("at offset %d: %s", e.Offset, e.Message) }
 
 func syntax(at int, format string, args ...any) error {
-	return &SyntaxError{Offset: at, Message: fmt.Sprintf(format, args...)}
+	return &Error{Offset: at, Message: fmt.Sprintf(format, args...)}
 }
 
 type kind uint8

@@ -1,4 +1,4 @@
-package expr
+package syntax
 
 import (
 	"os"
@@ -11,13 +11,13 @@ import (
 
 func TestSignatures_areOfEachFunctionAndMacro(t *testing.T) {
 	want := []string{"has"}
-	for name := range functions {
+	for name := range Functions {
 		want = append(want, name)
 	}
-	for name := range macros {
+	for name := range Macros {
 		want = append(want, name)
 	}
-	text, err := os.ReadFile(page)
+	text, err := os.ReadFile("../../../docs/use/expressions.md")
 	require.NoError(t, err)
 	var have []string
 	for _, s := range Signatures() {

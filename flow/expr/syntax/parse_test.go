@@ -1,4 +1,4 @@
-package expr
+package syntax
 
 import (
 	"encoding/json"
@@ -170,7 +170,7 @@ func TestParse_syntaxErrors(t *testing.T) {
 		{"a" + strings.Repeat(".a", 64), 128, "nested at most 64 deep"},
 	} {
 		_, err := Parse(test.text)
-		var syntax *SyntaxError
+		var syntax *Error
 		require.ErrorAs(t, err, &syntax, test.text)
 		require.Contains(t, syntax.Message, test.says, test.text)
 		require.Contains(t, syntax.Message, "expected ", test.text)

@@ -1,4 +1,4 @@
-package expr
+package syntax
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ const (
 	MaxDepth = 64
 )
 
-// Parse parses an expression. An error is a *SyntaxError.
+// Parse parses an expression. An error is a *Error.
 func Parse(text string) (*Expr, error) {
 	if len(text) > MaxText {
 		return nil, syntax(MaxText, "expected the end: an expression has at most %d bytes", MaxText)
@@ -30,7 +30,7 @@ func Parse(text string) (*Expr, error) {
 	if p.token.kind != kindEnd {
 		return nil, p.expected("an operator or the end")
 	}
-	return &Expr{text: text, root: root, roots: p.sortedRoots()}, nil
+	return &Expr{text: text, Root: root, roots: p.sortedRoots()}, nil
 }
 
 // invalidAt returns where a text is not UTF-8, or -1.
@@ -54,7 +54,7 @@ type parser struct {
 }
 
 // whole parses an expression and leaves the token after it in p.token.
-func (p *parser) whole() (*node, error) {
+func (p *parser) whole() (*Node, error) {
 	p.next()
 	n, err := p.expression()
 	if err == nil {
@@ -96,12 +96,12 @@ func (p *parser) skip(symbol string) error {
 }
 
 // made returns a node, or an error if it is nested too deep.
-func (p *parser) made(n node) (*node, error) {
-	for _, arg := range n.args {
+func (p *parser) made(n Node) (*Node, error) {
+	for _, arg := range n.Args {
 		n.depth = max(n.depth, arg.depth)
 	}
 	if n.depth++; n.depth > MaxDepth {
-		return nil, tooDeep(n.at)
+		return nil, tooDeep(n.At)
 	}
 	return &n, nil
 }
@@ -110,7 +110,7 @@ func tooDeep(at int) error {
 	return syntax(at, "expected an expression that is nested at most %d deep", MaxDepth)
 }
 
-func (p *parser) expression() (*node, error) {
+func (p *parser) expression() (*Node, error) {
 	if p.depth == MaxDepth {
 		return nil, tooDeep(p.token.at)
 	}
@@ -133,11 +133,11 @@ func (p *parser) expression() (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.made(node{op: opChoose, at: at, args: []*node{condition, yes, no}})
+	return p.made(Node{Op: OpChoose, At: at, Args: []*Node{condition, yes, no}})
 }
 
 // postfix parses the fields, indexes and calls that follow a value.
-func (p *parser) postfix(n *node) (*node, error) {
+func (p *parser) postfix(n *Node) (*Node, error) {
 	for {
 		var err error
 		switch {
@@ -146,14 +146,14 @@ func (p *parser) postfix(n *node) (*node, error) {
 		case p.token.is("["):
 			at := p.token.at
 			p.next()
-			var index *node
+			var index *Node
 			if index, err = p.expression(); err != nil {
 				return nil, err
 			}
 			if err = p.skip("]"); err != nil {
 				return nil, err
 			}
-			n, err = p.made(node{op: opIndex, at: at, args: []*node{n, index}})
+			n, err = p.made(Node{Op: OpIndex, At: at, Args: []*Node{n, index}})
 		default:
 			return n, nil
 		}
@@ -164,7 +164,7 @@ func (p *parser) postfix(n *node) (*node, error) {
 }
 
 // selection parses .field, .function() or .macro() of a value.
-func (p *parser) selection(n *node) (*node, error) {
+func (p *parser) selection(n *Node) (*Node, error) {
 	p.next()
 	name := p.token
 	if name.kind != kindName || isKeyword(name.text) {
@@ -172,9 +172,9 @@ func (p *parser) selection(n *node) (*node, error) {
 	}
 	p.next()
 	if !p.token.is("(") {
-		return p.made(node{op: opSelect, at: name.at, name: name.text, args: []*node{n}})
+		return p.made(Node{Op: OpSelect, At: name.at, Name: name.text, Args: []*Node{n}})
 	}
-	if _, ok := macros[name.text]; ok {
+	if _, ok := Macros[name.text]; ok {
 		return p.macro(name, n)
 	}
 	return p.call(name, n)
@@ -182,7 +182,7 @@ func (p *parser) selection(n *node) (*node, error) {
 
 func isKeyword(name string) bool { return name == "true" || name == "false" || name == "null" }
 
-func (p *parser) primary() (*node, error) {
+func (p *parser) primary() (*Node, error) {
 	t := p.token
 	switch {
 	case t.kind == kindInt || t.kind == kindDouble:
@@ -203,25 +203,25 @@ func (p *parser) primary() (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		return p.made(node{op: opList, at: t.at, args: args})
+		return p.made(Node{Op: OpList, At: t.at, Args: args})
 	case t.is("{"):
 		args, err := p.elements("}")
 		if err != nil {
 			return nil, err
 		}
-		return p.made(node{op: opObject, at: t.at, args: args})
+		return p.made(Node{Op: OpObject, At: t.at, Args: args})
 	}
 	return nil, p.expected("a value")
 }
 
-func (p *parser) literal(value any) (*node, error) {
+func (p *parser) literal(value any) (*Node, error) {
 	at := p.token.at
 	p.next()
-	return p.made(node{op: opConst, at: at, value: value})
+	return p.made(Node{Op: OpConst, At: at, Value: value})
 }
 
 // number makes a literal of the token, which is a number.
-func (p *parser) number(at int, sign string) (*node, error) {
+func (p *parser) number(at int, sign string) (*Node, error) {
 	var value any
 	var err error
 	if p.token.kind == kindDouble {
@@ -236,13 +236,13 @@ func (p *parser) number(at int, sign string) (*node, error) {
 	}
 	n, err := p.literal(value)
 	if err == nil {
-		n.at = at
+		n.At = at
 	}
 	return n, err
 }
 
 // named parses a keyword, a name or a call.
-func (p *parser) named() (*node, error) {
+func (p *parser) named() (*Node, error) {
 	name := p.token
 	switch name.text {
 	case "true":
@@ -264,16 +264,16 @@ func (p *parser) named() (*node, error) {
 	}
 	for slot := len(p.scope) - 1; slot >= 0; slot-- {
 		if p.scope[slot] == name.text {
-			return p.made(node{op: opVariable, at: name.at, name: name.text, slot: slot})
+			return p.made(Node{Op: OpVariable, At: name.at, Name: name.text, Slot: slot})
 		}
 	}
 	p.roots = append(p.roots, name.text)
-	return p.made(node{op: opGet, at: name.at, name: name.text})
+	return p.made(Node{Op: OpGet, At: name.at, Name: name.text})
 }
 
 // elements parses the elements of a list, the entries of a map, or the arguments of a function, up to the closing
 // bracket. The token is the opening one. A comma may follow the last, except of arguments.
-func (p *parser) elements(closing string) (args []*node, err error) {
+func (p *parser) elements(closing string) (args []*Node, err error) {
 	p.next()
 	for !p.token.is(closing) {
 		n, err := p.expression()

@@ -1,23 +1,23 @@
-package expr
+package syntax
 
 type operator struct {
-	op         op
+	op         Op
 	precedence int // a larger one binds tighter
 }
 
 var operators = map[string]operator{
-	"||": {opOr, 1},
-	"&&": {opAnd, 2},
-	"==": {opEqual, 3}, "!=": {opUnequal, 3}, "<": {opLess, 3}, "<=": {opLessEqual, 3},
-	">": {opGreater, 3}, ">=": {opGreaterEqual, 3}, "in": {opIn, 3},
-	"+": {opAdd, 4}, "-": {opSubtract, 4},
-	"*": {opMultiply, 5}, "/": {opDivide, 5}, "%": {opModulo, 5},
+	"||": {OpOr, 1},
+	"&&": {OpAnd, 2},
+	"==": {OpEqual, 3}, "!=": {OpUnequal, 3}, "<": {OpLess, 3}, "<=": {OpLessEqual, 3},
+	">": {OpGreater, 3}, ">=": {OpGreaterEqual, 3}, "in": {OpIn, 3},
+	"+": {OpAdd, 4}, "-": {OpSubtract, 4},
+	"*": {OpMultiply, 5}, "/": {OpDivide, 5}, "%": {OpModulo, 5},
 }
 
 // binary parses operators of at least a precedence and their operands. All associate to the left.
-func (p *parser) binary(least int) (*node, error) {
+func (p *parser) binary(least int) (*Node, error) {
 	left, err := p.unary()
-	var chain *node // the last && or || that was made here, which further operands join
+	var chain *Node // the last && or || that was made here, which further operands join
 	for err == nil && p.token.kind == kindSymbol {
 		o, known := operators[p.token.text]
 		if !known || o.precedence < least {
@@ -29,33 +29,33 @@ func (p *parser) binary(least int) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		args := []*node{left, right}
-		if chain != nil && chain == left && chain.op == o.op {
-			at, args = chain.at, append(chain.args, right)
+		args := []*Node{left, right}
+		if chain != nil && chain == left && chain.Op == o.op {
+			at, args = chain.At, append(chain.Args, right)
 		}
-		if left, err = p.made(node{op: o.op, at: at, args: args}); err != nil {
+		if left, err = p.made(Node{Op: o.op, At: at, Args: args}); err != nil {
 			return nil, err
 		}
-		if o.op == opAnd || o.op == opOr {
+		if o.op == OpAnd || o.op == OpOr {
 			chain = left
 		}
 	}
 	return left, err
 }
 
-func (p *parser) unary() (*node, error) {
+func (p *parser) unary() (*Node, error) {
 	at := p.token.at
 	if !p.token.is("!") && !p.token.is("-") {
 		return p.member()
 	}
-	symbol, op := p.token.text, opNot
+	symbol, op := p.token.text, OpNot
 	p.next()
 	if symbol == "-" {
-		if op = opNegate; p.token.kind == kindInt || p.token.kind == kindDouble {
+		if op = OpNegate; p.token.kind == kindInt || p.token.kind == kindDouble {
 			return p.negativeMember(at)
 		}
 	}
-	var operand *node
+	var operand *Node
 	var err error
 	if p.token.is(symbol) {
 		operand, err = p.unary()
@@ -65,11 +65,11 @@ func (p *parser) unary() (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.made(node{op: op, at: at, args: []*node{operand}})
+	return p.made(Node{Op: op, At: at, Args: []*Node{operand}})
 }
 
 // negativeMember parses a number after its sign, which is at at, and what is selected of it.
-func (p *parser) negativeMember(at int) (*node, error) {
+func (p *parser) negativeMember(at int) (*Node, error) {
 	n, err := p.number(at, "-")
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (p *parser) negativeMember(at int) (*node, error) {
 	return p.postfix(n)
 }
 
-func (p *parser) member() (*node, error) {
+func (p *parser) member() (*Node, error) {
 	if p.token.is("-") { // after !, where only a literal may have a sign
 		at := p.token.at
 		p.next()

@@ -1,4 +1,4 @@
-package expr
+package syntax
 
 // Signature is how a function or a macro is called, for editors.
 type Signature struct {
@@ -57,24 +57,24 @@ type Use struct {
 }
 
 // Uses returns the places at which an evaluation may look up a name, in the order of the text.
-func (e *Expr) Uses() []Use { return e.root.uses(nil) }
+func (e *Expr) Uses() []Use { return e.Root.uses(nil) }
 
 // Uses returns the places at which an evaluation may look up a name, in the order of the text.
 func (t *Template) Uses() []Use {
 	var all []Use
-	for _, p := range t.parts {
-		if p.root != nil {
-			all = p.root.uses(all)
+	for _, p := range t.Parts {
+		if p.Root != nil {
+			all = p.Root.uses(all)
 		}
 	}
 	return all
 }
 
-func (n *node) uses(all []Use) []Use {
-	if n.op == opGet {
-		all = append(all, Use{n.name, n.at, n.at + len(n.name)})
+func (n *Node) uses(all []Use) []Use {
+	if n.Op == OpGet {
+		all = append(all, Use{n.Name, n.At, n.At + len(n.Name)})
 	}
-	for _, arg := range n.args {
+	for _, arg := range n.Args {
 		all = arg.uses(all)
 	}
 	return all
