@@ -53,6 +53,7 @@ func TestCapacity_saysWhatIsLacking(t *testing.T) {
 		"memory":                        {work.Shape{Nodes: 1, MemMB: 1 << 20}, place.Room{Lacks: place.NeedMemory, Most: 512_000}},
 		"memory where the CPUs are":     {work.Shape{Nodes: 1, CPUs: 200, MemMB: 100_000}, place.Room{Lacks: place.NeedMemory, Most: 64_000}},
 		"nodes with equal GPUs":         {work.Shape{Nodes: 3, GPUs: 4}, place.Room{Lacks: place.NeedNodes, Most: 2}},
+		"nodes that differ in others":   {work.Shape{Nodes: 3, GPUs: 2, GPUType: "A100|H100"}, place.Room{Lacks: place.NeedNodes, Most: 2}},
 		"nodes at all":                  {work.Shape{Nodes: 5}, place.Room{Lacks: place.NeedNodes, Most: 4}},
 		"nodes that have the rest, too": {work.Shape{Nodes: 2, GPUs: 8, CPUs: 64}, place.Room{Lacks: place.NeedNodes, Most: 1}},
 	} {
@@ -74,6 +75,24 @@ func TestCapacity_saysWhatIsLacking(t *testing.T) {
 		gpus, nodes := c.Largest(tt.shape)
 		require.Equal(t, [2]int{tt.gpus, tt.nodes}, [2]int{gpus, nodes}, "%v", tt.shape)
 	}
+}
+
+// Nodes that differ in how many GPUs they have, or in GPUs that a job does not use, can have a gang together.
+func TestCapacity_ofNodesThatDiffer(t *testing.T) {
+	mixed := append(gpus("n3", "A100", 1, 1), gpus("m3", "H100", 2, 2)...)
+	for i := range mixed {
+		mixed[i].Index = uint8(i)
+	}
+	c := capacityOf(
+		machine("n1", gpus("n1", "H100", 2, 2), 64, 512_000, nil), machine("n2", gpus("n2", "H100", 4, 4), 64, 512_000, nil), machine("n3", mixed, 64, 512_000, nil),
+	)
+	require.Zero(t, c.RoomFor(work.Shape{Nodes: 3, GPUs: 2, GPUType: "H100"}))
+	require.Equal(t, place.Room{Lacks: place.NeedNodes, Most: 2}, c.RoomFor(work.Shape{Nodes: 3, GPUs: 2}))
+	require.Equal(t, place.Room{Lacks: place.NeedNodes, Most: 1}, c.RoomFor(work.Shape{Nodes: 2, GPUs: 3, GPUType: "H100"}))
+	gpus, nodes := c.Largest(work.Shape{GPUType: "H100"})
+	require.Equal(t, [2]int{6, 3}, [2]int{gpus, nodes}, "2 on each of 3 nodes")
+	gpus, nodes = c.Largest(work.Shape{})
+	require.Equal(t, [2]int{4, 1}, [2]int{gpus, nodes}, "4 on one, or 2 on each of 2: fewer nodes")
 }
 
 // A change of a node's capacity is seen at once. Another change, such as of its state, drops no cached answer.

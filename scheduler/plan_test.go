@@ -76,6 +76,28 @@ func TestPlan_gangOfOneKindOfGPU(t *testing.T) {
 	require.Equal(t, "b:0,1,2,3,4,5,6,7 c:0,1,2,3,4,5,6,7", s.placed(gang))
 }
 
+// The tasks of a gang have equal GPUs. How many others their nodes have, and of which types, makes no difference.
+func TestPlan_gangOnNodesThatDifferInOtherGPUs(t *testing.T) {
+	mixed := append(gpus("c", "A100", 1, 1), gpus("c2", "H100", 2, 2)...)
+	for i := range mixed {
+		mixed[i].Index, mixed[i].NVLink = uint8(i), 0
+	}
+	s := newState(t)
+	s.node("a", gpus("a", "H100", 2, 2), nil)
+	s.node("b", gpus("b", "H100", 4, 4), nil)
+	s.node("c", mixed, nil)
+	typed := s.submit(work.Shape{Nodes: 3, GPUs: 2, GPUType: "H100"}, 5)
+	s.run()
+	require.Equal(t, "a:0,1 c:1,2 b:0,1", s.placed(typed))
+	s.end(typed)
+	either := s.submit(work.Shape{Nodes: 3, GPUs: 2}, 5)
+	s.run()
+	require.Equal(t, "needs 2 GPUs on each of 3 nodes; 2 nodes have that free", s.reason(either), "the third has other GPUs that it may use")
+	urgent := s.submit(work.Shape{Nodes: 2, GPUs: 2}, 9)
+	s.run()
+	require.Equal(t, "a:0,1 b:0,1", s.placed(urgent))
+}
+
 // A job that names several types of GPU gets one of them, and a gang gets the same on all nodes.
 func TestPlan_oneOfSeveralTypesOfGPU(t *testing.T) {
 	s := newState(t)

@@ -1,9 +1,7 @@
 package picture
 
 import (
-	"fmt"
 	"math/bits"
-	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -45,14 +43,4 @@ func Enabled(n *work.Node) *work.Node {
 		}
 	}
 	return &enabled
-}
-
-// Kind returns the same text for nodes with the same GPUs.
-func Kind(n *work.Node) string {
-	var b strings.Builder
-	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		fmt.Fprintf(&b, "%d %s %s %d;", g.Index, g.Type, g.Model, g.MemMB)
-	}
-	return b.String()
 }

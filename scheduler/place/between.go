@@ -97,14 +97,14 @@ func (f *Fit) domainsFor() {
 	b := &between{levelMap: f.pool.level(f.shape.Level), kinds: make([]asked, len(f.pool.kinds)), entries: map[*group]*open{}}
 	slots := map[int]int{}
 	for _, c := range f.kinds {
-		spec := c.spec
+		equal := f.equal[c.number]
 		if !f.shape.NeedsGPU() {
-			spec = 0 // The tasks of such jobs need not run on equal nodes.
+			equal = 0 // The tasks of such jobs need not run on equal nodes.
 		}
-		slot, ok := slots[spec]
+		slot, ok := slots[equal]
 		if !ok {
 			slot = len(slots)
-			slots[spec] = slot
+			slots[equal] = slot
 		}
 		b.kinds[c.number] = asked{able: true, gpus: c.gpus, slot: slot}
 	}

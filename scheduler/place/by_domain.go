@@ -51,8 +51,8 @@ type byDomain struct {
 	cells map[domainCell]int
 }
 
-// domainCell identifies the nodes with the same GPUs in one domain. spec is empty if the nodes need not be equal.
-type domainCell struct{ spec, domain string }
+// domainCell identifies the nodes with equal GPUs in one domain. equal is empty if the nodes need not be equal.
+type domainCell struct{ equal, domain string }
 
 func newByDomain(s *work.Shape) byDomain {
 	b := byDomain{shape: s}
@@ -62,14 +62,14 @@ func newByDomain(s *work.Shape) byDomain {
 	return b
 }
 
-func (b *byDomain) add(spec, domain string, nodes int) {
+func (b *byDomain) add(equal, domain string, nodes int) {
 	if b.cells == nil || domain == "" {
 		return
 	}
 	if b.shape.GPUs == 0 {
-		spec = ""
+		equal = ""
 	}
-	b.cells[domainCell{spec, domain}] += nodes
+	b.cells[domainCell{equal, domain}] += nodes
 }
 
 // room reports whether the domains could hold the shape, if there are enough nodes in total.
@@ -87,7 +87,7 @@ func (b *byDomain) room() Room {
 	}
 	held, most, best := map[string]int{}, Room{Lacks: NeedDomain}, 0
 	for at, n := range b.cells { // order-free: sums, and the first by name among equals
-		held[at.spec] += n / segment
+		held[at.equal] += n / segment
 		if n > most.Most || n == most.Most && at.domain < most.Where {
 			most.Most, most.Where = n, at.domain
 		}

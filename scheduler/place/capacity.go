@@ -28,7 +28,7 @@ type Capacity struct {
 // maxKnown bounds the cached answers.
 const maxKnown = 4096
 
-// spec is the set of machines with the same GPUs, which a gang may span.
+// spec is the set of machines with the same GPUs.
 type spec struct {
 	gpus     []work.GPU
 	machines map[machineKey]*machines
@@ -155,25 +155,32 @@ func (c *Capacity) RoomFor(s work.Shape) Room {
 }
 
 func (c *Capacity) survey(s *work.Shape) Room {
-	all, largest, first := 0, 0, Room{Lacks: NeedLabels}
+	all, ables, first := 0, map[string]int{}, Room{Lacks: NeedLabels}
 	out := c.excluded(s.Exclude)
 	inDomains := newByDomain(s)
 	for name, spec := range c.specs { // order-free: sums and maxima, and byDomain orders what it finds
-		able, gpus := 0, spec.suit(s)
+		able, gpus, equal := 0, spec.suit(s), name
+		if gang(s) {
+			equal = Equal(spec.gpus, s)
+		}
 		for _, m := range spec.machines {
 			lacks := m.lacks(s, gpus)
 			switch {
 			case lacks.Lacks == NeedNothing:
 				n := m.count - out[machineAt{name, m.machineKey}]
 				able += n
-				inDomains.add(name, m.labels[s.Level], n)
+				inDomains.add(equal, m.labels[s.Level], n)
 			case lacks.Lacks > first.Lacks:
 				first = lacks
 			case lacks.Lacks == first.Lacks:
 				first.Most = max(first.Most, lacks.Most)
 			}
 		}
-		all, largest = all+able, max(largest, able)
+		all, ables[equal] = all+able, ables[equal]+able
+	}
+	largest := 0
+	for _, n := range ables { // order-free: a maximum
+		largest = max(largest, n)
 	}
 	if s.Nodes <= 1 || s.GPUs == 0 {
 		largest = all // The tasks of other jobs need not run on equal nodes.
@@ -191,15 +198,26 @@ func (c *Capacity) survey(s *work.Shape) Room {
 // the CPUs, the memory and the labels of the shape.
 func (c *Capacity) Largest(s work.Shape) (gpus, nodes int) {
 	s.GPUs, s.FractionMilli, s.Topology = 1, 0, work.TopologyAny
-	for _, spec := range c.specs {
-		able, each := 0, spec.suit(&s)
+	able := map[string]*[work.MaxGPUs + 1]int{} // by equal GPUs: how many nodes have so many of them, or more
+	for _, spec := range c.specs {              // order-free: sums
+		each, equal := spec.suit(&s), Equal(spec.gpus, &s)
 		for _, m := range spec.machines {
-			if m.lacks(&s, each).Lacks == NeedNothing {
-				able += m.count
+			if m.lacks(&s, each).Lacks != NeedNothing {
+				continue
+			}
+			if able[equal] == nil {
+				able[equal] = new([work.MaxGPUs + 1]int)
+			}
+			for n := range bits.OnesCount64(each.set) {
+				able[equal][n+1] += m.count
 			}
 		}
-		if n := bits.OnesCount64(each.set) * able; n > gpus || n == gpus && able < nodes {
-			gpus, nodes = n, able
+	}
+	for _, have := range able { // order-free: a maximum
+		for each, n := range have {
+			if all := each * n; all > gpus || all == gpus && n < nodes {
+				gpus, nodes = all, n
+			}
 		}
 	}
 	return gpus, nodes

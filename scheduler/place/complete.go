@@ -8,7 +8,7 @@ import (
 
 // Complete takes capacity for the missing places of a job that has some places already. places are indexed by rank;
 // those without a node are missing, and so are those whose host may no longer run a task of the job. The missing ranks
-// get other hosts with the same GPUs, if possible hosts on which the job never failed. The places that the job has are
+// get other hosts with equal GPUs, if possible hosts on which the job never failed. The places that the job has are
 // not free in the pool.
 //
 // wait reports that one of the job's hosts may run the job only when it has been in session for longer. The fit must
@@ -16,25 +16,25 @@ import (
 func (f *Fit) Complete(places []work.TaskPlacement, settled func(node string) bool) (tasks []work.TaskPlacement, ok, wait bool) {
 	p, job := f.pool, f.own.job
 	excluded := p.excluded(f.shape.Exclude)
-	spec, missing := -1, 0
+	equal, missing := -1, 0
 	hosts := make([]int, len(places))
 	for rank := range places {
 		hosts[rank] = -1
 		i, here := p.hostOf(places[rank].Node)
-		if !here || excluded != nil && excluded.has(i) || !job.MayRunOn(p.hosts[i].node) || places[rank].GPUs&^p.hosts[i].healthy() != 0 || spec >= 0 && p.hosts[i].kind.spec != spec {
+		if !here || excluded != nil && excluded.has(i) || !job.MayRunOn(p.hosts[i].node) || places[rank].GPUs&^p.hosts[i].healthy() != 0 || equal >= 0 && f.equal[p.hosts[i].kind.number] != equal {
 			missing++
 			continue
 		}
 		if job.Replacement() && !p.isSettled(i, settled) {
 			return nil, false, true
 		}
-		hosts[rank], spec = i, p.hosts[i].kind.spec
+		hosts[rank], equal = i, f.equal[p.hosts[i].kind.number]
 	}
 	if missing == len(places) {
 		return nil, false, false
 	}
 	f.enqueue()
-	at := slices.IndexFunc(f.queues, func(q queue) bool { return q.spec == spec })
+	at := slices.IndexFunc(f.queues, func(q queue) bool { return q.equal == equal })
 	if at < 0 {
 		return nil, false, false
 	}

@@ -7,9 +7,11 @@ import (
 // Fit finds places for the jobs of one shape. Capacity only shrinks during a pass, so a host without room stays without
 // room: such hosts are skipped from then on.
 type Fit struct {
-	pool   *Pool
-	shape  work.Shape
-	kinds  []candidate
+	pool  *Pool
+	shape work.Shape
+	kinds []candidate
+	// equal has the numbers of equate.
+	equal  []int
 	queues []queue
 	spent  bitset
 	// own is nil for jobs whose places only their shape limits.
@@ -30,6 +32,7 @@ func (p *Pool) For(shape work.Shape) *Fit {
 			f.kinds = append(f.kinds, candidate{kind: k, gpus: gpus})
 		}
 	}
+	f.equate()
 	f.bar(p.excluded(shape.Exclude))
 	f.domainsFor()
 	return f
@@ -95,18 +98,18 @@ func (f *Fit) find(want int) bool {
 	return kept == want
 }
 
-// enqueue makes a queue for each set of GPUs.
+// enqueue makes a queue for each set of equal GPUs.
 func (f *Fit) enqueue() {
 	if f.queues != nil {
 		return
 	}
 	at := map[int]int{}
 	for _, c := range f.kinds {
-		i, ok := at[c.spec]
+		i, ok := at[f.equal[c.number]]
 		if !ok {
 			i = len(f.queues)
-			at[c.spec] = i
-			f.queues = append(f.queues, queue{spec: c.spec})
+			at[f.equal[c.number]] = i
+			f.queues = append(f.queues, queue{equal: f.equal[c.number]})
 		}
 		c.seen = make([]int, len(c.log))
 		f.queues[i].kinds = append(f.queues[i].kinds, c)

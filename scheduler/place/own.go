@@ -25,13 +25,13 @@ type own struct {
 
 // cell has the properties that must be equal for all hosts of a gang: the GPUs, and with domains.Same the domain.
 type cell struct {
-	spec   int
+	equal  int
 	domain int32
 }
 
 // cellOf returns the cell of a host. If domains do not matter, the domain is 0.
 func (f *Fit) cellOf(i int) cell {
-	c := cell{spec: f.pool.hosts[i].kind.spec}
+	c := cell{equal: f.equal[f.pool.hosts[i].kind.number]}
 	if f.between != nil && f.shape.Between == domains.Same {
 		if c.domain = f.between.of[i]; int(c.domain) == f.between.none() {
 			c.domain = -1
@@ -69,11 +69,11 @@ func (t *tally) hold(s *work.Shape) bool {
 		if at.domain < 0 {
 			continue
 		}
-		spec := at.spec
+		equal := at.equal
 		if !s.NeedsGPU() {
-			spec = 0
+			equal = 0
 		}
-		held[spec] += n / segment * segment
+		held[equal] += n / segment * segment
 	}
 	for _, n := range held { // order-free: any
 		if n >= want {

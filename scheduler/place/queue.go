@@ -2,10 +2,10 @@ package place
 
 import "math/bits"
 
-// queue has the groups with room for a shape, among the hosts with one set of GPUs. It is a binary heap with the
+// queue has the groups with room for a shape, among the hosts with equal GPUs. It is a binary heap with the
 // cheapest group at the top. Empty groups are dropped when they reach the top.
 type queue struct {
-	spec  int
+	equal int
 	kinds []candidate
 	heap  []scored
 	off   []scored // entries taken off while a gang is gathered

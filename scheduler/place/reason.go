@@ -81,10 +81,15 @@ func (f *Fit) scattered(need reason.Reason) reason.Reason {
 	return reason.New(reason.NeedsDomain, need, name, most, where)
 }
 
-// survey counts the hosts that have enough free GPUs, and those that meet all needs of a task. most is the greatest
-// number of suitable free GPUs on any host. Groups with too few are skipped.
+// survey counts the hosts that have enough free GPUs, and those that meet all needs of a task: for a gang, the most that have
+// equal GPUs. most is the greatest number of suitable free GPUs on any host. Groups with too few are skipped.
 func (f *Fit) survey() (most, enough, fitting int) {
+	alike := map[int]int{}
 	for _, c := range f.kinds {
+		at := f.equal[c.number]
+		if !gang(&f.shape) {
+			at = 0
+		}
 		from := int(f.shape.GPUs)
 		if c.alike && f.bars == nil {
 			most = max(most, c.most)
@@ -111,7 +116,8 @@ func (f *Fit) survey() (most, enough, fitting int) {
 				continue
 			}
 			enough += n
-			fitting += f.fitting(g, c.gpus, n)
+			alike[at] += f.fitting(g, c.gpus, n)
+			fitting = max(fitting, alike[at])
 		}
 	}
 	return most, enough, fitting

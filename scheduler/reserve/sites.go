@@ -26,7 +26,6 @@ type sites struct {
 type site struct {
 	*picture.Later
 	reserved []*reservedStart
-	kind     string
 }
 
 // reservedStart is a start that must not be delayed by those that are decided later.
@@ -119,7 +118,7 @@ func (t *sites) search(j *work.Job, from, before int64, above, want int) (int64,
 		}
 		kind := ""
 		if want > 1 && j.Shape.NeedsGPU() {
-			kind = s.kindOf()
+			kind = all[i].equalOf(s.Node.Node, &j.Shape)
 		}
 		if byKind[kind] == nil {
 			kinds = append(kinds, kind)
@@ -210,11 +209,4 @@ func (s *site) earliest(j *work.Job, u *usable, from, before int64, above int) i
 		}
 	}
 	return 0
-}
-
-func (s *site) kindOf() string {
-	if s.kind == "" {
-		s.kind = picture.Kind(s.Node.Node)
-	}
-	return s.kind
 }

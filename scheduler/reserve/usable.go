@@ -6,6 +6,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler/picture"
+	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 // usable is the part of a node that tasks of one shape could use if the node were empty. It is kept for all decisions
@@ -13,6 +14,8 @@ import (
 type usable struct {
 	could bool
 	gpus  uint64
+	// equal is place.Equal of the node for the shape; empty: it was not asked for.
+	equal string
 }
 
 // usableBy returns the usable part of each site for a shape.
@@ -26,6 +29,13 @@ func (t *sites) usableBy(s work.Shape) []usable {
 		t.usable[s] = all
 	}
 	return all
+}
+
+func (u *usable) equalOf(n *work.Node, s *work.Shape) string {
+	if u.equal == "" {
+		u.equal = place.Equal(n.GPUs, s)
+	}
+	return u.equal
 }
 
 func usableOf(n *work.Node, s work.Shape) usable {
