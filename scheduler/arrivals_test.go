@@ -96,7 +96,7 @@ type life struct {
 func newLife(t *testing.T, seed uint64) *life {
 	l := &life{
 		Rand: rand.New(rand.NewPCG(seed, 0)), t: t, s: newState(t), blocked: map[work.ClassKey]bool{}, did: map[string]int{},
-		model: &predict.Model{},
+		model: &predict.Model{}, planner: scheduler.NewByUser(),
 	}
 	l.s.index++
 	l.s.machine.StoreConfiguration(l.s.index, []string{"c1", "c2", "c3"})
@@ -114,7 +114,7 @@ func either[T any](l *life, from ...T) T { return from[l.IntN(len(from))] }
 func (l *life) register(i int) {
 	id := fmt.Sprint("n", i)
 	kind := "H100"
-	if i%3 == 2 || l.one(20) {
+	if i%3 == 2 {
 		kind = "A100"
 	}
 	inventory := gpus(id, kind, 8, 4)
@@ -174,7 +174,10 @@ func (l *life) restore() {
 	l.s.machine = fsm.New()
 	require.NoError(l.t, l.s.machine.Restore(&image))
 	require.Equal(l.t, before, l.s.machine.View().Hash())
-	l.planner, l.model = scheduler.Planner{}, &predict.Model{}
+	l.planner, l.model = scheduler.NewByUser(), &predict.Model{}
+	if l.did["restored"]%4 == 3 {
+		l.planner = scheduler.Planner{}
+	}
 	l.did["restored"]++
 }
 

@@ -39,6 +39,9 @@ func TestPlanner_sharesAsIfItWereNew(t *testing.T) {
 		s.queue("a", "org", 1)
 		s.queue("b", "org", 3)
 		var planner scheduler.Planner
+		if rapid.Bool().Draw(r, "lanes by user") {
+			planner = scheduler.NewByUser()
+		}
 		opts := scheduler.Options{PerCommand: 4, Prices: func() *place.Prices { return nil }}
 		for range rapid.IntRange(3, 15).Draw(r, "rounds") {
 			drawChange(r, s)
@@ -93,6 +96,7 @@ func drawChange(r *rapid.T, s *state) {
 		s.apply(queueverbs.PutQueue{Queue: work.Queue{
 			Name: rapid.SampledFrom([]string{"org", "a", "b", "c"}).Draw(r, "queue"), Parent: rapid.SampledFrom([]string{"", "org", "b"}).Draw(r, "parent"),
 			Weight: rapid.Uint32Range(1, 5).Draw(r, "weight"), MaxGPUs: rapid.SampledFrom([]uint32{0, 0, 4, 9}).Draw(r, "limit"),
+			Guaranteed: rapid.SampledFrom([]uint32{0, 0, 2, 6}).Draw(r, "guarantee"),
 		}})
 	case "quota":
 		tenant := fmt.Sprint("t", rapid.IntRange(0, 3).Draw(r, "tenant"))

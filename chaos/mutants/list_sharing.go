@@ -76,6 +76,12 @@ var sharingMutants = []mutant{
 		Package: "scheduler", Tests: []string{"TestArrivals_noInvariantIsBroken"},
 	},
 	{
+		Name: "guarantee-that-hides-a-sibling", Breaks: "scheduling.md", File: "scheduler/order/users.go",
+		What: "a lane stands for those of a user although a queue below another one has a guarantee",
+		Old:  "if t.nested {", New: "if t.nested && false {",
+		Package: "scheduler", Tests: []string{"TestPlanner_aGuaranteeBelowAQueue"},
+	},
+	{
 		Name: "earliest-end-is-the-latest", Breaks: "scheduling.md", File: "fsm/work/promises/promise.go",
 		What: "a class of which some job could end before a reserved start is taken for one without hope",
 		Old:  "(t - 1).Limit()", New: "t.Limit()",

@@ -19,25 +19,34 @@ type ChangingView interface {
 // Kept keeps the lanes of the classes that have fitted, and the oldest jobs of each lane, from pass to pass. Each
 // pass reads only the lanes that have changed.
 type Kept struct {
-	view ChangingView
+	// ByUser: a tree opens the lanes of a user when it is the user's turn, even if there are few. Tests set it, because
+	// their clusters have few lanes.
+	ByUser bool
+	view   ChangingView
 	// mark is the position after the last change that was read. stratified is Ranking.stratified at that time.
 	mark       changes.Mark[*work.Lane]
 	stratified bool
 	classes    map[work.ClassKey]*keptClass
 	lanes      map[uint32]*keptLane
+	users      keptUsers
 }
 
 // keptClass has the lanes of a class. gone: they are not kept up to date any more.
 type keptClass struct {
 	lanes []*keptLane
 	gone  bool
+	// class is the class in the tree to which it was added last.
+	class *Class
+	tree  *Tree
 }
 
 type keptLane struct {
 	*work.Lane
-	// at is the index of the lane in the list of its class.
-	at     int
-	oldest []oldest
+	class *keptClass
+	user  *keptUser
+	// at is the index of the lane in the list of its class, and atUser in that of its user.
+	at, atUser int
+	oldest     []oldest
 	// lane is the memory of the lane in the tree of a pass.
 	lane Lane
 }
@@ -49,7 +58,7 @@ func (k *Kept) Sync(v ChangingView, r *Ranking) {
 		for _, c := range k.classes { // order-free: each is marked by itself
 			c.gone = true
 		}
-		*k = Kept{stratified: r.stratified(), classes: map[work.ClassKey]*keptClass{}, lanes: map[uint32]*keptLane{}}
+		*k = Kept{ByUser: k.ByUser, stratified: r.stratified(), classes: map[work.ClassKey]*keptClass{}, lanes: map[uint32]*keptLane{}, users: keptUsers{known: map[userKey]*keptUser{}}}
 	} else {
 		k.view = v
 		for lane := range changed {
@@ -86,10 +95,12 @@ func (k *Kept) of(c *Class) []*keptLane {
 func (k *Kept) read(class *keptClass, lane *work.Lane) {
 	l := k.lanes[lane.Number]
 	if l == nil {
-		l = &keptLane{Lane: lane, at: len(class.lanes)}
+		l = &keptLane{Lane: lane, class: class, at: len(class.lanes)}
 		k.lanes[lane.Number] = l
 		class.lanes = append(class.lanes, l)
+		k.users.add(l)
 	}
+	l.user.bounded = false
 	l.oldest = l.oldest[:0]
 	for j := k.view.OldestBelow(lane.Number, 256); j != nil; j = k.view.OldestBelow(lane.Number, int(j.Priority)) {
 		l.oldest = append(l.oldest, oldestJob(j))
@@ -101,6 +112,7 @@ func (k *Kept) read(class *keptClass, lane *work.Lane) {
 		return
 	}
 	delete(k.lanes, lane.Number)
+	k.users.remove(l)
 	last := class.lanes[len(class.lanes)-1]
 	class.lanes[l.at], last.at = last, l.at
 	class.lanes[len(class.lanes)-1] = nil

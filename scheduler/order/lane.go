@@ -23,6 +23,8 @@ type Lane struct {
 	// element is the number of the element to offer if the head is an array, and it is known.
 	element uint32
 	known   bool
+	// user: the lane stands for those of a user. It has no class and no jobs.
+	user *keptUser
 	// first is the oldest job of the highest priority.
 	first ident.Job
 	// strata are the jobs of the lane by priority: aging may put old jobs of a lower priority first.

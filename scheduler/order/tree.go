@@ -20,6 +20,11 @@ type Tree struct {
 	root   *node
 	queues map[string]*node
 	users  int
+	// opened are the classes whose lanes are kept, and kept has them; nil: there are none. nested: a queue below another
+	// one has a guarantee.
+	opened []*keptClass
+	kept   *Kept
+	nested bool
 }
 
 // node is a queue, the queue's own jobs, those of a tenant in the queue, or those of a user.
@@ -85,6 +90,7 @@ func (t *Tree) queue(name string) *node {
 		weight, guaranteed = max(q.Weight, 1), int(q.Guaranteed)
 		if q.Parent != "" {
 			parent = t.queue(q.Parent)
+			t.nested = t.nested || guaranteed > 0
 		}
 	}
 	n := parent.child()
@@ -107,24 +113,33 @@ func (t *Tree) Open(c *Class) {
 
 // OpenKept does the same, with the lanes that were kept.
 func (t *Tree) OpenKept(c *Class, k *Kept) {
-	for _, l := range k.of(c) {
-		l.lane.begin(t.ranking, &l.Key, c, l.oldest)
-		t.add(&l.lane)
+	lanes := k.of(c)
+	if len(lanes) == 0 {
+		return
 	}
+	c.Lanes, c.kept.class, c.kept.tree = c.Lanes+len(lanes), c, t
+	t.kept, t.opened = k, append(t.opened, c.kept)
 }
 
 // add adds a lane to the tree.
 func (t *Tree) add(l *Lane) {
-	tenant := t.queue(l.key.Class.Queue).own.named(l.key.Tenant)
-	before := len(tenant.children)
-	user := tenant.named(l.key.User)
-	t.users += len(tenant.children) - before
+	user := t.userOf(l.key)
 	user.lanes = append(user.lanes, l)
 	l.Class.Lanes++
 }
 
+// userOf returns the node of the user of a lane, and makes it if there is none.
+func (t *Tree) userOf(key *work.LaneKey) *node {
+	tenant := t.queue(key.Class.Queue).own.named(key.Tenant)
+	before := len(tenant.children)
+	user := tenant.named(key.User)
+	t.users += len(tenant.children) - before
+	return user
+}
+
 // Ready orders the tree after all lanes were added. It reads the accounts only if there is more than one user.
 func (t *Tree) Ready() {
+	t.enlist()
 	if t.users > 1 {
 		t.charge()
 	}
@@ -224,6 +239,9 @@ func (n *node) saturation() float64 {
 	if n.guaranteed == 0 {
 		return 1
 	}
+	if n.best.user != nil {
+		return min(1, float64(n.holds)/float64(n.guaranteed)) // It is not known what the jobs need.
+	}
 	if need := n.best.Class.Key.Shape.GPUMilli(); need == 0 || n.holds+need > n.guaranteed {
 		return 1
 	}
@@ -244,6 +262,8 @@ func (t *Tree) First() *Lane {
 	for t.root.best != nil {
 		l := t.root.best
 		switch {
+		case l.user != nil:
+			t.arrive()
 		case l.Class.Blocked:
 			t.advance(false, accounts.Usage{})
 		case l.Head == nil:
@@ -269,15 +289,26 @@ func (t *Tree) Skip() {
 
 // advance charges the first lane for a placed job, and sorts it again; it removes the lane if goesOn is false.
 func (t *Tree) advance(goesOn bool, given accounts.Usage) {
-	n := t.root
-	for n.lanes == nil {
-		n = n.heap[0]
-	}
+	n := t.leaf()
 	if !goesOn {
 		n.lanes[0].Class.Lanes--
 		n.lanes = removeFirst(n.lanes)
 	}
 	sink(n.lanes, 0, laneBefore)
+	t.rise(n, given)
+}
+
+// leaf returns the user of the first lane.
+func (t *Tree) leaf() *node {
+	n := t.root
+	for n.lanes == nil {
+		n = n.heap[0]
+	}
+	return n
+}
+
+// rise charges the first user, whose lanes have changed, and sorts it again.
+func (t *Tree) rise(n *node, given accounts.Usage) {
 	n.best = nil
 	if len(n.lanes) > 0 {
 		n.best = n.lanes[0]

@@ -9,6 +9,9 @@ type Urgency struct {
 	Since int64
 }
 
+// nobody is the urgency of no jobs.
+var nobody = Urgency{Since: math.MaxInt64}
+
 // Add makes the urgency hold for other jobs, too.
 func (u *Urgency) Add(other Urgency) {
 	u.Priority, u.Since = max(u.Priority, other.Priority), min(u.Since, other.Since)
@@ -30,7 +33,7 @@ func (r *Ranking) Soonest(u Urgency) int {
 
 // Urgency returns the urgency of the jobs of a class.
 func (k *Kept) Urgency(c *Class) Urgency {
-	u := Urgency{Since: math.MaxInt64}
+	u := nobody
 	for _, l := range k.of(c) {
 		u.addAll(l.oldest)
 	}
@@ -39,7 +42,7 @@ func (k *Kept) Urgency(c *Class) Urgency {
 
 // UrgencyOf returns the same as Kept.Urgency, and reads the lanes.
 func UrgencyOf(v View, r *Ranking, c *Class) Urgency {
-	u := Urgency{Since: math.MaxInt64}
+	u := nobody
 	for key := range v.Lanes(c.Key) {
 		u.addAll(oldestOf(v, r, key))
 	}
