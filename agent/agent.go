@@ -291,7 +291,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 		Processes: a.processes, GPUs: a.gpus, Fitness: a.fitness, Outbox: a.outbox, Leases: a.leases, Inputs: a.inputs, Outputs: a.outputs, Renames: a.renames, Series: a.series,
 		Launcher: &launch.Launcher{
 			Node: cfg.NodeID, Isolation: a.isolation, Users: a.users, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, Places: a.gpus.Places, MemoryMB: a.gpus.MemoryMB, Outputs: a.outputs, Quotas: a.quotas,
-			Private: a.private, Denied: a.denied.note, Log: a.log,
+			Roots: cfg.Data.Roots, Private: a.private, Denied: a.denied.note, Log: a.log,
 		},
 		Restart: func() { a.sessions.Restart() }, Metrics: cfg.Metrics, Log: a.log,
 	}

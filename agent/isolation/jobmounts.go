@@ -21,8 +21,9 @@ func (i *Isolation) MountsForJobs() bool { return i.room != nil && len(i.room.ro
 
 // root is a directory below which the sources of mounts of jobs may be.
 type root struct {
-	path     string
-	readOnly bool
+	// path is without links, named as the operator has written it.
+	path, named string
+	readOnly    bool
 }
 
 // parseRoots parses mount_roots: paths, each perhaps with :ro or :rw.
@@ -36,7 +37,7 @@ func parseRoots(texts []string) (roots []root, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("mount_roots: %w", err)
 		}
-		roots = append(roots, root{real, mode == "ro"})
+		roots = append(roots, root{real, path, mode == "ro"})
 	}
 	return roots, nil
 }
@@ -75,15 +76,19 @@ func (r *room) ofJob(text string) (confine.Mount, error) {
 		text += ":ro"
 	}
 	m, err := parseMount(text)
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, errors.New("its source is not there")
-	}
-	if err != nil {
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing {
+		m.From, _, _ = strings.Cut(text, ":") // whether it is there is said of the roots alone
+	} else if err != nil {
 		return m, err
 	}
-	within := func(in root) bool { return safedir.Within(m.From, in.path) }
+	within := func(in root) bool {
+		return safedir.Within(m.From, in.path) || missing && safedir.Within(m.From, in.named)
+	}
 	at := slices.IndexFunc(r.roots, within)
 	switch {
+	case at >= 0 && missing:
+		return m, errors.New("its source is not there")
 	case at < 0 && len(r.roots) == 0:
 		return m, errors.New("the node lets jobs mount nothing: its operator sets mount_roots")
 	case at < 0:

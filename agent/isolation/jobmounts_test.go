@@ -73,3 +73,22 @@ func TestJobMounts_whereThereAreNone(t *testing.T) {
 	_, err = Open(Config{Level: "cgroup", MountRoots: []string{"/usr"}})
 	require.ErrorContains(t, err, "need isolation: full")
 }
+
+// Whether a path is there that jobs may not mount is not said.
+func TestOfJob_sourcesElsewhereHaveOneAnswer(t *testing.T) {
+	top := t.TempDir()
+	require.NoError(t, os.MkdirAll(top+"/real/data", 0o755))
+	require.NoError(t, os.Mkdir(top+"/secret", 0o700))
+	require.NoError(t, os.Symlink(top+"/real", top+"/named"))
+	roots, err := parseRoots([]string{top + "/named"})
+	require.NoError(t, err)
+	r := &room{roots: roots}
+	for _, source := range []string{top + "/secret", top + "/none"} {
+		_, err := r.ofJob(source + ":/mnt")
+		require.EqualError(t, err, "the node lets jobs mount only files and directories below "+top+"/real (mount_roots)", source)
+	}
+	for _, source := range []string{top + "/named/none", top + "/real/none"} {
+		_, err := r.ofJob(source + ":/mnt")
+		require.EqualError(t, err, "its source is not there", source)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mindcoordinator/mind/agent/safedir"
 	"github.com/mindcoordinator/mind/agent/shim/confine"
 )
 
@@ -243,6 +244,16 @@ func (i *Isolation) commonPaths() (Paths, error) {
 		i.common, i.looked = p, time.Now()
 	}
 	return p, err
+}
+
+// Works reports whether a path, which is absolute and without links, lies in a directory in which jobs work: where the walls let
+// every task write. Without walls around paths, that is everywhere.
+func (i *Isolation) Works(real string) bool {
+	if i == nil || i.private == nil {
+		return true
+	}
+	p, err := i.commonPaths()
+	return err == nil && slices.ContainsFunc(p.write, func(dir string) bool { return safedir.Within(real, dir) })
 }
 
 // Walls returns the walls of a task. read and write are its own paths.

@@ -7,7 +7,9 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/private"
+	"github.com/mindcoordinator/mind/agent/safedir"
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/program"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -19,7 +21,11 @@ func (l *Launcher) denied(id taskid.ID, dir string, spec *v1.TaskSpec, s shim.Sp
 		return ""
 	}
 	if cwd := s.Cwd; cwd != "" {
-		if real, err := private.Resolve(cwd); err != nil || l.Private.Holds(real, resolved(append(slices.Clone(s.Dirs), filepath.Join(dir, inputs.UploadDir)))...) {
+		real, why := l.resolveAs(&s, "working directory", cwd)
+		if why != "" {
+			return why
+		}
+		if l.Private.Holds(real, resolved(append(slices.Clone(s.Dirs), filepath.Join(dir, inputs.UploadDir)))...) {
 			return l.deny(id, "working directory", cwd, "submit with a cwd of your own")
 		}
 	}
@@ -28,11 +34,37 @@ func (l *Launcher) denied(id taskid.ID, dir string, spec *v1.TaskSpec, s shim.Sp
 	}
 	tenant := resolved([]string{l.Outputs.Tenant(spec.GetTenantId())})
 	for _, dir := range s.Dirs {
-		if real, err := private.Resolve(dir); err != nil || l.Private.Holds(real, tenant...) {
+		real, why := l.resolveAs(&s, "output directory", dir)
+		own := slices.ContainsFunc(tenant, func(own string) bool { return safedir.Within(real, own) })
+		switch {
+		case why != "":
+			return why
+		case strays(dir, real) || l.Private.Reaches(real, tenant...):
 			return l.deny(id, "output directory", dir, "submit with an output_dir of your own, or without one")
+		case !own && !l.Isolation.Works(real):
+			return fmt.Sprintf("jobs do not write to output directory %s on node %s: submit with an output_dir where they work, or without one; an operator can add its directory to task_paths of the agent", dir, l.Node)
 		}
 	}
 	return ""
+}
+
+// resolveAs follows the links of a path with the rights of the user of the task: why must not tell what is in directories that the
+// user cannot enter.
+func (l *Launcher) resolveAs(s *shim.Spec, what, path string) (real, why string) {
+	why = l.asUser(s, func() string {
+		var err error
+		if real, err = private.Resolve(path); err != nil {
+			return fmt.Sprintf("%s %s cannot be used on node %s: %s", what, path, l.Node, program.Cause(err))
+		}
+		return ""
+	})
+	return real, why
+}
+
+// strays reports whether a directory that the agent names, OUTPUT_DIR/JOB/attempt-2 for example, leads elsewhere: an earlier attempt may
+// have put a link there.
+func strays(dir, real string) bool {
+	return filepath.Base(real) != filepath.Base(dir) || filepath.Base(filepath.Dir(real)) != filepath.Base(filepath.Dir(dir))
 }
 
 func (l *Launcher) deny(id taskid.ID, what, path, instead string) string {

@@ -41,6 +41,8 @@ type Launcher struct {
 	// MemoryMB returns the memory of a GPU in MiB, 0 if it is unknown; nil: it is unknown of all.
 	MemoryMB func(gpu int32) int
 	Outputs  *outputs.Dirs
+	// Roots are the directories that the operator has listed for data.
+	Roots []string
 	// Quotas bound the directories of jobs; nil: nothing does.
 	Quotas *disk.Quotas
 	// Private are directories in which no job may work, apart from its own.
@@ -187,8 +189,7 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 		s.Refusal, s.Dirs, s.CheckpointDir, s.Cwd = why, nil, "", ""
 	}
 	if l.Isolation != nil && s.Refusal == "" {
-		read := append(data.Dirs(), l.Outputs.Tenant(spec.GetTenantId()), place.resume, place.model)
-		if err := l.isolate(&s, dir, read, s.Dirs, job); err != nil {
+		if err := l.isolate(&s, dir, l.opened(spec, data, place.resume, place.model), s.Dirs, job); err != nil {
 			s.Refusal = fmt.Sprintf("cannot prepare the task on node %s: %v", l.Node, err)
 		}
 	}
@@ -207,7 +208,11 @@ func (l *Launcher) isolate(s *shim.Spec, dir string, read, write []string, job *
 	if own.Mounts, err = l.Isolation.JobMounts(slices.Concat(job.GetCommandConfig().GetMounts(), job.GetTrainingConfig().GetMounts())); err != nil {
 		return err
 	}
-	readable, writable := own.Read, append(slices.Clone(own.Write), own.Dir)
+	// The record, the log and the exit in its directory are the agent's, which believes them.
+	readable, writable := append(own.Read, own.Dir), slices.Clone(own.Write)
+	for _, name := range own.Files {
+		writable = append(writable, filepath.Join(own.Dir, name))
+	}
 	for _, m := range own.Mounts {
 		s.Sources = append(s.Sources, m.From)
 		if m.Write {

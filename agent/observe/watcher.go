@@ -148,7 +148,7 @@ type Config struct {
 func New(cfg Config) *Watcher {
 	w := newWatcher(cfg)
 	if cfg.Renames != nil {
-		w.hear(cfg.Renames)
+		w.hear(cfg.Renames, &cfg.Spec)
 	}
 	return w
 }
@@ -180,12 +180,12 @@ func newWatcher(cfg Config) *Watcher {
 func (w *Watcher) OnRemark(remark func(text string)) { w.remark = remark }
 
 // hear starts to record renames in the checkpoint directory.
-func (w *Watcher) hear(m *Renames) {
+func (w *Watcher) hear(m *Renames, spec *shim.Spec) {
 	if w.checkpoints.dir == "" {
 		return
 	}
-	// The shim creates the directory, too, and reports an error if it cannot.
-	_ = os.MkdirAll(w.checkpoints.dir, 0o755)
+	// As the shim does, which reports an error if it cannot.
+	_ = spec.User.MakeDir(spec.Own, w.checkpoints.dir)
 	w.checkpoints.renames = m
 	m.follow(w.checkpoints.dir)
 }

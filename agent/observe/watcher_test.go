@@ -101,7 +101,7 @@ func (w watched) restarted() watched {
 func (w watched) hears() watched {
 	m := NewRenames()
 	w.t.Cleanup(m.Close)
-	w.hear(m)
+	w.hear(m, &shim.Spec{})
 	return w
 }
 

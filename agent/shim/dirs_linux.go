@@ -16,17 +16,12 @@ func resetUmask() {
 	syscall.Umask(ownUmask)
 }
 
-// prepare gives the user those files in the directory of the task that it may write or read, and lets it reach them: it passes
+// prepare gives the user the files of the agent that it may write or read, and lets it reach those of the task: it passes
 // through the directory, and can neither list nor change it.
 func (s *shim) prepare() error {
 	u := &s.spec.User
 	if u.None() {
 		return nil
-	}
-	for _, name := range []string{MetricsFile, EventsFile} {
-		if err := u.GiveFile(name); err != nil {
-			return err
-		}
 	}
 	for _, name := range s.spec.Given {
 		if err := u.GiveTree(name); err != nil {
@@ -36,38 +31,12 @@ func (s *shim) prepare() error {
 	return os.Chmod(".", 0o711)
 }
 
-// makeDirs makes the directories of the task. As long as a path leads through directories of the agent, the agent makes what is
-// missing and gives the last one to the user; what lies elsewhere, or in a directory of the user, the user makes. So nobody gets what
-// the user could not have made: a task may put a link into any directory of its user.
+// makeDirs makes the directories of the task.
 func (s *shim) makeDirs() (dir string, err error) {
-	u := &s.spec.User
 	for _, dir := range s.spec.Dirs {
-		if u.None() {
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return dir, err
-			}
-			continue
-		}
-		made := false
-		if within(dir, s.spec.Own) {
-			if made, err = u.MakeOwn(s.spec.Own, dir[len(s.spec.Own)+1:]); err != nil {
-				return dir, err
-			}
-		}
-		if made {
-			continue
-		}
-		if failed := u.As(func() { err = os.MkdirAll(dir, 0o700) }); failed != nil || err != nil {
-			if failed != nil {
-				err = failed
-			}
+		if err := s.spec.User.MakeDir(s.spec.Own, dir); err != nil {
 			return dir, err
 		}
 	}
 	return "", nil
-}
-
-// within reports whether a clean path lies in a directory.
-func within(path, dir string) bool {
-	return dir != "" && len(path) > len(dir) && path[:len(dir)] == dir && path[len(dir)] == '/'
 }

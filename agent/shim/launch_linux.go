@@ -24,6 +24,13 @@ func (s *shim) launch() *failure {
 	if dir, err := s.makeDirs(); err != nil {
 		return &failure{FailureLaunch, "cannot make directory " + dir + " on node " + s.spec.Node + ": " + program.Cause(err)}
 	}
+	if s.spec.FilesMade() {
+		for _, name := range []string{MetricsFile, EventsFile} {
+			if err := s.spec.User.GiveFile(name); err != nil {
+				return s.unfit("make the files of the task", err)
+			}
+		}
+	}
 	if f := s.enterRoom(); f != nil {
 		return f
 	}

@@ -135,7 +135,9 @@ func (e VersionError) Error() string {
 }
 
 // FilesMade reports whether the shim makes the metrics and events files: the task cannot make files in its directory.
-func (s *Spec) FilesMade() bool { return !s.User.None() || !s.Room.None() }
+func (s *Spec) FilesMade() bool {
+	return !s.User.None() || !s.Room.None() || len(s.Walls.Write) > 0
+}
 
 // errSpec is returned for a file that is not a specification.
 var errSpec = errors.New("not a task specification")

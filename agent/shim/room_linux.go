@@ -20,12 +20,6 @@ func (s *shim) enterRoom() *failure {
 	if s.spec.Room.None() {
 		return nil
 	}
-	// They are mounted one by one, in a directory that is read-only.
-	for _, name := range []string{MetricsFile, EventsFile} {
-		if err := s.spec.User.GiveFile(name); err != nil {
-			return s.unfit("make the files of the task", err)
-		}
-	}
 	if s.cwd() == "" {
 		var err error
 		if s.spec.Cwd, err = os.Getwd(); err != nil {

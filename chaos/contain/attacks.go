@@ -5,6 +5,11 @@ type attack struct {
 	name string
 	// script prints POSSIBLE if it succeeds. It has the variables of victim.environment.
 	script string
+	// model is a path that the job, a training, names as its model; empty: it is a command. It may have variables of
+	// victim.environment.
+	model string
+	// retried: the job has an output directory where jobs work, and a second attempt.
+	retried bool
 	// outlives: the attack succeeded if a process of it is alive after the end of the job.
 	outlives bool
 	// fails: the job may fail.
@@ -39,6 +44,11 @@ if s.recv(1):
 	{name: "read the key of the agent by way of /proc", script: `grep -q . /proc/$AGENT/root$KEY && echo POSSIBLE`},
 	{name: "read the key of the agent behind the mounts, in a user namespace", script: `
 unshare -Urm sh -c 'umount -l $(dirname $KEY); umount -l $DATA; grep -q . $KEY' && echo POSSIBLE`},
+	{name: "read the key of the agent by naming it as its model", model: "$KEY", script: `grep -q . $KEY && echo POSSIBLE`},
+	{name: "read another tenant's outputs by naming them as its model", model: "$V_OUT", script: `grep -q SECRET $V_OUT/secret && echo POSSIBLE`},
+	{name: "write to the system by a link in the place of the next output directory", retried: true, script: `
+[ $MIND_ATTEMPT -gt 1 ] || { ln -s /etc $(dirname $MIND_OUTPUT_DIR)/attempt-2; exit 1; }
+touch $MIND_OUTPUT_DIR/mind-contain && rm $MIND_OUTPUT_DIR/mind-contain && [ ! -e /etc/mind-contain-none ] && [ $(readlink -f $MIND_OUTPUT_DIR) = /etc ] && echo POSSIBLE`},
 	{name: "find the directories of other tasks", script: `ls $(dirname $V_TASK) | grep -q $(basename $V_TASK) && echo POSSIBLE`},
 	{name: "enter the namespaces of the agent", script: `nsenter -t $AGENT -m -p true && echo POSSIBLE`},
 	{name: "signal the agent", script: `kill -0 $AGENT && echo POSSIBLE`},
@@ -61,6 +71,11 @@ sleep 0.5`},
 	{name: "open a device that is neither listed nor leased", script: `sh -c "exec 3< $DEVICE" && echo POSSIBLE`},
 	{name: "read the log of the kernel", script: `dd if=/dev/kmsg of=/dev/null bs=8192 count=1 iflag=nonblock && echo POSSIBLE`},
 	{name: "reach services of the node by their sockets in /run", script: `/usr/bin/python3 -c '
+import os, socket
+s = socket.socket(socket.AF_UNIX)
+s.connect(os.environ["SERVICE"])
+print("POSSIBLE")'`},
+	{name: "reach them by naming /run as its model", model: "/run", script: `/usr/bin/python3 -c '
 import os, socket
 s = socket.socket(socket.AF_UNIX)
 s.connect(os.environ["SERVICE"])

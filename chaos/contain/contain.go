@@ -85,6 +85,11 @@ func Run(ctx context.Context, mind, dir string, column Column) (_ Outcome, err e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, removed()) }()
+	deleted, err := f.makeProgram()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, deleted()) }()
 	id, err := f.startVictim(ctx)
 	if err != nil {
 		return nil, err
@@ -122,6 +127,7 @@ func (f *field) prepare(ctx context.Context, column Column) (err error) {
 	if err := yaml.Unmarshal(text, &config); err != nil {
 		return fmt.Errorf("read the configuration of the agent: %w", err)
 	}
+	config["data_roots"] = []string{programs}
 	delete(config, "task_paths")
 	delete(config, "private_dirs")
 	delete(config, "mounts")
@@ -221,7 +227,21 @@ func (f *field) play(ctx context.Context, a attack, number int) (possible bool, 
 		env[name] = value
 	}
 	job["command_config"].(map[string]any)["environment"] = env
+	if a.model != "" {
+		env["SCRIPT"] = a.script
+		delete(job, "command_config")
+		job["training_config"] = map[string]any{
+			"training_type": "LORA", "environment": env,
+			"base_model": map[string]any{"model_id": os.Expand(a.model, func(name string) string { return f.env[name] }), "source": "program"},
+			"framework":  map[string]any{"type": "CUSTOM", "custom_script_path": f.env["PROGRAM"]},
+		}
+		job["data_config"] = map[string]any{"sources": []map[string]any{{"path": f.env["PROGRAM"]}}}
+	}
 	job["scheduling_config"] = map[string]any{"max_retries": 0}
+	if a.retried {
+		job["scheduling_config"] = map[string]any{"max_retries": 1}
+		job["output_config"] = map[string]any{"output_dir": f.env["WORK"]}
+	}
 	before := sleepers()
 	id, err := f.attacker.Submit(ctx, "", job)
 	if err != nil {
@@ -231,7 +251,7 @@ func (f *field) play(ctx context.Context, a attack, number int) (possible bool, 
 	if err != nil {
 		return false, err
 	}
-	if ended.State != "SUCCEEDED" && !a.fails {
+	if ended.State != "SUCCEEDED" && !a.fails && !a.retried {
 		return false, fmt.Errorf("its job is %s: %s", ended.State, ended.ErrorMessage)
 	}
 	if a.outlives {
@@ -287,6 +307,20 @@ func (f *field) makeDevice() (end func() error, err error) {
 		return nil, fmt.Errorf("make a device: %w", err)
 	}
 	return func() error { return os.Remove(f.env["DEVICE"]) }, os.Chmod(f.env["DEVICE"], 0o666)
+}
+
+// programs is where jobs may read, and have their program and their data.
+const programs = "/opt"
+
+// makeProgram makes a program that runs $SCRIPT, for trainings, until the returned function is called.
+func (f *field) makeProgram() (end func() error, err error) {
+	f.env["PROGRAM"] = fmt.Sprintf(programs+"/mind-contain-%d.sh", os.Getpid())
+	if err := os.WriteFile(f.env["PROGRAM"], []byte("#!/bin/sh\neval \"$SCRIPT\"\ntrue\n"), 0o755); err != nil {
+		return nil, fmt.Errorf("make a program: %w", err)
+	}
+	f.env["WORK"] = fmt.Sprintf("/srv/mind-contain-%d", os.Getpid())
+	err = errors.Join(os.Mkdir(f.env["WORK"], 0o777), os.Chmod(f.env["WORK"], 0o777))
+	return func() error { return errors.Join(os.Remove(f.env["PROGRAM"]), os.RemoveAll(f.env["WORK"])) }, err
 }
 
 // sleepers finds the processes that attacks leave.

@@ -178,17 +178,23 @@ func absent(err error) bool {
 // open returns a descriptor of the place of a path that leads through no link. A file system that is mounted at its first use is
 // mounted by it.
 func open(path string) (int, error) {
+	fd, _, err := openPlace(path)
+	return fd, err
+}
+
+// openPlace does the same, and tells whether it is a directory.
+func openPlace(path string) (fd int, dir bool, err error) {
 	how := struct{ flags, mode, resolve uint64 }{oPath | syscall.O_CLOEXEC | syscall.O_DIRECTORY, 0, resolveNoLinks}
 	at := int64(atFDCWD)
 	for {
 		fd, _, errno := syscall.Syscall6(sysOpenat2, uintptr(at), uintptr(pointer(path)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
 		switch {
 		case errno == 0:
-			return int(fd), nil
+			return int(fd), how.flags&syscall.O_DIRECTORY != 0, nil
 		case errno == syscall.ENOTDIR && how.flags&syscall.O_DIRECTORY != 0:
 			how.flags &^= syscall.O_DIRECTORY
 		case errno != syscall.EINTR && errno != syscall.EAGAIN:
-			return -1, errno
+			return -1, false, errno
 		}
 	}
 }

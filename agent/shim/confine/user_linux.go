@@ -177,6 +177,25 @@ func (u *User) GiveTree(path string) error {
 	return nil
 }
 
+// MakeDir makes a directory of a task, and those above it. In a directory of the agent, own, it makes what is missing and gives the
+// last one to the user; what lies elsewhere, or in a directory of the user, the user makes. So nobody gets what the user could not
+// have made: a task may put a link into any directory of its user.
+func (u *User) MakeDir(own, dir string) error {
+	if u.None() {
+		return os.MkdirAll(dir, 0o755)
+	}
+	if own != "" && len(dir) > len(own) && dir[:len(own)] == own && dir[len(own)] == '/' {
+		if made, err := u.MakeOwn(own, dir[len(own)+1:]); made || err != nil {
+			return err
+		}
+	}
+	var err error
+	if failed := u.As(func() { err = os.MkdirAll(dir, 0o700) }); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // MakeOwn makes a directory below one of the agent, and gives it to the user. It returns false if the path leads through something
 // that is no directory of the agent.
 func (u *User) MakeOwn(own, path string) (made bool, err error) {

@@ -176,15 +176,15 @@ func limitCapabilities(bounded bool) error {
 	return nil
 }
 
-// allow adds rights to a path and all below it. The path itself may be no link: it could lead anywhere. It is not asked what the path
+// allow adds rights to a path and all below it. It leads through no link: that could lead anywhere, and a task may have put it
+// there since the agent looked. It is not asked what the path
 // is: a file server that does not answer must not hold up tasks that do not need it.
 func (w *Walls) allow(set int, path string, rights uint64) error {
 	// As a directory first: that mounts a file system that is mounted at its first use. The rule would hold for the empty directory
 	// below it otherwise.
-	fd, err := syscall.Open(path, oPath|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
-	if err == syscall.ENOTDIR {
+	fd, dir, err := openPlace(path)
+	if err == nil && !dir {
 		rights &= accessOfFile
-		fd, err = syscall.Open(path, oPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	}
 	switch err {
 	case nil:
