@@ -16,7 +16,7 @@ import (
 
 // A report that cannot be encoded would end every session.
 func TestAnEventThatNobodyCanTellHoldsUpNothing(t *testing.T) {
-	belowFull(t, "a task makes no files in its directory")
+	withoutWalls(t, "a task makes no files in its directory")
 	l := newLeader(t)
 	inProcess(t, testConfig(t, l))
 	o := order("sh", "-c", `mkdir c; echo x > c/f
@@ -36,7 +36,7 @@ func TestAnEventThatNobodyCanTellHoldsUpNothing(t *testing.T) {
 
 // The end of a task is reported, and the next task launched, whatever the first left in place of its files.
 func TestTheEndOfATaskIsToldWhateverItLeaves(t *testing.T) {
-	belowFull(t, "a task makes no files in its directory")
+	withoutWalls(t, "a task makes no files in its directory")
 	l := newLeader(t)
 	cfg := testConfig(t, l)
 	cfg.MetricsBytes, cfg.EventsBytes = 1<<20, 1<<20
@@ -89,7 +89,7 @@ func TestTheEndOfATaskIsToldWhateverItLeaves(t *testing.T) {
 }
 
 func TestWhatIsNotReadIsSaidInTheTasksLog(t *testing.T) {
-	belowFull(t, "a task makes no files in its directory")
+	withoutWalls(t, "a task makes no files in its directory")
 	l := newLeader(t)
 	cfg := testConfig(t, l)
 	cfg.EventsBytes = 1 << 20

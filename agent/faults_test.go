@@ -169,7 +169,7 @@ func TestAGPUThatFailsEndsItsTaskAndStaysAside(t *testing.T) {
 }
 
 func TestAProgramThatNoticesFirstIsNotToBlame(t *testing.T) {
-	belowFull(t, "a task makes no files in its directory")
+	withoutWalls(t, "a task makes no files in its directory")
 	l := newLeader(t)
 	cfg := testConfig(t, l)
 	inProcess(t, cfg)

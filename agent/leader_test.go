@@ -400,6 +400,14 @@ func belowFull(t *testing.T, why string) {
 	}
 }
 
+// withoutWalls skips a test at the levels that have walls around paths, behind which its task cannot do what the test is about.
+func withoutWalls(t *testing.T, why string) {
+	t.Helper()
+	if leveltest.Level() != isolation.None {
+		t.Skip(why)
+	}
+}
+
 type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(p []byte) (int, error) {
