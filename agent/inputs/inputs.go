@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -122,21 +123,27 @@ func (c Config) Cache(dataDir string) string {
 	return cmp.Or(c.CacheDir, filepath.Join(dataDir, "datacache"))
 }
 
-// Dirs returns the directories and files in which the data of a task lies: its own directory has links to them.
-func (d *Data) Dirs() (all []string) {
+// Dirs returns the directories and files in which the data of a task lies: its own directory has links to them. fetched are in
+// the cache; local are where the job has named them, without links when they were found.
+func (d *Data) Dirs() (fetched, local []string) {
 	if d == nil {
-		return nil
+		return nil, nil
 	}
-	for _, data := range d.found {
-		all = append(all, data.Dir)
-	}
+	all := slices.Clone(d.found)
 	if d.model != nil {
-		all = append(all, d.model.found.Dir)
+		all = append(all, d.model.found)
 	}
 	if d.resume != nil && d.resume.found != nil {
-		all = append(all, d.resume.found.Dir)
+		all = append(all, d.resume.found)
 	}
-	return all
+	for _, data := range all {
+		if data.Local {
+			local = append(local, data.Dir)
+		} else {
+			fetched = append(fetched, data.Dir)
+		}
+	}
+	return fetched, local
 }
 
 // Needed reports whether a task has data to fetch, or to look for on a file system that may be slow.

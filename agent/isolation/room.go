@@ -182,32 +182,20 @@ func (i *Isolation) Room(own Own) (confine.Room, error) {
 	for _, name := range own.Files {
 		mine = append(mine, bound(filepath.Join(own.Dir, name), true))
 	}
+	// On a file system of the network, root may be unable to reach a directory of a user: no mount is made where none is needed.
 	for _, path := range own.Read {
-		if there, _ := reaches(all, path); !there {
+		if there, _ := confine.Shown(all, path); !there {
 			mine = append(mine, bound(path, false))
 		}
 	}
 	for _, path := range own.Write {
-		if _, writable := reaches(all, path); !writable {
+		if _, writable := confine.Shown(all, path); !writable {
 			mine = append(mine, confine.Mount{Kind: confine.Bound, From: path, To: path, Write: true})
 		}
 	}
 	// A directory comes before those in it.
 	slices.SortStableFunc(mine, func(a, b confine.Mount) int { return len(a.To) - len(b.To) })
 	return confine.Room{Mounts: append(all, mine...)}, nil
-}
-
-// reaches reports whether a path of the machine is in a room with these mounts, and whether it may be written there. On a file system
-// of the network, root may be unable to reach a directory of a user: so no mount is made where none is needed.
-func reaches(mounts []confine.Mount, path string) (there, writable bool) {
-	there = true
-	for _, m := range mounts {
-		if safedir.Within(path, m.To) {
-			there = m.Kind == confine.Bound && m.From == m.To
-			writable = there && m.Write
-		}
-	}
-	return there, writable
 }
 
 func bound(path string, write bool) confine.Mount {

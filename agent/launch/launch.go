@@ -199,7 +199,7 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 // isolate gives a task its walls and namespaces. read and write are its own paths, beside its directory.
 func (l *Launcher) isolate(s *shim.Spec, dir string, read, write []string, job *v1.SubmitJobRequest) (err error) {
 	own := isolation.Own{
-		Dir: dir, Files: []string{shim.MetricsFile, shim.EventsFile, inputs.UploadDir}, Read: absolute(read), Write: absolute(write),
+		Dir: dir, Files: []string{shim.MetricsFile, shim.EventsFile, inputs.UploadDir}, Read: read, Write: absolute(write),
 		MemoryMB: int(job.GetResourceConfig().GetMemoryMb()),
 	}
 	if own.Dir, err = private.Resolve(dir); err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -133,15 +134,21 @@ func modules(argv []string) []string {
 
 // interpreterOf returns the Python in the first line of a script, or "" if there is none.
 func (l lacking) interpreterOf(script string) string {
-	// To open a FIFO would wait for a process that writes to it.
-	file, err := os.OpenFile(script, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	// To open a FIFO would wait for a process that writes to it, and a device may act when it is opened.
+	place, err := unix.Open(script, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(place)
+	var stat unix.Stat_t
+	if unix.Fstat(place, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return ""
+	}
+	file, err := os.Open("/proc/self/fd/" + strconv.Itoa(place))
 	if err != nil {
 		return ""
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
 	head := make([]byte, 256)
 	n, _ := file.Read(head)
 	line, _, _ := strings.Cut(string(head[:n]), "\n")

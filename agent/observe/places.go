@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/safedir"
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 )
 
 var (
@@ -30,10 +32,13 @@ type places struct {
 	own, granted, roots []string
 	// private are directories that no job may read through its agent.
 	private *private.Paths
+	// user is that of the task, and mounts are those of its room: the agent looks only at what the task sees, with its rights.
+	user   confine.User
+	mounts []confine.Mount
 }
 
 func placesOf(spec shim.Spec, roots []string) places {
-	p := places{own: slices.Clone(spec.Dirs), granted: roots, roots: roots}
+	p := places{own: slices.Clone(spec.Dirs), granted: roots, roots: roots, user: spec.User, mounts: spec.Room.Mounts}
 	if spec.CheckpointDir != "" {
 		p.own = append(p.own, spec.CheckpointDir)
 	}
@@ -73,6 +78,14 @@ func (p places) all(do func(at, named string) bool) {
 
 // open opens a directory in one of the places. The path may contain links, if their target is also in one of them.
 func (p places) open(path string) (dir *safedir.Dir, err error) {
+	if failed := p.user.As(func() { dir, err = p.openAs(path) }); failed != nil {
+		return nil, failed
+	}
+	return dir, err
+}
+
+// openAs does that with the rights of the calling thread.
+func (p places) openAs(path string) (dir *safedir.Dir, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, p.missing(path)
@@ -81,6 +94,9 @@ func (p places) open(path string) (dir *safedir.Dir, err error) {
 		return nil, ErrPrivate
 	}
 	err = errNotWithin
+	if shown, _ := confine.Shown(p.mounts, real); !shown {
+		return nil, err // the task has something else at this path
+	}
 	p.all(func(at, _ string) bool {
 		if !safedir.Within(real, at) {
 			return true
@@ -89,6 +105,13 @@ func (p places) open(path string) (dir *safedir.Dir, err error) {
 		return false
 	})
 	return dir, err
+}
+
+// has reports whether the user of the task sees something at a path.
+func (p places) has(path string) bool {
+	missing := fs.ErrNotExist
+	_ = p.user.As(func() { _, missing = os.Lstat(path) })
+	return missing == nil
 }
 
 // owned returns the private directories from which the job may register checkpoints: those that agents created for it,
@@ -130,11 +153,16 @@ func (p places) missing(path string) error {
 }
 
 // manifestWithin makes the manifest of a directory in one of the places.
-func manifestWithin(ctx context.Context, may places, path string, left *int) (manifest, error) {
-	dir, err := may.open(path)
-	if err != nil {
-		return manifest{}, err
+func manifestWithin(ctx context.Context, may places, path string, left *int) (m manifest, err error) {
+	failed := may.user.As(func() {
+		var dir *safedir.Dir
+		if dir, err = may.openAs(path); err == nil {
+			defer dir.Close()
+			m, err = manifestOf(ctx, dir, "", left)
+		}
+	})
+	if failed != nil {
+		return m, failed
 	}
-	defer dir.Close()
-	return manifestOf(ctx, dir, "", left)
+	return m, err
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -445,7 +444,7 @@ func (w *Watcher) checkpoint(ctx context.Context, e keptEvent, left *int) (f Fin
 	path := e.Path
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(w.cwd, e.Path)
-		if _, err := os.Lstat(path); err != nil {
+		if !w.places.has(path) {
 			path = filepath.Join(w.checkpoints.dir, e.Path)
 		}
 	}

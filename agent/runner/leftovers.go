@@ -23,6 +23,11 @@ func KillLeftovers(spec shim.Spec, group string, known ...process) int {
 	killed := make(map[int]process)
 	for pause := time.Millisecond; ; pause = min(2*pause, time.Second) {
 		found := Processes(spec, group)
+		for _, pid := range marked(spec) { // one may have left the group
+			if !slices.Contains(found, pid) {
+				found = append(found, pid)
+			}
+		}
 		for _, pid := range found {
 			if _, before := killed[pid]; !before {
 				killed[pid] = processOf(pid)
@@ -96,26 +101,22 @@ func killGroup(group string) {
 	confine.RemoveGroup(group)
 }
 
-// Processes finds the living processes of a task, whose parent may be gone: those in its control group, if it has one, and
-// those with its environment.
+// Processes finds the living processes of a task, whose parent may be gone: those in its control group, or, if it has none, those with
+// its environment. Where there is a group it alone counts: any job can give its processes the environment of another one.
 func Processes(spec shim.Spec, group string) []int {
-	found := marked([][]byte{
+	if group != "" {
+		return confine.GroupProcesses(group)
+	}
+	return marked(spec)
+}
+
+// marked finds living processes with the environment of a task, of its user if it has one of its own.
+func marked(spec shim.Spec) []int {
+	marks := [][]byte{
 		[]byte("MIND_JOB_ID=" + spec.JobID + "\x00"),
 		[]byte("MIND_ATTEMPT=" + strconv.Itoa(int(spec.Attempt)) + "\x00"),
 		[]byte("MIND_NODE_RANK=" + strconv.Itoa(int(spec.Rank)) + "\x00"),
-	})
-	if group != "" {
-		for _, pid := range confine.GroupProcesses(group) {
-			if !slices.Contains(found, pid) {
-				found = append(found, pid)
-			}
-		}
 	}
-	return found
-}
-
-// marked finds living processes by their environment.
-func marked(marks [][]byte) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
@@ -125,6 +126,9 @@ next:
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if !spec.User.None() && !ofUser(pid, spec.User.UID) {
 			continue
 		}
 		// A zombie has no environment.
@@ -140,4 +144,15 @@ next:
 		found = append(found, pid)
 	}
 	return found
+}
+
+// ofUser reports whether a process has a user. Its directory in /proc may belong to root although it has.
+func ofUser(pid int, uid uint32) bool {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return false
+	}
+	_, rest, _ := bytes.Cut(status, []byte("\nUid:\t"))
+	real, _, _ := bytes.Cut(rest, []byte("\t"))
+	return string(real) == strconv.FormatUint(uint64(uid), 10)
 }

@@ -175,6 +175,19 @@ func absent(err error) bool {
 	return false
 }
 
+// Shown reports whether a path of the machine is at the same place in a room with these mounts, and whether it may be written there.
+func Shown(mounts []Mount, path string) (there, writable bool) {
+	there = true
+	for i := range mounts {
+		m := &mounts[i]
+		if path == m.To || len(path) > len(m.To) && path[:len(m.To)] == m.To && path[len(m.To)] == '/' {
+			there = m.Kind == Bound && m.From == m.To
+			writable = there && m.Write
+		}
+	}
+	return there, writable
+}
+
 // open returns a descriptor of the place of a path that leads through no link. A file system that is mounted at its first use is
 // mounted by it.
 func open(path string) (int, error) {

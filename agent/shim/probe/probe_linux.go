@@ -30,21 +30,24 @@ func Run(of Task, patience time.Duration) (fault int, clean bool) {
 	if err != nil {
 		return -1, true
 	}
-	killed := make(chan struct{})
-	late := time.AfterFunc(patience, func() { defer close(killed); of.Kill() })
+	begin, pause := time.Now(), time.Millisecond
 	var status syscall.WaitStatus
-	for {
-		if _, err = syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+	for ; ; time.Sleep(pause) {
+		got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+		if got == pid || err != nil && err != syscall.EINTR {
 			break
 		}
+		if ran := time.Since(begin); ran > patience+Patience {
+			return -1, false // something keeps its end from this process
+		} else if ran > patience {
+			of.Kill()
+		}
+		pause = min(pause+pause/4, 10*time.Millisecond)
 	}
-	if !late.Stop() {
-		<-killed // what starts next must not be killed
-	}
-	if fault = -1; err == nil && status.Exited() && status.ExitStatus() >= Found {
+	if fault = -1; status.Exited() && status.ExitStatus() >= Found {
 		fault = status.ExitStatus() - Found
 	}
-	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+	for begin = time.Now(); ; time.Sleep(time.Millisecond) {
 		left := of.Kill()
 		if len(left) == 0 {
 			return fault, true
