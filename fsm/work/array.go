@@ -5,6 +5,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work/ranges"
 )
 
 // Array is the elements of an array: which wait, and the results of those that are over. An element is a job with a row of
@@ -14,10 +15,10 @@ type Array struct {
 	Start uint32 `cbor:"1,keyasint,omitempty"`
 	End   uint32 `cbor:"2,keyasint,omitempty"`
 	// Waiting are those that were not placed yet.
-	Waiting Set `cbor:"3,keyasint,omitempty"`
+	Waiting ranges.Set `cbor:"3,keyasint,omitempty"`
 	// Succeeded, Canceled and Failed have no row any more.
-	Succeeded Set              `cbor:"4,keyasint,omitempty"`
-	Canceled  Set              `cbor:"5,keyasint,omitempty"`
+	Succeeded ranges.Set       `cbor:"4,keyasint,omitempty"`
+	Canceled  ranges.Set       `cbor:"5,keyasint,omitempty"`
 	Failed    []FailedElements `cbor:"6,keyasint,omitempty"`
 	Rows      ElementsWithARow `cbor:"7,keyasint,omitempty"`
 	// Attempts is the highest number that an attempt of an element has had whose row is gone. The attempts of those that are
@@ -30,7 +31,7 @@ type Array struct {
 type FailedElements struct {
 	ErrorType v1.ErrorType_Value `cbor:"1,keyasint,omitempty"`
 	ExitCode  *int32             `cbor:"2,keyasint,omitempty"`
-	Elements  Set                `cbor:"3,keyasint,omitempty"`
+	Elements  ranges.Set         `cbor:"3,keyasint,omitempty"`
 }
 
 // ElementsWithARow counts the elements that have a row.
@@ -52,7 +53,7 @@ const (
 
 // MakeArray is an array of which nothing has run.
 func MakeArray(start, end uint32) *Array {
-	return &Array{Start: start, End: end, Waiting: Set{{First: start, Last: end}}}
+	return &Array{Start: start, End: end, Waiting: ranges.Set{{First: start, Last: end}}}
 }
 
 // Size is the number of elements.
@@ -126,7 +127,7 @@ func (a *Array) Fold(j *Job) {
 			return
 		}
 	}
-	a.Failed = append(a.Failed, FailedElements{ErrorType: j.ErrorType, ExitCode: j.ExitCode, Elements: Set{{First: n, Last: n}}})
+	a.Failed = append(a.Failed, FailedElements{ErrorType: j.ErrorType, ExitCode: j.ExitCode, Elements: ranges.Set{{First: n, Last: n}}})
 }
 
 func sameCode(a, b *int32) bool {

@@ -7,6 +7,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/ranges"
 )
 
 // endedElement lists an element that is over and whose row may go: of an array, failed or not, by its end.
@@ -159,7 +160,7 @@ func (s *rows) ElementStates(array *work.Job) iter.Seq[work.ElementState] {
 		waits = v1.JobState_PAUSED
 	}
 	type group struct {
-		set  work.Set
+		set  ranges.Set
 		like work.ElementState
 		at   int
 	}

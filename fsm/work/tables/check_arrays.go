@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/ranges"
 )
 
 // checkArrays holds that each element of an array is in one place: it waits, has a row, or is among those that are over;
@@ -47,12 +48,12 @@ func checkArray(s *rows, j *work.Job, rows *work.ElementsWithARow, report kernel
 	if a.Rows != *rows {
 		report("I13: %s counts %+v, counted again %+v", j.ID, a.Rows, *rows)
 	}
-	sets := []work.Set{a.Waiting, a.Succeeded, a.Canceled}
+	sets := []ranges.Set{a.Waiting, a.Succeeded, a.Canceled}
 	for i := range a.Failed {
 		sets = append(sets, a.Failed[i].Elements)
 	}
 	sum := int(rows.Queued + rows.Live + rows.Paused + rows.Succeeded + rows.Failed + rows.Canceled)
-	var all work.Set
+	var all ranges.Set
 	for _, set := range sets {
 		sum += set.Len()
 		for i, r := range set {

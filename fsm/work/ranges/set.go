@@ -1,4 +1,7 @@
-package work
+// Package ranges keeps sets of numbers as ranges: the elements of an array that are alike are few of them, however many they are.
+//
+// Guarantees: a set has one form, so that two sets of the same numbers are equal, and have equal hashes.
+package ranges
 
 import (
 	"slices"
@@ -7,15 +10,15 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
-// Run is the numbers from First to Last.
-type Run struct {
+// Range is the numbers from First to Last.
+type Range struct {
 	_     struct{} `cbor:",toarray"`
 	First uint32
 	Last  uint32
 }
 
-// Set is a set of numbers, as runs in order that do not touch. The elements of an array that are alike are few runs.
-type Set []Run
+// Set is a set of numbers, as ranges in order that do not touch.
+type Set []Range
 
 // Has says whether a number is in the set.
 func (s Set) Has(n uint32) bool {
@@ -23,7 +26,7 @@ func (s Set) Has(n uint32) bool {
 	return i < len(s) && s[i].First <= n
 }
 
-// at is the first run that ends at n or after it.
+// at is the first range that ends at n or after it.
 func (s Set) at(n uint32) int {
 	return sort.Search(len(s), func(i int) bool { return s[i].Last >= n })
 }
@@ -74,7 +77,7 @@ func (s Set) With(n uint32) Set {
 	case right:
 		s[i].First = n
 	default:
-		return slices.Insert(s, i, Run{First: n, Last: n})
+		return slices.Insert(s, i, Range{First: n, Last: n})
 	}
 	return s
 }
@@ -94,7 +97,7 @@ func (s Set) Without(n uint32) Set {
 		s[i].Last--
 	default:
 		s[i].Last = n - 1
-		return slices.Insert(s, i+1, Run{First: n + 1, Last: r.Last})
+		return slices.Insert(s, i+1, Range{First: n + 1, Last: r.Last})
 	}
 	return s
 }
@@ -102,7 +105,7 @@ func (s Set) Without(n uint32) Set {
 // And is a new set of the numbers of both.
 func (s Set) And(other Set) Set {
 	all := append(slices.Clone(s), other...)
-	slices.SortFunc(all, func(a, b Run) int { return int(a.First) - int(b.First) })
+	slices.SortFunc(all, func(a, b Range) int { return int(a.First) - int(b.First) })
 	merged := all[:0]
 	for _, r := range all {
 		if last := len(merged) - 1; last >= 0 && r.First <= merged[last].Last+1 {
@@ -114,6 +117,7 @@ func (s Set) And(other Set) Set {
 	return merged
 }
 
+// AppendFields adds the set to a hash.
 func (s Set) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(len(s)))
 	for _, r := range s {
