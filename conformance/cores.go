@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/mindcoordinator/mind/conformance/document"
 )
 
 const (
@@ -105,8 +107,8 @@ func (s *suite) foreignLists(ctx context.Context, e *endpoint) error {
 			s.breaks("it lists %s of another tenant", id)
 		}
 	}
-	op, _ := s.contract.operation(e.method(), e.template())
-	if !slices.ContainsFunc(op.Parameters, func(p parameter) bool { return p.Name == "core_id" }) {
+	op, _ := s.document.Operation(e.method(), e.template())
+	if !slices.ContainsFunc(op.Parameters, func(p document.Parameter) bool { return p.Name == "core_id" }) {
 		return nil
 	}
 	if !bytes.Contains(a.raw, []byte(s.own.core)) {

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mindcoordinator/mind/conformance/document"
 )
 
 // FuzzOptions configures Fuzz.
@@ -50,11 +52,11 @@ var withoutEnvelope = []string{"text/event-stream", "application/x-tar"}
 // or without the envelope, and the gateway must neither die nor grow without bound. Fuzz returns an error if it could
 // not continue.
 func Fuzz(ctx context.Context, t Target, o FuzzOptions) (report *FuzzReport, err error) {
-	c, err := loadContract(ctx, t)
+	d, err := loadDocument(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	own, err := newParty(ctx, t, slices.Contains(c.names(), "POST /evaluations"))
+	own, err := newParty(ctx, t, slices.Contains(d.Names(prefix), "POST /evaluations"))
 	if err != nil {
 		return nil, fmt.Errorf("making a tenant to fuzz with: %w", err)
 	}
@@ -62,26 +64,29 @@ func Fuzz(ctx context.Context, t Target, o FuzzOptions) (report *FuzzReport, err
 		err = errors.Join(err, own.leaveCores(context.WithoutCancel(ctx)), cancelAll(context.WithoutCancel(ctx), t, own))
 	}()
 	r := rand.New(rand.NewPCG(o.Seed, 0))
-	g := &generator{
-		rand: r, contract: c,
-		ids: []string{own.job, own.checkpoint, own.node, own.evaluation, own.tenant, own.core, own.execution, own.decision, "default", "CUSTOM", "job_0000000000000", "nothing"},
+	g := &document.Generator{
+		Rand: r, Document: d,
+		IDs: []string{own.job, own.checkpoint, own.node, own.evaluation, own.tenant, own.core, own.execution, own.decision, "default", "CUSTOM", "job_0000000000000", "nothing"},
 	}
 	report = &FuzzReport{Seed: o.Seed, Codes: map[int]int{}, Accepted: map[string]int{}, MemoryBefore: memory(ctx, t)}
-	names := slices.DeleteFunc(c.names(), func(n string) bool { return slices.Contains(forbidden, n) })
+	names := slices.DeleteFunc(d.Names(prefix), func(n string) bool { return slices.Contains(forbidden, n) })
 	tokens := []string{own.all, own.all, own.all, t.Token, own.only["scaimind:view"], own.only["scaimind:manage"], own.only["scaicore:manage"]}
 	for range o.Requests {
 		name := names[r.IntN(len(names))]
 		method, template, _ := strings.Cut(name, " ")
-		if _, ok := c.operation(method, prefix+template); ok {
+		if _, ok := d.Operation(method, prefix+template); ok {
 			template = prefix + template
 		}
-		op, _ := c.operation(method, template)
+		op, _ := d.Operation(method, template)
 		var example map[string]any
 		if i := slices.IndexFunc(endpoints, func(e endpoint) bool { return e.name == name }); i >= 0 && endpoints[i].body != nil {
 			example, _ = endpoints[i].body(own).(map[string]any)
 		}
-		q := g.request(op, template, example)
-		q.method = method
+		drawn := g.Request(op, template, example)
+		q := request{method: method, path: drawn.Path, query: drawn.Query, header: drawn.Header}
+		if drawn.Body != nil {
+			q.body = drawn.Body
+		}
 		if r.IntN(20) > 0 {
 			q.token = tokens[r.IntN(len(tokens))]
 		}
@@ -94,7 +99,7 @@ func Fuzz(ctx context.Context, t Target, o FuzzOptions) (report *FuzzReport, err
 		if a.code < 300 {
 			report.Accepted[name]++
 		}
-		if what := judge(c, method, template, q, a); what != "" {
+		if what := judge(d, method, template, q, a); what != "" {
 			report.Broken = append(report.Broken, fmt.Sprintf("seed %d, request %d: %s %s?%s %s: %s", o.Seed, report.Requests, method, q.path, q.query, shown(q.body), what))
 		}
 	}
@@ -115,14 +120,14 @@ func do(ctx context.Context, t Target, q request) (*answer, error) {
 }
 
 // judge returns a sentence about the first fault of an answer; "" if there is none.
-func judge(c *contract, method, template string, q request, a *answer) string {
+func judge(d *document.Document, method, template string, q request, a *answer) string {
 	switch {
 	case a.code == http.StatusInternalServerError:
 		return "HTTP 500: " + clip(a.raw)
 	case a.code == http.StatusNotFound && strings.HasPrefix(a.message, "there is no /"), a.code == http.StatusMethodNotAllowed:
 		return "" // the drawn id led to another path
 	}
-	if err := c.answers(method, template, a); err != nil {
+	if err := d.Answers(method, template, a.code, a.raw); err != nil {
 		return err.Error()
 	}
 	if strings.HasPrefix(template, "/v1/") && !slices.Contains(withoutEnvelope, a.header.Get("Content-Type")) {

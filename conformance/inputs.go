@@ -85,12 +85,12 @@ func (s *suite) severalFaults(ctx context.Context, e *endpoint, path string) err
 
 // wrongTypes gives each field of the body's schema a value of every wrong type.
 func (s *suite) wrongTypes(ctx context.Context, e *endpoint, path string) error {
-	op, _ := s.contract.operation(e.method(), e.template())
-	schema := s.contract.bodySchema(op)
+	op, _ := s.document.Operation(e.method(), e.template())
+	schema := s.document.BodySchema(op)
 	properties, _ := schema["properties"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		property, _ := properties[name].(map[string]any)
-		property = s.contract.resolve(property)
+		property = s.document.Resolve(property)
 		if anyValue(property) {
 			continue
 		}
@@ -134,7 +134,7 @@ func (s *suite) queries(ctx context.Context, e *endpoint) error {
 	if e.open {
 		return nil
 	}
-	op, _ := s.contract.operation(e.method(), e.template())
+	op, _ := s.document.Operation(e.method(), e.template())
 	id := s.placeholder(e)
 	if e.id != nil && e.method() == "GET" {
 		var err error

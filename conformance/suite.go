@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mindcoordinator/mind/conformance/document"
 )
 
 // suite is one run of all checks.
 type suite struct {
 	target   Target
-	contract *contract
+	document *document.Document
 	own      *party
 	other    *party
 	row      *Row
@@ -22,10 +25,10 @@ type suite struct {
 // promises.
 func Run(ctx context.Context, t Target) (report *Report, err error) {
 	s := &suite{target: t}
-	if s.contract, err = loadContract(ctx, t); err != nil {
+	if s.document, err = loadDocument(ctx, t); err != nil {
 		return nil, err
 	}
-	served := s.contract.names()
+	served := s.document.Names(prefix)
 	evaluations := slices.Contains(served, "POST /evaluations")
 	if s.own, err = newParty(ctx, t, evaluations); err != nil {
 		return nil, fmt.Errorf("making a tenant to test with: %w", err)
@@ -60,7 +63,7 @@ func (s *suite) breaks(format string, args ...any) {
 }
 
 func (s *suite) endpoint(ctx context.Context, e *endpoint) error {
-	op, _ := s.contract.operation(e.method(), e.template())
+	op, _ := s.document.Operation(e.method(), e.template())
 	if !e.open && !slices.Equal(slices.Sorted(slices.Values(op.Permissions)), slices.Sorted(slices.Values(e.may))) {
 		s.breaks("the OpenAPI document says permissions %v instead of %v", op.Permissions, e.may)
 	}
@@ -103,7 +106,7 @@ func (s *suite) expect(ctx context.Context, e *endpoint, what string, r request,
 		}
 	}
 	if a.code != 405 && r.method == e.method() {
-		if err := s.contract.answers(e.method(), e.template(), a); err != nil {
+		if err := s.document.Answers(e.method(), e.template(), a.code, a.raw); err != nil {
 			s.breaks("%s: %v", what, err)
 		}
 	}
@@ -163,4 +166,16 @@ func (s *suite) success(ctx context.Context, e *endpoint) error {
 		_, err = s.expect(ctx, e, "a good call without a body", r, e.code, "")
 	}
 	return err
+}
+
+// loadDocument reads the OpenAPI document of a gateway.
+func loadDocument(ctx context.Context, t Target) (*document.Document, error) {
+	a, err := t.do(ctx, request{method: "GET", path: "/openapi.json"})
+	if err != nil {
+		return nil, fmt.Errorf("reading the OpenAPI document: %w", err)
+	}
+	if a.code != http.StatusOK {
+		return nil, fmt.Errorf("reading the OpenAPI document: HTTP %d", a.code)
+	}
+	return document.Parse(a.raw)
 }
