@@ -29,10 +29,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/order"
-	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/predict"
 	"github.com/mindcoordinator/mind/scheduler/preempt"
 	"github.com/mindcoordinator/mind/scheduler/reserve"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 // TestArrivals_noInvariantIsBroken simulates a cluster: jobs of all shapes arrive and leave, nodes fail and come back,
@@ -85,7 +85,7 @@ type life struct {
 	t       *testing.T
 	s       *state
 	planner scheduler.Planner
-	prices  *place.Prices
+	prices  *worth.Prices
 	model   *predict.Model
 	blocked map[work.ClassKey]bool
 	arrived int
@@ -157,7 +157,7 @@ func (l *life) round() {
 		l.operators()
 	}
 	if l.one(40) {
-		l.prices = place.Learn(l.s.machine.View().Mix(), l.s.machine.View().Nodes())
+		l.prices = worth.Learn(l.s.machine.View().Mix(), l.s.machine.View().Nodes())
 	}
 	if l.one(100) {
 		l.restore()
@@ -416,7 +416,7 @@ func (l *life) lead() {
 
 func (l *life) pass(what string, opts scheduler.Options) {
 	v := l.s.machine.View()
-	opts.PerCommand, opts.Now, opts.Model, opts.Prices = 64, v.Now(), l.model, func() *place.Prices { return l.prices }
+	opts.PerCommand, opts.Now, opts.Model, opts.Prices = 64, v.Now(), l.model, func() *worth.Prices { return l.prices }
 	plan := l.planner.Plan(v, opts)
 	require.NoError(l.t, l.planner.Check(v), "after %d arrivals", l.arrived)
 	if l.one(2) {

@@ -24,8 +24,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler"
-	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/reserve"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 // backfilled drives a cluster in which starts are reserved for blocked jobs.
@@ -54,8 +54,8 @@ func (b *backfilled) limited(gpus, nodes uint16, limit time.Duration) ident.Job 
 func (b *backfilled) decide() {
 	for {
 		v := b.machine.View()
-		prices := place.Learn(v.Mix(), v.Nodes())
-		opts := scheduler.Options{Now: b.now.UnixNano(), Backfill: true, Quiet: true, Prices: func() *place.Prices { return prices }}
+		prices := worth.Learn(v.Mix(), v.Nodes())
+		opts := scheduler.Options{Now: b.now.UnixNano(), Backfill: true, Quiet: true, Prices: func() *worth.Prices { return prices }}
 		classes := slices.Collect(v.Classes())
 		for rounds := 0; ; rounds++ {
 			starts, changed := reserve.Starts(v, classes, b.now.UnixNano(), opts.Model)

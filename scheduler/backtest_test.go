@@ -29,8 +29,8 @@ type traced struct {
 	came, took time.Duration
 }
 
-// worth measures the quality of the estimates of a workload.
-type worth struct {
+// quality measures the quality of the estimates of a workload.
+type quality struct {
 	waited, estimated int
 	// off are the errors of the estimates, as parts of the actual wait. early is the part of the estimates that were
 	// too early.
@@ -38,14 +38,14 @@ type worth struct {
 	early float64
 }
 
-func (w worth) String() string {
+func (w quality) String() string {
 	return fmt.Sprintf("%d jobs that waited, %.0f %% with an estimate, off by %.0f %% of the wait (median; three quarters of them by less than %.0f %%), %.0f %% too early",
 		w.waited, 100*w.known(), 100*w.at(0.5), 100*w.at(0.75), 100*w.early)
 }
 
-func (w worth) known() float64 { return float64(w.estimated) / float64(max(1, w.waited)) }
+func (w quality) known() float64 { return float64(w.estimated) / float64(max(1, w.waited)) }
 
-func (w worth) at(part float64) float64 {
+func (w quality) at(part float64) float64 {
 	if len(w.off) == 0 {
 		return math.Inf(1)
 	}
@@ -55,7 +55,7 @@ func (w worth) at(part float64) float64 {
 // replay runs a workload on a number of nodes of eight GPUs, and asks for the start of every n-th (every) job that
 // cannot start at once. With limits each job has a time limit equal to its duration; without limits, only earlier jobs
 // help to estimate it.
-func replay(t testing.TB, jobs []traced, nodes, every int, limits bool) worth {
+func replay(t testing.TB, jobs []traced, nodes, every int, limits bool) quality {
 	if testing.Short() {
 		t.Skip("days of a cluster on one goroutine")
 	}
@@ -72,7 +72,7 @@ func replay(t testing.TB, jobs []traced, nodes, every int, limits bool) worth {
 		ends     due
 		took     = map[ident.Job]time.Duration{}
 		foretold = map[ident.Job]int64{}
-		out      worth
+		out      quality
 		waiting  = map[ident.Job]time.Time{}
 	)
 	place := func() {

@@ -12,11 +12,11 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/capacity"
 )
 
-func capacityOf(nodes ...*work.Node) *place.Capacity {
-	c := place.NewCapacity()
+func capacityOf(nodes ...*work.Node) *capacity.Capacity {
+	c := capacity.New()
 	for _, n := range nodes {
 		c.Put(n)
 	}
@@ -36,26 +36,26 @@ func TestCapacity_saysWhatIsLacking(t *testing.T) {
 	)
 	for name, tt := range map[string]struct {
 		shape work.Shape
-		want  place.Room
+		want  capacity.Room
 	}{
-		"fits":                          {work.Shape{Nodes: 1, GPUs: 8, GPUType: "h100"}, place.Room{}},
-		"a fraction fits":               {work.Shape{Nodes: 1, FractionMilli: 500, GPUType: "A100"}, place.Room{}},
-		"a gang fits":                   {work.Shape{Nodes: 2, GPUs: 8}, place.Room{}},
-		"tasks without GPUs anywhere":   {work.Shape{Nodes: 4, CPUs: 32}, place.Room{}},
-		"no such label":                 {work.Shape{Nodes: 1, Selector: "zone=c"}, place.Room{Lacks: place.NeedLabels}},
-		"no such type":                  {work.Shape{Nodes: 1, GPUs: 1, GPUType: "B200"}, place.Room{Lacks: place.NeedGPUType}},
-		"no such type with these":       {work.Shape{Nodes: 1, GPUs: 1, GPUType: "A100", Selector: "zone=a"}, place.Room{Lacks: place.NeedGPUType}},
-		"GPU memory":                    {work.Shape{Nodes: 1, GPUs: 1, GPUMemMB: 90_000}, place.Room{Lacks: place.NeedGPUMemory, Most: 80_000}},
-		"GPUs on one node":              {work.Shape{Nodes: 1, GPUs: 8, GPUType: "A100"}, place.Room{Lacks: place.NeedGPUs, Most: 4}},
-		"linked GPUs":                   {work.Shape{Nodes: 1, GPUs: 8, Topology: work.TopologyNVLink}, place.Room{Lacks: place.NeedNVLink}},
-		"CPUs":                          {work.Shape{Nodes: 1, CPUs: 4000}, place.Room{Lacks: place.NeedCPUs, Most: 256}},
-		"CPUs beside GPUs":              {work.Shape{Nodes: 1, GPUs: 8, CPUs: 128}, place.Room{Lacks: place.NeedCPUs, Most: 64}},
-		"memory":                        {work.Shape{Nodes: 1, MemMB: 1 << 20}, place.Room{Lacks: place.NeedMemory, Most: 512_000}},
-		"memory where the CPUs are":     {work.Shape{Nodes: 1, CPUs: 200, MemMB: 100_000}, place.Room{Lacks: place.NeedMemory, Most: 64_000}},
-		"nodes with equal GPUs":         {work.Shape{Nodes: 3, GPUs: 4}, place.Room{Lacks: place.NeedNodes, Most: 2}},
-		"nodes that differ in others":   {work.Shape{Nodes: 3, GPUs: 2, GPUType: "A100|H100"}, place.Room{Lacks: place.NeedNodes, Most: 2}},
-		"nodes at all":                  {work.Shape{Nodes: 5}, place.Room{Lacks: place.NeedNodes, Most: 4}},
-		"nodes that have the rest, too": {work.Shape{Nodes: 2, GPUs: 8, CPUs: 64}, place.Room{Lacks: place.NeedNodes, Most: 1}},
+		"fits":                          {work.Shape{Nodes: 1, GPUs: 8, GPUType: "h100"}, capacity.Room{}},
+		"a fraction fits":               {work.Shape{Nodes: 1, FractionMilli: 500, GPUType: "A100"}, capacity.Room{}},
+		"a gang fits":                   {work.Shape{Nodes: 2, GPUs: 8}, capacity.Room{}},
+		"tasks without GPUs anywhere":   {work.Shape{Nodes: 4, CPUs: 32}, capacity.Room{}},
+		"no such label":                 {work.Shape{Nodes: 1, Selector: "zone=c"}, capacity.Room{Lacks: capacity.NeedLabels}},
+		"no such type":                  {work.Shape{Nodes: 1, GPUs: 1, GPUType: "B200"}, capacity.Room{Lacks: capacity.NeedGPUType}},
+		"no such type with these":       {work.Shape{Nodes: 1, GPUs: 1, GPUType: "A100", Selector: "zone=a"}, capacity.Room{Lacks: capacity.NeedGPUType}},
+		"GPU memory":                    {work.Shape{Nodes: 1, GPUs: 1, GPUMemMB: 90_000}, capacity.Room{Lacks: capacity.NeedGPUMemory, Most: 80_000}},
+		"GPUs on one node":              {work.Shape{Nodes: 1, GPUs: 8, GPUType: "A100"}, capacity.Room{Lacks: capacity.NeedGPUs, Most: 4}},
+		"linked GPUs":                   {work.Shape{Nodes: 1, GPUs: 8, Topology: work.TopologyNVLink}, capacity.Room{Lacks: capacity.NeedNVLink}},
+		"CPUs":                          {work.Shape{Nodes: 1, CPUs: 4000}, capacity.Room{Lacks: capacity.NeedCPUs, Most: 256}},
+		"CPUs beside GPUs":              {work.Shape{Nodes: 1, GPUs: 8, CPUs: 128}, capacity.Room{Lacks: capacity.NeedCPUs, Most: 64}},
+		"memory":                        {work.Shape{Nodes: 1, MemMB: 1 << 20}, capacity.Room{Lacks: capacity.NeedMemory, Most: 512_000}},
+		"memory where the CPUs are":     {work.Shape{Nodes: 1, CPUs: 200, MemMB: 100_000}, capacity.Room{Lacks: capacity.NeedMemory, Most: 64_000}},
+		"nodes with equal GPUs":         {work.Shape{Nodes: 3, GPUs: 4}, capacity.Room{Lacks: capacity.NeedNodes, Most: 2}},
+		"nodes that differ in others":   {work.Shape{Nodes: 3, GPUs: 2, GPUType: "A100|H100"}, capacity.Room{Lacks: capacity.NeedNodes, Most: 2}},
+		"nodes at all":                  {work.Shape{Nodes: 5}, capacity.Room{Lacks: capacity.NeedNodes, Most: 4}},
+		"nodes that have the rest, too": {work.Shape{Nodes: 2, GPUs: 8, CPUs: 64}, capacity.Room{Lacks: capacity.NeedNodes, Most: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, tt.want, c.RoomFor(tt.shape))
@@ -87,8 +87,8 @@ func TestCapacity_ofNodesThatDiffer(t *testing.T) {
 		machine("n1", gpus("n1", "H100", 2, 2), 64, 512_000, nil), machine("n2", gpus("n2", "H100", 4, 4), 64, 512_000, nil), machine("n3", mixed, 64, 512_000, nil),
 	)
 	require.Zero(t, c.RoomFor(work.Shape{Nodes: 3, GPUs: 2, GPUType: "H100"}))
-	require.Equal(t, place.Room{Lacks: place.NeedNodes, Most: 2}, c.RoomFor(work.Shape{Nodes: 3, GPUs: 2}))
-	require.Equal(t, place.Room{Lacks: place.NeedNodes, Most: 1}, c.RoomFor(work.Shape{Nodes: 2, GPUs: 3, GPUType: "H100"}))
+	require.Equal(t, capacity.Room{Lacks: capacity.NeedNodes, Most: 2}, c.RoomFor(work.Shape{Nodes: 3, GPUs: 2}))
+	require.Equal(t, capacity.Room{Lacks: capacity.NeedNodes, Most: 1}, c.RoomFor(work.Shape{Nodes: 2, GPUs: 3, GPUType: "H100"}))
 	gpus, nodes := c.Largest(work.Shape{GPUType: "H100"})
 	require.Equal(t, [2]int{6, 3}, [2]int{gpus, nodes}, "2 on each of 3 nodes")
 	gpus, nodes = c.Largest(work.Shape{})
@@ -97,12 +97,12 @@ func TestCapacity_ofNodesThatDiffer(t *testing.T) {
 
 // A change of a node's capacity is seen at once. Another change, such as of its state, drops no cached answer.
 func TestCapacity_followsTheNodes(t *testing.T) {
-	c := place.NewCapacity()
+	c := capacity.New()
 	four, eight := work.Shape{Nodes: 1, GPUs: 4}, work.Shape{Nodes: 1, GPUs: 8}
-	require.Equal(t, place.Room{Lacks: place.NeedLabels}, c.RoomFor(four), "there is no node")
+	require.Equal(t, capacity.Room{Lacks: capacity.NeedLabels}, c.RoomFor(four), "there is no node")
 	c.Put(machine("n1", gpus("n1", "H100", 4, 4), 64, 1000, nil))
 	require.Zero(t, c.RoomFor(four))
-	require.Equal(t, place.Room{Lacks: place.NeedGPUs, Most: 4}, c.RoomFor(eight))
+	require.Equal(t, capacity.Room{Lacks: capacity.NeedGPUs, Most: 4}, c.RoomFor(eight))
 	c.Put(machine("n1", gpus("n1", "H100", 8, 8), 64, 1000, nil))
 	require.Zero(t, c.RoomFor(eight))
 	c.Put(machine("n2", gpus("n2", "H100", 8, 8), 64, 1000, nil))
@@ -118,7 +118,7 @@ func TestCapacity_followsTheNodes(t *testing.T) {
 	c.Remove("n1")
 	c.Remove("n1")
 	require.Equal(t, 1, c.Nodes())
-	require.Equal(t, place.Room{Lacks: place.NeedNodes, Most: 1}, c.RoomFor(work.Shape{Nodes: 2, GPUs: 8}))
+	require.Equal(t, capacity.Room{Lacks: capacity.NeedNodes, Most: 1}, c.RoomFor(work.Shape{Nodes: 2, GPUs: 8}))
 	c.Remove("n2")
 	require.Zero(t, c.Nodes())
 	require.NotZero(t, c.RoomFor(four))
@@ -127,7 +127,7 @@ func TestCapacity_followsTheNodes(t *testing.T) {
 // There is room for a shape exactly if the planner places it while nothing else runs and all nodes are healthy.
 func TestCapacity_isWhatThePlannerPlaces(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		s, c := newState(t), place.NewCapacity()
+		s, c := newState(t), capacity.New()
 		drawNodes(r, s)
 		well := newState(t)
 		for n := range s.machine.View().Nodes() {
@@ -163,14 +163,14 @@ func TestCapacity_isWhatThePlannerPlaces(t *testing.T) {
 			result := w.apply(jobverbs.SubmitJobs{Jobs: []jobverbs.NewJob{w.job(j.Shape, 5)}})[0].(jobverbs.SubmitJobsResult).Results[0]
 			require.Nil(r, result.Refusal)
 			placed := scheduler.Plan(w.machine.View(), scheduler.Options{}).Placed
-			require.Equal(r, placed == 1, c.RoomFor(j.Shape) == place.Room{}, "%+v on %d nodes: %+v", j.Shape, c.Nodes(), c.RoomFor(j.Shape))
+			require.Equal(r, placed == 1, c.RoomFor(j.Shape) == capacity.Room{}, "%+v on %d nodes: %+v", j.Shape, c.Nodes(), c.RoomFor(j.Shape))
 		}
 	})
 }
 
 // The cost for a submit on a cluster in which no two nodes have the same labels.
 func BenchmarkCapacity(b *testing.B) {
-	c := place.NewCapacity()
+	c := capacity.New()
 	for i := range 10_000 {
 		id := fmt.Sprintf("n%05d", i)
 		c.Put(machine(id, gpus(id, "H100", 8, 8), 64, 512_000, map[string]string{"name": id, "rack": fmt.Sprint(i / 40)}))

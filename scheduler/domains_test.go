@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 const leaf = "mind.io/leaf"
@@ -206,8 +206,8 @@ func TestPlan_domainProperties(t *testing.T) {
 				s.submit(shape, 5)
 			}
 			v := s.machine.View()
-			prices := place.Learn(v.Mix(), v.Nodes())
-			opts := scheduler.Options{Prices: func() *place.Prices { return prices }}
+			prices := worth.Learn(v.Mix(), v.Nodes())
+			opts := scheduler.Options{Prices: func() *worth.Prices { return prices }}
 			plan := planner.Plan(v, opts)
 			requireSame(r, scheduler.Plan(v, opts), plan)
 			for _, c := range plan.Commands {

@@ -37,6 +37,7 @@ import (
 	"github.com/mindcoordinator/mind/scheduler/predict"
 	"github.com/mindcoordinator/mind/scheduler/preempt"
 	"github.com/mindcoordinator/mind/scheduler/quota"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 // View is the part of the state that a plan reads. *fsm.View implements it.
@@ -75,7 +76,7 @@ type Options struct {
 	Settled func(node string) bool
 	// Prices returns the prices by which a job's place is chosen; nil: they are learned from the view. It is called
 	// before the first placement.
-	Prices func() *place.Prices
+	Prices func() *worth.Prices
 	// Quiet omits the reasons why classes are blocked.
 	Quiet bool
 	// Model predicts durations for the order SHORTEST and for preemption by order; nil: a model without data.
@@ -117,18 +118,18 @@ type Result struct {
 // nowhere grows with the number of classes and nodes, and not with the number of users and jobs.
 func Plan(v View, opts Options) Result {
 	opts.classes = &classes{}
-	return plan(v, opts, func(shapes iter.Seq[work.Shape], prices func() *place.Prices) *place.Pool {
+	return plan(v, opts, func(shapes iter.Seq[work.Shape], prices func() *worth.Prices) *place.Pool {
 		return place.New(v, shapes, prices)
 	})
 }
 
 // poolOf makes the pool of a pass for jobs of the given shapes.
-type poolOf func(shapes iter.Seq[work.Shape], prices func() *place.Prices) *place.Pool
+type poolOf func(shapes iter.Seq[work.Shape], prices func() *worth.Prices) *place.Pool
 
 // plan is Plan with a pool that the caller provides.
 func plan(v View, opts Options, pool poolOf) Result {
 	if opts.Prices == nil {
-		opts.Prices = func() *place.Prices { return place.Learn(v.Mix(), v.Nodes()) }
+		opts.Prices = func() *worth.Prices { return worth.Learn(v.Mix(), v.Nodes()) }
 	}
 	p := newPass(v, opts, pool)
 	for l := p.line.First(); l != nil; l = p.line.First() {

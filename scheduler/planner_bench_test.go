@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/scheduler"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 const (
@@ -146,8 +146,8 @@ func BenchmarkPlanner_80kGPUs_oneShape(b *testing.B) {
 			}
 			s.enqueue(c.jobs, c.shape)
 			v := s.machine.View()
-			prices := place.Learn(v.Mix(), v.Nodes())
-			opts := scheduler.Options{Prices: func() *place.Prices { return prices }}
+			prices := worth.Learn(v.Mix(), v.Nodes())
+			opts := scheduler.Options{Prices: func() *worth.Prices { return prices }}
 			placed := 0
 			for b.Loop() {
 				placed += scheduler.Plan(v, opts).Placed

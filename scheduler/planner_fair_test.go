@@ -21,8 +21,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/fsm/work/windowverbs"
 	"github.com/mindcoordinator/mind/scheduler"
-	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/preempt"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 // TestPlanner_sharesAsIfItWereNew is TestPlanner_plansAsIfItWereNew with many users in a tree of queues: the lanes that
@@ -42,7 +42,7 @@ func TestPlanner_sharesAsIfItWereNew(t *testing.T) {
 		if rapid.Bool().Draw(r, "lanes by user") {
 			planner = scheduler.NewByUser()
 		}
-		opts := scheduler.Options{PerCommand: 4, Prices: func() *place.Prices { return nil }}
+		opts := scheduler.Options{PerCommand: 4, Prices: func() *worth.Prices { return nil }}
 		for range rapid.IntRange(3, 15).Draw(r, "rounds") {
 			drawChange(r, s)
 			opts.PerPass = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "per pass")

@@ -8,7 +8,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 // A planner that keeps its pool makes the plan of a new one, whatever happened since its last pass: jobs were
@@ -19,8 +19,8 @@ func TestPlanner_plansAsIfItWereNew(t *testing.T) {
 		drawNodes(r, s)
 		drawLimits(r, s)
 		var planner scheduler.Planner
-		var prices *place.Prices
-		opts := scheduler.Options{PerCommand: 4, Prices: func() *place.Prices { return prices }}
+		var prices *worth.Prices
+		opts := scheduler.Options{PerCommand: 4, Prices: func() *worth.Prices { return prices }}
 		for range rapid.IntRange(2, 8).Draw(r, "rounds") {
 			switch rapid.SampledFrom([]string{"jobs", "jobs", "jobs", "ends", "losses", "node", "learn"}).Draw(r, "step") {
 			case "jobs":
@@ -39,7 +39,7 @@ func TestPlanner_plansAsIfItWereNew(t *testing.T) {
 					break
 				}
 			case "learn":
-				prices = place.Learn(s.machine.View().Mix(), s.machine.View().Nodes())
+				prices = worth.Learn(s.machine.View().Mix(), s.machine.View().Nodes())
 			}
 			v := s.machine.View()
 			want := scheduler.Plan(v, opts)

@@ -6,7 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/capacity"
 )
 
 // Capacity is the capacity of the nodes of the newest view. Submits use it, so it reads again only the nodes that have
@@ -20,7 +20,7 @@ type Capacity struct {
 	anew   bool
 
 	asking sync.Mutex
-	sum    *place.Capacity
+	sum    *capacity.Capacity
 }
 
 // NewCapacity counts the nodes of the newest view.
@@ -53,7 +53,7 @@ func (c *Capacity) Replaced() {
 }
 
 // with calls ask with the capacity of the nodes.
-func (c *Capacity) with(ask func(*place.Capacity)) {
+func (c *Capacity) with(ask func(*capacity.Capacity)) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
 	c.noting.Lock()
@@ -64,7 +64,7 @@ func (c *Capacity) with(ask func(*place.Capacity)) {
 	// The view is taken after the changes: later changes are recorded for the next use.
 	v := c.view()
 	if anew {
-		c.sum = place.NewCapacity()
+		c.sum = capacity.New()
 		for n := range v.Nodes() {
 			c.sum.Put(n)
 		}
@@ -83,32 +83,32 @@ func (c *Capacity) with(ask func(*place.Capacity)) {
 
 // Nodes implements Inventory.
 func (c *Capacity) Nodes() (n int) {
-	c.with(func(sum *place.Capacity) { n = sum.Nodes() })
+	c.with(func(sum *capacity.Capacity) { n = sum.Nodes() })
 	return n
 }
 
 // RoomFor implements Inventory.
-func (c *Capacity) RoomFor(shape work.Shape) (r place.Room) {
-	c.with(func(sum *place.Capacity) { r = sum.RoomFor(shape) })
+func (c *Capacity) RoomFor(shape work.Shape) (r capacity.Room) {
+	c.with(func(sum *capacity.Capacity) { r = sum.RoomFor(shape) })
 	return r
 }
 
 // GPUTypes implements Inventory.
 func (c *Capacity) GPUTypes() (types []string) {
-	c.with(func(sum *place.Capacity) { types = sum.GPUTypes() })
+	c.with(func(sum *capacity.Capacity) { types = sum.GPUTypes() })
 	return types
 }
 
 // Largest implements Inventory.
 func (c *Capacity) Largest(shape work.Shape) (gpus, nodes int) {
-	c.with(func(sum *place.Capacity) { gpus, nodes = sum.Largest(shape) })
+	c.with(func(sum *capacity.Capacity) { gpus, nodes = sum.Largest(shape) })
 	return gpus, nodes
 }
 
 // Inventory is the part of the cluster that validation needs: the capacity of its nodes.
 type Inventory interface {
 	Nodes() int
-	RoomFor(shape work.Shape) place.Room
+	RoomFor(shape work.Shape) capacity.Room
 	Largest(shape work.Shape) (gpus, nodes int)
 	GPUTypes() []string
 	Levels() (all []domains.Level, innermost domains.Level, found bool)
@@ -116,6 +116,6 @@ type Inventory interface {
 
 // Levels returns the levels of domains, innermost first, and the innermost whose label some node has.
 func (c *Capacity) Levels() (all []domains.Level, innermost domains.Level, found bool) {
-	c.with(func(sum *place.Capacity) { all, innermost, found = sum.Levels() })
+	c.with(func(sum *capacity.Capacity) { all, innermost, found = sum.Levels() })
 	return all, innermost, found
 }

@@ -9,12 +9,12 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/capacity"
 )
 
 // racks returns nodes of 8 GPUs; sizes are the numbers of nodes in each rack.
-func racks(sizes ...int) *place.Capacity {
-	c := place.NewCapacity()
+func racks(sizes ...int) *capacity.Capacity {
+	c := capacity.New()
 	c.SetLevels("example.com/tray,example.com/rack")
 	for r, size := range sizes {
 		for i := range size {

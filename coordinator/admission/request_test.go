@@ -20,12 +20,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/capacity"
 )
 
 // largest returns a hundred equal nodes with a number of linked GPUs; 0: no node.
-func largest(gpus int) *place.Capacity {
-	c := place.NewCapacity()
+func largest(gpus int) *capacity.Capacity {
+	c := capacity.New()
 	for i := range min(100, 100*gpus) {
 		n := &work.Node{ID: fmt.Sprint("n", i), CPUs: 64, MemMB: 1 << 20, Labels: map[string]string{"a": "2", "z": "1"}}
 		for g := range gpus {

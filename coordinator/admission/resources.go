@@ -10,7 +10,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/capacity"
 )
 
 // shapeOf reads the needs of the job per node. With a fault the result is empty.
@@ -122,7 +122,7 @@ func nodesFor(req *v1.SubmitJobRequest, shape work.Shape, inv Inventory) int {
 	// It does not fit the current cluster. The largest node decides how it would be spread.
 	largest := usualNode
 	shape.Nodes, shape.GPUs = 1, work.MaxGPUs+1
-	if room := inv.RoomFor(shape); room.Lacks == place.NeedGPUs {
+	if room := inv.RoomFor(shape); room.Lacks == capacity.NeedGPUs {
 		largest = room.Most
 	}
 	nodes := (gpus + largest - 1) / largest
@@ -139,7 +139,7 @@ func fewest(shape work.Shape, gpus int, inv Inventory) int {
 			continue
 		}
 		shape.Nodes, shape.GPUs = uint16(n), uint16(gpus/n)
-		if inv.RoomFor(shape).Lacks == place.NeedNothing {
+		if inv.RoomFor(shape).Lacks == capacity.NeedNothing {
 			return n
 		}
 	}

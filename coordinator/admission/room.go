@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/capacity"
 	"github.com/mindcoordinator/mind/scheduler/quota"
 )
 
@@ -85,15 +85,15 @@ func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Inva
 	}
 
 	switch room.Lacks {
-	case place.NeedNothing:
+	case capacity.NeedNothing:
 		return nil
-	case place.NeedLabels:
+	case capacity.NeedLabels:
 		why := ""
 		if strings.Contains(","+shape.Selector+",", ","+mountsLabel+"="+mountsValue+",") {
 			why = ": a node lets jobs mount files if its agent has isolation full and mount_roots, and knows mounts"
 		}
 		return fault("node_selector", "no node has the labels %s%s", shape.Selector, why)
-	case place.NeedNodes:
+	case capacity.NeedNodes:
 		if shape.GPUs == 0 {
 			gpus = "a task of it"
 		}
@@ -103,18 +103,18 @@ func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Inva
 		return fault("node_count", "needs %d nodes that can hold %s each; there %s%s", shape.Nodes, gpus, areNodes(room.Most), instead(r, shape, inv))
 	}
 	switch where := domains.NameOf(shape.Level); room.Lacks {
-	case place.NeedLevel:
+	case capacity.NeedLevel:
 		return fault("topology_level", "no node that can hold %s has the label %s, so none is in any %s", gpus, shape.Level, where)
-	case place.NeedDomain:
+	case capacity.NeedDomain:
 		return fault("topology", "needs %d nodes that can hold %s each in one %s; the most in one %s are %d (%s)", shape.Nodes, gpus, where, where, room.Most, room.Where)
-	case place.NeedSegments:
+	case capacity.NeedSegments:
 		return fault("topology_segment", "needs %d segments of %d nodes that can hold %s each, every one in one %s; there is room for %d", int(shape.Nodes)/int(shape.Segment), shape.Segment, gpus, where, room.Most)
 	}
 	if shape.Selector != "" {
 		beside = append(beside, "the labels "+shape.Selector)
 	}
 	switch room.Lacks {
-	case place.NeedGPUType:
+	case capacity.NeedGPUType:
 		if types := inv.GPUTypes(); shape.GPUType != "" && len(types) > 0 {
 			return fault("gpu_type", "%s has GPUs of type %q; the types there are: %s", such(), shape.GPUType, strings.Join(types, ", "))
 		}
@@ -122,19 +122,19 @@ func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Inva
 			return fault("gpu_type", "%s has whole GPUs; a slice (MIG) is asked for by its type, one of: %s", such(), strings.Join(inv.GPUTypes(), ", "))
 		}
 		return fault("gpu_count", "%s has GPUs", such())
-	case place.NeedOneSlice:
+	case capacity.NeedOneSlice:
 		return fault("gpu_type", "%s is a slice of a GPU (MIG), and a process can use no more than one: ask for one GPU on each node, without a fraction", shape.GPUType)
-	case place.NeedGPUMemory:
+	case capacity.NeedGPUMemory:
 		return fault("gpu_memory_mb", "%s has a GPU with %d MiB; the largest has %d", such(), shape.GPUMemMB, room.Most)
-	case place.NeedGPUs:
+	case capacity.NeedGPUs:
 		return fault("gpu_count", "%s has %s; the largest has %d%s", such(), gpus, room.Most, instead(r, shape, inv))
-	case place.NeedNVLink:
+	case capacity.NeedNVLink:
 		return fault("topology", "%s has %s that are all linked by NVLink", such(), gpus)
 	}
 	if shape.NeedsGPU() {
 		beside = append(beside, gpus)
 	}
-	if room.Lacks == place.NeedCPUs {
+	if room.Lacks == capacity.NeedCPUs {
 		return fault("cpu_count", "%s has %s; the largest has %d", such(), call.Plural(int(shape.CPUDemand()), "CPU"), room.Most)
 	}
 	if shape.CPUs > 0 {

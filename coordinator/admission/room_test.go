@@ -7,12 +7,12 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/capacity"
 )
 
 // mixed returns two nodes with eight H100 and one with four A100.
-func mixed() *place.Capacity {
-	c := place.NewCapacity()
+func mixed() *capacity.Capacity {
+	c := capacity.New()
 	for _, n := range []struct {
 		id, kind string
 		gpus     uint8
@@ -68,7 +68,7 @@ func TestNeverFits_saysWhatWouldFit(t *testing.T) {
 	}
 	req := commandJob()
 	req.ResourceConfig = &v1.ResourceConfig{GpuCount: 65}
-	_, err := Parse(req, place.NewCapacity())
+	_, err := Parse(req, capacity.New())
 	const want = "resource_config.gpu_count: 65 on 1 node: a node has at most 64; node_count (--nodes) spreads them"
 	require.EqualError(t, err, want)
 	req.SchedulingConfig = &v1.SchedulingConfig{AllowPendingCapacity: true}

@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/capacity"
 )
 
 // stateOf applies commands, one entry each, and returns the machine.
@@ -47,7 +47,7 @@ func sleeper() *v1.SubmitJobRequest {
 }
 
 func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
-	spec, err := admission.Parse(sleeper(), place.NewCapacity())
+	spec, err := admission.Parse(sleeper(), capacity.New())
 	require.NoError(t, err)
 	spec.Tenant = "t1"
 	m, apply := stateOf(t,
@@ -122,9 +122,9 @@ func TestTaskSpec_bringsTheLauncherInForce(t *testing.T) {
 			Framework:    &v1.Framework{Type: v1.FrameworkType_HF_TRAINER},
 		},
 		DataConfig: &v1.DataConfig{Sources: []*v1.DataSource{{Path: "/data/train.jsonl"}}},
-	}, place.NewCapacity())
+	}, capacity.New())
 	require.NoError(t, err)
-	command, err := admission.Parse(sleeper(), place.NewCapacity())
+	command, err := admission.Parse(sleeper(), capacity.New())
 	require.NoError(t, err)
 	training.Tenant, command.Tenant = "t1", "t1"
 	m, apply := stateOf(t,

@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/jobverbs"
 	"github.com/mindcoordinator/mind/fsm/work/nodeverbs"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/capacity"
 )
 
 // The tasks of an attempt get the same checkpoints, with the nodes that serve them. For each step a task also gets the
@@ -24,7 +24,7 @@ func TestTaskSpec_checkpointsToResumeFrom(t *testing.T) {
 	request := sleeper()
 	request.ResourceConfig = &v1.ResourceConfig{GpuCount: 2, NodeCount: 2}
 	request.SchedulingConfig = &v1.SchedulingConfig{MaxRetries: proto.Int32(3)}
-	spec, err := admission.Parse(request, place.NewCapacity())
+	spec, err := admission.Parse(request, capacity.New())
 	require.NoError(t, err)
 	spec.Tenant = "t1"
 	node := func(id, addr string) nodeverbs.RegisterNode {

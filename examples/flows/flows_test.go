@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
 	"github.com/mindcoordinator/mind/gateway/wire"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/capacity"
 )
 
 func load(t *testing.T, name string) (m *ir.Module, o rehearse.Options) {
@@ -90,7 +90,7 @@ func TestRetryAndCompensate_undoesTheStagingWhenItIsCanceled(t *testing.T) {
 type roomy struct{}
 
 func (roomy) Nodes() int                           { return 0 }
-func (roomy) RoomFor(work.Shape) place.Room        { return place.Room{} }
+func (roomy) RoomFor(work.Shape) capacity.Room     { return capacity.Room{} }
 func (roomy) Largest(work.Shape) (gpus, nodes int) { return 64, 8 }
 func (roomy) GPUTypes() []string                   { return nil }
 func (roomy) Levels() (all []domains.Level, innermost domains.Level, found bool) {

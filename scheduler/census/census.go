@@ -11,7 +11,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/hardware"
 )
 
 // View is the part of the state that a census reads.
@@ -84,7 +84,7 @@ func Check(n *work.Node, use *work.NodeUse, j *work.Job) v1.NodeCheck_Value {
 		return v1.NodeCheck_MEMORY_IN_USE
 	}
 	if s.Topology == work.TopologyNVLink && s.GPUs > 1 {
-		if _, linked := place.Choose(n, free, want, true); !linked {
+		if _, linked := hardware.Choose(n, free, want, true); !linked {
 			return v1.NodeCheck_LINKS
 		}
 	}

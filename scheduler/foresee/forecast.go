@@ -17,8 +17,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
-	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/preempt"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 // Defaults of a forecast.
@@ -112,7 +112,7 @@ func Starts(v View, tenant string, now time.Time, opts Options) *Forecast {
 	at, freed, closed := now.UnixNano(), []*holding(nil), false
 	windows := windowEnds(v, at)
 	f.at = max(f.at, at)
-	prices := sync.OnceValue(func() *place.Prices { return place.Learn(f.Mix(), f.Nodes()) })
+	prices := sync.OnceValue(func() *worth.Prices { return worth.Learn(f.Mix(), f.Nodes()) })
 	for {
 		out.Passes++
 		plan, causes := scheduler.Plan(f, scheduler.Options{Quiet: true, Prices: prices}), newCauses(freed)

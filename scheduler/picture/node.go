@@ -5,7 +5,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/hardware"
 )
 
 // Choose picks the GPUs for a task on a node of which the given part is in use. It returns false if the task does not
@@ -21,7 +21,7 @@ func Choose(n *work.Node, use *work.NodeUse, s work.Shape) (uint64, bool) {
 		if bits.OnesCount64(free) < want {
 			return 0, false
 		}
-		picked, ok := place.Choose(n, free, want, s.Topology == work.TopologyNVLink)
+		picked, ok := hardware.Choose(n, free, want, s.Topology == work.TopologyNVLink)
 		if !ok {
 			return 0, false
 		}

@@ -1,43 +1,6 @@
 package place
 
-import (
-	"encoding/binary"
-	"slices"
-
-	"github.com/mindcoordinator/mind/fsm/work"
-)
-
-// Equal returns the same text for nodes with GPUs that the tasks of a gang may use together, because the slowest rank determines
-// the speed of all: of those that the shape may use, the types, models and sizes are the same. How many each node has, at which
-// indices, and its other GPUs make no difference.
-func Equal(gpus []work.GPU, s *work.Shape) string {
-	var buf [4]string
-	kinds := buf[:0]
-	var last *work.GPU
-	for i := range gpus {
-		g := &gpus[i]
-		if last != nil && g.Type == last.Type && g.Model == last.Model && g.MemMB == last.MemMB && g.MIG == last.MIG || !work.GPUMatches(g, s) {
-			continue
-		}
-		last = g
-		b := binary.BigEndian.AppendUint32(nil, g.MemMB)
-		if kind := string(appendText(appendText(b, g.Type), g.Model)); !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
-	}
-	if len(kinds) == 1 {
-		return kinds[0]
-	}
-	slices.Sort(kinds)
-	var all []byte
-	for _, kind := range kinds {
-		all = appendText(all, kind)
-	}
-	return string(all)
-}
-
-// gang reports whether the tasks of a shape must have equal GPUs.
-func gang(s *work.Shape) bool { return s.Nodes > 1 && s.NeedsGPU() }
+import "github.com/mindcoordinator/mind/scheduler/hardware"
 
 // equate numbers the kinds of hosts, by kind.number: a gang may use two kinds together that have the same number. Kinds that do not
 // suit the shape have -1.
@@ -48,11 +11,11 @@ func (f *Fit) equate() {
 	}
 	numbers := map[string]int{}
 	for _, c := range f.kinds {
-		if !gang(&f.shape) {
+		if !hardware.Gang(&f.shape) {
 			f.equal[c.number] = c.spec
 			continue
 		}
-		text := Equal(c.kind.gpus, &f.shape)
+		text := hardware.Equal(c.kind.gpus, &f.shape)
 		n, ok := numbers[text]
 		if !ok {
 			n = len(numbers)

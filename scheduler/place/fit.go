@@ -163,5 +163,5 @@ func (f *Fit) whole(h *host, suited uint64) (uint64, bool) {
 	if f.shape.GPUs == 0 {
 		return 0, true
 	}
-	return h.wiring().pick(h.free&suited, int(f.shape.GPUs), f.shape.Topology == work.TopologyNVLink)
+	return h.wiring().Pick(h.free&suited, int(f.shape.GPUs), f.shape.Topology == work.TopologyNVLink)
 }

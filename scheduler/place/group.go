@@ -107,7 +107,7 @@ func (p *Pool) newGroup(l load) *group {
 		g.left = append(g.left, binary.BigEndian.Uint16([]byte(l.parts[i+size-2:i+size])))
 	}
 	if p.prices != nil {
-		g.value = p.prices.value(l.kind.terms, l.cpus, l.mem, int(l.number), g.left)
+		g.value = p.prices.Value(l.kind.terms, l.cpus, l.mem, int(l.number), g.left)
 	}
 	p.groups[l] = g
 	l.kind.groups = append(l.kind.groups, g)
@@ -196,7 +196,7 @@ func (p *Pool) score(g *group, s *work.Shape, suited uint64) (float64, uint16) {
 // loss returns the value that a host of the group loses if the given capacity is left on it. It is rounded, so that
 // places of equal cost compare equal, in whatever order the sums were made.
 func (p *Pool) loss(g *group, cpus, mem uint32, free int, left []uint16) float64 {
-	return math.Round((g.value-p.prices.value(g.kind.terms, cpus, mem, free, left))*1024) / 1024
+	return math.Round((g.value-p.prices.Value(g.kind.terms, cpus, mem, free, left))*1024) / 1024
 }
 
 // simpleScore scores by best fit: hosts with the fewest free GPUs first, and for fractions the fullest GPU.

@@ -18,6 +18,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 // The workloads of Alibaba's trace cluster-trace-gpu-v2023, with the results of the artifact of Weng et al., "Beware of
@@ -130,7 +131,7 @@ func inflate(nodes cluster, tasks []work.Shape, capacity int) (x100, x130 float6
 	for i, s := range tasks {
 		if seen[s]++; i+1 == learn {
 			learn += 1 + learn/5
-			pool.Reprice(place.Learn(maps.All(seen), nodes.Nodes()))
+			pool.Reprice(worth.Learn(maps.All(seen), nodes.Nodes()))
 			clear(fits)
 		}
 		if fits[s] == nil {

@@ -165,7 +165,7 @@ func (p *Pool) able(f *Fit) bitset {
 			continue
 		}
 		if f.shape.NeedsGPU() {
-			_, ok = h.wiring().pick(h.healthy()&gpus, max(1, int(f.shape.GPUs)), f.shape.Topology == work.TopologyNVLink)
+			_, ok = h.wiring().Pick(h.healthy()&gpus, max(1, int(f.shape.GPUs)), f.shape.Topology == work.TopologyNVLink)
 		}
 		if ok {
 			set.add(i)

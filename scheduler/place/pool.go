@@ -16,6 +16,8 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler/hardware"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 // Pool is the free capacity of the cluster during one pass. It only shrinks, except by Withhold.
@@ -25,8 +27,8 @@ type Pool struct {
 	keys   []string // the labels in the selectors of waiting jobs
 	groups map[load]*group
 	// prices decide between places. learn makes them before the first placement.
-	prices *Prices
-	learn  func() *Prices
+	prices *worth.Prices
+	learn  func() *worth.Prices
 	// empty caches, by shape, the hosts that could hold a task if they were empty. settled are the hosts that may run
 	// replacements; nil before the first use.
 	empty   map[work.Shape]bitset
@@ -48,7 +50,7 @@ type Pool struct {
 type host struct {
 	node *work.Node
 	kind *kind
-	wire *wiring
+	wire *hardware.Wiring
 	// free are the healthy GPUs without leases. shared are those that are leased in part, and left is the rest of each,
 	// in thousandths.
 	free, shared uint64
@@ -62,12 +64,12 @@ type host struct {
 type kind struct {
 	number int
 	gpus   []work.GPU
-	alike  bool     // all GPUs are of one type and size
-	labels []string // values, in the order of the pool's keys
-	has    []bool   // whether the label exists
-	spec   int      // number shared by kinds with the same GPUs
-	terms  []term   // the terms of the prices for these GPUs
-	wire   *wiring  // of the last host for which it was made, whose GPUs are in wired
+	alike  bool             // all GPUs are of one type and size
+	labels []string         // values, in the order of the pool's keys
+	has    []bool           // whether the label exists
+	spec   int              // number shared by kinds with the same GPUs
+	terms  worth.Terms      // the terms of the prices for these GPUs
+	wire   *hardware.Wiring // of the last host for which it was made, whose GPUs are in wired
 	wired  []work.GPU
 	// groups are all groups that have existed. log[n] lists those with n free GPUs, and again each time when they get a
 	// first host.
@@ -90,7 +92,7 @@ type View interface {
 
 // New makes a pool of the ready nodes. Later calls of For may select only by labels that one of the given shapes
 // selects by. prices is called before the first placement; if it returns nil, places are chosen by best fit.
-func New(v View, shapes iter.Seq[work.Shape], prices func() *Prices) *Pool {
+func New(v View, shapes iter.Seq[work.Shape], prices func() *worth.Prices) *Pool {
 	keys := selectorKeys(shapes)
 	p := &Pool{hosts: make([]host, 0, 64), keys: keys, groups: map[load]*group{}, learn: prices}
 	values, has := make([]string, len(keys)), make([]bool, len(keys))
@@ -157,7 +159,7 @@ func sub(a, b uint32) uint32 {
 func (p *Pool) kindOf(node *work.Node, values []string, has []bool) *kind {
 	spec := len(p.kinds)
 	for i := len(p.kinds) - 1; i >= 0; i-- {
-		if !sameGPUs(p.kinds[i].gpus, node.GPUs) {
+		if !hardware.Same(p.kinds[i].gpus, node.GPUs) {
 			continue
 		}
 		spec = p.kinds[i].spec
@@ -179,20 +181,7 @@ func (k *kind) holds(node *work.Node, values []string, has []bool) bool {
 			return false
 		}
 	}
-	return sameGPUs(k.gpus, node.GPUs)
-}
-
-func sameGPUs(x, y []work.GPU) bool {
-	if len(x) != len(y) {
-		return false
-	}
-	for i := range x {
-		a, b := &x[i], &y[i]
-		if a.Index != b.Index || a.MemMB != b.MemMB || a.Type != b.Type || a.Model != b.Model {
-			return false
-		}
-	}
-	return true
+	return hardware.Same(k.gpus, node.GPUs)
 }
 
 // alike reports whether all GPUs suit the same shapes.
@@ -232,24 +221,14 @@ func (p *Pool) take(i int, s *work.Shape, gpus uint64) {
 	p.enter(i)
 }
 
-func (h *host) wiring() *wiring {
+func (h *host) wiring() *hardware.Wiring {
 	if h.wire == nil {
-		if k := h.kind; k.wire == nil || !sameLinks(k.wired, h.node.GPUs) {
-			k.wire, k.wired = wire(h.node.GPUs), h.node.GPUs
+		if k := h.kind; k.wire == nil || !hardware.SameLinks(k.wired, h.node.GPUs) {
+			k.wire, k.wired = hardware.Wire(h.node.GPUs), h.node.GPUs
 		}
 		h.wire = h.kind.wire
 	}
 	return h.wire
-}
-
-// sameLinks reports whether equal GPUs are linked in the same way.
-func sameLinks(x, y []work.GPU) bool {
-	for i := range x {
-		if x[i].NVLink != y[i].NVLink || x[i].NUMA != y[i].NUMA {
-			return false
-		}
-	}
-	return true
 }
 
 // selectorKeys returns the labels in the selectors of the shapes.

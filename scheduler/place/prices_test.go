@@ -11,6 +11,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 func nodeOf(id, kind string, gpus int, cpus uint32) *work.Node {
@@ -68,8 +69,8 @@ func TestPrices_choose(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pool := place.New(tt.nodes, slices.Values([]work.Shape(nil)), func() *place.Prices {
-				return place.Learn(maps.All(tt.mix), tt.nodes.Nodes())
+			pool := place.New(tt.nodes, slices.Values([]work.Shape(nil)), func() *worth.Prices {
+				return worth.Learn(maps.All(tt.mix), tt.nodes.Nodes())
 			})
 			got := ""
 			for _, s := range tt.jobs {
@@ -85,8 +86,8 @@ func TestPrices_choose(t *testing.T) {
 // Without jobs that ask for GPUs there are no prices, and places are chosen by best fit.
 func TestLearn_nothing(t *testing.T) {
 	nodes := cluster{nodeOf("n1", "A100", 2, 64), nodeOf("n2", "A100", 1, 64)}
-	require.Nil(t, place.Learn(maps.All(map[work.Shape]int{{Nodes: 1, CPUs: 4}: 10}), nodes.Nodes()))
-	pool := place.New(nodes, slices.Values([]work.Shape(nil)), func() *place.Prices { return nil })
+	require.Nil(t, worth.Learn(maps.All(map[work.Shape]int{{Nodes: 1, CPUs: 4}: 10}), nodes.Nodes()))
+	pool := place.New(nodes, slices.Values([]work.Shape(nil)), func() *worth.Prices { return nil })
 	tasks, ok := pool.For(work.Shape{Nodes: 1, GPUs: 1}).Place()
 	require.True(t, ok)
 	require.Equal(t, "n2", tasks[0].Node)

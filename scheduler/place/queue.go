@@ -125,7 +125,7 @@ func (f *Fit) hostOf(e *scored, from int) (int, uint64) {
 // part returns the GPU of a host that a fraction goes to.
 func (f *Fit) part(h *host, e *scored) uint64 {
 	if e.from == whole {
-		gpus, _ := h.wiring().pick(h.free&e.suited, 1, false)
+		gpus, _ := h.wiring().Pick(h.free&e.suited, 1, false)
 		return gpus
 	}
 	for rest := h.shared & e.suited; rest != 0; rest &= rest - 1 {

@@ -6,6 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
+	"github.com/mindcoordinator/mind/scheduler/hardware"
 )
 
 // Reason returns why no job of the fit can be placed now.
@@ -87,7 +88,7 @@ func (f *Fit) survey() (most, enough, fitting int) {
 	alike := map[int]int{}
 	for _, c := range f.kinds {
 		at := f.equal[c.number]
-		if !gang(&f.shape) {
+		if !hardware.Gang(&f.shape) {
 			at = 0
 		}
 		from := int(f.shape.GPUs)
@@ -152,7 +153,7 @@ func (f *Fit) never(need reason.Reason) reason.Reason {
 			continue
 		}
 		labelled = true
-		n := bits.OnesCount64(matching(k.gpus, s))
+		n := bits.OnesCount64(hardware.Suiting(k.gpus, s))
 		typed = typed || n > 0
 		largest = max(largest, n)
 	}

@@ -9,6 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/changes"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 // Changing is a View whose rows never change: a changed row has a new address.
@@ -48,7 +49,7 @@ type keptNode struct {
 
 // Sync updates the pool to a view, for jobs of these shapes. It forgets the placements since the last call: the view
 // has those that were applied.
-func (k *Kept) Sync(v Changing, shapes iter.Seq[work.Shape], prices func() *Prices) {
+func (k *Kept) Sync(v Changing, shapes iter.Seq[work.Shape], prices func() *worth.Prices) {
 	if k.Pool == nil || !slices.Equal(k.keys, selectorKeys(shapes)) || !k.update(v, prices) {
 		k.Pool = New(v, shapes, prices)
 		k.remember(v)
@@ -60,7 +61,7 @@ func (k *Kept) Sync(v Changing, shapes iter.Seq[work.Shape], prices func() *Pric
 
 // update reads the nodes that have changed; all, if the view does not list them. It returns false if the hosts of the
 // pool are other ones now.
-func (k *Kept) update(v Changing, prices func() *Prices) bool {
+func (k *Kept) update(v Changing, prices func() *worth.Prices) bool {
 	var changed iter.Seq[string]
 	n, lists := v.(noting)
 	if lists {

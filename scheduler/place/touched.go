@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler/hardware"
 )
 
 // Touched returns the number of hosts that the last Kept.Sync has read again. A search that failed before still fails if
@@ -72,7 +73,7 @@ func (p *Pool) holds(i int, s *work.Shape, suited uint64) bool {
 	if s.Topology != work.TopologyNVLink || s.GPUs <= 1 || s.FractionMilli > 0 {
 		return true
 	}
-	_, ok := h.wiring().pick(h.free&suited, int(s.GPUs), true)
+	_, ok := h.wiring().Pick(h.free&suited, int(s.GPUs), true)
 	return ok
 }
 
@@ -81,6 +82,6 @@ func (k *kind) suits(s *work.Shape, keys []string) (uint64, bool) {
 	if !k.selected(s.Selector, keys) {
 		return 0, false
 	}
-	gpus := matching(k.gpus, s)
+	gpus := hardware.Suiting(k.gpus, s)
 	return gpus, !s.NeedsGPU() || bits.OnesCount64(gpus) >= max(1, int(s.GPUs))
 }

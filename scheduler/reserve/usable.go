@@ -5,8 +5,8 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler/hardware"
 	"github.com/mindcoordinator/mind/scheduler/picture"
-	"github.com/mindcoordinator/mind/scheduler/place"
 )
 
 // usable is the part of a node that tasks of one shape could use if the node were empty. It is kept for all decisions
@@ -14,7 +14,7 @@ import (
 type usable struct {
 	could bool
 	gpus  uint64
-	// equal is place.Equal of the node for the shape; empty: it was not asked for.
+	// equal is hardware.Equal of the node for the shape; empty: it was not asked for.
 	equal string
 }
 
@@ -33,7 +33,7 @@ func (t *sites) usableBy(s work.Shape) []usable {
 
 func (u *usable) equalOf(n *work.Node, s *work.Shape) string {
 	if u.equal == "" {
-		u.equal = place.Equal(n.GPUs, s)
+		u.equal = hardware.Equal(n.GPUs, s)
 	}
 	return u.equal
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work/typed"
 	"github.com/mindcoordinator/mind/fsm/work/windows"
 	"github.com/mindcoordinator/mind/scheduler"
-	"github.com/mindcoordinator/mind/scheduler/place"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 // Remedy is a change with which the job would start now.
@@ -64,7 +64,7 @@ type remedies struct {
 	view   *fsm.View
 	job    *work.Job
 	now    time.Time
-	prices func() *place.Prices
+	prices func() *worth.Prices
 	found  []Remedy
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 	"github.com/mindcoordinator/mind/scheduler/foresee"
-	"github.com/mindcoordinator/mind/scheduler/place"
 	"github.com/mindcoordinator/mind/scheduler/preempt"
+	"github.com/mindcoordinator/mind/scheduler/worth"
 )
 
 // Answer says what would happen to the job.
@@ -33,19 +33,19 @@ func (a *Answer) Starts() bool { return len(a.Nodes) > 0 }
 
 // Prices returns a function for [scheduler.Options] that learns the prices of a view once. Answers from one view share
 // it.
-func Prices(v *fsm.View) func() *place.Prices {
-	var learned *place.Prices
+func Prices(v *fsm.View) func() *worth.Prices {
+	var learned *worth.Prices
 	done := false
-	return func() *place.Prices {
+	return func() *worth.Prices {
 		if !done {
-			learned, done = place.Learn(v.Mix(), v.Nodes()), true
+			learned, done = worth.Learn(v.Mix(), v.Nodes()), true
 		}
 		return learned
 	}
 }
 
 // Try returns what would happen to a job that is QUEUED. The error is for the person who supposed the change.
-func Try(v *fsm.View, j *work.Job, c Change, now time.Time, prices func() *place.Prices) (*Answer, error) {
+func Try(v *fsm.View, j *work.Job, c Change, now time.Time, prices func() *worth.Prices) (*Answer, error) {
 	w, err := with(v, j, &c, now.UnixNano())
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package place
+package capacity
 
 import (
 	"github.com/mindcoordinator/mind/fsm/work"

@@ -1,4 +1,5 @@
-package place
+// Package capacity says whether a shape could ever run on the nodes of a cluster.
+package capacity
 
 import (
 	"encoding/binary"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/domains"
+	"github.com/mindcoordinator/mind/scheduler/hardware"
 )
 
 // Capacity is the capacity of the nodes if they were empty and healthy. A shape that has no room in it can never run.
@@ -45,7 +47,7 @@ type machines struct {
 	machineKey
 	count  int
 	labels map[string]string
-	wire   *wiring
+	wire   *hardware.Wiring
 }
 
 // countedNode is a node with the keys under which it is counted.
@@ -88,8 +90,8 @@ type Room struct {
 	Where string
 }
 
-// NewCapacity returns the capacity of a cluster without nodes.
-func NewCapacity() *Capacity {
+// New returns the capacity of a cluster without nodes.
+func New() *Capacity {
 	return &Capacity{nodes: map[string]countedNode{}, specs: map[string]*spec{}, known: map[work.Shape]Room{}}
 }
 
@@ -108,7 +110,7 @@ func (c *Capacity) Put(n *work.Node) {
 		return
 	}
 	c.Remove(n.ID)
-	at := countedNode{n, specKey(n.GPUs), machineKey{n.CPUs, n.MemMB, linksKey(n.GPUs), labelsKey(n.Labels)}}
+	at := countedNode{n, hardware.Spec(n.GPUs), machineKey{n.CPUs, n.MemMB, linksKey(n.GPUs), labelsKey(n.Labels)}}
 	s := c.specs[at.spec]
 	if s == nil {
 		s = &spec{gpus: n.GPUs, machines: map[machineKey]*machines{}}
@@ -116,7 +118,7 @@ func (c *Capacity) Put(n *work.Node) {
 	}
 	m := s.machines[at.key]
 	if m == nil {
-		m = &machines{machineKey: at.key, labels: n.Labels, wire: wire(n.GPUs)}
+		m = &machines{machineKey: at.key, labels: n.Labels, wire: hardware.Wire(n.GPUs)}
 		s.machines[at.key] = m
 	}
 	m.count++
@@ -160,8 +162,8 @@ func (c *Capacity) survey(s *work.Shape) Room {
 	inDomains := newByDomain(s)
 	for name, spec := range c.specs { // order-free: sums and maxima, and byDomain orders what it finds
 		able, gpus, equal := 0, spec.suit(s), name
-		if gang(s) {
-			equal = Equal(spec.gpus, s)
+		if hardware.Gang(s) {
+			equal = hardware.Equal(spec.gpus, s)
 		}
 		for _, m := range spec.machines {
 			lacks := m.lacks(s, gpus)
@@ -200,7 +202,7 @@ func (c *Capacity) Largest(s work.Shape) (gpus, nodes int) {
 	s.GPUs, s.FractionMilli, s.Topology = 1, 0, work.TopologyAny
 	able := map[string]*[work.MaxGPUs + 1]int{} // by equal GPUs: how many nodes have so many of them, or more
 	for _, spec := range c.specs {              // order-free: sums
-		each, equal := spec.suit(&s), Equal(spec.gpus, &s)
+		each, equal := spec.suit(&s), hardware.Equal(spec.gpus, &s)
 		for _, m := range spec.machines {
 			if m.lacks(&s, each).Lacks != NeedNothing {
 				continue
@@ -270,7 +272,7 @@ func (m *machines) lacks(s *work.Shape, gpus suited) Room {
 			return Room{Lacks: NeedGPUs, Most: have}
 		}
 		if s.Topology == work.TopologyNVLink {
-			if _, linked := m.wire.pick(gpus.set, want, true); !linked {
+			if _, linked := m.wire.Pick(gpus.set, want, true); !linked {
 				return Room{Lacks: NeedNVLink}
 			}
 		}
@@ -292,17 +294,6 @@ func sameMachine(a, b *work.Node) bool {
 		})
 }
 
-func specKey(gpus []work.GPU) string {
-	var b []byte
-	for i := range gpus {
-		g := &gpus[i]
-		b = append(b, g.Index)
-		b = binary.BigEndian.AppendUint32(b, g.MemMB)
-		b = appendText(appendText(b, g.Type), g.Model)
-	}
-	return string(b)
-}
-
 func linksKey(gpus []work.GPU) string {
 	var b []byte
 	for i := range gpus {
@@ -314,12 +305,7 @@ func linksKey(gpus []work.GPU) string {
 func labelsKey(labels map[string]string) string {
 	var b []byte
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		b = appendText(appendText(b, k), labels[k])
+		b = hardware.AppendText(hardware.AppendText(b, k), labels[k])
 	}
 	return string(b)
-}
-
-// appendText appends the length of a text and the text, so that different lists of texts have different encodings.
-func appendText(b []byte, text string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }

@@ -1,4 +1,4 @@
-package place
+package hardware
 
 import (
 	"math/bits"
@@ -6,17 +6,18 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// wiring has the connections between the GPUs of one node: for each index, its peers over NVLink and the GPUs of the
+// Wiring has the connections between the GPUs of one node: for each index, its peers over NVLink and the GPUs of the
 // same NUMA node.
-type wiring struct {
+type Wiring struct {
 	nvlink [64]uint64
 	numa   [64]uint64
 	// uniform: all GPUs are connected in the same way, so any choice is equally good.
 	uniform bool
 }
 
-func wire(gpus []work.GPU) *wiring {
-	w := &wiring{uniform: true}
+// Wire returns the connections between some GPUs.
+func Wire(gpus []work.GPU) *Wiring {
+	w := &Wiring{uniform: true}
 	var all uint64
 	for i := range gpus {
 		all |= 1 << gpus[i].Index
@@ -38,10 +39,10 @@ func wire(gpus []work.GPU) *wiring {
 	return w
 }
 
-// pick chooses want GPUs out of free: those with the best connection (NVLink first, then the same NUMA node), and among
+// Pick chooses want GPUs out of free: those with the best connection (NVLink first, then the same NUMA node), and among
 // equals those that leave the largest islands whole. With nvlink set, all chosen GPUs must be connected to each other over
 // NVLink; ok is false if no such choice is found.
-func (w *wiring) pick(free uint64, want int, nvlink bool) (chosen uint64, ok bool) {
+func (w *Wiring) Pick(free uint64, want int, nvlink bool) (chosen uint64, ok bool) {
 	n := bits.OnesCount64(free)
 	if n < want {
 		return 0, false
@@ -66,7 +67,7 @@ func (w *wiring) pick(free uint64, want int, nvlink bool) (chosen uint64, ok boo
 }
 
 // grow collects want GPUs around seed, nearest first, and scores the result.
-func (w *wiring) grow(seed int, free uint64, want int, nvlink bool) (set uint64, score int, ok bool) {
+func (w *Wiring) grow(seed int, free uint64, want int, nvlink bool) (set uint64, score int, ok bool) {
 	set = 1 << seed
 	for bits.OnesCount64(set) < want {
 		next, nearest := -1, -1
@@ -96,7 +97,7 @@ func (w *wiring) grow(seed int, free uint64, want int, nvlink bool) (set uint64,
 }
 
 // neighbours counts the free GPUs in the same island as i, which taking i would break up.
-func (w *wiring) neighbours(i int, free uint64) int {
+func (w *Wiring) neighbours(i int, free uint64) int {
 	return bits.OnesCount64((w.nvlink[i] | w.numa[i]) & free &^ (1 << i))
 }
 

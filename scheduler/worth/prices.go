@@ -1,4 +1,5 @@
-package place
+// Package worth says what the free capacity of a node is worth to the jobs of a mix.
+package worth
 
 import (
 	"cmp"
@@ -6,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/scheduler/hardware"
 )
 
 // Mix iterates shapes with the number of jobs that have them. A shape may occur more than once.
@@ -41,7 +43,7 @@ type Prices struct {
 	// Jobs is the number of jobs that the prices were learned from.
 	Jobs  int
 	worth [whole + 1]float64 // in thousandths of a GPU
-	specs map[string][]term
+	specs map[string]Terms
 }
 
 // term is the contribution of one shape to the value of a node with suitable GPUs.
@@ -54,6 +56,9 @@ type term struct {
 	perCPU, perMem float64
 	cpus, mem      uint32
 }
+
+// Terms are those of the shapes that some GPUs suit.
+type Terms []term
 
 // machineClass identifies nodes that are equal when they are empty.
 type machineClass struct {
@@ -68,15 +73,15 @@ func Learn(mix Mix, nodes iter.Seq[*work.Node]) *Prices {
 	if len(terms) == 0 {
 		return nil
 	}
-	p := &Prices{Jobs: jobs, specs: map[string][]term{}}
+	p := &Prices{Jobs: jobs, specs: map[string]Terms{}}
 	p.learnWorth(terms)
 	count, gpus := map[machineClass]int{}, map[string][]work.GPU{}
 	var classes []machineClass
 	var last []work.GPU
 	var key string
 	for n := range nodes {
-		if key == "" || !sameGPUs(last, n.GPUs) {
-			key, last = specKey(n.GPUs), n.GPUs
+		if key == "" || !hardware.Same(last, n.GPUs) {
+			key, last = hardware.Spec(n.GPUs), n.GPUs
 		}
 		c := machineClass{key, n.CPUs, n.MemMB}
 		if count[c]++; count[c] == 1 {
@@ -88,7 +93,7 @@ func Learn(mix Mix, nodes iter.Seq[*work.Node]) *Prices {
 	for spec, g := range gpus { // order-free: one entry each
 		suits[spec] = make([]bool, len(terms))
 		for i := range terms {
-			suits[spec][i] = matching(g, &shapes[i]) != 0
+			suits[spec][i] = hardware.Suiting(g, &shapes[i]) != 0
 		}
 	}
 	total := 0.0
@@ -202,8 +207,11 @@ func (t *term) usable(cpus, mem uint32, free int, parts []uint16, worth float64)
 	return (1-byCopies)*fluid + byCopies*copies
 }
 
-// value returns the value of a node's free capacity: free GPUs, remainders of shared ones, CPUs and memory.
-func (p *Prices) value(terms []term, cpus, mem uint32, free int, parts []uint16) float64 {
+// Of returns the terms for some GPUs.
+func (p *Prices) Of(gpus []work.GPU) Terms { return p.specs[hardware.Spec(gpus)] }
+
+// Value returns the value of a node's free capacity: free GPUs, remainders of shared ones, CPUs and memory.
+func (p *Prices) Value(terms Terms, cpus, mem uint32, free int, parts []uint16) float64 {
 	worth := whole * float64(free)
 	for _, left := range parts {
 		worth += p.worth[left]
@@ -213,33 +221,4 @@ func (p *Prices) value(terms []term, cpus, mem uint32, free int, parts []uint16)
 		v += terms[i].weight * terms[i].usable(cpus, mem, free, parts, worth)
 	}
 	return v
-}
-
-// matching returns the GPUs that a shape could use.
-func matching(gpus []work.GPU, s *work.Shape) uint64 {
-	var mask uint64
-	for i := range gpus {
-		if work.GPUMatches(&gpus[i], s) {
-			mask |= 1 << gpus[i].Index
-		}
-	}
-	return mask
-}
-
-// Reprice replaces the prices. A Fit that was made before must not be used afterwards.
-func (p *Pool) Reprice(prices *Prices) {
-	if prices == p.prices {
-		return
-	}
-	p.prices = prices
-	for _, k := range p.kinds {
-		k.terms = nil
-		if prices == nil {
-			continue
-		}
-		k.terms = prices.specs[specKey(k.gpus)]
-		for _, g := range k.groups {
-			g.value = prices.value(k.terms, g.cpus, g.mem, int(g.number), g.left)
-		}
-	}
 }
