@@ -313,7 +313,7 @@ func (b *between) entryOf(f *Fit, g *group) *open {
 	e := b.entries[g]
 	if e == nil {
 		suited := b.kinds[g.kind.number].gpus
-		cost, from := f.pool.score(g, &f.shape, suited)
+		cost, from := f.score(g, suited)
 		e = &open{scored: scored{g, suited, cost, from}}
 		b.entries[g] = e
 	}

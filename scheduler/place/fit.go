@@ -7,9 +7,10 @@ import (
 // Fit finds places for the jobs of one shape. Capacity only shrinks during a pass, so a host without room stays without
 // room: such hosts are skipped from then on.
 type Fit struct {
-	pool  *Pool
-	shape work.Shape
-	kinds []candidate
+	pool   *Pool
+	shape  work.Shape
+	scores *shapeScores
+	kinds  []candidate
 	// equal has the numbers of equate.
 	equal  []int
 	queues []queue
@@ -26,7 +27,7 @@ type Fit struct {
 
 // For returns a search for places for jobs of a shape. It examines the hosts at the first search.
 func (p *Pool) For(shape work.Shape) *Fit {
-	f := &Fit{pool: p, shape: shape, spent: newBitset(len(p.hosts))}
+	f := &Fit{pool: p, shape: shape, scores: p.scoresOf(&shape), spent: newBitset(len(p.hosts))}
 	for _, k := range p.kinds {
 		if gpus, ok := k.suits(&shape, p.keys); ok {
 			f.kinds = append(f.kinds, candidate{kind: k, gpus: gpus})

@@ -32,6 +32,8 @@ type group struct {
 	// left has the remainders of parts as numbers. value is the value of the load at the pool's prices.
 	left  []uint16
 	value float64
+	// scores are those that are known, by the number of the shape.
+	scores []score
 }
 
 func (p *Pool) loadOf(h *host) load {
@@ -158,13 +160,8 @@ func (g *group) bestPart(s *work.Shape, suited uint64, loss func(left uint16) fl
 	return best
 }
 
-// score returns the cost of a task on a host of the group, and the remainder of the GPU that a fraction should go to.
+// score computes the score of a task on a host of the group.
 func (p *Pool) score(g *group, s *work.Shape, suited uint64) (float64, uint16) {
-	if p.learn != nil {
-		prices := p.learn()
-		p.learn = nil
-		p.Reprice(prices)
-	}
 	if s.Loose {
 		return p.looseScore(g, s, suited)
 	}

@@ -42,8 +42,10 @@ type Pool struct {
 	reopened map[work.Shape][]int
 	// withheld is the capacity that is kept from jobs now.
 	withheld []held
-	scratch  []byte
-	remains  []uint16
+	// scored are the shapes whose scores the groups keep.
+	scored  map[work.Shape]*shapeScores
+	scratch []byte
+	remains []uint16
 }
 
 // host is a node that may get tasks.

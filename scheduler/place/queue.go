@@ -45,7 +45,7 @@ func (q *queue) catchUp(f *Fit) {
 				if g.count == 0 || g.lacksRoom(s, c.gpus) {
 					continue
 				}
-				cost, from := f.pool.score(g, s, c.gpus)
+				cost, from := f.score(g, c.gpus)
 				q.push(scored{g, c.gpus, cost, from})
 			}
 		}

@@ -11,6 +11,9 @@ func (p *Pool) Reprice(prices *worth.Prices) {
 		return
 	}
 	p.prices = prices
+	for _, g := range p.groups { // order-free: each by itself
+		clear(g.scores)
+	}
 	for _, k := range p.kinds {
 		k.terms = nil
 		if prices == nil {

@@ -74,6 +74,9 @@ func (k *Kept) update(v Changing, prices func() *worth.Prices) bool {
 	p.learn, p.settled = prices, nil
 	clear(p.empty)
 	clear(p.reopened)
+	if len(p.scored) == mostScored {
+		p.forgetScores()
+	}
 	p.withheld, p.touched = p.withheld[:0], p.touched[:0]
 	for _, i := range p.taken {
 		k.uses[i] = &unknownUse
