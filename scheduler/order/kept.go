@@ -29,15 +29,17 @@ type Kept struct {
 	classes    map[work.ClassKey]*keptClass
 	lanes      map[uint32]*keptLane
 	users      keptUsers
+	// number counts the passes.
+	number uint64
 }
 
 // keptClass has the lanes of a class. gone: they are not kept up to date any more.
 type keptClass struct {
 	lanes []*keptLane
 	gone  bool
-	// class is the class in the tree to which it was added last.
-	class *Class
-	tree  *Tree
+	// class is the class as which it was opened last, in the pass with the number opened.
+	class  *Class
+	opened uint64
 }
 
 type keptLane struct {
@@ -58,7 +60,7 @@ func (k *Kept) Sync(v ChangingView, r *Ranking) {
 		for _, c := range k.classes { // order-free: each is marked by itself
 			c.gone = true
 		}
-		*k = Kept{ByUser: k.ByUser, stratified: r.stratified(), classes: map[work.ClassKey]*keptClass{}, lanes: map[uint32]*keptLane{}, users: keptUsers{known: map[userKey]*keptUser{}}}
+		*k = Kept{ByUser: k.ByUser, number: k.number, stratified: r.stratified(), classes: map[work.ClassKey]*keptClass{}, lanes: map[uint32]*keptLane{}, users: keptUsers{known: map[userKey]*keptUser{}}}
 	} else {
 		k.view = v
 		for lane := range changed {
@@ -67,7 +69,7 @@ func (k *Kept) Sync(v ChangingView, r *Ranking) {
 			}
 		}
 	}
-	k.view, k.mark = v, v.LanesChanged()
+	k.view, k.mark, k.number = v, v.LanesChanged(), k.number+1
 }
 
 // Rest forgets the view, which may be large, until the next Sync.

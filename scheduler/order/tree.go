@@ -117,7 +117,7 @@ func (t *Tree) OpenKept(c *Class, k *Kept) {
 	if len(lanes) == 0 {
 		return
 	}
-	c.Lanes, c.kept.class, c.kept.tree = c.Lanes+len(lanes), c, t
+	c.Lanes, c.kept.class, c.kept.opened = c.Lanes+len(lanes), c, k.number
 	t.kept, t.opened = k, append(t.opened, c.kept)
 }
 

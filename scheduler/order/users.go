@@ -117,10 +117,11 @@ func (t *Tree) begin(n *node, l *keptLane) {
 	n.lanes = append(n.lanes, &l.lane)
 }
 
-// beginAll adds the lanes of a user that are of opened classes which still have hope.
+// beginAll adds the lanes of a user that are of opened classes. Those of classes that are blocked by now are among them:
+// until its turn, the need of such a lane counts for the guarantee of its queue.
 func (t *Tree) beginAll(n *node, u *keptUser) {
 	for _, l := range u.lanes {
-		if l.class.tree == t && !l.class.class.Blocked {
+		if l.class.opened == t.kept.number {
 			t.begin(n, l)
 		}
 	}

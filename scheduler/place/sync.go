@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -32,9 +33,8 @@ type noting interface {
 // pool that New would make.
 type Kept struct {
 	*Pool
+	// nodes are in the order of their ids.
 	nodes []keptNode
-	// byID has the indices of the nodes.
-	byID map[string]int
 	// uses are the resources in use that the hosts were loaded from, by host.
 	uses []*work.NodeUse
 	// mark is the position after the last change of a node that was read.
@@ -86,7 +86,9 @@ func (k *Kept) update(v Changing, prices func() *worth.Prices) bool {
 			k.load(i, n.UseOf(p.hosts[i].node.ID))
 		}
 		for id := range changed {
-			k.load(k.nodes[k.byID[id]].host, n.UseOf(id))
+			if i, known := k.indexOf(id); known {
+				k.load(k.nodes[i].host, n.UseOf(id))
+			}
 		}
 	} else {
 		k.loadAll(v)
@@ -155,7 +157,7 @@ func (k *Kept) sameNodes(v View) bool {
 // sameRows is sameNodes for the nodes that may have changed.
 func (k *Kept) sameRows(v noting, changed iter.Seq[string]) bool {
 	for id := range changed {
-		i, known := k.byID[id]
+		i, known := k.indexOf(id)
 		node, exists := v.Node(id)
 		if known != exists {
 			return false
@@ -165,6 +167,11 @@ func (k *Kept) sameRows(v noting, changed iter.Seq[string]) bool {
 		}
 	}
 	return true
+}
+
+// indexOf returns the index of a node.
+func (k *Kept) indexOf(id string) (int, bool) {
+	return slices.BinarySearchFunc(k.nodes, id, func(n keptNode, id string) int { return cmp.Compare(n.node.ID, id) })
 }
 
 // sameRow reports whether the row of a node makes the same host as the one that was read. It stores the new row.
@@ -192,7 +199,7 @@ func sameHost(a, b *work.Node) bool {
 }
 
 func (k *Kept) remember(v Changing) {
-	k.nodes, k.byID, k.uses = k.nodes[:0], map[string]int{}, make([]*work.NodeUse, len(k.hosts))
+	k.nodes, k.uses = k.nodes[:0], make([]*work.NodeUse, len(k.hosts))
 	next := 0
 	for node := range v.Nodes() {
 		n := keptNode{node, -1}
@@ -200,7 +207,6 @@ func (k *Kept) remember(v Changing) {
 			n.host = next
 			next++
 		}
-		k.byID[node.ID] = len(k.nodes)
 		k.nodes = append(k.nodes, n)
 	}
 	at := 0
@@ -231,7 +237,7 @@ func (k *Kept) Check(v Changing) error {
 	i := 0
 	for node := range v.Nodes() {
 		switch {
-		case i >= len(k.nodes) || k.nodes[i].node != node || k.byID[node.ID] != i:
+		case i >= len(k.nodes) || k.nodes[i].node != node:
 			return fmt.Errorf("node %s: the pool has another row of it", node.ID)
 		case node.State != v1.NodeState_READY:
 			if k.nodes[i].host >= 0 {
