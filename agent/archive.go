@@ -81,6 +81,7 @@ func (a *agent) openCheckpoints() error {
 		}
 		a.cfg.Data.Archive = store
 	}
+	a.cfg.Data.Archives = []string{cfg.URL, a.cfg.LogArchive.URL}
 	a.checkpoints = checkpoints.New(checkpoints.Config{
 		As:    a.as(),
 		Store: a.cfg.Data.Archive, DataDir: a.cfg.DataDir, Private: a.private, Outputs: a.outputs, Outbox: a.outbox, Rate: cfg.Rate, Log: a.log, Metrics: a.cfg.Metrics,

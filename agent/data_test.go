@@ -19,6 +19,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/archive"
 )
 
 // training is an order for a script that has data.
@@ -138,6 +139,30 @@ func TestDataThatCannotBeHadEndsTheTask(t *testing.T) {
 		require.NotContains(t, l.kinds(o.GetTask()), "Running")
 	}
 	require.Zero(t, gets.Load())
+}
+
+// Both archives of an agent have what jobs of all tenants wrote, and the agent may have a key that opens them.
+func TestNoDataIsTakenFromTheArchives(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	t.Cleanup(server.Close)
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	key := archive.Access{KeyID: "id", Secret: "secret"}
+	cfg.CheckpointArchive.URL, cfg.CheckpointArchive.Access = "s3://kept/mind?region=us-east-1&endpoint="+server.URL, key
+	cfg.LogArchive.URL, cfg.LogArchive.Access = "s3://logs?region=us-east-1&endpoint="+server.URL, key
+	cfg.Data.S3.Endpoint, cfg.Data.S3.Region = server.URL, "us-east-1"
+	inProcess(t, cfg)
+	for source, want := range map[string]string{
+		"s3://kept/mind/checkpoints/victim/job_1/ckpt_1/f": "s3://kept is the archive of node",
+		"s3://logs/manifests/job_1":                        "s3://logs is the archive of node",
+		"s3://kept/data":                                   "denies access",
+	} {
+		o := training(t, "exit 0", source)
+		l.want(o)
+		end := l.ended(o.GetTask())
+		require.Equal(t, v1.ErrorType_DATA_FETCH, end.GetErrorType(), end.GetErrorMessage())
+		require.Contains(t, end.GetErrorMessage(), want)
+	}
 }
 
 func TestATaskThatWaitsForItsDataCanBeStopped(t *testing.T) {

@@ -20,6 +20,9 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
+// amazon is the endpoint of buckets for which none is given.
+const amazon = "s3.amazonaws.com"
+
 // bucket is a store in an S3-compatible bucket, which must exist.
 type bucket struct {
 	client *minio.Client
@@ -35,7 +38,7 @@ type place struct {
 }
 
 func bucketOf(u *url.URL) (place, error) {
-	p := place{name: u.Host, prefix: strings.Trim(u.Path, "/"), host: "s3.amazonaws.com", secure: true}
+	p := place{name: u.Host, prefix: strings.Trim(u.Path, "/"), host: amazon, secure: true}
 	if p.prefix != "" {
 		if err := checkKey(p.prefix); err != nil {
 			return p, fmt.Errorf("prefix of the bucket: %w", err)

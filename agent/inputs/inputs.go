@@ -58,6 +58,8 @@ type Config struct {
 	S3 sources.S3
 	// Archive stores checkpoints that are no longer on their nodes; nil: there is none.
 	Archive archive.Store
+	// Archives are the URLs of the node's archives, in which no s3:// source may lie.
+	Archives []string
 	// Private are directories that no job may read through its agent, apart from the outputs of the tenant's own jobs.
 	Private *private.Paths
 	// Peers reaches the agents of other nodes; nil: they are not asked.
@@ -87,7 +89,7 @@ func (c Config) cache(node, dataDir string, own func(tenant string) string) data
 			// Outputs of jobs may be the data of other jobs of the tenant; the agent's state may not.
 			Roots: c.Roots, As: c.As, Private: c.Private, Own: func(tenant string) []string { return []string{own(tenant)} },
 			Hosts: c.Hosts, Hub: sources.Service{URL: c.HubURL, Token: c.HubToken},
-			Drive: sources.Service{URL: c.DriveURL}, Atlas: sources.Service{URL: c.AtlasURL}, S3: c.S3, Archive: c.Archive,
+			Drive: sources.Service{URL: c.DriveURL}, Atlas: sources.Service{URL: c.AtlasURL}, S3: c.S3, Archive: c.Archive, Archives: c.Archives,
 		},
 	}
 }

@@ -10,11 +10,13 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/reach"
 )
 
@@ -23,11 +25,14 @@ func (r *Resolver) bucket(ctx context.Context, u *url.URL, given Credentials) (*
 	if u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, Faultf("write s3://BUCKET/KEY or s3://BUCKET/PREFIX/")
 	}
+	key := strings.TrimPrefix(u.Path, "/")
+	if err := r.notKept(u.Host, key); err != nil {
+		return nil, err
+	}
 	client, err := r.s3(given)
 	if err != nil {
 		return nil, err
 	}
-	key := strings.TrimPrefix(u.Path, "/")
 	if key != "" && !strings.HasSuffix(key, "/") {
 		info, err := client.StatObject(ctx, u.Host, key, minio.StatObjectOptions{})
 		if err == nil {
@@ -60,7 +65,21 @@ func (r *Resolver) bucket(ctx context.Context, u *url.URL, given Credentials) (*
 	return s, ctx.Err()
 }
 
-// s3 makes a client with the key of the job, or the key of the node, or anonymously without these.
+// notKept refuses a source in an archive of the node, which has what jobs of all tenants wrote.
+func (r *Resolver) notKept(bucket, key string) error {
+	if slices.Contains(strings.Split(key, "/"), "..") { // a proxy in front of the store may take it for another bucket
+		return Faultf("write s3://BUCKET/KEY without ..")
+	}
+	for _, kept := range r.cfg.Archives {
+		if archive.Overlaps(kept, r.cfg.S3.Endpoint, bucket, key) {
+			return missingf("s3://%s is the archive of node %s, or has it below what is named: it keeps what the jobs of all tenants wrote, and is no source of data; use another bucket, or another prefix", bucket, r.cfg.Node)
+		}
+	}
+	return nil
+}
+
+// s3 makes a client with the key of the job, or the key of the node for data, or anonymously without these. The agent's
+// environment has the key of its archives, which is never used here.
 func (r *Resolver) s3(given Credentials) (*minio.Client, error) {
 	p := r.cfg.S3
 	host, secure := "s3.amazonaws.com", true
@@ -74,12 +93,9 @@ func (r *Resolver) s3(given Credentials) (*minio.Client, error) {
 	id, secret, session := given.AWSKeyID, given.AWSSecret, given.AWSToken
 	if id == "" || secret == "" {
 		id, secret, session = p.KeyID, p.Secret, ""
-		if id == "" {
-			id, secret, session = os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY"), os.Getenv("AWS_SESSION_TOKEN")
-		}
 	}
 	keys := credentials.NewStaticV4(id, secret, session)
-	if id == "" {
+	if id == "" || secret == "" {
 		keys = credentials.NewStatic("", "", "", credentials.SignatureAnonymous)
 	}
 	lookup := minio.BucketLookupAuto

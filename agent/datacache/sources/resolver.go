@@ -34,6 +34,8 @@ type Config struct {
 	S3 S3
 	// Archive stores checkpoints that are no longer on their nodes; nil: there is none.
 	Archive archive.Store
+	// Archives are the URLs of the node's archives, as package archive takes them: no s3:// source may lie there, whatever its key.
+	Archives []string
 	// Connections is how many connections to one host are kept for the next transfer.
 	Connections int
 }
@@ -51,8 +53,7 @@ type S3 struct {
 	Endpoint  string
 	Region    string
 	PathStyle bool
-	// KeyID and Secret are the node's own key; empty: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or anonymous without
-	// these.
+	// KeyID and Secret are the node's own key for data, which every tenant may use; one is empty: requests are anonymous.
 	KeyID, Secret string
 	CAFile        string
 }

@@ -6,7 +6,8 @@
 // tells whether another try may help, and Missing whether the source does not exist for the caller.
 //
 // Guarantees: names of files stay below the directory that they are written to. A local source lies in a directory that the operator
-// listed, or in one of the tenant's own. No other host is asked than package reach allows. Messages have no secrets of URLs.
+// listed, or in one of the tenant's own. No other host is asked than package reach allows, and no source lies in an archive of the
+// node. Messages have no secrets of URLs.
 //
 // Not guaranteed: that a source stays as it is; reading one that has changed fails with ErrChanged where the source can tell.
 package sources
