@@ -99,6 +99,79 @@ func TestDownload_withoutAnArchive(t *testing.T) {
 	require.Contains(t, a.Error.Message, "checkpoint_archive")
 }
 
+// Slow readers of one tenant leave room for the downloads of the others.
+func TestDownload_aTenantHasAShare(t *testing.T) {
+	url, c := archived(t)
+	s, err := downloads.Open(downloads.Archive{URL: url})
+	require.NoError(t, err)
+	var held []*downloads.Download
+	hold := func(tenant string) error {
+		d, err := s.Find(t.Context(), tenant, c)
+		if err == nil {
+			held = append(held, d)
+		}
+		return err
+	}
+	tenants := []string{"acme", "b", "c", "d"}
+	for _, tenant := range tenants {
+		for range downloads.MostOfTenant {
+			require.NoError(t, hold(tenant))
+		}
+		require.ErrorIs(t, hold(tenant), downloads.ErrBusy)
+	}
+	require.Len(t, held, downloads.Most)
+	require.ErrorIs(t, hold("another"), downloads.ErrBusy, "all slots are taken")
+	held[0].Close()
+	require.ErrorIs(t, hold("b"), downloads.ErrBusy, "the free slot is not for a tenant with its share")
+	require.NoError(t, hold("another"))
+	for _, d := range held[1:] {
+		d.Close()
+	}
+	held = nil
+
+	// A checkpoint that cannot be opened takes nothing of the share.
+	good := c.GetContentDigest()
+	c.ContentDigest = "sha256:another"
+	for range downloads.Most + 1 {
+		err := hold("acme")
+		require.Error(t, err)
+		require.NotErrorIs(t, err, downloads.ErrBusy)
+	}
+	c.ContentDigest = good
+	for range downloads.MostOfTenant {
+		require.NoError(t, hold("acme"))
+	}
+}
+
+// A download over its tenant's share is answered 429, and those of another tenant go on.
+func TestDownload_overTheShare(t *testing.T) {
+	url, c := archived(t)
+	synctest.Test(t, func(t *testing.T) {
+		coordinator := gatewaytest.NewCoordinator(t)
+		coordinator.On("GetCheckpoint", func(context.Context, any) (any, error) { return &v1.GetCheckpointResponse{Checkpoint: c}, nil })
+		config := gatewaytest.Config(coordinator)
+		config.CheckpointArchive.URL = url
+		config.Tokens = append(config.Tokens, auth.StaticToken{Token: "other", Tenant: "other", User: "bob", Permissions: auth.AllPermissions})
+		running := gatewaytest.Run(t, config)
+		begin := func(token string) *http.Response {
+			resp, err := running.Request(t.Context(), "GET", rest.Prefix+"/checkpoints/ckpt_1/download", "", "Authorization", "Bearer "+token)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = resp.Body.Close() })
+			return resp
+		}
+		for range downloads.MostOfTenant {
+			require.Equal(t, http.StatusOK, begin(gatewaytest.TokenAll).StatusCode)
+		}
+		resp := begin(gatewaytest.TokenViewer)
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, "another user of the same tenant")
+		require.Equal(t, "10", resp.Header.Get("Retry-After"))
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(text), "16 checkpoints, or 4 of this tenant")
+		require.Equal(t, http.StatusOK, begin("other").StatusCode)
+	})
+}
+
 // revocable accepts tokens until they are revoked.
 type revocable struct{ sync.Map }
 

@@ -1,6 +1,7 @@
 // Package downloads sends checkpoints from the archive, as tar archives.
 //
-// Contract: Find checks whether a checkpoint can be sent, and takes one of the slots; Send sends it.
+// Contract: Find checks whether a checkpoint can be sent, and takes one of the slots, of which a tenant has a quarter at
+// most; Send sends it.
 //
 // Guarantees: the requested checkpoint is sent, and never another one in its place in the archive. An incomplete answer
 // ends with a broken connection, so it cannot be mistaken for a complete one. A caller that reads nothing for two
@@ -28,11 +29,13 @@ const (
 	HeaderDigest = "X-Mind-Content-Digest"
 	// Most limits how many checkpoints a gateway sends at a time.
 	Most = 16
+	// MostOfTenant limits how many of them are of one tenant, so that its slow readers leave room for the others.
+	MostOfTenant = Most / 4
 	// slowest is how long a caller may take to read some bytes of a checkpoint.
 	slowest = 2 * time.Minute
 )
 
-// ErrBusy means that Most checkpoints are being sent.
+// ErrBusy means that Most checkpoints are being sent, or MostOfTenant of the same tenant.
 var ErrBusy = errors.New("too many downloads at a time")
 
 // Unfit is the reason why a checkpoint cannot be downloaded, and what to do about it.
@@ -51,12 +54,15 @@ type Archive struct {
 // Sender sends checkpoints. It is safe for concurrent use.
 type Sender struct {
 	store archive.Store // nil: there is none
-	slots chan struct{}
+
+	mu   sync.Mutex
+	all  int
+	busy map[string]int // by tenant
 }
 
 // Open opens the archive.
 func Open(from Archive) (*Sender, error) {
-	s := &Sender{slots: make(chan struct{}, Most)}
+	s := &Sender{busy: make(map[string]int)}
 	if from.URL == "" {
 		return s, nil
 	}
@@ -69,22 +75,21 @@ func Open(from Archive) (*Sender, error) {
 
 // Download is a checkpoint that can be sent. It must be closed.
 type Download struct {
-	slots <-chan struct{}
-	of    *v1.Checkpoint
-	saved *checkpoints.Saved
+	sender *Sender
+	tenant string
+	of     *v1.Checkpoint
+	saved  *checkpoints.Saved
 }
 
-// Find opens a checkpoint in the archive. The error is an Unfit, ErrBusy, or an error of the archive.
-func (s *Sender) Find(ctx context.Context, c *v1.Checkpoint) (*Download, error) {
+// Find opens a checkpoint in the archive for a caller of a tenant. The error is an Unfit, ErrBusy, or an error of the archive.
+func (s *Sender) Find(ctx context.Context, tenant string, c *v1.Checkpoint) (*Download, error) {
 	if err := s.fit(c); err != nil {
 		return nil, err
 	}
-	select {
-	case s.slots <- struct{}{}:
-	default:
+	if !s.begin(tenant) {
 		return nil, ErrBusy
 	}
-	d := &Download{slots: s.slots, of: c}
+	d := &Download{sender: s, tenant: tenant, of: c}
 	var err error
 	d.saved, err = checkpoints.Open(ctx, s.store, c.GetArchiveKey())
 	if err == nil && d.saved.Digest() != c.GetContentDigest() {
@@ -112,8 +117,28 @@ func (s *Sender) fit(c *v1.Checkpoint) error {
 	return nil
 }
 
+// begin takes a slot for a tenant, if there is one.
+func (s *Sender) begin(tenant string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == Most || s.busy[tenant] == MostOfTenant {
+		return false
+	}
+	s.all++
+	s.busy[tenant]++
+	return true
+}
+
 // Close frees the slot.
-func (d *Download) Close() { <-d.slots }
+func (d *Download) Close() {
+	s := d.sender
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.busy[d.tenant]--; s.busy[d.tenant] == 0 {
+		delete(s.busy, d.tenant)
+	}
+}
 
 // Head sets the headers of the response.
 func (d *Download) Head(h http.Header) {

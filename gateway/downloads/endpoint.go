@@ -43,7 +43,7 @@ func (h *Handlers) download(x *rest.Request) error {
 	if err != nil {
 		return err
 	}
-	d, err := h.sender.Find(x.R.Context(), c)
+	d, err := h.sender.Find(x.R.Context(), x.Caller.Tenant, c)
 	if err != nil {
 		return notDownloadable(x, c, err)
 	}
@@ -85,7 +85,7 @@ func notDownloadable(x *rest.Request, c *v1.Checkpoint, err error) error {
 	if errors.Is(err, ErrBusy) {
 		return &rest.Problem{
 			HTTP: http.StatusTooManyRequests, Code: "RATE_LIMITED", RetryAfter: 10,
-			Message: fmt.Sprintf("this gateway already sends %d checkpoints: try again later", Most),
+			Message: fmt.Sprintf("this gateway already sends %d checkpoints, or %d of this tenant: try again later", Most, MostOfTenant),
 		}
 	}
 	x.Server.Log.LogAttrs(x.R.Context(), slog.LevelError, "cannot read a checkpoint from the archive", slog.String("checkpoint", c.GetCheckpointId()), slog.Any("error", err))
