@@ -14,6 +14,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/archive/uploads"
+	"github.com/mindcoordinator/mind/devcluster/testrun"
 )
 
 // uploaded sends some files of the tenant acme into a new archive.
@@ -133,4 +134,48 @@ func TestAnUploadWithoutAnArchive(t *testing.T) {
 	o := withUpload("sha256:"+strings.Repeat("0", 64), "", "true")
 	l.want(o)
 	require.Contains(t, l.ended(o.GetTask()).GetErrorMessage(), "set checkpoint_archive of its agent")
+}
+
+// The user of a task works in its upload, and in directories of its own.
+func TestAnUploadOfAUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	store, id := uploaded(t, map[string]string{"main.sh": "id -u", "pkg/mod": "module"})
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	cfg.CheckpointArchive.URL, cfg.Users = "file://"+store, map[string]string{"acme": "4321:4322"}
+	work := t.TempDir()
+	require.NoError(t, os.Chmod(work, 0o777))
+	for _, dir := range []string{cfg.DataDir, work} {
+		for dir != "/" && dir != os.TempDir() {
+			dir = filepath.Dir(dir)
+			require.NoError(t, os.Chmod(dir, 0o711))
+			if filepath.Base(dir) == testrun.Name() {
+				break
+			}
+		}
+	}
+	inProcess(t, cfg)
+	for cwd, line := range map[string]string{
+		"":    `. ./main.sh > $MIND_OUTPUT_DIR/who && touch left && test "$PWD" = "$MIND_UPLOAD_DIR"`,
+		"pkg": `test "$(cat mod)" = module && test "$PWD" = "$MIND_UPLOAD_DIR/pkg"`,
+	} {
+		o := withUpload(id, cwd, line)
+		l.want(o)
+		end := l.ended(o.GetTask())
+		require.Zero(t, end.GetExitCode(), "%q: %s", cwd, end.GetErrorMessage())
+		require.Empty(t, end.GetErrorMessage())
+	}
+	for name, output := range map[string]string{"elsewhere": filepath.Join(work, "out"), "relative": "out", "beside an upload": "out"} {
+		o := withUpload("", "", `id -u > $MIND_OUTPUT_DIR/who`)
+		if name == "beside an upload" {
+			o = withUpload(id, "pkg", `id -u > $MIND_OUTPUT_DIR/who`)
+		}
+		o.Spec.Job.OutputConfig = &v1.OutputConfig{OutputDir: output}
+		l.want(o)
+		end := l.ended(o.GetTask())
+		require.Zero(t, end.GetExitCode(), "%s: %s", name, end.GetErrorMessage())
+		require.Empty(t, end.GetErrorMessage(), name)
+	}
 }

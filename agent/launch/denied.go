@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/private"
 	"github.com/mindcoordinator/mind/agent/safedir"
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/shim/confine"
 	"github.com/mindcoordinator/mind/agent/shim/program"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -21,7 +22,11 @@ func (l *Launcher) denied(id taskid.ID, dir string, spec *v1.TaskSpec, s shim.Sp
 		return ""
 	}
 	if cwd := s.Cwd; cwd != "" {
-		real, why := l.resolveAs(&s, "working directory", cwd)
+		looker := s
+		if safedir.Within(cwd, dir) {
+			looker.User = confine.User{} // the user cannot enter the directory of the task yet
+		}
+		real, why := l.resolveAs(&looker, "working directory", cwd)
 		if why != "" {
 			return why
 		}

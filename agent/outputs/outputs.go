@@ -47,7 +47,7 @@ func (o *Dirs) Of(id taskid.ID, tenant string, job *v1.SubmitJobRequest) (output
 		}
 		// A job gets two directories and no folder around them: most jobs leave nothing in them.
 		return fmt.Sprintf("%s.attempt-%d", base, id.Attempt), base + checkpointsSuffix
-	case !filepath.IsAbs(base) && job.GetCommandConfig().GetCwd() != "":
+	case !filepath.IsAbs(base) && filepath.IsAbs(job.GetCommandConfig().GetCwd()):
 		base = filepath.Join(job.GetCommandConfig().GetCwd(), base)
 	case !filepath.IsAbs(base):
 		base = filepath.Join(own, filepath.Join("/", base)) // nor above it

@@ -31,6 +31,10 @@ func (s *shim) launch() *failure {
 			}
 		}
 	}
+	// It may work in one of them.
+	if err := s.prepare(); err != nil {
+		return s.unfit("give the files of the task to its user", err)
+	}
 	if f := s.enterRoom(); f != nil {
 		return f
 	}
@@ -108,9 +112,6 @@ func (s *shim) start(path, cwd string) *failure {
 	}
 	if err := markBegun("."); err != nil {
 		return s.unfit("write the task directory", err)
-	}
-	if err := s.prepare(); err != nil {
-		return s.unfit("give the files of the task to its user", err)
 	}
 	for _, end := range ends {
 		s.spec.User.GiveStream(end)
