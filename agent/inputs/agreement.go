@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mindcoordinator/mind/agent/taskid"
@@ -35,6 +37,8 @@ const (
 	forgetAfter = 10 * time.Minute
 	// maxDecisionAge is the age at which a leftover decision is removed.
 	maxDecisionAge = 30 * 24 * time.Hour
+	// mostUnknown limits the agreements that others have asked about before rank 0 has begun here.
+	mostUnknown = 4096
 )
 
 // agreements holds the agreements of the attempts whose rank 0 is on this node.
@@ -58,6 +62,8 @@ func attemptOf(id taskid.ID) attempt { return attempt{id.Job, id.Attempt, id.Tok
 // agreement is the agreement on the checkpoint that all tasks of an attempt resume from: the first one that all of them
 // can get. Rank 0 proposes one after the other.
 type agreement struct {
+	// peers are the nodes of all ranks; nil: rank 0 has not begun here, or an earlier agent led it.
+	peers    []*v1.TaskPeer
 	round    string
 	proposal int32
 	point    *v1.ResumePoint // nil: from the beginning
@@ -105,6 +111,34 @@ func (g *agreements) of(id attempt) *agreement {
 	}
 	a.touched = time.Now()
 	return a
+}
+
+// lead begins the agreement of an attempt whose ranks run on some nodes.
+func (g *agreements) lead(id attempt, peers []*v1.TaskPeer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.of(id).peers = peers
+}
+
+// asked returns the agreement that a node asks about for a rank, or says why it gets no answer. A question may come before
+// rank 0 has begun here. The caller holds the mutex.
+func (g *agreements) asked(id attempt, node string, rank int32) (*agreement, error) {
+	if a := g.all[id]; a == nil && len(g.all) >= mostUnknown {
+		unknown := 0
+		for _, a := range g.all {
+			if a.peers == nil {
+				unknown++
+			}
+		}
+		if unknown >= mostUnknown {
+			return nil, status.Error(codes.ResourceExhausted, "too many agreements wait for their rank 0 on this node: ask again")
+		}
+	}
+	a := g.of(id)
+	if a.peers != nil && (int(rank) >= len(a.peers) || a.peers[rank].GetNodeId() != node) {
+		return nil, status.Errorf(codes.PermissionDenied, "rank %d of attempt %d of job %s does not run on node %s", rank, id.number, id.job, node)
+	}
+	return a, nil
 }
 
 func (g *agreements) file(id attempt) string {
@@ -227,13 +261,22 @@ func (g *agreements) ask(ctx context.Context, req *v1.AgreeOnResumeRequest) (*v1
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	id, rank := attemptOf(taskid.Of(req.GetTask())), req.GetTask().GetRank()
+	if task := taskid.Of(req.GetTask()); !task.Valid() || rank < 0 {
+		return nil, status.Error(codes.InvalidArgument, "this names no task of a job")
+	}
 	told := req.GetAnswer() == v1.ResumeAnswer_UNSPECIFIED && req.GetProposal() > 0 // only a sign of life
 	for {
 		g.mu.Lock()
-		a := g.of(id)
-		a.heard[rank] = time.Now()
+		a, err := g.asked(id, req.GetNodeId(), rank)
+		if err != nil {
+			g.mu.Unlock()
+			return nil, err
+		}
+		if a.peers != nil { // else nothing waits for it yet, and any number of ranks could be named
+			a.heard[rank] = time.Now()
+		}
 		current := req.GetRound() == a.round && req.GetProposal() == a.proposal
-		if current && req.GetAnswer() != v1.ResumeAnswer_UNSPECIFIED && a.answers[rank] != req.GetAnswer() {
+		if current && a.peers != nil && req.GetAnswer() != v1.ResumeAnswer_UNSPECIFIED && a.answers[rank] != req.GetAnswer() {
 			a.answers[rank] = req.GetAnswer()
 			a.change()
 		}

@@ -180,6 +180,7 @@ func TestAgree_rank0WaitsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := openAgreements(t.TempDir(), slog.New(slog.DiscardHandler))
 		id := attempt{"job_1", 2, 7}
+		g.lead(id, []*v1.TaskPeer{{NodeId: "n0"}, {NodeId: "n1"}, {NodeId: "n2"}})
 		waiting := func() (done chan bool) {
 			g.propose(id, point(30, 0))
 			done = make(chan bool, 1)
@@ -192,7 +193,7 @@ func TestAgree_rank0WaitsForAll(t *testing.T) {
 		answers := func(rank int32, answer v1.ResumeAnswer_Value) {
 			g.mu.Lock()
 			a := g.of(id)
-			req := &v1.AgreeOnResumeRequest{Task: &v1.TaskRef{JobId: "job_1", Attempt: 2, Rank: rank, Token: 7}, Round: a.round, Proposal: a.proposal, Answer: answer}
+			req := &v1.AgreeOnResumeRequest{NodeId: fmt.Sprintf("n%d", rank), Task: &v1.TaskRef{JobId: "job_1", Attempt: 2, Rank: rank, Token: 7}, Round: a.round, Proposal: a.proposal, Answer: answer}
 			g.mu.Unlock()
 			go func() { _, _ = g.ask(t.Context(), req) }()
 			synctest.Wait()

@@ -26,6 +26,7 @@ func (s *search) lead(ctx context.Context) (*resume, error) {
 	if point, ok := agreed.decided(id); ok { // by an earlier agent, or an earlier try
 		return s.bound(ctx, point)
 	}
+	agreed.lead(id, s.spec.GetPeers())
 	for i, point := range s.points {
 		agreed.propose(id, point)
 		found, why, err := s.with(ctx, point)
