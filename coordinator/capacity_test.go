@@ -38,7 +38,7 @@ func TestCluster_whatCanNeverRunIsRefused(t *testing.T) {
 			c.await(at, c.submit(at, patient(proto.CloneOf(req))), func(j *v1.Job) bool { return j.GetStatus() == v1.JobStatus_QUEUED && j.GetReason() != "" })
 		}
 		refused(sleeper(8, 0), "resource_config.gpu_count: no node has 8 GPUs; the largest has 4; the most that would fit is 4 GPUs on 1 node")
-		refused(sleeper(6, 3), "resource_config.node_count: needs 3 nodes that can hold 2 GPUs each; there is 1")
+		refused(sleeper(6, 3), "resource_config.node_count: needs 3 nodes that can hold 2 GPUs each; there are 2")
 		cpus := sleeper(0, 0)
 		cpus.ResourceConfig.CpuCount = 4000
 		refused(cpus, "resource_config.cpu_count: no node has 4000 CPUs; the largest has 64")

@@ -76,7 +76,8 @@ func (r *room) ofJob(text string) (confine.Mount, error) {
 		text += ":ro"
 	}
 	m, err := parseMount(text)
-	missing := errors.Is(err, fs.ErrNotExist)
+	var unseen *fs.PathError
+	missing := errors.As(err, &unseen)
 	if missing {
 		m.From, _, _ = strings.Cut(text, ":") // whether it is there is said of the roots alone
 	} else if err != nil {

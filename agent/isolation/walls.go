@@ -253,7 +253,15 @@ func (i *Isolation) Works(real string) bool {
 		return true
 	}
 	p, err := i.commonPaths()
-	return err == nil && slices.ContainsFunc(p.write, func(dir string) bool { return safedir.Within(real, dir) })
+	dirs := p.write
+	if i.room != nil {
+		for _, m := range i.room.mounts {
+			if m.Write && m.From == m.To {
+				dirs = append(slices.Clone(dirs), m.To)
+			}
+		}
+	}
+	return err == nil && slices.ContainsFunc(dirs, func(dir string) bool { return safedir.Within(real, dir) })
 }
 
 // Walls returns the walls of a task. read and write are its own paths.

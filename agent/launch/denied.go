@@ -15,27 +15,25 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// denied returns the reason why a task may not use the directories that its request names, or "" if it may. Files in
-// private directories belong to the agent or to other jobs, and the agent would register and serve them for this job.
-func (l *Launcher) denied(id taskid.ID, dir string, spec *v1.TaskSpec, s shim.Spec) string {
+// granted returns the directories of a task, absolute and without links, or the reason why it may not use those that its request
+// names. Files in private directories belong to the agent or to other jobs, and the agent would register and serve them for this job.
+func (l *Launcher) granted(id taskid.ID, dir string, spec *v1.TaskSpec, s shim.Spec) (dirs []string, refusal string) {
 	if l.Private == nil {
-		return ""
+		return absolute(s.Dirs), ""
 	}
 	if cwd := s.Cwd; cwd != "" {
 		looker := s
 		if safedir.Within(cwd, dir) {
 			looker.User = confine.User{} // the user cannot enter the directory of the task yet
 		}
+		// One that cannot be resolved is reported by the shim, which sees what the task sees.
 		real, why := l.resolveAs(&looker, "working directory", cwd)
-		if why != "" {
-			return why
-		}
-		if l.Private.Holds(real, resolved(append(slices.Clone(s.Dirs), filepath.Join(dir, inputs.UploadDir)))...) {
-			return l.deny(id, "working directory", cwd, "submit with a cwd of your own")
+		if why == "" && l.Private.Holds(real, resolved(append(slices.Clone(s.Dirs), filepath.Join(dir, inputs.UploadDir)))...) {
+			return nil, l.deny(id, "working directory", cwd, "submit with a cwd of your own")
 		}
 	}
 	if spec.GetJob().GetOutputConfig().GetOutputDir() == "" {
-		return ""
+		return absolute(s.Dirs), ""
 	}
 	tenant := resolved([]string{l.Outputs.Tenant(spec.GetTenantId())})
 	for _, dir := range s.Dirs {
@@ -43,14 +41,17 @@ func (l *Launcher) denied(id taskid.ID, dir string, spec *v1.TaskSpec, s shim.Sp
 		own := slices.ContainsFunc(tenant, func(own string) bool { return safedir.Within(real, own) })
 		switch {
 		case why != "":
-			return why
+			return nil, why
 		case strays(dir, real) || l.Private.Reaches(real, tenant...):
-			return l.deny(id, "output directory", dir, "submit with an output_dir of your own, or without one")
+			return nil, l.deny(id, "output directory", dir, "submit with an output_dir of your own, or without one")
 		case !own && !l.Isolation.Works(real):
-			return fmt.Sprintf("jobs do not write to output directory %s on node %s: submit with an output_dir where they work, or without one; an operator can add its directory to task_paths of the agent", dir, l.Node)
+			return nil, fmt.Sprintf("jobs do not write to output directory %s on node %s: submit with an output_dir where they work, or without one", dir, l.Node)
+		}
+		if filepath.IsAbs(real) {
+			dirs = append(dirs, real)
 		}
 	}
-	return ""
+	return dirs, ""
 }
 
 // resolveAs follows the links of a path with the rights of the user of the task: why must not tell what is in directories that the

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -181,31 +182,36 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 	if noPython != "" {
 		s.Refusal = noPython
 	}
-	if refused != "" {
-		s.Refusal = refused
+	var granted []string
+	if refused == "" {
+		granted, refused = l.granted(id, dir, spec, s)
 	}
-	if why := l.denied(id, dir, spec, s); why != "" {
-		// The shim must not make or open the denied directories.
-		s.Refusal, s.Dirs, s.CheckpointDir, s.Cwd = why, nil, "", ""
+	if refused != "" {
+		// Nobody must make or open the directories of the task.
+		s.Refusal, s.Dirs, s.CheckpointDir, s.Cwd = refused, nil, "", ""
 	}
 	if l.Isolation != nil && s.Refusal == "" {
-		if err := l.isolate(&s, dir, l.opened(spec, data, place.resume, place.model), s.Dirs, job); err != nil {
+		if err := l.isolate(&s, dir, l.opened(spec, data, place.resume, place.model), granted, job); err != nil {
 			s.Refusal = fmt.Sprintf("cannot prepare the task on node %s: %v", l.Node, err)
 		}
 	}
 	return s
 }
 
-// isolate gives a task its walls and namespaces. read and write are its own paths, beside its directory.
+// isolate gives a task its walls and namespaces. read and write are its own paths, beside its directory: absolute and without links
+// when they were judged. They are not resolved again: a link that was put there since opens nothing.
 func (l *Launcher) isolate(s *shim.Spec, dir string, read, write []string, job *v1.SubmitJobRequest) (err error) {
 	own := isolation.Own{
-		Dir: dir, Files: []string{shim.MetricsFile, shim.EventsFile, inputs.UploadDir}, Read: read, Write: absolute(write),
+		Dir: dir, Files: []string{shim.MetricsFile, shim.EventsFile, inputs.UploadDir}, Read: read, Write: write,
 		MemoryMB: int(job.GetResourceConfig().GetMemoryMb()),
 	}
 	if own.Dir, err = private.Resolve(dir); err != nil {
 		return fmt.Errorf("resolve the task directory: %w", err)
 	}
-	if own.Mounts, err = l.Isolation.JobMounts(slices.Concat(job.GetCommandConfig().GetMounts(), job.GetTrainingConfig().GetMounts())); err != nil {
+	failed := s.User.As(func() {
+		own.Mounts, err = l.Isolation.JobMounts(slices.Concat(job.GetCommandConfig().GetMounts(), job.GetTrainingConfig().GetMounts()))
+	})
+	if err = cmp.Or(failed, err); err != nil {
 		return err
 	}
 	// The record, the log and the exit in its directory are the agent's, which believes them.

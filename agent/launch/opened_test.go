@@ -48,12 +48,18 @@ func TestDenied_anOutputDirectoryThatLeadsElsewhere(t *testing.T) {
 	spec := &v1.TaskSpec{TenantId: "t", Job: &v1.SubmitJobRequest{OutputConfig: &v1.OutputConfig{OutputDir: top + "/out"}}}
 	dirs := []string{top + "/out/job_1/attempt-2", top + "/out/job_1/checkpoints"}
 	denied := func() string {
-		return l.denied(taskid.ID{Job: "job_1", Attempt: 2}, t.TempDir(), spec, shim.Spec{Dirs: dirs})
+		granted, why := l.granted(taskid.ID{Job: "job_1", Attempt: 2}, t.TempDir(), spec, shim.Spec{Dirs: dirs})
+		if why != "" {
+			require.Empty(t, granted)
+		}
+		return why
 	}
 	require.Empty(t, denied())
 	require.NoError(t, os.MkdirAll(top+"/real/job_1", 0o755))
 	require.NoError(t, os.Symlink(top+"/real", top+"/out"))
 	require.Empty(t, denied(), "a link of the operator or the user above them")
+	granted, _ := l.granted(taskid.ID{Job: "job_1", Attempt: 2}, t.TempDir(), spec, shim.Spec{Dirs: dirs})
+	require.Equal(t, []string{top + "/real/job_1/attempt-2", top + "/real/job_1/checkpoints"}, granted, "as they were judged")
 	for _, name := range []string{"attempt-2", "checkpoints"} {
 		at := top + "/real/job_1/" + name
 		require.NoError(t, os.Symlink(top+"/real", at))

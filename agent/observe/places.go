@@ -94,8 +94,10 @@ func (p places) openAs(path string) (dir *safedir.Dir, err error) {
 		return nil, ErrPrivate
 	}
 	err = errNotWithin
-	if shown, _ := confine.Shown(p.mounts, real); !shown {
-		return nil, err // the task has something else at this path
+	if shown, _ := confine.Shown(p.mounts, real); !shown || slices.ContainsFunc(p.mounts, func(m confine.Mount) bool {
+		return safedir.Within(m.To, real) && (m.Kind != confine.Bound || m.From != m.To) && m.To != real
+	}) {
+		return nil, err // the task has something else at this path, or below it
 	}
 	p.all(func(at, _ string) bool {
 		if !safedir.Within(real, at) {

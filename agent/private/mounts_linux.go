@@ -143,7 +143,8 @@ func locate(table []mount, path string) (spot, error) {
 		if err == nil {
 			break
 		}
-		if err != unix.ENOENT || exists == filepath.Dir(exists) {
+		// A file server may not let root in.
+		if err != unix.ENOENT && err != unix.EACCES || exists == filepath.Dir(exists) {
 			return spot{}, &os.PathError{Op: "statx", Path: exists, Err: err}
 		}
 		exists = filepath.Dir(exists)

@@ -199,8 +199,9 @@ func lock(dir string) (free bool, release func(), err error) {
 	return true, func() { _ = unix.Close(fd) }, nil
 }
 
-// left reports whether a command has left files in its directory. After a power cut the record that the command was
-// begun may be missing; the directory must not be treated as if it never had been begun.
+// left reports whether a command may have left files in its directory. After a power cut the record that the command was
+// begun may be missing; the directory must not be treated as if it never had been begun. Where the shim makes the metrics and
+// events files, that is before the command begins: an attempt that ends in between is not begun again either.
 func left(dir string) bool {
 	if there, _, err := tasklog.End(filepath.Join(dir, shim.LogDir)); err != nil || there > 0 {
 		return true

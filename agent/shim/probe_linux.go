@@ -36,7 +36,7 @@ func (s *shim) lacks(command *syscall.ProcAttr) *failure {
 	case !clean:
 		s.group.Kill()
 		s.spec.Room.Kill()
-		return s.unfit("end the processes of the search for modules", syscall.ETIMEDOUT)
+		return &failure{FailureLaunch, "cannot end the python3 of the job on node " + s.spec.Node + ", which looks for modules: it does not react to SIGKILL"}
 	case s.lease.Past(Boottime()):
 		return &failure{FailureNodeLost, "not started by its own node: " + s.lease.silence()}
 	case fault >= 0 && fault < len(s.spec.Lacks):

@@ -3,6 +3,7 @@ package shim
 import (
 	"errors"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -40,11 +41,46 @@ func (s *shim) enterRoom() *failure {
 	if errors.As(err, &path) {
 		what += ": " + path.Op + " " + path.Path
 	}
-	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {
-		// Paths were without links when the agent looked: the job, or another one of its user, has put one there.
+	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) || path != nil && s.named(path.Path) {
+		// Paths were without links when the agent looked: the job, or another one of its user, has put one there. Or the job has named
+		// a path that cannot be mounted.
 		return &failure{FailureLaunch, "cannot " + what + " on node " + s.spec.Node + ": " + program.Cause(err)}
 	}
 	return s.unfit(what, err)
+}
+
+// named reports whether the job has named a path of the room: as a source or a target of a mount, or as a directory of its own.
+func (s *shim) named(path string) bool {
+	for i := range s.spec.Room.Mounts {
+		m := &s.spec.Room.Mounts[i]
+		if m.Kind != confine.Bound || path != m.From && path != m.To {
+			continue
+		}
+		if slices.Contains(s.spec.Sources, m.From) || s.ownDir(m.To) {
+			return true
+		}
+	}
+	return false
+}
+
+// ownDir reports whether a path is one of the directories of the task, whose last two names no link changes.
+func (s *shim) ownDir(path string) bool {
+	for _, dir := range s.spec.Dirs {
+		if lastTwo(dir) == lastTwo(path) {
+			return true
+		}
+	}
+	return false
+}
+
+func lastTwo(path string) string {
+	at, left := len(path), 2
+	for at > 0 && left > 0 {
+		if at--; path[at] == '/' {
+			left--
+		}
+	}
+	return path[at:]
 }
 
 // commandEnded is called when the command has ended. It asks other processes of the task to end, too, if there are some.
